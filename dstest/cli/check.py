@@ -37,6 +37,14 @@ _Stream = Annotated[
         help="list-append larger than memory: judge it as it is read (docs/large-histories.md).",
     ),
 ]
+_Workers = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N|PLACE",
+        help="With --batch: on so many workers of this machine, or those at ssh:HOST,HOST or "
+        "tcp://ADDRESS:PORT.",
+    ),
+]
 _Batch = Annotated[
     Path | None,
     typer.Option(metavar="IN.jsonl", help="Judge many small histories, one a line, instead."),
@@ -91,6 +99,7 @@ def check(
     proof: _Proof = None,
     stream: _Stream = False,
     batch: _Batch = None,
+    workers: _Workers = None,
 ) -> None:
     """Judge a history: ours, a run directory, Jepsen EDN, Jepsen JSON, a Jepsen log, or sessions of
     Plume, DBCop, Cobra or AWDIT, which have no times (docs/formats.md).
@@ -104,7 +113,12 @@ def check(
         stream or None,
     )
     if batch is not None:
-        raise typer.Exit(int(_batch(batch, budget, format_ != AUTO, asked)))
+        from dstest.cli.check_batch import judge_batch
+
+        named = format_ != AUTO
+        raise typer.Exit(int(judge_batch(batch, budget, named, asked, workers)))
+    if workers is not None:
+        raise ConfigError("--workers is for many histories", remedy="--batch IN.jsonl")
     if history is None:
         raise ConfigError("need a HISTORY, or --batch with a file", remedy="give one of the two")
     question = _Question(
@@ -300,43 +314,6 @@ def _require_fitting(workload: str | None, checker: str | None) -> None:
     from dstest.cli.check_workload import require_fitting
 
     require_fitting(workload, checker)
-
-
-_OWN: Final = (
-    *("HISTORY", "--workload", "--model", "--checker", "--independent", "-o", "--report"),
-    *("--initial", "--proof", "--stream"),
-)
-
-
-def _batch(path: Path, budget: Budget, named: bool, asked: tuple[Any, ...]) -> Exit:
-    """One JSON object per line for each line of the file; the budget is each answer's. The exit
-    code of the worst. Raises ConfigError where `asked`, in the order of `_OWN`, or a
-    format is given: each line says itself what is asked of it."""
-    from checkers.txn.api import check as judge
-    from checkers.txn.batch import run_batch
-    from dstest.cli.check_budget import in_time
-
-    flags = [flag for flag, value in zip(_OWN, asked, strict=True) if value is not None]
-    if flags or named:
-        raise ConfigError(
-            f"--batch takes no {', '.join([*flags, *['--format'] * named])}",
-            remedy='"workload", "models" and "opts" in the lines of the file say what is asked',
-        )
-
-    def judged(c: Any, workload: str, models: list[str], opts: dict[str, Any]) -> CheckResult:
-        return in_time(judge(c, workload, models, opts, budget), budget)
-
-    worst: set[Exit] = set()
-    try:
-        with path.open("rb") as lines:
-            for answer in run_batch(lines, judged, seen=worst.add):
-                say(answer.decode())
-    except OSError as error:
-        raise ConfigError(
-            f"cannot read {path}: {error.strerror}", remedy="check the path and its permissions"
-        ) from None
-    order = (Exit.FAIL, Exit.NOT_PROVEN, Exit.USAGE, Exit.PASS)
-    return next((code for code in order if code in worst), Exit.USAGE)
 
 
 def _json(result: CheckResult) -> bytes:

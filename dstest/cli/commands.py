@@ -14,7 +14,15 @@ from dstest.core.contained import quit_by
 
 __all__ = ["COMMANDS", "app_of"]
 
-_GROUPS: Final = MappingProxyType({"plan": "plan_run:plan_app", "lab": "lab:lab_app"})
+_GROUPS: Final = MappingProxyType(
+    {
+        "plan": "plan_run:plan_app",
+        "nightly": "nightly:nightly_app",
+        "store": "store:store_app",
+        "workers": "workers:workers_app",
+        "lab": "lab:lab_app",
+    }
+)
 
 COMMANDS: Final = MappingProxyType(
     {
@@ -25,8 +33,10 @@ COMMANDS: Final = MappingProxyType(
         "recover": "run:recover",
         "replay": "run:replay",
         "blame": "blame:blame",
+        "shrink": "shrink:shrink",
         "report": "report:report",
         "compare": "compare:compare",
+        "gate": "gate:gate",
         "export": "export:export",
         "list": "listing:list_",
         "nemeses": "nemeses:nemeses",

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -17,10 +16,8 @@ from dstest.findings.entries.finding import Finding
 
 __all__ = [
     "Measured",
-    "Rate",
     "Trial",
     "as_expected",
-    "interval",
     "measure",
     "measured_of",
     "read",
@@ -53,31 +50,6 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     command: tuple[str, ...]
     trials: list[Trial]
-
-
-class Rate(NamedTuple):
-    """How many of how many, and between which shares the true rate lies (95 %, Wilson 1927)."""
-
-    hits: int
-    total: int
-    low: float
-    high: float
-
-
-def interval(hits: int, total: int) -> Rate:
-    """Wilson's interval of a share."""
-    if not total:
-        return Rate(0, 0, 0.0, 1.0)
-    z, share = 1.959964, hits / total
-    middle = (share + z * z / (2 * total)) / (1 + z * z / total)
-    half = (
-        z
-        / (1 + z * z / total)
-        * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
-    )
-    return Rate(
-        hits, total, max(0.0, min(share, middle - half)), min(1.0, max(share, middle + half))
-    )
 
 
 def as_expected(finding: Finding, trial: Trial) -> bool:

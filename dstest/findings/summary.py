@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from dstest.core.shares import interval
 from dstest.findings.entries.finding import Finding
-from dstest.findings.measure import Trial, as_expected, interval
+from dstest.findings.measure import Trial, as_expected
 
 __all__ = ["Summary", "summary"]
 

@@ -12,7 +12,7 @@ import re
 
 from dstest.core.check import CheckResult
 
-__all__ = ["key_pattern", "violation_fingerprint"]
+__all__ = ["fingerprints_of", "key_pattern", "violation_fingerprint"]
 
 _DIGITS = re.compile(r"\d+")
 
@@ -27,6 +27,21 @@ def violation_fingerprint(result: CheckResult) -> str:
     if result.valid is not False:
         raise ValueError(f"{result.checker}: no violation to name (valid is {result.valid})")
     kinds = sorted(result.anomaly_types or result.anomalies) or ["violation"]
-    shown = result.anomalies.get(kinds[0], [])
+    return _named(result, kinds[0])
+
+
+def fingerprints_of(result: CheckResult) -> set[str]:
+    """Fingerprints of all kinds of anomalies that it found; none where there is no violation.
+
+    A run may show a violation beside others that come first by name.
+    """
+    if result.valid is not False:
+        return set()
+    kinds = {*result.anomaly_types, *result.anomalies} or {"violation"}
+    return {_named(result, kind) for kind in kinds}
+
+
+def _named(result: CheckResult, kind: str) -> str:
+    shown = result.anomalies.get(kind, [])
     key = key_pattern(shown[0].key) if shown else "*"
-    return "/".join([result.checker, kinds[0], key, result.model or result.workload or "*"])
+    return "/".join([result.checker, kind, key, result.model or result.workload or "*"])

@@ -11,6 +11,7 @@ from typing import Final
 
 from dstest.core.evidence import BlameProbe
 from dstest.core.printable import printable
+from dstest.core.reproducer import SCRIPT, Reproducer
 from dstest.judge.blame import blame
 from dstest.judge.judged import share
 from dstest.report.blame import bug_of, probe_rows
@@ -47,16 +48,20 @@ Probes = Mapping[str, BlameProbe]
 """Results of probes that were run apart from the run (`dstest blame`), by name."""
 
 
-def render_findings(report: RunReport, more: Probes | None = None) -> str:
+def render_findings(
+    report: RunReport, more: Probes | None = None, small: Reproducer | None = None
+) -> str:
     """The Markdown text."""
-    return render(review_of(report, more))
+    return render(review_of(report, more, small))
 
 
-def review_of(report: RunReport, more: Probes | None = None) -> Report:
-    """A run by itself, as a findings report."""
+def review_of(
+    report: RunReport, more: Probes | None = None, small: Reproducer | None = None
+) -> Report:
+    """A run by itself, as a findings report. `small` is what it was reduced to, apart from it."""
     header = report.history.header
     state = report.state
-    found = finding_of(report, "F1", _OWN, "none written down", more)
+    found = finding_of(report, "F1", _OWN, "none written down", more, small)
     return Report(
         name=report.run,
         plan=NO_PLAN,
@@ -122,7 +127,12 @@ def _landing(report: RunReport) -> str:
 
 
 def finding_of(
-    report: RunReport, id: str, result: str, hypotheses: str, more: Probes | None = None
+    report: RunReport,
+    id: str,
+    result: str,
+    hypotheses: str,
+    more: Probes | None = None,
+    small: Reproducer | None = None,
 ) -> FindingText:
     """The finding of a run that failed."""
     v = report.verdict
@@ -141,12 +151,26 @@ def finding_of(
         severity=bug.severity,
         reasons=tuple(bug.reasons),
         probes=tuple(probe_rows(report.evidence, more)),
-        reduction="not reduced: `dstest replay` tells first whether it comes again",
+        reduction=_reduction(report, small),
         reproducer=report.command or f"dstest check {report.path}/history.jsonl",
         evidence=("verdict.json, evidence.json, history.jsonl, faults.jsonl",),
         witness=_witness(report),
         cause="not known; its owner is who maintains what is blamed",
-        next_action=f"dstest replay {report.path} --times 5, then reduce",
+        next_action=f"sh {report.path}.shrink/{SCRIPT}"
+        if small
+        else f"dstest shrink {report.path}",
+    )
+
+
+def _reduction(report: RunReport, small: Reproducer | None) -> str:
+    if small is None:
+        return f"not reduced: `dstest shrink {report.path}` does it"
+    came, after = small.rate_after, small.after
+    kinds = ", ".join(after.kinds) or "no fault"
+    return (
+        f"from {small.before.events:,} fault events to {after.events:,} ({kinds}) over"
+        f" {small.runs:,} runs; of runs of that alone it came in {came.came} of {came.runs}"
+        + ("" if small.confirmed else ", which is too few to call it reproducible")
     )
 
 

@@ -26,6 +26,7 @@ from dstest.core.protocols import (
 from dstest.core.rng import stream
 from dstest.core.spec import RunSpec
 from dstest.runner.judges import added, checkers_of, claims_of
+from dstest.runner.left_out import LEFT_OUT_OPTION, check_left_out
 from dstest.runner.planned import completed, end_ns, facts_problem, problem_of
 from dstest.runner.raw_client import CLIENT_OPTION, check_raw_client
 from dstest.runner.requirements import (
@@ -55,6 +56,7 @@ RUN_OPTIONS: dict[str, Option] = {
         type=int, default=0, least=0, most=64, help="load worker processes; 0 = as many as fit"
     ),
     **CLIENT_OPTION,
+    **LEFT_OUT_OPTION,
 }
 
 
@@ -268,6 +270,7 @@ def resolve(
     declared = _declared(system, work, chosen, *added(checkers, work))
     options = registry.parse_options([*brought, *pairs], declared)
     check_raw_client(system, work, options)
+    check_left_out(work, options)
     names = _members(system, spec, options)
     _check_nodes(options, declared, names)
     _check_services(options, declared, system)

@@ -48,6 +48,7 @@ from dstest.runner.board import (
 )
 from dstest.runner.bounded import BoundedClient
 from dstest.runner.garbage import Garbage
+from dstest.runner.left_out import drawing, left_out
 from dstest.runner.raw_client import client_of
 from dstest.runner.tap import Tap
 from dstest.runner.worker_config import WorkerConfig
@@ -96,6 +97,7 @@ class Worker:
         # Asked once: a check of a protocol takes as long as an operation.
         reactive = isinstance(self._generator, Reactive)
         self._next_for = self._generator.next_for if reactive else None
+        self._next = drawing(self._generator, left_out(config.options), config.workload)
         self._system = registry.load("systems", config.system)
         self._next_op = config.worker
         self._clock = RunClock(0)
@@ -257,7 +259,7 @@ class Worker:
         return client
 
     def _draft(self, slot: int, last: Answer | None) -> OpDraft:
-        draft: OpDraft = self._next_for(slot, last) if self._next_for else self._generator.next()
+        draft: OpDraft = self._next_for(slot, last) if self._next_for else self._next()
         return draft
 
     async def _finish(self, generator: Finishing) -> None:

@@ -56,6 +56,7 @@ status: reviewed
 system = "etcd"
 workload = "register"
 nemesis = "partition"
+concurrency = 8
 ```
 
 ### S2: writes_stay_under_partition
@@ -71,6 +72,7 @@ nemesis = "partition"
 system = "etcd"
 workload = "register"
 nemesis = "partition"
+concurrency = 8
 
 [[arms]]
 name = "near"

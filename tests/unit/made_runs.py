@@ -237,6 +237,7 @@ def recorded(
     options: dict[str, Any] | None = None,
     nodes: int = 3,
     processes: int = 8,
+    seed: int = 7,
 ) -> RunDir:
     """A run directory that holds a whole record and was not judged yet."""
     work = registry.load("workloads", workload)
@@ -249,7 +250,7 @@ def recorded(
         nodes=nodes,
         time_limit_s=float(LOAD_S),
         concurrency=processes,
-        seed=7,
+        seed=seed,
         options={"op_timeout_s": 2.0, **(options or {})},
     )
     _record(run, placed, nodes, record)

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from dstest.cli.app import app
 from dstest.core import registry
 from dstest.core.errors import ConfigError, DstestError, Exit
+from dstest.core.shares import interval
 from dstest.core.spec import RunSpec
 from dstest.findings import child
 from dstest.findings import measure as measuring
@@ -28,7 +29,6 @@ from dstest.findings.measure import (
     Measured,
     Trial,
     as_expected,
-    interval,
     measure,
     read,
     refused,

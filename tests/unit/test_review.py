@@ -15,8 +15,12 @@ from made_runs import made, registers
 from passing_runs import RUNS
 
 from dstest.core.errors import EvidenceError
+from dstest.core.history import ClockSource
+from dstest.core.run_meta import RunMeta
+from dstest.core.spec import RunSpec
 from dstest.core.verdict import State
 from dstest.plans.execution.outcome import outcome_of
+from dstest.plans.execution.own import differences
 from dstest.plans.execution.state import ExecutionDir
 from dstest.plans.launch import Budget
 from dstest.plans.reader import read_plan
@@ -245,6 +249,59 @@ def test_a_run_of_something_else_is_none(tmp_path: Path) -> None:
     first.result = second.result
     directory.save(execution)
     assert "lies outside of artifacts/S1" in gather(directory).results[0].oracle_evidence
+
+
+RUN_BLOCK = 'nemesis = "partition"\nconcurrency = 8\n'
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ('nemesis = "partition"\n', "concurrency"),
+        (RUN_BLOCK + "rate = 50.0\n", "rate"),
+        (RUN_BLOCK + 'lab = "vm"\n', "lab"),
+        (RUN_BLOCK + 'checker = ["slo"]\n', "checkers"),
+        (RUN_BLOCK + "options = { shape = 'one' }\n", "options"),
+        (RUN_BLOCK + 'system-version = ["/nowhere.deb"]\n', "system-version"),
+        (RUN_BLOCK + 'model = "sequential"\n', "model"),
+    ],
+)
+def test_a_run_that_was_made_otherwise_is_none(tmp_path: Path, asked: str, said: str) -> None:
+    directory = executed(tmp_path)
+    changed = directory.plan.read_text().replace(RUN_BLOCK, asked, 1)
+    directory.plan.write_text(changed)
+    execution = directory.read()
+    execution.plan_sha256 = read_plan(directory.plan).sha256
+    directory.save(execution)
+    row = gather(directory).results[0]
+    assert row.verdict is State.INCONCLUSIVE_ORACLE
+    assert f"is a run of something else: {said}" in row.oracle_evidence
+
+
+@pytest.mark.parametrize(
+    ("spec", "given", "said"),
+    [
+        ({}, ["without=cas"], ["options"]),
+        ({"stop_on_violation": True}, [], ["stop-on-violation"]),
+        ({"schedule": "faults.json"}, [], ["schedule"]),
+        ({"builds": ["/b@0123456789abcdef"]}, [], ["system-version"]),
+        ({"rate": 5.0}, [], ["rate"]),
+        ({}, [], []),
+    ],
+)
+def test_what_nobody_asked_for(spec: dict[str, Any], given: list[str], said: list[str]) -> None:
+    asked = {**msgspec.to_builtins(RunSpec()), **spec}
+    meta = RunMeta(
+        spec=asked,
+        options_given=given,
+        model="linearizable",
+        checkers=[],
+        nodes=[],
+        faults_planned=0,
+        clock=ClockSource(),
+    )
+    command = ["run", "--system", "etcd", "--workload", "register", "--nemesis", "partition"]
+    assert differences(meta, command) == said
 
 
 def test_a_run_that_nobody_speaks_of_is_no_pass(tmp_path: Path) -> None:

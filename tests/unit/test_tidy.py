@@ -28,12 +28,29 @@ ALLOWED = {
     },
     "dstest.effects": {"dstest.core", "checkers"},
     "dstest.compare": {"dstest.core", "dstest.store", "dstest.runner", "checkers"},
+    "dstest.retention": {
+        *("dstest.core", "dstest.store", "dstest.runner", "dstest.plans", "dstest.report"),
+    },
+    "dstest.gate": {
+        *("dstest.core", "dstest.store", "dstest.judge", "dstest.report", "dstest.runner"),
+        *("dstest.plans", "dstest.compare", "dstest.retention", "dstest"),
+    },
     "dstest.findings": {"dstest.core", "dstest.findings.entries"},
     "dstest.findings.entries": set(),
     "dstest.extend": {"dstest.core", "nemeses"},
     "dstest.plans": {
         *("dstest.core", "dstest.store", "dstest.judge", "dstest.report", "dstest.runner"),
-        *("nemeses", "clusters", "dstest"),
+        *("dstest.shrink", "dstest.steps", "nemeses", "clusters", "dstest"),
+    },
+    "dstest.shrink": {
+        *("dstest.core", "dstest.store", "dstest.judge", "dstest.runner", "dstest.report"),
+        *("nemeses", "dstest"),
+    },
+    "dstest.steps": {"dstest.core", "dstest.store", "dstest.judge", "dstest.runner"},
+    "dstest.fan": {"dstest.core", "dstest.steps", "dstest"},
+    "dstest.nightly": {
+        *("dstest.core", "dstest.store", "dstest.runner", "dstest.report", "dstest.steps"),
+        *("dstest.plans", "dstest.fan", "dstest"),
     },
     "dstest.scaffold": {"dstest.core", "dstest.extend", "dstest.runner", "clusters"},
     "dstest.report": {"dstest.core", "dstest.store", "dstest.judge"},

@@ -8,14 +8,10 @@ command said (`outcome.py`).
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
 
 from dstest.core import clock
 from dstest.core.errors import ConfigError, DstestError, Exit
@@ -23,8 +19,8 @@ from dstest.core.run_meta import RunMeta
 from dstest.core.verdict import State
 from dstest.plans.execution.capabilities import capabilities_of, lacking, toolbox
 from dstest.plans.execution.logbook import session_log
-from dstest.plans.execution.outcome import Outcome, judges_of, outcome_of, runs_of
-from dstest.plans.execution.state import Execution, ExecutionDir, Step, results_in
+from dstest.plans.execution.outcome import Outcome, judges_of, outcome_of
+from dstest.plans.execution.state import Execution, ExecutionDir, Step
 from dstest.plans.execution.steps import asked_for
 from dstest.plans.lint import lint, require_sound
 from dstest.plans.model import Plan
@@ -32,12 +28,11 @@ from dstest.plans.reader import read_plan
 from dstest.runner.integrity import finished
 from dstest.runner.session import process_start_time
 from dstest.runner.session_file import SessionDir, is_session
+from dstest.steps.process import last_words, start
+from dstest.steps.results import results_in, runs_of
 from dstest.store.layout import RunDir
 
 __all__ = ["Driver", "begin", "resume"]
-
-_PR_SET_PDEATHSIG: Final = 1
-_TAIL_BYTES: Final = 4000
 
 Say = Callable[[str], None]
 
@@ -186,11 +181,15 @@ class Driver:
         found = results_in(self._dir.artifacts_of(step))
         step.result = self._dir.relative(found[-1]) if found else ""
         if not found:
-            self._end(step, State.NOT_RUN, self._last_words(step))
+            self._end(step, State.NOT_RUN, last_words(self._dir.log_of(step), step.exit_code))
             return True
         outcome = self.outcome(step)
         never = outcome.state is State.NOT_RUN
-        self._end(step, outcome.state, self._last_words(step) if never else outcome.reason)
+        self._end(
+            step,
+            outcome.state,
+            last_words(self._dir.log_of(step), step.exit_code) if never else outcome.reason,
+        )
         return True
 
     def outcome(self, step: Step) -> Outcome:
@@ -242,38 +241,16 @@ class Driver:
 
     def _command(self, step: Step, argv: Sequence[str]) -> int:
         """Run a command of dstest to its end; its exit code. SIGINT and SIGTERM are passed on."""
-        log = self._dir.log_of(step)
-        libc = ctypes.CDLL(None)
-        with log.open("ab") as out:
-            out.write(f"$ dstest {' '.join(argv)}\n".encode())
-            out.flush()
-            child = subprocess.Popen(
-                [sys.executable, "-m", "dstest", *argv],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                # Where we die it heals, seals and ends, as at Ctrl-C.
-                preexec_fn=lambda: libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM),
-            )
-            before = {
-                number: signal.signal(number, lambda n, _: child.send_signal(n))
-                for number in (signal.SIGINT, signal.SIGTERM)
-            }
-            try:
-                return child.wait()
-            finally:
-                for number, handler in before.items():
-                    signal.signal(number, handler)
-
-    def _last_words(self, step: Step) -> str:
-        """Why a command left no run."""
-        with self._dir.log_of(step).open("rb") as log:
-            log.seek(0, os.SEEK_END)
-            log.seek(max(0, log.tell() - _TAIL_BYTES))
-            lines = log.read().decode(errors="replace").split("$ dstest ")[-1].splitlines()[1:]
-        said = [line for line in lines if line.startswith("dstest: ")] or lines[-1:]
-        return " ".join(said)[:500] or f"its command ended with {step.exit_code}"
+        child = start(argv, self._dir.log_of(step))
+        before = {
+            number: signal.signal(number, lambda n, _: child.send_signal(n))
+            for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        try:
+            return child.wait()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 def _metas(path: Path) -> list[RunMeta]:

@@ -7,11 +7,10 @@ tier's: where a run has done less of it, its pass is worth less (discipline 2.3,
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -23,12 +22,14 @@ from dstest.core.verdict import State, Verdict
 from dstest.judge.session import evidence_among
 from dstest.plans.launch import Budget
 from dstest.plans.model import Scenario
-from dstest.runner.integrity import finished, verified
-from dstest.runner.session_check import arm_evidence, reread
+from dstest.runner.integrity import finished
+from dstest.runner.session_check import arm_evidence
 from dstest.runner.session_file import SessionDir, is_session
+from dstest.steps.own import differences
+from dstest.steps.results import judged_again
 from dstest.store.layout import RunDir
 
-__all__ = ["Outcome", "RunOutcome", "judges_of", "outcome_of", "runs_of"]
+__all__ = ["Outcome", "RunOutcome", "judges_of", "outcome_of"]
 
 _CODE: Final = re.compile(r"`([a-z0-9-]+)`")
 _LESS: Final = {State.PASS_HARDENING: State.PASS_SMOKE, State.PASS_SMOKE: State.PARTIAL_MODEL}
@@ -74,7 +75,7 @@ def outcome_of(
     if path is None:
         return Outcome(state=State.NOT_RUN, rule="V01", reason="never run", runs=[], missed=[])
     try:
-        state, rule, reason = _judged(path)
+        state, rule, reason = judged_again(path)
         runs = _runs(path)
         _require_own(runs, wanted)
     except (EvidenceError, ConfigError) as error:
@@ -96,38 +97,12 @@ def outcome_of(
     return Outcome(state=state, rule=rule, reason=reason, runs=runs, missed=missed)
 
 
-_SAME: Final = {"--system": "system", "--workload": "workload", "--nemesis": "nemesis"}
-"""Words of a command -> the fields of a run's spec that must say the same."""
-
-
 def _require_own(runs: Iterable[RunOutcome], wanted: Sequence[str]) -> None:
     """Raises EvidenceError where a run is not one of this command."""
-    said = list(itertools.pairwise(wanted))
-    pairs = [value for word, value in said if word == "-o"]
-    model = next((value for word, value in said if word == "--model"), None)
     for run in runs:
-        if run.meta is None:
-            continue
-        spec = run.meta.spec
-        wrong = [
-            field
-            for word, field in _SAME.items()
-            for flag, value in said
-            if flag == word and not _names(value, spec.get(field))
-        ]
-        if [pair for pair in pairs if pair not in (run.meta.options_given or ())]:
-            wrong.append("options")
-        if wanted and spec.get("model") != model:
-            wrong.append("model")
+        wrong = [] if run.meta is None else differences(run.meta, wanted)
         if wrong:
             raise EvidenceError(f"{run.path} is a run of something else: {', '.join(wrong)}")
-
-
-def _names(word: str, plugin: Any) -> bool:
-    """Does a word of a command name this plug-in? Which one a file holds is told by the run."""
-    if word.endswith(".py"):
-        return True
-    return [part.strip() for part in word.split(",")] == str(plugin).split(",")
 
 
 def judges_of(scenario: Scenario) -> tuple[str, ...]:
@@ -139,34 +114,6 @@ def judges_of(scenario: Scenario) -> tuple[str, ...]:
     asked = [] if run is None else [*run.checker, *run.checkers]
     asked = [name for name in asked if not name.endswith(".py")]
     return tuple(dict.fromkeys([*known, *asked]))
-
-
-def _judged(path: Path) -> tuple[State, str, str]:
-    """The state that the evidence gives, by which rule and why. Raises EvidenceError."""
-    if not _over(path):
-        return State.NOT_RUN, "V01", "it came to no verdict"
-    if is_session(path):
-        found = reread(path).verdict
-        assert found is not None
-        rule = next((arm.rule for arm in found.arms if arm.state is found.state), "")
-        return found.state, rule, found.reason
-    verdict = verified(RunDir.open(path)).verdict
-    return verdict.verdict, verdict.rule, verdict.reason
-
-
-def _over(path: Path) -> bool:
-    """Was it judged to its end?"""
-    if is_session(path):
-        return SessionDir.open(path).read().verdict is not None
-    return finished(RunDir.open(path))
-
-
-def runs_of(path: Path) -> list[Path]:
-    """The run directories of a run or a session: of each arm the one that counts."""
-    if not is_session(path):
-        return [path]
-    file = SessionDir.open(path).read()
-    return [path / arm.attempts[-1] for arm in file.arms if arm.attempts]
 
 
 def _runs(path: Path) -> list[RunOutcome]:

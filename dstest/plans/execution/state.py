@@ -19,7 +19,7 @@ import msgspec
 from dstest.core import clock
 from dstest.core.errors import ConfigError
 from dstest.plans.model import Plan
-from dstest.runner.session_file import is_session
+from dstest.steps.results import results_in
 from dstest.store.layout import link_latest, new_directory, no_directory, write_file
 
 __all__ = [
@@ -30,7 +30,6 @@ __all__ = [
     "Step",
     "StepStatus",
     "folder_of",
-    "results_in",
     "unlisted",
 ]
 
@@ -180,14 +179,6 @@ class ExecutionDir:
     def result_of(self, step: Step) -> Path | None:
         """The run or session directory that counts."""
         return self.path / step.result if step.result else None
-
-
-def results_in(folder: Path) -> list[Path]:
-    """The run and session directories that lie in a step's artifacts, oldest first."""
-    if not folder.is_dir():
-        return []
-    found = [p for p in folder.glob("*/*") if is_session(p) or (p / "segments").is_dir()]
-    return sorted(found, key=lambda path: (path.name, path.stat().st_ctime_ns))
 
 
 def unlisted(directory: ExecutionDir, step: Step) -> list[Path]:

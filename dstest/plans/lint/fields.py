@@ -12,6 +12,7 @@ from dstest.core.spec import RunSpec
 from dstest.plans.fit import fit_of, planned
 from dstest.plans.launch import Budget, Run
 from dstest.plans.lint.rule import Place, Rule, at
+from dstest.plans.lint.void import void_in
 from dstest.plans.model import BUDGETS, Plan, Scenario
 
 __all__ = ["CLAIM_WORDS", "FIELDS", "RULES"]
@@ -157,6 +158,9 @@ def _ends(plan: Plan) -> Iterable[Place]:
         absent = [word for word in _ENDS if not re.search(rf"\b{word}\b\W+\w", text, re.IGNORECASE)]
         if text and absent:
             what = f"{scenario.id}: nothing says when it is {' or '.join(absent)}"
+            yield at(scenario.place("exit criteria"), what)
+        elif nothing := void_in(text):
+            what = f"{scenario.id}: {nothing!r}: no run can break that"
             yield at(scenario.place("exit criteria"), what)
 
 

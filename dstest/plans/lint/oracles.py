@@ -11,6 +11,7 @@ from dstest.core.claims import GATED
 from dstest.plans import picker
 from dstest.plans.fit import fit_of, injects
 from dstest.plans.lint.rule import Place, Rule, at
+from dstest.plans.lint.void import void_in
 from dstest.plans.model import Gated, Plan, Scenario
 from dstest.plans.words import NOT_GATED, listed, plain
 
@@ -35,7 +36,6 @@ _METRIC: Final = re.compile(r"[A-Za-z_][\w.]*[^.;\n]*?(<=|>=|==|!=|<|>|≤|≥|=
 PREDICATE: Final = re.compile(r"(<=|>=|==|!=|<|>|≤|≥|=)\s*-?\d|/[^/\s][^/\n]*/|\bmatches `[^`]+`")
 """A comparison with a number, or a regular expression."""
 
-_NO_EVIDENCE: Final = re.compile(r"injector (reports?|reported|says) (success|ok)", re.IGNORECASE)
 _REASON: Final = re.compile(r"\b(because|reason:|since)\W+\w+\W+\w+", re.IGNORECASE)
 _NO_CHECKER: Final = re.compile(r"^no checker\b\W+\w+\W+\w+\W+\w+", re.IGNORECASE)
 _FAULTLESS: Final = re.compile(r"^none\b", re.IGNORECASE)
@@ -64,6 +64,9 @@ def _by_machine(plan: Plan) -> Iterable[Place]:
             continue  # L17
         if weak := _WEAK.search(text):
             yield at(line, f"{scenario.id}: {weak[0]!r} is nothing that a machine can decide")
+            continue
+        if nothing := void_in(text):
+            yield at(line, f"{scenario.id}: {nothing!r}: no run can break that")
             continue
         named, judges = {*named_checkers(text)}, _judges(scenario)
         if not named and not _METRIC.search(text[:_CHARS]):
@@ -159,8 +162,8 @@ def _six_fields(plan: Plan) -> Iterable[Place]:
 
 
 def _landing(scenario: Scenario, gated: Gated, text: str) -> Iterator[Place]:
-    if _NO_EVIDENCE.search(text):
-        yield at(gated, f"{scenario.id}: what an injector says of itself is no evidence")
+    if nothing := void_in(text, evidence=True):
+        yield at(gated, f"{scenario.id}: {nothing!r} is no evidence: it holds whatever happened")
     elif not PREDICATE.search(text):
         yield at(gated, f"{scenario.id}: the landing evidence is no number and no expression")
 

@@ -31,6 +31,7 @@ from dstest.report.review.model import (
     Result,
     SurfaceRow,
 )
+from dstest.shrink.record import read_reproducer
 
 __all__ = ["gather", "of_scenario"]
 
@@ -269,7 +270,9 @@ def _findings(judged: list[_Judged]) -> tuple[FindingText, ...]:
             closes = ", ".join(one.scenario.closes)
             told = read_blame(Path(failed[0].path))
             more = None if told is None else told.probes
-            found.append(finding_of(failed[0], f"F{len(found) + 1}", one.step.id, closes, more))
+            small = read_reproducer(Path(failed[0].path))
+            id = f"F{len(found) + 1}"
+            found.append(finding_of(failed[0], id, one.step.id, closes, more, small))
     return tuple(found)
 
 

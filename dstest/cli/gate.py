@@ -1,0 +1,118 @@
+"""`dstest gate`: is there evidence enough for a release, and does nothing speak against it?"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dstest.cli.output import say, write_whole
+
+if TYPE_CHECKING:
+    from dstest.gate.decision import Decision
+    from dstest.gate.reader import ReadPolicy
+
+__all__ = ["gate"]
+
+
+def gate(
+    stores: Annotated[
+        list[Path],
+        typer.Argument(metavar="STORE...", help="Stores, or runs, sessions and plans of them."),
+    ],
+    policy: Annotated[Path, typer.Option(help="What is asked for: a TOML file (docs/gate.md).")],
+    baseline: Annotated[
+        list[Path] | None,
+        typer.Option(help="A store of before, where the policy asks for a baseline."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write decision.md, decision.json, junit.xml, results.sarif there."),
+    ] = None,
+    github: Annotated[
+        bool,
+        typer.Option(
+            "--github/--no-github",
+            help="Print annotations of GitHub Actions. Default: where GITHUB_ACTIONS is set.",
+            show_default=False,
+        ),
+    ] = os.environ.get("GITHUB_ACTIONS") == "true",
+    json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+) -> None:
+    """Judge all evidence again, and decide by a policy whether a release is let through. Exit 0
+    where it is, 1 where a violation stands, 3 where evidence is missing, old, edited or too little,
+    2 where the policy asks for nothing or cannot be read."""
+    import msgspec
+
+    from checkers.slo import METRICS
+    from dstest.compare.fair import FACTORS
+    from dstest.core import clock
+    from dstest.gate.annotations import annotated
+    from dstest.gate.decision import decide
+    from dstest.gate.page import why
+    from dstest.gate.reader import read_policy
+    from dstest.gate.sound import require_sound
+
+    read = read_policy(policy)
+    require_sound(read, METRICS, FACTORS)
+    _require_outside(out, stores)
+    decision = decide(read, stores, baseline or [], clock.wall_ns())
+    if out is not None:
+        _write(out, decision, read)
+    if json_:
+        say(msgspec.json.encode(decision).decode())
+        raise typer.Exit(decision.exit)
+    typer.echo(_flat(f"gate: {decision.policy}: {decision.outcome}"))
+    for line in why(decision):
+        typer.echo(_flat(f"- {line}"))
+    for note in decision.notes:
+        typer.echo(_flat(f"note: {note}"))
+    if github:
+        for line in annotated(decision, read):
+            typer.echo(line)
+    raise typer.Exit(decision.exit)
+
+
+def _flat(text: str) -> str:
+    """In one line, since a CI server obeys lines that begin as its commands do."""
+    from dstest.core.printable import printable
+
+    return printable(" ".join(text.split()))
+
+
+def _require_outside(out: Path | None, stores: list[Path]) -> None:
+    """What is written must not become a part of what it is about."""
+    from dstest.core.errors import ConfigError
+
+    for store in stores:
+        if out is not None and out.resolve().is_relative_to(store.resolve()):
+            raise ConfigError(
+                f"--out {out} lies within {store}, whose files are evidence",
+                remedy="choose a directory beside it",
+            )
+
+
+def _write(out: Path, decision: Decision, read: ReadPolicy) -> None:
+    import msgspec
+
+    from dstest.core.errors import ConfigError
+    from dstest.gate.junit import render_junit
+    from dstest.gate.page import render_page
+    from dstest.gate.sarif import render_sarif
+
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot make {out}: {error.strerror}", remedy="choose another --out"
+        ) from None
+    plain = msgspec.json.format(msgspec.json.encode(decision), indent=2).decode() + "\n"
+    for name, text in {
+        "decision.md": render_page(decision),
+        "decision.json": plain,
+        "junit.xml": render_junit(decision),
+        "results.sarif": render_sarif(decision, read),
+    }.items():
+        write_whole(out / name, text.encode(errors="backslashreplace"), "--out")

@@ -1,0 +1,51 @@
+"""`dstest shrink`: the smallest run that fails as a failing one did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["shrink"]
+
+
+def shrink(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run with a violation.")],
+    within: Annotated[float, typer.Option(help="Minutes after which no run is begun.")] = 60.0,
+    confirm: Annotated[
+        int, typer.Option(help="How many runs measure how often the small one shows it.")
+    ] = 5,
+    lab_id: Annotated[str | None, typer.Option(help="Use or make the lab of this name.")] = None,
+    json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+) -> None:
+    """Fewer faults, shorter windows, less load: what still shows the violation, run by run.
+
+    What comes out is RUN.shrink/reproducer.json and repro.sh, which anybody can run; the run itself
+    stays as it is. The same command goes on where it was ended. Exits with 1 where the small run
+    shows the violation, with 3 where it does not come again often enough.
+    """
+    import msgspec
+
+    from dstest.cli.output import say
+    from dstest.core.errors import Exit
+    from dstest.shrink.driver import shrink_run
+    from dstest.shrink.record import aside_of
+    from dstest.shrink.said import lines_of
+    from dstest.store.layout import RunDir
+
+    opened = RunDir.open(run)
+    found = shrink_run(opened.path, within_s=within * 60, sure=confirm, lab_id=lab_id)
+    if found is None:
+        typer.echo(
+            f"dstest: the violation of {run} did not come again in {confirm} runs as it was:"
+            " nothing is known to be needed for it\n  remedy: more of them with --confirm",
+            err=True,
+        )
+        raise typer.Exit(int(Exit.NOT_PROVEN))
+    if json_:
+        say(msgspec.json.encode(found).decode())
+    else:
+        for line in lines_of(found, aside_of(opened.path)):
+            typer.echo(line)
+    raise typer.Exit(int(Exit.FAIL if found.confirmed else Exit.NOT_PROVEN))

@@ -1,0 +1,205 @@
+"""`dstest store`: what lies in a store, how large it is, what may go, whether it is as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dstest.cli.output import say
+from dstest.core.errors import Exit
+
+if TYPE_CHECKING:
+    from dstest.retention.look import Entry
+    from dstest.retention.prune import Plan
+
+__all__ = ["store_app"]
+
+store_app = typer.Typer(no_args_is_help=True, help="Runs that are kept: look, compare, throw away.")
+
+_STORE = Path("store")
+
+Store = Annotated[Path, typer.Argument(metavar="STORE", help="A store; default ./store.")]
+Kept = Annotated[Path, typer.Argument(metavar="DIR", help="A run, session or executed plan.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
+
+
+def _size(count: int) -> str:
+    for unit, scale in (("kB", 1e3), ("MB", 1e6)):
+        if count / scale < 999.5:
+            return f"{count / scale:.1f} {unit}"
+    return f"{count / 1e9:.2f} GB"
+
+
+def _as_json(value: Any) -> None:
+    import msgspec
+
+    say(msgspec.json.encode(value, enc_hook=str).decode())
+
+
+def _age(entry: Entry, now_ns: int) -> str:
+    days = entry.age_days(now_ns)
+    return "?" if days is None else f"{days:.1f} d"
+
+
+@store_app.command("list")
+def list_(store: Store = _STORE, json_: Json = False) -> None:
+    """What stands by itself in a store, oldest first: kind, verdict as it says, size, age."""
+    from dstest.core import clock
+    from dstest.retention.look import entries
+
+    found, walked = entries(store)
+    total = sum(entry.bytes for entry in found)
+    if json_:
+        odd = [{"path": str(one.path), "why": one.why} for one in walked.odd]
+        _as_json({"entries": found, "bytes": total, "odd": odd})
+        return
+    now_ns = clock.wall_ns()
+    for entry in found:
+        more = f", {entry.runs} runs" if entry.kind != "run" else ""
+        more += "".join(f", {aside.name}" for aside in entry.asides)
+        typer.echo(
+            f"{entry.kind:8} {entry.state:30} {_size(entry.bytes):>9} {_age(entry, now_ns):>8}  "
+            f"{entry.path}{more}"
+        )
+    for one in walked.odd:
+        typer.echo(f"odd      {one.why:30} {'':9} {'':8}  {one.path}")
+    typer.echo(f"{len(found)} kept, {_size(total)}")
+
+
+@store_app.command()
+def show(directory: Kept, json_: Json = False) -> None:
+    """What a run, session or plan was, and what it came to as it says. `dstest report` judges."""
+    from dstest.retention.contents import contents_of
+    from dstest.retention.look import size_bytes
+
+    found = contents_of(directory)
+    taken = size_bytes(found.path)
+    if json_:
+        _as_json({"path": str(found.path), "kind": found.kind, "bytes": taken, "rows": found.rows})
+        return
+    typer.echo(f"{found.kind} {found.path}, {_size(taken)}")
+    for name, value in found.rows.items():
+        if value not in (None, [], {}, ""):
+            typer.echo(f"  {name:24} {_shown(value)}")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {inner}" for key, inner in value.items()) or "-"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "-"
+    return "-" if value is None else str(value)
+
+
+@store_app.command()
+def diff(left: Kept, right: Kept, json_: Json = False) -> None:
+    """What is different between two runs, sessions or plans. Exit 0 in any case: what a difference
+    is worth is said by `dstest compare`."""
+    from dstest.retention.contents import contents_of, differences_between
+
+    pair = (contents_of(left), contents_of(right))
+    found = differences_between(*pair)
+    if json_:
+        _as_json({"left": str(pair[0].path), "right": str(pair[1].path), "differences": found})
+        return
+    typer.echo(f"- {pair[0].path}\n+ {pair[1].path}")
+    for row in found:
+        typer.echo(f"  {row.name}\n    - {_shown(row.left)}\n    + {_shown(row.right)}")
+    if not found:
+        typer.echo("  no difference")
+
+
+@store_app.command()
+def prune(
+    store: Store = _STORE,
+    max_gb: Annotated[
+        float | None, typer.Option(help="Let the oldest go until it has at most so much.", min=0)
+    ] = None,
+    keep_days: Annotated[
+        float | None, typer.Option(help="Let nothing go that is younger.", min=0)
+    ] = None,
+    policy: Annotated[
+        list[Path] | None,
+        typer.Option(help="Let nothing go that this gate policy asks for; several by repeating."),
+    ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Delete. Without it nothing is, it is only said.")
+    ] = False,
+    json_: Json = False,
+) -> None:
+    """Say what may go, and with --yes delete it. What found a violation stays with its reproducers;
+    so does what is running, was not judged, was touched or is the newest. Exit 3 where the store
+    stays larger than asked."""
+    from dstest.core import clock
+    from dstest.gate.needs import needed
+    from dstest.gate.reader import read_policy
+    from dstest.retention.prune import delete, plan
+
+    asked: dict[Path, str] = {}
+    for path in policy or []:
+        for kept in needed(store, read_policy(path).policy):
+            asked[kept] = str(path)
+    found = plan(store, now_ns=clock.wall_ns(), max_gb=max_gb, keep_days=keep_days, needed=asked)
+    gone = delete(found) if yes else 0
+    if json_:
+        _as_json({"plan": found, "deleted": yes, "bytes_deleted": gone})
+    else:
+        _say_plan(found, yes, gone)
+    raise typer.Exit(int(Exit.NOT_PROVEN if found.short_bytes else Exit.PASS))
+
+
+def _say_plan(found: Plan, deleted: bool, gone: int) -> None:
+    word = "deleted" if deleted else "would go"
+    for entry in found.going:
+        typer.echo(f"{word}: {entry.path} ({entry.state}, {_size(entry.bytes)})")
+    for kept in found.staying:
+        typer.echo(f"stays: {kept.entry.path} ({_size(kept.entry.bytes)}): {kept.why}")
+    typer.echo(
+        f"{_size(found.bytes_before)} before, {_size(found.bytes_after)} after: "
+        + (f"{_size(gone)} deleted" if deleted else "nothing was deleted, --yes does")
+    )
+    if found.short_bytes:
+        typer.echo(f"{_size(found.short_bytes)} more than asked for has to stay")
+
+
+@store_app.command()
+def verify(
+    store: Store = _STORE,
+    verdicts: Annotated[
+        bool, typer.Option("--verdicts", help="Judge everything again as well.")
+    ] = False,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="And do the self-tests of the checkers again.")
+    ] = False,
+    json_: Json = False,
+) -> None:
+    """Compare every file with its sum, and with --verdicts judge every run, session and plan again.
+    Exit 3 where anything is not as it was left."""
+    from dstest.gate.gather import gather
+    from dstest.retention.look import entries
+    from dstest.retention.verify import verified_sums
+
+    found, walked = entries(store)
+    running = [entry.path for entry in found if entry.life == "running"]
+    wrong = [(str(row.path), row.what) for row in verified_sums(walked)]
+    if verdicts or deep:
+        known = {where for where, _ in wrong}
+        judged = gather([store], deep=deep).findings
+        wrong += [(f.where, f"{f.rule}: {f.what}") for f in judged if f.where not in known]
+    wrong = [row for row in wrong if not any(Path(row[0]).is_relative_to(p) for p in running)]
+    count = len(walked.places)
+    code = Exit.NOT_PROVEN if wrong or not count else Exit.PASS
+    if json_:
+        rows = [{"path": where, "what": what} for where, what in wrong]
+        at_it = list(map(str, running))
+        shown = {"looked_at": count, "verdicts": verdicts or deep, "wrong": rows}
+        _as_json({**shown, "running": at_it})
+    else:
+        for where, what in wrong:
+            typer.echo(f"{where}: {what}")
+        how = "files and verdicts" if verdicts or deep else "files"
+        still = f"; {len(running)} running, not judged" if running else ""
+        typer.echo(f"{count} runs, sessions and plans; {how}: {len(wrong)} wrong{still}")
+    raise typer.Exit(int(code))

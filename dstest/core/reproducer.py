@@ -1,0 +1,73 @@
+"""What a failing run comes to when it is made small: `RUN.shrink/reproducer.json`."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+__all__ = ["REPRODUCER", "SCRIPT", "Rate", "Reproducer", "Size"]
+
+REPRODUCER: Final = "reproducer.json"
+SCRIPT: Final = "repro.sh"
+SCHEMA: Final = "dstest.reproducer/1"
+
+
+class Rate(msgspec.Struct, frozen=True, kw_only=True):
+    """In how many runs of how many a violation came."""
+
+    runs: int = 0
+    came: int = 0
+
+    @property
+    def share(self) -> float:
+        """Of the runs; 0 without any."""
+        return self.came / self.runs if self.runs else 0.0
+
+
+class Size(msgspec.Struct, frozen=True, kw_only=True):
+    """How large a run is. `operations` are those that its clients asked for, where a run told."""
+
+    events: int
+    kinds: list[str]
+    time_limit_s: float
+    nodes: int
+    clients: int
+    rate: float | None
+    op_types: list[str]
+    operations: int | None = None
+
+
+class Reproducer(msgspec.Struct, frozen=True, kw_only=True):
+    """`run` is the path of the run, `history_sha256` tells which one it is; `candidate` is the
+    small one in `progress.json`. `fingerprint` names the violation. `runs` is how many were made to
+    get here. `rate_before` and `rate_after` say how often it comes in the run as it was, where that
+    was measured, and in the small one. `landed` is how many of its faults were proven in the runs
+    in which it came, at the least. `history_ops` is before and after, None where no part of the
+    history shows it alone. `stopped` says why the search ended early, empty where nothing more
+    could be left out. `builds` are those that the nodes had instead of Debian's."""
+
+    schema: str = SCHEMA
+    run: str
+    history_sha256: str
+    candidate: str
+    dstest: str
+    system: str
+    system_version: str | None
+    workload: str
+    fingerprint: str
+    explanation: str
+    seed: int
+    before: Size
+    after: Size
+    runs: int
+    rate_before: Rate | None
+    rate_after: Rate
+    confirmed: bool
+    landed: int
+    history_ops: tuple[int, int | None]
+    stopped: str
+    schedule: dict[str, Any] | None
+    options: list[str]
+    command: str
+    builds: list[str] = msgspec.field(default_factory=list)

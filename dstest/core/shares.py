@@ -1,0 +1,36 @@
+"""A share of trials, and between which shares the true one lies."""
+
+from __future__ import annotations
+
+import math
+from typing import Final, NamedTuple
+
+__all__ = ["Rate", "interval"]
+
+_Z: Final = 1.959964
+"""Of a normal distribution 95 % lie within so many standard deviations."""
+
+
+class Rate(NamedTuple):
+    """How many of how many, and between which shares the true rate lies (95 %, Wilson 1927)."""
+
+    hits: int
+    total: int
+    low: float
+    high: float
+
+
+def interval(hits: int, total: int) -> Rate:
+    """Wilson's interval of a share."""
+    if not total:
+        return Rate(0, 0, 0.0, 1.0)
+    share = hits / total
+    middle = (share + _Z * _Z / (2 * total)) / (1 + _Z * _Z / total)
+    half = (
+        _Z
+        / (1 + _Z * _Z / total)
+        * math.sqrt(share * (1 - share) / total + _Z * _Z / (4 * total * total))
+    )
+    return Rate(
+        hits, total, max(0.0, min(share, middle - half)), min(1.0, max(share, middle + half))
+    )

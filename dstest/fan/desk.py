@@ -1,0 +1,157 @@
+"""What runs on a worker: tasks in directories of their own, their child processes, their parcels.
+
+A desk is the plug-in of one fan on one worker. It is pickled to where it works, so what it owns
+there is made in `setup`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from distributed import Worker, get_worker
+from distributed.diagnostics.plugin import WorkerPlugin
+
+from dstest import __version__
+from dstest.core.errors import HarnessError, reason_of
+from dstest.fan.desk_paths import FOLDER
+from dstest.fan.parcel import Parcel, pack, read_part
+from dstest.fan.task import Place, Task
+from dstest.steps.process import start
+
+__all__ = ["HEAL_S", "Desk", "Sent", "forget", "part", "perform", "stop"]
+
+HEAL_S: Final = 120.0
+"""A command that was asked to end has this long to heal its nodes and to seal its run."""
+
+
+_PARCEL: Final = "parcel.tar.gz"
+
+
+class Sent(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker answers: the value or the error of the task, and where its directory waits."""
+
+    value: Any
+    error: str | None
+    parcel: Parcel | None
+    home: str
+    worker: str
+
+
+class _Seat(Place):
+    """The place of one task."""
+
+    def __init__(self, desk: Desk, folder: Path, lab_id: str) -> None:
+        self.folder, self.lab_id = folder, lab_id
+        self._desk = desk
+
+    def command(self, argv: Sequence[str], log: Path, *, limit_s: float) -> int:
+        child = self._desk.start(argv, log)
+        try:
+            return child.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            return ended(child)
+        finally:
+            self._desk.children.discard(child)
+
+
+def ended(child: subprocess.Popen[bytes]) -> int:
+    """End a command, with time to heal and seal; its exit code."""
+    child.send_signal(signal.SIGTERM)
+    try:
+        return child.wait(HEAL_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        return child.wait()
+
+
+class Desk(WorkerPlugin):
+    """The part of a fan that is on one worker."""
+
+    def __init__(self, name: str, version: str, scratch: str | None) -> None:
+        self.name, self._version, self._scratch = name, version, scratch
+
+    def setup(self, worker: Worker) -> None:
+        """Raises HarnessError where this worker is another version of dstest."""
+        if self._version != __version__:
+            raise HarnessError(
+                f"{worker.address} has dstest {__version__}, not {self._version}",
+                remedy="put this version there: `dstest workers put`",
+            )
+        self.worker = worker.address
+        self.children: set[subprocess.Popen[bytes]] = set()
+        self._stopped = threading.Event()
+        parent = Path(self._scratch or worker.local_directory)
+        parent.mkdir(parents=True, exist_ok=True)
+        self._root = parent
+
+    def teardown(self, worker: Worker) -> None:
+        """Whoever is still here ends with this worker."""
+        self.stop()
+
+    def stop(self) -> None:
+        """End every command, and start no other."""
+        self._stopped.set()
+        for child in list(self.children):
+            child.send_signal(signal.SIGTERM)
+        for child in list(self.children):
+            ended(child)
+
+    def start(self, argv: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+        """Start a command that ends with this desk. Raises HarnessError where that has ended."""
+        if self._stopped.is_set():
+            raise HarnessError("the fan has ended")
+        child = start(argv, log)
+        self.children.add(child)
+        if self._stopped.is_set():
+            ended(child)
+        return child
+
+    def do(self, task: Task, lab_id: str) -> Sent:
+        """Do a task, and pack what it leaves."""
+        home = Path(tempfile.mkdtemp(prefix=f"{task.id}.", dir=self._root))
+        folder = home / FOLDER
+        folder.mkdir()
+        value, error, parcel = None, None, None
+        try:
+            value = task.work(_Seat(self, folder, lab_id), *task.args)
+        except Exception as failure:
+            error = f"{type(failure).__name__}: {reason_of(failure)}"
+        try:
+            parcel = pack(folder, home / _PARCEL)
+        except OSError as failure:
+            error = error or f"its directory could not be packed: {reason_of(failure)}"
+        if parcel is None:
+            shutil.rmtree(home, ignore_errors=True)
+        return Sent(value=value, error=error, parcel=parcel, home=str(home), worker=self.worker)
+
+
+def perform(name: str, task: Task, lab_id: str) -> Sent:
+    """On a worker's thread: do a task at the desk of this fan."""
+    desk: Desk = get_worker().plugins[name]  # type: ignore[assignment]
+    return desk.do(task, lab_id)
+
+
+async def part(path: str, offset: int) -> bytes:
+    """On a worker: a part of a parcel."""
+    return await asyncio.to_thread(read_part, path, offset)
+
+
+async def forget(home: str) -> None:
+    """On a worker: a task's directory is not needed any more."""
+    await asyncio.to_thread(shutil.rmtree, home, ignore_errors=True)
+
+
+async def stop(name: str, dask_worker: Worker) -> None:
+    """On a worker: end what runs at the desk of this fan."""
+    desk: Any = dask_worker.plugins.get(name)
+    if desk is not None:
+        await asyncio.to_thread(desk.stop)

@@ -1,0 +1,226 @@
+"""Is there enough evidence for a claim, and does any speak against it?
+
+What speaks against a claim counts however old it is, whoever signed it and whatever made it; what
+speaks for it has to be all that the policy asks. A run that fits and came to no pass is no luck to
+be left out: it keeps the claim open.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from dstest.core.evidence import CheckerEvidence, Tier
+from dstest.core.run_meta import Host
+from dstest.core.verdict import State
+from dstest.gate.fits import about, misfits, of_test
+from dstest.gate.gather import Gathered, JudgedRun, Unit
+from dstest.gate.policy import Asked, Claim, Policy
+from dstest.gate.rules import Finding
+
+__all__ = ["Answer", "claim_answer", "fitting", "landed_by_kind", "strangers"]
+
+_RANK: Final[tuple[Tier, ...]] = ("none", "smoke", "hardening", "release")
+_ASIDE_MAX: Final = 5
+"""Of runs that nearly fit; more say the same."""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a claim, control or plan. `said` is what there is, in a line; `counted` the
+    runs that count; `not_counted` passes that are worth less than was asked. `follows` is what is
+    short because of `findings`, and is told where all of those are accepted."""
+
+    id: str
+    text: str
+    said: str
+    findings: tuple[Finding, ...]
+    follows: tuple[Finding, ...] = ()
+    counted: tuple[JudgedRun, ...] = ()
+    not_counted: tuple[str, ...] = ()
+
+
+def fitting(
+    gathered: Gathered, asked: Asked, policy: Policy, now_ns: int
+) -> tuple[list[Unit], list[Finding]]:
+    """The units that are about this claim or control in all that is asked, and why those that are
+    nearly so are not. A unit that another row of the policy asks for is no near miss."""
+    others = [row for row in (*policy.claim, *policy.control) if row.id != asked.id]
+    found, aside = [], []
+    for unit in gathered.units:
+        if not about(unit, asked):
+            continue
+        wrong = misfits(unit, asked, policy, now_ns)
+        if not wrong:
+            found.append(unit)
+        elif not any(of_test(run.meta, other) for run in unit.runs for other in others):
+            aside += wrong
+    return found, aside[:_ASIDE_MAX]
+
+
+def claim_answer(gathered: Gathered, claim: Claim, policy: Policy, now_ns: int) -> Answer:
+    """Everything that stands against a claim."""
+    against = [
+        Finding(rule="G22", what=_violation(run), of=claim.id, where=str(run.path))
+        for run in gathered.runs
+        if run.verdict.verdict.failed and of_test(run.meta, claim)
+    ]
+    units, aside = fitting(gathered, claim, policy, now_ns)
+    open_ = [
+        Finding(rule="G24", what=_open(unit), of=claim.id, where=str(unit.path))
+        for unit in units
+        if not unit.passes and not unit.failed
+    ]
+    passed = [unit for unit in units if unit.passes and not unit.failed]
+    enough = [unit for unit in passed if _reaches(unit.state, unit.met, claim.tier)]
+    counted = [run for unit in enough or passed for run in unit.runs]
+    short = _short(claim, passed, enough, counted)
+    if short and aside:
+        # Why runs do not count is the reason, what is short without them only follows from it.
+        follows = "; ".join(finding.what for finding in short)
+        said = [f"{finding.what}, so it does not count ({follows})" for finding in aside]
+        pairs = zip(aside, said, strict=True)
+        short = [msgspec.structs.replace(finding, what=what) for finding, what in pairs]
+    first = [*against, *open_]
+    return Answer(
+        id=claim.id,
+        text=claim.text,
+        said=_said(claim, counted),
+        findings=tuple(first or short),
+        follows=tuple(short if first else ()),
+        counted=tuple(counted),
+        not_counted=tuple(_left_out(unit) for unit in passed if enough and unit not in enough),
+    )
+
+
+def _left_out(unit: Unit) -> str:
+    name = f"{unit.path.parent.name}/{unit.path.name}"
+    return f"{name}: {unit.state.value} with the {unit.met} budget"
+
+
+def _violation(run: JudgedRun) -> str:
+    return f"{run.verdict.verdict.value}: {run.verdict.reason}"
+
+
+def _open(unit: Unit) -> str:
+    ended = [str(run.meta.ended_by) for run in unit.runs if run.meta.ended_by]
+    return f"it ended early: {ended[0]}" if ended else f"{unit.state.value}: {unit.reason}"
+
+
+def _reaches(state: State, met: Tier, wanted: Tier) -> bool:
+    if wanted == "smoke":
+        return state.passed
+    return state is State.PASS_HARDENING and _RANK.index(met) >= _RANK.index(wanted)
+
+
+def landed_by_kind(runs: Iterable[JudgedRun]) -> Counter[str]:
+    """Faults that landed and whose heal is proven."""
+    return Counter(
+        fault.nemesis
+        for run in runs
+        for fault in run.evidence.faults
+        if fault.landed == "yes" and fault.heal_verified
+    )
+
+
+def _seeds(runs: Iterable[JudgedRun]) -> set[int]:
+    return {int(run.meta.spec.get("seed", -1)) for run in runs}
+
+
+def _sizes(runs: Iterable[JudgedRun]) -> set[int]:
+    return {len(run.meta.members or run.meta.nodes) for run in runs}
+
+
+def _operations(claim: Claim, runs: Iterable[JudgedRun]) -> int:
+    """Those that each checker of the claim has judged: an operation counts once."""
+    return sum(_judged_by_all(claim, run.evidence.checker) for run in runs)
+
+
+def _judged_by_all(claim: Claim, found: CheckerEvidence) -> int:
+    if not found.by_checker:  # there was one
+        return found.ops_consumed
+    return min(ops.consumed for name, ops in found.by_checker.items() if name in claim.checkers)
+
+
+def _said(claim: Claim, runs: Sequence[JudgedRun]) -> str:
+    if not runs:
+        return "nothing that counts"
+    landed = ", ".join(f"{n} {kind}" for kind, n in sorted(landed_by_kind(runs).items()))
+    sizes = ", ".join(map(str, sorted(_sizes(runs), reverse=True)))
+    return (
+        f"{len(runs)} runs passed, {len(_seeds(runs))} seeds, on {sizes} nodes; faults landed: "
+        f"{landed or 'none'}; operations judged: {_operations(claim, runs):,}"
+    )
+
+
+def _short(
+    claim: Claim, passed: Sequence[Unit], enough: Sequence[Unit], counted: Sequence[JudgedRun]
+) -> list[Finding]:
+    """What there is too little of. Where no run reaches the tier, the rest is counted over those
+    that passed: whoever accepts a lower tier has not accepted that there are fewer seeds."""
+
+    def finding(rule: str, what: str) -> Finding:
+        return Finding(rule=rule, what=what, of=claim.id)
+
+    if not passed:
+        return [finding("G21", "there is no run that fits and passed")]
+    short = []
+    if not enough:
+        best = max(passed, key=lambda unit: _RANK.index(unit.met))
+        said = f"{claim.tier} is asked for, the best is {best.state.value} with {best.met}"
+        short.append(finding("G25", f"{said}: {best.reason}"))
+    if (seeds := len(_seeds(counted))) < claim.seeds:
+        short.append(finding("G26", f"{seeds} of {claim.seeds} seeds"))
+    if absent := sorted({*claim.sizes} - _sizes(counted)):
+        short.append(finding("G27", f"no run with {', '.join(map(str, absent))} nodes"))
+    landed = landed_by_kind(counted)
+    short += [
+        finding("G28", f"{landed[kind]} of {wanted} landed faults of kind {kind}")
+        for kind, wanted in claim.faults.items()
+        if landed[kind] < wanted
+    ]
+    if (judged := _operations(claim, counted)) < claim.operations:
+        short.append(finding("G29", f"{judged:,} of {claim.operations:,} operations judged"))
+    return short + _hosts(claim, counted)
+
+
+def _hosts(claim: Claim, runs: Sequence[JudgedRun]) -> list[Finding]:
+    """Were all runs of the claim made on one kind of host, in one kind of lab?"""
+
+    def facts(run: JudgedRun) -> dict[str, object]:
+        host = run.meta.host or Host()
+        lab = run.meta.lab
+        return {"python": host.python, "kernel": host.kernel, "cpus": host.cpus, "lab": lab}
+
+    first = facts(runs[0])
+    for run in runs[1:]:
+        mine = facts(run)
+        wrong = [
+            f"{name} {first[name]} and {mine[name]}" for name in first if mine[name] != first[name]
+        ]
+        if wrong:
+            what = f"its runs are of several hosts: {', '.join(wrong)}"
+            return [Finding(rule="G14", what=what, of=claim.id, where=str(run.path))]
+    return []
+
+
+def strangers(gathered: Gathered, policy: Policy) -> list[Finding]:
+    """Violations of the versions that are released, in tests that the policy does not name."""
+    rows: list[Asked] = [*policy.claim, *policy.control]
+    released = {(c.system, c.system_version, c.builds) for c in policy.claim}
+    found = []
+    for run in gathered.runs:
+        spec = run.meta.spec
+        builds = tuple(spec.get("builds") or ())
+        if (
+            run.verdict.verdict.failed
+            and (spec.get("system"), run.meta.system_version, builds) in released
+            and not any(of_test(run.meta, row) for row in rows)
+        ):
+            what = (
+                f"{_violation(run)} (options: {' '.join(run.meta.options_given or ()) or 'none'})"
+            )
+            found.append(Finding(rule="G23", what=what, where=str(run.path)))
+    return found

@@ -1,0 +1,241 @@
+"""From a policy and stores to a decision. Pure but for what it reads: the time is given to it."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from dstest import __version__
+from dstest.core.errors import ConfigError, Exit
+from dstest.gate.baseline import baseline_answer
+from dstest.gate.claims import Answer, claim_answer, strangers
+from dstest.gate.controls import control_answer
+from dstest.gate.fits import of_test
+from dstest.gate.gather import Gathered, gather, stores_of
+from dstest.gate.honest import dishonest
+from dstest.gate.plans import plan_answer
+from dstest.gate.policy import Policy, Risk
+from dstest.gate.reader import ReadPolicy
+from dstest.gate.rules import RULES, Finding
+from dstest.gate.sound import too_far
+from dstest.gate.twice import doubles
+
+__all__ = ["SCHEMA", "Accepted", "Decision", "Row", "decide"]
+
+SCHEMA = "dstest.gate-decision/1"
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """A claim, control, plan or the baseline: `kept` where nothing stands against it."""
+
+    id: str
+    text: str
+    said: str
+    kept: bool
+    runs: tuple[str, ...] = ()
+    not_counted: tuple[str, ...] = ()
+
+
+class Accepted(msgspec.Struct, frozen=True, kw_only=True):
+    """A finding that a risk accepts."""
+
+    finding: Finding
+    risk: Risk
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """`evidence` are the runs that the decision rests on, each with the sha256 of its check sums,
+    so that whoever has them can tell that they are the same."""
+
+    schema: str = SCHEMA
+    outcome: Literal["let through", "stopped by a violation", "stopped for want of evidence"]
+    exit: int
+    policy: str
+    policy_file: str
+    policy_sha256: str
+    dstest: str
+    decided: str
+    stores: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    accepted: tuple[Accepted, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]
+    evidence: dict[str, str]
+
+
+def decide(
+    read: ReadPolicy, stores: Sequence[Path], baseline: Sequence[Path], now_ns: int
+) -> Decision:
+    """The decision. Raises ConfigError where it cannot be asked for like this."""
+    policy, now = read.policy, datetime.datetime.fromtimestamp(now_ns / 1e9, datetime.UTC)
+    _require(read, stores, baseline, now.date())
+    deep = policy.evidence.canaries == "again"
+    signers = policy.evidence.signers
+    allowed = None if signers is None else read.path.parent / signers
+    gathered = gather(stores, deep=deep)
+    wrong = [*gathered.findings]
+    wrong += dishonest(gathered.units, now_ns, allowed)
+    wrong += doubles([run for run in gathered.runs if run.over])
+    gathered = _without(gathered, wrong)
+    answers = [claim_answer(gathered, claim, policy, now_ns) for claim in policy.claim]
+    answers += [control_answer(gathered, control, policy, now_ns) for control in policy.control]
+    answers += [plan_answer(gathered, plan) for plan in policy.plan]
+    if policy.baseline is not None:
+        earlier = gather(baseline, deep=False)
+        odd = [*dishonest(earlier.units, now_ns, allowed), *doubles(earlier.runs)]
+        earlier = msgspec.structs.replace(earlier, findings=(*earlier.findings, *odd))
+        answers.append(baseline_answer(policy, earlier, answers))
+    findings = [*wrong, *strangers(gathered, policy), *_unless_known(answers, wrong)]
+    findings += _expired(policy, now.date())
+    left, accepted = _accepted(findings, policy, now.date())
+    for answer in answers:
+        if not any(finding in left for finding in answer.findings) and not wrong:
+            more = _accepted(answer.follows, policy, now.date())
+            left, accepted = [*left, *more[0]], [*accepted, *more[1]]
+    code = max((RULES[f.rule].exit for f in left), key=_worst, default=Exit.PASS)
+    return Decision(
+        outcome=_OUTCOMES[code],
+        exit=int(code),
+        policy=policy.name,
+        policy_file=str(read.path),
+        policy_sha256=read.sha256,
+        dstest=__version__,
+        decided=now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        stores=tuple(map(str, stores_of(stores))),
+        findings=tuple(left),
+        accepted=tuple(accepted),
+        rows=tuple(_row(answer, left) for answer in answers),
+        notes=tuple(_notes(gathered, answers, accepted, policy)),
+        evidence={str(run.path): run.digest for answer in answers for run in answer.counted},
+    )
+
+
+_OUTCOMES: dict[
+    Exit, Literal["let through", "stopped by a violation", "stopped for want of evidence"]
+] = {
+    Exit.PASS: "let through",
+    Exit.FAIL: "stopped by a violation",
+    Exit.NOT_PROVEN: "stopped for want of evidence",
+}
+
+
+def _worst(code: Exit) -> int:
+    return (Exit.PASS, Exit.NOT_PROVEN, Exit.FAIL).index(code)
+
+
+def _require(
+    read: ReadPolicy, stores: Sequence[Path], baseline: Sequence[Path], today: datetime.date
+) -> None:
+    far = next(too_far(read.policy, today), None)
+    if far is not None:
+        where = f"{read.path}:{read.line_of(far.id)}: {far.id}: {far.what}"
+        raise ConfigError(where, remedy=far.remedy)
+    if bool(baseline) != (read.policy.baseline is not None):
+        said = "the policy asks for no baseline" if baseline else "the policy asks for a baseline"
+        raise ConfigError(said, remedy="--baseline STORE where the policy has [baseline]")
+    stores_of([*stores, *baseline])
+    signers = read.policy.evidence.signers
+    if signers is not None and not (read.path.parent / signers).is_file():
+        raise ConfigError(
+            f"{read.path}: evidence.signers: {read.path.parent / signers} is no file",
+            remedy="a file beside the policy with a name and a public key in each line",
+        )
+
+
+def _without(gathered: Gathered, findings: Sequence[Finding]) -> Gathered:
+    """What is left when all that is dishonest counts for nothing. A violation stays one."""
+    bad = {finding.where for finding in findings}
+    kept = [
+        unit
+        for unit in gathered.units
+        if unit.failed or not bad & {str(unit.path), *(str(run.path) for run in unit.every)}
+    ]
+    return msgspec.structs.replace(gathered, units=tuple(kept))
+
+
+def _unless_known(answers: Sequence[Answer], found: Sequence[Finding]) -> list[Finding]:
+    """Where evidence is not honest, that a claim is short without it says nothing more: it only
+    follows. A violation always stands."""
+    told = [finding for answer in answers for finding in answer.findings]
+    return [f for f in told if RULES[f.rule].exit is Exit.FAIL] if found else told
+
+
+def _expired(policy: Policy, today: datetime.date) -> list[Finding]:
+    return [
+        Finding(rule="G36", what=f"{risk.owner} accepted it until {risk.expires}", of=risk.id)
+        for risk in policy.risk
+        if risk.expires < today
+    ]
+
+
+def _accepted(
+    findings: Sequence[Finding], policy: Policy, today: datetime.date
+) -> tuple[list[Finding], list[Accepted]]:
+    left, accepted = [], []
+    for finding in dict.fromkeys(findings):
+        risk = next(
+            (
+                risk
+                for risk in policy.risk
+                if (risk.of, risk.rule) == (finding.of, finding.rule) and risk.expires >= today
+            ),
+            None,
+        )
+        if risk is None or not RULES[finding.rule].acceptable:
+            left.append(finding)
+        else:
+            accepted.append(Accepted(finding=finding, risk=risk))
+    return left, accepted
+
+
+def _row(answer: Answer, left: Sequence[Finding]) -> Row:
+    return Row(
+        id=answer.id,
+        text=answer.text,
+        said=answer.said,
+        kept=not any(finding in left for finding in (*answer.findings, *answer.follows)),
+        runs=tuple(str(run.path) for run in answer.counted),
+        not_counted=answer.not_counted,
+    )
+
+
+def _of_other_versions(gathered: Gathered, policy: Policy) -> list[str]:
+    """Versions of the released systems, others than the released, of which a run failed."""
+    released = {(claim.system, claim.system_version) for claim in policy.claim}
+    named = {system for system, _ in released}
+    red = [control for control in policy.control if control.expect == "red"]
+    return sorted(
+        {
+            f"{run.meta.spec.get('system')} {run.meta.system_version}"
+            for run in gathered.runs
+            if run.verdict.verdict.failed
+            and run.meta.spec.get("system") in named
+            and (run.meta.spec.get("system"), run.meta.system_version) not in released
+            and not any(of_test(run.meta, control) for control in red)
+        }
+    )
+
+
+def _notes(
+    gathered: Gathered, answers: Sequence[Answer], accepted: Sequence[Accepted], policy: Policy
+) -> list[str]:
+    """What a reader should know, and what decides nothing."""
+    used = {run.path for answer in answers for run in answer.counted}
+    rest = [run for run in gathered.runs if run.path not in used]
+    notes = [f"{len(used)} runs count, {len(rest)} others lie in the stores"]
+    if policy.evidence.signers is None:
+        notes.append(
+            "no signature was asked for: whoever edits a record and all that follows from it alike"
+            " is not found (evidence.signers)"
+        )
+    elsewhere = _of_other_versions(gathered, policy)
+    if elsewhere:
+        notes.append(f"violations of versions that are not released: {', '.join(elsewhere)}")
+    idle = [r.id for r in policy.risk if r.id not in {one.risk.id for one in accepted}]
+    if idle:
+        notes.append(f"accepted risks that nothing needs: {', '.join(idle)}")
+    return notes

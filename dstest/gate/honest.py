@@ -1,0 +1,137 @@
+"""What is wrong with a run though its files agree: its name, its clocks, its words, its signature.
+
+Whoever edits a file can write its sum anew, and whoever edits a fact of run.json can have the run
+judged anew. These rules hold such facts to others that follow from the same thing: the name of a
+directory, the clocks, what the words and the seed give.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from dstest.core.errors import DstestError
+from dstest.gate.gather import JudgedRun, Unit
+from dstest.gate.rules import Finding
+from dstest.gate.words import differs
+from dstest.retention.stamps import stamp_of, time_of
+from dstest.retention.walk import links_in
+from dstest.store.signing import signer_of
+
+__all__ = ["age_days", "dishonest", "ended_ns"]
+
+_NAME: Final = re.compile(r"(\d{8}T\d{6}Z)-(\d+)(-\d+)?")
+_NAMED_WITHIN_S: Final = 600.0
+"""A run notes when it started within seconds after its directory was made."""
+_LAB_S_MAX: Final = 6 * 3600.0
+"""Between that and the first operation nodes are made, which is slow where an image is built."""
+_AHEAD_S: Final = 120.0
+"""So much may two hosts that ask a time server differ."""
+_DAY_NS: Final = 86_400 * 1_000_000_000
+
+
+def dishonest(units: Iterable[Unit], now_ns: int, signers: Path | None) -> Iterator[Finding]:
+    """What is wrong with each unit and its runs. `signers` have to have signed, where given."""
+    for unit in units:
+        yield from _links(unit)
+        if unit.kind == "session":
+            yield from _signed(unit.path, signers)
+        for run in filter(_over, unit.every):
+            where = str(run.path)
+            yield from (Finding(rule="G05", what=what, where=where) for what in _misnamed(run))
+            yield from (
+                Finding(rule="G07", what=what, where=where) for what in _clocks(run, now_ns)
+            )
+            if run.by_us:
+                yield from (Finding(rule="G10", what=what, where=where) for what in differs(run))
+            if unit.kind == "run":
+                yield from _signed(run.path, signers)
+
+
+def _over(run: JudgedRun) -> bool:
+    return run.over
+
+
+def _links(unit: Unit) -> Iterator[Finding]:
+    for path in links_in(unit.path):
+        what = f"{path.relative_to(unit.path)} is a symbolic link"
+        yield Finding(rule="G04", what=what, where=str(unit.path))
+
+
+def _signed(path: Path, signers: Path | None) -> Iterator[Finding]:
+    if signers is None:
+        return
+    try:
+        signer_of(path, signers)
+    except DstestError as error:
+        what = error.message.removeprefix(f"{path}: ").removeprefix(f"{path} ")
+        yield Finding(rule="G11", what=what, where=str(path))
+
+
+def _misnamed(run: JudgedRun) -> Iterator[str]:
+    """Is its directory called as it was when it was made?"""
+    name = run.path.name
+    sealed = _sealed_as(run.path)
+    if name != sealed:
+        yield f"it was made as {sealed}, and lies here as {name}"
+        return
+    match = _NAME.fullmatch(name)
+    if match is None:
+        yield f"{name} is no name of a run: TIME-SEED"
+        return
+    if int(match[2]) != run.meta.spec.get("seed"):
+        yield f"it is named after seed {match[2]}, and run.json has {run.meta.spec.get('seed')}"
+    named, started = time_of(match[1]), time_of(run.meta.started)
+    if started is None or named is None:
+        yield f"run.json does not say when it started ({run.meta.started})"
+    elif abs((started - named).total_seconds()) > _NAMED_WITHIN_S:
+        yield f"it is named after {match[1]}, and run.json says that it started {run.meta.started}"
+    if any(path.suffix == ".blame" for path in run.asides) and not run.verdict.verdict.failed:
+        yield "runs lie beside it that ask who is to blame, and it has found no violation"
+
+
+def _sealed_as(path: Path) -> str:
+    with (path / "history.jsonl").open("rb") as file:
+        line = file.readline()
+    try:
+        return str(msgspec.json.decode(line).get("run"))
+    except (msgspec.DecodeError, AttributeError):
+        return ""
+
+
+def _origin_ns(run: JudgedRun) -> int | None:
+    """The wall clock at the first moment of run time."""
+    meta = run.meta
+    if meta.clock_start_ns is None or meta.origin_ns is None:
+        return None
+    return meta.clock_start_ns + meta.origin_ns
+
+
+def ended_ns(run: JudgedRun) -> int | None:
+    """The wall clock at the end of the load; None where no clock was read."""
+    origin = _origin_ns(run)
+    return None if origin is None else origin + int((run.meta.load_s or 0) * 1e9)
+
+
+def age_days(run: JudgedRun, now_ns: int) -> float | None:
+    """Since the end of its load, by its clocks and never by the times of its files."""
+    ended = ended_ns(run)
+    return None if ended is None else (now_ns - ended) / _DAY_NS
+
+
+def _clocks(run: JudgedRun, now_ns: int) -> Iterator[str]:
+    started, origin, ended = time_of(run.meta.started), _origin_ns(run), ended_ns(run)
+    if origin is None or ended is None or started is None:
+        yield "it has not noted what its clocks were, so nothing shows when it was made"
+        return
+    later_s = origin / 1e9 - started.timestamp()
+    if not -_AHEAD_S <= later_s <= _LAB_S_MAX:
+        at = stamp_of(origin)
+        yield f"run.json says that it started {run.meta.started}, its clocks say {at}"
+    if (ended - now_ns) / 1e9 > _AHEAD_S:
+        at = stamp_of(ended)
+        yield f"by its clocks it ends at {at}, which is in the future"

@@ -1,0 +1,95 @@
+"""The decision on one page of Markdown: what was decided, why in ten lines at most, by what."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dstest.core.errors import Exit
+from dstest.gate.decision import Decision
+from dstest.gate.rules import RULES, Finding
+from dstest.report.review.markdown import md
+
+__all__ = ["render_page", "why"]
+
+_LINES_MAX: Final = 10
+
+
+def why(decision: Decision) -> list[str]:
+    """Ten lines at most: what stopped it, violations first, or what let it through."""
+    if decision.exit == Exit.PASS:
+        lines = [f"{row.id} {row.text}: {row.said}" for row in decision.rows]
+    else:
+        first = sorted(decision.findings, key=lambda f: RULES[f.rule].exit != Exit.FAIL)
+        lines = [_line(finding) for finding in first]
+    lines += [f"accepted until {one.risk.expires} by {one.risk.owner}: {one.risk.text}"
+              for one in decision.accepted]  # fmt: skip
+    if len(lines) > _LINES_MAX:
+        lines = [*lines[: _LINES_MAX - 1], f"and {len(lines) - _LINES_MAX + 1} more, below"]
+    return lines
+
+
+def _line(finding: Finding) -> str:
+    about = f" {finding.of}" if finding.of else ""
+    where = f" ({finding.where})" if finding.where else ""
+    return f"{finding.rule}{about}: {finding.what}{where}"
+
+
+def render_page(decision: Decision) -> str:
+    """The page."""
+    told = (
+        f"{md(decision.policy)}. Decided {decision.decided} by dstest {decision.dstest}, exit"
+        f" {decision.exit}."
+    )
+    lines = [
+        f"# Release gate: {decision.outcome}",
+        "",
+        told,
+        "",
+        "## Why",
+        "",
+        *(f"- {md(line)}" for line in why(decision)),
+        "",
+        "## What was asked for",
+        "",
+        "| | asked | there is | kept |",
+        "|---|---|---|---|",
+        *(
+            f"| {row.id} | {md(row.text)} | {md(row.said)} | {'yes' if row.kept else 'NO'} |"
+            for row in decision.rows
+        ),
+    ]
+    if decision.findings:
+        lines += [
+            "",
+            "## What stands against it",
+            "",
+            "| rule | of | what | where |",
+            "|---|---|---|---|",
+        ]
+        lines += [
+            f"| {f.rule} {RULES[f.rule].title} | {f.of} | {md(f.what)} | {md(f.where)} |"
+            for f in decision.findings
+        ]
+    if decision.accepted:
+        lines += [
+            "",
+            "## Accepted risks",
+            "",
+            "| risk | of | what is short | why it is accepted | owner | until |",
+            "|---|---|---|---|---|---|",
+        ]
+        lines += [
+            f"| {one.risk.id} | {one.risk.of} | {one.finding.rule}: {md(one.finding.what)} | "
+            f"{md(one.risk.text)} | {md(one.risk.owner)} | {one.risk.expires} |"
+            for one in decision.accepted
+        ]
+    lines += ["", "## By what", ""]
+    lines += [f"- Policy {md(decision.policy_file)}, sha256 {decision.policy_sha256}"]
+    lines += [f"- Store {md(store)}" for store in decision.stores]
+    lines += [f"- {md(note)}" for note in decision.notes]
+    lines += [
+        f"- {row.id} leaves out {md(said)}" for row in decision.rows for said in row.not_counted
+    ]
+    lines += ["", "Runs that count, each with the sha256 of its check sums:", ""]
+    lines += [f"- {md(run)} {digest}" for run, digest in decision.evidence.items()]
+    return "\n".join(lines) + "\n"

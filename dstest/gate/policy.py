@@ -1,0 +1,151 @@
+"""What a release is let through by: a TOML file, `docs/gate.md` has an example.
+
+Every number is bounded, so that none can be set to where it asks for nothing. What a policy leaves
+out is asked for at its strictest, but for what has to be named: systems, versions, tests.
+"""
+
+from __future__ import annotations
+
+import datetime
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from dstest.compare.intervals import RUNS_MIN
+
+__all__ = [
+    "RISK_DAYS_MAX",
+    "Asked",
+    "Baseline",
+    "Claim",
+    "Control",
+    "EvidenceRules",
+    "HostFacts",
+    "PlanAsked",
+    "Policy",
+    "Risk",
+]
+
+RISK_DAYS_MAX: Final = 366
+"""A risk that is accepted for longer is not looked at again."""
+
+Id = Annotated[str, Meta(pattern=r"^[A-Za-z][A-Za-z0-9._-]{0,31}$")]
+Text = Annotated[str, Meta(min_length=1, max_length=400)]
+Word = Annotated[str, Meta(min_length=1, max_length=200)]
+Words = Annotated[tuple[Word, ...], Meta(max_length=50)]
+Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
+Size = Annotated[int, Meta(ge=1, le=101)]
+Count = Annotated[int, Meta(ge=1, le=1_000_000)]
+
+
+class _Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """A table of the file."""
+
+
+class HostFacts(_Row, frozen=True, kw_only=True):
+    """What the control host of all runs has to be; what is left out need only be the same in the
+    runs of one claim."""
+
+    python: Word | None = None
+    kernel: Word | None = None
+    cpus: Annotated[int, Meta(ge=1, le=4096)] | None = None
+
+
+class EvidenceRules(_Row, frozen=True, kw_only=True):
+    """What any evidence has to be. `signers` is a file of allowed signers beside the policy; with
+    `canaries = "kept"` the self-tests of the checkers are taken from the runs, as `dstest report`
+    does. `plugins` are the sha256 sums of plug-in files of one's own that may have been in use."""
+
+    age_days_max: Annotated[float, Meta(gt=0, le=366)]
+    signers: Word | None = None
+    canaries: Literal["again", "kept"] = "again"
+    plugins: Annotated[tuple[Sha256, ...], Meta(max_length=50)] = ()
+    host: HostFacts = HostFacts()
+
+
+class Asked(_Row, frozen=True, kw_only=True):
+    """The test that runs have to be: the words of their command. `options` are all the `-o` that
+    were given, no more and no less; so are `builds`, the names of `--system-version`."""
+
+    id: Id
+    text: Text
+    system: Word
+    system_version: Word
+    workload: Word
+    nemesis: Word
+    options: Words = ()
+    builds: Words = ()
+    model: Word | None = None
+    lab: Word | None = None
+
+
+class Claim(Asked, frozen=True, kw_only=True):
+    """What has to hold. `model` is what it has to hold by, `checkers` have to have judged it.
+
+    `seeds` and `sizes` count over all runs that pass at this tier; `faults` are the least numbers
+    of landed faults by kind, `operations` of those that were judged, over all of them.
+    """
+
+    model: Word
+    checkers: Annotated[tuple[Word, ...], Meta(min_length=1, max_length=20)]
+    tier: Literal["smoke", "hardening", "release"]
+    seeds: Annotated[int, Meta(ge=1, le=1000)]
+    sizes: Annotated[tuple[Size, ...], Meta(min_length=1, max_length=10)]
+    faults: dict[Word, Count] = {}
+    operations: Annotated[int, Meta(ge=500, le=10_000_000_000)] = 500
+
+
+class Control(Asked, frozen=True, kw_only=True):
+    """A known bug that has to be found (`red`, by one of these anomalies), or the same without it
+    that has to pass (`green`), with so many seeds."""
+
+    expect: Literal["red", "green"]
+    seeds: Annotated[int, Meta(ge=1, le=1000)] = 1
+    anomalies: Words = ()
+
+
+class Risk(_Row, frozen=True, kw_only=True):
+    """What is known to be short and is released all the same: a rule of `rules.py` that may be
+    short, for one claim or control. `expires` is the last day on which that holds."""
+
+    id: Id
+    of: Id
+    rule: Annotated[str, Meta(pattern=r"^G[0-9]{2}$")]
+    text: Text
+    owner: Word
+    expires: datetime.date
+
+
+class PlanAsked(_Row, frozen=True, kw_only=True):
+    """A test plan that has to have been executed to its end with this budget, and passed."""
+
+    id: Id
+    slug: Word
+    sha256: Sha256
+    budget: Literal["smoke", "hardening", "release"]
+
+
+class Baseline(_Row, frozen=True, kw_only=True):
+    """What `--baseline` is compared with: the runs of these claims at their first size, by these
+    metrics. `differing` is what is different on purpose."""
+
+    claims: Annotated[tuple[Id, ...], Meta(min_length=1, max_length=50)]
+    metrics: Annotated[tuple[Word, ...], Meta(min_length=1, max_length=20)]
+    differing: Words = ("system_version",)
+    tolerance: Annotated[float, Meta(ge=0, le=0.5)] = 0.05
+    confidence: Annotated[float, Meta(ge=0.8, le=0.999)] = 0.95
+    runs: Annotated[int, Meta(ge=RUNS_MIN, le=1000)] = RUNS_MIN
+
+
+class Policy(_Row, frozen=True, kw_only=True):
+    """The whole file."""
+
+    schema: Literal["dstest.gate/1"]
+    name: Text
+    evidence: EvidenceRules
+    claim: Annotated[tuple[Claim, ...], Meta(max_length=200)] = ()
+    control: Annotated[tuple[Control, ...], Meta(max_length=200)] = ()
+    plan: Annotated[tuple[PlanAsked, ...], Meta(max_length=50)] = ()
+    risk: Annotated[tuple[Risk, ...], Meta(max_length=50)] = ()
+    baseline: Baseline | None = None

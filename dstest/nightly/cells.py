@@ -1,0 +1,176 @@
+"""Cells: what one run of a night is, as a command, and what it has to come to."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from dstest.core.errors import ConfigError
+from dstest.nightly.config import CellRows, Control, NightlyConfig
+from dstest.plans.fit import fit_of, planned
+from dstest.plans.launch import Arm, Budget, Run, argv_of
+
+__all__ = ["Cell", "Expected", "cells_of", "require_fitting"]
+
+_ID_MAX: Final = 60
+
+
+class Expected(msgspec.Struct, frozen=True, kw_only=True):
+    """What a cell has to come to; see `CellRows`."""
+
+    control: Control = ""
+    anomalies: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+    by_fault: bool = True
+    short_of: str = ""
+
+    @property
+    def red(self) -> bool:
+        return self.control == "red"
+
+
+class Cell(msgspec.Struct, frozen=True, kw_only=True):
+    """One command without its seed. `argv` are the words behind `dstest`; `files` those among them
+    that name files, which go to the worker; `key` is the same for the same command of any night.
+    """
+
+    id: str
+    key: str
+    system: str
+    version: str
+    workload: str
+    nemesis: str
+    argv: tuple[str, ...]
+    files: tuple[str, ...] = ()
+    expected: Expected
+    limit_s: float
+    seeds: int = 1
+    seed: tuple[int, ...] = ()
+    run: Run
+    budget: Budget
+
+
+def _require_red(cells: list[Cell]) -> None:
+    if not any(cell.expected.red for cell in cells):
+        raise ConfigError(
+            "no cell has to fail: such a night is green where nothing can be found",
+            remedy='add a control = "red", such as one of docs/toykv.md or `dstest findings`',
+        )
+
+
+def cells_of(config: NightlyConfig, folder: Path) -> list[Cell]:
+    """Every cell, in the order of the file. Paths are seen from `folder`. Raises ConfigError where
+    two cells are the same, an `except` leaves out nothing, or no control is red."""
+    cells = [cell for rows in config.cells for cell in _of(rows, config, folder)]
+    _require_red(cells)
+    for key, count in Counter(cell.key for cell in cells).items():
+        if count > 1:
+            same = next(cell for cell in cells if cell.key == key)
+            raise ConfigError(
+                f"{count} cells are the same: dstest {' '.join(same.argv)}",
+                remedy="leave one, and give it more seeds",
+            )
+    return _numbered(cells)
+
+
+def require_fitting(cells: list[Cell]) -> None:
+    """Raises ConfigError for the cells that `dstest run` would refuse, before any of them runs."""
+    refused = []
+    for cell in cells:
+        arm = Arm(name="")
+        fit = fit_of(cell.run, arm)
+        problem = fit.problem
+        if not problem:
+            try:
+                planned(cell.run, arm, cell.budget, cell.budget.nodes[0])
+            except ConfigError as error:
+                problem = error.message
+        if problem:
+            refused.append(f"{cell.id}: {problem}")
+    if refused:
+        raise ConfigError(
+            "cells that cannot be run: " + "; ".join(refused[:10]),
+            remedy="leave them out: except = [{ system = .., nemesis = .. }]; `dstest list` says "
+            "what fits",
+        )
+
+
+def _listed(names: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else names
+
+
+def _of(rows: CellRows, config: NightlyConfig, folder: Path) -> Iterator[Cell]:
+    left_out: Counter[int] = Counter()
+    axes = (_listed(rows.system), _listed(rows.version), _listed(rows.workload))
+    for system, version, workload, nemesis in itertools.product(*axes, _listed(rows.nemesis)):
+        point = {"system": system, "version": version, "workload": workload, "nemesis": nemesis}
+        hits = [at for at, row in enumerate(rows.except_) if row.items() <= point.items()]
+        left_out.update(hits)
+        if not hits:
+            yield _cell(rows, config, folder, point)
+    if vain := [row for at, row in enumerate(rows.except_) if not left_out[at]]:
+        raise ConfigError(f"except = {vain[0]}: leaves out nothing", remedy="take it away")
+
+
+def _cell(rows: CellRows, config: NightlyConfig, folder: Path, point: dict[str, str]) -> Cell:
+    own = [point[axis] for axis in ("system", "workload") if point[axis].endswith(".py")]
+    files = [*own, *rows.plugin, *(name for name in rows.checker if name.endswith(".py"))]
+    files += [part for part in point["nemesis"].split(",") if part.endswith(".py")]
+    files += [point["version"]] if point["version"] else []
+    placed = {name: str((folder / name).resolve()) for name in files}
+    run = Run(
+        system=placed.get(point["system"], point["system"]),
+        workload=placed.get(point["workload"], point["workload"]),
+        nemesis=",".join(placed.get(part, part) for part in point["nemesis"].split(",")),
+        checker=tuple(placed.get(name, name) for name in rows.checker),
+        model=rows.model,
+        lab=rows.lab,
+        concurrency=rows.concurrency,
+        rate=rows.rate,
+        plugin=tuple(placed[name] for name in rows.plugin),
+        system_version=tuple(placed[v] for v in [point["version"]] if v),
+        options=rows.options,
+    )
+    budget = Budget(nodes=(rows.nodes,), duration_s=rows.time_limit_s, faults=0, seeds=1)
+    words = argv_of(run, Arm(name=""), "smoke", budget)
+    words += ["--stop-on-violation"] if rows.stop_on_violation else []
+    bare = [Path(word).name if word in placed.values() else word for word in words]
+    return Cell(
+        id=rows.id or "-".join(Path(part).stem for part in point.values() if part),
+        key=hashlib.sha256("\0".join([*bare, rows.control]).encode()).hexdigest()[:16],
+        argv=tuple(words),
+        files=tuple(dict.fromkeys(placed.values())),
+        expected=Expected(
+            control=rows.control,
+            anomalies=rows.anomalies,
+            beside=rows.beside,
+            by_fault=rows.by_fault,
+            short_of=rows.short_of,
+        ),
+        limit_s=rows.limit_s or config.cell_limit_s,
+        seeds=rows.seeds,
+        seed=rows.seed,
+        run=run,
+        budget=budget,
+        **point,
+    )
+
+
+def _numbered(cells: list[Cell]) -> list[Cell]:
+    """With ids that are words for paths, and each but once."""
+    taken: set[str] = set()
+    numbered = []
+    for cell in cells:
+        word = re.sub(r"[^a-z0-9]+", "-", cell.id.lower()).strip("-")[:_ID_MAX]
+        ways = itertools.chain([word], (f"{word}-{n}" for n in itertools.count(2)))
+        own = next(way for way in ways if way not in taken)
+        taken.add(own)
+        numbered.append(msgspec.structs.replace(cell, id=own))
+    return numbered

@@ -1,0 +1,238 @@
+"""From nightly.toml to an exit code: cells on the workers of a fan, what failed once more, and all
+of it on disk at each step, so that whoever kills this loses no more than the cells that ran.
+
+A verdict is read out of the run directory that came back, judged again here (`outcome.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from dstest import __version__
+from dstest.core import clock, plugin_files
+from dstest.core.errors import ConfigError, Exit
+from dstest.fan.fan import Fan, fan_out
+from dstest.fan.task import Done, Task
+from dstest.nightly.aside import aside
+from dstest.nightly.cells import cells_of, require_fitting
+from dstest.nightly.config import read_config
+from dstest.nightly.judged import exit_of, judge_again, settle
+from dstest.nightly.leftovers import clear, take_up
+from dstest.nightly.outcome import Judged, judge_run
+from dstest.nightly.seeds import items_of, kept_seeds
+from dstest.nightly.state import Item, Night, NightDir, Try, nights_of
+from dstest.nightly.work import LOG, STORE, given_files, run_cell
+from dstest.nightly.write import write_pages
+from dstest.runner.session import process_start_time
+from dstest.steps.process import last_words
+from dstest.steps.results import results_in
+
+__all__ = ["Driver", "begin", "resume"]
+
+Say = Callable[[str], None]
+
+
+def begin(config_path: Path, *, store: Path, at: str | None, workers: int | None, say: Say) -> int:
+    """Run a night, or go on with the newest one of this file that did not come to its end; the exit
+    code. Raises ConfigError where a cell cannot be run as it is: then nothing was touched."""
+    text = _read(config_path)
+    config = read_config(config_path)
+    before = nights_of(store / config.name)
+    digest = hashlib.sha256(text).hexdigest()
+    if before and not (last := before[-1].read()).ended and last.config_sha256 == digest:
+        say(f"going on with {before[-1].path}, which was begun with the same file")
+        return resume(before[-1].path, at=at, workers=workers, say=say)
+    cells = cells_of(config, config_path.resolve().parent)
+    require_fitting(cells)
+    nights = [one.read() for one in before]
+    number = 1 + max((night.number for night in nights), default=0)
+    night = Night(
+        name=config.name,
+        number=number,
+        config_sha256=digest,
+        at=at or config.at,
+        workers=workers or config.workers,
+        budget_s=config.budget_s,
+        reruns=config.reruns,
+        passes=config.passes,
+        dstest=__version__,
+        started=clock.utc_stamp(),
+        items=items_of(config.name, number, cells, kept_seeds(nights, config.passes)),
+    )
+    return Driver(NightDir.create(store, night, text), night, say).run()
+
+
+def resume(path: Path, *, at: str | None, workers: int | None, say: Say) -> int:
+    """Go on with a night whose process is gone; the exit code. Raises ConfigError where it still
+    runs, or is over."""
+    directory = NightDir.open(path)
+    night = directory.read()
+    started = process_start_time(night.pid)
+    if started is not None and started == night.pid_start_time and night.pid != os.getpid():
+        raise ConfigError(f"{path} is still running (pid {night.pid})", remedy="wait for its end")
+    if night.ended:
+        raise ConfigError(
+            f"{path} is over", remedy=f"`dstest nightly report {path}`, or begin a new night"
+        )
+    plugin_files.use(name for item in night.items for name in item.files if name.endswith(".py"))
+    night.at, night.workers = at or night.at, workers or night.workers
+    return Driver(directory, night, say).run()
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}", remedy="name a nightly.toml") from None
+
+
+class Driver:
+    """One process's part of a night."""
+
+    def __init__(self, directory: NightDir, night: Night, say: Say) -> None:
+        self._dir, self._night, self._say = directory, night, say
+        self._begun_ns = clock.monotonic_ns()
+        self._spent_before_s = night.spent_s
+        self._seen: set[str] = set()
+
+    def run(self) -> int:
+        """Do what is left. Ctrl-C and SIGTERM end the cells that run, which heal and seal; the rest
+        is left to `resume`."""
+        night = self._night
+        night.pid, night.pid_start_time = os.getpid(), process_start_time(os.getpid())
+        self._save()
+        self._say(f"night {night.number} of {night.name}: {self._dir.path}")
+        try:
+            asyncio.run(self._all())
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            self._save()
+            self._say(f"stopped: `dstest nightly resume {self._dir.path}` goes on")
+            return int(Exit.INTERRUPTED)
+        return self._finish()
+
+    def _finish(self) -> int:
+        night = self._night
+        for item in night.items:
+            for one in item.tries:
+                if f"{item.id}.{one.number}" not in self._seen:
+                    judge_again(self._dir, item, one)
+        night.ended, night.exit = clock.utc_stamp(), int(exit_of(night.items))
+        self._save()
+        clear(self._dir)
+        write_pages(self._dir, night)
+        self._say(f"exit {night.exit}: {self._dir.path / 'report.html'}")
+        return night.exit
+
+    def _save(self) -> None:
+        self._night.spent_s = self._spent_s()
+        self._dir.save(self._night)
+
+    def _spent_s(self) -> float:
+        return self._spent_before_s + (clock.monotonic_ns() - self._begun_ns) / 1e9
+
+    async def _all(self) -> None:
+        this = asyncio.current_task()
+        assert this is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this.cancel)
+        for item in self._night.items:
+            if item.running is not None:
+                self._take_up(item)
+        night = self._night
+        with aside() as self._aside:
+            async with fan_out(night.at, workers=night.workers, into=self._dir.cells) as fan:
+                for turn in range(1 + night.reruns):
+                    await self._turn(fan, turn)
+
+    def _take_up(self, item: Item) -> None:
+        """Count the try that ran when this night's process died, where it came to an end."""
+        assert item.running is not None
+        folder = take_up(self._dir, item)
+        if folder is None:
+            self._say(f"{item.id}: its run died, and is run again")
+            item.running = None
+            self._save()
+        else:
+            self._say(f"{item.id}: its run had come to an end")
+            done = Done(id=f"{item.id}.{item.running.number}", folder=folder)
+            path = self._arrived(item, done)
+            judged = None if path is None else judge_run(path, item.argv, item.seed)
+            self._settled(item, judged, done)
+
+    async def _turn(self, fan: Fan, turn: int) -> None:
+        """Every cell that was not run yet, or that is not as it must be and may be run again."""
+        due = [item for item in self._night.items if self._is_due(item, turn)]
+        by_id = {item.id: item for item in due}
+        judging: list[asyncio.Task[None]] = []
+        try:
+            async for done in fan.run(self._tasks(due)):
+                item = by_id[done.id.rpartition(".")[0]]
+                judging.append(asyncio.create_task(self._judge(item, done)))
+        finally:
+            await asyncio.gather(*judging)
+
+    def _is_due(self, item: Item, turn: int) -> bool:
+        if turn == 0:
+            return not item.tries
+        return item.standing != "as-it-must" and len(item.tries) == turn
+
+    def _tasks(self, due: list[Item]) -> Iterator[Task]:
+        """The next one is asked for once a worker is free."""
+        for item in due:
+            if self._spent_s() >= self._night.budget_s:
+                item.skipped = item.skipped or "the time of the night was spent before its turn"
+                self._save()
+                continue
+            number = len(item.tries) + 1
+            item.running, item.skipped = Try(number=number, started=clock.utc_stamp()), ""
+            self._save()
+            self._say(f"{item.id}: try {number}: dstest {' '.join(item.argv)}")
+            yield Task(
+                id=f"{item.id}.{number}",
+                work=run_cell,
+                args=(item.argv, given_files(item.files), item.limit_s),
+                limit_s=item.limit_s,
+            )
+
+    async def _judge(self, item: Item, done: Done) -> None:
+        path = self._arrived(item, done)
+        one = item.running
+        assert one is not None
+        judged = None
+        if path is not None:
+            judged = await self._aside.call(judge_run, path, item.argv, item.seed)
+        self._settled(item, judged, done)
+        self._say(f"{item.id}: {one.standing}{f', {one.why_not}' if one.why_not else ''}")
+
+    def _arrived(self, item: Item, done: Done) -> Path | None:
+        """What came back of the try that was running: its run directory."""
+        one = item.running
+        assert one is not None
+        one.ended, one.worker, one.lost = clock.utc_stamp(), done.worker, done.lost
+        if done.value is not None:
+            one.exit_code, one.took_s = done.value
+        runs = [] if done.folder is None else results_in(done.folder / STORE)
+        one.result = os.path.relpath(runs[-1], self._dir.path) if runs else ""
+        return runs[-1] if runs else None
+
+    def _settled(self, item: Item, judged: Judged | None, done: Done) -> None:
+        one = item.running
+        assert one is not None
+        settle(item, one, judged, self._last_words(done))
+        self._seen.add(done.id)
+        item.tries.append(one)
+        item.running = None
+        self._save()
+
+    def _last_words(self, done: Done) -> str:
+        """Why a try left no run."""
+        if done.error:
+            return done.error
+        log = None if done.folder is None else done.folder / LOG
+        if log is None or not log.is_file():
+            return "it left nothing"
+        return last_words(log, None if done.value is None else done.value[0])

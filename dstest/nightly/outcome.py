@@ -1,0 +1,124 @@
+"""What a try of a cell came to: its run directory judged again, held to what it had to come to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+from dstest.core.errors import ConfigError, DstestError, EvidenceError, Exit
+from dstest.core.verdict import State
+from dstest.nightly.cells import Expected
+from dstest.runner.integrity import verified
+from dstest.steps.own import differs
+from dstest.steps.results import over
+from dstest.store.layout import RunDir
+
+__all__ = ["Judged", "Standing", "judge_run", "never_run", "of_tries", "standing_of"]
+
+Standing = Literal["as-it-must", "failed", "missed", "no-verdict"]
+"""Against what a cell has to come to: `failed` is a violation where there must be none, or another
+one than is known; `missed` a red control that did not show what it has to; all else proves nothing.
+"""
+
+_PARTIAL: Final = "PARTIAL"
+
+
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """A run, judged again. `exit` is that of its verdict; `found_s` the seconds of load until a
+    violation was known, None where none was; `planned` and `landed` count its faults."""
+
+    state: State
+    rule: str = ""
+    reason: str = ""
+    exit: int = Exit.NOT_PROVEN
+    anomalies: list[str] = []
+    planned: int = 0
+    landed: int = 0
+    found_s: float | None = None
+    version: str = ""
+
+
+def never_run(reason: str) -> Judged:
+    """What there is to say where a try left no run."""
+    return Judged(state=State.NOT_RUN, rule="V01", reason=reason)
+
+
+def judge_run(path: Path, argv: Sequence[str], seed: int) -> Judged | None:
+    """The run in a directory, as a run of this command with this seed; None where it was not judged
+    to its end. Evidence that was changed,
+    that cannot be read or that is of another command proves nothing, and the answer says so."""
+    try:
+        if not over(path):
+            return None
+        run = RunDir.open(path)
+        meta = run.read_meta()
+        assert meta is not None
+        found = verified(run)
+        wrong = differs(meta, argv)
+        wrong += ["seed"] if meta.spec.get("seed") != seed else []
+        if wrong:
+            raise EvidenceError(f"{path} is a run of something else: {', '.join(wrong)}")
+    except (EvidenceError, ConfigError) as error:
+        return _not_held(error.message)
+    except DstestError as error:
+        return never_run(error.message)
+    verdict = found.verdict
+    results: dict[str, Any] = msgspec.to_builtins(verdict.checkers)
+    wrong_ones = [row for row in results.values() if row["valid"] is False]
+    anomalies = sorted({kind for row in wrong_ones for kind in row["anomaly_types"]})
+    return Judged(
+        state=verdict.verdict,
+        rule=verdict.rule,
+        reason=verdict.reason,
+        exit=found.exit_code,
+        anomalies=anomalies,
+        planned=verdict.evidence.faults_planned,
+        landed=sum(fault.landed == "yes" for fault in verdict.evidence.faults),
+        found_s=meta.load_s if anomalies else None,
+        version=meta.system_version or "",
+    )
+
+
+def _not_held(why: str) -> Judged:
+    return Judged(
+        state=State.INCONCLUSIVE_ORACLE, rule="V05", reason=f"its evidence does not hold: {why}"
+    )
+
+
+def standing_of(expected: Expected, judged: Judged) -> tuple[Standing, str]:
+    """(how it stands, why it is not as it must be)"""
+    if expected.red:
+        return _of_red(expected, judged)
+    if judged.state.failed:
+        return "failed", f"{judged.state.value}: {', '.join(judged.anomalies) or judged.reason}"
+    if judged.state.passed and judged.exit == Exit.PASS:
+        return "as-it-must", ""
+    short = judged.state.value.startswith(_PARTIAL) and judged.reason == expected.short_of
+    if expected.short_of and short and not judged.anomalies:
+        return "as-it-must", ""
+    return "no-verdict", f"{judged.state.value}: {judged.reason}"
+
+
+def _of_red(expected: Expected, judged: Judged) -> tuple[Standing, str]:
+    if not judged.state.failed:
+        missed = judged.state.passed
+        return "missed" if missed else "no-verdict", f"{judged.state.value}: {judged.reason}"
+    seen = {*judged.anomalies}
+    wanted = ", ".join(expected.anomalies)
+    if strange := seen - {*expected.anomalies, *expected.beside}:
+        return "failed", f"found {', '.join(sorted(strange))}, which is not known of it"
+    if not seen & {*expected.anomalies}:
+        return "missed", f"failed without {wanted}: {judged.reason}"
+    if expected.by_fault and judged.planned and not judged.landed:
+        return "missed", f"found {wanted}, and no fault had landed"
+    return "as-it-must", ""
+
+
+def of_tries(standings: Sequence[Standing]) -> Standing:
+    """A cell by its tries. A violation stays one, whatever came after it; what proved nothing may
+    be proved by the next try."""
+    telling: tuple[Standing, ...] = ("failed", "as-it-must", "missed")
+    return next((one for one in telling if one in standings), "no-verdict")

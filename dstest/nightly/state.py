@@ -1,0 +1,165 @@
+"""What is kept on disk of a night, replaced atomically at each step.
+
+store/<name>/index.sqlite       all nights of this name, made anew from their night.json
+store/<name>/<utc>-<number>/    nightly.toml   as it was when this began
+                                night.json     this file's data
+                                report.html    for people
+                                cells/<cell>.<seed>.<try>/  log.txt, and below store/ the run
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from dstest.core.errors import ConfigError
+from dstest.nightly.cells import Expected
+from dstest.nightly.outcome import Judged, Standing, of_tries
+from dstest.store.layout import link_latest, new_directory, no_directory, write_file
+
+__all__ = ["CONFIG", "Item", "Night", "NightDir", "Try", "nights_of"]
+
+CONFIG: Final = "nightly.toml"
+_FILE: Final = "night.json"
+
+
+class Try(msgspec.Struct, kw_only=True):
+    """One run of an item. `result` is its run directory, relative to the night's; `lost` how many
+    workers were lost with it. `judged` is None until it has come back and was judged."""
+
+    number: int
+    started: str
+    ended: str = ""
+    took_s: float = 0.0
+    exit_code: int | None = None
+    worker: str = ""
+    lost: int = 0
+    result: str = ""
+    judged: Judged | None = None
+    standing: Standing = "no-verdict"
+    why_not: str = ""
+
+
+class Item(msgspec.Struct, kw_only=True):
+    """A cell with a seed. `why` is `new`, or `kept` where the seed failed in a night before;
+    `skipped` says why it was never run. `tries` are those that came back, from old to new."""
+
+    id: str
+    cell: str
+    key: str
+    system: str
+    version: str
+    workload: str
+    nemesis: str
+    argv: list[str]
+    files: list[str]
+    expected: Expected
+    limit_s: float
+    seed: int
+    why: str
+    tries: list[Try] = []
+    running: Try | None = None
+    skipped: str = ""
+
+    @property
+    def standing(self) -> Standing:
+        """By all tries."""
+        return of_tries([one.standing for one in self.tries])
+
+    @property
+    def flaky(self) -> bool:
+        """As it must be, but not with each try."""
+        return self.standing == "as-it-must" and any(
+            one.standing != "as-it-must" for one in self.tries
+        )
+
+    @property
+    def why_not(self) -> str:
+        """Why it does not stand as it must: the reason of the try that decides."""
+        standing = self.standing
+        if standing == "as-it-must":
+            return ""
+        said = [one.why_not for one in self.tries if one.standing == standing]
+        return said[-1] if said else self.skipped or "it was not run"
+
+
+class Night(msgspec.Struct, kw_only=True):
+    """One night. `number` counts the nights of this name from 1; `spent_s` is what it has taken of
+    its budget so far, without the time that it lay dead; `exit` stands there once it is over."""
+
+    schema: Literal["dstest.night/1"] = "dstest.night/1"
+    name: str
+    number: int
+    config_sha256: str
+    at: str
+    workers: int
+    budget_s: float
+    reruns: int
+    passes: int
+    dstest: str
+    started: str
+    spent_s: float = 0.0
+    ended: str = ""
+    pid: int = 0
+    pid_start_time: int | None = None
+    items: list[Item]
+    exit: int | None = None
+
+
+class NightDir:
+    """Paths and atomic writes of one night."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.cells = path / "cells"
+        self.config = path / CONFIG
+
+    @classmethod
+    def create(cls, store: Path, night: Night, config: bytes) -> NightDir:
+        """A new directory; `store/latest` points to it."""
+        try:
+            made = cls(new_directory(store, night.name, night.number))
+            made.cells.mkdir()
+            made.write(CONFIG, config)
+            made.save(night)
+            link_latest(store, made.path)
+        except OSError as error:
+            raise no_directory(store, error) from None
+        return made
+
+    @classmethod
+    def open(cls, path: Path) -> NightDir:
+        """An existing one; ConfigError where `path` is none."""
+        if not (path / _FILE).is_file():
+            raise ConfigError(
+                f"{path} is not the directory of a night",
+                remedy=f"give the directory that holds {_FILE}, such as store/latest",
+            )
+        return cls(path.resolve())
+
+    def read(self) -> Night:
+        """Raises ConfigError where it cannot be read."""
+        try:
+            return msgspec.json.decode((self.path / _FILE).read_bytes(), type=Night)
+        except (msgspec.DecodeError, OSError) as error:
+            raise ConfigError(
+                f"{self.path / _FILE} cannot be read: {error}",
+                remedy="the runs below cells/ stand by themselves: `dstest report RUN`",
+            ) from None
+
+    def save(self, night: Night) -> None:
+        """Replace the file."""
+        self.write(_FILE, msgspec.json.format(msgspec.json.encode(night), indent=1) + b"\n")
+
+    def write(self, name: str, data: bytes) -> Path:
+        """Write a file atomically."""
+        return write_file(self.path, name, data)
+
+
+def nights_of(folder: Path) -> list[NightDir]:
+    """The nights in the folder of a name, from old to new; what a kill left before its first save
+    is none."""
+    found = [NightDir(path.parent.resolve()) for path in folder.glob(f"*/{_FILE}")]
+    return sorted(found, key=lambda one: one.read().number)

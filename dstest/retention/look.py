@@ -1,0 +1,125 @@
+"""What each thing in a store says of itself, at a glance: nothing here is judged again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+from dstest.core.errors import DstestError
+from dstest.core.verdict import State
+from dstest.retention.stamps import time_of
+from dstest.retention.walk import Kind, Place, Walked, walk
+from dstest.runner.integrity import finished
+from dstest.runner.session import process_start_time
+from dstest.store.layout import RunDir
+from dstest.store.sums import SUMS
+
+__all__ = ["Entry", "entries", "size_bytes"]
+
+_FAILED: Final = frozenset(state.value for state in State if state.failed)
+_UNKNOWN: Final = "unreadable"
+Life = Literal["over", "running", "died"]
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """A run, session or executed plan that stands by itself, with all that belongs to it.
+
+    `state` is its verdict as it says, `life` whether it is over. `failed`: it, or any run in it,
+    says that it found a violation. `bytes` is what it takes on disk with its `asides`, `runs` how
+    many run directories it has. `started` is as it wrote it down, empty where it did not.
+    """
+
+    path: Path
+    kind: Kind
+    state: str
+    life: Life
+    failed: bool
+    started: str
+    bytes: int
+    runs: int
+    asides: tuple[Path, ...] = ()
+
+    def age_days(self, now_ns: int) -> float | None:
+        """Since it started; None where nobody knows."""
+        began = time_of(self.started)
+        return None if began is None else (now_ns / 1e9 - began.timestamp()) / 86_400
+
+
+def entries(store: Path) -> tuple[list[Entry], Walked]:
+    """What stands by itself in a store, oldest first, and all that was found."""
+    walked = walk(store)
+    found = [_entry(place, walked.places) for place in walked.places if place.within is None]
+    return sorted(found, key=lambda entry: (entry.started, str(entry.path))), walked
+
+
+def size_bytes(folder: Path) -> int:
+    """What the files below a directory take on its disk; links count as themselves."""
+    total = 0
+    for at, names, files in os.walk(folder, followlinks=False):
+        for name in [*names, *files]:
+            try:
+                total += Path(at, name).lstat().st_blocks * 512
+            except OSError:
+                continue  # it went meanwhile
+    return total
+
+
+def _entry(place: Place, places: Sequence[Place]) -> Entry:
+    inner = [p for p in places if p.kind == "run" and p.path.is_relative_to(place.path)]
+    asides = [aside for run in inner for aside in run.asides]
+    outside = [aside for aside in asides if not aside.is_relative_to(place.path)]
+    state, life, started = _said(place)
+    states = [_said(run)[0] for run in inner]
+    return Entry(
+        path=place.path,
+        kind=place.kind,
+        state=state,
+        life=life,
+        failed=bool({state, *states} & _FAILED) or state == "FAIL",
+        started=started,
+        bytes=size_bytes(place.path) + sum(map(size_bytes, outside)),
+        runs=len(inner),
+        asides=tuple(asides),
+    )
+
+
+def _said(place: Place) -> tuple[str, Life, str]:
+    """State, whether it is over, when it started."""
+    name = {"run": "run.json", "session": "session.json", "plan": "execution.json"}[place.kind]
+    try:
+        plain = RunDir(place.path).read_json(name) or {}
+        state, over = _verdict(place, plain)
+        started = str(plain.get("started") or _stamp_of(place.path))
+        alive = _alive(plain)
+    except (DstestError, AttributeError, TypeError, ValueError):
+        return _UNKNOWN, "died", _stamp_of(place.path)
+    # Whoever made it may still be at it, also after its verdict.
+    if alive:
+        return state or "running", "running", started
+    return (state, "over", started) if over else ("died", "died", started)
+
+
+def _verdict(place: Place, plain: dict[str, Any]) -> tuple[str, bool]:
+    """What it says that it came to, and whether that is its last word."""
+    if place.kind == "plan":
+        state = str(plain.get("outcome") or "")
+        return state, bool(state)
+    if place.kind == "session":
+        state = str((plain.get("verdict") or {}).get("state") or "")
+        return state, bool(state) and (place.path / SUMS).is_file()
+    run = RunDir(place.path)
+    told = run.read_json("verdict.json") or {}
+    return str(told.get("verdict") or ""), bool(told) and finished(run)
+
+
+def _alive(plain: dict[str, Any]) -> bool:
+    began = process_start_time(int(plain.get("pid") or 0))
+    return began is not None and began == plain.get("pid_start_time")
+
+
+def _stamp_of(path: Path) -> str:
+    return path.name.partition("-")[0]

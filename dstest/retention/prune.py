@@ -1,0 +1,144 @@
+"""What of a store may go, and why the rest stays.
+
+Whole things go: a run with what is beside it, a session with its arms, an executed plan with its
+artifacts, so that nothing which stays refers to what is gone. What found a violation stays, with
+its reproducers; so does what is running or was never judged, what was touched, what a policy still
+asks for, and the newest.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+import msgspec
+
+from dstest.core.errors import ConfigError, HarnessError
+from dstest.retention.look import Entry, entries
+from dstest.retention.verify import wrong_sums
+
+__all__ = ["Kept", "Plan", "delete", "plan"]
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """What stays, and why."""
+
+    entry: Entry
+    why: str
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to go, oldest first, and what stays. `short_bytes` is by how much the store is still
+    larger than was asked when all that may go is gone."""
+
+    store: Path
+    going: tuple[Entry, ...]
+    staying: tuple[Kept, ...]
+    bytes_before: int
+    bytes_after: int
+    short_bytes: int = 0
+
+
+def plan(
+    store: Path,
+    *,
+    now_ns: int,
+    max_gb: float | None = None,
+    keep_days: float | None = None,
+    needed: Mapping[Path, str] | None = None,
+) -> Plan:
+    """What goes: the oldest until the store has at most `max_gb` (10^9 bytes), or without that all
+    that may; nothing younger than `keep_days`. `needed` are directories that somebody asks for,
+    and who does. Raises ConfigError where neither is given."""
+    if max_gb is None and keep_days is None:
+        raise ConfigError("nothing says what may go", remedy="--max-gb, --keep-days, or both")
+    found, _ = entries(store)
+    total = left = sum(entry.bytes for entry in found)
+    most = None if max_gb is None else int(max_gb * 1e9)
+    going: list[Entry] = []
+    staying: list[Kept] = []
+    newest = next((entry.path for entry in reversed(found) if entry.life == "over"), None)
+    for entry in found:
+        why = _why(entry, newest, now_ns, keep_days, needed or {})
+        if not why and most is not None and left <= most:
+            why = "the store is small enough"
+        if not why and (touched := _touched(entry)):
+            why = f"its files are not as they were summed up: {touched}"
+        if why:
+            staying.append(Kept(entry=entry, why=why))
+        else:
+            going.append(entry)
+            left -= entry.bytes
+    return Plan(
+        store=store,
+        going=tuple(going),
+        staying=tuple(staying),
+        bytes_before=total,
+        bytes_after=left,
+        short_bytes=0 if most is None else max(0, left - most),
+    )
+
+
+def _why(
+    entry: Entry,
+    newest: Path | None,
+    now_ns: int,
+    keep_days: float | None,
+    needed: Mapping[Path, str],
+) -> str:
+    """Why it stays whatever its size; empty where nothing keeps it."""
+    if entry.life == "running":
+        return "it is running"
+    if entry.life == "died":
+        return "it was not judged to its end: `dstest recover` or `dstest resume` does"
+    if entry.failed:
+        return "it found a violation, and is kept with its reproducers"
+    asked = next((who for path, who in needed.items() if path.is_relative_to(entry.path)), "")
+    if asked:
+        return f"{asked} asks for it"
+    if entry.path == newest:
+        return "it is the newest that is over"
+    age = entry.age_days(now_ns)
+    if age is None:
+        return "it does not say when it was made"
+    if keep_days is not None and age < keep_days:
+        return f"it is {age:.1f} days old"
+    return ""
+
+
+def _touched(entry: Entry) -> str:
+    """A verdict that was edited might hide a violation: such a thing is not thrown away."""
+    return "" if entry.kind == "plan" else wrong_sums(entry.path)
+
+
+def delete(found: Plan) -> int:
+    """Delete what is to go; how many bytes that were. Each is looked at once more: who has begun to
+    use it meanwhile keeps it. Raises HarnessError where something cannot be deleted."""
+    gone = 0
+    again = {entry.path: entry for entry in entries(found.store)[0]}
+    for entry in found.going:
+        now = again.get(entry.path)
+        if now is None or now.life != "over" or now.failed:
+            continue
+        try:
+            for path in (*_outside(entry), entry.path):
+                shutil.rmtree(path)
+        except OSError as error:
+            raise HarnessError(
+                f"cannot delete {entry.path}: {error.strerror}",
+                remedy="what was deleted before is gone, the rest is as it was",
+            ) from None
+        gone += entry.bytes
+        _tidy(entry.path.parent, found.store)
+    return gone
+
+
+def _outside(entry: Entry) -> Collection[Path]:
+    return [aside for aside in entry.asides if not aside.is_relative_to(entry.path)]
+
+
+def _tidy(folder: Path, store: Path) -> None:
+    """The folder of a name with no run left."""
+    if folder != store.resolve() and not any(folder.iterdir()):
+        folder.rmdir()

@@ -1,0 +1,139 @@
+"""Find the runs, sessions and executed plans below a directory, by what lies in them.
+
+No link is followed: the only one that a store has of its own is `latest`, and what it points to is
+found by itself. What stands beside a run (`RUN.blame`, `RUN.shrink`) belongs to it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from dstest.core.errors import ConfigError
+
+__all__ = ["ASIDE", "Kind", "Odd", "Place", "Walked", "links_in", "walk"]
+
+Kind = Literal["run", "session", "plan"]
+
+ASIDE: Final = (".blame", ".shrink")
+"""Ends of the names of directories that are kept beside a run."""
+
+_MARKS: Final = (("session.json", "session"), ("execution.json", "plan"), ("segments", "run"))
+_LEFT_OF_A_RUN: Final = ("run.json", "verdict.json", "evidence.json", "history.jsonl", "sha256sums")
+_LATEST: Final = "latest"
+_FOLDERS_MAX: Final = 100_000
+"""More are no store: somebody has given the root of a disk."""
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """A run, a session or an executed plan. `within` is the session or plan that it is a part of,
+    None where it stands by itself; `asides` are the directories that belong to a run."""
+
+    path: Path
+    kind: Kind
+    within: Path | None = None
+    asides: tuple[Path, ...] = ()
+
+
+class Odd(msgspec.Struct, frozen=True, kw_only=True):
+    """What should not be there. `why` is `link`, `cut` (a part of a run, of which the rest is gone)
+    or `orphan` (it is named as if it belonged to a run that is not there)."""
+
+    path: Path
+    why: Literal["link", "cut", "orphan"]
+
+
+class Walked(msgspec.Struct, frozen=True, kw_only=True):
+    """All that was found, in the order of paths; a session or plan stands before its runs."""
+
+    places: tuple[Place, ...]
+    odd: tuple[Odd, ...]
+
+
+def walk(store: Path) -> Walked:
+    """What lies in this directory, which may be a single run, session or plan as well.
+
+    Raises ConfigError where it is none, or has more folders than any store.
+    """
+    if not store.is_dir():
+        raise ConfigError(f"{store} is no directory", remedy="give a store, or a run of one")
+    places: list[Place] = []
+    odd: list[Odd] = []
+    left: list[tuple[Path, Path | None]] = [(store.resolve(), None)]
+    looked = 0
+    while left:
+        folder, within = left.pop()
+        looked += 1
+        if looked > _FOLDERS_MAX:
+            raise ConfigError(
+                f"{store} has more than {_FOLDERS_MAX:,} folders", remedy="give the store alone"
+            )
+        below = _here(folder, within, places, odd)
+        left += reversed(below)
+    return Walked(places=tuple(places), odd=tuple(odd))
+
+
+def _here(
+    folder: Path, within: Path | None, places: list[Place], odd: list[Odd]
+) -> list[tuple[Path, Path | None]]:
+    """What this folder is, and the folders below it that are still to be looked at."""
+    kind = _kind(folder)
+    if kind is not None:
+        places.append(Place(path=folder, kind=kind, within=within, asides=_asides(folder)))
+    elif any((folder / name).is_file() for name in _LEFT_OF_A_RUN):
+        odd.append(Odd(path=folder, why="cut"))
+    if kind == "run":
+        return []
+    inner = folder if kind is not None else within
+    below: list[tuple[Path, Path | None]] = []
+    for entry in _entries(folder):
+        path = Path(entry.path)
+        if entry.is_symlink():
+            if not _own_link(path):
+                odd.append(Odd(path=path, why="link"))
+        elif entry.is_dir(follow_symlinks=False):
+            if path.suffix not in ASIDE:
+                below.append((path, inner))
+            elif _kind(path.with_suffix("")) != "run":
+                odd.append(Odd(path=path, why="orphan"))
+    return below
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except OSError as error:
+        raise ConfigError(
+            f"{folder} cannot be looked at: {error.strerror}", remedy="make it readable"
+        ) from None
+
+
+def _kind(folder: Path) -> Kind | None:
+    for name, kind in _MARKS:
+        if (folder / name).exists():
+            return kind  # type: ignore[return-value]
+    return None
+
+
+def _own_link(path: Path) -> bool:
+    """`latest`, which points to what lies beside it."""
+    return path.name == _LATEST and path.resolve().is_relative_to(path.parent.resolve())
+
+
+def _asides(run: Path) -> tuple[Path, ...]:
+    beside = [run.with_name(run.name + suffix) for suffix in ASIDE]
+    return tuple(path for path in beside if path.is_dir() and not path.is_symlink())
+
+
+def links_in(run: Path) -> Iterator[Path]:
+    """Symbolic links inside a run directory, which has none of its own."""
+    for folder, names, files in os.walk(run, followlinks=False):
+        for name in sorted([*names, *files]):
+            path = Path(folder) / name
+            if path.is_symlink():
+                yield path

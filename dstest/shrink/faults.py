@@ -1,0 +1,101 @@
+"""Smaller candidates by fewer, shorter and narrower faults (discipline 3.3, R2 and R4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from dstest.core import registry
+from dstest.core.protocols import FaultPlan, Option
+from dstest.shrink.candidate import Candidate, compact
+from dstest.shrink.ddmin import ddmin
+
+__all__ = ["fewer", "guessed", "none_spare", "other_scopes", "shorter"]
+
+SHORTEST_NS: Final = 1_000_000_000
+"""What is shorter may end before it has landed."""
+
+Shows = Callable[[Candidate], bool]
+
+
+def guessed(
+    candidate: Candidate, near: Sequence[str], before_ns: int | None
+) -> Iterator[Candidate]:
+    """What the violation itself suggests, smallest first: the faults that stood by it, then those
+    up to it. `near` are ids of faults, `before_ns` is when its last operation ended."""
+    beside = [plan for plan in candidate.plans if plan.fault_id in near]
+    if beside:
+        yield compact(candidate.with_plans(beside))
+    if before_ns is not None:
+        earlier = [plan for plan in candidate.plans if plan.start_ns <= before_ns]
+        kinds = {plan.nemesis for plan in beside}
+        yield compact(candidate.with_plans([p for p in earlier if p.nemesis in kinds]))
+        yield compact(candidate.with_plans(earlier))
+
+
+def fewer(candidate: Candidate, shows: Shows) -> Candidate:
+    """Whole kinds of faults left out, then faults, until none can be (`ddmin`)."""
+    for kind in candidate.kinds:
+        rest = [plan for plan in candidate.plans if plan.nemesis != kind]
+        smaller = compact(candidate.with_plans(rest))
+        if rest and shows(smaller):
+            candidate = smaller
+    whole = candidate
+
+    def still(plans: list[FaultPlan]) -> bool:
+        return shows(compact(whole.with_plans(plans)))
+
+    left = ddmin(whole.plans, still)
+    return candidate if len(left) == len(whole.plans) else compact(whole.with_plans(left))
+
+
+def none_spare(candidate: Candidate, shows: Shows) -> Candidate:
+    """Without each fault that it can do without, none at all included."""
+    for name in [plan.fault_id for plan in candidate.plans]:
+        rest = [plan for plan in candidate.plans if plan.fault_id != name]
+        smaller = compact(candidate.with_plans(rest))
+        if shows(smaller):
+            candidate = smaller
+    return candidate
+
+
+def shorter(candidate: Candidate, shows: Shows) -> Candidate:
+    """With all windows halved, as often as it goes."""
+    while any(plan.duration_ns > SHORTEST_NS for plan in candidate.plans):
+        plans = [
+            msgspec.structs.replace(plan, duration_ns=max(SHORTEST_NS, plan.duration_ns // 2))
+            if plan.duration_ns > SHORTEST_NS
+            else plan
+            for plan in candidate.plans
+        ]
+        smaller = compact(candidate.with_plans(plans))
+        if not shows(smaller):
+            break
+        candidate = smaller
+    return candidate
+
+
+def other_scopes(candidate: Candidate) -> Iterator[Candidate]:
+    """With each choice that an option of its nemesis leaves for a fact of its faults. Which of them
+    hit fewer nodes, only their runs can tell."""
+    for kind in candidate.kinds:
+        options: Mapping[str, Option] = registry.load("nemeses", kind).options
+        facts = {key for plan in candidate.plans if plan.nemesis == kind for key in plan.facts}
+        for key in sorted(facts & options.keys()):
+            for choice in options[key].choices:
+                changed = _with_fact(candidate, kind, key, choice)
+                if changed != candidate:
+                    yield changed
+
+
+def _with_fact(candidate: Candidate, kind: str, key: str, value: Any) -> Candidate:
+    return candidate.with_plans(
+        [
+            msgspec.structs.replace(plan, facts={**plan.facts, key: value})
+            if plan.nemesis == kind and key in plan.facts
+            else plan
+            for plan in candidate.plans
+        ]
+    )

@@ -1,0 +1,125 @@
+"""Does a candidate still show the violation? Runs, as many as the answer takes, and remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from dstest.core.errors import ConfigError
+from dstest.core.reproducer import Rate
+from dstest.shrink.candidate import Candidate
+from dstest.shrink.record import Attempt, Progress, Tried
+from dstest.shrink.runs import Runs
+from dstest.shrink.sequential import ALPHA, STRICT, UNKNOWN_RATE, SequentialTest
+
+__all__ = ["Oracle", "TimeUp"]
+
+FAILED_MAX: Final = 3
+"""So many runs of a candidate that came to nothing, one after the other, are no accident."""
+
+RUNS_MAX: Final = 20
+"""Of a candidate, for one question."""
+
+
+class TimeUp(Exception):
+    """There is no time for another run."""
+
+
+class Oracle:
+    """Answers by runs. `progress` holds all that was tried, `rate` the share of the runs in which
+    the violation is known to come. `time_left` is asked before each run; `keep` is called after."""
+
+    def __init__(
+        self,
+        runs: Runs,
+        progress: Progress,
+        *,
+        time_left: Callable[[], bool],
+        keep: Callable[[Progress], None],
+        say: Callable[[str], None],
+    ) -> None:
+        self._runs, self.progress = runs, progress
+        self._time_left, self._keep, self._say = time_left, keep, say
+        self.rate = UNKNOWN_RATE
+        self.shown: list[Candidate] = []
+        """Those that still show it, the last one last."""
+
+    def shows_well(self, candidate: Candidate) -> bool:
+        """As `shows`, of what may make it rare."""
+        return self.shows(candidate, STRICT)
+
+    def shows(self, candidate: Candidate, alpha: float = ALPHA) -> bool:
+        """Does it still come, as far as runs can tell? What stays open after `RUNS_MAX` does not.
+
+        Raises TimeUp, ConfigError where no run of anything can be made.
+        """
+        tried = self._known(candidate)
+        if tried.refused:
+            return False
+        test = SequentialTest(self.rate, alpha)
+        while (found := test.decided(tried.came, tried.gone)) is None:
+            if tried.came + tried.gone >= RUNS_MAX or _lost(tried.attempts):
+                break
+            tried = self._again(candidate)
+        self._say(f"{_answer(found, tried)}: {candidate.said()}")
+        if found == "shows":
+            self.shown.append(candidate)
+        return found == "shows"
+
+    def measured(self, candidate: Candidate, count: int) -> Rate:
+        """How often it comes, by so many runs that are made for that alone; by fewer where they
+        could not be made."""
+        tried = self._known(candidate)
+        while tried.rate.runs < count and not tried.refused and not _lost(tried.attempts):
+            tried = self._again(candidate, confirms=True)
+        return tried.rate
+
+    def rate_of(self, candidate: Candidate) -> Rate:
+        """How often it came in the runs that `measured` has made so far."""
+        return self._known(candidate).rate
+
+    def attempts(self, candidate: Candidate) -> list[Attempt]:
+        """Those of its runs in which it came."""
+        tried = self.progress.tried.get(candidate.key)
+        return [] if tried is None else [one for one in tried.attempts if one.came]
+
+    def _known(self, candidate: Candidate) -> Tried:
+        tried = self.progress.tried.get(candidate.key)
+        if tried is None:
+            tried = Tried(candidate=candidate, refused=self._runs.refused(candidate))
+        return tried
+
+    def _again(self, candidate: Candidate, *, confirms: bool = False) -> Tried:
+        if not self._time_left():
+            raise TimeUp
+        before = self._known(candidate)
+        made = msgspec.structs.replace(self._runs.make(candidate), confirms=confirms)
+        tried = msgspec.structs.replace(before, attempts=[*before.attempts, made])
+        self.progress = msgspec.structs.replace(
+            self.progress, tried={**self.progress.tried, candidate.key: tried}
+        )
+        self._keep(self.progress)
+        if self._nothing_works():
+            raise ConfigError(
+                f"{FAILED_MAX} runs came to nothing: {made.why_not}",
+                remedy="mend that; the same command goes on from here",
+            )
+        return tried
+
+    def _nothing_works(self) -> bool:
+        """Has nothing but runs that do not count been made, of whatever candidate?"""
+        made = [one for tried in self.progress.tried.values() for one in tried.attempts]
+        return len(made) >= FAILED_MAX and not any(one.judged for one in made)
+
+
+def _lost(attempts: list[Attempt]) -> bool:
+    last = attempts[-FAILED_MAX:]
+    return len(last) == FAILED_MAX and not any(one.judged for one in last)
+
+
+def _answer(found: str | None, tried: Tried) -> str:
+    if found == "shows":
+        return "still there"
+    return f"gone in {tried.gone} of {tried.gone + tried.came} runs"

@@ -1,0 +1,112 @@
+"""The order in which a run is made smaller (Scott et al., "Minimizing Faulty Executions of
+Distributed Systems", NSDI 2016; discipline 3.3).
+
+First what the violation itself suggests, since that spares most of the search; then faults, their
+windows and targets, nodes, load; last each fault that is left, one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from dstest.core.reproducer import Rate
+from dstest.shrink.candidate import Candidate
+from dstest.shrink.faults import fewer, guessed, none_spare, other_scopes, shorter
+from dstest.shrink.load import fewer_clients, fewer_nodes, fewer_types, lighter, sooner_over
+from dstest.shrink.oracle import Oracle
+
+__all__ = ["ENOUGH", "Reduced", "confirmed", "reduced"]
+
+ENOUGH: Final = 0.8
+"""A reproducer whose violation comes in a smaller share of its runs is no good one: steps are taken
+back for it."""
+
+_BACK_MAX: Final = 3
+_SAMPLE: Final = 3
+"""From so many runs on their share says something about the rate."""
+
+
+class Reduced(msgspec.Struct, frozen=True, kw_only=True):
+    """`before`: how often the violation came in the run as it was, where that was measured.
+    `lost`: it did not come again at all."""
+
+    candidate: Candidate
+    before: Rate | None = None
+    lost: bool = False
+
+
+def reduced(
+    start: Candidate,
+    oracle: Oracle,
+    *,
+    near: Sequence[str],
+    before_ns: int | None,
+    op_types: Collection[str],
+    sure: int,
+) -> Reduced:
+    """The smallest that the steps find. `near` and `before_ns` are what is known of the violation
+    (`faults.guessed`), `sure` is how many runs measure a rate. Raises TimeUp."""
+    measured: Rate | None = None
+    best = _first(guessed(start, near, before_ns), oracle.shows)
+    if best is None:
+        measured = oracle.measured(start, sure)
+        if not measured.came:
+            return Reduced(candidate=start, before=measured, lost=True)
+        oracle.rate = measured.share
+        best = start
+    else:
+        _learn(oracle, best)
+    best = fewer(best, oracle.shows)
+    best = none_spare(best, oracle.shows)
+    best = shorter(best, oracle.shows)
+    best = _narrower(best, oracle)
+    best = _first(fewer_nodes(best), oracle.shows) or best
+    best = fewer_clients(best, oracle.shows_well)
+    best = _first(lighter(best), oracle.shows_well) or best
+    while smaller := _first(fewer_types(best, op_types), oracle.shows_well):
+        best = smaller
+    best = _first(sooner_over(best), oracle.shows_well) or best
+    return Reduced(candidate=none_spare(best, oracle.shows), before=measured)
+
+
+def _first(candidates: Iterable[Candidate], shows: Callable[[Candidate], bool]) -> Candidate | None:
+    return next((one for one in candidates if shows(one)), None)
+
+
+def _learn(oracle: Oracle, shown: Candidate) -> None:
+    tried = oracle.progress.tried[shown.key]
+    if tried.came + tried.gone >= _SAMPLE:
+        oracle.rate = tried.came / (tried.came + tried.gone)
+
+
+def _narrower(best: Candidate, oracle: Oracle) -> Candidate:
+    """Faults that hit fewer nodes, by the word of the runs in which they did."""
+    for candidate in other_scopes(best):
+        if _targets(best, oracle) <= len(best.plans):
+            break
+        if oracle.shows(candidate) and 0 < _targets(candidate, oracle) < _targets(best, oracle):
+            best = candidate
+    return best
+
+
+def _targets(candidate: Candidate, oracle: Oracle) -> int:
+    return max((one.targets for one in oracle.attempts(candidate)), default=0)
+
+
+def confirmed(best: Candidate, oracle: Oracle, sure: int) -> tuple[Candidate, Rate]:
+    """How often the violation comes in the smallest one, by runs made for that alone; where that is
+    too rarely, an earlier one in which it comes often enough, or else most often."""
+    seen: list[tuple[Candidate, Rate]] = [(best, oracle.measured(best, sure))]
+    earlier = {one.key: one for one in reversed(oracle.shown) if one != best}
+    for candidate in list(earlier.values())[:_BACK_MAX] if _poor(seen) else []:
+        seen.append((candidate, oracle.measured(candidate, sure)))
+        if not _poor(seen[-1:]):
+            break
+    return max(seen, key=lambda row: (min(row[1].share, ENOUGH), -seen.index(row)))
+
+
+def _poor(seen: Sequence[tuple[Candidate, Rate]]) -> bool:
+    return all(rate.share < ENOUGH for _, rate in seen)

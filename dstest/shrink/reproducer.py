@@ -1,0 +1,145 @@
+"""What a reduction comes to: `reproducer.json`, and `repro.sh`, which a stranger can run."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from dstest.core.reproducer import Reproducer, Size
+from dstest.core.spec import RunSpec
+from dstest.runner.schedule_file import Schedule
+from dstest.shrink.candidate import Candidate
+from dstest.shrink.runs import pairs_of, schedule_of, spec_for
+from dstest.store.layout import PLUGINS
+
+__all__ = ["argv_of", "script_of", "size_of"]
+
+
+def size_of(candidate: Candidate, op_types: frozenset[str], operations: int | None) -> Size:
+    """Of a run of this candidate."""
+    return Size(
+        events=candidate.events,
+        kinds=candidate.kinds,
+        time_limit_s=candidate.time_limit_s,
+        nodes=candidate.nodes,
+        clients=candidate.concurrency,
+        rate=candidate.rate,
+        op_types=sorted(op_types - {*candidate.without}),
+        operations=operations,
+    )
+
+
+def argv_of(original: RunSpec, candidate: Candidate, schedule: str, plugins: str) -> list[str]:
+    """`dstest run` with all that it takes to make this run, but for builds; `schedule` is the path
+    of the faults' file, `plugins` of the directory with the user's own files."""
+    spec = spec_for(original, candidate)
+    argv = ["dstest", "run", "--system", spec.system, "--workload", spec.workload]
+    argv += ["--schedule", schedule] if candidate.plans else ["--nemesis", "none"]
+    argv += ["--nodes", str(spec.nodes), "--time-limit", f"{spec.time_limit_s:g}"]
+    argv += ["--concurrency", str(spec.concurrency), "--seed", str(spec.seed)]
+    argv += ["--rate", f"{spec.rate:g}"] if spec.rate is not None else []
+    argv += ["--model", spec.model] if spec.model is not None else []
+    argv += ["--lab", spec.lab] if spec.lab != RunSpec().lab else []
+    for path in spec.files:
+        argv += ["--plugin", f"{plugins}/{Path(path).name}"]
+    for name in spec.checkers:
+        argv += ["--checker", name]
+    for pair in pairs_of(candidate):
+        argv += ["-o", pair]
+    return argv
+
+
+_HEAD: Final = """\
+#!/bin/sh
+# {explanation}
+#
+# {violation}, found by dstest {version} in {system}, workload {workload}.
+# Reduced from {before} fault events to {after} over {runs} runs. It came in {came} of {of} runs
+# that were made of just this.
+#
+# It takes dstest {version} (`make setup` in its sources), root, and about {minutes} min:
+#     sh repro.sh [TIMES]
+# DSTEST=path/to/dstest where that is not .venv/bin/dstest or on the PATH.
+{builds}# It ends with 0 where the violation came in four of five runs at least, or that share of
+# TIMES, with 1 where it came in fewer, else with the exit code of a run that could not be made.
+"""
+
+_BODY: Final = """\
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+times=${{1:-5}}
+dstest=${{DSTEST:-}}
+if [ -z "$dstest" ]; then
+    if [ -x .venv/bin/dstest ]; then dstest=.venv/bin/dstest; else dstest=dstest; fi
+fi
+if ! command -v "$dstest" >/dev/null; then
+    echo "no dstest here: see the top of this file" >&2
+    exit 2
+fi
+work=$(mktemp -d) || exit 2
+{schedule}came=0
+run=1
+while [ "$run" -le "$times" ]; do
+    "$dstest" {command} {more}--store "$work/store" --json >"$work/run.json" 2>"$work/run.log"
+    code=$?
+    if [ "$code" -eq 1 ] && grep -qF '{fingerprint}' "$work/run.json"; then
+        came=$((came + 1))
+        echo "run $run: it came"
+    elif [ "$code" -eq 0 ] || [ "$code" -eq 1 ] || [ "$code" -eq 3 ]; then
+        echo "run $run: it did not come (exit $code)"
+    else
+        tail -n 4 "$work/run.log" >&2
+        exit "$code"
+    fi
+    run=$((run + 1))
+done
+echo "reproduced in $came of $times runs; they are in $work/store"
+[ $((came * 5)) -ge $((times * 4)) ]
+"""
+
+
+def script_of(found: Reproducer, original: RunSpec, candidate: Candidate, run_s: float) -> str:
+    """The whole of it: faults and command stand in the file itself. `run_s` is what a run takes."""
+    builds = "".join(
+        f"# MORE='--system-version PATH' with the build that it was found in: {name}\n"
+        for name in found.builds
+    )
+    head = _HEAD.format(
+        explanation=_one_line(found.explanation) or found.fingerprint,
+        violation=found.fingerprint,
+        version=found.dstest,
+        system=" ".join(filter(None, [found.system, found.system_version])),
+        workload=found.workload,
+        before=found.before.events,
+        after=found.after.events,
+        runs=found.runs,
+        came=found.rate_after.came,
+        of=found.rate_after.runs,
+        minutes=max(1, round(5 * run_s / 60)),
+        builds=builds,
+    )
+    argv = argv_of(original, candidate, "$work/schedule.json", f"$here/{PLUGINS}")
+    return head + _BODY.format(
+        schedule=_here(schedule_of(candidate)) if candidate.plans else "",
+        command=" ".join(map(_quoted, argv[1:])),
+        more="${MORE:-} " if found.builds else "",
+        fingerprint=found.fingerprint.replace("'", "'\\''"),
+    )
+
+
+def _quoted(word: str) -> str:
+    """Paths that the script knows are filled in there."""
+    own = word.startswith(("$work/", "$here/"))
+    return f'"{word}"' if own else shlex.quote(word)
+
+
+def _here(schedule: Schedule) -> str:
+    text = msgspec.json.format(msgspec.json.encode(schedule), indent=1).decode()
+    return f"cat >\"$work/schedule.json\" <<'SCHEDULE'\n{text}\nSCHEDULE\n"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:300]

@@ -1,0 +1,174 @@
+"""Runs of candidates on a cluster: the run in question with some of its parts made smaller.
+
+Seed, system, workload, checkers and everything else stay as they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from dstest.core import registry
+from dstest.core.errors import ConfigError, DstestError, Interrupted
+from dstest.core.evidence import LandingRecord
+from dstest.core.run_meta import RunMeta
+from dstest.core.spec import RunSpec
+from dstest.core.verdict import Verdict
+from dstest.runner.plugins import Plugins, resolve
+from dstest.runner.progress import Progress as Ui
+from dstest.runner.replay import spec_of, still_there
+from dstest.runner.schedule_file import Schedule
+from dstest.runner.session import run_session
+from dstest.shrink.candidate import Candidate
+from dstest.shrink.record import Attempt, came_in
+from dstest.store.layout import RunDir
+from nemeses.mix import Mix
+
+__all__ = ["ClusterRuns", "Runs", "candidate_of", "schedule_of", "spec_for"]
+
+RUNS: Final = "runs"
+"""Directory of the attempts, beside the file that names them."""
+
+
+class Runs(Protocol):
+    """Makes runs of candidates."""
+
+    def refused(self, candidate: Candidate) -> str:
+        """Why there can be no run of it; empty where there can."""
+        ...
+
+    def make(self, candidate: Candidate) -> Attempt:
+        """One run. Raises Interrupted where the user ends it."""
+        ...
+
+
+class ClusterRuns:
+    """Runs below `aside` of what was run in `original`, for the violation `fingerprint`."""
+
+    def __init__(
+        self, original: RunMeta, fingerprint: str, aside: Path, lab_id: str | None, ui: Ui
+    ) -> None:
+        self._meta, self._fingerprint, self._aside = original, fingerprint, aside
+        self._lab_id, self._ui = lab_id, ui
+
+    def plugins(self, candidate: Candidate) -> Plugins:
+        """Raises ConfigError where there can be no such run."""
+        spec = spec_for(spec_of(self._meta), candidate)
+        return resolve(spec, pairs_of(candidate), schedule=schedule_of(candidate))
+
+    def refused(self, candidate: Candidate) -> str:
+        """As the command line would refuse it."""
+        try:
+            self.plugins(candidate)
+        except ConfigError as error:
+            return error.message
+        return ""
+
+    def make(self, candidate: Candidate) -> Attempt:
+        """One run, in the lab of the original where that stands, else in a lab of its own."""
+        plugins = self.plugins(candidate)
+        there = self._lab_id or still_there(plugins, self._meta.lab_id)
+        try:
+            done = run_session(plugins, store=self._aside / RUNS, lab_id=there, ui=self._ui)
+        except Interrupted:
+            raise
+        except DstestError as error:
+            return Attempt(why_not=error.message)
+        if isinstance(done.failure, Interrupted):
+            raise done.failure
+        path = done.path.relative_to(self._aside.resolve()).as_posix()
+        if done.verdict is None or done.failure is not None or not _judged(done.verdict):
+            why = str(done.failure or "no checker judged it").splitlines()[0]
+            return Attempt(path=path, why_not=why)
+        faults = done.verdict.evidence.faults
+        return Attempt(
+            path=path,
+            judged=True,
+            came=bool(came_in(done.path, self._fingerprint)),
+            landed=sum(fault.landed == "yes" for fault in faults),
+            targets=_targets(RunDir(done.path)),
+            ops=done.verdict.evidence.checker.ops_eligible,
+        )
+
+
+def _targets(run: RunDir) -> int:
+    """Nodes that its faults hit, one that was hit twice counted twice."""
+    meta = run.read_meta()
+    rows = [] if meta is None else msgspec.convert(meta.records, list[LandingRecord])
+    return sum(len(row.targets) for row in rows)
+
+
+def _judged(verdict: Verdict) -> bool:
+    evidence = verdict.evidence
+    return evidence.checker_ran or evidence.violation
+
+
+def candidate_of(plugins: Plugins) -> Candidate:
+    """What the run that these are the parts of was made of."""
+    spec = plugins.spec
+    faults = plugins.nemesis.options
+    pairs = [pair for pair in plugins.given if pair.split("=", 1)[0].strip() not in faults]
+    return Candidate(
+        nodes=spec.nodes,
+        time_limit_s=spec.time_limit_s,
+        concurrency=spec.concurrency,
+        rate=spec.rate,
+        options=tuple(pairs),
+        fault_options={key: spec.options[key] for key in faults},
+        plans=tuple(plugins.plans),
+    )
+
+
+def spec_for(original: RunSpec, candidate: Candidate) -> RunSpec:
+    """The original with what the candidate has made smaller."""
+    return msgspec.structs.replace(
+        original,
+        nemesis=candidate.nemesis,
+        nodes=candidate.nodes,
+        time_limit_s=candidate.time_limit_s,
+        concurrency=candidate.concurrency,
+        rate=candidate.rate,
+        stop_on_violation=False,
+        schedule=None,
+    )
+
+
+def pairs_of(candidate: Candidate) -> list[str]:
+    """As `-o` has them, without those of the nemeses."""
+    left_out = [f"without={'+'.join(candidate.without)}"] if candidate.without else []
+    return [*candidate.options, *left_out]
+
+
+def schedule_of(candidate: Candidate) -> Schedule:
+    """The faults of a candidate as a file of its own would plan them."""
+    return Schedule(
+        nemesis=candidate.nemesis,
+        nodes=candidate.nodes,
+        time_limit_s=candidate.time_limit_s,
+        options=dict(_options(candidate)),
+        plans=list(candidate.plans),
+    )
+
+
+def _options(candidate: Candidate) -> Iterator[tuple[str, Any]]:
+    """The options of the nemeses that are left, under the names that they have without the others.
+
+    Those by which a mix plans say nothing to a schedule that is planned.
+    """
+    given: Mapping[str, Any] = candidate.fault_options
+    parts = [registry.load("nemeses", name) for name in candidate.kinds]
+    declared = {} if not parts else (parts[0] if len(parts) == 1 else Mix(parts)).options
+    for key in declared:
+        names = [key, *(f"{part.name}.{key}" for part in parts)]
+        found = next((name for name in names if name in given), None)
+        if found is not None and not _plans_alone(key, parts):
+            yield key, given[found]
+
+
+def _plans_alone(key: str, parts: list[Any]) -> bool:
+    """Is this an option of the mix itself?"""
+    plain = key.rsplit(".", 1)[-1]
+    return not any(plain in part.options for part in parts)

@@ -1,0 +1,57 @@
+"""How often must a candidate be run before it is known to show the violation, or not to?
+
+Wald's sequential probability ratio test (Annals of Mathematical Statistics 16, 1945) between the
+rate at which the violation has come so far and a third of it. A candidate that still shows it at
+the old rate is given up with a probability of `BETA` at most: the lower limit is that of his
+inequality. One that shows it at a third of the rate is taken with a probability of about `ALPHA`,
+which is generous: what comes out in the end is run again by itself, and steps that cost its rate
+are taken back then.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final, Literal
+
+import msgspec
+
+__all__ = ["ALPHA", "BETA", "STRICT", "UNKNOWN_RATE", "SequentialTest"]
+
+ALPHA: Final = 1 / 3
+STRICT: Final = 0.12
+"""Instead of `ALPHA`, for what makes a violation rare by its nature: less load. Two runs that show
+it, one after the other, are enough."""
+
+BETA: Final = 0.05
+UNKNOWN_RATE: Final = 0.8
+"""Of a violation that was seen once."""
+
+_RATES: Final = (0.05, 0.95)
+
+
+class SequentialTest(msgspec.Struct, frozen=True):
+    """For a violation that comes in this share of the runs."""
+
+    rate: float = UNKNOWN_RATE
+    alpha: float = ALPHA
+
+    @property
+    def _rates(self) -> tuple[float, float]:
+        least, most = _RATES
+        high = min(most, max(least, self.rate))
+        return high / 3, high
+
+    def decided(self, came: int, gone: int) -> Literal["shows", "lost"] | None:
+        """What so many runs with it and without it say; None while they say neither."""
+        low, high = self._rates
+        ratio = came * math.log(high / low) + gone * math.log((1 - high) / (1 - low))
+        if ratio >= math.log((1 - BETA) / self.alpha):
+            return "shows"
+        if ratio <= math.log(BETA):
+            return "lost"
+        return None
+
+    @property
+    def misses(self) -> int:
+        """After so many runs without it, and none with it, it is lost."""
+        return next(n for n in range(1, 1000) if self.decided(0, n) == "lost")

@@ -1,0 +1,84 @@
+"""Is a run one of this command? Everything that the command says, and what it leaves to the
+defaults, against what the run has recorded of itself."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from dstest.core.builds import builds_of
+from dstest.core.errors import ConfigError
+from dstest.core.run_meta import RunMeta
+from dstest.core.spec import RunSpec
+
+__all__ = ["differences"]
+
+_NAMES: Final = {"--system": "system", "--workload": "workload", "--nemesis": "nemesis"}
+"""Flags of plug-ins -> fields of a run's spec."""
+
+_VALUES: Final = {"--model": "model", "--concurrency": "concurrency", "--rate": "rate"}
+"""Flags whose absence is a default of the spec."""
+
+
+def differences(meta: RunMeta, command: Sequence[str]) -> list[str]:
+    """What of the run is otherwise than this command says, in words; nothing without a command."""
+    if not command:
+        return []
+    pairs = list(itertools.pairwise(command))
+    given = {flag: [value for word, value in pairs if word == flag] for flag, _ in pairs}
+    return list(_differences(meta, given, stops="--stop-on-violation" in command))
+
+
+def _differences(
+    meta: RunMeta, given: Mapping[str, Sequence[str]], *, stops: bool
+) -> Iterator[str]:
+    spec, usual = meta.spec, RunSpec()
+    for flag, field in _NAMES.items():
+        if not all(_names(value, spec.get(field)) for value in given.get(flag, ())):
+            yield field
+    for flag, field in _VALUES.items():
+        words = given.get(flag, ())
+        wanted = words[-1] if words else getattr(usual, field)
+        if _number(wanted) != _number(spec.get(field)):
+            yield field
+    if given.get("--lab") and spec.get("lab") != given["--lab"][-1]:
+        yield "lab"
+    if sorted(given.get("-o", ())) != sorted(meta.options_given or ()):
+        yield "options"
+    if not _all_named(given.get("--checker", ()), spec.get("checkers") or ()):
+        yield "checkers"
+    if not _same_builds(given.get("--system-version", ()), tuple(spec.get("builds") or ())):
+        yield "system-version"
+    if bool(spec.get("stop_on_violation")) != stops:
+        yield "stop-on-violation"
+    if spec.get("schedule") is not None:
+        yield "schedule"
+
+
+def _number(value: Any) -> Any:
+    """Numbers as numbers, whatever they were written as."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return value
+
+
+def _names(word: str, plugin: Any) -> bool:
+    """Does a word of a command name this plug-in? Which one a file holds is told by the run."""
+    if word.endswith(".py"):
+        return True
+    return [part.strip() for part in word.split(",")] == str(plugin).split(",")
+
+
+def _all_named(words: Sequence[str], names: Sequence[str]) -> bool:
+    plain = [word for word in words if not word.endswith(".py")]
+    return {*plain} <= {*names} and len(words) == len(names)
+
+
+def _same_builds(paths: Sequence[str], builds: tuple[str, ...]) -> bool:
+    """A build that has gone since then can no longer be told from another one at its place."""
+    try:
+        return builds_of(paths) == builds
+    except ConfigError:
+        return len(paths) == len(builds)

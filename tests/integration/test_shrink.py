@@ -1,0 +1,50 @@
+"""A failing run on a real cluster made small: the fault that nobody needs goes, the other stays."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from runs import RATE, SHORT
+
+from dstest.core.node import LabInfo
+from dstest.core.reproducer import SCRIPT
+from dstest.core.spec import RunSpec
+from dstest.runner.plugins import resolve
+from dstest.runner.progress import Quiet
+from dstest.runner.session import run_session
+from dstest.shrink.driver import shrink_run
+from dstest.shrink.record import aside_of, read_reproducer
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(1500)]
+
+
+def test_a_stale_read_keeps_what_it_needs(lab: LabInfo, tmp_path: Path) -> None:
+    wanted = RunSpec(time_limit_s=33.0, seed=11, rate=RATE, nemesis="partition,kill")
+    plugins = resolve(wanted, [*SHORT, "reads=serializable"])
+    done = run_session(plugins, store=tmp_path, lab_id=lab.lab_id, ui=Quiet())
+    assert done.verdict.verdict.failed, done.verdict.reason
+    found = shrink_run(done.path, within_s=420, sure=3, lab_id=lab.lab_id, ui=Quiet())
+    assert found is not None
+    assert found.after.events < found.before.events
+    assert found.rate_after.came >= 1, found
+    assert read_reproducer(done.path) == found
+    whole, part = found.history_ops
+    assert part is not None
+    assert part < whole / 100
+    if found.confirmed:
+        env = {**os.environ, "DSTEST": _program(tmp_path)}
+        argv = ["sh", str(aside_of(done.path) / SCRIPT), "1"]
+        shown = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+        assert "reproduced in " in shown.stdout, shown.stderr
+
+
+def _program(tmp_path: Path) -> str:
+    """`dstest` as it is here."""
+    program = tmp_path / "dstest"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m dstest "$@"\n')
+    program.chmod(0o755)
+    return str(program)

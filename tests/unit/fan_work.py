@@ -1,0 +1,50 @@
+"""What tests ask workers of a fan to do."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from dstest.fan.task import Place
+
+__all__ = ["double", "fail", "leave_files", "link_out", "lose_worker_once", "stuck", "version"]
+
+
+def double(place: Place, number: int) -> int:
+    return 2 * number
+
+
+def fail(place: Place) -> None:
+    raise ValueError("not this one")
+
+
+def leave_files(place: Place, text: str) -> str:
+    (place.folder / "below").mkdir()
+    (place.folder / "below" / "a.txt").write_text(text)
+    return place.lab_id
+
+
+def link_out(place: Place) -> None:
+    (place.folder / "kept").write_text("kept")
+    (place.folder / "out").symlink_to("/etc/passwd")
+
+
+def lose_worker_once(place: Place, marker: Path) -> int:
+    """The first time the whole worker process dies, as by kill -9."""
+    if not marker.exists():
+        marker.write_text("")
+        os.kill(os.getpid(), signal.SIGKILL)
+    return os.getpid()
+
+
+def version(place: Place) -> tuple[int, str]:
+    """What `dstest --version` says there."""
+    log = place.folder / "log.txt"
+    code = place.command(["--version"], log, limit_s=100.0)
+    return code, log.read_text()
+
+
+def stuck(place: Place, fifo: Path, limit_s: float) -> int:
+    """A command of dstest that waits for what nobody writes."""
+    return place.command(["check", str(fifo)], place.folder / "log.txt", limit_s=limit_s)

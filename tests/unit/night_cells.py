@@ -1,0 +1,117 @@
+"""A night without nodes: what its cells leave is made offline, by their `--concurrency`.
+
+11 passes                        12 shows an old value
+13 leaves no run                 14 leaves none with the first try, then passes
+15 loses its worker with the first try, then passes
+16 takes its time with the first try, when its run has come to an end
+17 takes its time with the first try, before it has
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from executed_plan import stale
+from made_runs import made, registers
+
+from dstest.core.errors import Exit
+from dstest.fan.task import Place
+from dstest.nightly import driver
+from dstest.nightly.state import Night, NightDir
+from dstest.nightly.work import LOG, STORE
+
+__all__ = ["MARKS", "cell", "fake_cell", "night_of", "run_offline"]
+
+MARKS = "DSTEST_TEST_MARKS"
+SLOW_S = 100.0
+"""So long that whoever waits for it is killed."""
+
+
+def _first(name: str) -> bool:
+    """Is this the first try of a cell?"""
+    path = Path(os.environ[MARKS], name)
+    seen = path.exists()
+    path.touch()
+    return not seen
+
+
+def fake_cell(
+    place: Place, argv: Sequence[str], files: dict[str, bytes], limit_s: float
+) -> tuple[int, float]:
+    kind = int(argv[argv.index("--concurrency") + 1])
+    (place.folder / LOG).write_text(f"$ dstest {' '.join(argv)}\ndstest: no nodes\n")
+    if kind == 13 or (kind == 14 and _first("14")):
+        return int(Exit.HARNESS), 0.1
+    if kind == 15 and _first("15"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    if kind == 17 and _first("17"):
+        time.sleep(SLOW_S)
+    name = "bad" if kind == 12 else "good"
+    left = Path(os.environ[MARKS], name)
+    shutil.copytree(left, place.folder / STORE / "etcd-register-partition" / name)
+    if kind == 16 and _first("16"):
+        time.sleep(SLOW_S)
+    return int(Exit.PASS), 0.5
+
+
+def leave_runs(folder: Path) -> None:
+    """What `dstest run` leaves with seed 7, once as it is and once with an old value seen."""
+    ops = registers()
+    made(folder / "good", ops, "register")
+    made(folder / "bad", stale(ops), "register")
+
+
+def cell(kind: int, **more: object) -> str:
+    """A table of nightly.toml."""
+    rows = {
+        "system": "etcd",
+        "workload": "register",
+        "nemesis": "partition",
+        "id": f"c{kind}",
+        "seed": [7],
+    }
+    said = "\n".join(f"{key} = {_toml(value)}" for key, value in {**rows, **more}.items())
+    return f"[[cells]]\nconcurrency = {kind}\n{said}\n"
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    return f'"{value}"' if isinstance(value, str) else str(value).lower()
+
+
+def night_of(folder: Path, cells: str, head: str = "reruns = 1\n") -> Path:
+    """nightly.toml in a folder."""
+    path = folder / "nightly.toml"
+    path.write_text(f'name = "n"\n{head}{cells}')
+    return path
+
+
+def run_offline(
+    folder: Path, patch: pytest.MonkeyPatch, cells: str, head: str = "reruns = 1\n"
+) -> tuple[int, NightDir, Night]:
+    """Run a night of `night_of`: (exit code, its directory, what that holds)."""
+    marks = folder / "marks"
+    if not marks.exists():
+        marks.mkdir()
+        leave_runs(marks)
+    patch.setenv(MARKS, str(marks))
+    patch.setattr(driver, "run_cell", fake_cell)
+    path = night_of(folder, cells, head)
+    code = driver.begin(path, store=folder / "store", at=None, workers=2, say=print)
+    directory = NightDir.open(folder / "store" / "latest")
+    return code, directory, directory.read()
+
+
+if __name__ == "__main__":
+    import night_cells  # workers have to find by its name what is given to them
+
+    with pytest.MonkeyPatch.context() as patched:
+        sys.exit(night_cells.run_offline(Path(sys.argv[1]), patched, sys.argv[2])[0])

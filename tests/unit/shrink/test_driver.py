@@ -1,0 +1,223 @@
+"""`dstest shrink` from a failing run to `reproducer.json` and `repro.sh`, without a lab."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from made_runs import recorded, registers
+from shrink.planted import Planted, has
+from test_blame_causes import judged, sampled, stale
+
+from dstest.core.errors import ConfigError, EvidenceError
+from dstest.core.reproducer import REPRODUCER, SCRIPT, Reproducer
+from dstest.judge.fingerprint import fingerprints_of
+from dstest.runner.judgement import judge
+from dstest.runner.plugins import Plugins, resolve
+from dstest.runner.progress import Progress as Ui
+from dstest.runner.replay import spec_of
+from dstest.runner.session import Finished
+from dstest.shrink import driver
+from dstest.shrink import runs as cluster_runs
+from dstest.shrink.driver import HISTORY, shrink_run
+from dstest.shrink.record import PROGRESS, alone, aside_of
+from dstest.shrink.runs import ClusterRuns, candidate_of
+from dstest.store.jsonl import read_history
+from dstest.store.layout import RunDir
+
+
+@pytest.fixture
+def failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDir:
+    run = recorded(tmp_path / "run", stale(registers(count=900)), "register")
+    sampled(run)
+    verdict = judged(run)
+    run.write_sums()
+    run.write_status(f"verdict: {verdict.verdict.value}")
+    # The schedule of a made run says less than one that was planned.
+    monkeypatch.setattr(driver, "read_schedule", lambda path: None)
+    return run
+
+
+def shrunk(run: RunDir, runs: Planted, within_s: float = 600) -> Reproducer | None:
+    return shrink_run(run.path, within_s=within_s, sure=5, runs=runs)
+
+
+def test_what_is_left_behind(failed: RunDir) -> None:
+    sums = (failed.path / "sha256sums").read_bytes()
+    found = shrunk(failed, Planted(lambda c: float(has(c, "f1"))))
+    assert found is not None
+    aside = aside_of(failed.path)
+    assert msgspec.json.decode((aside / REPRODUCER).read_bytes(), type=Reproducer) == found
+    assert (failed.path / "sha256sums").read_bytes() == sums
+    assert found.confirmed
+    assert (found.after.events, found.after.kinds) == (2, ["partition"])
+    assert (found.rate_after.runs, found.rate_after.came) == (5, 5)
+    assert found.landed == 1
+    assert found.command.startswith("dstest run --system etcd --workload register --schedule ")
+    whole, part = found.history_ops
+    assert part is not None
+    assert part < whole / 10
+    assert len(read_history(aside / HISTORY).ops) == part
+
+
+def fake(tmp_path: Path, failed: RunDir, fingerprint: str, came: int) -> dict[str, str]:
+    """A dstest whose first runs show the violation, and the others do not."""
+    program = tmp_path / "fake-dstest"
+    program.write_text(
+        f"""#!/bin/sh
+echo "$@" >> {tmp_path}/asked
+for word in "$@"; do case $word in *schedule.json) test -s "$word" || exit 2;; esac; done
+[ "$(wc -l < {tmp_path}/asked)" -le {came} ] || exit 3
+echo '{{"verdict": {{"violation_fingerprint": "{fingerprint}"}}}}'
+exit 1
+"""
+    )
+    program.chmod(0o755)
+    return {**os.environ, "DSTEST": str(program)}
+
+
+@pytest.mark.parametrize(("came", "code"), [(5, 0), (4, 0), (3, 1), (0, 1)])
+def test_the_script_counts(failed: RunDir, tmp_path: Path, came: int, code: int) -> None:
+    found = shrunk(failed, Planted(lambda c: float(has(c, "f1"))))
+    assert found is not None
+    env = fake(tmp_path, failed, found.fingerprint, came)
+    script = aside_of(failed.path) / SCRIPT
+    done = subprocess.run(
+        ["sh", str(script)], env=env, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == code, done.stderr
+    assert f"reproduced in {came} of 5 runs" in done.stdout
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert all(" --seed 7 " in f" {line} " for line in asked)
+
+
+def test_another_violation_is_not_taken_for_it(failed: RunDir, tmp_path: Path) -> None:
+    found = shrunk(failed, Planted(lambda c: float(has(c, "f1"))))
+    assert found is not None
+    env = fake(tmp_path, failed, found.fingerprint.replace("linearizable/", "other/", 1), 5)
+    argv = ["sh", str(aside_of(failed.path) / SCRIPT), "2"]
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "reproduced in 0 of 2 runs" in done.stdout
+
+
+def test_what_does_not_come_again_has_no_reproducer(failed: RunDir) -> None:
+    assert shrunk(failed, Planted(lambda c: 0.0)) is None
+    assert not (aside_of(failed.path) / SCRIPT).exists()
+
+
+def test_without_time_nothing_is_claimed(failed: RunDir) -> None:
+    found = shrunk(failed, Planted(lambda c: 1.0), within_s=1e-6)
+    assert found is not None
+    assert not found.confirmed
+    assert found.stopped
+    assert found.rate_after.runs == 0
+    assert not (aside_of(failed.path) / SCRIPT).exists()
+
+
+def test_a_run_without_a_violation_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = recorded(tmp_path / "run", registers(count=900), "register")
+    verdict, _ = judge(run)
+    run.write_sums()
+    run.write_status(f"verdict: {verdict.verdict.value}")
+    with pytest.raises(ConfigError, match="no violation"):
+        shrunk(run, Planted(lambda c: 1.0))
+
+
+@pytest.mark.parametrize(
+    ("within_s", "sure"), [(0.0, 5), (-1.0, 5), (float("nan"), 5), (float("inf"), 5), (60.0, 0)]
+)
+def test_numbers_that_are_none(failed: RunDir, within_s: float, sure: int) -> None:
+    with pytest.raises(ConfigError, match="--within"):
+        shrink_run(failed.path, within_s=within_s, sure=sure, runs=Planted(lambda c: 1.0))
+
+
+def test_two_at_once(failed: RunDir) -> None:
+    with alone(failed.path), pytest.raises(ConfigError, match="another process"):
+        shrunk(failed, Planted(lambda c: 1.0))
+
+
+def cluster(
+    failed: RunDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shows: bool
+) -> tuple[ClusterRuns, list[Plugins]]:
+    """Runs whose lab is a copy of a run that shows the violation, or of one that does not."""
+    good = recorded(tmp_path / "good", registers(count=900), "register")
+    sampled(good)
+    judge(good)
+    made: list[Plugins] = []
+
+    def run_session(plugins: Plugins, *, store: Path, **how: Any) -> Finished:
+        made.append(plugins)
+        path = store / f"run-{len(made)}"
+        shutil.copytree((failed if shows else good).path, path)
+        verdict, _ = judge(RunDir(path))
+        return Finished(path=path.resolve(), exit_code=1, verdict=verdict)
+
+    monkeypatch.setattr(cluster_runs, "run_session", run_session)
+    meta = failed.read_meta()
+    assert meta is not None
+    fingerprint = failed.read_json("evidence.json")["violation_fingerprint"]
+    aside = aside_of(failed.path)
+    aside.mkdir(exist_ok=True)
+    return ClusterRuns(meta, fingerprint, aside, None, Ui()), made
+
+
+@pytest.mark.parametrize("shows", [True, False])
+def test_a_run_tells_whether_it_came(
+    failed: RunDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shows: bool
+) -> None:
+    runs, made = cluster(failed, tmp_path, monkeypatch, shows)
+    meta = failed.read_meta()
+    assert meta is not None
+    start = candidate_of(resolve(spec_of(meta), []))
+    attempt = runs.make(msgspec.structs.replace(start, concurrency=4, without=("read",)))
+    assert (attempt.judged, attempt.came, attempt.landed) == (True, shows, 1)
+    assert (made[0].spec.concurrency, made[0].spec.seed) == (4, 7)
+    assert made[0].spec.options["without"] == "read"
+
+
+def test_what_cannot_be_run_is_no_candidate(
+    failed: RunDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs, _ = cluster(failed, tmp_path, monkeypatch, shows=True)
+    meta = failed.read_meta()
+    assert meta is not None
+    start = candidate_of(resolve(spec_of(meta), []))
+    assert runs.refused(start) == ""
+    assert "leaves nodes" in runs.refused(msgspec.structs.replace(start, concurrency=1))
+    assert "has no others" in runs.refused(
+        msgspec.structs.replace(start, without=("read", "write"))
+    )
+
+
+def test_progress_that_its_runs_contradict_is_not_believed(
+    failed: RunDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs, _ = cluster(failed, tmp_path, monkeypatch, shows=True)
+    shrink_run(failed.path, within_s=600, sure=1, runs=runs)
+    path = aside_of(failed.path) / PROGRESS
+    kept = msgspec.json.decode(path.read_bytes())
+    next(iter(kept["tried"].values()))["attempts"][0]["came"] = False
+    path.write_bytes(msgspec.json.encode(kept))
+    with pytest.raises(EvidenceError, match="something else"):
+        shrink_run(failed.path, within_s=600, sure=1, runs=runs)
+
+
+def test_a_violation_beside_another_is_seen(failed: RunDir) -> None:
+    from dstest.core.check import Anomaly, CheckResult
+
+    both = CheckResult(
+        checker="c",
+        valid=False,
+        model="m",
+        anomaly_types=["a", "b"],
+        anomalies={"a": [Anomaly(type="a", key="r1")], "b": [Anomaly(type="b", key="r2")]},
+    )
+    assert fingerprints_of(both) == {"c/a/r#/m", "c/b/r#/m"}

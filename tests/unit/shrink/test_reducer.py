@@ -1,0 +1,197 @@
+"""Runs are made small: what a planted rule needs is left, and nothing else."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from shrink.planted import Planted, S, faults, has, oracle_of, start_of
+
+from dstest.core.errors import ConfigError
+from dstest.shrink.candidate import Candidate, compact
+from dstest.shrink.ddmin import ddmin
+from dstest.shrink.oracle import TimeUp
+from dstest.shrink.record import Attempt
+from dstest.shrink.reducer import Reduced, confirmed, reduced
+from dstest.shrink.sequential import BETA, SequentialTest
+
+HUNDRED = faults(100)
+
+
+def run(start: Candidate, runs: Planted, near: list[str], before_ns: int | None) -> Reduced:
+    return reduced(
+        start,
+        oracle_of(runs),
+        near=near,
+        before_ns=before_ns,
+        op_types=frozenset({"read", "write", "cas"}),
+        sure=5,
+    )
+
+
+@given(st.integers(1, 40).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.integers(0, n - 1)))))
+def test_ddmin_leaves_what_is_needed(case: tuple[int, set[int]]) -> None:
+    count, needed = case
+    left = ddmin(list(range(count)), lambda part: needed <= {*part})
+    assert {*left} == (needed or {left[0]})
+    assert left == sorted(left)
+
+
+@pytest.mark.parametrize(("rate", "misses"), [(1.0, 2), (0.8, 3), (0.5, 6), (0.3, 12)])
+def test_rare_violations_are_given_up_late(rate: float, misses: int) -> None:
+    test = SequentialTest(rate)
+    assert test.misses == misses
+    assert test.decided(1, 0) == "shows"
+    assert test.decided(0, misses - 1) is None
+
+
+@pytest.mark.parametrize("rate", [0.95, 0.8, 0.5, 0.2])
+def test_what_comes_as_often_as_before_is_seldom_given_up(rate: float) -> None:
+    """The probability, over all ways that runs can go."""
+    test, open_, lost = SequentialTest(rate), {(0, 0): 1.0}, 0.0
+    for _ in range(200):
+        after: dict[tuple[int, int], float] = {}
+        for (came, gone), p in open_.items():
+            for state, q in (((came + 1, gone), rate), ((came, gone + 1), 1 - rate)):
+                found = test.decided(*state)
+                lost += p * q if found == "lost" else 0
+                if found is None:
+                    after[state] = after.get(state, 0) + p * q
+        open_ = after
+    assert lost <= BETA
+    assert lost + sum(open_.values()) > 0, "it can be given up"
+
+
+def test_one_fault_of_two_hundred_events_is_found_by_the_violation_itself() -> None:
+    runs = Planted(lambda c: has(c, "f57"))
+    found = run(start_of(HUNDRED), runs, ["f57"], 600 * S)
+    assert [plan.fault_id for plan in found.candidate.plans] == ["f57"]
+    assert found.candidate.events == 2
+    assert found.candidate.plans[0].duration_ns == S
+    assert found.candidate.plans[0].start_ns == 4 * S
+    assert found.candidate.time_limit_s < 10
+    assert (found.candidate.nodes, found.candidate.concurrency) == (3, 3)
+    assert found.candidate.rate == 20
+    assert len(found.candidate.without) == 2
+    assert len(runs.made) < 40
+
+
+def test_where_the_violation_misleads_the_search_is_complete() -> None:
+    runs = Planted(lambda c: has(c, "f10", "f57", "f80"))
+    found = run(start_of(HUNDRED), runs, ["f99"], 30 * S)
+    assert [plan.fault_id for plan in found.candidate.plans] == ["f10", "f57", "f80"]
+    assert found.before is not None
+    assert (found.before.runs, found.before.came) == (5, 5)
+
+
+def test_kinds_that_are_not_needed_go_at_once() -> None:
+    runs = Planted(lambda c: sum(p.nemesis == "kill" for p in c.plans) >= 2)
+    found = run(start_of(faults(30)), runs, [], None)
+    assert found.candidate.kinds == ["kill"]
+    assert len(found.candidate.plans) == 2
+
+
+def test_what_needs_no_fault_keeps_none() -> None:
+    runs = Planted(lambda c: 1.0)
+    found = run(start_of(faults(4)), runs, ["f2"], 20 * S)
+    assert found.candidate.plans == ()
+    assert found.candidate.nemesis == "none"
+
+
+def test_what_does_not_come_again_is_not_made_smaller() -> None:
+    runs = Planted(lambda c: 0.0)
+    found = run(start_of(faults(4)), runs, ["f2"], 20 * S)
+    assert found.lost
+    assert found.candidate == start_of(faults(4))
+
+
+def test_parts_that_are_needed_stay() -> None:
+    def rule(candidate: Candidate) -> float:
+        plan = next((p for p in candidate.plans if p.fault_id == "f2"), None)
+        return float(
+            plan is not None
+            and plan.duration_ns >= 3 * S
+            and candidate.nodes == 5
+            and candidate.concurrency >= 10
+            and "write" not in candidate.without
+            and (candidate.rate or 1e9) >= 100
+        )
+
+    found = run(start_of(faults(6)), Planted(rule), ["f2"], 20 * S).candidate
+    assert [plan.fault_id for plan in found.plans] == ["f2"]
+    assert found.plans[0].duration_ns == 3 * S
+    assert (found.nodes, found.concurrency, found.rate) == (5, 10, 100)
+    assert found.without == ("cas", "read")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_violation_that_comes_in_half_of_the_runs(seed: int) -> None:
+    runs = Planted(lambda c: 0.5 if has(c, "f7") else 0.0, seed)
+    found = run(start_of(faults(20)), runs, ["f19"], 15 * S)
+    assert "f7" in [plan.fault_id for plan in found.candidate.plans]
+
+
+def test_steps_that_cost_the_rate_are_taken_back() -> None:
+    def rule(candidate: Candidate) -> float:
+        return 0.0 if not candidate.plans else 1.0 if candidate.nodes == 5 else 0.3
+
+    oracle = oracle_of(Planted(rule, 4))
+    large = start_of(faults(1))
+    small = Candidate(nodes=3, time_limit_s=17, concurrency=5, plans=large.plans)
+    assert oracle.shows(large)
+    while not oracle.shows(small):  # by luck, as a step is taken
+        oracle = oracle_of(Planted(rule, random.randrange(1000)))
+        oracle.shows(large)
+    best, rate = confirmed(small, oracle, 5)
+    assert best == large
+    assert (rate.runs, rate.came) == (5, 5)
+
+
+def test_the_rate_is_that_of_runs_that_decided_nothing() -> None:
+    oracle = oracle_of(Planted(lambda c: 1.0))
+    start = start_of(faults(1))
+    oracle.shows(start)
+    assert oracle.rate_of(start).runs == 0
+    assert oracle.measured(start, 3).runs == 3
+    assert oracle.progress.runs == 4
+
+
+def test_nothing_is_run_twice_by_who_goes_on() -> None:
+    runs = Planted(lambda c: has(c, "f3"))
+    start = start_of(faults(8))
+    oracle = oracle_of(runs, most=5)
+    how: dict[str, Any] = {
+        "near": [],
+        "before_ns": None,
+        "op_types": frozenset({"r", "w"}),
+        "sure": 2,
+    }
+    with pytest.raises(TimeUp):
+        reduced(start, oracle, **how)
+    again = oracle_of(Planted(lambda c: has(c, "f3")))
+    again.progress = oracle.progress
+    found = reduced(start, again, **how)
+    whole = oracle_of(Planted(lambda c: has(c, "f3")))
+    assert found == reduced(start, whole, **how)
+    assert again.progress == whole.progress
+
+
+def test_runs_that_cannot_be_made_end_it() -> None:
+    class Broken(Planted):
+        def make(self, candidate: Candidate) -> Attempt:
+            return Attempt(why_not="no bridge")
+
+    with pytest.raises(ConfigError, match="no bridge"):
+        run(start_of(faults(2)), Broken(lambda c: 0), ["f1"], None)
+
+
+def test_faults_that_stand_together_go_on_doing_so() -> None:
+    one, two, three = faults(3)
+    together = [one, msgspec.structs.replace(two, start_ns=one.start_ns), three]
+    moved = compact(start_of(together)).plans
+    assert moved[0].start_ns == moved[1].start_ns
+    assert moved[2].start_ns == moved[0].start_ns + moved[0].duration_ns + 4 * S

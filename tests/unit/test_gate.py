@@ -1,0 +1,308 @@
+"""The gate lets an honest store through, and refuses each dishonest one for its own reason."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from dishonest import TRICKS, Trick, a_violation, gone, run_of
+from gate_store import DAY, NAME, POLICY, honest, now, run_at, sealed
+from real_run import change_facts, change_record
+
+from checkers.slo import METRICS
+from dstest.compare.fair import FACTORS
+from dstest.core.errors import ConfigError, Exit
+from dstest.gate.decision import Decision, decide
+from dstest.gate.page import render_page, why
+from dstest.gate.reader import read_policy
+from dstest.gate.rules import RULES
+from dstest.gate.sound import require_sound
+from dstest.store.layout import RunDir
+
+
+@pytest.fixture(scope="session")
+def _honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return honest(tmp_path_factory.mktemp("gate") / "store")
+
+
+@pytest.fixture
+def store(_honest: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(_honest, tmp_path / "store", symlinks=True))
+
+
+def decided(
+    store: Path, policy: str = POLICY, *more: Path, baseline: tuple[Path, ...] = ()
+) -> Decision:
+    path = store.parent / "release.toml"
+    path.write_text(policy)
+    read = read_policy(path)
+    require_sound(read, METRICS, FACTORS)
+    return decide(read, [store, *more], baseline, int(now().timestamp() * 1e9))
+
+
+def broken(decision: Decision) -> set[str]:
+    return {finding.rule for finding in decision.findings}
+
+
+def test_an_honest_store_is_let_through(store: Path) -> None:
+    decision = decided(store)
+    assert decision.findings == ()
+    assert (decision.outcome, decision.exit) == ("let through", Exit.PASS)
+    assert len(decision.evidence) == 5
+    assert all(row.kept for row in decision.rows)
+
+
+def test_it_is_let_through_with_every_self_test_done_again(store: Path) -> None:
+    decision = decided(store, POLICY.replace('canaries = "kept"\n', ""))
+    assert decision.findings == ()
+
+
+def _name(trick: object) -> str:
+    return getattr(trick, "__name__", "")
+
+
+@pytest.mark.parametrize(("trick", "rule"), TRICKS, ids=[f"{r}-{_name(t)}" for t, r in TRICKS])
+def test_a_dishonest_store_is_refused_for_its_own_reason(
+    trick: Trick, rule: str, store: Path
+) -> None:
+    trick(store)
+    decision = decided(store)
+    assert broken(decision) == {rule}, decision.findings
+    assert decision.exit == RULES[rule].exit
+    assert decision.outcome != "let through"
+
+
+ASKED = [
+    ('checkers = ["linearizable"]', 'checkers = ["linearizable", "slo"]', "G20"),
+    ('tier = "smoke"', 'tier = "hardening"', "G25"),
+    ("seeds = 3", "seeds = 4", "G26"),
+    ("sizes = [3]", "sizes = [3, 5]", "G27"),
+    ("partition = 2", "partition = 4", "G28"),
+    ("operations = 1000", "operations = 100_000", "G29"),
+    ('anomalies = ["nonlinearizable"]', 'anomalies = ["lost"]', "G30"),
+    ("[[claim]]", '[evidence.host]\nkernel = "6.9.0"\n\n[[claim]]', "G14"),
+    ('nemesis = "partition"\n', 'nemesis = "partition"\nlab = "vm"\n', "G14"),
+    ('system-version = "3.4.23"', 'system-version = "3.4.24"', "G13"),
+    ('nemesis = "partition"\n', 'nemesis = "partition"\nbuilds = ["mine"]\n', "G13"),
+    ("age-days-max = 14", "age-days-max = 0.5", "G16"),
+]
+"""What a policy asks for instead, and the rule that an honest store does not keep then."""
+
+
+@pytest.mark.parametrize(("old", "new", "rule"), ASKED, ids=[f"{r} {n[:40]}" for _, n, r in ASKED])
+def test_what_is_short_is_named(old: str, new: str, rule: str, store: Path) -> None:
+    changed = POLICY.replace(old, new, 1)
+    assert changed != POLICY
+    decision = decided(store, changed)
+    assert broken(decision) == {rule}, decision.findings
+    assert decision.exit == Exit.NOT_PROVEN
+
+
+def test_every_rule_is_broken_by_some_test() -> None:
+    tried = {rule for _, rule in TRICKS} | {rule for *_, rule in ASKED}
+    elsewhere = {
+        *("G08", "G09", "G33"),  # test_gate_sessions
+        *("G11", "G31", "G34", "G35", "G36"),  # below
+    }
+    assert tried | elsewhere == {*RULES}
+    assert not tried & elsewhere
+
+
+def test_a_control_that_proved_nothing_has_not_passed(store: Path) -> None:
+    run = run_of(store, 5)
+    change_facts(run, ended_by="the disk was full")
+    sealed(run)
+    assert broken(decided(store)) == {"G31"}
+
+
+def test_a_store_and_its_copy_are_not_two(store: Path) -> None:
+    copy = Path(shutil.copytree(store, store.parent / "copy"))
+    assert broken(decided(store, POLICY, copy)) == {"G06"}
+
+
+def test_a_store_is_given_once(store: Path) -> None:
+    link = store.parent / "link"
+    link.symlink_to(store)
+    for more in (store, store / NAME, store.parent, link):
+        with pytest.raises(ConfigError, match="twice"):
+            decided(store, POLICY, more)
+    with pytest.raises(ConfigError, match="no directory"):
+        decided(store, POLICY, store.parent / "nothing")
+
+
+def test_a_violation_outweighs_what_is_missing(store: Path) -> None:
+    a_violation(store)
+    gone(store, 5)
+    decision = decided(store)
+    assert broken(decision) == {"G22", "G32"}
+    assert decision.exit == Exit.FAIL
+    assert "G22" in why(decision)[0]
+
+
+RISK = """
+[[risk]]
+id = "R1"
+of = "C1"
+rule = "{rule}"
+text = "no machine with five nodes before the release"
+owner = "somebody@example"
+expires = {expires}
+"""
+
+
+def _risk(rule: str, days: int) -> str:
+    return RISK.format(rule=rule, expires=(now() + days * DAY).date())
+
+
+def test_a_risk_is_accepted_by_name_until_its_day(store: Path) -> None:
+    short = POLICY.replace("sizes = [3]", "sizes = [3, 5]")
+    decision = decided(store, short + _risk("G27", 0))
+    assert (decision.exit, decision.findings) == (Exit.PASS, ())
+    assert [one.risk.id for one in decision.accepted] == ["R1"]
+    assert any("somebody@example" in line for line in why(decision))
+    assert "no run with 5 nodes" in render_page(decision)
+    late = decided(store, short + _risk("G27", -1))
+    assert broken(late) == {"G27", "G36"}
+    other = decided(store, short + _risk("G26", 1))
+    assert broken(other) == {"G27"}
+    assert any(
+        "nothing needs: R1" in note for note in decided(store, POLICY + _risk("G27", 9)).notes
+    )
+
+
+def test_an_accepted_risk_covers_no_violation_and_no_edit(store: Path) -> None:
+    for rule in ("G01", "G22", "G30", "G21", "G99"):
+        with pytest.raises(ConfigError, match="nothing that anybody"):
+            decided(store, POLICY + _risk(rule, 9))
+    with pytest.raises(ConfigError, match="too far away"):
+        decided(store, POLICY + _risk("G27", 400))
+    assert not any(RULES[rule].acceptable for rule in ("G01", "G02", "G10", "G21", "G22", "G23"))
+
+
+def test_a_risk_covers_what_it_names_and_not_what_follows(store: Path) -> None:
+    """Whoever accepts that a run came to no pass has not accepted that there is none that did."""
+    for seed in (1, 2, 3):
+        run = run_of(store, seed)
+        change_record(run, landed="no")
+        sealed(run)
+    assert broken(decided(store)) == {"G24"}
+    decision = decided(store, POLICY + _risk("G24", 9))
+    assert broken(decision) == {"G21"} and decision.exit == Exit.NOT_PROVEN
+    assert not next(row for row in decision.rows if row.id == "C1").kept
+
+
+def test_a_lower_tier_is_no_lower_number_of_seeds(store: Path) -> None:
+    policy = POLICY.replace('tier = "smoke"', 'tier = "hardening"') + _risk("G25", 9)
+    assert decided(store, policy).findings == ()
+    fewer = decided(store, policy.replace("seeds = 3", "seeds = 4"))
+    assert broken(fewer) == {"G26"}
+
+
+def test_a_violation_of_another_version_is_told(store: Path) -> None:
+    a_violation(store)
+    run = run_of(store, 9)
+    change_facts(run, system_version="3.4.22")
+    sealed(run)
+    decision = decided(store)
+    assert decision.findings == ()
+    assert any("not released: etcd 3.4.22" in note for note in decision.notes)
+
+
+def test_signers_that_are_not_there_are_no_policy(store: Path) -> None:
+    with pytest.raises(ConfigError, match="is no file"):
+        decided(store, POLICY.replace("[evidence]", '[evidence]\nsigners = "nobody"'))
+
+
+BASELINE = """
+[baseline]
+claims = ["C1"]
+metrics = ["ok_per_s", "p50_ms"]
+tolerance = {tolerance}
+"""
+
+
+@pytest.fixture
+def before(tmp_path: Path) -> Path:
+    """Three runs of the version before."""
+    store = tmp_path / "before"
+    for seed in (11, 12, 13):
+        run = run_at(store, seed, at=now() - 100 * DAY).path
+        change_facts(RunDir(run), system_version="3.4.22")
+        sealed(RunDir(run))
+    return store
+
+
+def test_a_baseline_is_compared_with_intervals(store: Path, before: Path) -> None:
+    policy = POLICY + BASELINE.format(tolerance=0.5)
+    decision = decided(store, policy, baseline=(before,))
+    assert decision.findings == ()
+    said = next(row.said for row in decision.rows if row.id == "baseline")
+    assert "ok_per_s" in said and "ratio" in said and " to " in said
+
+
+def test_a_baseline_that_is_better_stops_the_release(store: Path, before: Path) -> None:
+    shutil.rmtree(before)
+    for seed in (11, 12, 13):
+        run_at(before, seed, count=1400)
+    policy = POLICY + BASELINE.format(tolerance=0.05).replace(', "p50_ms"', "")
+    decision = decided(store, policy, baseline=(before,))
+    assert broken(decision) == {"G35"}, decision.findings
+    assert decision.exit == Exit.FAIL
+
+
+def test_a_baseline_that_is_not_fair_tells_nothing(store: Path, before: Path) -> None:
+    policy = POLICY + BASELINE.format(tolerance=0.5)
+    for run in (before / NAME).iterdir():
+        plain = RunDir(run).read_json("run.json")["host"]
+        change_facts(RunDir(run), host={**plain, "cpus": 64})
+        sealed(RunDir(run))
+    decision = decided(store, policy, baseline=(before,))
+    assert broken(decision) == {"G34"}
+    assert "cpus" in decision.findings[0].what
+    shutil.rmtree(next((before / NAME).iterdir()))
+    assert "2 runs of before" in decided(store, policy, baseline=(before,)).findings[0].what
+
+
+def test_a_baseline_is_as_honest_as_the_rest(store: Path, before: Path) -> None:
+    policy = POLICY + BASELINE.format(tolerance=0.5)
+    edited = next((before / NAME).iterdir())
+    (edited / "run.log").write_text("all is well\n")
+    assert "G01" in broken(decided(store, policy, baseline=(before,)))
+
+
+def test_a_baseline_is_given_where_it_is_asked_for(store: Path, before: Path) -> None:
+    with pytest.raises(ConfigError, match="asks for no baseline"):
+        decided(store, baseline=(before,))
+    with pytest.raises(ConfigError, match="asks for a baseline"):
+        decided(store, POLICY + BASELINE.format(tolerance=0.5))
+    with pytest.raises(ConfigError, match="twice"):
+        decided(store, POLICY + BASELINE.format(tolerance=0.5), baseline=(store,))
+
+
+@pytest.fixture(scope="session")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two keys of ssh-keygen, and the allowed signers with the first of them."""
+    if shutil.which("ssh-keygen") is None:
+        pytest.skip("no ssh-keygen here")
+    home = tmp_path_factory.mktemp("keys")
+    for name in ("ours", "theirs"):
+        words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(home / name)]
+        subprocess.run(words, check=True)
+    kind, public, _ = (home / "ours.pub").read_text().split()
+    (home / "allowed").write_text(f"lab@example {kind} {public}\n")
+    return home
+
+
+def test_where_signers_are_named_each_run_has_to_be_signed_by_one(store: Path, keys: Path) -> None:
+    policy = POLICY.replace("[evidence]", f'[evidence]\nsigners = "{keys / "allowed"}"')
+    decision = decided(store, policy)
+    assert broken(decision) == {"G11"} and len(decision.findings) == 5
+    for seed in (1, 2, 3, 4, 5):
+        run_of(store, seed).write_sums(keys / "ours")
+    assert decided(store, policy).findings == ()
+    run_of(store, 2).write_sums(keys / "theirs")
+    decision = decided(store, policy)
+    assert [f.rule for f in decision.findings] == ["G11"]
+    assert "not a signature" in decision.findings[0].what

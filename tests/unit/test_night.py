@@ -1,0 +1,180 @@
+"""Nights from their file to their exit code, without nodes: tries, controls, kept seeds, losses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from night_cells import cell, run_offline
+
+from dstest.core.errors import Exit
+from dstest.core.verdict import State
+from dstest.nightly.index import opened
+from dstest.nightly.judged import exit_of, judge_night
+from dstest.nightly.outcome import judge_run
+from dstest.nightly.page import headline
+from dstest.nightly.state import Item, Night, NightDir
+from dstest.nightly.trends import Trends, trends_of
+
+pytestmark = pytest.mark.slow
+
+Offline = Callable[..., tuple[int, NightDir, Night]]
+RED = cell(12, control="red", anomalies=["nonlinearizable"], id="known-bug")
+GREEN = cell(11, control="green", id="known-good")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[pytest.MonkeyPatch]:
+    with pytest.MonkeyPatch.context() as patch:
+        yield patch
+
+
+@pytest.fixture
+def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Offline:
+    return lambda *given, **more: run_offline(tmp_path, monkeypatch, *given, **more)
+
+
+@pytest.fixture(scope="module")
+def mixed(
+    tmp_path_factory: pytest.TempPathFactory, place: pytest.MonkeyPatch
+) -> tuple[int, NightDir, Night]:
+    """A night in which most that can be is not as it must be."""
+    cells = [
+        *(RED, GREEN, cell(11, id="good"), cell(12, id="bad"), cell(13, id="no-run")),
+        cell(12, control="green", id="accused"),
+        cell(11, control="red", anomalies=["lost"], id="missed"),
+        cell(12, control="red", anomalies=["lost"], time_limit_s=31, id="otherwise"),
+        *(cell(14, id="flaky"), cell(15, id="worker-lost")),
+    ]
+    return run_offline(tmp_path_factory.mktemp("mixed"), place, "".join(cells))
+
+
+def _item(night: Night, cell: str) -> Item:
+    return next(item for item in night.items if item.cell == cell)
+
+
+def _trends(directory: NightDir) -> Trends:
+    with opened(directory.path.parent) as db:
+        return trends_of(db)
+
+
+def test_how_cells_stand(mixed: tuple[int, NightDir, Night]) -> None:
+    code, _, night = mixed
+    assert {item.cell: (item.standing, len(item.tries)) for item in night.items} == {
+        "known-bug": ("as-it-must", 1),
+        "known-good": ("as-it-must", 1),
+        "good": ("as-it-must", 1),
+        "bad": ("failed", 2),
+        "no-run": ("no-verdict", 2),
+        "accused": ("failed", 2),
+        "missed": ("missed", 2),
+        "otherwise": ("failed", 2),
+        "flaky": ("as-it-must", 2),
+        "worker-lost": ("as-it-must", 1),
+    }
+    assert code == Exit.FAIL
+    assert all(item.expected.control for item in night.items[:5]), "controls come first"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [
+        ((), Exit.PASS),
+        (("bad",), Exit.FAIL),
+        (("accused",), Exit.FAIL),
+        (("no-run",), Exit.NOT_PROVEN),
+        (("missed",), Exit.NOT_PROVEN),
+        (("otherwise",), Exit.NOT_PROVEN),
+        (("no-run", "bad"), Exit.FAIL),
+        (("flaky", "worker-lost"), Exit.PASS),
+    ],
+)
+def test_what_a_night_exits_with(
+    mixed: tuple[int, NightDir, Night], wrong: tuple[str, ...], code: Exit
+) -> None:
+    items = [_item(mixed[2], name) for name in ("known-bug", "known-good", "good", *wrong)]
+    assert exit_of(items) == code
+
+
+def test_a_worker_killed_in_mid_cell_costs_that_cell_another_start(
+    mixed: tuple[int, NightDir, Night],
+) -> None:
+    lost = _item(mixed[2], "worker-lost")
+    assert [(one.lost, one.standing) for one in lost.tries] == [(1, "as-it-must")]
+
+
+def test_what_passes_with_the_second_try_is_flaky(mixed: tuple[int, NightDir, Night]) -> None:
+    _, directory, night = mixed
+    assert [item.cell for item in night.items if item.flaky] == ["flaky"]
+    assert "no nodes" in _item(night, "flaky").tries[0].why_not
+    assert _trends(directory).flaky[:2] == (1, 5)
+
+
+def test_rates_over_tries(mixed: tuple[int, NightDir, Night]) -> None:
+    trends = _trends(mixed[1])
+    assert trends.found[:2] == (1, 5), "one try found it, two missed it, two found something else"
+    assert trends.alarms[:2] == (2, 3)
+    assert trends.found_s is not None
+    bug = next(row for row in trends.cells if row.cell == "known-bug")
+    assert (bug.found[:2], bug.nights) == ((1, 1), [(1, "as-it-must")])
+
+
+def test_the_page_says_it(mixed: tuple[int, NightDir, Night]) -> None:
+    _, directory, night = mixed
+    page = (directory.path / "report.html").read_text()
+    assert ">FAIL<" in page
+    assert "http" not in page
+    assert "violation was seen where there must be none: accused, bad." in page
+    result = _item(night, "bad").tries[0].result
+    assert f'href="{result}/report.html"' in page
+    assert (directory.path / result / "report.html").is_file()
+    night.exit = int(Exit.PASS)
+    assert headline(night)[0] == "PASS"
+
+
+def test_what_was_written_over_is_found_by_judging_again(
+    mixed: tuple[int, NightDir, Night],
+) -> None:
+    _, directory, night = mixed
+    lied: Any = directory.read()
+    lied.items = [item for item in lied.items if item.cell in ("bad", "known-good", "good")]
+    for item in lied.items:
+        item.tries = item.tries[:1]
+        item.tries[0].standing = "as-it-must"
+    result = directory.path / _item(night, "good").tries[0].result
+    directory.save(lied)
+    try:
+        again = judge_night(directory)
+        assert _item(again, "bad").standing == "failed"
+        kept = (result / "verdict.json").read_bytes()
+        (result / "verdict.json").write_text("{}")
+        assert "does not hold" in _item(judge_night(directory), "good").why_not
+        (result / "verdict.json").write_bytes(kept)
+    finally:
+        directory.save(night)
+
+
+def test_a_run_of_another_command_or_seed_proves_nothing(
+    mixed: tuple[int, NightDir, Night],
+) -> None:
+    _, directory, night = mixed
+    item = _item(night, "good")
+    path = directory.path / item.tries[0].result
+    for argv, seed, wrong in [
+        (item.argv, 8, "seed"),
+        ([*item.argv, "-o", "a=b"], 7, "options"),
+        ([word.replace("register", "set") for word in item.argv], 7, "workload"),
+    ]:
+        judged = judge_run(path, argv, seed)
+        assert judged is not None
+        assert judged.state is State.INCONCLUSIVE_ORACLE
+        assert f"something else: {wrong}" in judged.reason
+
+
+def test_a_night_that_has_no_time_left_says_so(offline: Offline) -> None:
+    code, directory, night = offline(RED + GREEN, head="budget-s = 0.001\n")
+    assert code == Exit.NOT_PROVEN
+    assert all("time of the night" in item.why_not for item in night.items)
+    assert ">NOT PROVEN<" in (directory.path / "report.html").read_text()

@@ -1,0 +1,190 @@
+"""nightly.toml and the cells and seeds that are made of it; nothing is run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from night_cells import cell, night_of
+
+from dstest.core.errors import ConfigError
+from dstest.core.verdict import State
+from dstest.nightly.cells import Cell, Expected, cells_of, require_fitting
+from dstest.nightly.config import read_config
+from dstest.nightly.outcome import Judged, Standing, of_tries, standing_of
+from dstest.nightly.seeds import fresh_seed, items_of, kept_seeds
+from dstest.nightly.state import Item, Night, Try
+
+RED = cell(12, control="red", anomalies=["nonlinearizable"], id="known-bug")
+
+
+def _cells(folder: Path, text: str) -> list[Cell]:
+    return cells_of(read_config(night_of(folder, text)), folder)
+
+
+def _matrix(**more: object) -> str:
+    names = {"system": ["etcd", "zookeeper"], "nemesis": ["partition", "kill", "none"]}
+    return RED + cell(11, **names, id="", **more)
+
+
+def test_every_combination_is_a_cell(tmp_path: Path) -> None:
+    cells = _cells(tmp_path, _matrix())[1:]
+    assert len(cells) == 6
+    assert cells[0].argv[:7] == (
+        *("run", "--system", "etcd", "--workload", "register", "--nemesis", "partition"),
+    )
+    assert cells[0].id == "etcd-register-partition"
+    assert len({one.key for one in cells}) == 6
+
+
+def test_combinations_that_are_left_out(tmp_path: Path) -> None:
+    text = _matrix() + '[[cells.except]]\nsystem = "etcd"\nnemesis = "kill"\n'
+    ids = [one.id for one in _cells(tmp_path, text)[1:]]
+    assert len(ids) == 5
+    assert "etcd-register-kill" not in ids
+
+
+BAD = {
+    "no red control": (cell(11), "has to fail"),
+    "a red control that may fail anyhow": (cell(12, control="red"), "without anomalies"),
+    "anomalies of what must pass": (RED + cell(11, anomalies=["lost"]), "has to pass"),
+    "the same twice": (RED + cell(11) + cell(11, id="again"), "are the same"),
+    "an exception of nothing": (
+        RED + cell(11) + '[[cells.except]]\nsystem = "nothing"\n',
+        "leaves out nothing",
+    ),
+    "an exception by what is no axis": (
+        RED + cell(11) + '[[cells.except]]\nnodes = "3"\n',
+        "except by nodes",
+    ),
+    "an unknown key": (RED + cell(11, sytem="x"), "sytem"),
+    "no cells": ("", "cells"),
+    "no TOML": ("[[cells", "no night"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_files_that_make_no_sense(tmp_path: Path, name: str) -> None:
+    text, why = BAD[name]
+    with pytest.raises(ConfigError, match=why):
+        _cells(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"system": "no-such-system"},
+        {"nemesis": "upgrade", "system": "memcached"},
+        {"model": "no-such-model"},
+        {"checker": ["bank"]},
+    ],
+)
+def test_what_dstest_run_would_refuse_is_refused_before(
+    tmp_path: Path, more: dict[str, object]
+) -> None:
+    with pytest.raises(ConfigError, match="cannot be run"):
+        require_fitting(_cells(tmp_path, RED + cell(11, **more)))
+
+
+def test_a_file_of_the_users_own_is_named_by_its_whole_path(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("")
+    found = _cells(tmp_path, RED + cell(11, nemesis="mine.py", plugin=["mine.py"]))[1]
+    assert found.files == (str(tmp_path / "mine.py"),)
+    assert str(tmp_path / "mine.py") in found.argv
+
+
+def test_seeds_rotate_and_are_the_same_for_whoever_asks() -> None:
+    seeds = [fresh_seed("n", night, key, at) for night in (1, 2) for key in "ab" for at in (0, 1)]
+    assert len(set(seeds)) == 8
+    assert seeds[0] == fresh_seed("n", 1, "a", 0)
+    assert all(0 <= seed < 2**31 for seed in seeds)
+
+
+def _night(number: int, stood: Sequence[tuple[str, int, Standing]]) -> Night:
+    items = [
+        Item(
+            id=f"{key}.{seed}", cell=key, key=key, system="", version="", workload="", nemesis="",
+            argv=[], files=[], expected=Expected(), limit_s=1, seed=seed, why="new",
+            tries=[Try(number=1, started="", standing=standing)],
+        )
+        for key, seed, standing in stood
+    ]  # fmt: skip
+    return Night(
+        name="n", number=number, config_sha256="", at="local", workers=1, budget_s=1, reruns=0,
+        passes=2, dstest="", started="", items=items,
+    )  # fmt: skip
+
+
+def test_a_seed_is_kept_until_it_passed_often_enough() -> None:
+    bad = _night(1, [("a", 1, "failed"), ("a", 2, "as-it-must"), ("b", 3, "no-verdict")])
+    good = _night(2, [("a", 1, "as-it-must")])
+    assert kept_seeds([bad], 2) == {"a": [1]}
+    assert kept_seeds([bad, good], 2) == {"a": [1]}
+    assert kept_seeds([bad, good, good], 2) == {}
+    assert kept_seeds([bad, good, bad, good], 2) == {"a": [1]}, "it counts anew"
+    assert kept_seeds([bad, _night(2, [("a", 9, "as-it-must")])] * 3, 2) == {"a": [1]}
+
+
+def test_kept_seeds_come_first_and_then_controls(tmp_path: Path) -> None:
+    cells = _cells(tmp_path, cell(11, seed=[]) + RED)
+    items = items_of("n", 3, cells, {cells[0].key: [77]})
+    assert [(i.cell, i.why) for i in items] == [
+        ("c11", "kept"),
+        ("known-bug", "new"),
+        ("c11", "new"),
+    ]
+    assert items[0].argv[-2:] == ["--seed", "77"]
+    assert items[2].seed == fresh_seed("n", 3, cells[0].key, 0)
+
+
+PASS = Judged(state=State.PASS_SMOKE, exit=0, planned=1, landed=1)
+FAIL = Judged(state=State.FAIL_REPRODUCIBLE, exit=1, planned=1, landed=1, anomalies=["lost"])
+UNLANDED = Judged(state=State.FAIL_NONDETERMINISTIC, exit=1, planned=1, anomalies=["lost"])
+SHORT = Judged(state=State.PARTIAL_SURFACE, reason="one node")
+EARLY = Judged(state=State.PASS_SMOKE, exit=3)
+STRANGE = Judged(state=State.FAIL_REPRODUCIBLE, exit=1, landed=1, anomalies=["lost", "stale"])
+HAS_TO_PASS = Expected()
+HAS_TO_FAIL = Expected(control="red", anomalies=("lost",))
+
+
+@pytest.mark.parametrize(
+    ("expected", "judged", "standing"),
+    [
+        (HAS_TO_PASS, PASS, "as-it-must"),
+        (HAS_TO_PASS, FAIL, "failed"),
+        (HAS_TO_PASS, UNLANDED, "failed"),
+        (HAS_TO_PASS, SHORT, "no-verdict"),
+        (HAS_TO_PASS, EARLY, "no-verdict"),
+        (Expected(short_of="one node"), SHORT, "as-it-must"),
+        (Expected(short_of="two nodes"), SHORT, "no-verdict"),
+        (Expected(short_of="one node"), FAIL, "failed"),
+        (HAS_TO_FAIL, FAIL, "as-it-must"),
+        (HAS_TO_FAIL, PASS, "missed"),
+        (HAS_TO_FAIL, SHORT, "no-verdict"),
+        (HAS_TO_FAIL, UNLANDED, "missed"),
+        (Expected(control="red", anomalies=("lost",), by_fault=False), UNLANDED, "as-it-must"),
+        (HAS_TO_FAIL, STRANGE, "failed"),
+        (Expected(control="red", anomalies=("lost",), beside=("stale",)), STRANGE, "as-it-must"),
+        (Expected(control="red", anomalies=("torn",), beside=("lost",)), FAIL, "missed"),
+    ],
+)
+def test_how_a_run_stands(expected: Expected, judged: Judged, standing: Standing) -> None:
+    found, why = standing_of(expected, judged)
+    assert found == standing
+    assert bool(why) == (standing != "as-it-must")
+
+
+@pytest.mark.parametrize(
+    ("tries", "standing"),
+    [
+        ([], "no-verdict"),
+        (["no-verdict", "as-it-must"], "as-it-must"),
+        (["failed", "as-it-must"], "failed"),
+        (["as-it-must", "failed"], "failed"),
+        (["missed", "no-verdict"], "missed"),
+        (["no-verdict", "missed"], "missed"),
+    ],
+)
+def test_a_violation_stays_one(tries: list[Standing], standing: Standing) -> None:
+    assert of_tries(tries) == standing
