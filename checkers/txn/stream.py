@@ -20,7 +20,10 @@ from checkers import _core
 from checkers._native import interruptible
 from dstest.core.errors import HistoryError
 
-__all__ = ["ENDS", "Report", "Stream", "on_keys"]
+__all__ = ["ENDS", "STREAMED", "Report", "Stream", "on_keys"]
+
+STREAMED: Final = "list-append"
+"""The workload whose histories can be judged so."""
 
 _GOING, _REFUSED = 0, 5
 _WHY: Final = {

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["check"]
 
 
+_Report = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Write result.json, witness.txt and drawings there."),
+]
 _Proof = Annotated[
     Path | None,
     typer.Option(
@@ -91,10 +95,7 @@ def check(
             metavar="JSON", help="""What the objects start with: 0, or by key '{"x": 0, "y": 1}'."""
         ),
     ] = None,
-    report: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Write result.json, witness.txt and drawings there."),
-    ] = None,
+    report: _Report = None,
     proof: _Proof = None,
     stream: _Stream = False,
     batch: _Batch = None,

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from checkers.txn import api, ingest, models
 from checkers.txn.begun import begun
-from checkers.txn.stream import ENDS, Report, Stream, on_keys
+from checkers.txn.stream import ENDS, STREAMED, Report, Stream, on_keys
 from dstest.cli.check_lints import require_counts
 from dstest.cli.check_look import opened
 from dstest.cli.check_notes import with_notes
@@ -41,8 +41,6 @@ from dstest.core.formats import AUTO
 from dstest.core.history import Header
 
 __all__ = ["judge_stream", "judge_whole_or_stream"]
-
-WORKLOAD: Final = "list-append"
 
 _OURS: Final = b'{"schema":'
 _PIECE_BYTES_MAX: Final = 4 << 20
@@ -96,9 +94,9 @@ def judge_whole_or_stream(
     """The answer about transactions, as they are read where that is asked, or where memory is too
     little to read them all."""
     if stream:
-        if workload != WORKLOAD or format_ not in (AUTO, "dstest"):
+        if workload != STREAMED or format_ not in (AUTO, "dstest"):
             raise ConfigError(
-                f"--stream judges {WORKLOAD} histories of ours (JSONL) alone",
+                f"--stream judges {STREAMED} histories of ours (JSONL) alone",
                 remedy="leave --stream out",
             )
         return judge_stream(path, model, budget, options, initial)
@@ -106,7 +104,7 @@ def judge_whole_or_stream(
     try:
         return judge_transactions(path, format_, workload, model, budget, options, initial)
     except MemorySpent:
-        able = workload == WORKLOAD and not options and _streamable(path)
+        able = workload == STREAMED and not options and _streamable(path)
         if not able:
             raise
     left_s = budget.time_s - (monotonic_ns() - began_ns) / 1e9
@@ -147,7 +145,7 @@ def judge_stream(
     asked, header = _asked(path, model, options)
     start = initial_of(header, initial)
     if start is not None:
-        begun(ingest.load(_first_line(path)), WORKLOAD, start)
+        begun(ingest.load(_first_line(path)), STREAMED, start)
     memory = int((budget.memory_mb << 20) * _HELD_SHARE) - _PIECES * limits.piece
     if memory <= 0:
         raise ConfigError("--budget-mb is too small to read a piece", remedy="8 or more")
@@ -160,7 +158,7 @@ def judge_stream(
     result = _executed(report, asked, why)
     if why is None and report.end:
         result = _looked_at(stream, path, asked, limits, result)
-    return noted(_measured(result, limits), WORKLOAD, start, header, initial)
+    return noted(_measured(result, limits), STREAMED, start, header, initial)
 
 
 def _asked(
@@ -170,9 +168,9 @@ def _asked(
     asked = asked_models(model)
     if model is None and (said := model_of(header)) is not None:
         asked = [said]
-    if header is not None and header.workload not in (None, WORKLOAD):
+    if header is not None and header.workload not in (None, STREAMED):
         raise ConfigError(
-            f"--stream is for {WORKLOAD}, and the history is of {header.workload}",
+            f"--stream is for {STREAMED}, and the history is of {header.workload}",
             remedy="leave --stream out",
         )
     given = dict(options)
@@ -247,9 +245,9 @@ def _executed(report: Report, asked: list[str], why: str | None) -> CheckResult:
             doubts.append(api.TWO_AT_ONCE)
     valid: Valid = "unknown" if doubts else True
     return CheckResult(
-        checker=WORKLOAD,
+        checker=STREAMED,
         valid=valid,
-        workload=WORKLOAD,
+        workload=STREAMED,
         model=",".join(asked),
         ops=OpCount(total=report.ops, consumed=report.ops),
         keys=KeyCount(total=report.keys, decided=report.keys),
@@ -276,7 +274,8 @@ def _looked_at(
                 said.append(f"operations on {some} keys that could tell why: {error}")
                 continue
             if found.valid is False:
-                said = [*filter(None, [result.reason, found.reason])]
+                events = f"events are counted among {found.ops.total:,} of the operations"
+                said = [*filter(None, [result.reason, found.reason, events])]
                 whole = replace(found, ops=result.ops, keys=result.keys, stats=result.stats)
                 return replace(whole, reason="; ".join(said))
         said.append(f"the {len(lines) - 1:,} operations on {keys} keys that could tell why do not")
@@ -311,7 +310,7 @@ def _on_keys(
     text = b"".join(line + b"\n" for line in (lines[0], *on_keys(lines[1:], keys)))
     columns = ingest.load(text, "dstest", memory_mb=memory_mb)
     budget = replace(limits.budget, time_s=max(1.0, limits.left_s))
-    result = api.check(columns, WORKLOAD, asked, {}, budget)
+    result = api.check(columns, STREAMED, asked, {}, budget)
     with tempfile.NamedTemporaryFile(prefix="dstest-") as file:
         file.writelines(line + b"\n" for line in lines)
         file.flush()

@@ -108,8 +108,8 @@ struct stream_hot *stream_use(struct stream *s, uint32_t key);
 void stream_leave(struct stream *s, uint32_t key);
 /* Room for elements below `length`. 0, or -1 where memory is out. */
 int stream_room(struct stream *s, struct stream_hot *hot, uint64_t length);
-/* A read of n elements of the part. An enum stream_end; where memory is out the status says so. */
-int stream_pin(struct stream *s, uint32_t key, const int32_t *elem, int64_t n);
+/* One more element in the hash of a list. */
+void stream_hash(uint64_t hash[2], uint64_t value);
 
 static inline struct stream_hot *stream_touched(struct stream *s, uint32_t key)
 {
@@ -129,6 +129,10 @@ int stream_keep_unknown(struct stream *s, struct stream_txn *t);
 int stream_demand(struct stream *s, uint32_t key, uint64_t value);
 void stream_forget_unknown(const struct stream *s, const struct stream_txn *t);
 struct stream_txn *stream_unknown_of(const struct stream *s, uint32_t key, uint64_t value);
+
+/* stream_pin.c */
+/* A read of n elements of the part. An enum stream_end; where memory is out the status says so. */
+int stream_pin(struct stream *s, uint32_t key, const int32_t *elem, int64_t n);
 
 /* stream_execute.c */
 void stream_offer(struct stream *s, struct stream_txn *t);
