@@ -12,7 +12,7 @@ from dstest.core.errors import ConfigError, DstestError, EvidenceError, Exit
 from dstest.core.verdict import State
 from dstest.nightly.cells import Expected
 from dstest.runner.integrity import verified
-from dstest.steps.own import differs
+from dstest.steps.own import differences
 from dstest.steps.results import over
 from dstest.store.layout import RunDir
 
@@ -57,7 +57,7 @@ def judge_run(path: Path, argv: Sequence[str], seed: int) -> Judged | None:
         meta = run.read_meta()
         assert meta is not None
         found = verified(run)
-        wrong = differs(meta, argv)
+        wrong = differences(meta, argv)
         wrong += ["seed"] if meta.spec.get("seed") != seed else []
         if wrong:
             raise EvidenceError(f"{path} is a run of something else: {', '.join(wrong)}")

@@ -1,4 +1,4 @@
-"""A night without nodes: what its cells leave is made offline, by their `--concurrency`.
+"""A night without nodes: what its cells leave is made offline, by their `--time-limit`, 100 s and:
 
 11 passes                        12 shows an old value
 13 leaves no run                 14 leaves none with the first try, then passes
@@ -45,7 +45,7 @@ def _first(name: str) -> bool:
 def fake_cell(
     place: Place, argv: Sequence[str], files: dict[str, bytes], limit_s: float
 ) -> tuple[int, float]:
-    kind = int(argv[argv.index("--concurrency") + 1])
+    kind = int(argv[argv.index("--time-limit") + 1]) - 100
     (place.folder / LOG).write_text(f"$ dstest {' '.join(argv)}\ndstest: no nodes\n")
     if kind == 13 or (kind == 14 and _first("14")):
         return int(Exit.HARNESS), 0.1
@@ -76,9 +76,10 @@ def cell(kind: int, **more: object) -> str:
         "nemesis": "partition",
         "id": f"c{kind}",
         "seed": [7],
+        "concurrency": 8,
     }
     said = "\n".join(f"{key} = {_toml(value)}" for key, value in {**rows, **more}.items())
-    return f"[[cells]]\nconcurrency = {kind}\n{said}\n"
+    return f"[[cells]]\ntime-limit-s = {100 + kind}\n{said}\n"
 
 
 def _toml(value: object) -> str:

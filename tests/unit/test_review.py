@@ -20,7 +20,6 @@ from dstest.core.run_meta import RunMeta
 from dstest.core.spec import RunSpec
 from dstest.core.verdict import State
 from dstest.plans.execution.outcome import outcome_of
-from dstest.plans.execution.own import differences
 from dstest.plans.execution.state import ExecutionDir
 from dstest.plans.launch import Budget
 from dstest.plans.reader import read_plan
@@ -30,6 +29,7 @@ from dstest.report.findings import review_of
 from dstest.report.model import load_report
 from dstest.report.review.render import render
 from dstest.report.review.rules import RULES, review
+from dstest.steps.own import differences
 
 BUDGET = Budget(nodes=(3,), duration_s=20.0, faults=1, seeds=1)
 
