@@ -18,7 +18,7 @@ from dstest.nightly.page import headline
 from dstest.nightly.state import Item, Night, NightDir
 from dstest.nightly.trends import Trends, trends_of
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 Offline = Callable[..., tuple[int, NightDir, Night]]
 RED = cell(12, control="red", anomalies=["nonlinearizable"], id="known-bug")

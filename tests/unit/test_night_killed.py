@@ -19,7 +19,7 @@ from dstest.core.errors import ConfigError, Exit
 from dstest.nightly.driver import resume
 from dstest.nightly.state import Night, NightDir
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 CELLS = (
     cell(12, control="red", anomalies=["nonlinearizable"], id="known-bug")
