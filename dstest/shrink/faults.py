@@ -17,6 +17,8 @@ __all__ = ["fewer", "guessed", "none_spare", "other_scopes", "shorter"]
 SHORTEST_NS: Final = 1_000_000_000
 """What is shorter may end before it has landed."""
 
+FEW: Final = (1, 4, 16)
+
 Shows = Callable[[Candidate], bool]
 
 
@@ -24,10 +26,15 @@ def guessed(
     candidate: Candidate, near: Sequence[str], before_ns: int | None
 ) -> Iterator[Candidate]:
     """What the violation itself suggests, smallest first: the faults that stood by it, then those
-    up to it. `near` are ids of faults, `before_ns` is when its last operation ended."""
+    up to it. `near` are ids of faults, `before_ns` is when its last operation ended.
+
+    A loss is known when the element is missed, which may be many faults after it was lost: of many
+    the first ones are the likeliest.
+    """
     beside = [plan for plan in candidate.plans if plan.fault_id in near]
-    if beside:
-        yield compact(candidate.with_plans(beside))
+    for count in (*(few for few in FEW if few < len(beside)), len(beside)):
+        if count:
+            yield compact(candidate.with_plans(beside[:count]))
     if before_ns is not None:
         earlier = [plan for plan in candidate.plans if plan.start_ns <= before_ns]
         kinds = {plan.nemesis for plan in beside}

@@ -18,7 +18,7 @@ APP = app_of("check", "models")
 def _line(number: int) -> dict[str, Any]:
     """A history of two transactions; of each third one reads what was never written."""
     read = [7] if number % 3 == 0 else [1]
-    values = [[["append", "x", 1]], [["r", "x", read]]]
+    values: list[list[list[Any]]] = [[["append", "x", 1]], [["r", "x", read]]]
     history = [
         {"index": 2 * i + (kind == "ok"), "type": kind, "process": i, "f": "txn",
          "value": [[f, k, None if kind == "invoke" and f == "r" else v] for f, k, v in value]}

@@ -80,6 +80,14 @@ def test_one_fault_of_two_hundred_events_is_found_by_the_violation_itself() -> N
     assert len(runs.made) < 40
 
 
+def test_of_many_faults_by_a_loss_the_first_ones_are_tried_first() -> None:
+    runs = Planted(lambda c: has(c, "f60"))
+    near = [f"f{n}" for n in range(59, 101)]
+    found = run(start_of(HUNDRED), runs, near, 990 * S)
+    assert [plan.fault_id for plan in found.candidate.plans] == ["f60"]
+    assert max(len(candidate.plans) for candidate in runs.made) == 4
+
+
 def test_where_the_violation_misleads_the_search_is_complete() -> None:
     runs = Planted(lambda c: has(c, "f10", "f57", "f80"))
     found = run(start_of(HUNDRED), runs, ["f99"], 30 * S)
