@@ -218,11 +218,15 @@ def remove_unused(used: set[str]) -> list[str]:
 
 
 def remove_temporaries() -> list[str]:
-    """Remove what builders that are gone left behind; returns the paths."""
+    """Remove what builders that are gone left behind; returns the paths. Where a child of one still
+    writes, it stays for the next look."""
     removed = []
     for work in (state.root_dir() / "images").glob(".*.*"):
         builder = work.name.rpartition(".")[2]
         if builder.isdigit() and host.proc_start(int(builder)) is None:
-            host.remove_tree(work)
+            try:
+                host.remove_tree(work)
+            except LabError:
+                continue
             removed.append(str(work))
     return removed

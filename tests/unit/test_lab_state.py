@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -248,6 +249,16 @@ def test_what_a_killed_builder_left_is_removed(own_dir: Path) -> None:
         path.mkdir(parents=True)
     assert image.remove_temporaries() == [str(dead)]
     assert alive.exists()
+
+
+def test_what_a_child_of_a_killed_builder_still_writes_stays(
+    own_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead = own_dir / "images" / ".abc.4194304"
+    dead.mkdir(parents=True)
+    monkeypatch.setattr(shutil, "rmtree", lambda *_, **__: None)
+    assert image.remove_temporaries() == []
+    assert dead.exists()
 
 
 @pytest.mark.parametrize("package", ["Etcd", "etcd;reboot", "--mode=x", ""])
