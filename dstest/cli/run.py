@@ -248,9 +248,12 @@ def _print(done: Finished, as_json: bool) -> None:
     import msgspec
 
     if as_json:
+        from dstest.judge.fingerprint import all_fingerprints
+
         verdict = msgspec.to_builtins(done.verdict)
         message = None if done.failure is None else done.failure.message
         shown = {"run": str(done.path), "exit": int(done.exit_code), "ended_by": message}
+        shown["fingerprints"] = [] if done.verdict is None else all_fingerprints(done.verdict)
         shown["verdict"] = verdict
         say(msgspec.json.encode(shown).decode())
     elif done.verdict is not None:

@@ -173,6 +173,8 @@ def _load(facts: RunFacts) -> AuditRow:
         return short(f"the run ended before its time: {facts.ended_by}")
     if len(ops) < limits.MIN_OPS_PER_EPOCH:
         return short(f"{len(ops)} operations in all, at least {limits.MIN_OPS_PER_EPOCH} needed")
+    if left_out := facts.options.get("without"):
+        return short(f"clients were told to leave out {left_out}")
     if not header.concurrency:
         return short("how many clients there should have been is not known")
     absent = _absent_clients(facts)

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import re
 
-from dstest.core.check import CheckResult
+import msgspec
 
-__all__ = ["fingerprints_of", "key_pattern", "violation_fingerprint"]
+from dstest.core.check import CheckResult
+from dstest.core.verdict import Verdict
+
+__all__ = ["all_fingerprints", "fingerprints_of", "key_pattern", "violation_fingerprint"]
 
 _DIGITS = re.compile(r"\d+")
 
@@ -39,6 +42,12 @@ def fingerprints_of(result: CheckResult) -> set[str]:
         return set()
     kinds = {*result.anomaly_types, *result.anomalies} or {"violation"}
     return {_named(result, kind) for kind in kinds}
+
+
+def all_fingerprints(verdict: Verdict) -> list[str]:
+    """Of all violations that the checkers of a verdict found, in order."""
+    results = msgspec.convert(verdict.checkers, dict[str, CheckResult])
+    return sorted(name for result in results.values() for name in fingerprints_of(result))
 
 
 def _named(result: CheckResult, kind: str) -> str:

@@ -1,7 +1,7 @@
 """`-o without=read+cas`: types of operations that clients leave out.
 
-A smaller load shows what a violation needs. A run that leaves one out is never a pass: the audit
-misses what was never asked for.
+A smaller load shows what a violation needs. A run that leaves one out is never a pass (RF1), also
+where its final phase asks for what its load has left out.
 """
 
 from __future__ import annotations

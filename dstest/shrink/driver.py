@@ -25,8 +25,8 @@ from dstest.runner.schedule_file import SCHEDULE, read_schedule
 from dstest.shrink.candidate import Candidate
 from dstest.shrink.history import smallest_history
 from dstest.shrink.oracle import Oracle, TimeUp
-from dstest.shrink.record import Progress, alone, aside_of, read_progress, write_progress
-from dstest.shrink.reducer import ENOUGH, Reduced, confirmed, reduced
+from dstest.shrink.record import ENOUGH, Progress, alone, aside_of, read_progress, write_progress
+from dstest.shrink.reducer import Reduced, confirmed, reduced
 from dstest.shrink.reproducer import argv_of, script_of, size_of
 from dstest.shrink.runs import ClusterRuns, Runs, candidate_of, pairs_of, schedule_of
 from dstest.store.jsonl import read_history, write_history
@@ -76,7 +76,7 @@ def _shrunk(
 ) -> Reproducer | None:
     aside = aside_of(original.run.path)
     runs = runs or ClusterRuns(original.meta, original.fingerprint, aside, lab_id, ui)
-    known = read_progress(original.run.path) or Progress(
+    known = _counted(read_progress(original.run.path)) or Progress(
         run=original.run.path.name,
         history_sha256=digest_of(original.run.path),
         fingerprint=original.fingerprint,
@@ -105,10 +105,23 @@ def _shrunk(
     except TimeUp:
         best, stopped = came.candidate, f"{within_s:g} s were over"
         after = oracle.rate_of(best)
-    found = _reproducer(original, start, best, oracle, history_ops, stopped, came.before, after)
+    found = _reproducer(
+        original, start, best, oracle, history_ops, stopped, came.before, after, sure
+    )
     if after.came:
         _write(original, found, best, timing.last_s)
     return found
+
+
+def _counted(progress: Progress | None) -> Progress | None:
+    """Without what could not be run or judged then: why that was may be over."""
+    if progress is None:
+        return None
+    tried = {
+        key: msgspec.structs.replace(one, attempts=[a for a in one.attempts if a.judged])
+        for key, one in progress.tried.items()
+    }
+    return msgspec.structs.replace(progress, tried=tried)
 
 
 class _Timing:
@@ -208,6 +221,7 @@ def _reproducer(
     stopped: str,
     before: Rate | None,
     after: Rate,
+    sure: int,
 ) -> Reproducer:
     spec = spec_of(original.meta)
     op_types = frozenset(original.plugins.workload.op_types)
@@ -229,7 +243,7 @@ def _reproducer(
         runs=oracle.progress.runs,
         rate_before=before,
         rate_after=after,
-        confirmed=after.runs > 0 and after.share >= ENOUGH,
+        confirmed=after.runs >= sure and after.share >= ENOUGH,
         landed=min((one.landed for one in came), default=0),
         history_ops=history_ops,
         stopped=stopped,

@@ -74,6 +74,11 @@ class Oracle:
         tried = self._known(candidate)
         while tried.rate.runs < count and not tried.refused and not _lost(tried.attempts):
             tried = self._again(candidate, confirms=True)
+        if count and not tried.rate.runs and (why := tried.refused or _why_not(tried)):
+            raise ConfigError(
+                f"no run of it could be made: {why}",
+                remedy="mend that; the same command goes on from here",
+            )
         return tried.rate
 
     def rate_of(self, candidate: Candidate) -> Rate:
@@ -117,6 +122,10 @@ class Oracle:
 def _lost(attempts: list[Attempt]) -> bool:
     last = attempts[-FAILED_MAX:]
     return len(last) == FAILED_MAX and not any(one.judged for one in last)
+
+
+def _why_not(tried: Tried) -> str:
+    return next((one.why_not for one in reversed(tried.attempts) if one.why_not), "")
 
 
 def _answer(found: str | None, tried: Tried) -> str:

@@ -7,24 +7,25 @@ violation came in it is asked of that directory again whenever the file is read.
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from dstest.core.check import CheckResult
-from dstest.core.errors import ConfigError, EvidenceError
+from dstest.core.errors import ConfigError, DstestError, EvidenceError
 from dstest.core.reproducer import REPRODUCER, Rate, Reproducer
 from dstest.core.verdict import Verdict
 from dstest.judge.blame_file import digest_of
-from dstest.judge.fingerprint import fingerprints_of
+from dstest.judge.fingerprint import all_fingerprints
 from dstest.shrink.candidate import Candidate
-from dstest.store.layout import disk_full, write_file
+from dstest.store.layout import RunDir, disk_full, write_file
 
 __all__ = [
+    "ENOUGH",
     "PROGRESS",
+    "RUNS",
     "Attempt",
     "Progress",
     "Tried",
@@ -37,6 +38,13 @@ __all__ = [
 ]
 
 PROGRESS: Final = "progress.json"
+RUNS: Final = "runs"
+"""Directory of the attempts, beside the file that names them."""
+
+ENOUGH: Final = 0.8
+"""A reproducer whose violation comes in a smaller share of its runs is no good one: steps are taken
+back for it."""
+
 SCHEMA: Final = "dstest.shrink/1"
 
 
@@ -140,11 +148,44 @@ def read_progress(run: Path) -> Progress | None:
         raise _wrong(path, f"it cannot be read: {error}") from None
     if kept.schema != SCHEMA or kept.history_sha256 != digest_of(run):
         raise _wrong(path, f"it is not about {run}")
-    for tried in kept.tried.values():
+    if kept.run != run.name:
+        raise _wrong(path, f"it is about {kept.run}")
+    seen: set[str] = set()
+    for key, tried in kept.tried.items():
+        if key != tried.candidate.key:
+            raise _wrong(path, f"{key} is another candidate than it says")
         for one in tried.attempts:
-            if one.judged and came_in(aside_of(run) / one.path, kept.fingerprint) != one.came:
-                raise _wrong(path, f"{one.path} found something else than it says")
+            if one.judged:
+                _hold(path, kept, tried.candidate, one, seen)
     return kept
+
+
+def _hold(path: Path, kept: Progress, candidate: Candidate, one: Attempt, seen: set[str]) -> None:
+    """Raises EvidenceError where this is no run of the candidate, or found something else."""
+    place = path.parent / one.path
+    if one.path in seen or not place.resolve().is_relative_to((path.parent / RUNS).resolve()):
+        raise _wrong(path, f"{one.path} is no run of its own")
+    seen.add(one.path)
+    if came_in(place, kept.fingerprint) != one.came:
+        raise _wrong(path, f"{one.path} found something else than it says")
+    if not _is_of(place, candidate):
+        raise _wrong(path, f"{one.path} is a run of something else")
+
+
+def _is_of(run: Path, candidate: Candidate) -> bool:
+    """Was this run made of this candidate, by what it has recorded of itself?"""
+    try:
+        meta = RunDir.open(run).read_meta()
+        schedule = msgspec.json.decode((run / "schedule.json").read_bytes())
+    except (OSError, DstestError, msgspec.MsgspecError):
+        return False
+    spec = {} if meta is None else meta.spec
+    return (
+        (spec.get("nodes"), spec.get("concurrency"), spec.get("rate"))
+        == (candidate.nodes, candidate.concurrency, candidate.rate)
+        and spec.get("time_limit_s") == candidate.time_limit_s
+        and schedule.get("plans") == msgspec.to_builtins(list(candidate.plans))
+    )
 
 
 def read_reproducer(run: Path) -> Reproducer | None:
@@ -161,9 +202,22 @@ def read_reproducer(run: Path) -> Reproducer | None:
     if progress is None or found.history_sha256 != progress.history_sha256:
         raise _wrong(path, f"it is not about {run}")
     tried = progress.tried.get(found.candidate)
-    seen = Rate() if tried is None else tried.rate
-    if found.fingerprint != progress.fingerprint or found.rate_after != seen:
+    if tried is None or found.fingerprint != progress.fingerprint:
+        raise _wrong(path, "nothing shows what it says")
+    small, seen = tried.candidate, tried.rate
+    told = found.after
+    if found.rate_after != seen or found.runs != progress.runs:
         raise _wrong(path, f"its runs show the violation in {seen.came} of {seen.runs}")
+    if found.confirmed and seen.share < ENOUGH:
+        raise _wrong(path, "it is called confirmed, and came too rarely")
+    if (told.events, told.nodes, told.clients, told.rate, told.kinds, told.time_limit_s) != (
+        *(small.events, small.nodes, small.concurrency, small.rate, small.kinds),
+        small.time_limit_s,
+    ):
+        raise _wrong(path, f"its runs were of {small.said()}")
+    landed = min((one.landed for one in tried.attempts if one.came), default=0)
+    if found.landed != landed:
+        raise _wrong(path, f"{landed} faults landed in its runs")
     return found
 
 
@@ -171,15 +225,9 @@ def came_in(run: Path, fingerprint: str) -> bool | None:
     """Is this violation among those of a run? None where its verdict cannot be read."""
     try:
         data = (run / "verdict.json").read_bytes()
-        verdict = msgspec.json.decode(data, type=Verdict)
-        results = msgspec.convert(verdict.checkers, dict[str, CheckResult])
+        return fingerprint in all_fingerprints(msgspec.json.decode(data, type=Verdict))
     except (OSError, ValueError, msgspec.MsgspecError):
         return None
-    return fingerprint in _all_of(results.values())
-
-
-def _all_of(results: Iterable[CheckResult]) -> set[str]:
-    return {name for result in results for name in fingerprints_of(result)}
 
 
 def _wrong(path: Path, why: str) -> EvidenceError:

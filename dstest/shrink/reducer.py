@@ -17,12 +17,9 @@ from dstest.shrink.candidate import Candidate
 from dstest.shrink.faults import fewer, guessed, none_spare, other_scopes, shorter
 from dstest.shrink.load import fewer_clients, fewer_nodes, fewer_types, lighter, sooner_over
 from dstest.shrink.oracle import Oracle
+from dstest.shrink.record import ENOUGH
 
-__all__ = ["ENOUGH", "Reduced", "confirmed", "reduced"]
-
-ENOUGH: Final = 0.8
-"""A reproducer whose violation comes in a smaller share of its runs is no good one: steps are taken
-back for it."""
+__all__ = ["Reduced", "confirmed", "reduced"]
 
 _BACK_MAX: Final = 3
 _SAMPLE: Final = 3

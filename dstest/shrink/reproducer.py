@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from dstest.core.printable import printable
 from dstest.core.reproducer import Reproducer, Size
 from dstest.core.spec import RunSpec
 from dstest.runner.schedule_file import Schedule
@@ -40,7 +41,7 @@ def argv_of(original: RunSpec, candidate: Candidate, schedule: str, plugins: str
     argv += ["--schedule", schedule] if candidate.plans else ["--nemesis", "none"]
     argv += ["--nodes", str(spec.nodes), "--time-limit", f"{spec.time_limit_s:g}"]
     argv += ["--concurrency", str(spec.concurrency), "--seed", str(spec.seed)]
-    argv += ["--rate", f"{spec.rate:g}"] if spec.rate is not None else []
+    argv += ["--rate", repr(spec.rate)] if spec.rate is not None else []
     argv += ["--model", spec.model] if spec.model is not None else []
     argv += ["--lab", spec.lab] if spec.lab != RunSpec().lab else []
     for path in spec.files:
@@ -71,6 +72,12 @@ _BODY: Final = """\
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 times=${{1:-5}}
+case $times in
+    "" | 0* | *[!0-9]*)
+        echo "TIMES is a whole number above 0" >&2
+        exit 2
+        ;;
+esac
 dstest=${{DSTEST:-}}
 if [ -z "$dstest" ]; then
     if [ -x .venv/bin/dstest ]; then dstest=.venv/bin/dstest; else dstest=dstest; fi
@@ -85,7 +92,7 @@ run=1
 while [ "$run" -le "$times" ]; do
     "$dstest" {command} {more}--store "$work/store" --json >"$work/run.json" 2>"$work/run.log"
     code=$?
-    if [ "$code" -eq 1 ] && grep -qF '{fingerprint}' "$work/run.json"; then
+    if [ "$code" -eq 1 ] && grep -qF {fingerprint} "$work/run.json"; then
         came=$((came + 1))
         echo "run $run: it came"
     elif [ "$code" -eq 0 ] || [ "$code" -eq 1 ] || [ "$code" -eq 3 ]; then
@@ -97,22 +104,22 @@ while [ "$run" -le "$times" ]; do
     run=$((run + 1))
 done
 echo "reproduced in $came of $times runs; they are in $work/store"
-[ $((came * 5)) -ge $((times * 4)) ]
+[ "$came" -gt 0 ] && [ $((came * 5)) -ge $((times * 4)) ]
 """
 
 
 def script_of(found: Reproducer, original: RunSpec, candidate: Candidate, run_s: float) -> str:
     """The whole of it: faults and command stand in the file itself. `run_s` is what a run takes."""
     builds = "".join(
-        f"# MORE='--system-version PATH' with the build that it was found in: {name}\n"
+        f"# MORE='--system-version PATH' with the build that it was found in: {_one_line(name)}\n"
         for name in found.builds
     )
     head = _HEAD.format(
-        explanation=_one_line(found.explanation) or found.fingerprint,
-        violation=found.fingerprint,
+        explanation=_one_line(found.explanation or found.fingerprint),
+        violation=_one_line(found.fingerprint),
         version=found.dstest,
-        system=" ".join(filter(None, [found.system, found.system_version])),
-        workload=found.workload,
+        system=_one_line(f"{found.system} {found.system_version or ''}"),
+        workload=_one_line(found.workload),
         before=found.before.events,
         after=found.after.events,
         runs=found.runs,
@@ -126,14 +133,21 @@ def script_of(found: Reproducer, original: RunSpec, candidate: Candidate, run_s:
         schedule=_here(schedule_of(candidate)) if candidate.plans else "",
         command=" ".join(map(_quoted, argv[1:])),
         more="${MORE:-} " if found.builds else "",
-        fingerprint=found.fingerprint.replace("'", "'\\''"),
+        # As `fingerprints` of the object on standard output has it, quotes and all.
+        fingerprint=shlex.quote(_json(found.fingerprint)),
     )
 
 
 def _quoted(word: str) -> str:
     """Paths that the script knows are filled in there."""
-    own = word.startswith(("$work/", "$here/"))
-    return f'"{word}"' if own else shlex.quote(word)
+    place, slash, rest = word.partition("/")
+    if place in ("$work", "$here") and slash:
+        return f'"{place}"/{shlex.quote(rest)}'
+    return shlex.quote(word)
+
+
+def _json(text: str) -> str:
+    return msgspec.json.encode(text).decode()
 
 
 def _here(schedule: Schedule) -> str:
@@ -142,4 +156,5 @@ def _here(schedule: Schedule) -> str:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())[:300]
+    """Whatever it holds, it stays a comment."""
+    return printable(" ".join(text.split()))[:300]

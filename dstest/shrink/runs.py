@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -23,14 +23,11 @@ from dstest.runner.replay import spec_of, still_there
 from dstest.runner.schedule_file import Schedule
 from dstest.runner.session import run_session
 from dstest.shrink.candidate import Candidate
-from dstest.shrink.record import Attempt, came_in
+from dstest.shrink.record import RUNS, Attempt, came_in
 from dstest.store.layout import RunDir
 from nemeses.mix import Mix
 
 __all__ = ["ClusterRuns", "Runs", "candidate_of", "schedule_of", "spec_for"]
-
-RUNS: Final = "runs"
-"""Directory of the attempts, beside the file that names them."""
 
 
 class Runs(Protocol):

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from dstest.core.builds import builds_of
 from dstest.core.errors import ConfigError
+from dstest.core.plugin_files import digests
 from dstest.core.run_meta import RunMeta
 from dstest.core.spec import RunSpec
 
@@ -19,6 +21,12 @@ _NAMES: Final = {"--system": "system", "--workload": "workload", "--nemesis": "n
 
 _VALUES: Final = {"--model": "model", "--concurrency": "concurrency", "--rate": "rate"}
 """Flags whose absence is a default of the spec."""
+
+_AMONG: Final = {"--nodes": "nodes", "--time-limit": "time_limit_s", "--seed": "seed"}
+"""Flags that a session may be given several values of; without them a tier or chance has chosen."""
+
+_FILES: Final = ("--plugin", "--system", "--workload", "--nemesis", "--checker")
+"""Flags that may name files of the user's own."""
 
 
 def differences(meta: RunMeta, command: Sequence[str]) -> list[str]:
@@ -42,6 +50,12 @@ def _differences(
         wanted = words[-1] if words else getattr(usual, field)
         if _number(wanted) != _number(spec.get(field)):
             yield field
+    for flag, field in _AMONG.items():
+        values = [_number(part) for word in given.get(flag, ()) for part in word.split(",")]
+        if values and _number(spec.get(field)) not in values and not _counted(flag, given):
+            yield field
+    if wrong := _other_files(meta, given):
+        yield f"files ({', '.join(wrong)})"
     if given.get("--lab") and spec.get("lab") != given["--lab"][-1]:
         yield "lab"
     if sorted(given.get("-o", ())) != sorted(meta.options_given or ()):
@@ -54,6 +68,23 @@ def _differences(
         yield "stop-on-violation"
     if spec.get("schedule") is not None:
         yield "schedule"
+
+
+def _counted(flag: str, given: Mapping[str, Sequence[str]]) -> bool:
+    """Are there more seeds than the one that is named? They follow from it."""
+    counts = [int(word) for word in given.get("--seeds", ()) if word.isdecimal()]
+    return flag == "--seed" and any(count > 1 for count in counts)
+
+
+def _other_files(meta: RunMeta, given: Mapping[str, Sequence[str]]) -> list[str]:
+    """Files that the command names and the run was not made with, as they are now. One that has
+    gone is known by its name alone."""
+    words = [part for flag in _FILES for word in given.get(flag, ()) for part in word.split(",")]
+    named = {Path(word) for word in words if word.endswith(".py")}
+    known = {Path(path).name: digest for path, digest in (meta.plugin_files or {}).items()}
+    now = {path.name: digests([path])[str(path)] for path in named if path.is_file()}
+    absent = {path.name for path in named} - known.keys()
+    return sorted(absent | {name for name, digest in now.items() if known.get(name) != digest})
 
 
 def _number(value: Any) -> Any:

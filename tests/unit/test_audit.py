@@ -49,6 +49,7 @@ from dstest.judge.view import ALL_ROWS
 
 BROKEN: dict[str, tuple[Callable[[], RunFacts], set[str], State]] = {
     "RF1 thin load": (lambda: but(history=history(thin())), {"RF1", "RF6"}, ORACLE),
+    "RF1 left out": (lambda: but(options={"without": "read"}), {"RF1"}, ORACLE),
     "RF1 gap": (
         lambda: but(generator_gaps=[Gap(worker="0", start_ns=2 * S, end_ns=8 * S)]),
         {"RF1"},

@@ -16,6 +16,7 @@ from passing_runs import RUNS
 
 from dstest.core.errors import EvidenceError
 from dstest.core.history import ClockSource
+from dstest.core.plugin_files import digests
 from dstest.core.run_meta import RunMeta
 from dstest.core.spec import RunSpec
 from dstest.core.verdict import State
@@ -290,18 +291,54 @@ def test_a_run_that_was_made_otherwise_is_none(tmp_path: Path, asked: str, said:
     ],
 )
 def test_what_nobody_asked_for(spec: dict[str, Any], given: list[str], said: list[str]) -> None:
-    asked = {**msgspec.to_builtins(RunSpec()), **spec}
-    meta = RunMeta(
-        spec=asked,
-        options_given=given,
-        model="linearizable",
-        checkers=[],
-        nodes=[],
-        faults_planned=0,
-        clock=ClockSource(),
-    )
+    meta = meta_of(spec, options_given=given)
     command = ["run", "--system", "etcd", "--workload", "register", "--nemesis", "partition"]
     assert differences(meta, command) == said
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--nodes", "9"], ["nodes"]),
+        (["--nodes", "3,5"], []),
+        (["--time-limit", "3600"], ["time_limit_s"]),
+        (["--time-limit", "60"], []),
+        (["--seed", "7"], ["seed"]),
+        (["--seed", "0,1"], []),
+        (["--seed", "7", "--seeds", "3"], []),
+        (["--seed", "7", "--seeds", "1"], ["seed"]),
+        (["--plugin", "/x/strict.py"], ["files (strict.py)"]),
+    ],
+)
+def test_sizes_times_seeds_and_files_are_those_of_the_command(
+    more: list[str], said: list[str]
+) -> None:
+    assert differences(meta_of({}), ["run", "--system", "etcd", *more]) == said
+
+
+def test_a_file_is_known_by_what_is_in_it(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("one")
+    kept = digests([file])
+    command = ["run", "--system", str(file)]
+    assert differences(meta_of({}, plugin_files=kept), command) == []
+    file.write_text("two")
+    assert differences(meta_of({}, plugin_files=kept), command) == ["files (mine.py)"]
+
+
+def meta_of(spec: dict[str, Any], **fields: Any) -> RunMeta:
+    return RunMeta(
+        **{
+            "spec": {**msgspec.to_builtins(RunSpec()), **spec},
+            "options_given": [],
+            "model": "linearizable",
+            "checkers": [],
+            "nodes": [],
+            "faults_planned": 0,
+            "clock": ClockSource(),
+            **fields,
+        }
+    )
 
 
 def test_a_run_that_nobody_speaks_of_is_no_pass(tmp_path: Path) -> None:

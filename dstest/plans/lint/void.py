@@ -8,7 +8,10 @@ from typing import Final
 __all__ = ["void_in"]
 
 _HOLDS: Final = re.compile(
-    r"(>=|≥)\s*-?0(?![.\d]*[1-9])(?![.\d])|(?<![<>=!])>\s*-\s*\d|(!=|≠)\s*-\s*\d", re.IGNORECASE
+    r"(>=|≥)\s*-?0([.,]0+)?(?![.,]?\d)|(?<![\d.,])0([.,]0+)?\s*(<=|≤)"
+    r"|(?<![<>=!])>\s*-\s*\d|(!=|≠)\s*-\s*\d|\bat least (0|zero)\b"
+    r"|\b(at most|no more than|<=|≤)\s*100 ?%",
+    re.IGNORECASE,
 )
 """A count is never below zero."""
 
@@ -16,12 +19,13 @@ _WHATEVER: Final = re.compile(
     r"\b(whatever|regardless of|no matter) (it|they|the (checker|oracle|result|outcome)s?)\b"
     r"|\b(always|in any case|either way|unconditionally) (pass(es)?|ok|green|counts?)\b"
     r"|\bpass(es)? (always|in any case|either way|unconditionally)\b|\bnever fails?\b"
-    r"|\b(its|the) (answer|result|verdict|outcome)s? (is|are) ignored\b",
+    r"|\b(its|the) (answer|result|verdict|outcome)s? (is|are) ignored\b"
+    r"|\bany (answer|result|verdict|outcome) (is|will be) (accepted|fine|ok|a pass)\b",
     re.IGNORECASE,
 )
 _ENDED_WELL: Final = re.compile(
     r"\binjector (reports?|reported|says) (success|ok)"
-    r"|\b(command|script|tool|injector)s?\W+(has |have )?"
+    r"|(\b(command|script|tool|injector|iptables|nft|tc)s?\W+|`[^`]+` )(has |have )?"
     r"(exit(s|ed)?|return(s|ed)?|end(s|ed)?|finish(es|ed)?)\b[^.;\n]{0,20}\b(0|zero|ok|success\w*)\b"
     r"|\b(exit (code|status)|return code|rc)\W*(is|=|==|of)?\W*(0|zero)\b",
     re.IGNORECASE,

@@ -15,7 +15,7 @@ from shrink.planted import Planted, has
 from test_blame_causes import judged, sampled, stale
 
 from dstest.core.errors import ConfigError, EvidenceError
-from dstest.core.reproducer import REPRODUCER, SCRIPT, Reproducer
+from dstest.core.reproducer import REPRODUCER, SCRIPT, Rate, Reproducer
 from dstest.judge.fingerprint import fingerprints_of
 from dstest.runner.judgement import judge
 from dstest.runner.plugins import Plugins, resolve
@@ -24,8 +24,10 @@ from dstest.runner.replay import spec_of
 from dstest.runner.session import Finished
 from dstest.shrink import driver
 from dstest.shrink import runs as cluster_runs
+from dstest.shrink.candidate import Candidate
 from dstest.shrink.driver import HISTORY, shrink_run
-from dstest.shrink.record import PROGRESS, alone, aside_of
+from dstest.shrink.record import PROGRESS, Attempt, alone, aside_of, read_reproducer
+from dstest.shrink.reproducer import script_of
 from dstest.shrink.runs import ClusterRuns, candidate_of
 from dstest.store.jsonl import read_history
 from dstest.store.layout import RunDir
@@ -73,7 +75,7 @@ def fake(tmp_path: Path, failed: RunDir, fingerprint: str, came: int) -> dict[st
 echo "$@" >> {tmp_path}/asked
 for word in "$@"; do case $word in *schedule.json) test -s "$word" || exit 2;; esac; done
 [ "$(wc -l < {tmp_path}/asked)" -le {came} ] || exit 3
-echo '{{"verdict": {{"violation_fingerprint": "{fingerprint}"}}}}'
+echo '{{"fingerprints":["other/one","{fingerprint}"]}}'
 exit 1
 """
     )
@@ -104,6 +106,74 @@ def test_another_violation_is_not_taken_for_it(failed: RunDir, tmp_path: Path) -
     done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert "reproduced in 0 of 2 runs" in done.stdout
+
+
+@pytest.mark.parametrize("times", ["0", "-1", "08", "x", "1.5", " "])
+def test_a_number_of_runs_that_is_none(failed: RunDir, tmp_path: Path, times: str) -> None:
+    found = shrunk(failed, Planted(lambda c: float(has(c, "f1"))))
+    assert found is not None
+    env = fake(tmp_path, failed, found.fingerprint, 5)
+    argv = ["sh", str(aside_of(failed.path) / SCRIPT), times]
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert not (tmp_path / "asked").exists()
+
+
+def test_a_longer_name_is_another_violation(failed: RunDir, tmp_path: Path) -> None:
+    found = shrunk(failed, Planted(lambda c: float(has(c, "f1"))))
+    assert found is not None
+    env = fake(tmp_path, failed, f"{found.fingerprint}-strict", 5)
+    argv = ["sh", str(aside_of(failed.path) / SCRIPT), "2"]
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1, done.stdout
+
+
+@pytest.mark.parametrize(
+    "text", ["$(touch PWNED)", "`touch PWNED`", "a\ntouch PWNED\n", "';touch PWNED;'"]
+)
+def test_no_name_is_a_command(failed: RunDir, tmp_path: Path, text: str) -> None:
+    found = shrunk(failed, Planted(lambda c: float(has(c, "f1"))))
+    assert found is not None
+    meta = failed.read_meta()
+    assert meta is not None
+    start = candidate_of(resolve(spec_of(meta), []))
+    odd = msgspec.structs.replace(
+        found,
+        explanation=text,
+        fingerprint=f"c/{text}/k/m",
+        system_version=text,
+        workload=text,
+        builds=[f"/b{text}@0123456789abcdef"],
+    )
+    files = (f"/p/{text}.py".replace("\n", " "),)
+    spec = msgspec.structs.replace(spec_of(meta), files=files, checkers=(text,))
+    script = tmp_path / "odd.sh"
+    script.write_text(script_of(odd, spec, start, 20.0))
+    env = fake(tmp_path, failed, "other", 5)
+    argv = ["sh", str(script), "1"]
+    subprocess.run(argv, env=env, cwd=tmp_path, capture_output=True, timeout=60, check=False)
+    assert not (tmp_path / "PWNED").exists()
+
+
+def test_a_rate_that_its_runs_have_not_shown_is_not_believed(failed: RunDir) -> None:
+    found = shrunk(failed, Planted(lambda c: float(has(c, "f1"))))
+    assert found is not None
+    cut = msgspec.structs.replace(found, rate_after=Rate(runs=1, came=1))
+    (aside_of(failed.path) / REPRODUCER).write_bytes(msgspec.json.encode(cut))
+    with pytest.raises(EvidenceError):
+        read_reproducer(failed.path)
+
+
+def test_a_full_disk_is_not_remembered(failed: RunDir) -> None:
+    class Full(Planted):
+        def make(self, candidate: Candidate) -> Attempt:
+            return Attempt(why_not="no space left")
+
+    with pytest.raises(ConfigError, match="no space left"):
+        shrunk(failed, Full(lambda c: 1.0))
+    found = shrunk(failed, Planted(lambda c: float(has(c, "f1"))))
+    assert found is not None
+    assert found.confirmed
 
 
 def test_what_does_not_come_again_has_no_reproducer(failed: RunDir) -> None:
