@@ -10,6 +10,7 @@ Hosts are reached as `ssh HOST` reaches them (`~/.ssh/config`, `known_hosts`).
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -38,6 +39,8 @@ _CONFIG: Final = {
 """A task whose worker is lost comes back to us at once: we count, and say so."""
 
 _START_S: Final = 120.0
+_UP_S: Final = 2 * 60.0
+"""For a scheduler and workers to come up: what hangs on a machine is told, not waited for."""
 
 
 class Where(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +74,8 @@ async def client_at(place: Where, workers: int) -> AsyncIterator[Any]:
     async with AsyncExitStack() as stack:
         stack.enter_context(dask.config.set(_CONFIG))
         try:
-            cluster = await stack.enter_async_context(_cluster(place, workers))
+            async with asyncio.timeout(_UP_S):
+                cluster = await stack.enter_async_context(_cluster(place, workers))
             address = place.address or cluster
             asked = Client(address, asynchronous=True, timeout=_START_S)  # type: ignore[no-untyped-call]
             client = await stack.enter_async_context(asked)
