@@ -37,7 +37,9 @@ def unproven(runs: Iterable[JudgedRun], of: str = "") -> list[Finding]:
 
 def _is_unproven(verdict: Verdict) -> bool:
     state = verdict.verdict
-    return not state.passed and not state.failed and (verdict.evidence.violation or _judges(verdict))
+    return (
+        not state.passed and not state.failed and (verdict.evidence.violation or _judges(verdict))
+    )
 
 
 def _judges(verdict: Verdict) -> bool:
