@@ -18,7 +18,7 @@ from dstest.runner.session_file import SessionDir, is_session
 from dstest.store.jsonl import read_history
 from dstest.store.layout import RunDir
 
-__all__ = ["FACTORS", "Side", "differences", "side_of"]
+__all__ = ["FACTORS", "Side", "differences", "same_in", "side_of"]
 
 FACTORS: Final = (
     *("dstest", "python", "kernel", "cpus", "lab", "nodes", "system", "system_version"),
@@ -99,6 +99,12 @@ def differences(sides: Sequence[Side], meant: Collection[str]) -> list[str]:
             f"{run.path} ended early: {run.meta.ended_by}" for run in side.runs if run.meta.ended_by
         ]
     return found
+
+
+def same_in(sides: Sequence[Side], factors: Sequence[str]) -> list[str]:
+    """Those of these factors that have one value in the first runs of all sides."""
+    first = [side.runs[0] for side in sides if side.runs]
+    return [f for f in factors if all(_fact(run, f) == _fact(first[0], f) for run in first)]
 
 
 def _fact(run: One, factor: str) -> Any:

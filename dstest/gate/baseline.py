@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from dstest.compare.fair import differences, side_of
+from dstest.compare.fair import differences, same_in, side_of
 from dstest.compare.intervals import Difference
 from dstest.compare.measured import differences_of
 from dstest.gate.claims import Answer
@@ -72,6 +72,13 @@ def _of_claim(
     if unfair:
         yield Finding(rule="G34", what=f"{claim.id}: not fair: {'; '.join(unfair[:5])}", of=_ID), ""
         return
+    same = same_in(pair, asked.differing)
+    if asked.differing and same == [*asked.differing]:
+        what = f"nothing differs that is meant to: {', '.join(same)} is the same before and now"
+        yield Finding(rule="G34", what=f"{claim.id}: {what}", of=_ID), what
+        return
+    if same:
+        yield None, f"{', '.join(same)} is the same before and now, and was meant to differ"
     rows = differences_of(
         *pair, asked.metrics, tolerance=asked.tolerance, confidence=asked.confidence
     )

@@ -16,12 +16,13 @@ import msgspec
 from dstest.core.evidence import CheckerEvidence, Tier
 from dstest.core.run_meta import Host
 from dstest.core.verdict import State
-from dstest.gate.fits import about, misfits, of_test
+from dstest.gate.anomalies import unproven
+from dstest.gate.fits import about, fit_of, of_test, of_version
 from dstest.gate.gather import Gathered, JudgedRun, Unit
-from dstest.gate.policy import Asked, Claim, Policy
+from dstest.gate.policy import Asked, Claim, Control, Policy
 from dstest.gate.rules import Finding
 
-__all__ = ["Answer", "claim_answer", "fitting", "landed_by_kind", "strangers"]
+__all__ = ["Answer", "claim_answer", "fitting", "landed_by_kind", "strangers", "with_near_misses"]
 
 _RANK: Final[tuple[Tier, ...]] = ("none", "smoke", "hardening", "release")
 _ASIDE_MAX: Final = 5
@@ -46,17 +47,20 @@ def fitting(
     gathered: Gathered, asked: Asked, policy: Policy, now_ns: int
 ) -> tuple[list[Unit], list[Finding]]:
     """The units that are about this claim or control in all that is asked, and why those that are
-    nearly so are not. A unit that another row of the policy asks for is no near miss."""
+    nearly so are not. A unit that another row of the policy asks for is no near miss. One that
+    came to no pass, and never came to say whether it fits, is none that may be left out; of a bug
+    that has to be found it says nothing."""
+    red = isinstance(asked, Control) and asked.expect == "red"
     others = [row for row in (*policy.claim, *policy.control) if row.id != asked.id]
     found, aside = [], []
     for unit in gathered.units:
         if not about(unit, asked):
             continue
-        wrong = misfits(unit, asked, policy, now_ns)
-        if not wrong:
+        fit = fit_of(unit, asked, policy, now_ns)
+        if not fit.wrong and (not fit.untold or not (red or unit.passes)):
             found.append(unit)
         elif not any(of_test(run.meta, other) for run in unit.runs for other in others):
-            aside += wrong
+            aside += [*fit.wrong, *fit.untold]
     return found, aside[:_ASIDE_MAX]
 
 
@@ -67,6 +71,7 @@ def claim_answer(gathered: Gathered, claim: Claim, policy: Policy, now_ns: int) 
         for run in gathered.runs
         if run.verdict.verdict.failed and of_test(run.meta, claim)
     ]
+    against += unproven((run for run in gathered.runs if of_test(run.meta, claim)), claim.id)
     units, aside = fitting(gathered, claim, policy, now_ns)
     open_ = [
         Finding(rule="G24", what=_open(unit), of=claim.id, where=str(unit.path))
@@ -77,12 +82,7 @@ def claim_answer(gathered: Gathered, claim: Claim, policy: Policy, now_ns: int) 
     enough = [unit for unit in passed if _reaches(unit.state, unit.met, claim.tier)]
     counted = [run for unit in enough or passed for run in unit.runs]
     short = _short(claim, passed, enough, counted)
-    if short and aside:
-        # Why runs do not count is the reason, what is short without them only follows from it.
-        follows = "; ".join(finding.what for finding in short)
-        said = [f"{finding.what}, so it does not count ({follows})" for finding in aside]
-        pairs = zip(aside, said, strict=True)
-        short = [msgspec.structs.replace(finding, what=what) for finding, what in pairs]
+    short = with_near_misses(short, aside, nothing=not passed)
     first = [*against, *open_]
     return Answer(
         id=claim.id,
@@ -93,6 +93,20 @@ def claim_answer(gathered: Gathered, claim: Claim, policy: Policy, now_ns: int) 
         counted=tuple(counted),
         not_counted=tuple(_left_out(unit) for unit in passed if enough and unit not in enough),
     )
+
+
+def with_near_misses(
+    short: Sequence[Finding], aside: Sequence[Finding], *, nothing: bool
+) -> list[Finding]:
+    """What is short, with the runs that nearly fit and why each does not count. Where nothing
+    counts, why not is the finding, and what is short without it only follows."""
+    if nothing and short and aside:
+        follows = "; ".join(finding.what for finding in short)
+        told = f", so it does not count ({follows})"
+        return [msgspec.structs.replace(f, what=f.what + told) for f in aside]
+    said = [f"{finding.rule} {finding.what} ({finding.where})" for finding in aside]
+    told = f"; not counted: {'; '.join(said)}" if said else ""
+    return [msgspec.structs.replace(f, what=f.what + told) for f in short]
 
 
 def _left_out(unit: Unit) -> str:
@@ -207,20 +221,23 @@ def _hosts(claim: Claim, runs: Sequence[JudgedRun]) -> list[Finding]:
 
 
 def strangers(gathered: Gathered, policy: Policy) -> list[Finding]:
-    """Violations of the versions that are released, in tests that the policy does not name."""
+    """Violations of the versions that are released, and anomalies in runs without a verdict, in
+    tests that the policy does not name."""
     rows: list[Asked] = [*policy.claim, *policy.control]
-    released = {(c.system, c.system_version, c.builds) for c in policy.claim}
-    found = []
-    for run in gathered.runs:
-        spec = run.meta.spec
-        builds = tuple(spec.get("builds") or ())
-        if (
-            run.verdict.verdict.failed
-            and (spec.get("system"), run.meta.system_version, builds) in released
-            and not any(of_test(run.meta, row) for row in rows)
-        ):
-            what = (
-                f"{_violation(run)} (options: {' '.join(run.meta.options_given or ()) or 'none'})"
-            )
+    runs = [
+        run
+        for run in gathered.runs
+        if any(_released(run, claim) for claim in policy.claim)
+        and not any(of_test(run.meta, row) for row in rows)
+    ]
+    found = unproven(runs)
+    for run in runs:
+        if run.verdict.verdict.failed:
+            given = " ".join(run.meta.options_given or ()) or "none"
+            what = f"{_violation(run)} (options: {given})"
             found.append(Finding(rule="G23", what=what, where=str(run.path)))
     return found
+
+
+def _released(run: JudgedRun, claim: Claim) -> bool:
+    return run.meta.spec.get("system") == claim.system and of_version(run.meta, claim)

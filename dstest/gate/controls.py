@@ -9,42 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
-
-from dstest.core.verdict import Verdict
-from dstest.gate.claims import Answer, fitting
+from dstest.gate.anomalies import anomalies_in, unproven
+from dstest.gate.claims import Answer, fitting, with_near_misses
+from dstest.gate.fits import of_test
 from dstest.gate.gather import Gathered, JudgedRun, Unit
 from dstest.gate.policy import Control, Policy
 from dstest.gate.rules import Finding
 
-__all__ = ["anomalies_in", "control_answer"]
-
-
-def anomalies_in(verdict: Verdict) -> set[str]:
-    """The types of anomalies that any judge of a run found."""
-    return {
-        str(kind)
-        for row in verdict.checkers.values()
-        if row.get("valid") is False
-        for kind in row.get("anomaly_types", ())
-    }
+__all__ = ["control_answer"]
 
 
 def control_answer(gathered: Gathered, control: Control, policy: Policy, now_ns: int) -> Answer:
     """Everything that stands against a control."""
     units, aside = fitting(gathered, control, policy, now_ns)
     wrong = [finding for unit in units for finding in _wrong(unit, control)]
+    if control.expect == "green":
+        wrong += unproven((r for r in gathered.runs if of_test(r.meta, control)), control.id)
     good = [run for unit in units for run in unit.runs if not any(_misses(run, control))]
     seeds = len({run.meta.spec.get("seed") for run in good})
     short = []
     if seeds < control.seeds:
         what = f"{seeds} of {control.seeds} seeds"
         short = [Finding(rule="G32", what=what, of=control.id)]
-        if aside:
-            short = [
-                msgspec.structs.replace(f, what=f"{f.what}, so it does not count ({what})")
-                for f in aside
-            ]
+    short = with_near_misses(short, aside, nothing=not good)
     did = "found the bug" if control.expect == "red" else "passed"
     return Answer(
         id=control.id,

@@ -83,10 +83,11 @@ def decide(
     gathered = _without(gathered, wrong)
     answers = [claim_answer(gathered, claim, policy, now_ns) for claim in policy.claim]
     answers += [control_answer(gathered, control, policy, now_ns) for control in policy.control]
-    answers += [plan_answer(gathered, plan) for plan in policy.plan]
+    answers += [plan_answer(gathered, plan, policy, now_ns) for plan in policy.plan]
     if policy.baseline is not None:
         earlier = gather(baseline, deep=False)
-        odd = [*dishonest(earlier.units, now_ns, allowed), *doubles(earlier.runs)]
+        odd = [*dishonest(earlier.units, now_ns, allowed)]
+        odd += doubles([run for run in earlier.runs if run.over])
         earlier = msgspec.structs.replace(earlier, findings=(*earlier.findings, *odd))
         answers.append(baseline_answer(policy, earlier, answers))
     findings = [*wrong, *strangers(gathered, policy), *_unless_known(answers, wrong)]
@@ -213,6 +214,7 @@ def _of_other_versions(gathered: Gathered, policy: Policy) -> list[str]:
             f"{run.meta.spec.get('system')} {run.meta.system_version}"
             for run in gathered.runs
             if run.verdict.verdict.failed
+            and run.meta.system_version is not None
             and run.meta.spec.get("system") in named
             and (run.meta.spec.get("system"), run.meta.system_version) not in released
             and not any(of_test(run.meta, control) for control in red)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
 
 from dstest import __version__
 from dstest.core import registry
@@ -13,7 +16,7 @@ from dstest.gate.honest import age_days
 from dstest.gate.policy import Asked, Claim, EvidenceRules, Policy
 from dstest.gate.rules import Finding
 
-__all__ = ["about", "misfits", "of_test", "of_version"]
+__all__ = ["Fit", "about", "fit_of", "misfits_of_plan", "of_test", "of_version"]
 
 
 def about(unit: Unit, asked: Asked) -> bool:
@@ -32,8 +35,10 @@ def _kinds(nemesis: str) -> list[str]:
 
 
 def of_version(meta: RunMeta, asked: Asked) -> bool:
-    """Is it of the version and the builds that are released?"""
-    return meta.system_version == asked.system_version and _builds(meta) == sorted(asked.builds)
+    """Is it of the version and the builds that are released? One that never said its version is of
+    no other."""
+    same = meta.system_version in (None, asked.system_version)
+    return same and _builds(meta) == sorted(asked.builds)
 
 
 def _builds(meta: RunMeta) -> list[str]:
@@ -53,62 +58,135 @@ def of_test(meta: RunMeta, asked: Asked) -> bool:
     )
 
 
-def misfits(unit: Unit, asked: Asked, policy: Policy, now_ns: int) -> list[Finding]:
-    """Why a unit cannot count for this claim or control; each rule once."""
-    found: dict[str, Finding] = {}
-    for run in unit.runs:
-        for rule, what in _of_run(run, asked, policy.evidence, now_ns):
-            if rule not in found:
-                found[rule] = Finding(rule=rule, what=what, of=asked.id, where=str(run.path))
-    return list(found.values())
+class Fit(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a unit cannot count, each rule once: it is another (`wrong`), or its runs never came to
+    say whether they are (`untold`), as one whose servers did not start has no version."""
+
+    wrong: tuple[Finding, ...]
+    untold: tuple[Finding, ...]
 
 
-def _of_run(
-    run: JudgedRun, asked: Asked, rules: EvidenceRules, now_ns: int
-) -> Iterator[tuple[str, str]]:
+class _Misfit(NamedTuple):
+    rule: str
+    what: str
+    untold: bool = False
+
+
+def fit_of(unit: Unit, asked: Asked, policy: Policy, now_ns: int) -> Fit:
+    """Whether a unit can count for this claim or control."""
+    rules = policy.evidence
+    found = {
+        run.path: [*_of_evidence(run, rules, now_ns), *_of_asked(run, asked, rules)]
+        for run in unit.runs
+    }
+    return Fit(
+        wrong=tuple(_findings(found, asked.id, untold=False)),
+        untold=tuple(_findings(found, asked.id, untold=True)),
+    )
+
+
+def misfits_of_plan(units: Sequence[Unit], id_: str, policy: Policy, now_ns: int) -> list[Finding]:
+    """Why the runs of an executed plan cannot count; each rule once. Their words are those of the
+    plan, which its report is held to."""
+    rules = policy.evidence
+    found = {
+        run.path: [
+            *_of_evidence(run, rules, now_ns),
+            *_of_host(run, rules),
+            *_of_released(run.meta, policy),
+        ]
+        for unit in units
+        for run in unit.runs
+    }
+    both = (_findings(found, id_, untold=untold) for untold in (False, True))
+    return list({f.rule: f for part in both for f in part}.values())
+
+
+def _findings(
+    found: Mapping[Path, Sequence[_Misfit]], id_: str, *, untold: bool
+) -> Iterator[Finding]:
+    seen: set[str] = set()
+    for path, rows in found.items():
+        for row in rows:
+            if row.untold is untold and row.rule not in seen:
+                seen.add(row.rule)
+                yield Finding(rule=row.rule, what=row.what, of=id_, where=str(path))
+
+
+def _of_evidence(run: JudgedRun, rules: EvidenceRules, now_ns: int) -> Iterator[_Misfit]:
+    """What any evidence has to be, whatever it is about."""
     meta, host = run.meta, run.meta.host or Host()
     if not run.by_us:
-        yield "G12", f"dstest {host.dstest} made it, and this is {__version__}"
-    if not of_version(meta, asked):
-        found = _version(asked.system, meta.system_version, _builds(meta))
-        wanted = _version(asked.system, asked.system_version, asked.builds)
-        yield "G13", f"it is of {found}, and {wanted} is released"
-    yield from (("G14", what) for what in _of_host(run, host, asked, rules))
+        what = f"dstest {host.dstest} made it, and this is {__version__}"
+        yield _Misfit("G12", what, untold=host.dstest is None)
     strange = sorted({*(meta.plugin_files or {}).values()} - {*rules.plugins})
     if strange:
-        yield "G15", f"it was made with a plug-in file of sha256 {strange[0]}"
+        yield _Misfit("G15", f"it was made with a plug-in file of sha256 {strange[0]}")
     age = age_days(run, now_ns)
     if age is None or age > rules.age_days_max:
         told = "unknown" if age is None else f"{age:.1f} days"
-        yield "G16", f"its age is {told}, {rules.age_days_max:g} days are allowed"
+        what = f"its age is {told}, {rules.age_days_max:g} days are allowed"
+        yield _Misfit("G16", what, untold=age is None)
+    if meta.spec.get("schedule") is not None:
+        yield _Misfit("G18", f"its faults are those of {meta.spec['schedule']}")
+
+
+def _of_asked(run: JudgedRun, asked: Asked, rules: EvidenceRules) -> Iterator[_Misfit]:
+    """What a run of this claim or control has to be."""
+    meta = run.meta
+    if not of_version(meta, asked) or meta.system_version is None:
+        found = _version(asked.system, meta.system_version, _builds(meta))
+        wanted = _version(asked.system, asked.system_version, asked.builds)
+        what = f"it is of {found}, and {wanted} is released"
+        yield _Misfit("G13", what, untold=of_version(meta, asked))
+    yield from _of_host(run, rules)
+    if asked.lab is not None and meta.lab != asked.lab:
+        what = f"its lab is {meta.lab}, the policy names {asked.lab}"
+        yield _Misfit("G14", what, untold=meta.lab is None)
     given = sorted(meta.options_given or ())
     if given != sorted(asked.options):
         told = " ".join(given) or "none"
-        yield "G17", f"its options are {told}; asked for: {' '.join(asked.options) or 'none'}"
-    if meta.spec.get("schedule") is not None:
-        yield "G18", f"its faults are those of {meta.spec['schedule']}"
-    if asked.model is not None and not _strong_enough(run, asked.model):
-        yield "G19", f"it was judged by {meta.model}, and {asked.model} is claimed"
+        what = f"its options are {told}; asked for: {' '.join(asked.options) or 'none'}"
+        yield _Misfit("G17", what)
+    evidence = run.evidence.checker
+    meant = {*meta.checkers, *evidence.declared}
+    if asked.model is not None and not _strong_enough(run, evidence.ran, asked.model):
+        what = f"it was judged by {meta.model}, and {asked.model} is claimed"
+        yield _Misfit("G19", what, untold=_strong_enough(run, meant, asked.model))
     if isinstance(asked, Claim):
-        evidence = run.evidence.checker
         absent = [n for n in asked.checkers if n not in {*evidence.ran} & {*evidence.declared}]
         if absent:
-            yield "G20", f"it was not judged by {', '.join(absent)}"
+            what = f"it was not judged by {', '.join(absent)}"
+            yield _Misfit("G20", what, untold=meant.issuperset(absent))
 
 
-def _of_host(run: JudgedRun, host: Host, asked: Asked, rules: EvidenceRules) -> Iterator[str]:
+def _of_host(run: JudgedRun, rules: EvidenceRules) -> Iterator[_Misfit]:
+    host = run.meta.host or Host()
     wanted = {"python": rules.host.python, "kernel": rules.host.kernel, "cpus": rules.host.cpus}
     for name, value in wanted.items():
-        if value is not None and getattr(host, name) != value:
-            yield f"{name} of its host is {getattr(host, name)}, the policy names {value}"
-    if asked.lab is not None and run.meta.lab != asked.lab:
-        yield f"its lab is {run.meta.lab}, the policy names {asked.lab}"
+        found = getattr(host, name)
+        if value is not None and found != value:
+            what = f"{name} of its host is {found}, the policy names {value}"
+            yield _Misfit("G14", what, untold=found is None)
 
 
-def _strong_enough(run: JudgedRun, model: str) -> bool:
-    """Is the model that it was judged by this one, or one that implies it?"""
+def _of_released(meta: RunMeta, policy: Policy) -> Iterator[_Misfit]:
+    """Is it of a version that is released? What no claim is about is of one that a control names,
+    as a system whose bugs are known is."""
+    system = str(meta.spec.get("system"))
+    rows: list[Asked] = [row for row in policy.claim if row.system == system]
+    rows = rows or [row for row in policy.control if row.system == system]
+    if meta.system_version is None or not any(of_version(meta, row) for row in rows):
+        found = _version(system, meta.system_version, _builds(meta))
+        named = sorted({_version(system, row.system_version, row.builds) for row in rows})
+        what = f"it is of {found}, and the policy names {' and '.join(named) or 'none of it'}"
+        yield _Misfit("G13", what)
+
+
+def _strong_enough(run: JudgedRun, judges: Iterable[str], model: str) -> bool:
+    """Is the model that these judge it by this one, or one that implies it?"""
     by = run.meta.model
-    checkers = [registry.load("checkers", name) for name in run.evidence.checker.ran if _is(name)]
+    checkers = [registry.load("checkers", name) for name in judges if _is(name)]
     return by == model or any(model in _below(checker, by) for checker in checkers)
 
 

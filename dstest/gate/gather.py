@@ -87,13 +87,15 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JudgedPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """An executed plan: the digest of its file, its budget, and its report made anew."""
+    """An executed plan: the digest of its file, its budget, its report made anew, and the runs and
+    sessions that count of its steps."""
 
     path: Path
     slug: str
     sha256: str
     budget: str
     report: Report
+    results: tuple[Path, ...]
 
 
 class Gathered(msgspec.Struct, frozen=True, kw_only=True):
@@ -337,4 +339,7 @@ def _plan(path: Path) -> JudgedPlan:
         sha256=execution.plan_sha256,
         budget=execution.budget,
         report=report,
+        results=tuple(
+            found.resolve() for step in execution.steps if (found := directory.result_of(step))
+        ),
     )

@@ -80,6 +80,7 @@ _ALL: Final = (
     _rule("G34", "The comparison with the baseline is fair, and tells something", acceptable=True),
     _rule("G35", "Nothing is worse than in the baseline", exit_=Exit.FAIL, acceptable=True),
     _rule("G36", "No accepted risk has expired"),
+    _rule("G37", "In no run that came to no verdict did a checker find an anomaly"),
 )
 
 RULES: Final[Mapping[str, Rule]] = {rule.id: rule for rule in _ALL}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -46,6 +47,18 @@ def broken(decision: Decision) -> set[str]:
     return {finding.rule for finding in decision.findings}
 
 
+def named(decision: Decision) -> set[str]:
+    """The rules that are broken; where something is short because a run does not count, the rule
+    by which that run does not."""
+    reasons = {
+        match
+        for finding in decision.findings
+        for match in re.findall(r"(?:not counted:|;) (G\d\d) ", finding.what)
+    }
+    short = {"G26", "G28", "G29"} if reasons else set()
+    return broken(decision) - short | reasons
+
+
 def test_an_honest_store_is_let_through(store: Path) -> None:
     decision = decided(store)
     assert decision.findings == ()
@@ -69,7 +82,7 @@ def test_a_dishonest_store_is_refused_for_its_own_reason(
 ) -> None:
     trick(store)
     decision = decided(store)
-    assert broken(decision) == {rule}, decision.findings
+    assert named(decision) == {rule}, decision.findings
     assert decision.exit == RULES[rule].exit
     assert decision.outcome != "let through"
 
@@ -105,6 +118,7 @@ def test_every_rule_is_broken_by_some_test() -> None:
     elsewhere = {
         *("G08", "G09", "G33"),  # test_gate_sessions
         *("G11", "G31", "G34", "G35", "G36"),  # below
+        "G37",  # test_gate_left_out
     }
     assert tried | elsewhere == {*RULES}
     assert not tried & elsewhere
@@ -245,7 +259,9 @@ def test_a_baseline_is_compared_with_intervals(store: Path, before: Path) -> Non
 def test_a_baseline_that_is_better_stops_the_release(store: Path, before: Path) -> None:
     shutil.rmtree(before)
     for seed in (11, 12, 13):
-        run_at(before, seed, count=1400)
+        run = run_at(before, seed, count=1400)
+        change_facts(run, system_version="3.4.22")
+        sealed(run)
     policy = POLICY + BASELINE.format(tolerance=0.05).replace(', "p50_ms"', "")
     decision = decided(store, policy, baseline=(before,))
     assert broken(decision) == {"G35"}, decision.findings

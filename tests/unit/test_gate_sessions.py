@@ -218,6 +218,10 @@ def test_a_plan_is_asked_for_by_its_file_and_its_budget(store: Path) -> None:
     assert plan_answers(found, other, store) == {"G21"}
 
 
+OF_NO_RELEASE = {"G12", "G13", "G16"}
+"""The small plan's runs are of no dstest, version and date (test_gate_left_out has those)."""
+
+
 def plan_answers(found: object, policy: str, store: Path) -> set[str]:
     from dstest.gate.gather import Gathered
     from dstest.gate.plans import plan_answer
@@ -225,8 +229,10 @@ def plan_answers(found: object, policy: str, store: Path) -> set[str]:
     assert isinstance(found, Gathered)
     path = store.parent / "release.toml"
     path.write_text(policy)
-    (asked,) = read_policy(path).policy.plan
-    return {finding.rule for finding in plan_answer(found, asked).findings}
+    policy_ = read_policy(path).policy
+    (asked,) = policy_.plan
+    answer = plan_answer(found, asked, policy_, int(now().timestamp() * 1e9))
+    return {finding.rule for finding in answer.findings} - OF_NO_RELEASE
 
 
 def test_a_plan_that_failed_is_a_violation(store: Path) -> None:

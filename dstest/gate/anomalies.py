@@ -1,0 +1,56 @@
+"""What the judges of a run saw, whatever verdict it came to.
+
+A run whose record has a gap, or whose faults are not proven, has no verdict, and a judge of it may
+have found an anomaly all the same. That is no run that merely proves nothing: somebody has to look
+at it, so it is accepted by nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dstest.core.verdict import Verdict
+from dstest.gate.gather import JudgedRun
+from dstest.gate.rules import Finding
+
+__all__ = ["anomalies_in", "unproven"]
+
+
+def anomalies_in(verdict: Verdict) -> set[str]:
+    """The types of anomalies that any judge of a run found."""
+    return {
+        str(kind)
+        for row in verdict.checkers.values()
+        if row.get("valid") is False
+        for kind in row.get("anomaly_types", ())
+    }
+
+
+def unproven(runs: Iterable[JudgedRun], of: str = "") -> list[Finding]:
+    """The runs without a verdict in which a judge found an anomaly."""
+    return [
+        Finding(rule="G37", what=_seen(run.verdict), of=of, where=str(run.path))
+        for run in runs
+        if _is_unproven(run.verdict)
+    ]
+
+
+def _is_unproven(verdict: Verdict) -> bool:
+    state = verdict.verdict
+    return (
+        not state.passed and not state.failed and (verdict.evidence.violation or _judges(verdict))
+    )
+
+
+def _judges(verdict: Verdict) -> bool:
+    return any(row.get("valid") is False for row in verdict.checkers.values())
+
+
+def _seen(verdict: Verdict) -> str:
+    judges = sorted(n for n, row in verdict.checkers.items() if row.get("valid") is False)
+    named = ", ".join(sorted(anomalies_in(verdict))) or verdict.evidence.violation_fingerprint
+    by = f" by {', '.join(judges)}" if judges else ""
+    return (
+        f"an anomaly was found{by}: {named or 'without a name'}; and it came to no verdict"
+        f" ({verdict.verdict.value}: {verdict.reason})"
+    )
