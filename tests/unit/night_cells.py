@@ -5,6 +5,7 @@
 15 loses its worker with the first try, then passes
 16 takes its time with the first try, when its run has come to an end
 17 takes its time with the first try, before it has
+19 shows an old value with the first try, then passes; 20 the other way round
 
 Each run records the whole command of its cell.
 """
@@ -25,6 +26,7 @@ from made_runs import LOAD_S, recorded, registers
 from real_run import change_facts
 
 from dstest.core.errors import Exit
+from dstest.core.op import Op
 from dstest.fan.task import Place
 from dstest.nightly import driver
 from dstest.nightly.state import Night, NightDir
@@ -35,8 +37,9 @@ __all__ = ["MARKS", "cell", "fake_cell", "night_of", "run_offline"]
 
 MARKS = "DSTEST_TEST_MARKS"
 KIND = "ops_per_key"
-LEAVE_A_RUN = (11, 12, 14, 15, 16, 17, 18)
-SHOW_AN_OLD_VALUE = (12, 18)
+LEAVE_A_RUN = (11, 12, 14, 15, 16, 17, 18, 19, 20)
+SHOW_AN_OLD_VALUE = (12, 18, 20)
+CHANGE = (19, 20)
 SLOW_S = 100.0
 """So long that whoever waits for it is killed."""
 
@@ -60,7 +63,7 @@ def fake_cell(
         os.kill(os.getpid(), signal.SIGKILL)
     if kind == 17 and _first("17"):
         time.sleep(SLOW_S)
-    name = f"run-{kind}"
+    name = f"first-{kind}" if kind in CHANGE and _first(str(kind)) else f"run-{kind}"
     left = Path(os.environ[MARKS], name)
     shutil.copytree(left, place.folder / STORE / "etcd-register-partition" / name)
     if kind == 16 and _first("16"):
@@ -73,13 +76,19 @@ def leave_runs(folder: Path) -> None:
     ops = registers()
     old = stale(ops)
     for kind in LEAVE_A_RUN:
-        seen = old if kind in SHOW_AN_OLD_VALUE else ops
-        run = recorded(folder / f"run-{kind}", seen, "register", options={KIND: kind})
-        change_facts(run, options_given=[f"{KIND}={kind}"])
-        verdict, failure = judge(run)
-        assert failure is None, failure
-        run.write_sums()
-        run.write_status(f"verdict: {verdict.verdict.value}")
+        shows = kind in SHOW_AN_OLD_VALUE
+        _leave(folder / f"run-{kind}", kind, old if shows else ops)
+        if kind in CHANGE:
+            _leave(folder / f"first-{kind}", kind, ops if shows else old)
+
+
+def _leave(path: Path, kind: int, ops: Sequence[Op]) -> None:
+    run = recorded(path, ops, "register", options={KIND: kind})
+    change_facts(run, options_given=[f"{KIND}={kind}"])
+    verdict, failure = judge(run)
+    assert failure is None, failure
+    run.write_sums()
+    run.write_status(f"verdict: {verdict.verdict.value}")
 
 
 def cell(kind: int, **more: object) -> str:
