@@ -91,6 +91,10 @@ def _another_run(night: Path) -> None:
     shutil.copytree(_run(night, "bug").path, night / "cells" / "good.7.died-1" / "store" / "x")
 
 
+def _unreadable(night: Path) -> None:
+    (night / "night.json").write_text("{")
+
+
 KEEPS: dict[str, Callable[[Path], None]] = {
     "unfinished": _facts(lambda facts: facts.update(ended="", exit=None)),
     "FAIL": _facts(lambda facts: facts.update(exit=1)),
@@ -104,7 +108,7 @@ KEEPS: dict[str, Callable[[Path], None]] = {
     "a violation that no try has": _another_run,
     "a violation in evidence": _evidence,
     "a touched run": _edited,
-    "unreadable": lambda night: (night / "night.json").write_text("{") and None,
+    "unreadable": _unreadable,
 }
 
 
