@@ -141,8 +141,8 @@ def gather(stores: Sequence[Path], *, deep: bool) -> Gathered:
         findings += map(_odd, walked.odd)
         sessions = {place.path for place in walked.places if place.kind == "session"}
         for place in walked.places:
-            if place.within in sessions:
-                continue
+            if place.within in sessions or place.kind == "night":
+                continue  # of a night each run is judged by itself
             try:
                 if place.kind == "plan":
                     plans.append(_plan(place.path))

@@ -5,29 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dstest.core.errors import Exit
-from dstest.nightly.outcome import Judged, judge_run, never_run, standing_of
+from dstest.core.verdict import State
+from dstest.nightly.outcome import Judged, judge_run, never_run, not_held, standing_of
 from dstest.nightly.state import Item, Night, NightDir, Try
 
-__all__ = ["exit_of", "judge_again", "judge_night", "judge_try", "settle"]
-
-
-def judge_try(directory: NightDir, item: Item, one: Try, last_words: str) -> None:
-    """Write into a try what its run came to; `last_words` say why, where it came to nothing."""
-    path = directory.path / one.result if one.result else None
-    judged = None if path is None else judge_run(path, item.argv, item.seed)
-    settle(item, one, judged, last_words)
+__all__ = ["exit_of", "judge_again", "judge_night", "settle"]
 
 
 def settle(item: Item, one: Try, judged: Judged | None, last_words: str) -> None:
-    """Write into a try how its run was judged."""
-    one.judged = judged or never_run(last_words)
+    """Write into a try how its run was judged; `last_words` say why it left none."""
+    one.judged, one.again = judged or never_run(last_words), None
     one.standing, one.why_not = standing_of(item.expected, one.judged)
 
 
 def judge_again(directory: NightDir, item: Item, one: Try) -> None:
-    """The same of a try that was judged before; what it said then is believed of nothing but why
-    there is no run."""
-    judge_try(directory, item, one, one.judged.reason if one.judged else "it left nothing")
+    """Judge the run of a try once more. Where its evidence does not hold any more, what was seen
+    when it did is kept, and what failed stays failed in any case: a night does not become better
+    by what happens to its files."""
+    path = directory.path / one.result if one.result else None
+    found = None if path is None else judge_run(path, item.argv, item.seed)
+    seen = one.judged or never_run("it left nothing")
+    if found is None:
+        nothing = seen.state is State.NOT_RUN
+        found = seen if nothing else not_held(f"{one.result} is gone, or not a whole run any more")
+    standing, why_not = standing_of(item.expected, found)
+    better = one.standing == "failed" and standing != "failed"
+    if found.holds and not better:
+        one.judged, one.again = found, None
+    else:
+        one.again = None if found == one.judged else found
+    if not better and (found.holds or one.standing != "missed"):
+        one.standing, one.why_not = standing, why_not
 
 
 def judge_night(directory: NightDir) -> Night:

@@ -16,7 +16,7 @@ from dstest.steps.own import differences
 from dstest.steps.results import over
 from dstest.store.layout import RunDir
 
-__all__ = ["Judged", "Standing", "judge_run", "never_run", "of_tries", "standing_of"]
+__all__ = ["Judged", "Standing", "judge_run", "never_run", "not_held", "of_tries", "standing_of"]
 
 Standing = Literal["as-it-must", "failed", "missed", "no-verdict"]
 """Against what a cell has to come to: `failed` is a violation where there must be none, or another
@@ -28,7 +28,8 @@ _PARTIAL: Final = "PARTIAL"
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
     """A run, judged again. `exit` is that of its verdict; `found_s` the seconds of load until a
-    violation was known, None where none was; `planned` and `landed` count its faults."""
+    violation was known, None where none was; `planned` and `landed` count its faults. `holds` is
+    False where its evidence is there and is not what it left, or was there and is gone."""
 
     state: State
     rule: str = ""
@@ -39,6 +40,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     landed: int = 0
     found_s: float | None = None
     version: str = ""
+    holds: bool = True
 
 
 def never_run(reason: str) -> Judged:
@@ -62,7 +64,7 @@ def judge_run(path: Path, argv: Sequence[str], seed: int) -> Judged | None:
         if wrong:
             raise EvidenceError(f"{path} is a run of something else: {', '.join(wrong)}")
     except (EvidenceError, ConfigError) as error:
-        return _not_held(error.message)
+        return not_held(error.message)
     except DstestError as error:
         return never_run(error.message)
     verdict = found.verdict
@@ -82,9 +84,13 @@ def judge_run(path: Path, argv: Sequence[str], seed: int) -> Judged | None:
     )
 
 
-def _not_held(why: str) -> Judged:
+def not_held(why: str) -> Judged:
+    """What there is to say of evidence that proves nothing."""
     return Judged(
-        state=State.INCONCLUSIVE_ORACLE, rule="V05", reason=f"its evidence does not hold: {why}"
+        state=State.INCONCLUSIVE_ORACLE,
+        rule="V05",
+        reason=f"its evidence does not hold: {why}",
+        holds=False,
     )
 
 
@@ -117,8 +123,13 @@ def _of_red(expected: Expected, judged: Judged) -> tuple[Standing, str]:
     return "as-it-must", ""
 
 
-def of_tries(standings: Sequence[Standing]) -> Standing:
-    """A cell by its tries. A violation stays one, whatever came after it; what proved nothing may
-    be proved by the next try."""
+def of_tries(tries: Sequence[tuple[Standing, bool]]) -> Standing:
+    """A cell by its tries: how each stands, and whether its evidence holds. A violation stays one,
+    whatever came after it; what proved nothing may be proved by the next try. No other try speaks
+    for one whose evidence does not hold: nobody knows any more what it had seen."""
+    standings = [standing for standing, _ in tries]
+    lost = [standing for standing, holds in tries if not holds]
     telling: tuple[Standing, ...] = ("failed", "as-it-must", "missed")
+    if "failed" not in standings and lost:
+        return "missed" if "missed" in lost else "no-verdict"
     return next((one for one in telling if one in standings), "no-verdict")

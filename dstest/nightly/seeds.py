@@ -20,19 +20,22 @@ def fresh_seed(name: str, number: int, key: str, at: int) -> int:
 
 def kept_seeds(nights: Iterable[Night], passes: int) -> dict[str, list[int]]:
     """By key of the cell: seeds that failed, or missed what a control has to show, and that since
-    then were not as they must be in `passes` nights in a row. Nights from old to new."""
+    then were not as they must be in `passes` nights in a row. A night that asked such a seed and
+    got no verdict, or did not ask it, begins the row anew. Nights from old to new."""
     owed: dict[tuple[str, int], int] = {}
     for night in nights:
+        passed = set()
         for item in night.items:
             mark = (item.key, item.seed)
-            if item.standing in ("failed", "missed"):
+            if item.standing == "as-it-must":
+                passed.add(mark)
+            elif item.standing in ("failed", "missed"):
                 owed[mark] = passes
-            elif item.standing == "as-it-must" and mark in owed:
-                owed[mark] -= 1
+        left = {mark: owed[mark] - 1 if mark in passed else passes for mark in owed}
+        owed = {mark: nights_left for mark, nights_left in left.items() if nights_left > 0}
     kept: dict[str, list[int]] = {}
-    for (key, seed), left in owed.items():
-        if left > 0:
-            kept.setdefault(key, []).append(seed)
+    for key, seed in owed:
+        kept.setdefault(key, []).append(seed)
     return kept
 
 

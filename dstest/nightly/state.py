@@ -27,7 +27,8 @@ _FILE: Final = "night.json"
 
 class Try(msgspec.Struct, kw_only=True):
     """One run of an item. `result` is its run directory, relative to the night's; `lost` how many
-    workers were lost with it. `judged` is None until it has come back and was judged."""
+    workers were lost with it. `judged` is None until it has come back and was judged; `again` is
+    what judging it again said, where that does not replace what was seen then."""
 
     number: int
     started: str
@@ -38,8 +39,22 @@ class Try(msgspec.Struct, kw_only=True):
     lost: int = 0
     result: str = ""
     judged: Judged | None = None
+    again: Judged | None = None
     standing: Standing = "no-verdict"
     why_not: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Is its evidence, where it left any, still what it left?"""
+        last = self.again or self.judged
+        return last is None or last.holds
+
+    @property
+    def reason(self) -> str:
+        """Why it does not stand as it must, and what judging it again says otherwise."""
+        if self.again is None or self.again.reason in self.why_not:
+            return self.why_not
+        return f"{self.why_not}; judged again: {self.again.state.value}: {self.again.reason}"
 
 
 class Item(msgspec.Struct, kw_only=True):
@@ -66,7 +81,7 @@ class Item(msgspec.Struct, kw_only=True):
     @property
     def standing(self) -> Standing:
         """By all tries."""
-        return of_tries([one.standing for one in self.tries])
+        return of_tries([(one.standing, one.holds) for one in self.tries])
 
     @property
     def flaky(self) -> bool:
@@ -81,8 +96,9 @@ class Item(msgspec.Struct, kw_only=True):
         standing = self.standing
         if standing == "as-it-must":
             return ""
-        said = [one.why_not for one in self.tries if one.standing == standing]
-        return said[-1] if said else self.skipped or "it was not run"
+        said = [one for one in self.tries if one.standing == standing]
+        said = [one for one in said if not one.holds] or said
+        return said[-1].reason if said else self.skipped or "it was not run"
 
 
 class Night(msgspec.Struct, kw_only=True):

@@ -1,5 +1,5 @@
-"""What a run, session or plan holds, as rows of a name and a value that two of them can be compared
-by."""
+"""What a run, session, plan or night holds, as rows of a name and a value that two of them can be
+compared by."""
 
 from __future__ import annotations
 
@@ -38,15 +38,16 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def contents_of(path: Path) -> Contents:
-    """Raises ConfigError where it is no run, session or plan."""
+    """Raises ConfigError where it is no run, session, plan or night."""
     places = walk(path).places
     place = next((one for one in places if one.path == path.resolve()), None)
     if place is None:
         raise ConfigError(
-            f"{path} is no run, session or executed plan",
+            f"{path} is no run, session, executed plan or night",
             remedy="`dstest store list` has those of a store",
         )
-    rows = {"run": _run, "session": _session, "plan": _plan}[place.kind](place.path)
+    of_kind = {"run": _run, "session": _session, "plan": _plan, "night": _night}
+    rows = of_kind[place.kind](place.path)
     rows["asides"] = [aside.name for one in places for aside in one.asides]
     return Contents(path=place.path, kind=place.kind, rows=rows)
 
@@ -158,6 +159,14 @@ def _plan(path: Path) -> dict[str, Any]:
         "commit": execution.commit,
     }
     return rows | {f"step {s.id}": s.state or s.status for s in execution.steps}
+
+
+def _night(path: Path) -> dict[str, Any]:
+    night = RunDir(path).read_json("night.json") or {}
+    rows = {name: night.get(name) for name in ("number", "started", "ended", "exit", "dstest")}
+    for item in night.get("items") or ():
+        rows[f"cell {item['id']}"] = [one["standing"] for one in item["tries"]]
+    return rows
 
 
 def differences_between(left: Contents, right: Contents) -> list[Difference]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
 
-from dstest.core.errors import DstestError
+from dstest.core.errors import DstestError, Exit
 from dstest.core.verdict import State
+from dstest.retention.nights import of_night
 from dstest.retention.stamps import time_of
 from dstest.retention.walk import Kind, Place, Walked, walk
 from dstest.runner.integrity import finished
@@ -21,15 +22,27 @@ from dstest.store.sums import SUMS
 __all__ = ["Entry", "entries", "size_bytes"]
 
 _FAILED: Final = frozenset(state.value for state in State if state.failed)
+_OF_A_NIGHT: Final[dict[Any, str]] = {
+    int(Exit.PASS): "PASS",
+    int(Exit.FAIL): "FAIL",
+    int(Exit.NOT_PROVEN): "NOT PROVEN",
+}
+_FACTS: Final[dict[Kind, str]] = {
+    "run": "run.json",
+    "session": "session.json",
+    "plan": "execution.json",
+    "night": "night.json",
+}
 _UNKNOWN: Final = "unreadable"
 Life = Literal["over", "running", "died"]
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A run, session or executed plan that stands by itself, with all that belongs to it.
+    """A run, session, executed plan or night that stands by itself, with all that belongs to it.
 
     `state` is its verdict as it says, `life` whether it is over. `failed`: it, or any run in it,
-    says that it found a violation. `bytes` is what it takes on disk with its `asides`, `runs` how
+    says that it found a violation; but for the runs of a night's red controls that are as they must
+    be, and with what a night missed. `bytes` is what it takes on disk with its `asides`, `runs` how
     many run directories it has. `started` is as it wrote it down, empty where it did not.
     """
 
@@ -73,13 +86,17 @@ def _entry(place: Place, places: Sequence[Place]) -> Entry:
     asides = [aside for run in inner for aside in run.asides]
     outside = [aside for aside in asides if not aside.is_relative_to(place.path)]
     state, life, started = _said(place)
-    states = [_said(run)[0] for run in inner]
+    failed = state in {*_FAILED, "FAIL"}
+    known: Collection[Path] = ()
+    if place.kind == "night":
+        known, missed = of_night(place.path)
+        failed = failed or missed
     return Entry(
         path=place.path,
         kind=place.kind,
         state=state,
         life=life,
-        failed=bool({state, *states} & _FAILED) or state == "FAIL",
+        failed=failed or any(_found(run.path) for run in inner if run.path not in known),
         started=started,
         bytes=size_bytes(place.path) + sum(map(size_bytes, outside)),
         runs=len(inner),
@@ -89,7 +106,7 @@ def _entry(place: Place, places: Sequence[Place]) -> Entry:
 
 def _said(place: Place) -> tuple[str, Life, str]:
     """State, whether it is over, when it started."""
-    name = {"run": "run.json", "session": "session.json", "plan": "execution.json"}[place.kind]
+    name = _FACTS[place.kind]
     try:
         plain = RunDir(place.path).read_json(name) or {}
         state, over = _verdict(place, plain)
@@ -105,6 +122,8 @@ def _said(place: Place) -> tuple[str, Life, str]:
 
 def _verdict(place: Place, plain: dict[str, Any]) -> tuple[str, bool]:
     """What it says that it came to, and whether that is its last word."""
+    if place.kind == "night":
+        return _OF_A_NIGHT.get(plain.get("exit"), ""), bool(plain.get("ended"))
     if place.kind == "plan":
         state = str(plain.get("outcome") or "")
         return state, bool(state)
@@ -114,6 +133,19 @@ def _verdict(place: Place, plain: dict[str, Any]) -> tuple[str, bool]:
     run = RunDir(place.path)
     told = run.read_json("verdict.json") or {}
     return str(told.get("verdict") or ""), bool(told) and finished(run)
+
+
+def _found(path: Path) -> bool:
+    """Does a run say that it found a violation, or does its evidence, whatever its verdict?"""
+    run = RunDir(path)
+    try:
+        told, evidence = (run.read_json(name) or {} for name in ("verdict.json", "evidence.json"))
+        kept = told.get("evidence") or {}
+        return told.get("verdict") in _FAILED or bool(
+            evidence.get("violation") or kept.get("violation")
+        )
+    except (DstestError, AttributeError, TypeError, ValueError):
+        return True  # nobody can say that it did not
 
 
 def _alive(plain: dict[str, Any]) -> bool:

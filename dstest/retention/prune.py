@@ -1,15 +1,15 @@
 """What of a store may go, and why the rest stays.
 
 Whole things go: a run with what is beside it, a session with its arms, an executed plan with its
-artifacts, so that nothing which stays refers to what is gone. What found a violation stays, with
-its reproducers; so does what is running or was never judged, what was touched, what a policy still
-asks for, and the newest.
+artifacts, a night with its cells, so that nothing which stays refers to what is gone. What found a
+violation stays, with its reproducers; so does what is running or was never judged, what was
+touched, what a policy still asks for, and the newest.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -17,6 +17,9 @@ import msgspec
 from dstest.core.errors import ConfigError, HarnessError
 from dstest.retention.look import Entry, entries
 from dstest.retention.verify import wrong_sums
+from dstest.retention.walk import walk
+from dstest.runner.integrity import finished
+from dstest.store.layout import RunDir
 
 __all__ = ["Kept", "Plan", "delete", "plan"]
 
@@ -58,7 +61,7 @@ def plan(
     most = None if max_gb is None else int(max_gb * 1e9)
     going: list[Entry] = []
     staying: list[Kept] = []
-    newest = next((entry.path for entry in reversed(found) if entry.life == "over"), None)
+    newest = _newest(found)
     for entry in found:
         why = _why(entry, newest, now_ns, keep_days, needed or {})
         if not why and most is not None and left <= most:
@@ -82,7 +85,7 @@ def plan(
 
 def _why(
     entry: Entry,
-    newest: Path | None,
+    newest: Collection[Path],
     now_ns: int,
     keep_days: float | None,
     needed: Mapping[Path, str],
@@ -97,7 +100,7 @@ def _why(
     asked = next((who for path, who in needed.items() if path.is_relative_to(entry.path)), "")
     if asked:
         return f"{asked} asks for it"
-    if entry.path == newest:
+    if entry.path in newest:
         return "it is the newest that is over"
     age = entry.age_days(now_ns)
     if age is None:
@@ -107,9 +110,21 @@ def _why(
     return ""
 
 
+def _newest(found: Sequence[Entry]) -> set[Path]:
+    """Of all that is over, and of the nights of each name, which the next one is numbered after."""
+    over = [entry for entry in found if entry.life == "over"]
+    nights = {entry.path.parent: entry.path for entry in over if entry.kind == "night"}
+    return {*nights.values(), *(entry.path for entry in over[-1:])}
+
+
 def _touched(entry: Entry) -> str:
     """A verdict that was edited might hide a violation: such a thing is not thrown away."""
-    return "" if entry.kind == "plan" else wrong_sums(entry.path)
+    if entry.kind == "plan":
+        return ""
+    if entry.kind == "night":
+        runs = [place.path for place in walk(entry.path).places if place.kind == "run"]
+        return next((why for run in runs if finished(RunDir(run)) and (why := wrong_sums(run))), "")
+    return wrong_sums(entry.path)
 
 
 def delete(found: Plan) -> int:

@@ -38,15 +38,16 @@ def wrong_sums(folder: Path) -> str:
 
 def verified_sums(walked: Walked) -> Iterator[Wrong]:
     """What is wrong with the runs and sessions that are over, and what should not be there. An
-    executed plan has no sums of its own, its runs have."""
+    executed plan or a night has no sums of its own, its runs have."""
     for odd in walked.odd:
         yield Wrong(path=odd.path, what=_ODD[odd.why])
+    sessions = {place.path for place in walked.places if place.kind == "session"}
     for place in walked.places:
-        if place.kind == "plan" or not _over(place):
+        if place.kind in ("plan", "night") or not _over(place):
             continue
         if found := wrong_sums(place.path):
             yield Wrong(path=place.path, what=found)
-        links = list(links_in(place.path)) if place.within is None else []
+        links = list(links_in(place.path)) if place.within not in sessions else []
         for link in links:
             yield Wrong(path=place.path, what=f"{link.relative_to(place.path)} is a symbolic link")
 

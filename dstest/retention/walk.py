@@ -1,4 +1,4 @@
-"""Find the runs, sessions and executed plans below a directory, by what lies in them.
+"""Find the runs, sessions, executed plans and nights below a directory, by what lies in them.
 
 No link is followed: the only one that a store has of its own is `latest`, and what it points to is
 found by itself. What stands beside a run (`RUN.blame`, `RUN.shrink`) belongs to it.
@@ -17,12 +17,15 @@ from dstest.core.errors import ConfigError
 
 __all__ = ["ASIDE", "Kind", "Odd", "Place", "Walked", "links_in", "walk"]
 
-Kind = Literal["run", "session", "plan"]
+Kind = Literal["run", "session", "plan", "night"]
 
 ASIDE: Final = (".blame", ".shrink")
 """Ends of the names of directories that are kept beside a run."""
 
-_MARKS: Final = (("session.json", "session"), ("execution.json", "plan"), ("segments", "run"))
+_MARKS: Final = (
+    *(("night.json", "night"), ("session.json", "session"), ("execution.json", "plan")),
+    ("segments", "run"),
+)
 _LEFT_OF_A_RUN: Final = ("run.json", "verdict.json", "evidence.json", "history.jsonl", "sha256sums")
 _LATEST: Final = "latest"
 _FOLDERS_MAX: Final = 100_000
@@ -30,8 +33,8 @@ _FOLDERS_MAX: Final = 100_000
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """A run, a session or an executed plan. `within` is the session or plan that it is a part of,
-    None where it stands by itself; `asides` are the directories that belong to a run."""
+    """A run, a session, an executed plan or a night. `within` is the one that it is a part of, None
+    where it stands by itself; `asides` are the directories that belong to a run."""
 
     path: Path
     kind: Kind
@@ -48,14 +51,14 @@ class Odd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Walked(msgspec.Struct, frozen=True, kw_only=True):
-    """All that was found, in the order of paths; a session or plan stands before its runs."""
+    """All that was found, in the order of paths; what has runs stands before them."""
 
     places: tuple[Place, ...]
     odd: tuple[Odd, ...]
 
 
 def walk(store: Path) -> Walked:
-    """What lies in this directory, which may be a single run, session or plan as well.
+    """What lies in this directory, which may be a single one of them as well.
 
     Raises ConfigError where it is none, or has more folders than any store.
     """

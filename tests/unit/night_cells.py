@@ -1,10 +1,13 @@
-"""A night without nodes: what its cells leave is made offline, by their `--time-limit`, 100 s and:
+"""A night without nodes: what its cells leave is made offline, by their option `ops_per_key`:
 
-11 passes                        12 shows an old value
+11 passes                        12 and 18 show an old value
 13 leaves no run                 14 leaves none with the first try, then passes
 15 loses its worker with the first try, then passes
 16 takes its time with the first try, when its run has come to an end
 17 takes its time with the first try, before it has
+19 shows an old value with the first try, then passes; 20 the other way round
+
+Each run records the whole command of its cell.
 """
 
 from __future__ import annotations
@@ -19,17 +22,24 @@ from pathlib import Path
 
 import pytest
 from executed_plan import stale
-from made_runs import made, registers
+from made_runs import LOAD_S, recorded, registers
+from real_run import change_facts
 
 from dstest.core.errors import Exit
+from dstest.core.op import Op
 from dstest.fan.task import Place
 from dstest.nightly import driver
 from dstest.nightly.state import Night, NightDir
 from dstest.nightly.work import LOG, STORE
+from dstest.runner.judgement import judge
 
 __all__ = ["MARKS", "cell", "fake_cell", "night_of", "run_offline"]
 
 MARKS = "DSTEST_TEST_MARKS"
+KIND = "ops_per_key"
+LEAVE_A_RUN = (11, 12, 14, 15, 16, 17, 18, 19, 20)
+SHOW_AN_OLD_VALUE = (12, 18, 20)
+CHANGE = (19, 20)
 SLOW_S = 100.0
 """So long that whoever waits for it is killed."""
 
@@ -45,7 +55,7 @@ def _first(name: str) -> bool:
 def fake_cell(
     place: Place, argv: Sequence[str], files: dict[str, bytes], limit_s: float
 ) -> tuple[int, float]:
-    kind = int(argv[argv.index("--time-limit") + 1]) - 100
+    kind = int(argv[argv.index("-o") + 1].removeprefix(f"{KIND}="))
     (place.folder / LOG).write_text(f"$ dstest {' '.join(argv)}\ndstest: no nodes\n")
     if kind == 13 or (kind == 14 and _first("14")):
         return int(Exit.HARNESS), 0.1
@@ -53,7 +63,7 @@ def fake_cell(
         os.kill(os.getpid(), signal.SIGKILL)
     if kind == 17 and _first("17"):
         time.sleep(SLOW_S)
-    name = "bad" if kind == 12 else "good"
+    name = f"first-{kind}" if kind in CHANGE and _first(str(kind)) else f"run-{kind}"
     left = Path(os.environ[MARKS], name)
     shutil.copytree(left, place.folder / STORE / "etcd-register-partition" / name)
     if kind == 16 and _first("16"):
@@ -62,10 +72,23 @@ def fake_cell(
 
 
 def leave_runs(folder: Path) -> None:
-    """What `dstest run` leaves with seed 7, once as it is and once with an old value seen."""
+    """What `dstest run` leaves of each kind with seed 7."""
     ops = registers()
-    made(folder / "good", ops, "register")
-    made(folder / "bad", stale(ops), "register")
+    old = stale(ops)
+    for kind in LEAVE_A_RUN:
+        shows = kind in SHOW_AN_OLD_VALUE
+        _leave(folder / f"run-{kind}", kind, old if shows else ops)
+        if kind in CHANGE:
+            _leave(folder / f"first-{kind}", kind, ops if shows else old)
+
+
+def _leave(path: Path, kind: int, ops: Sequence[Op]) -> None:
+    run = recorded(path, ops, "register", options={KIND: kind})
+    change_facts(run, options_given=[f"{KIND}={kind}"])
+    verdict, failure = judge(run)
+    assert failure is None, failure
+    run.write_sums()
+    run.write_status(f"verdict: {verdict.verdict.value}")
 
 
 def cell(kind: int, **more: object) -> str:
@@ -77,14 +100,18 @@ def cell(kind: int, **more: object) -> str:
         "id": f"c{kind}",
         "seed": [7],
         "concurrency": 8,
+        "nodes": 3,
+        "options": {KIND: kind},
     }
     said = "\n".join(f"{key} = {_toml(value)}" for key, value in {**rows, **more}.items())
-    return f"[[cells]]\ntime-limit-s = {100 + kind}\n{said}\n"
+    return f"[[cells]]\ntime-limit-s = {LOAD_S}\n{said}\n"
 
 
 def _toml(value: object) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{name} = {_toml(one)}' for name, one in value.items())} }}"
     return f'"{value}"' if isinstance(value, str) else str(value).lower()
 
 

@@ -45,7 +45,7 @@ def mixed(
         *(RED, GREEN, cell(11, id="good"), cell(12, id="bad"), cell(13, id="no-run")),
         cell(12, control="green", id="accused"),
         cell(11, control="red", anomalies=["lost"], id="missed"),
-        cell(12, control="red", anomalies=["lost"], nodes=4, id="otherwise"),
+        cell(18, control="red", anomalies=["lost"], id="otherwise"),
         *(cell(14, id="flaky"), cell(15, id="worker-lost")),
     ]
     return run_offline(tmp_path_factory.mktemp("mixed"), place, "".join(cells))

@@ -126,6 +126,17 @@ def test_a_seed_is_kept_until_it_passed_often_enough() -> None:
     assert kept_seeds([bad, _night(2, [("a", 9, "as-it-must")])] * 3, 2) == {"a": [1]}
 
 
+@pytest.mark.parametrize("between", [[("a", 1, "no-verdict")], []])
+def test_a_night_without_a_verdict_breaks_the_row(between: list[tuple[str, int, Standing]]) -> None:
+    bad = _night(1, [("a", 1, "failed")])
+    good = _night(2, [("a", 1, "as-it-must")])
+    none = _night(3, between)
+    assert kept_seeds([bad, good, none, good], 2) == {"a": [1]}
+    assert kept_seeds([bad, good, none, good, good], 2) == {}
+    assert kept_seeds([bad, good, good, none], 2) == {}, "it had passed often enough"
+    assert kept_seeds([none, good], 2) == {}, "it never failed"
+
+
 def test_kept_seeds_come_first_and_then_controls(tmp_path: Path) -> None:
     cells = _cells(tmp_path, cell(11, seed=[]) + RED)
     items = items_of("n", 3, cells, {cells[0].key: [77]})
@@ -187,4 +198,20 @@ def test_how_a_run_stands(expected: Expected, judged: Judged, standing: Standing
     ],
 )
 def test_a_violation_stays_one(tries: list[Standing], standing: Standing) -> None:
+    assert of_tries([(one, True) for one in tries]) == standing
+
+
+@pytest.mark.parametrize(
+    ("tries", "standing"),
+    [
+        ([("no-verdict", False), ("as-it-must", True)], "no-verdict"),
+        ([("as-it-must", True), ("no-verdict", False)], "no-verdict"),
+        ([("missed", False), ("as-it-must", True)], "missed"),
+        ([("failed", False), ("as-it-must", True)], "failed"),
+        ([("no-verdict", False), ("failed", True)], "failed"),
+    ],
+)
+def test_no_other_try_speaks_for_one_whose_evidence_does_not_hold(
+    tries: list[tuple[Standing, bool]], standing: Standing
+) -> None:
     assert of_tries(tries) == standing

@@ -128,6 +128,13 @@ def edited_to_a_pass(store: Path) -> None:
     (run.path / "verdict.json").write_text(text.replace("FAIL-nondeterministic", "PASS-smoke"))
 
 
+def a_violation_beside_its_verdict(store: Path) -> None:
+    """A verdict of another kind, whose evidence has a violation all the same."""
+    run = RunDir(run_of(store, 1))
+    run.write_json("evidence.json", {**run.read_json("evidence.json"), "violation": True})
+    run.write_sums()
+
+
 def of_no_date(store: Path) -> None:
     run = RunDir(run_of(store, 1))
     change_facts(run, started="yesterday")
@@ -150,6 +157,7 @@ KEEPS: list[tuple[Callable[[Path], None], str]] = [
     (judged_and_not_done, "1"),
     (died, "1"),
     (edited_to_a_pass, "4"),
+    (a_violation_beside_its_verdict, "1"),
     (of_no_date, "1"),
     (unreadable, "1"),
     (a_failing_arm, "7"),

@@ -1,0 +1,136 @@
+"""A night is thrown away as a whole, and not while somebody needs it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gate_store import DAY, NAME, now, run_at
+from touched_runs import dstest
+
+from dstest.core.errors import Exit
+from dstest.gate.gather import gather
+from dstest.retention.look import entries
+from dstest.retention.prune import delete, plan
+from dstest.store.layout import RunDir
+
+OLD, NEW = "n/20260101T000000Z-1", "n/20260102T000000Z-2"
+
+
+@pytest.fixture(scope="module")
+def _made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two nights of a passed cell and a red control each; a newer run."""
+    store = tmp_path_factory.mktemp("nights") / "store"
+    good = run_at(store, 1, at=now() - 50 * DAY).path
+    bad = run_at(store, 2, at=now() - 50 * DAY, bug=True).path
+    for night in (OLD, NEW):
+        items = []
+        for name, control, run in (("good", "", good), ("bug", "red", bad)):
+            result = f"cells/{name}.7.1/store/{NAME}/{run.name}"
+            shutil.copytree(run, store / night / result)
+            tries = [{"result": result, "standing": "as-it-must"}]
+            items.append({"id": name, "expected": {"control": control}, "tries": tries})
+        began = Path(night).name.partition("-")[0]
+        facts = {"started": began, "ended": began, "exit": 0, "pid": 1, "items": items}
+        (store / night / "night.json").write_text(json.dumps(facts))
+    shutil.rmtree(good)
+    shutil.rmtree(bad)
+    run_at(store, 3, at=now() - DAY)
+    return store
+
+
+@pytest.fixture
+def store(_made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(_made, tmp_path / "store", symlinks=True))
+
+
+def _gone(store: Path) -> set[str]:
+    found = plan(store, now_ns=int(now().timestamp() * 1e9), keep_days=0)
+    delete(found)
+    return {str(entry.path.relative_to(store.resolve())) for entry in found.going}
+
+
+def test_a_night_goes_as_a_whole_and_the_newest_of_its_name_stays(store: Path) -> None:
+    nights = [entry for entry in entries(store)[0] if entry.kind == "night"]
+    assert [(one.state, one.life, one.runs, one.failed) for one in nights] == [
+        ("PASS", "over", 2, False)
+    ] * 2
+    assert _gone(store) == {OLD}
+    assert not (store / OLD).exists()
+    assert len(list((store / NEW).rglob("verdict.json"))) == 2
+
+
+def _facts(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
+    def changed(night: Path) -> None:
+        facts = json.loads((night / "night.json").read_text())
+        change(facts)
+        (night / "night.json").write_text(json.dumps(facts))
+
+    return changed
+
+
+def _run(night: Path, name: str) -> RunDir:
+    return RunDir(next(night.glob(f"cells/{name}.7.1/store/{NAME}/*")))
+
+
+def _evidence(night: Path) -> None:
+    run = _run(night, "good")
+    run.write_json("evidence.json", {**run.read_json("evidence.json"), "violation": True})
+    run.write_sums()
+
+
+def _edited(night: Path) -> None:
+    (_run(night, "good").path / "findings.md").write_text("")
+
+
+def _another_run(night: Path) -> None:
+    shutil.copytree(_run(night, "bug").path, night / "cells" / "good.7.died-1" / "store" / "x")
+
+
+def _unreadable(night: Path) -> None:
+    (night / "night.json").write_text("{")
+
+
+KEEPS: dict[str, Callable[[Path], None]] = {
+    "unfinished": _facts(lambda facts: facts.update(ended="", exit=None)),
+    "FAIL": _facts(lambda facts: facts.update(exit=1)),
+    "a failed try": _facts(lambda facts: facts["items"][0]["tries"][0].update(standing="failed")),
+    "a missed control": _facts(
+        lambda facts: facts["items"][1]["tries"][0].update(standing="missed")
+    ),
+    "a violation where none is expected": _facts(
+        lambda facts: facts["items"][1]["expected"].update(control="")
+    ),
+    "a violation that no try has": _another_run,
+    "a violation in evidence": _evidence,
+    "a touched run": _edited,
+    "unreadable": _unreadable,
+}
+
+
+@pytest.mark.parametrize("name", KEEPS)
+def test_a_night_stays_as_a_whole(name: str, store: Path) -> None:
+    KEEPS[name](store / OLD)
+    before = sorted((store / OLD).rglob("*"))
+    assert _gone(store) == set()
+    assert sorted((store / OLD).rglob("*")) == before
+
+
+def test_the_runs_of_a_night_are_judged_each_by_itself(store: Path) -> None:
+    found = gather([store], deep=False)
+    assert found.findings == ()
+    judged = sorted(unit.path.relative_to(store.resolve()).parts[3:4] for unit in found.units)
+    assert judged == [(), *[("bug.7.1",)] * 2, *[("good.7.1",)] * 2]
+    assert dstest("store", "verify", store)[0] == Exit.PASS
+    (_run(store / OLD, "good").path / "more").symlink_to(store)
+    assert dstest("store", "verify", store)[0] == Exit.NOT_PROVEN
+
+
+def test_a_night_is_shown(store: Path) -> None:
+    code, said = dstest("store", "show", store / OLD)
+    assert code == Exit.PASS and "cell good" in said and "as-it-must" in said
+    assert "night" in dstest("store", "list", store)[1]
