@@ -30,6 +30,12 @@ _Proof = Annotated[
         metavar="FILE", help="Write an order of transactions that proves the answer there."
     ),
 ]
+_Seconds = Annotated[
+    float,
+    typer.Option(
+        "--budget-s", help="Seconds until the answer is unknown, if nothing wrong was found."
+    ),
+]
 _Stream = Annotated[
     bool,
     typer.Option(
@@ -76,12 +82,7 @@ def check(
         ),
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    budget_s: Annotated[
-        float,
-        typer.Option(
-            "--budget-s", help="Seconds until the answer is unknown, if nothing wrong was found."
-        ),
-    ] = limits.CHECK_TIME_S,
+    budget_s: _Seconds = limits.CHECK_TIME_S,
     budget_mb: Annotated[
         int, typer.Option("--budget-mb", help="Megabytes until the answer is unknown.")
     ] = limits.CHECK_MEMORY_MB,

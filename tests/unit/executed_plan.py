@@ -48,7 +48,7 @@ status: reviewed
 - **Falsifies:** C1
 - **Closes:** H1
 - **Oracle:** `linearizable` finds no violation
-- **Smoke budget:** nodes 3; duration 20 s; faults 1; seeds 1
+- **Smoke budget:** nodes 3; duration 28 s; faults 1; seeds 1
 - **Hardening budget:** nodes 5, 3; duration 305 s; faults 10; seeds 3
 - **Release budget:** not provided: no machine for a day. Revisit when: there is one.
 
@@ -64,7 +64,7 @@ concurrency = 8
 - **Falsifies:** C1, C2
 - **Closes:** H2
 - **Oracle:** `linearizable` finds no violation
-- **Smoke budget:** nodes 3; duration 20 s; faults 1; seeds 1
+- **Smoke budget:** nodes 3; duration 28 s; faults 1; seeds 1
 - **Hardening budget:** nodes 5, 3; duration 305 s; faults 10; seeds 3
 - **Release budget:** nodes 5, 3; duration 3605 s; faults 100; seeds 10
 
