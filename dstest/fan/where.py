@@ -34,12 +34,14 @@ _CONFIG: Final = {
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
     "distributed.comm.timeouts.connect": "30s",
-    "logging": {"distributed": "critical", "asyncio": "critical"},
 }
 """A task whose worker is lost comes back to us at once: we count, and say so."""
 
+_SILENT: Final = {"logging": {"distributed": "critical", "asyncio": "critical"}}
+"""Not over SSH: where a scheduler listens, Dask reads in its log."""
+
 _START_S: Final = 120.0
-_UP_S: Final = 2 * 60.0
+_UP_S: Final = 120.0
 """For a scheduler and workers to come up: what hangs on a machine is told, not waited for."""
 
 
@@ -72,7 +74,8 @@ async def client_at(place: Where, workers: int) -> AsyncIterator[Any]:
     from distributed import Client  # its own settings are there before ours are laid over them
 
     async with AsyncExitStack() as stack:
-        stack.enter_context(dask.config.set(_CONFIG))
+        silent = {} if place.kind == "ssh" else _SILENT
+        stack.enter_context(dask.config.set({**_CONFIG, **silent}))
         try:
             async with asyncio.timeout(_UP_S):
                 cluster = await stack.enter_async_context(_cluster(place, workers))
@@ -97,6 +100,8 @@ async def _cluster(place: Where, workers: int) -> AsyncIterator[Any]:
     if place.kind == "scheduler":
         yield None
     elif place.kind == "ssh":
+        # It repeats each line of theirs.
+        logging.getLogger("distributed.deploy.ssh").setLevel(logging.CRITICAL)
         async with SSHCluster(
             [place.hosts[0], *place.hosts],
             worker_options={**one, "death_timeout": _START_S, "memory_limit": 0},

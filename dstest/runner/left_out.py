@@ -51,8 +51,8 @@ DRAWS_MAX: Final = 100_000
 
 
 def drawing(generator: Any, types: frozenset[str], workload: str) -> Callable[[], OpDraft]:
-    """The generator's next operation that is of none of these types; what it raises where none
-    comes is a ConfigError."""
+    """What gives the generator's next operation that is of none of these types; ConfigError where
+    none comes."""
     if not types:
         return lambda: generator.next()
 

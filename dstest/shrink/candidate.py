@@ -47,6 +47,12 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         return ",".join(self.kinds) or "none"
 
     @property
+    def pairs(self) -> list[str]:
+        """As `-o` has them, without those of the nemeses."""
+        left_out = [f"without={'+'.join(self.without)}"] if self.without else []
+        return [*self.options, *left_out]
+
+    @property
     def events(self) -> int:
         """A fault is two: it begins, and it is healed."""
         return 2 * len(self.plans)

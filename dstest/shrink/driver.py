@@ -28,7 +28,7 @@ from dstest.shrink.oracle import Oracle, TimeUp
 from dstest.shrink.record import ENOUGH, Progress, alone, aside_of, read_progress, write_progress
 from dstest.shrink.reducer import Reduced, confirmed, reduced
 from dstest.shrink.reproducer import argv_of, script_of, size_of
-from dstest.shrink.runs import ClusterRuns, Runs, candidate_of, pairs_of, schedule_of
+from dstest.shrink.runs import ClusterRuns, Runs, candidate_of, schedule_of
 from dstest.store.jsonl import read_history, write_history
 from dstest.store.layout import PLUGINS, RunDir, write_file
 
@@ -248,7 +248,7 @@ def _reproducer(
         history_ops=history_ops,
         stopped=stopped,
         schedule=msgspec.to_builtins(schedule_of(best)) if best.plans else None,
-        options=pairs_of(best),
+        options=best.pairs,
         command=" ".join(argv_of(spec, best, "schedule.json", PLUGINS)),
         builds=list(spec.builds),
     )

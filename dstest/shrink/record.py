@@ -184,6 +184,8 @@ def _is_of(run: Path, candidate: Candidate) -> bool:
         (spec.get("nodes"), spec.get("concurrency"), spec.get("rate"))
         == (candidate.nodes, candidate.concurrency, candidate.rate)
         and spec.get("time_limit_s") == candidate.time_limit_s
+        and meta is not None
+        and meta.options_given == candidate.pairs
         and schedule.get("plans") == msgspec.to_builtins(list(candidate.plans))
     )
 

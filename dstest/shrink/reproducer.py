@@ -13,7 +13,7 @@ from dstest.core.reproducer import Reproducer, Size
 from dstest.core.spec import RunSpec
 from dstest.runner.schedule_file import Schedule
 from dstest.shrink.candidate import Candidate
-from dstest.shrink.runs import pairs_of, schedule_of, spec_for
+from dstest.shrink.runs import schedule_of, spec_for
 from dstest.store.layout import PLUGINS
 
 __all__ = ["argv_of", "script_of", "size_of"]
@@ -48,7 +48,7 @@ def argv_of(original: RunSpec, candidate: Candidate, schedule: str, plugins: str
         argv += ["--plugin", f"{plugins}/{Path(path).name}"]
     for name in spec.checkers:
         argv += ["--checker", name]
-    for pair in pairs_of(candidate):
+    for pair in candidate.pairs:
         argv += ["-o", pair]
     return argv
 

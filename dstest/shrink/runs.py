@@ -54,7 +54,7 @@ class ClusterRuns:
     def plugins(self, candidate: Candidate) -> Plugins:
         """Raises ConfigError where there can be no such run."""
         spec = spec_for(spec_of(self._meta), candidate)
-        return resolve(spec, pairs_of(candidate), schedule=schedule_of(candidate))
+        return resolve(spec, candidate.pairs, schedule=schedule_of(candidate))
 
     def refused(self, candidate: Candidate) -> str:
         """As the command line would refuse it."""
@@ -131,12 +131,6 @@ def spec_for(original: RunSpec, candidate: Candidate) -> RunSpec:
         stop_on_violation=False,
         schedule=None,
     )
-
-
-def pairs_of(candidate: Candidate) -> list[str]:
-    """As `-o` has them, without those of the nemeses."""
-    left_out = [f"without={'+'.join(candidate.without)}"] if candidate.without else []
-    return [*candidate.options, *left_out]
 
 
 def schedule_of(candidate: Candidate) -> Schedule:

@@ -20,9 +20,11 @@ async def _run(process: asyncssh.SSHServerProcess[bytes]) -> None:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    await process.redirect(stdin=child.stdin, stdout=child.stdout, stderr=child.stderr)
     try:
-        process.exit(await child.wait())
+        out, err = await child.communicate(await process.stdin.read())
+        process.stdout.write(out)
+        process.stderr.write(err)
+        process.exit(child.returncode or 0)
     finally:
         if child.returncode is None:
             child.kill()
