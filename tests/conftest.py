@@ -1,6 +1,10 @@
-"""What all tests share: which corpora of histories are read, and that a busy host fails no test."""
+"""What all tests share: corpora of histories, that a busy host fails no test, keys to sign with."""
 
 from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -35,3 +39,17 @@ def pytest_report_header() -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if OUTER is None:
         items[:] = [item for item in items if item.get_closest_marker("outer_corpora") is None]
+
+
+@pytest.fixture(scope="session")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two keys of ssh-keygen, and the allowed signers with the first of them."""
+    if shutil.which("ssh-keygen") is None:
+        pytest.skip("no ssh-keygen here")
+    home = tmp_path_factory.mktemp("keys")
+    for name in ("ours", "theirs"):
+        words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(home / name)]
+        subprocess.run(words, check=True)
+    kind, public, _ = (home / "ours.pub").read_text().split()
+    (home / "allowed").write_text(f"lab@example {kind} {public}\n")
+    return home

@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from touched_runs import dstest, text
 
 from dstest.core.errors import Exit
 from dstest.store.layout import RunDir
-
-
-@pytest.fixture(scope="module")
-def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two keys of ssh-keygen, and the allowed signers with the first of them."""
-    if shutil.which("ssh-keygen") is None:
-        pytest.skip("no ssh-keygen here")
-    home = tmp_path_factory.mktemp("keys")
-    for name in ("ours", "theirs"):
-        words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(home / name)]
-        subprocess.run(words, check=True)
-    kind, public, _ = (home / "ours.pub").read_text().split()
-    (home / "allowed").write_text(f"lab@example {kind} {public}\n")
-    return home
 
 
 def test_a_signature_is_verified(keys: Path, passed: Path, copy: Callable[[Path], Path]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -295,20 +294,6 @@ def test_a_baseline_is_given_where_it_is_asked_for(store: Path, before: Path) ->
         decided(store, POLICY + BASELINE.format(tolerance=0.5))
     with pytest.raises(ConfigError, match="twice"):
         decided(store, POLICY + BASELINE.format(tolerance=0.5), baseline=(store,))
-
-
-@pytest.fixture(scope="session")
-def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two keys of ssh-keygen, and the allowed signers with the first of them."""
-    if shutil.which("ssh-keygen") is None:
-        pytest.skip("no ssh-keygen here")
-    home = tmp_path_factory.mktemp("keys")
-    for name in ("ours", "theirs"):
-        words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(home / name)]
-        subprocess.run(words, check=True)
-    kind, public, _ = (home / "ours.pub").read_text().split()
-    (home / "allowed").write_text(f"lab@example {kind} {public}\n")
-    return home
 
 
 def test_where_signers_are_named_each_run_has_to_be_signed_by_one(store: Path, keys: Path) -> None:

@@ -91,12 +91,23 @@ def test_a_scenario_is_run_and_told(acts: list[tuple[str, Act]], tmp_path: Path)
 def test_a_run_that_did_less_than_the_plan_asks(
     acts: list[tuple[str, Act]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(globals(), "PLAN", PLAN.replace("duration 20 s", "duration 60 s"))
+    monkeypatch.setitem(globals(), "PLAN", PLAN.replace("faults 1;", "faults 2;"))
     acts.append(("run", _passes))
     assert _begin(tmp_path, "S1") == Exit.NOT_PROVEN
     step = _execution(tmp_path)[1].steps[0]
     assert step.state == "PARTIAL-model"
-    assert "had less than 60 s" in step.reason
+    assert "a run had 1 landed faults of 2" in step.reason
+
+
+def test_a_run_of_another_length_is_none_of_the_plans(
+    acts: list[tuple[str, Act]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(globals(), "PLAN", PLAN.replace("duration 28 s", "duration 60 s"))
+    acts.append(("run", _passes))
+    assert _begin(tmp_path, "S1") == Exit.NOT_PROVEN
+    step = _execution(tmp_path)[1].steps[0]
+    assert step.state == "INCONCLUSIVE-oracle-too-weak"
+    assert "is a run of something else: time_limit_s" in step.reason
 
 
 def test_a_failure_is_the_outcome(acts: list[tuple[str, Act]], tmp_path: Path) -> None:
