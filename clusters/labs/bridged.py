@@ -79,12 +79,7 @@ class BridgedLab(ABC):
             raise ConfigError(
                 f"{nodes} nodes cannot be made", remedy=f"ask for 1 to {limits.NODES_MAX}"
             )
-        host.require_root()
-        if tools := host.missing_tools(self.tools):
-            raise LabError(
-                f"this host lacks {', '.join(tools)}, which lab {self.name} needs",
-                remedy=host.apt_remedy(tools, self.tools),
-            )
+        self._require_tools()
         with state.lock(f"lab-{lab_id}"):
             self._check(lab_id)  # machines may have been adopted meanwhile
             if (known := self._reusable(lab_id, nodes, packages)) is not None:
@@ -97,6 +92,19 @@ class BridgedLab(ABC):
                 leftovers.remove_lab(lab_id, self.machines)
                 raise
             return self.info(lab, nodes)
+
+    def prepare(self, packages: Sequence[str], *, progress: Progress | None = None) -> None:
+        """See `Prepares.prepare`."""
+        self._require_tools()
+        self.base(packages, progress or _silent)
+
+    def _require_tools(self) -> None:
+        host.require_root()
+        if tools := host.missing_tools(self.tools):
+            raise LabError(
+                f"this host lacks {', '.join(tools)}, which lab {self.name} needs",
+                remedy=host.apt_remedy(tools, self.tools),
+            )
 
     def _create(
         self,

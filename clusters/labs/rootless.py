@@ -71,6 +71,10 @@ class RootlessLab(LxcBased):
             self._have_image(packages)
         return seclusion.run_inside(lab_id, argv)
 
+    def prepare(self, packages: Sequence[str], *, progress: Progress | None = None) -> None:
+        """See `Prepares.prepare`. Its steps are told on standard error."""
+        self._have_image(packages)
+
     def _have_image(self, packages: Sequence[str]) -> None:
         """Made with this host's network, which is not there within."""
         if (image.image_path(packages) / "image.json").exists():

@@ -15,6 +15,7 @@ from dstest.cli.lab_common import (
     SystemVersion,
     every_lab,
     kind_of,
+    kind_of_run,
     lab_of_kind,
     say,
     show,
@@ -25,6 +26,15 @@ from dstest.core.errors import ConfigError, Exit
 
 __all__ = ["lab_app"]
 
+Packages = Annotated[
+    list[str] | None,
+    typer.Option(help="Debian packages on the nodes; default: those of the systems."),
+]
+Systems = Annotated[
+    list[str] | None,
+    typer.Option(help="What is to run there: a name, or a file; default: what shares an image."),
+]
+
 lab_app = typer.Typer(no_args_is_help=True, help="Nodes: bring up, look at, log in, take down.")
 
 
@@ -33,16 +43,8 @@ def up(
     lab_id: LabId = "default",
     nodes: Annotated[int, typer.Option(help="How many.", min=1, max=99)] = 5,
     lab: Kind = None,
-    packages: Annotated[
-        list[str] | None,
-        typer.Option(help="Debian packages on the nodes; default: those of the systems."),
-    ] = None,
-    system: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="What is to run there: a name, or a file; default: what shares an image."
-        ),
-    ] = None,
+    packages: Packages = None,
+    system: Systems = None,
     system_version: SystemVersion = None,
     as_json: Json = False,
 ) -> None:
@@ -61,6 +63,27 @@ def up(
         return
     for node in info.nodes:
         typer.echo(f"{node.name}  {node.address}  {node.address6 or ''}")
+
+
+@lab_app.command()
+def image(
+    lab: Kind = None,
+    packages: Packages = None,
+    system: Systems = None,
+    system_version: SystemVersion = None,
+) -> None:
+    """Make the image that the nodes of a lab begin from, so that no run has to wait for it."""
+    from dstest.core.builds import builds_of
+    from dstest.core.node import Prepares
+
+    kind = kind_of_run(None, lab)
+    made = lab_of_kind(kind)
+    if not isinstance(made, Prepares):
+        say(f"nodes of a {kind} lab begin from no image: nothing was made")
+        return
+    wanted = (*_packages(system, packages), *builds_of(system_version or []))
+    made.prepare(wanted, progress=say)
+    say("the image is there")
 
 
 def _packages(systems: list[str] | None, packages: list[str] | None) -> tuple[str, ...]:

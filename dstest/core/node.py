@@ -276,6 +276,18 @@ class Inspects(Protocol):
 
 
 @runtime_checkable
+class Prepares(Protocol):
+    """A lab whose nodes begin from an image, which can be made before any node is asked for."""
+
+    def prepare(self, packages: Sequence[str], *, progress: Any = None) -> None:
+        """Have the image with these Debian packages and builds; at once where it is there.
+
+        Raises LabError where it cannot be made, or this host lacks what the lab needs.
+        """
+        ...
+
+
+@runtime_checkable
 class Restarts(Protocol):
     """A lab that can stop single nodes hard and start them again on the disks they have."""
 

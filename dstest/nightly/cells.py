@@ -37,8 +37,9 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
-    """One command without its seed. `argv` are the words behind `dstest`; `files` those among them
-    that name files, which go to the worker; `key` is the same for the same command of any night.
+    """One command without its seed. `argv` are the words behind `dstest`; `image` those that make
+    what its lab begins from; `files` those among them that name files, which go to the worker;
+    `key` is the same for the same command of any night.
     """
 
     id: str
@@ -48,6 +49,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     workload: str
     nemesis: str
     argv: tuple[str, ...]
+    image: tuple[str, ...]
     files: tuple[str, ...] = ()
     expected: Expected
     limit_s: float
@@ -146,6 +148,7 @@ def _cell(rows: CellRows, config: NightlyConfig, folder: Path, point: dict[str, 
         id=rows.id or "-".join(Path(part).stem for part in point.values() if part),
         key=hashlib.sha256("\0".join([*bare, rows.control]).encode()).hexdigest()[:16],
         argv=tuple(words),
+        image=_image(run),
         files=tuple(dict.fromkeys(placed.values())),
         expected=Expected(
             control=rows.control,
@@ -161,6 +164,15 @@ def _cell(rows: CellRows, config: NightlyConfig, folder: Path, point: dict[str, 
         budget=budget,
         **point,
     )
+
+
+def _image(run: Run) -> tuple[str, ...]:
+    words = ["lab", "image"]
+    words += ["--lab", run.lab] if run.lab else []
+    words += ["--system", run.system] if run.system else []
+    for path in run.system_version:
+        words += ["--system-version", path]
+    return tuple(words)
 
 
 def _numbered(cells: list[Cell]) -> list[Cell]:

@@ -26,7 +26,7 @@ from dstest.nightly.leftovers import clear, take_up
 from dstest.nightly.outcome import Judged, judge_run
 from dstest.nightly.seeds import items_of, kept_seeds
 from dstest.nightly.state import Item, Night, NightDir, Try, nights_of
-from dstest.nightly.work import LOG, STORE, given_files, run_cell
+from dstest.nightly.work import IMAGE_S, LOG, STORE, given_files, run_cell
 from dstest.nightly.write import write_pages
 from dstest.runner.session import process_start_time
 from dstest.steps.process import last_words
@@ -194,8 +194,8 @@ class Driver:
             yield Task(
                 id=f"{item.id}.{number}",
                 work=run_cell,
-                args=(item.argv, given_files(item.files), item.limit_s),
-                limit_s=item.limit_s,
+                args=(item.image, item.argv, given_files(item.files), item.limit_s),
+                limit_s=IMAGE_S + item.limit_s,
             )
 
     async def _judge(self, item: Item, done: Done) -> None:

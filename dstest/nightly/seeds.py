@@ -63,6 +63,7 @@ def _item(cell: Cell, seed: int, why: str) -> Item:
         workload=cell.workload,
         nemesis=cell.nemesis,
         argv=[*cell.argv, "--seed", str(seed)],
+        image=list(cell.image),
         files=list(cell.files),
         expected=cell.expected,
         limit_s=cell.limit_s,

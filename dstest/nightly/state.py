@@ -69,6 +69,7 @@ class Item(msgspec.Struct, kw_only=True):
     workload: str
     nemesis: str
     argv: list[str]
+    image: list[str] = []
     files: list[str]
     expected: Expected
     limit_s: float

@@ -11,10 +11,13 @@ from dstest.core import clock
 from dstest.core.errors import ConfigError
 from dstest.fan.task import Place
 
-__all__ = ["LOG", "STORE", "given_files", "run_cell"]
+__all__ = ["IMAGE_S", "LOG", "STORE", "given_files", "run_cell"]
 
 LOG: Final = "log.txt"
 STORE: Final = "store"
+IMAGE_S: Final = 1800.0
+"""The most that a system's packages take to be fetched and put into an image."""
+
 _FILE_BYTES_MAX: Final = 256 << 20
 
 
@@ -37,23 +40,55 @@ def given_files(paths: Sequence[str]) -> dict[str, bytes]:
 
 
 def run_cell(
-    place: Place, argv: Sequence[str], files: dict[str, bytes], limit_s: float
+    place: Place,
+    image: Sequence[str],
+    argv: Sequence[str],
+    files: dict[str, bytes],
+    limit_s: float,
 ) -> tuple[int, float]:
-    """Run it. The exit code of its command, which decides nothing (its run directory does), and the
-    seconds that it took."""
-    begun_ns = clock.monotonic_ns()
+    """Run it, once what its lab begins from is there: that is made once on each worker, in a time
+    of its own. The exit code of its command, which decides nothing (its run directory does), and
+    the seconds that it took."""
     with tempfile.TemporaryDirectory(prefix="dstest-given-") as folder:
-        words = list(argv)
-        for number, (path, data) in enumerate(files.items()):
-            if _same(Path(path), data):
-                continue
-            copy = Path(folder, str(number), Path(path).name)
-            copy.parent.mkdir()
-            copy.write_bytes(data)
-            words = [word.replace(path, str(copy)) for word in words]
+        copies = _copies(files, Path(folder))
+        if image and (code := _make(place, _placed(image, copies))) != 0:
+            return code, 0.0
+        begun_ns = clock.monotonic_ns()
         where = ["--store", str(place.folder / STORE), "--lab-id", place.lab_id, "--json"]
-        code = place.command([*words, *where], place.folder / LOG, limit_s=limit_s)
-    return code, (clock.monotonic_ns() - begun_ns) / 1e9
+        words = [*_placed(argv, copies), *where]
+        code = place.command(words, place.folder / LOG, limit_s=limit_s)
+        return code, (clock.monotonic_ns() - begun_ns) / 1e9
+
+
+def _make(place: Place, words: Sequence[str]) -> int:
+    """Make the image; the exit code. What was said stays where it cannot be made."""
+    log = place.folder / LOG
+    code = place.command(words, log, limit_s=IMAGE_S)
+    if code == 0:
+        log.unlink()
+    return code
+
+
+def _placed(words: Sequence[str], copies: dict[str, str]) -> list[str]:
+    placed = []
+    for word in words:
+        for path, copy in copies.items():
+            word = word.replace(path, copy)
+        placed.append(word)
+    return placed
+
+
+def _copies(files: dict[str, bytes], folder: Path) -> dict[str, str]:
+    """Where the files are whose like this worker does not have under their own paths."""
+    copies = {}
+    for number, (path, data) in enumerate(files.items()):
+        if _same(Path(path), data):
+            continue
+        copy = folder / str(number) / Path(path).name
+        copy.parent.mkdir()
+        copy.write_bytes(data)
+        copies[path] = str(copy)
+    return copies
 
 
 def _same(path: Path, data: bytes) -> bool:

@@ -53,8 +53,13 @@ def _first(name: str) -> bool:
 
 
 def fake_cell(
-    place: Place, argv: Sequence[str], files: dict[str, bytes], limit_s: float
+    place: Place,
+    image: Sequence[str],
+    argv: Sequence[str],
+    files: dict[str, bytes],
+    limit_s: float,
 ) -> tuple[int, float]:
+    assert image[:2] == ["lab", "image"], image
     kind = int(argv[argv.index("-o") + 1].removeprefix(f"{KIND}="))
     (place.folder / LOG).write_text(f"$ dstest {' '.join(argv)}\ndstest: no nodes\n")
     if kind == 13 or (kind == 14 and _first("14")):

@@ -1,0 +1,64 @@
+"""What a worker does with a cell: first what its lab begins from, then its run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from dstest.nightly.cells import cells_of
+from dstest.nightly.config import read_config
+from dstest.nightly.work import IMAGE_S, LOG, STORE, run_cell
+
+
+class _Place:
+    """Keeps what it is asked to run; the image cannot be made where `image_code` is not 0."""
+
+    def __init__(self, folder: Path, image_code: int) -> None:
+        self.folder, self.lab_id, self.image_code = folder, "w1", image_code
+        self.asked: list[tuple[list[str], float]] = []
+        self.texts: dict[str, str] = {}
+
+    def command(self, argv: Sequence[str], log: Path, *, limit_s: float) -> int:
+        self.asked.append((list(argv), limit_s))
+        for word in argv:
+            if word.endswith(".deb"):
+                self.texts[argv[0]] = Path(word).read_text()
+        log.write_text(f"ran {argv[0]}\n")
+        return self.image_code if argv[0] == "lab" else 1
+
+
+@pytest.mark.parametrize("image_code", [0, 4])
+def test_an_image_is_made_in_a_time_of_its_own(tmp_path: Path, image_code: int) -> None:
+    place = _Place(tmp_path, image_code)
+    image = ["lab", "image", "--system-version", "/elsewhere/etcd.deb"]
+    argv = ["run", "--system-version", "/elsewhere/etcd.deb"]
+    code, took_s = run_cell(place, image, argv, {"/elsewhere/etcd.deb": b"a build"}, 300.0)
+    made, *ran = place.asked
+    assert made[0][:2] == ["lab", "image"] and made[1] == IMAGE_S
+    assert place.texts["lab"] == "a build"
+    if image_code:
+        assert (code, took_s, ran) == (image_code, 0.0, [])
+        assert (tmp_path / LOG).read_text() == "ran lab\n"
+        return
+    assert code == 1
+    [(words, limit_s)] = ran
+    assert limit_s == 300.0 and words[words.index("--store") + 1] == str(tmp_path / STORE)
+    assert place.texts["run"] == "a build"
+    assert (tmp_path / LOG).read_text() == "ran run\n"
+
+
+def test_the_image_of_a_cell_is_that_of_its_lab_system_and_version(tmp_path: Path) -> None:
+    (tmp_path / "etcd.deb").write_bytes(b"")
+    path = tmp_path / "nightly.toml"
+    path.write_text(
+        'name = "n"\n[[cells]]\ncontrol = "red"\nanomalies = ["lost"]\n'
+        'system = "etcd"\nversion = "etcd.deb"\n'
+        'workload = "set"\nnemesis = "kill"\nlab = "podman"\n'
+    )
+    [cell] = cells_of(read_config(path), tmp_path)
+    version = str(tmp_path / "etcd.deb")
+    words = ("lab", "image", "--lab", "podman", "--system", "etcd", "--system-version", version)
+    assert cell.image == words
+    assert version in cell.argv
