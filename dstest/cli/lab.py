@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -71,11 +72,16 @@ def image(
     packages: Packages = None,
     system: Systems = None,
     system_version: SystemVersion = None,
+    plugin: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE.py", help="A file of yours with the system.")
+    ] = None,
 ) -> None:
     """Make the image that the nodes of a lab begin from, so that no run has to wait for it."""
+    from dstest.core import plugin_files
     from dstest.core.builds import builds_of
     from dstest.core.node import Prepares
 
+    plugin_files.use(map(str, plugin or []))
     kind = kind_of_run(None, lab)
     made = lab_of_kind(kind)
     if not isinstance(made, Prepares):

@@ -17,6 +17,18 @@ def shrink(
         int, typer.Option(help="How many runs measure how often the small one shows it.")
     ] = 5,
     lab_id: Annotated[str | None, typer.Option(help="Use or make the lab of this name.")] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            help="Where workers make the runs: local, ssh:HOST,HOST or tcp://ADDRESS:PORT."
+        ),
+    ] = None,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=0, max=64, help="How many runs side by side on this machine, each in its own lab."
+        ),
+    ] = 0,
     json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
     """Fewer faults, shorter windows, less load: what still shows the violation, run by run.
@@ -35,7 +47,9 @@ def shrink(
     from dstest.store.layout import RunDir
 
     opened = RunDir.open(run)
-    found = shrink_run(opened.path, within_s=within * 60, sure=confirm, lab_id=lab_id)
+    found = shrink_run(
+        opened.path, within_s=within * 60, sure=confirm, lab_id=lab_id, at=at, workers=workers
+    )
     if found is None:
         typer.echo(
             f"dstest: the violation of {run} did not come again in {confirm} runs as it was:"

@@ -172,6 +172,8 @@ def _image(run: Run) -> tuple[str, ...]:
     words += ["--system", run.system] if run.system else []
     for path in run.system_version:
         words += ["--system-version", path]
+    for path in run.plugin:
+        words += ["--plugin", path]
     return tuple(words)
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from dstest import __version__
 from dstest.core import clock, plugin_files
 from dstest.core.errors import ConfigError, Exit
+from dstest.fan.commands import IMAGE_S, LOG, STORE, given_files, run_command
 from dstest.fan.fan import Fan, fan_out
 from dstest.fan.task import Done, Task
 from dstest.nightly.aside import aside
@@ -26,7 +27,6 @@ from dstest.nightly.leftovers import clear, take_up
 from dstest.nightly.outcome import Judged, judge_run
 from dstest.nightly.seeds import items_of, kept_seeds
 from dstest.nightly.state import Item, Night, NightDir, Try, nights_of
-from dstest.nightly.work import IMAGE_S, LOG, STORE, given_files, run_cell
 from dstest.nightly.write import write_pages
 from dstest.runner.session import process_start_time
 from dstest.steps.process import last_words
@@ -193,7 +193,7 @@ class Driver:
             self._say(f"{item.id}: try {number}: dstest {' '.join(item.argv)}")
             yield Task(
                 id=f"{item.id}.{number}",
-                work=run_cell,
+                work=run_command,
                 args=(item.image, item.argv, given_files(item.files), item.limit_s),
                 limit_s=IMAGE_S + item.limit_s,
             )

@@ -14,9 +14,9 @@ from typing import Final
 
 from dstest.core import clock
 from dstest.core.errors import DstestError
+from dstest.fan.commands import STORE
 from dstest.fan.desk_paths import WORK, folders_of
 from dstest.nightly.state import Item, NightDir
-from dstest.nightly.work import STORE
 from dstest.runner.integrity import finished
 from dstest.runner.session import alive, recover
 from dstest.steps.results import results_in

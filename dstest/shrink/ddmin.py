@@ -15,21 +15,22 @@ __all__ = ["ddmin"]
 T = TypeVar("T")
 
 
-def ddmin(items: Sequence[T], fails: Callable[[list[T]], bool]) -> list[T]:
-    """The part, in order. `fails` was true of all `items`; it is never asked about nothing.
+def ddmin(items: Sequence[T], failing: Callable[[list[list[T]]], list[T] | None]) -> list[T]:
+    """The part, in order. `failing` gives the first of some lists that fails, None where none does;
+    all `items` failed, and it is never asked about nothing.
 
-    The part is 1-minimal if `fails` always says the same of the same list.
+    The part is 1-minimal if `failing` always says the same of the same list.
     """
     left, pieces = list(items), 2
     while len(left) > 1:
         chunks = _chunks(left, pieces)
-        smaller = next((chunk for chunk in chunks if fails(chunk)), None)
+        smaller = failing(chunks)
         if smaller is not None:
             left, pieces = smaller, 2
             continue
         # With two pieces, what is left without one of them is the other.
         rests = [_without(chunks, index) for index in range(len(chunks))] if pieces > 2 else []
-        smaller = next((rest for rest in rests if fails(rest)), None)
+        smaller = failing(rests)
         if smaller is not None:
             left, pieces = smaller, max(2, pieces - 1)
         elif pieces >= len(left):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -23,9 +25,18 @@ from dstest.runner.progress import Progress as Ui
 from dstest.runner.replay import spec_of
 from dstest.runner.schedule_file import SCHEDULE, read_schedule
 from dstest.shrink.candidate import Candidate
+from dstest.shrink.fanned import fanned
 from dstest.shrink.history import smallest_history
 from dstest.shrink.oracle import Oracle, TimeUp
-from dstest.shrink.record import ENOUGH, Progress, alone, aside_of, read_progress, write_progress
+from dstest.shrink.record import (
+    ENOUGH,
+    Attempt,
+    Progress,
+    alone,
+    aside_of,
+    read_progress,
+    write_progress,
+)
 from dstest.shrink.reducer import Reduced, confirmed, reduced
 from dstest.shrink.reproducer import argv_of, script_of, size_of
 from dstest.shrink.runs import ClusterRuns, Runs, candidate_of, schedule_of
@@ -54,6 +65,8 @@ def shrink_run(
     within_s: float,
     sure: int,
     lab_id: str | None = None,
+    at: str | None = None,
+    workers: int = 0,
     ui: Ui | None = None,
     runs: Runs | None = None,
 ) -> Reproducer | None:
@@ -61,21 +74,33 @@ def shrink_run(
     known to be needed for it. What was tried before is not tried again.
 
     `within_s`: no run is begun later. `sure`: how many runs measure how often it comes. `runs`
-    makes them, on a cluster where it is not given. Raises ConfigError where there is no violation,
-    EvidenceError where the run's files are not what it left behind.
+    makes them where it is given; else workers `at` a place do, so many `workers` where that is this
+    machine, each with a lab of its own; without both, this process, in the lab of `lab_id`. Raises
+    ConfigError where there is no violation, EvidenceError where the run's files are not what it
+    left behind.
     """
     if sure < 1 or not 0 < within_s < math.inf:
         raise ConfigError("--confirm is at least 1, --within above 0 and no more than there is")
+    if lab_id is not None and (at or workers):
+        raise ConfigError("--lab-id beside --at or --workers: each worker has a lab of its own")
     original = _opened(path)
-    with alone(original.run.path):
-        return _shrunk(original, within_s, sure, lab_id, ui or Ui(), runs)
+    aside, ui = aside_of(original.run.path), ui or Ui()
+    meta, fingerprint = original.meta, original.fingerprint
+    with ExitStack() as stack:
+        stack.enter_context(alone(original.run.path))
+        if runs is None and (at or workers):
+            runs = stack.enter_context(
+                fanned(meta, fingerprint, aside, at=at or "local", workers=workers or 1)
+            )
+        return _shrunk(
+            original, within_s, sure, ui, runs or ClusterRuns(meta, fingerprint, aside, lab_id, ui)
+        )
 
 
 def _shrunk(
-    original: _Original, within_s: float, sure: int, lab_id: str | None, ui: Ui, runs: Runs | None
+    original: _Original, within_s: float, sure: int, ui: Ui, runs: Runs
 ) -> Reproducer | None:
     aside = aside_of(original.run.path)
-    runs = runs or ClusterRuns(original.meta, original.fingerprint, aside, lab_id, ui)
     known = _counted(read_progress(original.run.path)) or Progress(
         run=original.run.path.name,
         history_sha256=digest_of(original.run.path),
@@ -148,12 +173,16 @@ class _Timed:
     def __init__(self, runs: Runs, timing: _Timing) -> None:
         self._runs, self._timing = runs, timing
 
+    @property
+    def width(self) -> int:
+        return self._runs.width
+
     def refused(self, candidate: Candidate) -> str:
         return self._runs.refused(candidate)
 
-    def make(self, candidate: Candidate) -> Any:
+    def make(self, candidates: Sequence[Candidate]) -> list[Attempt]:
         began_ns = clock.monotonic_ns()
-        made = self._runs.make(candidate)
+        made = self._runs.make(candidates)
         self._timing.last_s = (clock.monotonic_ns() - began_ns) / 1e9
         return made
 

@@ -21,6 +21,9 @@ FEW: Final = (1, 4, 16)
 
 Shows = Callable[[Candidate], bool]
 
+First = Callable[[Sequence[Candidate]], Candidate | None]
+"""The first of some candidates that still shows the violation."""
+
 
 def guessed(
     candidate: Candidate, near: Sequence[str], before_ns: int | None
@@ -42,29 +45,36 @@ def guessed(
         yield compact(candidate.with_plans(earlier))
 
 
-def fewer(candidate: Candidate, shows: Shows) -> Candidate:
+def fewer(candidate: Candidate, first: First) -> Candidate:
     """Whole kinds of faults left out, then faults, until none can be (`ddmin`)."""
     for kind in candidate.kinds:
         rest = [plan for plan in candidate.plans if plan.nemesis != kind]
         smaller = compact(candidate.with_plans(rest))
-        if rest and shows(smaller):
+        if rest and first([smaller]):
             candidate = smaller
     whole = candidate
 
-    def still(plans: list[FaultPlan]) -> bool:
-        return shows(compact(whole.with_plans(plans)))
+    def still(parts: list[list[FaultPlan]]) -> list[FaultPlan] | None:
+        smaller = [compact(whole.with_plans(part)) for part in parts]
+        shown = first(smaller)
+        return None if shown is None else parts[smaller.index(shown)]
 
     left = ddmin(whole.plans, still)
     return candidate if len(left) == len(whole.plans) else compact(whole.with_plans(left))
 
 
-def none_spare(candidate: Candidate, shows: Shows) -> Candidate:
+def none_spare(candidate: Candidate, first: First) -> Candidate:
     """Without each fault that it can do without, none at all included."""
-    for name in [plan.fault_id for plan in candidate.plans]:
-        rest = [plan for plan in candidate.plans if plan.fault_id != name]
-        smaller = compact(candidate.with_plans(rest))
-        if shows(smaller):
-            candidate = smaller
+    names = [plan.fault_id for plan in candidate.plans]
+    while names:
+        smaller = [
+            compact(candidate.with_plans([p for p in candidate.plans if p.fault_id != name]))
+            for name in names
+        ]
+        if (shown := first(smaller)) is None:
+            break
+        names = names[smaller.index(shown) + 1 :]
+        candidate = shown
     return candidate
 
 

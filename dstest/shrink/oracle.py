@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -55,25 +55,48 @@ class Oracle:
 
         Raises TimeUp, ConfigError where no run of anything can be made.
         """
+        return self.first([candidate], alpha) is not None
+
+    def first(self, candidates: Sequence[Candidate], alpha: float = ALPHA) -> Candidate | None:
+        """The first that still shows it, asked about one after the other. Where more runs can be
+        made at once than one of them needs, those behind it get theirs beforehand. Raises as
+        `shows`."""
+        for at, candidate in enumerate(candidates):
+            if self._still(candidate, alpha, candidates[at + 1 :]):
+                self.shown.append(candidate)
+                return candidate
+        return None
+
+    def _still(self, candidate: Candidate, alpha: float, behind: Sequence[Candidate]) -> bool:
         tried = self._known(candidate)
         if tried.refused:
             return False
         test = SequentialTest(self.rate, alpha)
         while (found := test.decided(tried.came, tried.gone)) is None:
-            if tried.came + tried.gone >= RUNS_MAX or _lost(tried.attempts):
+            if not (wanted := _wanted(test, tried)):
                 break
-            tried = self._again(candidate)
+            self._make([*[candidate] * wanted, *self._beforehand(test, behind)])
+            tried = self._known(candidate)
         self._say(f"{_answer(found, tried)}: {candidate.said()}")
-        if found == "shows":
-            self.shown.append(candidate)
         return found == "shows"
+
+    def _beforehand(self, test: SequentialTest, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """Each so often as it will be run at least, if it is asked about."""
+        known = [self._known(one) for one in candidates[: self._runs.width]]
+        return [
+            tried.candidate
+            for tried in known
+            if not tried.refused
+            for _ in range(_wanted(test, tried))
+        ]
 
     def measured(self, candidate: Candidate, count: int) -> Rate:
         """How often it comes, by so many runs that are made for that alone; by fewer where they
         could not be made."""
         tried = self._known(candidate)
         while tried.rate.runs < count and not tried.refused and not _lost(tried.attempts):
-            tried = self._again(candidate, confirms=True)
+            self._make([candidate] * (count - tried.rate.runs), confirms=True)
+            tried = self._known(candidate)
         if count and not tried.rate.runs and (why := tried.refused or _why_not(tried)):
             raise ConfigError(
                 f"no run of it could be made: {why}",
@@ -96,27 +119,37 @@ class Oracle:
             tried = Tried(candidate=candidate, refused=self._runs.refused(candidate))
         return tried
 
-    def _again(self, candidate: Candidate, *, confirms: bool = False) -> Tried:
+    def _make(self, candidates: Sequence[Candidate], *, confirms: bool = False) -> None:
+        """A run of each, of as many as can be made at once."""
         if not self._time_left():
             raise TimeUp
-        before = self._known(candidate)
-        made = msgspec.structs.replace(self._runs.make(candidate), confirms=confirms)
-        tried = msgspec.structs.replace(before, attempts=[*before.attempts, made])
-        self.progress = msgspec.structs.replace(
-            self.progress, tried={**self.progress.tried, candidate.key: tried}
-        )
+        now = candidates[: self._runs.width]
+        for candidate, made in zip(now, self._runs.make(now), strict=True):
+            before = self._known(candidate)
+            attempt = msgspec.structs.replace(made, confirms=confirms)
+            tried = msgspec.structs.replace(before, attempts=[*before.attempts, attempt])
+            self.progress = msgspec.structs.replace(
+                self.progress, tried={**self.progress.tried, candidate.key: tried}
+            )
         self._keep(self.progress)
         if self._nothing_works():
+            last = [one for tried in self.progress.tried.values() for one in tried.attempts][-1]
             raise ConfigError(
-                f"{FAILED_MAX} runs came to nothing: {made.why_not}",
+                f"{FAILED_MAX} runs came to nothing: {last.why_not}",
                 remedy="mend that; the same command goes on from here",
             )
-        return tried
 
     def _nothing_works(self) -> bool:
         """Has nothing but runs that do not count been made, of whatever candidate?"""
         made = [one for tried in self.progress.tried.values() for one in tried.attempts]
         return len(made) >= FAILED_MAX and not any(one.judged for one in made)
+
+
+def _wanted(test: SequentialTest, tried: Tried) -> int:
+    """So many more runs of it are needed at least; none where it is decided, or will not be."""
+    if _lost(tried.attempts):
+        return 0
+    return min(test.least(tried.came, tried.gone), max(0, RUNS_MAX - tried.came - tried.gone))
 
 
 def _lost(attempts: list[Attempt]) -> bool:

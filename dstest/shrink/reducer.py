@@ -7,7 +7,7 @@ windows and targets, nodes, load; last each fault that is left, one by one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import msgspec
@@ -18,6 +18,7 @@ from dstest.shrink.faults import fewer, guessed, none_spare, other_scopes, short
 from dstest.shrink.load import fewer_clients, fewer_nodes, fewer_types, lighter, sooner_over
 from dstest.shrink.oracle import Oracle
 from dstest.shrink.record import ENOUGH
+from dstest.shrink.sequential import STRICT
 
 __all__ = ["Reduced", "confirmed", "reduced"]
 
@@ -47,7 +48,7 @@ def reduced(
     """The smallest that the steps find. `near` and `before_ns` are what is known of the violation
     (`faults.guessed`), `sure` is how many runs measure a rate. Raises TimeUp."""
     measured: Rate | None = None
-    best = _first(guessed(start, near, before_ns), oracle.shows)
+    best = oracle.first(list(guessed(start, near, before_ns)))
     if best is None:
         measured = oracle.measured(start, sure)
         if not measured.came:
@@ -56,21 +57,17 @@ def reduced(
         best = start
     else:
         _learn(oracle, best)
-    best = fewer(best, oracle.shows)
-    best = none_spare(best, oracle.shows)
+    best = fewer(best, oracle.first)
+    best = none_spare(best, oracle.first)
     best = shorter(best, oracle.shows)
     best = _narrower(best, oracle)
-    best = _first(fewer_nodes(best), oracle.shows) or best
+    best = oracle.first(list(fewer_nodes(best))) or best
     best = fewer_clients(best, oracle.shows_well)
-    best = _first(lighter(best), oracle.shows_well) or best
-    while smaller := _first(fewer_types(best, op_types), oracle.shows_well):
+    best = oracle.first(list(lighter(best)), STRICT) or best
+    while smaller := oracle.first(list(fewer_types(best, op_types)), STRICT):
         best = smaller
-    best = _first(sooner_over(best), oracle.shows_well) or best
-    return Reduced(candidate=none_spare(best, oracle.shows), before=measured)
-
-
-def _first(candidates: Iterable[Candidate], shows: Callable[[Candidate], bool]) -> Candidate | None:
-    return next((one for one in candidates if shows(one)), None)
+    best = oracle.first(list(sooner_over(best)), STRICT) or best
+    return Reduced(candidate=none_spare(best, oracle.first), before=measured)
 
 
 def _learn(oracle: Oracle, shown: Candidate) -> None:

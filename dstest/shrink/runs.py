@@ -5,7 +5,7 @@ Seed, system, workload, checkers and everything else stay as they were.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,23 +27,40 @@ from dstest.shrink.record import RUNS, Attempt, came_in
 from dstest.store.layout import RunDir
 from nemeses.mix import Mix
 
-__all__ = ["ClusterRuns", "Runs", "candidate_of", "schedule_of", "spec_for"]
+__all__ = [
+    "ClusterRuns",
+    "Runs",
+    "attempt_of",
+    "candidate_of",
+    "refused",
+    "schedule_of",
+    "spec_for",
+]
 
 
 class Runs(Protocol):
     """Makes runs of candidates."""
 
+    @property
+    def width(self) -> int:
+        """So many side by side."""
+        ...
+
     def refused(self, candidate: Candidate) -> str:
         """Why there can be no run of it; empty where there can."""
         ...
 
-    def make(self, candidate: Candidate) -> Attempt:
-        """One run. Raises Interrupted where the user ends it."""
+    def make(self, candidates: Sequence[Candidate]) -> list[Attempt]:
+        """One run of each, in this order, of no more than `width`. Raises Interrupted where the
+        user ends it."""
         ...
 
 
 class ClusterRuns:
-    """Runs below `aside` of what was run in `original`, for the violation `fingerprint`."""
+    """Runs below `aside` of what was run in `original`, for the violation `fingerprint`, one after
+    the other and in this process."""
+
+    width = 1
 
     def __init__(
         self, original: RunMeta, fingerprint: str, aside: Path, lab_id: str | None, ui: Ui
@@ -51,22 +68,17 @@ class ClusterRuns:
         self._meta, self._fingerprint, self._aside = original, fingerprint, aside
         self._lab_id, self._ui = lab_id, ui
 
-    def plugins(self, candidate: Candidate) -> Plugins:
-        """Raises ConfigError where there can be no such run."""
-        spec = spec_for(spec_of(self._meta), candidate)
-        return resolve(spec, candidate.pairs, schedule=schedule_of(candidate))
-
     def refused(self, candidate: Candidate) -> str:
-        """As the command line would refuse it."""
-        try:
-            self.plugins(candidate)
-        except ConfigError as error:
-            return error.message
-        return ""
+        """See `Runs.refused`."""
+        return refused(self._meta, candidate)
 
-    def make(self, candidate: Candidate) -> Attempt:
-        """One run, in the lab of the original where that stands, else in a lab of its own."""
-        plugins = self.plugins(candidate)
+    def make(self, candidates: Sequence[Candidate]) -> list[Attempt]:
+        """See `Runs.make`."""
+        return [self._made(candidate) for candidate in candidates]
+
+    def _made(self, candidate: Candidate) -> Attempt:
+        """In the lab of the original where that stands, else in a lab of its own."""
+        plugins = plugins_of(self._meta, candidate)
         there = self._lab_id or still_there(plugins, self._meta.lab_id)
         try:
             done = run_session(plugins, store=self._aside / RUNS, lab_id=there, ui=self._ui)
@@ -76,19 +88,42 @@ class ClusterRuns:
             return Attempt(why_not=error.message)
         if isinstance(done.failure, Interrupted):
             raise done.failure
-        path = done.path.relative_to(self._aside.resolve()).as_posix()
-        if done.verdict is None or done.failure is not None or not _judged(done.verdict):
-            why = str(done.failure or "no checker judged it").splitlines()[0]
+        if done.verdict is None or done.failure is not None:
+            path = done.path.relative_to(self._aside.resolve()).as_posix()
+            why = str(done.failure or "it came to no verdict").splitlines()[0]
             return Attempt(path=path, why_not=why)
-        faults = done.verdict.evidence.faults
-        return Attempt(
-            path=path,
-            judged=True,
-            came=bool(came_in(done.path, self._fingerprint)),
-            landed=sum(fault.landed == "yes" for fault in faults),
-            targets=_targets(RunDir(done.path)),
-            ops=done.verdict.evidence.checker.ops_eligible,
-        )
+        return attempt_of(done.path, self._aside, self._fingerprint, done.verdict)
+
+
+def plugins_of(original: RunMeta, candidate: Candidate) -> Plugins:
+    """The parts of a run of it. Raises ConfigError where there can be none."""
+    spec = spec_for(spec_of(original), candidate)
+    return resolve(spec, candidate.pairs, schedule=schedule_of(candidate))
+
+
+def refused(original: RunMeta, candidate: Candidate) -> str:
+    """Why the command line would refuse it; empty where it would not."""
+    try:
+        plugins_of(original, candidate)
+    except ConfigError as error:
+        return error.message
+    return ""
+
+
+def attempt_of(run: Path, aside: Path, fingerprint: str, verdict: Verdict) -> Attempt:
+    """What a run below `aside` that came to this verdict says of the violation `fingerprint`."""
+    path = run.resolve().relative_to(aside.resolve()).as_posix()
+    evidence = verdict.evidence
+    if not evidence.checker_ran and not evidence.violation:
+        return Attempt(path=path, why_not="no checker judged it")
+    return Attempt(
+        path=path,
+        judged=True,
+        came=bool(came_in(run, fingerprint)),
+        landed=sum(fault.landed == "yes" for fault in evidence.faults),
+        targets=_targets(RunDir(run)),
+        ops=evidence.checker.ops_eligible,
+    )
 
 
 def _targets(run: RunDir) -> int:
@@ -96,11 +131,6 @@ def _targets(run: RunDir) -> int:
     meta = run.read_meta()
     rows = [] if meta is None else msgspec.convert(meta.records, list[LandingRecord])
     return sum(len(row.targets) for row in rows)
-
-
-def _judged(verdict: Verdict) -> bool:
-    evidence = verdict.evidence
-    return evidence.checker_ran or evidence.violation
 
 
 def candidate_of(plugins: Plugins) -> Candidate:

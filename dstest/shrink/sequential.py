@@ -51,6 +51,14 @@ class SequentialTest(msgspec.Struct, frozen=True):
             return "lost"
         return None
 
+    def least(self, came: int, gone: int) -> int:
+        """So many more runs it takes at least, until they say something."""
+        return next(
+            n
+            for n in range(1000)
+            if self.decided(came + n, gone) is not None or self.decided(came, gone + n) is not None
+        )
+
     @property
     def misses(self) -> int:
         """After so many runs without it, and none with it, it is lost."""

@@ -27,10 +27,10 @@ from real_run import change_facts
 
 from dstest.core.errors import Exit
 from dstest.core.op import Op
+from dstest.fan.commands import LOG, STORE
 from dstest.fan.task import Place
 from dstest.nightly import driver
 from dstest.nightly.state import Night, NightDir
-from dstest.nightly.work import LOG, STORE
 from dstest.runner.judgement import judge
 
 __all__ = ["MARKS", "cell", "fake_cell", "night_of", "run_offline"]
@@ -136,7 +136,7 @@ def run_offline(
         marks.mkdir()
         leave_runs(marks)
     patch.setenv(MARKS, str(marks))
-    patch.setattr(driver, "run_cell", fake_cell)
+    patch.setattr(driver, "run_command", fake_cell)
     path = night_of(folder, cells, head)
     code = driver.begin(path, store=folder / "store", at=None, workers=2, say=print)
     directory = NightDir.open(folder / "store" / "latest")

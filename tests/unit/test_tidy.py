@@ -44,7 +44,7 @@ ALLOWED = {
     },
     "dstest.shrink": {
         *("dstest.core", "dstest.store", "dstest.judge", "dstest.runner", "dstest.report"),
-        *("nemeses", "dstest"),
+        *("dstest.steps", "dstest.fan", "nemeses", "dstest"),
     },
     "dstest.steps": {"dstest.core", "dstest.store", "dstest.judge", "dstest.runner"},
     "dstest.fan": {"dstest.core", "dstest.steps", "dstest"},

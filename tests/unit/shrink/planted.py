@@ -18,17 +18,24 @@ Rule = Callable[[Candidate], float]
 
 
 class Planted:
-    """Makes attempts by a rule. `made` are the candidates, in order."""
+    """Makes attempts by a rule, `width` at once. `made` are the candidates, in order; `rounds`
+    counts how often it was asked."""
 
-    def __init__(self, rule: Rule, seed: int = 1) -> None:
-        self._rule, self._dice = rule, random.Random(seed)
+    def __init__(self, rule: Rule, seed: int = 1, width: int = 1) -> None:
+        self._rule, self._dice, self.width = rule, random.Random(seed), width
+        self.rounds = 0
         self.made: list[Candidate] = []
 
     def refused(self, candidate: Candidate) -> str:
         """As a schedule whose last fault does not fit."""
         return "does not fit" if candidate.end_s > candidate.time_limit_s else ""
 
-    def make(self, candidate: Candidate) -> Attempt:
+    def make(self, candidates: Sequence[Candidate]) -> list[Attempt]:
+        assert len(candidates) <= self.width
+        self.rounds += 1
+        return [self._made(candidate) for candidate in candidates]
+
+    def _made(self, candidate: Candidate) -> Attempt:
         self.made.append(candidate)
         came = self._dice.random() < self._rule(candidate)
         faults = len(candidate.plans)

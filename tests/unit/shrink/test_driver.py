@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -166,8 +167,8 @@ def test_a_rate_that_its_runs_have_not_shown_is_not_believed(failed: RunDir) -> 
 
 def test_a_full_disk_is_not_remembered(failed: RunDir) -> None:
     class Full(Planted):
-        def make(self, candidate: Candidate) -> Attempt:
-            return Attempt(why_not="no space left")
+        def make(self, candidates: Sequence[Candidate]) -> list[Attempt]:
+            return [Attempt(why_not="no space left") for _ in candidates]
 
     with pytest.raises(ConfigError, match="no space left"):
         shrunk(failed, Full(lambda c: 1.0))
@@ -247,7 +248,7 @@ def test_a_run_tells_whether_it_came(
     meta = failed.read_meta()
     assert meta is not None
     start = candidate_of(resolve(spec_of(meta), []))
-    attempt = runs.make(msgspec.structs.replace(start, concurrency=4, without=("read",)))
+    [attempt] = runs.make([msgspec.structs.replace(start, concurrency=4, without=("read",))])
     assert (attempt.judged, attempt.came, attempt.landed) == (True, shows, 1)
     assert (made[0].spec.concurrency, made[0].spec.seed) == (4, 7)
     assert made[0].spec.options["without"] == "read"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -36,7 +37,11 @@ def run(start: Candidate, runs: Planted, near: list[str], before_ns: int | None)
 @given(st.integers(1, 40).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.integers(0, n - 1)))))
 def test_ddmin_leaves_what_is_needed(case: tuple[int, set[int]]) -> None:
     count, needed = case
-    left = ddmin(list(range(count)), lambda part: needed <= {*part})
+
+    def failing(parts: list[list[int]]) -> list[int] | None:
+        return next((part for part in parts if needed <= {*part}), None)
+
+    left = ddmin(list(range(count)), failing)
     assert {*left} == (needed or {left[0]})
     assert left == sorted(left)
 
@@ -190,8 +195,8 @@ def test_nothing_is_run_twice_by_who_goes_on() -> None:
 
 def test_runs_that_cannot_be_made_end_it() -> None:
     class Broken(Planted):
-        def make(self, candidate: Candidate) -> Attempt:
-            return Attempt(why_not="no bridge")
+        def make(self, candidates: Sequence[Candidate]) -> list[Attempt]:
+            return [Attempt(why_not="no bridge") for _ in candidates]
 
     with pytest.raises(ConfigError, match="no bridge"):
         run(start_of(faults(2)), Broken(lambda c: 0), ["f1"], None)
@@ -203,3 +208,35 @@ def test_faults_that_stand_together_go_on_doing_so() -> None:
     moved = compact(start_of(together)).plans
     assert moved[0].start_ns == moved[1].start_ns
     assert moved[2].start_ns == moved[0].start_ns + moved[0].duration_ns + 4 * S
+
+
+@pytest.mark.parametrize("width", [2, 3, 8])
+def test_side_by_side_the_same_is_found_in_fewer_rounds(width: int) -> None:
+    start = start_of(faults(30))
+
+    def rule(c: Candidate) -> float:
+        return float(has(c, "f7", "f22"))
+
+    alone, beside = Planted(rule), Planted(rule, width=width)
+    found = run(start, beside, [], None)
+    assert found.candidate == run(start, alone, [], None).candidate
+    assert beside.rounds < alone.rounds / 1.5
+    assert len(beside.made) <= 2 * len(alone.made)
+
+
+def test_runs_made_beforehand_are_of_candidates_that_come_next() -> None:
+    runs = Planted(lambda c: float(has(c, "f3")), width=4)
+    oracle = oracle_of(runs)
+    start = start_of(faults(6))
+    others = [start.with_plans([plan]) for plan in start.plans]
+    assert oracle.first(others) == others[2]
+    # One run that shows it is enough, and it takes three without it to give a candidate up.
+    assert [others.index(candidate) for candidate in runs.made] == [0, 1, 2, 3, 0, 0, 1, 1]
+    assert runs.rounds == 2
+
+
+def test_a_rate_is_measured_side_by_side_by_no_more_runs_than_asked() -> None:
+    runs = Planted(lambda c: 1.0, width=4)
+    oracle = oracle_of(runs)
+    rate = oracle.measured(start_of(faults(1)), 5)
+    assert (rate.runs, rate.came, runs.rounds) == (5, 5, 2)

@@ -1,4 +1,4 @@
-"""What a worker does: one cell, as the command of dstest that it is."""
+"""What a worker does for whoever wants a run: a command of dstest, with the files that it names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dstest.core import clock
 from dstest.core.errors import ConfigError
 from dstest.fan.task import Place
 
-__all__ = ["IMAGE_S", "LOG", "STORE", "given_files", "run_cell"]
+__all__ = ["IMAGE_S", "LOG", "STORE", "given_files", "run_command"]
 
 LOG: Final = "log.txt"
 STORE: Final = "store"
@@ -22,8 +22,8 @@ _FILE_BYTES_MAX: Final = 256 << 20
 
 
 def given_files(paths: Sequence[str]) -> dict[str, bytes]:
-    """Files of the user's that a cell needs, by their paths here. A directory does not travel: it
-    has to be on the worker under the same path. Raises ConfigError where one cannot be read."""
+    """Files of the user's that a command needs, by their paths here. A directory does not travel:
+    it has to be on the worker under the same path. Raises ConfigError where one cannot be read."""
     given = {}
     for path in map(Path, paths):
         if path.is_dir():
@@ -34,12 +34,12 @@ def given_files(paths: Sequence[str]) -> dict[str, bytes]:
             given[str(path)] = path.read_bytes()
         except OSError as error:
             raise ConfigError(
-                f"{path}: {error.strerror}", remedy="a cell of the night needs this file"
+                f"{path}: {error.strerror}", remedy="a run on a worker needs this file"
             ) from None
     return given
 
 
-def run_cell(
+def run_command(
     place: Place,
     image: Sequence[str],
     argv: Sequence[str],

@@ -1,4 +1,4 @@
-"""What a worker does with a cell: first what its lab begins from, then its run."""
+"""What a worker does with a command: first what its lab begins from, then its run."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from dstest.fan.commands import IMAGE_S, LOG, STORE, run_command
 from dstest.nightly.cells import cells_of
 from dstest.nightly.config import read_config
-from dstest.nightly.work import IMAGE_S, LOG, STORE, run_cell
 
 
 class _Place:
@@ -34,7 +34,7 @@ def test_an_image_is_made_in_a_time_of_its_own(tmp_path: Path, image_code: int) 
     place = _Place(tmp_path, image_code)
     image = ["lab", "image", "--system-version", "/elsewhere/etcd.deb"]
     argv = ["run", "--system-version", "/elsewhere/etcd.deb"]
-    code, took_s = run_cell(place, image, argv, {"/elsewhere/etcd.deb": b"a build"}, 300.0)
+    code, took_s = run_command(place, image, argv, {"/elsewhere/etcd.deb": b"a build"}, 300.0)
     made, *ran = place.asked
     assert made[0][:2] == ["lab", "image"] and made[1] == IMAGE_S
     assert place.texts["lab"] == "a build"

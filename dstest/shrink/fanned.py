@@ -1,0 +1,141 @@
+"""Runs of candidates on workers (`dstest.fan`), side by side, each with a lab of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from dstest.core.builds import build_of
+from dstest.core.errors import DstestError, Interrupted
+from dstest.core.run_meta import RunMeta
+from dstest.fan.commands import IMAGE_S, LOG, STORE, given_files, run_command
+from dstest.fan.desk_paths import WORK
+from dstest.fan.fan import Fan, fan_out
+from dstest.fan.task import Done, Task
+from dstest.runner.integrity import verified
+from dstest.runner.replay import spec_of
+from dstest.shrink.candidate import Candidate
+from dstest.shrink.record import RUNS, Attempt
+from dstest.shrink.reproducer import argv_of
+from dstest.shrink.runs import attempt_of, refused, schedule_of
+from dstest.steps.process import last_words
+from dstest.steps.results import results_in
+from dstest.store.layout import PLUGINS, RunDir, write_file
+
+__all__ = ["FannedRuns", "fanned"]
+
+_SCHEDULES: Final = "schedules"
+_MORE_S: Final = 600.0
+"""Beyond its load a run needs this at most: nodes, recovery, final reads, judges, canaries."""
+
+
+class FannedRuns:
+    """See `Runs`. Each is the command that `repro.sh` would have."""
+
+    def __init__(
+        self, runner: asyncio.Runner, fan: Fan, original: RunMeta, fingerprint: str, aside: Path
+    ) -> None:
+        self._runner, self._fan, self._meta = runner, fan, original
+        self._fingerprint, self._aside = fingerprint, aside
+        self._given = 0
+
+    @property
+    def width(self) -> int:
+        """As many as there are workers."""
+        return self._fan.width
+
+    def refused(self, candidate: Candidate) -> str:
+        """See `Runs.refused`."""
+        return refused(self._meta, candidate)
+
+    def make(self, candidates: Sequence[Candidate]) -> list[Attempt]:
+        """See `Runs.make`."""
+        try:
+            done = self._runner.run(self._all([self._task(one) for one in candidates]))
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            raise Interrupted("stopped; the runs on the workers heal and seal") from None
+        return [self._attempt(one) for one in done]
+
+    async def _all(self, tasks: list[Task]) -> list[Done]:
+        this = asyncio.current_task()
+        assert this is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this.cancel)
+        try:
+            done = {one.id: one async for one in self._fan.run(tasks)}
+        finally:
+            asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
+        return [done[task.id] for task in tasks]
+
+    def _task(self, candidate: Candidate) -> Task:
+        spec = spec_of(self._meta)
+        planned = msgspec.json.encode(schedule_of(candidate))
+        schedule = write_file(self._aside, f"{_SCHEDULES}/{candidate.key}.json", planned).resolve()
+        kept = (self._aside / PLUGINS).resolve()
+        own = [write_file(kept, Path(name).name, Path(name).read_bytes()) for name in spec.files]
+        argv = argv_of(spec, candidate, str(schedule), str(kept))[1:]
+        image = ["lab", "image", "--lab", spec.lab, "--system", spec.system]
+        builds = [str(made.path) for name in spec.builds if (made := build_of(name))]
+        for build in builds:
+            argv += ["--system-version", build]
+            image += ["--system-version", build]
+        for path in own:
+            image += ["--plugin", str(path)]
+        files = [str(schedule), *map(str, own), *builds]
+        limit_s = candidate.time_limit_s + _MORE_S
+        return Task(
+            id=self._new_id(),
+            work=run_command,
+            args=(image, argv, given_files(files), limit_s),
+            limit_s=IMAGE_S + limit_s,
+        )
+
+    def _new_id(self) -> str:
+        """Of a directory that is not there yet."""
+        while True:
+            self._given += 1
+            if not (self._aside / RUNS / f"r{self._given}").exists():
+                return f"r{self._given}"
+
+    def _attempt(self, done: Done) -> Attempt:
+        found = [] if done.folder is None else results_in(done.folder / STORE)
+        if not found:
+            return Attempt(why_not=_why_not(done))
+        run = found[-1]
+        path = run.resolve().relative_to(self._aside.resolve()).as_posix()
+        try:
+            verdict = verified(RunDir.open(run)).verdict
+        except DstestError as error:
+            return Attempt(path=path, why_not=error.message)
+        return attempt_of(run, self._aside, self._fingerprint, verdict)
+
+
+def _why_not(done: Done) -> str:
+    log = None if done.folder is None else done.folder / LOG
+    if log is None or not log.is_file():
+        return done.error or "it left nothing"
+    return last_words(log, None if done.value is None else done.value[0])
+
+
+@contextmanager
+def fanned(
+    original: RunMeta, fingerprint: str, aside: Path, *, at: str, workers: int
+) -> Iterator[FannedRuns]:
+    """Workers at a place (`dstest.fan.fan.fan_out`) for runs below `aside` of what was run in
+    `original`. Raises ConfigError for what is no place, HarnessError where no worker comes up."""
+    into = aside / RUNS
+    into.mkdir(parents=True, exist_ok=True)
+    with asyncio.Runner() as runner:
+        stack = AsyncExitStack()
+        try:
+            fan = runner.run(stack.enter_async_context(fan_out(at, workers=workers, into=into)))
+            yield FannedRuns(runner, fan, original, fingerprint, aside)
+        finally:
+            runner.run(stack.aclose())
+            shutil.rmtree(into / WORK, ignore_errors=True)
