@@ -294,6 +294,8 @@ def _whole(directory: SessionDir, file: SessionFile, runs: dict[Path, JudgedRun]
         if run is not None:
             evidence = among.get(arm.id, run.evidence)
             counting.append(msgspec.structs.replace(run, evidence=evidence))
+    if not counting:
+        raise _Broken(Finding(rule="G03", what="no run of the session counts", where=str(path)))
     counted = {run.path for run in counting}
     return Unit(
         path=path,

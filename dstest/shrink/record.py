@@ -19,6 +19,7 @@ from dstest.core.reproducer import REPRODUCER, Rate, Reproducer
 from dstest.core.verdict import Verdict
 from dstest.judge.blame_file import digest_of
 from dstest.judge.fingerprint import all_fingerprints
+from dstest.runner.integrity import verified
 from dstest.shrink.candidate import Candidate
 from dstest.store.layout import RunDir, disk_full, write_file
 
@@ -220,7 +221,21 @@ def read_reproducer(run: Path) -> Reproducer | None:
     landed = min((one.landed for one in tried.attempts if one.came), default=0)
     if found.landed != landed:
         raise _wrong(path, f"{landed} faults landed in its runs")
+    _judge_again(path, tried, found.fingerprint)
     return found
+
+
+def _judge_again(path: Path, tried: Tried, fingerprint: str) -> None:
+    """Raises EvidenceError where a run that made the rate is not what its own evidence gives."""
+    for one in tried.attempts:
+        if not (one.judged and one.confirms):
+            continue
+        try:
+            verdict = verified(RunDir.open(path.parent / one.path)).verdict
+        except DstestError as error:
+            raise _wrong(path, f"of its runs, {error.message}") from None
+        if (fingerprint in all_fingerprints(verdict)) != one.came:
+            raise _wrong(path, f"{one.path} found something else than it says")
 
 
 def came_in(run: Path, fingerprint: str) -> bool | None:

@@ -254,3 +254,14 @@ def test_a_plan_that_is_not_over_is_none(store: Path) -> None:
     execution.outcome = ""
     directory.save(execution)
     assert "G03" in about_plans(decided(store))
+
+
+def test_a_session_without_any_run_is_not_left_out(store: Path) -> None:
+    directory = session_in(store)
+    file = directory.read()
+    for one in file.arms:
+        for attempt in one.attempts:
+            shutil.rmtree(directory.path / attempt)
+        one.attempts = []
+    resealed(directory, file)
+    assert "G03" in broken(decided(store))
