@@ -49,7 +49,7 @@ def report(
     from dstest.runner.integrity import finished, verified
     from dstest.runner.session_file import is_session
     from dstest.shrink.record import aside_of as reduced_in
-    from dstest.shrink.record import read_reproducer
+    from dstest.shrink.reread import read_reproducer
     from dstest.store.layout import RunDir
     from dstest.store.signing import require_key, signer_of
     from dstest.store.sums import SIGNATURE
@@ -75,10 +75,10 @@ def report(
     if told := read_blame(opened.path):
         where = aside_of(opened.path)
         typer.echo(f"blame       {blame(shown.evidence, told.probes)}, by the runs in {where}")
-    if small := read_reproducer(opened.path):
+    if small := read_reproducer(opened.path, checked.verdict):
         typer.echo(
             f"reduced     from {small.before.events} fault events to {small.after.events}, comes in"
-            f" {small.rate_after.came} of {small.rate_after.runs} runs: {reduced_in(opened.path)}"
+            f" {small.rate_after.said}: {reduced_in(opened.path)}"
         )
     if signer is not None:
         typer.echo(f"signed      by {signer}")

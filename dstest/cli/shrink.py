@@ -9,26 +9,41 @@ import typer
 
 __all__ = ["shrink"]
 
+Within = Annotated[
+    float, typer.Option(min=0.01, max=10_000, help="Minutes after which no run is begun.")
+]
+Confirm = Annotated[
+    int,
+    typer.Option(min=1, max=1000, help="How many runs measure how often the small one shows it."),
+]
+Violation = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Which one of several, by its kind as `lost`, or its fingerprint; default: the one"
+        " that the verdict names.",
+    ),
+]
+At = Annotated[
+    str | None,
+    typer.Option(help="Where workers make the runs: local, ssh:HOST,HOST or tcp://ADDRESS:PORT."),
+]
+Workers = Annotated[
+    int,
+    typer.Option(
+        min=0, max=64, help="How many runs side by side on this machine, each in its own lab."
+    ),
+]
+
 
 def shrink(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run with a violation.")],
-    within: Annotated[float, typer.Option(help="Minutes after which no run is begun.")] = 60.0,
-    confirm: Annotated[
-        int, typer.Option(help="How many runs measure how often the small one shows it.")
-    ] = 5,
+    within: Within = 60.0,
+    confirm: Confirm = 5,
+    violation: Violation = None,
     lab_id: Annotated[str | None, typer.Option(help="Use or make the lab of this name.")] = None,
-    at: Annotated[
-        str | None,
-        typer.Option(
-            help="Where workers make the runs: local, ssh:HOST,HOST or tcp://ADDRESS:PORT."
-        ),
-    ] = None,
-    workers: Annotated[
-        int,
-        typer.Option(
-            min=0, max=64, help="How many runs side by side on this machine, each in its own lab."
-        ),
-    ] = 0,
+    at: At = None,
+    workers: Workers = 0,
     json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
     """Fewer faults, shorter windows, less load: what still shows the violation, run by run.
@@ -48,7 +63,13 @@ def shrink(
 
     opened = RunDir.open(run)
     found = shrink_run(
-        opened.path, within_s=within * 60, sure=confirm, lab_id=lab_id, at=at, workers=workers
+        opened.path,
+        within_s=within * 60,
+        sure=confirm,
+        lab_id=lab_id,
+        at=at,
+        workers=workers,
+        violation=violation,
     )
     if found is None:
         typer.echo(

@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
+from dstest.core.shares import interval
+
 __all__ = ["REPRODUCER", "SCRIPT", "Rate", "Reproducer", "Size"]
 
 REPRODUCER: Final = "reproducer.json"
@@ -23,6 +25,14 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
     def share(self) -> float:
         """Of the runs; 0 without any."""
         return self.came / self.runs if self.runs else 0.0
+
+    @property
+    def said(self) -> str:
+        """In words, with the interval in which the true rate lies (95 %, Wilson)."""
+        if not self.runs:
+            return "not measured"
+        rate = interval(self.came, self.runs)
+        return f"{self.came} of {self.runs} runs ({rate.low:.0%} to {rate.high:.0%})"
 
 
 class Size(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from dstest.core.protocols import CheckerTraits, NemesisTraits
 from dstest.judge._audit_logs import unexplained_alarms
 from dstest.judge.facts import SECOND_NS, RunFacts
 
-__all__ = ["AFTER_NS", "first_anomaly", "spans_of", "symptom_of"]
+__all__ = ["AFTER_NS", "first_anomaly", "spans_of", "stood_by", "symptom_of"]
 
 AFTER_NS: Final = 10 * SECOND_NS
 """So long after its heal a fault may still be what a violation comes from."""
@@ -101,7 +101,15 @@ def _near(
     end_ns: int,
     nemeses: Mapping[str, NemesisTraits],
 ) -> list[NearFault]:
-    """Landed faults that stood in between; where there is none, the last one healed before."""
+    found, after = stood_by(records, start_ns, end_ns)
+    return [_fault(record, nemeses, after=after) for record in found]
+
+
+def stood_by(
+    records: Iterable[LandingRecord], start_ns: int | None, end_ns: int
+) -> tuple[list[LandingRecord], bool]:
+    """Landed faults that stood in between; where there is none, the last one that was healed
+    shortly before, and True."""
     landed = [r for r in records if r.landed == "yes" and r.injected_at is not None]
     began = 0 if start_ns is None else start_ns
     inside = [
@@ -110,10 +118,10 @@ def _near(
         if (r.injected_at or 0) <= end_ns and (r.healed_at is None or r.healed_at >= began)
     ]
     if inside:
-        return [_fault(r, nemeses, after=False) for r in inside]
+        return inside, False
     healed = [r for r in landed if r.healed_at is not None and 0 < began - r.healed_at <= AFTER_NS]
     last = max(healed, key=lambda r: r.healed_at or 0, default=None)
-    return [] if last is None else [_fault(last, nemeses, after=True)]
+    return ([], False) if last is None else ([last], True)
 
 
 def _fault(

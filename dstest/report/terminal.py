@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from collections.abc import Sequence
 from typing import Final
@@ -135,4 +136,6 @@ def summary_text(report: RunReport, *, color: bool = False) -> str:
     lines += ["", f"report      {report.path}/report.html"]
     if report.command:
         lines.append(f"again       {_clean(report.command)}")
+        if report.state.failed:
+            lines.append(f"smaller     dstest shrink {shlex.quote(str(report.path))}")
     return "\n".join(lines)

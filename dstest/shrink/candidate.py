@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -90,13 +89,27 @@ def compact(candidate: Candidate) -> Candidate:
         return msgspec.structs.replace(candidate, time_limit_s=limit_s)
     found: list[FaultPlan] = []
     new_end_ns, old_end_ns = 0, 0
-    for old_start_ns, group in groupby(candidate.plans, key=lambda plan: plan.start_ns):
-        together = list(group)
+    for together in _overlapping(candidate.plans):
+        old_start_ns = together[0].start_ns
         first_ns = min(old_start_ns, int(WARMUP_S * _S))
         gap_ns = min(max(0, old_start_ns - old_end_ns), _GAP_NS) if found else first_ns
-        start_ns = new_end_ns + gap_ns
-        found += [msgspec.structs.replace(plan, start_ns=start_ns) for plan in together]
-        lasts_ns = max(plan.duration_ns for plan in together)
-        new_end_ns, old_end_ns = start_ns + lasts_ns, old_start_ns + lasts_ns
+        earlier_ns = old_start_ns - (new_end_ns + gap_ns)
+        found += [msgspec.structs.replace(p, start_ns=p.start_ns - earlier_ns) for p in together]
+        old_end_ns = max(plan.start_ns + plan.duration_ns for plan in together)
+        new_end_ns = old_end_ns - earlier_ns
     limit_s = min(candidate.time_limit_s, new_end_ns / _S + RECOVERY_S)
     return msgspec.structs.replace(candidate, plans=tuple(found), time_limit_s=limit_s)
+
+
+def _overlapping(plans: Sequence[FaultPlan]) -> list[list[FaultPlan]]:
+    """Faults of which each but the first begins with or before the end of an earlier one."""
+    groups: list[list[FaultPlan]] = []
+    end_ns = -1
+    for plan in sorted(plans, key=lambda plan: plan.start_ns):
+        if groups and (plan.start_ns < end_ns or plan.start_ns == groups[-1][0].start_ns):
+            groups[-1].append(plan)
+        else:
+            groups.append([plan])
+            end_ns = -1
+        end_ns = max(end_ns, plan.start_ns + plan.duration_ns)
+    return groups

@@ -19,7 +19,7 @@ from dstest.core.protocols import CheckerTraits
 from dstest.judge.checker_answers import asked
 from dstest.judge.fingerprint import fingerprints_of
 
-__all__ = ["smallest_history"]
+__all__ = ["shows_alone", "smallest_history"]
 
 
 def smallest_history(
@@ -35,9 +35,14 @@ def smallest_history(
         return None
     for ops in _parts(history.ops, shown, keyed=CheckerTraits.of(checker).keyed):
         part = msgspec.structs.replace(history, ops=ops)
-        if fingerprint in fingerprints_of(asked(checker, part, model, Budget())):
+        if shows_alone(part, checker, model, fingerprint):
             return part
     return None
+
+
+def shows_alone(part: History, checker: Any, model: str, fingerprint: str) -> bool:
+    """Does the checker find the violation in this part of a history?"""
+    return fingerprint in fingerprints_of(asked(checker, part, model, Budget()))
 
 
 def _parts(every: list[Op], shown: Anomaly, *, keyed: bool) -> Iterator[list[Op]]:

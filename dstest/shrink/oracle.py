@@ -19,9 +19,6 @@ __all__ = ["Oracle", "TimeUp"]
 FAILED_MAX: Final = 3
 """So many runs of a candidate that came to nothing, one after the other, are no accident."""
 
-RUNS_MAX: Final = 20
-"""Of a candidate, for one question."""
-
 
 class TimeUp(Exception):
     """There is no time for another run."""
@@ -51,7 +48,8 @@ class Oracle:
         return self.shows(candidate, STRICT)
 
     def shows(self, candidate: Candidate, alpha: float = ALPHA) -> bool:
-        """Does it still come, as far as runs can tell? What stays open after `RUNS_MAX` does not.
+        """Does it still come, as far as runs can tell? What stays open too long does not
+        (`SequentialTest.most`).
 
         Raises TimeUp, ConfigError where no run of anything can be made.
         """
@@ -104,9 +102,9 @@ class Oracle:
             )
         return tried.rate
 
-    def rate_of(self, candidate: Candidate) -> Rate:
-        """How often it came in the runs that `measured` has made so far."""
-        return self._known(candidate).rate
+    def passed_over(self, candidate: Candidate) -> None:
+        """It shows the violation, and is not what the search goes on with."""
+        self.shown.remove(candidate)
 
     def attempts(self, candidate: Candidate) -> list[Attempt]:
         """Those of its runs in which it came."""
@@ -149,7 +147,7 @@ def _wanted(test: SequentialTest, tried: Tried) -> int:
     """So many more runs of it are needed at least; none where it is decided, or will not be."""
     if _lost(tried.attempts):
         return 0
-    return min(test.least(tried.came, tried.gone), max(0, RUNS_MAX - tried.came - tried.gone))
+    return min(test.least(tried.came, tried.gone), max(0, test.most - tried.came - tried.gone))
 
 
 def _lost(attempts: list[Attempt]) -> bool:

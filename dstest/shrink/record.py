@@ -1,7 +1,7 @@
 """What a reduction has tried: `RUN.shrink/progress.json`, from which it goes on.
 
-The run itself is sealed and stays as it is. Every attempt is a run directory below; whether the
-violation came in it is asked of that directory again whenever the file is read.
+The run itself is sealed and stays as it is. Every attempt is a run directory below; what it says is
+asked of that directory again whenever the file is read (`reread.py`).
 """
 
 from __future__ import annotations
@@ -14,31 +14,29 @@ from typing import Final
 
 import msgspec
 
-from dstest.core.errors import ConfigError, DstestError, EvidenceError
-from dstest.core.reproducer import REPRODUCER, Rate, Reproducer
-from dstest.core.verdict import Verdict
-from dstest.judge.blame_file import digest_of
-from dstest.judge.fingerprint import all_fingerprints
-from dstest.runner.integrity import verified
+from dstest.core.errors import ConfigError
+from dstest.core.reproducer import Rate
 from dstest.shrink.candidate import Candidate
-from dstest.store.layout import RunDir, disk_full, write_file
+from dstest.store.layout import disk_full, write_file
 
 __all__ = [
     "ENOUGH",
+    "HISTORY",
     "PROGRESS",
     "RUNS",
+    "SCHEMA",
     "Attempt",
     "Progress",
     "Tried",
     "alone",
     "aside_of",
-    "came_in",
-    "read_progress",
-    "read_reproducer",
     "write_progress",
 ]
 
 PROGRESS: Final = "progress.json"
+HISTORY: Final = "history.jsonl"
+"""Beside the reproducer: the part of the run's history that shows the violation alone."""
+
 RUNS: Final = "runs"
 """Directory of the attempts, beside the file that names them."""
 
@@ -51,9 +49,10 @@ SCHEMA: Final = "dstest.shrink/1"
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """One run of a candidate. `path` is below the directory of the file. `judged`: a checker had
-    its say; only then it counts. `came`: it found the violation in question. `landed`: faults that
-    were proven. `targets`: nodes that they hit in all. `ops`: what clients asked for. `why_not`:
-    why it does not count. `confirms`: made to measure how often it comes, and for nothing else."""
+    its say, and its faults landed or it came all the same; only then it counts. `came`: it found
+    the violation in question. `landed`: faults that were proven. `targets`: nodes that they hit in
+    all. `ops`: what clients asked for. `why_not`: why it does not count. `confirms`: made to
+    measure how often it comes, and for nothing else."""
 
     path: str = ""
     judged: bool = False
@@ -100,6 +99,11 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str
     tried: dict[str, Tried] = msgspec.field(default_factory=dict)
 
+    def rate_of(self, candidate: Candidate) -> Rate:
+        """See `Tried.rate`."""
+        tried = self.tried.get(candidate.key)
+        return Rate() if tried is None else tried.rate
+
     @property
     def runs(self) -> int:
         """Made so far, also those that do not count."""
@@ -135,117 +139,3 @@ def write_progress(run: Path, progress: Progress) -> None:
     """Replaced atomically."""
     data = msgspec.json.format(msgspec.json.encode(progress), indent=1)
     write_file(aside_of(run), PROGRESS, data + b"\n")
-
-
-def read_progress(run: Path) -> Progress | None:
-    """None where nothing was tried yet. Raises EvidenceError where the file cannot be read, is
-    about another run, or says of a run what is not so."""
-    path = aside_of(run) / PROGRESS
-    if not path.is_file():
-        return None
-    try:
-        kept = msgspec.json.decode(path.read_bytes(), type=Progress)
-    except msgspec.MsgspecError as error:
-        raise _wrong(path, f"it cannot be read: {error}") from None
-    if kept.schema != SCHEMA or kept.history_sha256 != digest_of(run):
-        raise _wrong(path, f"it is not about {run}")
-    if kept.run != run.name:
-        raise _wrong(path, f"it is about {kept.run}")
-    seen: set[str] = set()
-    for key, tried in kept.tried.items():
-        if key != tried.candidate.key:
-            raise _wrong(path, f"{key} is another candidate than it says")
-        for one in tried.attempts:
-            if one.judged:
-                _hold(path, kept, tried.candidate, one, seen)
-    return kept
-
-
-def _hold(path: Path, kept: Progress, candidate: Candidate, one: Attempt, seen: set[str]) -> None:
-    """Raises EvidenceError where this is no run of the candidate, or found something else."""
-    place = path.parent / one.path
-    if one.path in seen or not place.resolve().is_relative_to((path.parent / RUNS).resolve()):
-        raise _wrong(path, f"{one.path} is no run of its own")
-    seen.add(one.path)
-    if came_in(place, kept.fingerprint) != one.came:
-        raise _wrong(path, f"{one.path} found something else than it says")
-    if not _is_of(place, candidate):
-        raise _wrong(path, f"{one.path} is a run of something else")
-
-
-def _is_of(run: Path, candidate: Candidate) -> bool:
-    """Was this run made of this candidate, by what it has recorded of itself?"""
-    try:
-        meta = RunDir.open(run).read_meta()
-        schedule = msgspec.json.decode((run / "schedule.json").read_bytes())
-    except (OSError, DstestError, msgspec.MsgspecError):
-        return False
-    spec = {} if meta is None else meta.spec
-    return (
-        (spec.get("nodes"), spec.get("concurrency"), spec.get("rate"))
-        == (candidate.nodes, candidate.concurrency, candidate.rate)
-        and spec.get("time_limit_s") == candidate.time_limit_s
-        and meta is not None
-        and meta.options_given == candidate.pairs
-        and schedule.get("plans") == msgspec.to_builtins(list(candidate.plans))
-    )
-
-
-def read_reproducer(run: Path) -> Reproducer | None:
-    """What the reduction of a run came to, None where there was none. Raises EvidenceError where it
-    is not what its runs have shown."""
-    path = aside_of(run) / REPRODUCER
-    if not path.is_file():
-        return None
-    try:
-        found = msgspec.json.decode(path.read_bytes(), type=Reproducer)
-    except msgspec.MsgspecError as error:
-        raise _wrong(path, f"it cannot be read: {error}") from None
-    progress = read_progress(run)
-    if progress is None or found.history_sha256 != progress.history_sha256:
-        raise _wrong(path, f"it is not about {run}")
-    tried = progress.tried.get(found.candidate)
-    if tried is None or found.fingerprint != progress.fingerprint:
-        raise _wrong(path, "nothing shows what it says")
-    small, seen = tried.candidate, tried.rate
-    told = found.after
-    if found.rate_after != seen or found.runs != progress.runs:
-        raise _wrong(path, f"its runs show the violation in {seen.came} of {seen.runs}")
-    if found.confirmed and seen.share < ENOUGH:
-        raise _wrong(path, "it is called confirmed, and came too rarely")
-    if (told.events, told.nodes, told.clients, told.rate, told.kinds, told.time_limit_s) != (
-        *(small.events, small.nodes, small.concurrency, small.rate, small.kinds),
-        small.time_limit_s,
-    ):
-        raise _wrong(path, f"its runs were of {small.said()}")
-    landed = min((one.landed for one in tried.attempts if one.came), default=0)
-    if found.landed != landed:
-        raise _wrong(path, f"{landed} faults landed in its runs")
-    _judge_again(path, tried, found.fingerprint)
-    return found
-
-
-def _judge_again(path: Path, tried: Tried, fingerprint: str) -> None:
-    """Raises EvidenceError where a run that made the rate is not what its own evidence gives."""
-    for one in tried.attempts:
-        if not (one.judged and one.confirms):
-            continue
-        try:
-            verdict = verified(RunDir.open(path.parent / one.path)).verdict
-        except DstestError as error:
-            raise _wrong(path, f"of its runs, {error.message}") from None
-        if (fingerprint in all_fingerprints(verdict)) != one.came:
-            raise _wrong(path, f"{one.path} found something else than it says")
-
-
-def came_in(run: Path, fingerprint: str) -> bool | None:
-    """Is this violation among those of a run? None where its verdict cannot be read."""
-    try:
-        data = (run / "verdict.json").read_bytes()
-        return fingerprint in all_fingerprints(msgspec.json.decode(data, type=Verdict))
-    except (OSError, ValueError, msgspec.MsgspecError):
-        return None
-
-
-def _wrong(path: Path, why: str) -> EvidenceError:
-    return EvidenceError(f"{path}: {why}", remedy="remove its directory and run `dstest shrink`")

@@ -81,8 +81,12 @@ def _narrower(best: Candidate, oracle: Oracle) -> Candidate:
     for candidate in other_scopes(best):
         if _targets(best, oracle) <= len(best.plans):
             break
-        if oracle.shows(candidate) and 0 < _targets(candidate, oracle) < _targets(best, oracle):
+        if not oracle.shows(candidate):
+            continue
+        if 0 < _targets(candidate, oracle) < _targets(best, oracle):
             best = candidate
+        else:
+            oracle.passed_over(candidate)
     return best
 
 
@@ -92,14 +96,17 @@ def _targets(candidate: Candidate, oracle: Oracle) -> int:
 
 def confirmed(best: Candidate, oracle: Oracle, sure: int) -> tuple[Candidate, Rate]:
     """How often the violation comes in the smallest one, by runs made for that alone; where that is
-    too rarely, an earlier one in which it comes often enough, or else most often."""
+    too rarely, an earlier one in which it comes often enough, or else most often. One that was
+    chosen among several for its rate is run as often again: the rate by which it was chosen
+    flatters it."""
     seen: list[tuple[Candidate, Rate]] = [(best, oracle.measured(best, sure))]
     earlier = {one.key: one for one in reversed(oracle.shown) if one != best}
     for candidate in list(earlier.values())[:_BACK_MAX] if _poor(seen) else []:
         seen.append((candidate, oracle.measured(candidate, sure)))
         if not _poor(seen[-1:]):
             break
-    return max(seen, key=lambda row: (min(row[1].share, ENOUGH), -seen.index(row)))
+    chosen, rate = max(seen, key=lambda row: (min(row[1].share, ENOUGH), -seen.index(row)))
+    return (chosen, rate) if len(seen) == 1 else (chosen, oracle.measured(chosen, 2 * sure))
 
 
 def _poor(seen: Sequence[tuple[Candidate, Rate]]) -> bool:

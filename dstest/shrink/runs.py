@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -17,13 +17,14 @@ from dstest.core.evidence import LandingRecord
 from dstest.core.run_meta import RunMeta
 from dstest.core.spec import RunSpec
 from dstest.core.verdict import Verdict
+from dstest.judge.fingerprint import all_fingerprints
 from dstest.runner.plugins import Plugins, resolve
 from dstest.runner.progress import Progress as Ui
 from dstest.runner.replay import spec_of, still_there
 from dstest.runner.schedule_file import Schedule
 from dstest.runner.session import run_session
 from dstest.shrink.candidate import Candidate
-from dstest.shrink.record import RUNS, Attempt, came_in
+from dstest.shrink.record import RUNS, Attempt
 from dstest.store.layout import RunDir
 from nemeses.mix import Mix
 
@@ -36,6 +37,9 @@ __all__ = [
     "schedule_of",
     "spec_for",
 ]
+
+_LANDED_LEAST: Final = 0.9
+"""Of its faults a run without the violation must have so many, to say that it does not come."""
 
 
 class Runs(Protocol):
@@ -116,11 +120,16 @@ def attempt_of(run: Path, aside: Path, fingerprint: str, verdict: Verdict) -> At
     evidence = verdict.evidence
     if not evidence.checker_ran and not evidence.violation:
         return Attempt(path=path, why_not="no checker judged it")
+    came = fingerprint in all_fingerprints(verdict)
+    faults = len(evidence.faults)
+    landed = sum(fault.landed == "yes" for fault in evidence.faults)
+    if not came and landed < _LANDED_LEAST * faults:
+        return Attempt(path=path, why_not=f"{faults - landed} of its {faults} faults did not land")
     return Attempt(
         path=path,
         judged=True,
-        came=bool(came_in(run, fingerprint)),
-        landed=sum(fault.landed == "yes" for fault in evidence.faults),
+        came=came,
+        landed=landed,
         targets=_targets(RunDir(run)),
         ops=evidence.checker.ops_eligible,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from dstest.core.reproducer import REPRODUCER, SCRIPT, Rate, Reproducer, Size
+from dstest.core.reproducer import REPRODUCER, SCRIPT, Reproducer, Size
 
 __all__ = ["lines_of"]
 
@@ -19,7 +19,8 @@ def lines_of(found: Reproducer, aside: Path) -> Iterator[str]:
     shown = "no part shows it alone" if after_ops is None else f"{after_ops:,}"
     yield f"{'history':12} {before_ops:>20,} ops  ->  {shown}"
     yield f"{'violation':12} {found.fingerprint}"
-    yield f"{'comes in':12} {_rate(found.rate_before):>24}  ->  {_rate(found.rate_after)}"
+    before_said = "not measured" if found.rate_before is None else found.rate_before.said
+    yield f"{'comes in':12} {before_said:>24}  ->  {found.rate_after.said}"
     yield f"{'runs made':12} {found.runs}" + (f"; {found.stopped}" if found.stopped else "")
     if found.rate_after.came:
         yield f"{'reproducer':12} {aside}/{REPRODUCER}, {aside}/{SCRIPT}"
@@ -37,7 +38,3 @@ def _sizes(size: Size) -> list[tuple[str, str]]:
         ("op types", ", ".join(size.op_types)),
         ("operations", operations),
     ]
-
-
-def _rate(rate: Rate | None) -> str:
-    return "not measured" if rate is None or not rate.runs else f"{rate.came} of {rate.runs} runs"

@@ -17,7 +17,8 @@ from dstest.runner.plugins import resolve
 from dstest.runner.progress import Quiet
 from dstest.runner.session import run_session
 from dstest.shrink.driver import shrink_run
-from dstest.shrink.record import aside_of, read_reproducer
+from dstest.shrink.record import aside_of
+from dstest.shrink.reread import read_reproducer
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(1500)]
 
@@ -31,7 +32,7 @@ def test_a_stale_read_keeps_what_it_needs(lab: LabInfo, tmp_path: Path) -> None:
     assert found is not None
     assert found.after.events < found.before.events
     assert found.rate_after.came >= 1, found
-    assert read_reproducer(done.path) == found
+    assert read_reproducer(done.path, done.verdict) == found
     whole, part = found.history_ops
     assert part is not None
     assert part < whole / 100

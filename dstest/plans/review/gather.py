@@ -31,7 +31,7 @@ from dstest.report.review.model import (
     Result,
     SurfaceRow,
 )
-from dstest.shrink.record import read_reproducer
+from dstest.shrink.reread import read_reproducer
 
 __all__ = ["gather", "of_scenario"]
 
@@ -270,7 +270,7 @@ def _findings(judged: list[_Judged]) -> tuple[FindingText, ...]:
             closes = ", ".join(one.scenario.closes)
             told = read_blame(Path(failed[0].path))
             more = None if told is None else told.probes
-            small = read_reproducer(Path(failed[0].path))
+            small = read_reproducer(Path(failed[0].path), failed[0].verdict)
             id = f"F{len(found) + 1}"
             found.append(finding_of(failed[0], id, one.step.id, closes, more, small))
     return tuple(found)

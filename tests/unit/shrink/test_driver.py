@@ -16,18 +16,18 @@ from shrink.planted import Planted, has
 from test_blame_causes import judged, sampled, stale
 
 from dstest.core.errors import ConfigError, EvidenceError
-from dstest.core.reproducer import REPRODUCER, SCRIPT, Rate, Reproducer
+from dstest.core.reproducer import REPRODUCER, SCRIPT, Reproducer
 from dstest.judge.fingerprint import fingerprints_of
 from dstest.runner.judgement import judge
 from dstest.runner.plugins import Plugins, resolve
 from dstest.runner.progress import Progress as Ui
 from dstest.runner.replay import spec_of
 from dstest.runner.session import Finished
-from dstest.shrink import driver
+from dstest.shrink import original
 from dstest.shrink import runs as cluster_runs
 from dstest.shrink.candidate import Candidate
-from dstest.shrink.driver import HISTORY, shrink_run
-from dstest.shrink.record import PROGRESS, Attempt, alone, aside_of, read_reproducer
+from dstest.shrink.driver import shrink_run
+from dstest.shrink.record import HISTORY, PROGRESS, Attempt, alone, aside_of
 from dstest.shrink.reproducer import script_of
 from dstest.shrink.runs import ClusterRuns, candidate_of
 from dstest.store.jsonl import read_history
@@ -42,7 +42,7 @@ def failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDir:
     run.write_sums()
     run.write_status(f"verdict: {verdict.verdict.value}")
     # The schedule of a made run says less than one that was planned.
-    monkeypatch.setattr(driver, "read_schedule", lambda path: None)
+    monkeypatch.setattr(original, "read_schedule", lambda path: None)
     return run
 
 
@@ -154,15 +154,6 @@ def test_no_name_is_a_command(failed: RunDir, tmp_path: Path, text: str) -> None
     argv = ["sh", str(script), "1"]
     subprocess.run(argv, env=env, cwd=tmp_path, capture_output=True, timeout=60, check=False)
     assert not (tmp_path / "PWNED").exists()
-
-
-def test_a_rate_that_its_runs_have_not_shown_is_not_believed(failed: RunDir) -> None:
-    found = shrunk(failed, Planted(lambda c: float(has(c, "f1"))))
-    assert found is not None
-    cut = msgspec.structs.replace(found, rate_after=Rate(runs=1, came=1))
-    (aside_of(failed.path) / REPRODUCER).write_bytes(msgspec.json.encode(cut))
-    with pytest.raises(EvidenceError):
-        read_reproducer(failed.path)
 
 
 def test_a_full_disk_is_not_remembered(failed: RunDir) -> None:
@@ -292,3 +283,17 @@ def test_a_violation_beside_another_is_seen(failed: RunDir) -> None:
         anomalies={"a": [Anomaly(type="a", key="r1")], "b": [Anomaly(type="b", key="r2")]},
     )
     assert fingerprints_of(both) == {"c/a/r#/m", "c/b/r#/m"}
+
+
+def test_one_of_several_violations_is_chosen_by_its_kind(failed: RunDir) -> None:
+    found = shrink_run(
+        failed.path,
+        within_s=600,
+        sure=3,
+        violation="nonlinearizable",
+        runs=Planted(lambda c: float(has(c, "f1"))),
+    )
+    assert found is not None
+    assert found.fingerprint.split("/")[1] == "nonlinearizable"
+    with pytest.raises(ConfigError, match="no violation lost"):
+        shrink_run(failed.path, within_s=600, sure=3, violation="lost", runs=Planted(lambda c: 0))

@@ -18,7 +18,7 @@ from dstest.shrink.ddmin import ddmin
 from dstest.shrink.oracle import TimeUp
 from dstest.shrink.record import Attempt
 from dstest.shrink.reducer import Reduced, confirmed, reduced
-from dstest.shrink.sequential import BETA, SequentialTest
+from dstest.shrink.sequential import ALPHA, BETA, STRICT, SequentialTest
 
 HUNDRED = faults(100)
 
@@ -161,14 +161,14 @@ def test_steps_that_cost_the_rate_are_taken_back() -> None:
         oracle.shows(large)
     best, rate = confirmed(small, oracle, 5)
     assert best == large
-    assert (rate.runs, rate.came) == (5, 5)
+    assert (rate.runs, rate.came) == (10, 10)
 
 
 def test_the_rate_is_that_of_runs_that_decided_nothing() -> None:
     oracle = oracle_of(Planted(lambda c: 1.0))
     start = start_of(faults(1))
     oracle.shows(start)
-    assert oracle.rate_of(start).runs == 0
+    assert oracle.progress.rate_of(start).runs == 0
     assert oracle.measured(start, 3).runs == 3
     assert oracle.progress.runs == 4
 
@@ -240,3 +240,64 @@ def test_a_rate_is_measured_side_by_side_by_no_more_runs_than_asked() -> None:
     oracle = oracle_of(runs)
     rate = oracle.measured(start_of(faults(1)), 5)
     assert (rate.runs, rate.came, runs.rounds) == (5, 5, 2)
+
+
+@pytest.mark.parametrize("alpha", [ALPHA, STRICT])
+@pytest.mark.parametrize("rate", [0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 0.95])
+def test_by_the_exact_distribution_few_are_given_up_at_their_own_rate(
+    rate: float, alpha: float
+) -> None:
+    test = SequentialTest(rate, alpha)
+    assert _taken(test, rate) >= 1 - BETA
+    assert _taken(test, rate / 3) <= alpha
+
+
+def _taken(test: SequentialTest, rate: float) -> float:
+    """How likely a candidate that shows it at this rate is taken, by all ways that runs can go."""
+    ways, taken = {(0, 0): 1.0}, 0.0
+    for _ in range(test.most + 1):
+        more: dict[tuple[int, int], float] = {}
+        for (came, gone), chance in ways.items():
+            found = test.decided(came, gone)
+            taken += chance * (found == "shows")
+            if found is None:
+                for key, share in (((came + 1, gone), rate), ((came, gone + 1), 1 - rate)):
+                    more[key] = more.get(key, 0.0) + chance * share
+        ways = more
+    return taken
+
+
+def test_faults_that_overlap_go_on_doing_so() -> None:
+    first, second, third = faults(3)
+    plans = [
+        msgspec.structs.replace(first, start_ns=10 * S, duration_ns=20 * S),
+        msgspec.structs.replace(second, start_ns=15 * S, duration_ns=5 * S),
+        msgspec.structs.replace(third, start_ns=60 * S, duration_ns=5 * S),
+    ]
+    moved = compact(start_of(plans)).plans
+    assert [(plan.start_ns // S, plan.duration_ns // S) for plan in moved] == [
+        (4, 20),
+        (9, 5),
+        (28, 5),
+    ]
+
+
+def test_who_is_chosen_for_its_rate_is_run_again() -> None:
+    rare = start_of(faults(1))
+    often = msgspec.structs.replace(rare, concurrency=12)
+    runs = Planted(lambda c: 1.0 if c == often else 0.2)
+    oracle = oracle_of(runs)
+    oracle.shown += [often, rare]
+    best, rate = confirmed(rare, oracle, 5)
+    assert best == often
+    assert (rate.runs, rate.came) == (10, 10)
+
+
+def test_what_shows_it_and_is_not_taken_is_not_what_is_left() -> None:
+    runs = Planted(lambda c: 1.0)
+    oracle = oracle_of(runs)
+    first, second = start_of(faults(2)), start_of(faults(1))
+    assert oracle.shows(first)
+    assert oracle.shows(second)
+    oracle.passed_over(second)
+    assert oracle.shown == [first]

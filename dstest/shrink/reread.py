@@ -1,0 +1,175 @@
+"""What a reduction has left, read again: believed as far as its runs show it, and no further.
+
+Each attempt has to be a run of its candidate, and to say what its verdict says; those that make the
+rate that is told are judged again. `reproducer.json` has to be what all of that comes to.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from dstest.core.builds import build_of
+from dstest.core.errors import ConfigError, DstestError, EvidenceError
+from dstest.core.reproducer import REPRODUCER, Reproducer
+from dstest.core.verdict import Verdict
+from dstest.judge.blame_file import digest_of
+from dstest.judge.budgeted import model_of
+from dstest.runner.integrity import verified
+from dstest.shrink.candidate import Candidate
+from dstest.shrink.history import shows_alone
+from dstest.shrink.original import Original, original_of
+from dstest.shrink.record import HISTORY, PROGRESS, RUNS, SCHEMA, Attempt, Progress, aside_of
+from dstest.shrink.reproducer import argv_of
+from dstest.shrink.runs import attempt_of
+from dstest.shrink.told import told
+from dstest.steps.own import differences
+from dstest.store.jsonl import read_history
+from dstest.store.layout import PLUGINS, RunDir
+
+__all__ = ["read_progress", "read_reproducer"]
+
+_SAID_BY_ITSELF = ("run", "dstest", "stopped", "confirmed")
+"""Where the run lay, which version made it, why it ended early; and `confirmed`, which may be less
+than its runs give where more of them were asked for."""
+
+
+def read_progress(original: Original) -> Progress | None:
+    """None where nothing was tried yet. Raises EvidenceError where the file cannot be read, is
+    about another run, or says of a run what is not so."""
+    path = aside_of(original.run.path) / PROGRESS
+    if not path.is_file():
+        return None
+    try:
+        kept = msgspec.json.decode(path.read_bytes(), type=Progress)
+    except msgspec.MsgspecError as error:
+        raise _wrong(path, f"it cannot be read: {error}") from None
+    if kept.schema != SCHEMA or kept.history_sha256 != digest_of(original.run.path):
+        raise _wrong(path, f"it is not about {original.run.path}")
+    if kept.run != original.run.path.name or kept.fingerprint != original.fingerprint:
+        raise _wrong(path, f"it is about {kept.fingerprint} of {kept.run}")
+    seen: set[str] = set()
+    for key, tried in kept.tried.items():
+        if key != tried.candidate.key:
+            raise _wrong(path, f"{key} is another candidate than it says")
+        for one in tried.attempts:
+            if one.judged:
+                _hold(path, original, tried.candidate, one, seen)
+    return kept
+
+
+def _hold(
+    path: Path, original: Original, candidate: Candidate, one: Attempt, seen: set[str]
+) -> None:
+    """Raises EvidenceError where this is no run of the candidate, or found something else."""
+    place = path.parent / one.path
+    if one.path in seen or not place.resolve().is_relative_to((path.parent / RUNS).resolve()):
+        raise _wrong(path, f"{one.path} is no run of its own")
+    seen.add(one.path)
+    try:
+        verdict = msgspec.json.decode((place / "verdict.json").read_bytes(), type=Verdict)
+        again = attempt_of(place, path.parent, original.fingerprint, verdict)
+    except (OSError, DstestError, msgspec.MsgspecError) as error:
+        raise _wrong(path, f"{one.path} cannot be read: {error}") from None
+    tells = one.came or one.confirms or again.came  # the others decided where the search went on
+    if tells and msgspec.structs.replace(again, confirms=one.confirms) != one:
+        raise _wrong(path, f"{one.path} found something else than it says")
+    if wrong := _not_of(place, original, candidate):
+        raise _wrong(path, f"{one.path} is a run of something else: {wrong}")
+
+
+def _not_of(run: Path, original: Original, candidate: Candidate) -> str:
+    """What of the run is not as the candidate has it, by what it has recorded of itself."""
+    try:
+        meta = RunDir.open(run).read_meta()
+        schedule = msgspec.json.decode((run / "schedule.json").read_bytes())
+    except (OSError, DstestError, msgspec.MsgspecError) as error:
+        return str(error)
+    if meta is None:
+        return "it has no record"
+    spec = original.spec
+    aside = aside_of(original.run.path)
+    argv = argv_of(spec, candidate, "schedule.json", str(aside / PLUGINS))
+    for name in spec.builds:
+        build = build_of(name)
+        argv += ["--system-version", name if build is None else str(build.path)]
+    other = [what for what in differences(meta, argv[1:]) if what != "schedule"]
+    if schedule.get("plans") != msgspec.to_builtins(list(candidate.plans)):
+        other.append("faults")
+    return ", ".join(other)
+
+
+def read_reproducer(run: Path, verdict: Verdict) -> Reproducer | None:
+    """What the reduction of a run with this verdict came to, None where there was none. Raises
+    EvidenceError where it is not what the run and its own runs give."""
+    path = aside_of(run) / REPRODUCER
+    if not path.is_file():
+        return None
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=Reproducer)
+    except msgspec.MsgspecError as error:
+        raise _wrong(path, f"it cannot be read: {error}") from None
+    try:
+        original = original_of(run, verdict, found.fingerprint)
+    except ConfigError as error:
+        raise _wrong(path, error.message) from None
+    progress = read_progress(original)
+    tried = None if progress is None else progress.tried.get(found.candidate)
+    if progress is None or tried is None:
+        raise _wrong(path, "nothing shows what it says")
+    _judge_again(path, tried.attempts, original.fingerprint)
+    again = told(
+        original,
+        progress,
+        tried.candidate,
+        history_ops=_history_ops(original),
+        stopped=found.stopped,
+        sure=1,
+        dstest=found.dstest,
+    )
+    if Path(found.run).name != run.name or (found.confirmed and not again.confirmed):
+        raise _wrong(path, f"its runs show the violation in {again.rate_after.said}")
+    for name in found.__struct_fields__:
+        if name not in _SAID_BY_ITSELF and getattr(found, name) != getattr(again, name):
+            raise _wrong(path, f"its runs give another {name}")
+    return found
+
+
+def _judge_again(path: Path, attempts: list[Attempt], fingerprint: str) -> None:
+    """Raises EvidenceError where a run that made the rate is not what its own evidence gives."""
+    for one in attempts:
+        if not (one.judged and one.confirms):
+            continue
+        run = path.parent / one.path
+        try:
+            verdict = verified(RunDir.open(run)).verdict
+        except DstestError as error:
+            raise _wrong(path, f"of its runs, {error.message}") from None
+        again = attempt_of(run, path.parent, fingerprint, verdict)
+        if msgspec.structs.replace(again, confirms=True) != one:
+            raise _wrong(path, f"{one.path} found something else than it says")
+
+
+def _history_ops(original: Original) -> tuple[int, int | None]:
+    """Operations of the run, and of the part that shows the violation alone."""
+    every = read_history(original.run.path / HISTORY)
+    path = aside_of(original.run.path) / HISTORY
+    if not path.is_file():
+        return len(every.ops), None
+    part = read_history(path)
+    own = {op.op_id: op for op in every.ops}
+    if any(own.get(op.op_id) != op for op in part.ops):
+        raise _wrong(path, "it is no part of the run's history")
+    result = original.result
+    asked = {checker.name: checker for checker in original.plugins.checkers}
+    checker = None if result is None else asked.get(result.checker)
+    if checker is None or not shows_alone(
+        part, checker, model_of(checker, original.plugins.model), original.fingerprint
+    ):
+        raise _wrong(path, "it does not show the violation alone")
+    return len(every.ops), len(part.ops)
+
+
+def _wrong(path: Path, why: str) -> EvidenceError:
+    return EvidenceError(f"{path}: {why}", remedy="remove its directory and run `dstest shrink`")
