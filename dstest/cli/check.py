@@ -252,6 +252,9 @@ def _answer(asked: _Question, budget: Budget) -> CheckResult:
             question = path, format_, named, model, budget, options, initial
             return judge_whole_or_stream(*question, stream=asked.stream)
         if asked.stream:
+            from dstest.cli.check_stream import require_streamable
+
+            require_streamable(path)
             raise ConfigError(
                 "--stream judges list-append histories alone", remedy="leave --stream out"
             )

@@ -40,7 +40,7 @@ from dstest.core.errors import ConfigError, HistoryError, MemorySpent
 from dstest.core.formats import AUTO
 from dstest.core.history import Header
 
-__all__ = ["judge_stream", "judge_whole_or_stream"]
+__all__ = ["judge_stream", "judge_whole_or_stream", "require_streamable"]
 
 _OURS: Final = b'{"schema":'
 _PIECE_BYTES_MAX: Final = 4 << 20
@@ -73,6 +73,11 @@ class _Limits(NamedTuple):
     @property
     def left_s(self) -> float:
         return self.budget.time_s - (monotonic_ns() - self.began_ns) / 1e9
+
+    def left_mb(self, report: Report) -> int:
+        """What the execution leaves of the memory, which stands while some operations are judged
+        by themselves."""
+        return max(1, self.budget.memory_mb - (report.memory_bytes >> 20))
 
     @property
     def piece(self) -> int:
@@ -122,6 +127,23 @@ def _streamable(path: Path) -> bool:
         return False  # the reader says what is wrong with it
 
 
+def require_streamable(path: Path) -> None:
+    """Raises HistoryError where there is nothing to read, ConfigError where it is no history of
+    ours."""
+    try:
+        with opened(path) as file:
+            first = file.read(1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise HistoryError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+    if not first:
+        raise HistoryError(f"{path} is empty", remedy="a history of ours begins with its header")
+    if not _streamable(path):
+        raise ConfigError(
+            f"--stream reads histories of ours (JSONL): {path} is none",
+            remedy="leave --stream out, and give a --budget-mb that the history fits in",
+        )
+
+
 def judge_stream(
     path: Path,
     model: str | None,
@@ -137,11 +159,8 @@ def judge_stream(
     Raises ConfigError for what cannot be asked so, HistoryError for a file that cannot be judged.
     """
     limits = _Limits(budget, monotonic_ns(), window_bytes, piece_bytes)
-    if not _streamable(path):
-        raise ConfigError(
-            f"--stream reads histories of ours (JSONL): {path} is none",
-            remedy="leave --stream out, and give a --budget-mb that the history fits in",
-        )
+    require_streamable(path)
+    before_mb = _resident_mb()
     asked, header = _asked(path, model, options)
     start = initial_of(header, initial)
     if start is not None:
@@ -158,7 +177,7 @@ def judge_stream(
     result = _executed(report, asked, why)
     if why is None and report.end:
         result = _looked_at(stream, path, asked, limits, result)
-    return noted(_measured(result, limits), STREAMED, start, header, initial)
+    return noted(_measured(result, limits, before_mb), STREAMED, start, header, initial)
 
 
 def _asked(
@@ -189,38 +208,40 @@ def _first_line(path: Path) -> bytes:
         return file.readline()
 
 
-def _pieces(path: Path, size: int, limit: int) -> Generator[bytes]:
+def _pieces(path: Path, size: int) -> Generator[bytes]:
     """Whole lines, about `size` bytes at a time. Raises HistoryError where the file is not whole,
-    MemorySpent for a line beyond the limit."""
+    MemorySpent for a line that does not fit in the pieces that are counted with."""
     try:
         with opened(path) as file, ThreadPoolExecutor(1, "reading") as ahead:
-            yield from _whole_lines(file, ahead, size, limit)
+            yield from _whole_lines(file, ahead, size)
     except (OSError, EOFError, zlib.error) as error:
         raise HistoryError(f"not whole: {error}", remedy="copy the file again") from None
 
 
 def _whole_lines(
-    file: IO[bytes] | gzip.GzipFile, ahead: ThreadPoolExecutor, size: int, limit: int
+    file: IO[bytes] | gzip.GzipFile, ahead: ThreadPoolExecutor, size: int
 ) -> Iterator[bytes]:
-    rest = b""
+    parts: list[bytes] = []
+    held = 0
     coming = ahead.submit(file.read, size)
     while part := coming.result():
         coming = ahead.submit(file.read, size)
         end = part.rfind(b"\n") + 1
         if end:
-            yield rest + part[:end]
-            rest = part[end:]
+            yield b"".join((*parts, part[:end]))
+            parts, held = [part[end:]], len(part) - end
             continue
-        rest += part
-        if len(rest) > limit:
+        parts.append(part)
+        held += len(part)
+        if held > size:
             raise MemorySpent("memory budget spent on a line", remedy=ingest.MORE)
-    if rest:
-        yield rest
+    if held:
+        yield b"".join(parts)
 
 
 def _read(stream: Stream, path: Path, limits: _Limits) -> str | None:
     """Feeds the whole file. Why that ended early, None where it did not."""
-    with closing(_pieces(path, limits.piece, limits.budget.memory_mb << 18)) as pieces:
+    with closing(_pieces(path, limits.piece)) as pieces:
         for piece in pieces:
             if (why := stream.feed(piece, limits.left_s)) is not None:
                 return why
@@ -287,10 +308,10 @@ def _looked_at(
 def _naming(stream: Stream, path: Path, keys: int, limits: _Limits) -> list[bytes] | None:
     """The header, and the lines that name one of the first `keys` involved keys; None where that is
     too much, or takes too long."""
-    room = (limits.budget.memory_mb << 20) // _SELECTED_SHARE
+    room = (limits.left_mb(stream.report()) << 20) // _SELECTED_SHARE
     lines: list[bytes] = [_first_line(path).rstrip(b"\n")]
     first = True
-    with closing(_pieces(path, limits.piece, limits.budget.memory_mb << 18)) as pieces:
+    with closing(_pieces(path, limits.piece)) as pieces:
         for piece in pieces:
             found = stream.naming(piece, keys, first=first)
             first = False
@@ -306,10 +327,10 @@ def _on_keys(
 ) -> CheckResult:
     """The ordinary answer about what the lines did to the first keys."""
     keys = {(type(name), name) for name in report.involved[:some] if name is not None}
-    memory_mb = limits.budget.memory_mb
+    memory_mb = max(1, limits.left_mb(report) - 2 * (sum(map(len, lines)) >> 20))
     text = b"".join(line + b"\n" for line in (lines[0], *on_keys(lines[1:], keys)))
     columns = ingest.load(text, "dstest", memory_mb=memory_mb)
-    budget = replace(limits.budget, time_s=max(1.0, limits.left_s))
+    budget = replace(limits.budget, time_s=max(1.0, limits.left_s), memory_mb=memory_mb)
     result = api.check(columns, STREAMED, asked, {}, budget)
     with tempfile.NamedTemporaryFile(prefix="dstest-") as file:
         file.writelines(line + b"\n" for line in lines)
@@ -318,11 +339,18 @@ def _on_keys(
     return replace(result, anomalies=anomalies)
 
 
-def _measured(result: CheckResult, limits: _Limits) -> CheckResult:
-    """With time and memory, which are what this is for."""
-    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+def _resident_mb() -> float:
+    """What this process has had at most so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def _measured(result: CheckResult, limits: _Limits, before_mb: float) -> CheckResult:
+    """With time and memory, which are what this is for. The budget is for what came on top of the
+    `before_mb` that the program takes by itself."""
+    peak_mb = _resident_mb()
     took_s = (monotonic_ns() - limits.began_ns) / 1e9
     return with_notes(
         replace(result, seconds=Seconds(check=took_s), peak_rss_mb=peak_mb),
-        f"executed while it was read, with {peak_mb:,.0f} MB at most",
+        f"executed while it was read; it took {peak_mb:,.0f} MB, {before_mb:,.0f} of them before it"
+        " began",
     )

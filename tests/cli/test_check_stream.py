@@ -192,3 +192,16 @@ def test_wrong_usage_is_refused(tmp_path: Path) -> None:
         run(edn, "--stream")
     with pytest.raises(ConfigError, match="no initial state"):
         run(path, "--stream", "--initial", "7")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [(None, "No such file"), ("", "is empty"), ("x\n", "reads histories of ours")],
+)
+def test_why_a_file_cannot_be_streamed_is_told(tmp_path: Path, text: str | None, said: str) -> None:
+    path = tmp_path / "h.jsonl"
+    if text is not None:
+        path.write_text(text)
+    code, told = run(path, "--stream")
+    assert code == 2
+    assert said in told
