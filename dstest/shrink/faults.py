@@ -25,24 +25,28 @@ First = Callable[[Sequence[Candidate]], Candidate | None]
 """The first of some candidates that still shows the violation."""
 
 
-def guessed(
-    candidate: Candidate, near: Sequence[str], before_ns: int | None
-) -> Iterator[Candidate]:
+def guessed(candidate: Candidate, near: Sequence[str], before_ns: int | None) -> list[Candidate]:
     """What the violation itself suggests, smallest first: the faults that stood by it, then those
-    up to it. `near` are ids of faults, `before_ns` is when its last operation ended.
+    up to it, then twice as many each time. `near` are ids of faults, `before_ns` is when its last
+    operation ended.
 
     A loss is known when the element is missed, which may be many faults after it was lost: of many
-    the first ones are the likeliest.
+    the first ones are the likeliest. What a fault brings about in a third of the cases needs some
+    of its like to come reliably, and these are still fewer than all.
     """
     beside = [plan for plan in candidate.plans if plan.fault_id in near]
-    for count in (*(few for few in FEW if few < len(beside)), len(beside)):
-        if count:
-            yield compact(candidate.with_plans(beside[:count]))
+    counts = (*(few for few in FEW if few < len(beside)), len(beside))
+    parts = [beside[:count] for count in counts]
     if before_ns is not None:
         earlier = [plan for plan in candidate.plans if plan.start_ns <= before_ns]
         kinds = {plan.nemesis for plan in beside}
-        yield compact(candidate.with_plans([p for p in earlier if p.nemesis in kinds]))
-        yield compact(candidate.with_plans(earlier))
+        parts += [[p for p in earlier if p.nemesis in kinds], earlier]
+    count = max(2, *(2 * len(part) for part in parts))
+    while count < len(candidate.plans):
+        parts.append(list(candidate.plans[:count]))
+        count *= 2
+    found = (compact(candidate.with_plans(part)) for part in parts if part)
+    return list({one.key: one for one in found}.values())
 
 
 def fewer(candidate: Candidate, first: First) -> Candidate:

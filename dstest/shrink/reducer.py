@@ -48,7 +48,7 @@ def reduced(
     """The smallest that the steps find. `near` and `before_ns` are what is known of the violation
     (`faults.guessed`), `sure` is how many runs measure a rate. Raises TimeUp."""
     measured: Rate | None = None
-    best = oracle.first(list(guessed(start, near, before_ns)))
+    best = oracle.first(guessed(start, near, before_ns))
     if best is None:
         measured = oracle.measured(start, sure)
         if not measured.came:

@@ -94,9 +94,9 @@ def test_of_many_faults_by_a_loss_the_first_ones_are_tried_first() -> None:
 
 
 def test_where_the_violation_misleads_the_search_is_complete() -> None:
-    runs = Planted(lambda c: has(c, "f10", "f57", "f80"))
+    runs = Planted(lambda c: has(c, "f10", "f57", "f100"))
     found = run(start_of(HUNDRED), runs, ["f99"], 30 * S)
-    assert [plan.fault_id for plan in found.candidate.plans] == ["f10", "f57", "f80"]
+    assert [plan.fault_id for plan in found.candidate.plans] == ["f10", "f57", "f100"]
     assert found.before is not None
     assert (found.before.runs, found.before.came) == (5, 5)
 
@@ -301,3 +301,16 @@ def test_what_shows_it_and_is_not_taken_is_not_what_is_left() -> None:
     assert oracle.shows(second)
     oracle.passed_over(second)
     assert oracle.shown == [first]
+
+
+def test_what_a_fault_shows_in_a_third_of_the_cases_needs_some_of_its_like() -> None:
+    def rule(c: Candidate) -> float:
+        kills = sum(plan.nemesis == "kill" for plan in c.plans)
+        return 1 - (2 / 3) ** kills
+
+    runs = Planted(rule, 3)
+    start = start_of(HUNDRED)
+    found = run(start, runs, ["f1"], 5 * S)
+    assert "kill" in found.candidate.kinds
+    assert 2 <= len(found.candidate.plans) <= 8
+    assert start not in runs.made
