@@ -24,31 +24,54 @@ _GROUPS: Final = MappingProxyType(
     }
 )
 
-COMMANDS: Final = MappingProxyType(
+_PANELS: Final = MappingProxyType(
     {
-        "run": "run:run",
-        "resume": "sessions:resume",
-        "check": "check:check",
-        "proof": "proof:proof",
-        "recover": "run:recover",
-        "replay": "run:replay",
-        "blame": "blame:blame",
-        "shrink": "shrink:shrink",
-        "report": "report:report",
-        "compare": "compare:compare",
-        "gate": "gate:gate",
-        "export": "export:export",
-        "list": "listing:list_",
-        "nemeses": "nemeses:nemeses",
-        "new": "new:new",
-        "generate": "generate:generate",
-        "models": "models:models",
-        "findings": "findings:findings",
-        "doctor": "doctor:doctor",
-        **_GROUPS,
+        "Test a cluster": {
+            "run": "run:run",
+            "resume": "sessions:resume",
+            "report": "report:report",
+            "options": "options:options",
+            "list": "listing:list_",
+            "nemeses": "nemeses:nemeses",
+            "findings": "findings:findings",
+        },
+        "After a failure": {
+            "replay": "run:replay",
+            "blame": "blame:blame",
+            "shrink": "shrink:shrink",
+            "recover": "run:recover",
+        },
+        "Judge a history": {
+            "check": "check:check",
+            "proof": "proof:proof",
+            "models": "models:models",
+            "generate": "generate:generate",
+            "export": "export:export",
+        },
+        "Many runs, and releases": {
+            "plan": _GROUPS["plan"],
+            "nightly": _GROUPS["nightly"],
+            "gate": "gate:gate",
+            "compare": "compare:compare",
+            "store": _GROUPS["store"],
+        },
+        "Machines, and what is yours": {
+            "lab": _GROUPS["lab"],
+            "workers": _GROUPS["workers"],
+            "doctor": "doctor:doctor",
+            "new": "new:new",
+        },
     }
 )
+
+COMMANDS: Final = MappingProxyType(
+    {name: where for panel in _PANELS.values() for name, where in panel.items()}
+)
 """Module below `dstest.cli` and what it is called there, in the order of the help."""
+
+_PANEL_OF: Final = MappingProxyType(
+    {name: title for title, panel in _PANELS.items() for name in panel}
+)
 
 
 class _Commands(TyperGroup):
@@ -84,7 +107,7 @@ def app_of(*names: str) -> typer.Typer:
         help="Cluster tests that prove every fault landed.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
-        add_completion=False,
+        add_completion=True,
         # Help texts are plain: "[key value]" is no markup of Rich's.
         rich_markup_mode="markdown",
     )
@@ -93,7 +116,7 @@ def app_of(*names: str) -> typer.Typer:
         module, _, function = COMMANDS[name].partition(":")
         made = getattr(import_module(f"dstest.cli.{module}"), function)
         if name in _GROUPS:
-            app.add_typer(made, name=name)
+            app.add_typer(made, name=name, rich_help_panel=_PANEL_OF[name])
         else:
-            app.command(name)(made)
+            app.command(name, rich_help_panel=_PANEL_OF[name])(made)
     return app

@@ -19,71 +19,127 @@ if TYPE_CHECKING:
 __all__ = ["recover", "replay", "run"]
 
 _STORE = Path("store")
+_WHAT = "What is tested"
+_MUCH = "How much"
+_JUDGED = "How it is judged"
+_WHERE = "Where its nodes are"
+_GOES = "What comes out"
 
 
-System = Annotated[str, typer.Option(help="What to test: a name, or a file of your own.")]
-Workload = Annotated[str, typer.Option(help="What its clients do: a name, or a file of your own.")]
+System = Annotated[
+    str, typer.Option(help="What to test: a name, or a file of your own.", rich_help_panel=_WHAT)
+]
+Workload = Annotated[
+    str,
+    typer.Option(help="What its clients do: a name, or a file of your own.", rich_help_panel=_WHAT),
+]
 Nemesis = Annotated[
-    str | None, typer.Option(help="Which faults; `none` for none. Default partition.")
+    str | None,
+    typer.Option(help="Which faults; `none` for none. Default partition.", rich_help_panel=_WHAT),
 ]
 Plugin = Annotated[
     list[Path] | None,
-    typer.Option(help="A file of your own with a system, workload, nemesis or checker."),
+    typer.Option(
+        help="A file of your own with a system, workload, nemesis or checker.",
+        rich_help_panel=_WHAT,
+    ),
 ]
 Lab = Annotated[
     str | None,
     typer.Option(
         help="Where the nodes come from; default: as those of the lab of this id, else lxc.",
         show_default=False,
+        rich_help_panel=_WHERE,
     ),
 ]
-Nodes = Annotated[str | None, typer.Option(help="How many nodes; 3,5 runs both sizes. Default 5.")]
+Nodes = Annotated[
+    str | None,
+    typer.Option(help="How many nodes; 3,5 runs both sizes. Default 5.", rich_help_panel=_MUCH),
+]
 TimeLimit = Annotated[
-    float | None, typer.Option(help="Seconds of load. Default 60, or what the tier asks for.")
+    float | None,
+    typer.Option(
+        help="Seconds of load. Default 60, or what the tier asks for.", rich_help_panel=_MUCH
+    ),
 ]
 Rate = Annotated[
     float | None,
-    typer.Option(help="Offered operations per second over all clients; default closed loop."),
+    typer.Option(
+        help="Offered operations per second over all clients; default closed loop.",
+        rich_help_panel=_MUCH,
+    ),
 ]
-Concurrency = Annotated[int, typer.Option(help="Logical client processes.")]
+Concurrency = Annotated[int, typer.Option(help="Logical client processes.", rich_help_panel=_MUCH)]
 Seed = Annotated[
-    str | None, typer.Option(help="7, or several as 7,8,9. Default: a new one, printed.")
+    str | None,
+    typer.Option(
+        help="7, or several as 7,8,9. Default: a new one, printed.", rich_help_panel=_MUCH
+    ),
 ]
 Seeds = Annotated[
     int | None,
-    typer.Option(help="How many seeds: a session with an arm for each.", min=1, max=1000),
+    typer.Option(
+        help="How many seeds: a session with an arm for each.",
+        min=1,
+        max=1000,
+        rich_help_panel=_MUCH,
+    ),
 ]
 TierName = Annotated[
-    str | None, typer.Option(help="smoke, hardening or release: a session that meets this budget.")
+    str | None,
+    typer.Option(
+        help="smoke, hardening or release: a session that meets this budget.", rich_help_panel=_MUCH
+    ),
 ]
-Model = Annotated[str | None, typer.Option(help="Model to check, default the workload's.")]
+Model = Annotated[
+    str | None,
+    typer.Option(help="Model to check, default the workload's.", rich_help_panel=_JUDGED),
+]
 Checkers = Annotated[
     list[str] | None,
-    typer.Option(help="Ask this one besides the workload's own: a name, or a file of your own."),
+    typer.Option(
+        help="Ask this one besides the workload's own: a name, or a file of your own.",
+        rich_help_panel=_JUDGED,
+    ),
 ]
 Pairs = Annotated[
     list[str] | None,
-    typer.Option("-o", "--option", help="key=value of the system, workload or nemesis."),
+    typer.Option(
+        "-o",
+        "--option",
+        help="key=value of the system, workload or nemesis; `dstest options` lists them.",
+        rich_help_panel=_WHAT,
+    ),
 ]
 Schedule = Annotated[
     Path | None,
     typer.Option(
-        help="Faults exactly as in this file, another run's schedule.json, for --nemesis."
+        help="Faults exactly as in this file, another run's schedule.json, for --nemesis.",
+        rich_help_panel=_WHAT,
     ),
 ]
 StopOnViolation = Annotated[
-    bool, typer.Option("--stop-on-violation", help="End the run at the first proven one.")
+    bool,
+    typer.Option(
+        "--stop-on-violation", help="End the run at the first proven one.", rich_help_panel=_JUDGED
+    ),
 ]
-StoreDir = Annotated[Path, typer.Option(help="Where run directories go.")]
-LabId = Annotated[str | None, typer.Option(help="Use or make the lab of this name.")]
-KeepLab = Annotated[bool, typer.Option(help="Leave a lab of our own up.")]
+StoreDir = Annotated[Path, typer.Option(help="Where run directories go.", rich_help_panel=_GOES)]
+LabId = Annotated[
+    str | None, typer.Option(help="Use or make the lab of this name.", rich_help_panel=_WHERE)
+]
+KeepLab = Annotated[bool, typer.Option(help="Leave a lab of our own up.", rich_help_panel=_WHERE)]
 SignKey = Annotated[
     Path | None,
     typer.Option(
-        envvar="DSTEST_SIGN_KEY", help="Sign the run's check sums with this key of ssh-keygen."
+        envvar="DSTEST_SIGN_KEY",
+        help="Sign the run's check sums with this key of ssh-keygen.",
+        rich_help_panel=_GOES,
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="One JSON object on stdout.", rich_help_panel=_GOES)
+]
 
 
 def run(
@@ -149,8 +205,8 @@ def run(
     enter(spec, lab_id, keep_lab=keep_lab)
     if len(plan.arms) > 1 or plan.tier != "smoke":
         no_single_run(schedule=schedule, keep_lab=keep_lab)
-        done_all = begin(spec, option or [], plan, store=store, lab_id=lab_id, sign_key=sign_key)
-        show_session(done_all, json_)
+        whole = begin(spec, option or [], plan, store=store, lab_id=lab_id, sign_key=sign_key)
+        show_session(whole, json_)
     plugins = resolve(spec, option or [], schedule=planned)
     done = run_session(
         plugins, store=store, lab_id=lab_id, keep_lab=keep_lab, tier=plan.tier, sign_key=sign_key

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -40,7 +40,7 @@ from dstest.runner.schedule_file import Schedule
 from nemeses.base.schedule import RECOVERY_S
 from nemeses.mix import Mix
 
-__all__ = ["RUN_OPTIONS", "Plugins", "resolve", "schedule_of"]
+__all__ = ["RUN_OPTIONS", "Plugins", "options_of", "resolve", "schedule_of"]
 
 RATE_MAX = 1_000_000.0
 
@@ -114,6 +114,23 @@ def _check_numbers(spec: RunSpec) -> None:
         raise ConfigError(
             f"--rate {spec.rate:g}: above 0 and at most {RATE_MAX:,g}, in operations per second"
         )
+
+
+def options_of(
+    system: str | None, workload: str | None, nemesis: str | None
+) -> Iterator[tuple[str, str, Option]]:
+    """(whose, name, option) of all that `-o` takes for these parts, and for every run. Raises
+    ConfigError for a name that is none."""
+    parts: list[tuple[str, Mapping[str, Option]]] = []
+    if system is not None:
+        parts.append((f"system {system}", registry.load("systems", system).options))
+    if workload is not None:
+        parts.append((f"workload {workload}", registry.load("workloads", workload).options))
+    if nemesis is not None:
+        parts.append((f"nemesis {nemesis}", _nemesis(nemesis).options))
+    for whose, declared in (*parts, ("every run", RUN_OPTIONS)):
+        for name, option in declared.items():
+            yield whose, name, option
 
 
 def _nemesis(names: str) -> Nemesis:
