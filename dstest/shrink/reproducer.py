@@ -55,23 +55,25 @@ def argv_of(original: RunSpec, candidate: Candidate, schedule: str, plugins: str
 
 _HEAD: Final = """\
 #!/bin/sh
-# {explanation}
-#
 # {violation}, found by dstest {version} in {system}, workload {workload}.
-# Reduced from {before} fault events to {after} over {runs} runs. It came in {came} of {of} runs
-# that were made of just this.
+# In the run that it was found in: {explanation}
+# Each run shows it by other operations.
 #
-# It takes dstest {version} (`make setup` in its sources), root, and about {minutes} min:
+# Reduced from {before} fault events (a fault is two: it begins, it is healed) to {after}, over
+# {runs} runs. It came in {came} of {of} runs that were made of just this.
+#
+# It takes dstest {version} and root: each run makes its own nodes and takes them away again. In
+# the directory of dstest's sources, after `make setup`:
 #     sh repro.sh [TIMES]
-# DSTEST=path/to/dstest where that is not .venv/bin/dstest or on the PATH.
+# Five times without TIMES, about {minutes} min. DSTEST=path/to/dstest where that is not
+# .venv/bin/dstest or on the PATH.
 {builds}# It ends with 0 where the violation came in four of five runs at least, or that share of
 # TIMES, with 1 where it came in fewer, else with the exit code of a run that could not be made.
 """
 
 _BODY: Final = """\
 set -u
-here=$(cd "$(dirname "$0")" && pwd)
-times=${{1:-5}}
+{here}times=${{1:-5}}
 case $times in
     "" | 0* | *[!0-9]*)
         echo "TIMES is a whole number above 0" >&2
@@ -89,21 +91,24 @@ fi
 work=$(mktemp -d) || exit 2
 {schedule}came=0
 run=1
+echo "$times runs; what they say goes to $work"
 while [ "$run" -le "$times" ]; do
-    "$dstest" {command} {more}--store "$work/store" --json >"$work/run.json" 2>"$work/run.log"
+    said=$work/run-$run
+    "$dstest" {command} {more}--store "$work/store" --json >"$said.json" 2>"$said.log"
     code=$?
-    if [ "$code" -eq 1 ] && grep -qF {fingerprint} "$work/run.json"; then
+    if [ "$code" -eq 1 ] && grep -qF {fingerprint} "$said.json"; then
         came=$((came + 1))
         echo "run $run: it came"
     elif [ "$code" -eq 0 ] || [ "$code" -eq 1 ] || [ "$code" -eq 3 ]; then
         echo "run $run: it did not come (exit $code)"
     else
-        tail -n 4 "$work/run.log" >&2
+        tail -n 4 "$said.log" >&2
+        echo "run $run could not be made: $said.log" >&2
         exit "$code"
     fi
     run=$((run + 1))
 done
-echo "reproduced in $came of $times runs; they are in $work/store"
+echo "reproduced in $came of $times runs; $work/store has them, each with a report.html"
 [ "$came" -gt 0 ] && [ $((came * 5)) -ge $((times * 4)) ]
 """
 
@@ -130,6 +135,7 @@ def script_of(found: Reproducer, original: RunSpec, candidate: Candidate, run_s:
     )
     argv = argv_of(original, candidate, "$work/schedule.json", f"$here/{PLUGINS}")
     return head + _BODY.format(
+        here='here=$(cd "$(dirname "$0")" && pwd)\n' if original.files else "",
         schedule=_here(schedule_of(candidate)) if candidate.plans else "",
         command=" ".join(map(_quoted, argv[1:])),
         more="${MORE:-} " if found.builds else "",
