@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
 
 from dstest.cli.output import say
 
-if TYPE_CHECKING:
-    from dstest.nightly.state import Night
-
-__all__ = ["index", "nightly_app", "report", "resume", "run", "status"]
+__all__ = ["index", "nightly_app", "report", "resume", "run", "show", "status"]
 
 _RUN: Final = "run"
 
 
 class _Nightly(TyperGroup):
-    """`dstest nightly FILE` is `dstest nightly run FILE`."""
+    """`dstest nightly FILE` is `dstest nightly run FILE`, where FILE is not nearly a command."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and not args[0].startswith("-"):
+            near = get_close_matches(args[0], self.commands, n=1)
+            if near and not Path(args[0]).exists():
+                ctx.fail(f"no such command {args[0]!r}; did you mean {near[0]}?")
             args = [_RUN, *args]
         return super().parse_args(ctx, args)
 
@@ -33,6 +35,14 @@ nightly_app = typer.Typer(
     help="Many cells with their controls, over night: `dstest nightly nightly.toml`.",
 )
 
+Config = Annotated[Path, typer.Argument(metavar="NIGHTLY.toml", help="The night.")]
+Store = Annotated[Path, typer.Option(help="Where the directory goes.")]
+Cells = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--cell", metavar="ID", help="Only this cell (`nightly show` names them); may be repeated."
+    ),
+]
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The directory of a night.")]
 At = Annotated[
     str | None,
@@ -46,54 +56,76 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 @nightly_app.command(_RUN)
 def run(
-    config: Annotated[Path, typer.Argument(metavar="NIGHTLY.toml", help="The night.")],
-    store: Annotated[Path, typer.Option(help="Where the directory goes.")] = Path("store"),
+    config: Config,
+    store: Store = Path("store"),
     at: At = None,
     workers: Workers = None,
+    cell: Cells = None,
 ) -> None:
     """Run a night, or go on with the newest one of this file that did not end. Exit 0 only where
     every control was red or green as it must and every other cell passed; 1 where a cell that has
-    to pass saw a violation; 3 where a control or a verdict is missing."""
-    from dstest.nightly.driver import begin
+    to pass saw a violation; 3 where a control or a verdict is missing, and with --cell where all
+    others come to 0: what was not asked is not proven."""
+    from dstest.nightly.begin import begin
 
-    raise typer.Exit(begin(config, store=store, at=at, workers=workers, say=_say))
+    given: dict[str, Any] = {"at": at, "workers": workers, "chosen": tuple(cell or ())}
+    raise typer.Exit(begin(config, store=store, say=_say, **given))
+
+
+@nightly_app.command()
+def show(config: Config, store: Store = Path("store"), cell: Cells = None) -> None:
+    """What the next night of this file will ask, in its order: cells, their controls and seeds, the
+    commands, and how long they may take. Nothing is run or written."""
+    from dstest.nightly.begin import night_after, planned
+    from dstest.nightly.config import read_config
+    from dstest.nightly.state import nights_in
+    from dstest.nightly.told import cells_told
+
+    read = read_config(config)
+    folder, chosen = store / read.name, tuple(cell or ())
+    cells = planned(read, config, chosen)
+    night = night_after(nights_in(folder), read, cells, folder, chosen=chosen)
+    _print(cells_told(night, cells))
 
 
 @nightly_app.command()
 def resume(directory: Directory, at: At = None, workers: Workers = None) -> None:
     """Go on with a night that was stopped or killed."""
-    from dstest.nightly.driver import resume as go_on
+    from dstest.nightly.begin import resume as go_on
 
     raise typer.Exit(go_on(directory, at=at, workers=workers, say=_say))
 
 
 @nightly_app.command()
 def status(directory: Directory, json_: Json = False) -> None:
-    """How far a night is. Exit 0 in any case: the verdict is that of `report`."""
+    """How far a night is: how each cell stands, what runs since when, and the time that is left.
+    Exit 0 in any case: the verdict is that of `report`."""
     import msgspec
 
     from dstest.nightly.state import NightDir
+    from dstest.nightly.told import night_told
 
     night = NightDir.open(directory).read()
     if json_:
         say(msgspec.json.encode(night).decode())
     else:
-        _print(night)
+        _print(night_told(night))
 
 
 @nightly_app.command()
 def report(directory: Directory, json_: Json = False) -> None:
-    """Judge every run of a night again from its evidence, and write its page anew. Exits as the
-    night does, and with 3 where it is not over."""
+    """Judge every run of a night again from its evidence, and write its page and junit.xml anew.
+    Exits as the night does, and with 3 where it is not over."""
     import msgspec
 
     from dstest.nightly.judged import exit_of, judge_night
     from dstest.nightly.state import NightDir
-    from dstest.nightly.write import write_pages
+    from dstest.nightly.told import night_told
+    from dstest.nightly.write import JUNIT, PAGE, write_pages
 
     opened = NightDir.open(directory)
     night = judge_night(opened)
-    code = exit_of(night.items)
+    code = exit_of(night.items, night.chosen)
     if night.ended:
         night.exit = int(code)
         opened.save(night)
@@ -101,7 +133,8 @@ def report(directory: Directory, json_: Json = False) -> None:
     if json_:
         say(msgspec.json.encode({"exit": int(code), "night": night}).decode())
     else:
-        _print(night)
+        _print(night_told(night))
+        typer.echo(f"{opened.path / PAGE}, {JUNIT} beside it")
     raise typer.Exit(int(code))
 
 
@@ -121,30 +154,27 @@ def index(
 
     from dstest.nightly.index import opened, rebuild
     from dstest.nightly.judged import judge_night
-    from dstest.nightly.state import nights_of
+    from dstest.nightly.state import nights_in
+    from dstest.nightly.told import plain, trends_told
     from dstest.nightly.trends import trends_of
 
-    judged = [(one.path, judge_night(one)) for one in nights_of(folder)] if again else None
+    nights = nights_in(folder)
+    judged = [(one.path, judge_night(one)) for one, _ in nights.whole] if again else None
     file = rebuild(folder, judged)
+    for told in nights.damaged:
+        _say(told)
     with opened(folder) as db:
         trends = trends_of(db)
     if json_:
-        say(msgspec.json.encode(trends).decode())
+        say(msgspec.json.encode(plain(trends)).decode())
         return
-    typer.echo(f"{file}: {len(trends.nights)} of the last nights")
-    for cell in trends.cells:
-        stood = " ".join(standing for _, standing in cell.nights)
-        typer.echo(f"{cell.cell:48} {cell.control or '-':6} {stood}")
+    typer.echo(f"{file}: {len(nights.whole)} nights")
+    _print(trends_told(trends))
 
 
-def _print(night: Night) -> None:
-    from dstest.nightly.page import headline
-
-    for item in night.items:
-        state = item.standing if item.tries else "running" if item.running else "not run"
-        typer.echo(f"{item.id:52} {item.expected.control or '-':6} {state:11} {item.why_not}")
-    word, sentence = headline(night)
-    typer.echo(f"{word}: {sentence}")
+def _print(lines: Iterable[str]) -> None:
+    for line in lines:
+        typer.echo(line)
 
 
 def _say(text: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -27,6 +27,7 @@ def pack(
 
     from dstest.fan.bundle import pack_bundle
 
+    _say(f"packing dstest and what it needs into {target}")
     bundle = pack_bundle(target)
     say(msgspec.json.encode(bundle).decode())
 
@@ -42,11 +43,24 @@ def put(
 
     from dstest.fan.bundle import pack_bundle
     from dstest.fan.put import put as lay
+    from dstest.fan.put import unreachable
 
+    found = asyncio.run(unreachable(hosts))
     with tempfile.TemporaryDirectory(prefix="dstest-bundle-") as folder:
+        if not (there := [host for host in hosts if not found[host]]):
+            _told(found)
+        _say("packing dstest and what it needs")
         bundle = pack_bundle(Path(folder, "bundle.tar.gz"))
-        typer.echo(f"{bundle.bytes / 1e6:.0f} MB, for Python {bundle.python}", err=True)
-        found = asyncio.run(lay(hosts, bundle))
+        _say(f"{bundle.bytes / 1e6:.0f} MB, for Python {bundle.python}: to {', '.join(there)}")
+        found |= asyncio.run(lay(there, bundle))
+    _told(found)
+
+
+def _say(text: str) -> None:
+    typer.echo(text, err=True)
+
+
+def _told(found: dict[str, str]) -> NoReturn:
     for host, why in found.items():
         say(f"{host}: {why or 'ready'}")
     raise typer.Exit(int(Exit.HARNESS if any(found.values()) else Exit.PASS))

@@ -10,6 +10,7 @@ __all__ = [
     "CHANNELS_PER_CONNECTION_MAX",
     "CHECK_MEMORY_MB",
     "CHECK_TIME_S",
+    "HEAL_S",
     "HEAL_STEP_S",
     "LEASE_RENEW_S",
     "LEASE_TTL_S",
@@ -21,6 +22,9 @@ __all__ = [
     "UNPACKED_BYTES_MAX",
     "WITNESS_OPS_MAX",
 ]
+
+HEAL_S: Final = 180.0
+"""A run that was told to end has this long to heal its nodes, to seal and to leave."""
 
 CHANNELS_PER_CONNECTION_MAX: Final = 8
 """sshd's MaxSessions is 10; two stay free for channels that are still closing."""

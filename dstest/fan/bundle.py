@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from dstest.core.errors import HarnessError
+from dstest.core.errors import ConfigError, HarnessError
 
 __all__ = ["HOME", "Bundle", "needs", "pack_bundle"]
 
@@ -47,15 +47,21 @@ def needs() -> tuple[str, str]:
 
 
 def pack_bundle(target: Path) -> Bundle:
-    """Write the archive. Raises HarnessError where something that is required is not here."""
+    """Write the archive. Raises HarnessError where something that is required is not here,
+    ConfigError where it cannot be written."""
     found = list(_distributions())
-    with tarfile.open(target, "w:gz", compresslevel=6) as archive:
-        for room in _ROOMS:
-            for path, name in _room_files(room):
-                archive.add(path, f"lib/{name}", recursive=False)
-        for distribution in found:
-            for path, name in _files(distribution):
-                archive.add(path, f"lib/{name}", recursive=False)
+    try:
+        with tarfile.open(target, "w:gz", compresslevel=6) as archive:
+            for room in _ROOMS:
+                for path, name in _room_files(room):
+                    archive.add(path, f"lib/{name}", recursive=False)
+            for distribution in found:
+                for path, name in _files(distribution):
+                    archive.add(path, f"lib/{name}", recursive=False)
+    except OSError as error:
+        raise ConfigError(
+            f"{target} cannot be written: {error.strerror}", remedy="name a file, FILE.tar.gz"
+        ) from None
     with target.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     python, machine = needs()

@@ -70,12 +70,10 @@ def _make(place: Place, words: Sequence[str]) -> int:
 
 
 def _placed(words: Sequence[str], copies: dict[str, str]) -> list[str]:
-    placed = []
-    for word in words:
-        for path, copy in copies.items():
-            word = word.replace(path, copy)
-        placed.append(word)
-    return placed
+    """With the copies in the place of paths that are a whole word, or a part of a list."""
+    return [
+        copies.get(word) or ",".join(copies.get(p, p) for p in word.split(",")) for word in words
+    ]
 
 
 def _copies(files: dict[str, bytes], folder: Path) -> dict[str, str]:

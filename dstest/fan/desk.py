@@ -22,16 +22,13 @@ from distributed.diagnostics.plugin import WorkerPlugin
 
 from dstest import __version__
 from dstest.core.errors import HarnessError, reason_of
+from dstest.core.limits import HEAL_S
 from dstest.fan.desk_paths import FOLDER
 from dstest.fan.parcel import Parcel, pack, read_part
 from dstest.fan.task import Place, Task
 from dstest.steps.process import start
 
-__all__ = ["HEAL_S", "Desk", "Sent", "forget", "part", "perform", "stop"]
-
-HEAL_S: Final = 120.0
-"""A command that was asked to end has this long to heal its nodes and to seal its run."""
-
+__all__ = ["Desk", "Sent", "begun", "forget", "part", "perform", "stop"]
 
 _PARCEL: Final = "parcel.tar.gz"
 
@@ -88,6 +85,7 @@ class Desk(WorkerPlugin):
             )
         self.worker = worker.address
         self.children: set[subprocess.Popen[bytes]] = set()
+        self.begun: set[str] = set()
         self._stopped = threading.Event()
         parent = Path(self._scratch or worker.local_directory)
         parent.mkdir(parents=True, exist_ok=True)
@@ -117,6 +115,7 @@ class Desk(WorkerPlugin):
 
     def do(self, task: Task, lab_id: str) -> Sent:
         """Do a task, and pack what it leaves."""
+        self.begun.add(lab_id)
         home = Path(tempfile.mkdtemp(prefix=f"{task.id}.", dir=self._root))
         folder = home / FOLDER
         folder.mkdir()
@@ -138,6 +137,12 @@ def perform(name: str, task: Task, lab_id: str) -> Sent:
     """On a worker's thread: do a task at the desk of this fan."""
     desk: Desk = get_worker().plugins[name]  # type: ignore[assignment]
     return desk.do(task, lab_id)
+
+
+async def begun(name: str, lab_id: str, dask_worker: Worker) -> bool:
+    """On a worker: has this task begun, or must it wait for its turn?"""
+    desk: Any = dask_worker.plugins.get(name)
+    return desk is not None and lab_id in desk.begun
 
 
 async def part(path: str, offset: int) -> bytes:

@@ -1,8 +1,9 @@
 """The side of a fan that asks: gives tasks to workers, and takes back what they leave.
 
-One code path for all places. Labs are claimed as a resource of the worker, and no more tasks are
-given out than there are workers, so that a task that is given out is being done. A worker that is
-lost costs the tasks that it had: each is given out again, with another lab, `LOSSES_MAX` times.
+One code path for all places. Labs are claimed as a resource of the worker, and a task is given to
+a worker that is there and has nothing of ours to do (`crew.py`); its clock begins when that worker
+begins with it. A worker that is lost costs the tasks that it had: each is given out again, with
+another lab, `LOSSES_MAX` times. One that is silent is ended first.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from msgspec.structs import replace
 
 from dstest import __version__
 from dstest.core.errors import HarnessError, reason_of
+from dstest.fan.crew import Crew, NotBegunError
 from dstest.fan.desk_paths import WORK
 from dstest.fan.parcel import Limits, Parcel, unpack
 from dstest.fan.task import Done, Task
@@ -32,6 +34,7 @@ __all__ = ["LOSSES_MAX", "Fan", "fan_out"]
 LOSSES_MAX: Final = 3
 """A task that has cost so many workers is not given to another one."""
 
+_LOOK_S: Final = 1.0
 _SILENCE_S: Final = 300.0
 """Beyond its limit a task may need this long to heal, to seal and to be packed."""
 
@@ -56,8 +59,8 @@ async def fan_out(
         name = f"fan-{secrets.token_hex(4)}"
         scratch = str(work) if place.kind == "local" else None
         await client.register_plugin(Desk(name, __version__, scratch), name=name)
-        expected = {"local": workers, "ssh": len(place.hosts), "scheduler": 1}[place.kind]
-        fan = Fan(client, name, into, limits or Limits(), expected)
+        fan = Fan(client, name, into, limits or Limits())
+        await fan.look()
         try:
             yield fan
         finally:
@@ -67,34 +70,39 @@ async def fan_out(
 class Fan:
     """Workers that are up."""
 
-    def __init__(self, client: Any, name: str, into: Path, limits: Limits, workers: int) -> None:
+    def __init__(self, client: Any, name: str, into: Path, limits: Limits) -> None:
         self._client, self._name, self._into, self._limits = client, name, into, limits
         self._given = 0
-        self._known = workers
+        self._crew = Crew(client)
 
     @property
     def width(self) -> int:
-        """How many tasks can be done at once: the workers that there are, and those that are to
-        come back."""
-        there = len(self._client.scheduler_info(n_workers=-1)["workers"])
-        return max(there, self._known)
+        """How many tasks can be done at once: the workers that there are; one where all are lost,
+        which may come back."""
+        return max(1, self._crew.count)
+
+    async def look(self) -> None:
+        """See which workers there are."""
+        await self._crew.look()
 
     async def run(self, tasks: Iterable[Task], *, ahead: int = 0) -> AsyncIterator[Done]:
         """Do all of them; what became of each, as they end. The next one is asked for once a worker
         is free, so `tasks` may be an iterator that decides then; of small ones each worker may have
         so many `ahead`. Raises HarnessError where the
-        workers' scheduler is gone."""
+        workers' scheduler is gone, or all workers are."""
         waiting = iter(tasks)
         running: set[asyncio.Task[Done]] = set()
         try:
             while True:
-                for task in itertools.islice(
-                    waiting, max(0, self.width * (1 + ahead) - len(running))
-                ):
-                    running.add(asyncio.create_task(self._done(task)))
+                await self._crew.look()
+                free = max(0, self.width * (1 + ahead) - len(running))
+                for task in itertools.islice(waiting, free):
+                    running.add(asyncio.create_task(self._done(task, ahead)))
                 if not running:
                     return
-                ended, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                ended, running = await asyncio.wait(
+                    running, timeout=_LOOK_S, return_when=asyncio.FIRST_COMPLETED
+                )
                 for one in ended:
                     yield one.result()
         finally:
@@ -102,10 +110,16 @@ class Fan:
                 one.cancel()
             await asyncio.gather(*running, return_exceptions=True)
 
-    async def _done(self, task: Task) -> Done:
-        for lost in range(LOSSES_MAX):
-            sent = await self._asked(task)
+    async def _done(self, task: Task, ahead: int) -> Done:
+        lost = 0
+        while lost < LOSSES_MAX:
+            try:
+                async with self._crew.seat(ahead) as worker:
+                    sent = await self._asked(task, worker)
+            except NotBegunError:
+                continue
             if sent is None:
+                lost += 1
                 continue
             done = Done(
                 id=task.id, value=sent.value, error=sent.error, lost=lost, worker=sent.worker
@@ -115,14 +129,16 @@ class Fan:
             try:
                 folder = await self._fetched(task, sent, sent.parcel)
             except OSError:
+                lost += 1
                 continue
             except HarnessError as error:
                 return replace(done, error=done.error or error.message)
             return replace(done, folder=folder)
         return Done(id=task.id, error=f"{LOSSES_MAX} workers were lost with it", lost=LOSSES_MAX)
 
-    async def _asked(self, task: Task) -> Sent | None:
-        """A worker's answer, None where the worker was lost or is silent."""
+    async def _asked(self, task: Task, worker: str) -> Sent | None:
+        """The worker's answer, None where it was lost with the task, or is silent and was ended.
+        Raises NotBegunError where it was gone before."""
         from distributed import KilledWorker
         from distributed.client import FutureCancelledError
 
@@ -136,10 +152,18 @@ class Fan:
             key=key,
             pure=False,
             resources={LAB: 1} if task.lab else None,
+            workers=[worker],
         )
+        answer = asyncio.ensure_future(future.result())
         try:
-            answer: Sent = await asyncio.wait_for(future.result(), task.limit_s + _SILENCE_S)
-        except (KilledWorker, TimeoutError):
+            await self._begun(answer, worker, key)
+            ended, _ = await asyncio.wait({answer}, timeout=task.limit_s + _SILENCE_S)
+            if not ended:
+                await self._crew.end(worker)
+                return None
+            sent: Sent = answer.result()
+        except KilledWorker:
+            self._crew.gone(worker)
             return None
         except FutureCancelledError as error:
             raise HarnessError(
@@ -147,8 +171,26 @@ class Fan:
                 remedy="start it, and go on with what is left",
             ) from error
         finally:
+            answer.cancel()
             future.release()
-        return answer
+            await asyncio.gather(answer, return_exceptions=True)
+        return sent
+
+    async def _begun(self, answer: asyncio.Future[Sent], worker: str, key: str) -> None:
+        """Wait until the worker has begun with it: another one's task may be in its way. Raises
+        NotBegunError where that worker is gone."""
+        from dstest.fan.desk import begun
+
+        while not answer.done():
+            await asyncio.wait({answer}, timeout=_LOOK_S)
+            try:
+                if answer.done() or await self._at(worker, begun, self._name, key):
+                    return
+            except OSError:
+                if answer.done():
+                    return
+                self._crew.gone(worker)
+                raise NotBegunError from None
 
     async def _fetched(self, task: Task, sent: Sent, parcel: Parcel) -> Path:
         """Its directory, here. Raises HarnessError where it is not what was sent or too large,

@@ -16,9 +16,10 @@ from dstest import __version__
 from dstest.core.errors import LabError, reason_of
 from dstest.fan.bundle import HOME, Bundle
 
-__all__ = ["put", "receive"]
+__all__ = ["put", "receive", "unreachable"]
 
 _PUT_S: Final = 900.0
+_REACH_S: Final = 60.0
 _PART_BYTES: Final = 1 << 20
 
 _RECEIVE: Final = """\
@@ -57,6 +58,22 @@ async def put(hosts: Sequence[str], bundle: Bundle, home: str = HOME) -> dict[st
     """Lay it on each; by host empty, or why it is not there."""
     found = await asyncio.gather(*(_put(host, bundle, home) for host in hosts))
     return dict(zip(hosts, found, strict=True))
+
+
+async def unreachable(hosts: Sequence[str]) -> dict[str, str]:
+    """By host empty, or why it cannot be reached."""
+    found = await asyncio.gather(*map(_reached, hosts))
+    return dict(zip(hosts, found, strict=True))
+
+
+async def _reached(host: str) -> str:
+    import asyncssh
+
+    try:
+        async with asyncio.timeout(_REACH_S), asyncssh.connect(host):
+            return ""
+    except (OSError, TimeoutError, asyncssh.Error, LabError) as error:
+        return f"{reason_of(error)} (try `ssh {host} true`)"
 
 
 async def _put(host: str, bundle: Bundle, home: str) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, Final, Literal
 
 import msgspec
@@ -21,7 +21,7 @@ import msgspec
 from dstest.core.errors import ConfigError, HarnessError, reason_of
 from dstest.fan.bundle import HOME
 
-__all__ = ["LAB", "Where", "client_at", "where"]
+__all__ = ["LAB", "UP_S", "Where", "client_at", "where"]
 
 
 LAB: Final = "lab"
@@ -40,8 +40,9 @@ _CONFIG: Final = {
 _SILENT: Final = {"logging": {"distributed": "critical", "asyncio": "critical"}}
 """Not over SSH: where a scheduler listens, Dask reads in its log."""
 
+_CLOSE_S: Final = 5.0
 _START_S: Final = 120.0
-_UP_S: Final = 120.0
+UP_S: Final = 120.0
 """For a scheduler and workers to come up: what hangs on a machine is told, not waited for."""
 
 
@@ -77,11 +78,11 @@ async def client_at(place: Where, workers: int) -> AsyncIterator[Any]:
         silent = {} if place.kind == "ssh" else _SILENT
         stack.enter_context(dask.config.set({**_CONFIG, **silent}))
         try:
-            async with asyncio.timeout(_UP_S):
+            async with asyncio.timeout(UP_S):
                 cluster = await stack.enter_async_context(_cluster(place, workers))
             address = place.address or cluster
             asked = Client(address, asynchronous=True, timeout=_START_S)  # type: ignore[no-untyped-call]
-            client = await stack.enter_async_context(asked)
+            client = await _entered(stack, asked)
             await client.wait_for_workers(1, timeout=_START_S)
         except (OSError, TimeoutError, RuntimeError) as error:
             raise HarnessError(
@@ -90,6 +91,16 @@ async def client_at(place: Where, workers: int) -> AsyncIterator[Any]:
                 remedy="docs/nightly.md says how workers are started",
             ) from error
         yield client
+
+
+async def _entered(stack: AsyncExitStack, asked: Any) -> Any:
+    """A client that is connected; one that is not is closed, or what it had begun would go on."""
+    try:
+        return await stack.enter_async_context(asked)
+    except BaseException:
+        with suppress(Exception):
+            await asyncio.wait_for(asked.close(), _CLOSE_S)
+        raise
 
 
 @asynccontextmanager

@@ -15,14 +15,12 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from dstest.core.errors import Exit
+from dstest.core.limits import HEAL_S
 
 __all__ = ["Ended", "by_command"]
 
 RUN_S_MAX: Final = 3600.0
 """Of one run, the making of its node image included."""
-
-HEAL_S: Final = 180.0
-"""For a run that was told to end: heal, seal, leave."""
 
 SAID_MAX: Final = 2000
 

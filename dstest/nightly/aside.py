@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import multiprocessing
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from typing import Final, TypeVar
+from typing import TypeVar
+
+from dstest.core.parent import end_with_parent
 
 __all__ = ["Aside", "aside"]
 
-_PR_SET_PDEATHSIG: Final = 1
 T = TypeVar("T")
 
 
 def _ends_with_us() -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

@@ -6,12 +6,15 @@ import hashlib
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from dstest.core import registry
+from dstest.core.builds import name_of
 from dstest.core.errors import ConfigError
 from dstest.nightly.config import CellRows, Control, NightlyConfig
 from dstest.plans.fit import fit_of, planned
@@ -39,11 +42,13 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
     """One command without its seed. `argv` are the words behind `dstest`; `image` those that make
     what its lab begins from; `files` those among them that name files, which go to the worker;
-    `key` is the same for the same command of any night.
+    `key` is the same for the same command of any night, with files as the night names them;
+    `content` for the same command with files of the same content.
     """
 
     id: str
     key: str
+    content: str
     system: str
     version: str
     workload: str
@@ -55,6 +60,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     limit_s: float
     seeds: int = 1
     seed: tuple[int, ...] = ()
+    line: int = 0
     run: Run
     budget: Budget
 
@@ -70,11 +76,11 @@ def _require_red(cells: list[Cell]) -> None:
 def cells_of(config: NightlyConfig, folder: Path) -> list[Cell]:
     """Every cell, in the order of the file. Paths are seen from `folder`. Raises ConfigError where
     two cells are the same, an `except` leaves out nothing, or no control is red."""
-    cells = [cell for rows in config.cells for cell in _of(rows, config, folder)]
+    cells = [cell for rows in config.cells for cell in _told(rows, config, folder)]
     _require_red(cells)
-    for key, count in Counter(cell.key for cell in cells).items():
+    for content, count in Counter(cell.content for cell in cells).items():
         if count > 1:
-            same = next(cell for cell in cells if cell.key == key)
+            same = next(cell for cell in cells if cell.content == content)
             raise ConfigError(
                 f"{count} cells are the same: dstest {' '.join(same.argv)}",
                 remedy="leave one, and give it more seeds",
@@ -95,7 +101,8 @@ def require_fitting(cells: list[Cell]) -> None:
             except ConfigError as error:
                 problem = error.message
         if problem:
-            refused.append(f"{cell.id}: {problem}")
+            _require_named(cell)
+            refused.append(f"{cell.id} (line {cell.line}): {problem}")
     if refused:
         raise ConfigError(
             "cells that cannot be run: " + "; ".join(refused[:10]),
@@ -104,8 +111,38 @@ def require_fitting(cells: list[Cell]) -> None:
         )
 
 
+def _require_named(cell: Cell) -> None:
+    """Raises ConfigError for a name that no plug-in has, with those that are near."""
+    if any(path.endswith(".py") for path in cell.files):
+        return
+    named = {
+        "systems": cell.run.system,
+        "workloads": cell.run.workload,
+        "nemeses": cell.run.nemesis,
+    }
+    for group, words in named.items():
+        known = registry.names(group)
+        for word in filter(None, words.split(",")):
+            if word in known or word.endswith(".py"):
+                continue
+            near = get_close_matches(word, known, n=3)
+            raise ConfigError(
+                f"cells that cannot be run: {cell.id} (line {cell.line}): there is no {word!r} "
+                f"among the {group}",
+                remedy=f"did you mean {' or '.join(near)}?" if near else "`dstest list` has them",
+            )
+
+
 def _listed(names: str | tuple[str, ...]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else names
+
+
+def _told(rows: CellRows, config: NightlyConfig, folder: Path) -> list[Cell]:
+    try:
+        return list(_of(rows, config, folder))
+    except ConfigError as error:
+        said = f"cells of line {rows.line}: {error.message}"
+        raise ConfigError(said, remedy=error.remedy) from None
 
 
 def _of(rows: CellRows, config: NightlyConfig, folder: Path) -> Iterator[Cell]:
@@ -125,7 +162,8 @@ def _cell(rows: CellRows, config: NightlyConfig, folder: Path, point: dict[str, 
     own = [point[axis] for axis in ("system", "workload") if point[axis].endswith(".py")]
     files = [*own, *rows.plugin, *(name for name in rows.checker if name.endswith(".py"))]
     files += [part for part in point["nemesis"].split(",") if part.endswith(".py")]
-    files += [point["version"]] if point["version"] else []
+    versions = [point["version"]] if point["version"] else []
+    files += versions
     placed = {name: str((folder / name).resolve()) for name in files}
     run = Run(
         system=placed.get(point["system"], point["system"]),
@@ -137,16 +175,20 @@ def _cell(rows: CellRows, config: NightlyConfig, folder: Path, point: dict[str, 
         concurrency=rows.concurrency,
         rate=rows.rate,
         plugin=tuple(placed[name] for name in rows.plugin),
-        system_version=tuple(placed[v] for v in [point["version"]] if v),
+        system_version=tuple(placed[version] for version in versions),
         options=rows.options,
     )
     budget = Budget(nodes=(rows.nodes,), duration_s=rows.time_limit_s, faults=0, seeds=1)
     words = argv_of(run, Arm(name=""), "smoke", budget)
     words += ["--stop-on-violation"] if rows.stop_on_violation else []
-    bare = [Path(word).name if word in placed.values() else word for word in words]
+    names = {path: name for name, path in placed.items()}
+    contents = {
+        path: _content(Path(path), is_build=name in versions) for path, name in names.items()
+    }
     return Cell(
         id=rows.id or "-".join(Path(part).stem for part in point.values() if part),
-        key=hashlib.sha256("\0".join([*bare, rows.control]).encode()).hexdigest()[:16],
+        key=_digest(words, names, rows.control),
+        content=_digest(words, contents, rows.control),
         argv=tuple(words),
         image=_image(run),
         files=tuple(dict.fromkeys(placed.values())),
@@ -160,9 +202,37 @@ def _cell(rows: CellRows, config: NightlyConfig, folder: Path, point: dict[str, 
         limit_s=rows.limit_s or config.cell_limit_s,
         seeds=rows.seeds,
         seed=rows.seed,
+        line=rows.line,
         run=run,
         budget=budget,
         **point,
+    )
+
+
+def _digest(words: Sequence[str], files: Mapping[str, str], control: str) -> str:
+    """Of a command, with other words for its files."""
+    told = [",".join(files.get(part, part) for part in word.split(",")) for word in words]
+    return hashlib.sha256("\0".join([*told, control]).encode()).hexdigest()[:16]
+
+
+def _content(path: Path, *, is_build: bool) -> str:
+    """What is in a file or a build. Raises ConfigError where it cannot be read, or is no build."""
+    if is_build:
+        return name_of(_there(path)).rpartition("@")[2]
+    try:
+        return hashlib.sha256(_there(path).read_bytes()).hexdigest()
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}", remedy="name a file, FILE.py") from None
+
+
+def _there(path: Path) -> Path:
+    if path.exists():
+        return path
+    beside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
+    near = get_close_matches(path.name, beside, n=1)
+    raise ConfigError(
+        f"there is no {path}",
+        remedy=f"did you mean {near[0]}?" if near else "paths are seen from the file of the night",
     )
 
 

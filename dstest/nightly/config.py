@@ -20,13 +20,13 @@ anomalies = ["lost"]
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
 from dstest.core.errors import ConfigError
+from dstest.core.settings import Shape, line_of, read_settings
 
 __all__ = ["CellRows", "Control", "NightlyConfig", "Option", "read_config"]
 
@@ -48,7 +48,8 @@ class CellRows(
     and has to fail with one of `anomalies`, and besides at most with those in `beside`; with
     `by-fault` a fault has to have landed, too. A `green` one has to pass, so that red means
     something. `short-of` is the one reason for which a cell may be no pass, with nothing against
-    it. `seeds` says how many new seeds each night has, `seed` names them instead.
+    it. `seeds` says how many new seeds each night has, `seed` names them instead. `line` is where
+    it begins in its file, which does not say so itself.
     """
 
     system: _Names
@@ -75,6 +76,7 @@ class CellRows(
     options: dict[str, Option] = {}
     seeds: _Count = 1
     seed: tuple[int, ...] = ()
+    line: int = msgspec.field(default=0, name="[line]")
 
 
 class NightlyConfig(
@@ -98,17 +100,25 @@ class NightlyConfig(
 def read_config(path: Path) -> NightlyConfig:
     """Raises ConfigError where it cannot be read, or asks for what makes no sense."""
     try:
-        plain: dict[str, Any] = tomllib.loads(path.read_text())
-        config = msgspec.convert(_dashed(plain), NightlyConfig)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise ConfigError(
-            f"{path} is no night: {error}", remedy="docs/nightly.md has what it may say"
-        ) from None
-    for number, rows in enumerate(config.cells, 1):
-        _require_sense(path, number, rows)
-    if not config.cells:
+        text = path.read_text()
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}", remedy="name a nightly.toml") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is no night: {error}", remedy=f"see {_SHAPE.page}") from None
+    config = read_settings(str(path), text, NightlyConfig, _SHAPE, _dashed)
+    lines = [line_of(text, f"cells[{number}]") for number in range(len(config.cells))]
+    cells = tuple(
+        msgspec.structs.replace(rows, line=line)
+        for rows, line in zip(config.cells, lines, strict=True)
+    )
+    for rows in cells:
+        _require_sense(path, rows)
+    if not cells:
         raise ConfigError(f"{path} has no cells", remedy="add [[cells]]")
-    return config
+    return msgspec.structs.replace(config, cells=cells)
+
+
+_SHAPE: Final = Shape({"": NightlyConfig, "cells": CellRows}, "docs/nightly.md")
 
 
 def _dashed(plain: Any) -> Any:
@@ -123,8 +133,8 @@ def _dashed(plain: Any) -> Any:
     return plain
 
 
-def _require_sense(path: Path, number: int, rows: CellRows) -> None:
-    where = f"{path}: cells {number}"
+def _require_sense(path: Path, rows: CellRows) -> None:
+    where = f"{path}:{rows.line}: cells"
     if rows.control == "red" and not rows.anomalies:
         raise ConfigError(
             f"{where}: a red control without anomalies: any failure would do",

@@ -7,88 +7,31 @@ A verdict is read out of the run directory that came back, judged again here (`o
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from dstest import __version__
-from dstest.core import clock, plugin_files
+from dstest.core import clock
 from dstest.core.errors import ConfigError, Exit
 from dstest.fan.commands import IMAGE_S, LOG, STORE, given_files, run_command
 from dstest.fan.fan import Fan, fan_out
 from dstest.fan.task import Done, Task
+from dstest.fan.where import UP_S
 from dstest.nightly.aside import aside
-from dstest.nightly.cells import cells_of, require_fitting
-from dstest.nightly.config import read_config
 from dstest.nightly.judged import exit_of, judge_again, settle
-from dstest.nightly.leftovers import clear, take_up
+from dstest.nightly.leftovers import clear, lost, take_up
 from dstest.nightly.outcome import Judged, judge_run
-from dstest.nightly.seeds import items_of, kept_seeds
-from dstest.nightly.state import Item, Night, NightDir, Try, nights_of
-from dstest.nightly.write import write_pages
+from dstest.nightly.page import counted, headline
+from dstest.nightly.state import Item, Night, NightDir, Try
+from dstest.nightly.write import JUNIT, PAGE, write_pages
 from dstest.runner.session import process_start_time
 from dstest.steps.process import last_words
 from dstest.steps.results import results_in
 
-__all__ = ["Driver", "begin", "resume"]
+__all__ = ["Driver"]
 
 Say = Callable[[str], None]
-
-
-def begin(config_path: Path, *, store: Path, at: str | None, workers: int | None, say: Say) -> int:
-    """Run a night, or go on with the newest one of this file that did not come to its end; the exit
-    code. Raises ConfigError where a cell cannot be run as it is: then nothing was touched."""
-    text = _read(config_path)
-    config = read_config(config_path)
-    before = nights_of(store / config.name)
-    digest = hashlib.sha256(text).hexdigest()
-    if before and not (last := before[-1].read()).ended and last.config_sha256 == digest:
-        say(f"going on with {before[-1].path}, which was begun with the same file")
-        return resume(before[-1].path, at=at, workers=workers, say=say)
-    cells = cells_of(config, config_path.resolve().parent)
-    require_fitting(cells)
-    nights = [one.read() for one in before]
-    number = 1 + max((night.number for night in nights), default=0)
-    night = Night(
-        name=config.name,
-        number=number,
-        config_sha256=digest,
-        at=at or config.at,
-        workers=workers or config.workers,
-        budget_s=config.budget_s,
-        reruns=config.reruns,
-        passes=config.passes,
-        dstest=__version__,
-        started=clock.utc_stamp(),
-        items=items_of(config.name, number, cells, kept_seeds(nights, config.passes)),
-    )
-    return Driver(NightDir.create(store, night, text), night, say).run()
-
-
-def resume(path: Path, *, at: str | None, workers: int | None, say: Say) -> int:
-    """Go on with a night whose process is gone; the exit code. Raises ConfigError where it still
-    runs, or is over."""
-    directory = NightDir.open(path)
-    night = directory.read()
-    started = process_start_time(night.pid)
-    if started is not None and started == night.pid_start_time and night.pid != os.getpid():
-        raise ConfigError(f"{path} is still running (pid {night.pid})", remedy="wait for its end")
-    if night.ended:
-        raise ConfigError(
-            f"{path} is over", remedy=f"`dstest nightly report {path}`, or begin a new night"
-        )
-    plugin_files.use(name for item in night.items for name in item.files if name.endswith(".py"))
-    night.at, night.workers = at or night.at, workers or night.workers
-    return Driver(directory, night, say).run()
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}", remedy="name a nightly.toml") from None
 
 
 class Driver:
@@ -121,11 +64,15 @@ class Driver:
             for one in item.tries:
                 if f"{item.id}.{one.number}" not in self._seen:
                     judge_again(self._dir, item, one)
-        night.ended, night.exit = clock.utc_stamp(), int(exit_of(night.items))
+        self._take_up_lost()
+        night.ended = clock.utc_stamp()
+        night.exit = int(exit_of(night.items, night.chosen))
         self._save()
         clear(self._dir)
         write_pages(self._dir, night)
-        self._say(f"exit {night.exit}: {self._dir.path / 'report.html'}")
+        word, sentence = headline(night)
+        self._say(f"{counted(night)}; {self._dir.path / PAGE}, {JUNIT} beside it")
+        self._say(f"{word} (exit {night.exit}): {sentence}")
         return night.exit
 
     def _save(self) -> None:
@@ -142,7 +89,10 @@ class Driver:
         for item in self._night.items:
             if item.running is not None:
                 self._take_up(item)
+        self._take_up_lost()
         night = self._night
+        if night.at != "local":
+            self._say(f"waiting for workers at {night.at}, {UP_S:.0f} s at most")
         with aside() as self._aside:
             async with fan_out(night.at, workers=night.workers, into=self._dir.cells) as fan:
                 for turn in range(1 + night.reruns):
@@ -163,6 +113,20 @@ class Driver:
             judged = None if path is None else judge_run(path, item.argv, item.seed)
             self._settled(item, judged, done)
 
+    def _take_up_lost(self) -> None:
+        """Count the violations that lost workers have left."""
+        for item, number, left in lost(self._dir, self._night):
+            one = Try(number=number, started=clock.utc_stamp(), left=True)
+            item.running = one
+            self._save()  # whoever goes on from here finds it in its place, or here again
+            folder = self._dir.cells / f"{item.id}.{number}"
+            left.replace(folder)
+            done = Done(id=folder.name, folder=folder)
+            path = self._arrived(item, done)
+            judged = None if path is None else judge_run(path, item.argv, item.seed)
+            self._settled(item, judged, done)
+            self._say(f"{item.id}: a lost worker has left {one.standing}: {one.why_not}")
+
     async def _turn(self, fan: Fan, turn: int) -> None:
         """Every cell that was not run yet, or that is not as it must be and may be run again."""
         due = [item for item in self._night.items if self._is_due(item, turn)]
@@ -177,8 +141,8 @@ class Driver:
 
     def _is_due(self, item: Item, turn: int) -> bool:
         if turn == 0:
-            return not item.tries
-        return item.standing != "as-it-must" and len(item.tries) == turn
+            return not item.made
+        return item.standing != "as-it-must" and item.made == turn
 
     def _tasks(self, due: list[Item]) -> Iterator[Task]:
         """The next one is asked for once a worker is free."""
@@ -187,14 +151,21 @@ class Driver:
                 item.skipped = item.skipped or "the time of the night was spent before its turn"
                 self._save()
                 continue
-            number = len(item.tries) + 1
+            try:
+                files = given_files(item.files)
+            except ConfigError as error:
+                item.skipped = error.message
+                self._save()
+                self._say(f"{item.id}: not run: {error.message}")
+                continue
+            number = item.next_number
             item.running, item.skipped = Try(number=number, started=clock.utc_stamp()), ""
             self._save()
             self._say(f"{item.id}: try {number}: dstest {' '.join(item.argv)}")
             yield Task(
                 id=f"{item.id}.{number}",
                 work=run_command,
-                args=(item.image, item.argv, given_files(item.files), item.limit_s),
+                args=(item.image, item.argv, files, item.limit_s),
                 limit_s=IMAGE_S + item.limit_s,
             )
 

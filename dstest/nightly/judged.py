@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from dstest.core.errors import Exit
 from dstest.core.verdict import State
@@ -47,11 +47,11 @@ def judge_night(directory: NightDir) -> Night:
     return night
 
 
-def exit_of(items: Iterable[Item]) -> Exit:
+def exit_of(items: Iterable[Item], chosen: Sequence[str] = ()) -> Exit:
     """0 where every control was red or green as it must and every other cell passed; 1 where a cell
-    that has to pass saw a violation; 3 where a control was not what it must be, or something has no
-    verdict."""
-    code = Exit.PASS
+    that has to pass saw a violation; 3 where a control was not what it must be, where something has
+    no verdict, or where only some cells were `chosen`: the others were not asked."""
+    code = Exit.NOT_PROVEN if chosen else Exit.PASS
     for item in items:
         if item.standing == "failed" and not item.expected.red:
             return Exit.FAIL

@@ -2,11 +2,14 @@
 
 A worker dies with the process that started it, and the run that it had then heals and seals. What
 such a run has come to counts where it was judged to its end, or has seen a violation; any other is
-set aside, and its cell is run again.
+set aside, and its cell is run again. What a worker left that was lost while the night went on
+counts where it has seen a violation, although its cell was run again in the meantime: no violation
+is lost with a worker of this machine.
 """
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,17 +17,17 @@ from typing import Final
 
 from dstest.core import clock
 from dstest.core.errors import DstestError
+from dstest.core.limits import HEAL_S
 from dstest.fan.commands import STORE
-from dstest.fan.desk_paths import WORK, folders_of
-from dstest.nightly.state import Item, NightDir
-from dstest.runner.integrity import finished
+from dstest.fan.desk_paths import FOLDER, WORK, folders_of
+from dstest.nightly.state import Item, Night, NightDir
+from dstest.runner.integrity import finished, verified
 from dstest.runner.session import alive, recover
 from dstest.steps.results import results_in
 from dstest.store.layout import RunDir
 
-__all__ = ["clear", "take_up"]
+__all__ = ["clear", "lost", "take_up"]
 
-_HEALS_S: Final = 120.0
 _LOOK_S: Final = 0.5
 
 
@@ -46,6 +49,24 @@ def take_up(directory: NightDir, item: Item) -> Path | None:
     return None
 
 
+def lost(directory: NightDir, night: Night) -> Iterator[tuple[Item, int, Path]]:
+    """What lost workers have left of any item: the folders of runs that have seen a violation, each
+    with the number of a try that it may become in `cells`. All others stand aside."""
+    items = {item.id: item for item in night.items}
+    for path in sorted((directory.cells / WORK).glob("*.*.*.*")):
+        folder, id_ = path / FOLDER, ".".join(path.name.split(".")[:2])
+        if id_ not in items or not folder.is_dir():
+            continue
+        item = items[id_]
+        runs = results_in(folder / STORE)
+        if runs and _ended(RunDir.open(runs[-1])) and _violated(RunDir.open(runs[-1])):
+            numbers = itertools.count(item.next_number)
+            taken = {path.name for path in directory.cells.iterdir()}
+            yield item, next(n for n in numbers if f"{id_}.{n}" not in taken), folder
+        elif runs:
+            folder.replace(_free(directory.cells, f"{path.name.rpartition('.')[0]}.died"))
+
+
 def clear(directory: NightDir) -> None:
     """Take away what is left of the workers' folders."""
     shutil.rmtree(directory.cells / WORK, ignore_errors=True)
@@ -63,15 +84,28 @@ def _numbered(folder: Path, name: str) -> Iterator[Path]:
 
 
 def _counts(run: RunDir) -> bool:
-    """Was it judged, or has it seen a violation? It may still be healing its nodes."""
+    """Was it judged, or has it seen a violation?"""
+    try:
+        return _ended(run) and (finished(run) or _violated(run))
+    except DstestError:
+        return False
+
+
+def _ended(run: RunDir) -> bool:
+    """Wait until it has healed its nodes; can it be read?"""
     try:
         meta = run.read_meta()
-        deadline = clock.monotonic_ns() + int(_HEALS_S * 1e9)
-        while meta is not None and alive(meta) and clock.monotonic_ns() < deadline:
-            clock.sleep_s(_LOOK_S)
-        if finished(run):
-            return True
-        verdict = recover(run.path).verdict
+    except DstestError:
+        return False
+    deadline = clock.monotonic_ns() + int(HEAL_S * 1e9)
+    while meta is not None and alive(meta) and clock.monotonic_ns() < deadline:
+        clock.sleep_s(_LOOK_S)
+    return True
+
+
+def _violated(run: RunDir) -> bool:
+    try:
+        verdict = (verified(run) if finished(run) else recover(run.path)).verdict
     except DstestError:
         return False
     return verdict is not None and bool(verdict.verdict.failed)

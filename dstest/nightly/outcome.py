@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from dstest.core.errors import ConfigError, DstestError, EvidenceError, Exit
+from dstest.core.evidence import Symptom
 from dstest.core.verdict import State
 from dstest.nightly.cells import Expected
 from dstest.runner.integrity import verified
@@ -16,20 +17,35 @@ from dstest.steps.own import differences
 from dstest.steps.results import over
 from dstest.store.layout import RunDir
 
-__all__ = ["Judged", "Standing", "judge_run", "never_run", "not_held", "of_tries", "standing_of"]
+__all__ = [
+    "Judged",
+    "Shown",
+    "Standing",
+    "judge_run",
+    "never_run",
+    "not_held",
+    "of_tries",
+    "shown",
+    "standing_of",
+]
 
 Standing = Literal["as-it-must", "failed", "missed", "no-verdict"]
 """Against what a cell has to come to: `failed` is a violation where there must be none, or another
 one than is known; `missed` a red control that did not show what it has to; all else proves nothing.
 """
 
+Shown = Literal["as-it-must", "failed", "other-bug", "missed", "no-verdict"]
+"""The same for people: a red control that shows another violation than is known accuses nothing
+that is under test, and is no `failed` there."""
+
 _PARTIAL: Final = "PARTIAL"
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
-    """A run, judged again. `exit` is that of its verdict; `found_s` the seconds of load until a
-    violation was known, None where none was; `planned` and `landed` count its faults. `holds` is
-    False where its evidence is there and is not what it left, or was there and is gone."""
+    """A run, judged again. `exit` is that of its verdict; `found_s` the seconds of load until the
+    first violation was there, None where no operation shows one; `planned` and `landed` count its
+    faults. `holds` is False where its evidence is there and is not what it left, or was there and
+    is gone."""
 
     state: State
     rule: str = ""
@@ -79,9 +95,14 @@ def judge_run(path: Path, argv: Sequence[str], seed: int) -> Judged | None:
         anomalies=anomalies,
         planned=verdict.evidence.faults_planned,
         landed=sum(fault.landed == "yes" for fault in verdict.evidence.faults),
-        found_s=meta.load_s if anomalies else None,
+        found_s=_found_s(verdict.evidence.symptom) if anomalies else None,
         version=meta.system_version or "",
     )
+
+
+def _found_s(symptom: Symptom | None) -> float | None:
+    """Seconds of load until the first violation was complete; None where no operation shows it."""
+    return None if symptom is None or symptom.end_ns is None else symptom.end_ns / 1e9
 
 
 def not_held(why: str) -> Judged:
@@ -123,10 +144,19 @@ def _of_red(expected: Expected, judged: Judged) -> tuple[Standing, str]:
     return "as-it-must", ""
 
 
+def shown(standing: Standing, *, red: bool) -> Shown:
+    """How something stands, in the words that people and the index get."""
+    return "other-bug" if red and standing == "failed" else standing
+
+
 def of_tries(tries: Sequence[tuple[Standing, bool]]) -> Standing:
-    """A cell by its tries: how each stands, and whether its evidence holds. A violation stays one,
-    whatever came after it; what proved nothing may be proved by the next try. No other try speaks
-    for one whose evidence does not hold: nobody knows any more what it had seen."""
+    """How a cell stands by its tries, each given as (how it stands, does its evidence hold).
+
+    1. One failed: the cell failed.
+    2. Else the evidence of one does not hold: the cell is no better than that try. It may have seen
+       what no other try can disprove.
+    3. Else the best try counts.
+    """
     standings = [standing for standing, _ in tries]
     lost = [standing for standing, holds in tries if not holds]
     telling: tuple[Standing, ...] = ("failed", "as-it-must", "missed")

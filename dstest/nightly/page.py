@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -11,30 +12,35 @@ import msgspec
 
 from dstest.core.errors import Exit
 from dstest.core.shares import Rate
-from dstest.nightly.outcome import Standing
-from dstest.nightly.state import Item, Night
+from dstest.nightly.outcome import Shown
+from dstest.nightly.state import Item, Night, Try
 from dstest.nightly.trends import Trends
 from dstest.report.html import environment
 
-__all__ = ["headline", "render"]
+__all__ = ["WORDS", "counted", "headline", "lasted", "percent", "render"]
+
+_NAMED: Final = 4
 
 _TONES: Final[dict[int | None, str]] = {Exit.PASS: "pass", Exit.FAIL: "fail"}
 
-WORDS: Final[dict[Standing, str]] = {
+WORDS: Final[dict[Shown, str]] = {
     "as-it-must": "as it must be",
     "failed": "violation",
+    "other-bug": "other bug",
     "missed": "missed",
     "no-verdict": "no verdict",
 }
-MARKS: Final[dict[Standing, str]] = {
+MARKS: Final[dict[Shown, str]] = {
     "as-it-must": "ok",
     "failed": "no",
+    "other-bug": "no",
     "missed": "short",
     "no-verdict": "short",
 }
-SIGNS: Final[dict[Standing, str]] = {
+SIGNS: Final[dict[Shown, str]] = {
     "as-it-must": "+",
     "failed": "X",
+    "other-bug": "O",
     "missed": "M",
     "no-verdict": "?",
 }
@@ -69,24 +75,60 @@ _KINDS: Final = (
 
 def headline(night: Night) -> tuple[str, str]:
     """(the word for the night, the sentence below it)"""
-    groups = {control: _of(night, control) for control, _, _ in _KINDS}
+    under, red, green = (len(_of(night, control)) for control, _, _ in _KINDS)
     wrong = [item for item in night.items if item.standing != "as-it-must"]
     if night.exit is None:
-        return "NOT OVER", f"{sum(bool(i.tries) for i in night.items)} of {len(night.items)} ran."
+        ran = sum(bool(i.tries) for i in night.items)
+        return "NOT OVER", f"{ran} of {_some(len(night.items), 'cell')} with its seed ran."
     if night.exit == Exit.FAIL:
-        names = sorted({i.cell for i in wrong if i.standing == "failed" and not i.expected.red})
-        return "FAIL", f"A violation was seen where there must be none: {', '.join(names)}."
+        names = {i.cell for i in wrong if i.shown == "failed"}
+        return "FAIL", f"A violation was seen where there must be none: {_named(names)}."
     if night.exit == Exit.PASS:
         return "PASS", (
-            f"All {len(groups[''])} runs under test passed, all {len(groups['red'])} red controls "
-            f"were found out, and none of the {len(groups['green'])} green ones was accused."
+            f"What is under test passed ({under} of {under}), what has to be found was found "
+            f"({_some(red, 'red control')}), and nothing was accused wrongly "
+            f"({_some(green, 'green control')})."
         )
-    counts = Counter(item.standing for item in wrong)
-    said = [f"{n} {WORDS[standing]}" for standing, n in counts.most_common()]
-    return "NOT PROVEN", (
-        "No violation was seen in what is under test, but not everything is as it must be: "
-        f"{', '.join(said)}."
+    said = [
+        f"{word} in {_named(names)}"
+        for shown, word in WORDS.items()
+        if (names := {item.cell for item in wrong if item.shown == shown})
+    ]
+    said += (
+        [f"only {_some(len(night.chosen), 'cell')} of the file asked for"] if night.chosen else []
     )
+    return "NOT PROVEN", (
+        f"No violation in what is under test or in a green control, but: {'; '.join(said)}."
+    )
+
+
+def counted(night: Night) -> str:
+    """`12 cells with their seeds, 14 tries of which 13 left a run, in 41 minutes`."""
+    tries = [one for item in night.items for one in item.tries]
+    runs = sum(bool(one.result) for one in tries)
+    return (
+        f"{_some(len(night.items), 'cell')} with {'its seed' if len(night.items) == 1 else 'seeds'}"
+        f", {_some(len(tries), 'try', 'tries')}, of which {runs} left a run, "
+        f"in {lasted(night.spent_s)}"
+    )
+
+
+def lasted(seconds: float) -> str:
+    """Short times in seconds: "0 minutes" would say nothing."""
+    if seconds < 120:
+        return _some(round(seconds), "second")
+    return _some(round(seconds / 60), "minute")
+
+
+def _some(count: int, one: str, more: str = "") -> str:
+    return f"{count} {one if count == 1 else more or one + 's'}"
+
+
+def _named(names: Iterable[str]) -> str:
+    """A few, and how many more."""
+    rows = sorted(names)
+    more = f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
+    return ", ".join(rows[:_NAMED]) + more
 
 
 def _of(night: Night, control: str) -> list[Item]:
@@ -94,22 +136,24 @@ def _of(night: Night, control: str) -> list[Item]:
     return sorted(found, key=lambda item: (item.standing == "as-it-must", item.cell, item.seed))
 
 
-def _percent(rate: Rate) -> str:
+def percent(rate: Rate) -> str:
     """`8 of 10 (49% to 94%)`."""
     if not rate.total:
         return "none yet"
     return f"{rate.hits} of {rate.total} ({rate.low:.0%} to {rate.high:.0%})"
 
 
-def render(night: Night, trends: Trends) -> str:
-    """The page."""
+def render(night: Night, trends: Trends, folder: Path) -> str:
+    """The page of the night in this directory."""
     word, sentence = headline(night)
     templates = environment()
-    templates.filters["percent"] = _percent
+    templates.filters["percent"] = percent
+    templates.filters["lasted"] = lasted
     template = templates.get_template("night.html.j2")
     page: str = template.render(
         n=night,
         word=word,
+        counted=counted(night),
         sentence=sentence,
         tone=_TONES.get(night.exit, "open"),
         kinds=[
@@ -122,9 +166,16 @@ def render(night: Night, trends: Trends) -> str:
         marks=MARKS,
         signs=SIGNS,
         link=_link,
+        log=partial(_log, folder),
         command=lambda item: shlex.join(["dstest", *item.argv]),
     )
     return page
+
+
+def _log(folder: Path, item: Item, one: Try) -> str:
+    """Where what a try said is, which left no run; nothing where that is not there either."""
+    path = Path("cells", f"{item.id}.{one.number}", "log.txt")
+    return path.as_posix() if (folder / path).is_file() else ""
 
 
 def _link(result: str) -> str:

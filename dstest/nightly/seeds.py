@@ -21,7 +21,8 @@ def fresh_seed(name: str, number: int, key: str, at: int) -> int:
 def kept_seeds(nights: Iterable[Night], passes: int) -> dict[str, list[int]]:
     """By key of the cell: seeds that failed, or missed what a control has to show, and that since
     then were not as they must be in `passes` nights in a row. A night that asked such a seed and
-    got no verdict, or did not ask it, begins the row anew. Nights from old to new."""
+    got no verdict, or did not ask it, begins the row anew; one of chosen cells says nothing of the
+    seeds that it did not ask. Nights from old to new."""
     owed: dict[tuple[str, int], int] = {}
     for night in nights:
         passed = set()
@@ -31,7 +32,15 @@ def kept_seeds(nights: Iterable[Night], passes: int) -> dict[str, list[int]]:
                 passed.add(mark)
             elif item.standing in ("failed", "missed"):
                 owed[mark] = passes
-        left = {mark: owed[mark] - 1 if mark in passed else passes for mark in owed}
+        asked = {(item.key, item.seed) for item in night.items}
+        left = {
+            mark: old - 1
+            if mark in passed
+            else old
+            if night.chosen and mark not in asked
+            else passes
+            for mark, old in owed.items()
+        }
         owed = {mark: nights_left for mark, nights_left in left.items() if nights_left > 0}
     kept: dict[str, list[int]] = {}
     for key, seed in owed:
@@ -49,7 +58,8 @@ def items_of(
         old = kept.get(cell.key, [])
         named = cell.seed or [fresh_seed(name, number, cell.key, at) for at in range(cell.seeds)]
         asked += [_item(cell, seed, "kept") for seed in old]
-        asked += [_item(cell, seed, "new") for seed in named if seed not in old]
+        why = "named" if cell.seed else "new"
+        asked += [_item(cell, seed, why) for seed in named if seed not in old]
     return sorted(asked, key=lambda item: (item.why != "kept", not item.expected.control))
 
 

@@ -4,31 +4,45 @@ store/<name>/index.sqlite       all nights of this name, made anew from their ni
 store/<name>/<utc>-<number>/    nightly.toml   as it was when this began
                                 night.json     this file's data
                                 report.html    for people
+                                junit.xml      for CI servers
                                 cells/<cell>.<seed>.<try>/  log.txt, and below store/ the run
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
 from dstest.core.errors import ConfigError
 from dstest.nightly.cells import Expected
-from dstest.nightly.outcome import Judged, Standing, of_tries
+from dstest.nightly.outcome import Judged, Shown, Standing, of_tries, shown
 from dstest.store.layout import link_latest, new_directory, no_directory, write_file
 
-__all__ = ["CONFIG", "Item", "Night", "NightDir", "Try", "nights_of"]
+__all__ = [
+    "CONFIG",
+    "NIGHT",
+    "Item",
+    "Night",
+    "NightDir",
+    "Nights",
+    "Try",
+    "nights_in",
+    "number_after",
+]
 
 CONFIG: Final = "nightly.toml"
-_FILE: Final = "night.json"
+NIGHT: Final = "night.json"
+_NUMBERED: Final = re.compile(r"\d{8}T\d{6}Z-(\d+)(?:-\d+)?")
 
 
 class Try(msgspec.Struct, kw_only=True):
     """One run of an item. `result` is its run directory, relative to the night's; `lost` how many
     workers were lost with it. `judged` is None until it has come back and was judged; `again` is
-    what judging it again said, where that does not replace what was seen then."""
+    what judging it again said, where that does not replace what was seen then. `left`: it is what a
+    worker that was lost has left, and counts because it failed."""
 
     number: int
     started: str
@@ -42,6 +56,7 @@ class Try(msgspec.Struct, kw_only=True):
     again: Judged | None = None
     standing: Standing = "no-verdict"
     why_not: str = ""
+    left: bool = False
 
     @property
     def holds(self) -> bool:
@@ -58,8 +73,9 @@ class Try(msgspec.Struct, kw_only=True):
 
 
 class Item(msgspec.Struct, kw_only=True):
-    """A cell with a seed. `why` is `new`, or `kept` where the seed failed in a night before;
-    `skipped` says why it was never run. `tries` are those that came back, from old to new."""
+    """A cell with a seed. `why` is `new`, `named` where the file names the seed, or `kept` where it
+    failed in a night before; `skipped` says why it was never run. `tries` are those that came
+    back, from old to new."""
 
     id: str
     cell: str
@@ -85,6 +101,21 @@ class Item(msgspec.Struct, kw_only=True):
         return of_tries([(one.standing, one.holds) for one in self.tries])
 
     @property
+    def shown(self) -> Shown:
+        """How it stands, in the words that people and the index get."""
+        return shown(self.standing, red=self.expected.red)
+
+    @property
+    def made(self) -> int:
+        """How many tries this night has made of it."""
+        return sum(not one.left for one in self.tries)
+
+    @property
+    def next_number(self) -> int:
+        """Of the next try."""
+        return 1 + max((one.number for one in self.tries), default=0)
+
+    @property
     def flaky(self) -> bool:
         """As it must be, but not with each try."""
         return self.standing == "as-it-must" and any(
@@ -104,7 +135,8 @@ class Item(msgspec.Struct, kw_only=True):
 
 class Night(msgspec.Struct, kw_only=True):
     """One night. `number` counts the nights of this name from 1; `spent_s` is what it has taken of
-    its budget so far, without the time that it lay dead; `exit` stands there once it is over."""
+    its budget so far, without the time that it lay dead; `exit` stands there once it is over.
+    `chosen` are the cells that were asked for by name: such a night asks no others."""
 
     schema: Literal["dstest.night/1"] = "dstest.night/1"
     name: str
@@ -123,6 +155,7 @@ class Night(msgspec.Struct, kw_only=True):
     pid_start_time: int | None = None
     items: list[Item]
     exit: int | None = None
+    chosen: list[str] = []
 
 
 class NightDir:
@@ -149,34 +182,58 @@ class NightDir:
     @classmethod
     def open(cls, path: Path) -> NightDir:
         """An existing one; ConfigError where `path` is none."""
-        if not (path / _FILE).is_file():
+        if not (path / NIGHT).is_file():
             raise ConfigError(
                 f"{path} is not the directory of a night",
-                remedy=f"give the directory that holds {_FILE}, such as store/latest",
+                remedy=f"give the directory that holds {NIGHT}, such as store/latest",
             )
         return cls(path.resolve())
 
     def read(self) -> Night:
         """Raises ConfigError where it cannot be read."""
         try:
-            return msgspec.json.decode((self.path / _FILE).read_bytes(), type=Night)
+            return msgspec.json.decode((self.path / NIGHT).read_bytes(), type=Night)
         except (msgspec.DecodeError, OSError) as error:
             raise ConfigError(
-                f"{self.path / _FILE} cannot be read: {error}",
-                remedy="the runs below cells/ stand by themselves: `dstest report RUN`",
+                f"{self.path / NIGHT} cannot be read: {error}",
+                remedy="restore it, or move the directory away; the runs below its cells/ stand by "
+                "themselves: `dstest report RUN`",
             ) from None
 
     def save(self, night: Night) -> None:
         """Replace the file."""
-        self.write(_FILE, msgspec.json.format(msgspec.json.encode(night), indent=1) + b"\n")
+        self.write(NIGHT, msgspec.json.format(msgspec.json.encode(night), indent=1) + b"\n")
 
     def write(self, name: str, data: bytes) -> Path:
         """Write a file atomically."""
         return write_file(self.path, name, data)
 
 
-def nights_of(folder: Path) -> list[NightDir]:
-    """The nights in the folder of a name, from old to new; what a kill left before its first save
-    is none."""
-    found = [NightDir(path.parent.resolve()) for path in folder.glob(f"*/{_FILE}")]
-    return sorted(found, key=lambda one: one.read().number)
+class Nights(NamedTuple):
+    """The nights of a name from old to new, and what there is to say of those that cannot be read;
+    what a kill left before its first save is none."""
+
+    whole: list[tuple[NightDir, Night]]
+    damaged: list[str]
+
+
+def nights_in(folder: Path) -> Nights:
+    """The nights in the folder of a name. One that is damaged costs no other one."""
+    found = Nights([], [])
+    for path in sorted(folder.glob(f"*/{NIGHT}")):
+        if path.parent.is_symlink():  # as store/latest
+            continue
+        directory = NightDir(path.parent.resolve())
+        try:
+            found.whole.append((directory, directory.read()))
+        except ConfigError as error:
+            found.damaged.append(f"left out: {error.message}")
+    found.whole.sort(key=lambda one: one[1].number)
+    return found
+
+
+def number_after(folder: Path, nights: Nights) -> int:
+    """One that no night has, and no directory of one."""
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    taken = [int(found[1]) for name in names if (found := _NUMBERED.fullmatch(name))]
+    return 1 + max([*taken, *(night.number for _, night in nights.whole)], default=0)

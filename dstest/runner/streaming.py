@@ -13,9 +13,7 @@ lost at the end cannot be known before.
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
-import signal
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +25,7 @@ from dstest.core.check import Budget, CheckResult
 from dstest.core.clock import RunClock
 from dstest.core.history import Header, History
 from dstest.core.own_stdout import take_stdout
+from dstest.core.parent import end_with_parent
 from dstest.core.protocols import CheckerTraits
 from dstest.judge.budgeted import budgeted
 from dstest.runner.following import Following
@@ -36,7 +35,6 @@ __all__ = ["Look", "main", "watch_for_violation"]
 MARGIN_NS: Final = 1_000_000_000
 """An event is written right after it is stamped; a worker that is this late is found hanging."""
 
-_PR_SET_PDEATHSIG: Final = 1
 PERIOD_S: Final = 4.0
 REST: Final = 3.0
 """Looks get rarer as they get longer: a rest of so many times the last look's duration."""
@@ -122,7 +120,7 @@ class _Child:
 def main() -> None:
     """Entry of the child: looks on stdin, a CheckResult per look on stdout."""
     os.nice(10)
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with_parent()
     following: Following | None = None
     answer = os.fdopen(take_stdout(), "wb")
     for line in sys.stdin.buffer:

@@ -9,7 +9,6 @@ id and with a new connection, because its old request may still be on its way.
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
 import signal
 import sys
@@ -26,6 +25,7 @@ from dstest.core.clock import RunClock
 from dstest.core.contained import quit_by
 from dstest.core.errors import ConfigError
 from dstest.core.op import Outcome
+from dstest.core.parent import end_with_parent
 from dstest.core.protocols import (
     Answer,
     Client,
@@ -66,7 +66,6 @@ from dstest.store.segment import SegmentWriter
 
 __all__ = ["Worker", "main", "not_listed"]
 
-_PR_SET_PDEATHSIG: Final = 1
 _FAILURE_PAUSE_S: Final = 0.05
 _AT_ONCE_NS: Final = 1_000_000
 _BEAT_S: Final = 0.1
@@ -365,7 +364,7 @@ def main() -> None:
     """Entry of the worker process; its only argument is the path of a WorkerConfig as JSON."""
     config = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=WorkerConfig)
     # A worker must never outlive the control process: nobody would heal behind its load.
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with_parent()
     if os.getppid() != config.parent_pid:
         return
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from dstest.core.builds import builds_of
+from dstest.core.builds import build_of, builds_of
 from dstest.core.errors import ConfigError
 from dstest.core.plugin_files import digests
 from dstest.core.run_meta import RunMeta
@@ -108,8 +108,14 @@ def _all_named(words: Sequence[str], names: Sequence[str]) -> bool:
 
 
 def _same_builds(paths: Sequence[str], builds: tuple[str, ...]) -> bool:
-    """A build that has gone since then can no longer be told from another one at its place."""
+    """By what is in them, wherever a worker has laid them. A build that has gone since then can no
+    longer be told from another one at its place."""
     try:
-        return builds_of(paths) == builds
+        return [*map(_content, builds_of(paths))] == [*map(_content, builds)]
     except ConfigError:
         return len(paths) == len(builds)
+
+
+def _content(name: str) -> str:
+    build = build_of(name)
+    return name if build is None else build.sha256

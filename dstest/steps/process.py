@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import subprocess
@@ -11,12 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from dstest.core.parent import ending_with_parent
+
 __all__ = ["DSTEST", "last_words", "start"]
 
 DSTEST: Final = (sys.executable, "-P", "-m", "dstest")
 """-P: a file of the current directory must not be taken for a module of ours."""
 
-_PR_SET_PDEATHSIG: Final = 1
 _TAIL_BYTES: Final = 4000
 _SAID_MAX: Final = 500
 
@@ -26,7 +26,6 @@ def start(
 ) -> subprocess.Popen[bytes]:
     """Start `dstest ARGV`; what it says is added to `log`. It gets SIGTERM when the thread that
     started it ends, at which a run heals and seals. Raises OSError."""
-    libc = ctypes.CDLL(None)
     with log.open("ab") as out:
         out.write(f"$ dstest {' '.join(argv)}\n".encode())
         out.flush()
@@ -36,7 +35,7 @@ def start(
             stdout=out,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=lambda: libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM),
+            preexec_fn=ending_with_parent(signal.SIGTERM),
         )
 
 

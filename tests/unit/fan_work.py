@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 
 from dstest.fan.task import Place
 
-__all__ = ["double", "fail", "leave_files", "link_out", "lose_worker_once", "stuck", "version"]
+__all__ = [
+    "double",
+    "fail",
+    "hang_once",
+    "hold",
+    "leave_files",
+    "link_out",
+    "lose_worker_once",
+    "meet",
+    "stuck",
+    "version",
+]
 
 
 def double(place: Place, number: int) -> int:
@@ -48,3 +60,27 @@ def version(place: Place) -> tuple[int, str]:
 def stuck(place: Place, fifo: Path, limit_s: float) -> int:
     """A command of dstest that waits for what nobody writes."""
     return place.command(["check", str(fifo)], place.folder / "log.txt", limit_s=limit_s)
+
+
+def hang_once(place: Place, marker: Path) -> str:
+    """The first time nothing is heard of it any more."""
+    if not marker.exists():
+        marker.write_text("")
+        time.sleep(1000.0)
+    return "done"
+
+
+def meet(place: Place, folder: Path, count: int) -> int:
+    """Wait until so many tasks are here at once; how many came."""
+    (folder / place.lab_id).touch()
+    deadline = time.monotonic() + 60.0
+    while len(list(folder.iterdir())) < count and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return len(list(folder.iterdir()))
+
+
+def hold(marker: Path, release: Path) -> None:
+    """Another one's task: it has the worker until it is told to end."""
+    marker.touch()
+    while not release.exists():
+        time.sleep(0.1)

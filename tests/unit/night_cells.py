@@ -6,6 +6,8 @@
 16 takes its time with the first try, when its run has come to an end
 17 takes its time with the first try, before it has
 19 shows an old value with the first try, then passes; 20 the other way round
+21 shows an old value with the first try and loses its worker with it, then passes
+22 passes with the first try and loses its worker with it, then passes
 
 Each run records the whole command of its cell.
 """
@@ -30,16 +32,18 @@ from dstest.core.op import Op
 from dstest.fan.commands import LOG, STORE
 from dstest.fan.task import Place
 from dstest.nightly import driver
+from dstest.nightly.begin import begin
 from dstest.nightly.state import Night, NightDir
 from dstest.runner.judgement import judge
 
-__all__ = ["MARKS", "cell", "fake_cell", "night_of", "run_offline"]
+__all__ = ["MARKS", "cell", "fake_cell", "leave_one", "night_of", "run_offline"]
 
 MARKS = "DSTEST_TEST_MARKS"
 KIND = "ops_per_key"
-LEAVE_A_RUN = (11, 12, 14, 15, 16, 17, 18, 19, 20)
+LEAVE_A_RUN = (11, 12, 14, 15, 16, 17, 18, 19, 20, 21, 22)
 SHOW_AN_OLD_VALUE = (12, 18, 20)
-CHANGE = (19, 20)
+CHANGE = (19, 20, 21)
+LOSE_THEIR_WORKER = (21, 22)
 SLOW_S = 100.0
 """So long that whoever waits for it is killed."""
 
@@ -71,6 +75,8 @@ def fake_cell(
     name = f"first-{kind}" if kind in CHANGE and _first(str(kind)) else f"run-{kind}"
     left = Path(os.environ[MARKS], name)
     shutil.copytree(left, place.folder / STORE / "etcd-register-partition" / name)
+    if kind in LOSE_THEIR_WORKER and _first(f"lost-{kind}"):
+        os.kill(os.getpid(), signal.SIGKILL)
     if kind == 16 and _first("16"):
         time.sleep(SLOW_S)
     return int(Exit.PASS), 0.5
@@ -85,6 +91,11 @@ def leave_runs(folder: Path) -> None:
         _leave(folder / f"run-{kind}", kind, old if shows else ops)
         if kind in CHANGE:
             _leave(folder / f"first-{kind}", kind, ops if shows else old)
+
+
+def leave_one(path: Path, kind: int) -> None:
+    """A run of a kind that shows an old value."""
+    _leave(path, kind, stale(registers()))
 
 
 def _leave(path: Path, kind: int, ops: Sequence[Op]) -> None:
@@ -128,7 +139,11 @@ def night_of(folder: Path, cells: str, head: str = "reruns = 1\n") -> Path:
 
 
 def run_offline(
-    folder: Path, patch: pytest.MonkeyPatch, cells: str, head: str = "reruns = 1\n"
+    folder: Path,
+    patch: pytest.MonkeyPatch,
+    cells: str,
+    head: str = "reruns = 1\n",
+    chosen: Sequence[str] = (),
 ) -> tuple[int, NightDir, Night]:
     """Run a night of `night_of`: (exit code, its directory, what that holds)."""
     marks = folder / "marks"
@@ -138,7 +153,7 @@ def run_offline(
     patch.setenv(MARKS, str(marks))
     patch.setattr(driver, "run_command", fake_cell)
     path = night_of(folder, cells, head)
-    code = driver.begin(path, store=folder / "store", at=None, workers=2, say=print)
+    code = begin(path, store=folder / "store", at=None, workers=2, say=print, chosen=chosen)
     directory = NightDir.open(folder / "store" / "latest")
     return code, directory, directory.read()
 

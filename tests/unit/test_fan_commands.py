@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from made_meta import PLANNED
 
+from dstest.core.builds import builds_of
+from dstest.core.run_meta import RunMeta
 from dstest.fan.commands import IMAGE_S, LOG, STORE, run_command
 from dstest.nightly.cells import cells_of
 from dstest.nightly.config import read_config
+from dstest.steps.own import differences
 
 
 class _Place:
@@ -50,7 +54,7 @@ def test_an_image_is_made_in_a_time_of_its_own(tmp_path: Path, image_code: int) 
 
 
 def test_the_image_of_a_cell_is_that_of_its_lab_system_and_version(tmp_path: Path) -> None:
-    (tmp_path / "etcd.deb").write_bytes(b"")
+    (tmp_path / "etcd.deb").write_bytes(b"!<arch>\ndebian-binary")
     path = tmp_path / "nightly.toml"
     path.write_text(
         'name = "n"\n[[cells]]\ncontrol = "red"\nanomalies = ["lost"]\n'
@@ -62,3 +66,27 @@ def test_the_image_of_a_cell_is_that_of_its_lab_system_and_version(tmp_path: Pat
     words = ("lab", "image", "--lab", "podman", "--system", "etcd", "--system-version", version)
     assert cell.image == words
     assert version in cell.argv
+
+
+def test_only_whole_words_and_parts_of_lists_are_put_elsewhere(tmp_path: Path) -> None:
+    place = _Place(tmp_path, 0)
+    argv = ["run", "/a/b.py", "--nemesis", "kill,/a/b.py,/a/b.py2", "-o", "x=/a/b.py"]
+    run_command(place, [], argv, {"/a/b.py": b"mine"}, 1.0)
+    [(words, _)] = place.asked
+    copy = words[1]
+    assert copy != "/a/b.py" and copy.endswith("/b.py")
+    assert words[2:6] == ["--nemesis", f"kill,{copy},/a/b.py2", "-o", "x=/a/b.py"]
+
+
+def _made_with(build: Path) -> RunMeta:
+    spec = {"builds": list(builds_of([str(build)])), "concurrency": 5, "rate": 10.0}
+    return RunMeta.of(PLANNED | {"spec": spec})
+
+
+def test_a_build_that_a_worker_has_laid_elsewhere_is_the_same_one(tmp_path: Path) -> None:
+    for name, version in (("here", b"1"), ("there", b"1"), ("other", b"2")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "etcd.deb").write_bytes(b"!<arch>\ndebian-binary" + version)
+    command = ["run", "--system-version", str(tmp_path / "here" / "etcd.deb")]
+    assert "system-version" not in differences(_made_with(tmp_path / "there" / "etcd.deb"), command)
+    assert "system-version" in differences(_made_with(tmp_path / "other" / "etcd.deb"), command)

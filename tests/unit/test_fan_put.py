@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from ssh_server import served
+from touched_runs import dstest
 
 from dstest import __version__
+from dstest.core.errors import Exit
 from dstest.fan.bundle import Bundle, needs, pack_bundle
 from dstest.fan.put import put, receive
 
@@ -105,6 +107,25 @@ def test_one_that_does_not_run_is_not_what_workers_are_started_with(tmp_path: Pa
 def test_a_machine_that_is_not_there(tmp_path: Path) -> None:
     bundle = _bundle(tmp_path, FILES)
     assert asyncio.run(put(["no-such-host.invalid"], bundle))["no-such-host.invalid"]
+
+
+def test_a_machine_that_is_not_there_is_told_before_anything_is_packed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def never(target: Path) -> Bundle:
+        raise AssertionError(f"packed {target}")
+
+    monkeypatch.setattr("dstest.fan.bundle.pack_bundle", never)
+    code, said = dstest("workers", "put", "no-such-host.invalid")
+    assert code == Exit.HARNESS
+    assert "try `ssh no-such-host.invalid true`" in said
+
+
+@pytest.mark.parametrize("name", ["", "no/such/folder/b.tar.gz"])
+def test_an_archive_that_cannot_be_written(name: str, tmp_path: Path) -> None:
+    code, said = dstest("workers", "pack", tmp_path / name)
+    assert code == Exit.USAGE
+    assert "cannot be written" in said
 
 
 @pytest.mark.slow

@@ -60,7 +60,7 @@ BAD = {
     ),
     "an unknown key": (RED + cell(11, sytem="x"), "sytem"),
     "no cells": ("", "cells"),
-    "no TOML": ("[[cells", "no night"),
+    "no TOML": ("[[cells", "no TOML"),
 }
 
 
@@ -142,7 +142,7 @@ def test_kept_seeds_come_first_and_then_controls(tmp_path: Path) -> None:
     items = items_of("n", 3, cells, {cells[0].key: [77]})
     assert [(i.cell, i.why) for i in items] == [
         ("c11", "kept"),
-        ("known-bug", "new"),
+        ("known-bug", "named"),
         ("c11", "new"),
     ]
     assert items[0].argv[-2:] == ["--seed", "77"]

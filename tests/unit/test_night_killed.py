@@ -16,7 +16,7 @@ import pytest
 from night_cells import cell, run_offline
 
 from dstest.core.errors import ConfigError, Exit
-from dstest.nightly.driver import resume
+from dstest.nightly.begin import resume
 from dstest.nightly.state import Night, NightDir
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]

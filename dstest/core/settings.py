@@ -1,0 +1,125 @@
+"""A TOML file with settings: whatever is wrong in it is refused with its line and a remedy."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args, get_origin
+
+import msgspec
+
+from dstest.core.errors import ConfigError
+
+__all__ = ["Shape", "line_of", "read_settings"]
+
+T = TypeVar("T", bound=msgspec.Struct)
+_PLACE: Final = re.compile(r" - at `([^`]*)`$")
+_UNKNOWN: Final = re.compile(r"Object contains unknown field `([^`]*)`")
+_NO_WORD: Final = re.compile(r"Invalid enum value '([^']*)'")
+
+
+class Shape(NamedTuple):
+    """What a file may say: its tables by name, the file itself as ``, and the page about it."""
+
+    tables: Mapping[str, type[msgspec.Struct]]
+    page: str
+
+
+def read_settings(
+    name: str,
+    text: str,
+    kind: type[T],
+    shape: Shape,
+    prepared: Callable[[Any], Any] = lambda plain: plain,
+) -> T:
+    """What a file of this name says. `prepared` may write its keys in another way before it is
+    read. Raises ConfigError."""
+    see = f"see {shape.page}"
+    try:
+        plain = prepared(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{name} is no TOML: {error}", remedy=see) from None
+    try:
+        return msgspec.convert(plain, kind)
+    except msgspec.ValidationError as error:
+        raise _refused(name, text, str(error), shape) from None
+
+
+def _refused(name: str, text: str, said: str, shape: Shape) -> ConfigError:
+    match = _PLACE.search(said)
+    place = match[1].removeprefix("$").removeprefix(".") if match else ""
+    what = _PLACE.sub("", said)
+    table, key = _split(place)
+    remedy = _keys(shape, table, "")
+    if unknown := _UNKNOWN.match(what):
+        table, key = place, unknown[1]
+        what, remedy = f"there is no key {key!r}", _keys(shape, table, key)
+    elif word := _NO_WORD.match(what):
+        what = f"there is no {word[1]!r} here"
+        remedy = _words(shape, table, key, word[1]) or remedy
+    where = f"{name}:{line_of(text, table, key)}: " + (f"{place}: " if place else "")
+    return ConfigError(where + what, remedy=remedy)
+
+
+def _split(place: str) -> tuple[str, str]:
+    """(table, key) of `cells[0].seeds`, whose last word may be a place in a list."""
+    inner = re.sub(r"(\[\d+\]|\[\.\.\.\])$", "", place) if place.count(".") else place
+    table, dot, key = inner.rpartition(".")
+    return (table, key) if dot else ("", re.sub(r"\[\d*\]$", "", inner))
+
+
+def _plain(table: str) -> str:
+    return re.sub(r"\[\d*\]", "", table)
+
+
+def _keys(shape: Shape, table: str, unknown: str) -> str:
+    known = shape.tables.get(_plain(table))
+    if known is None:
+        return f"see {shape.page}"
+    keys = [field.encode_name for field in msgspec.structs.fields(known)]
+    keys = [key for key in keys if not key.startswith("[")]
+    near = get_close_matches(unknown, keys, n=1) if unknown else []
+    guess = f"did you mean {near[0]!r}? " if near else ""
+    listed = ", ".join(keys)
+    return f"{guess}keys of [{_plain(table)}]: {listed}" if table else f"{guess}keys: {listed}"
+
+
+def _words(shape: Shape, table: str, key: str, given: str) -> str:
+    """The words that a key may have."""
+    known = shape.tables.get(_plain(table))
+    fields = [] if known is None else msgspec.structs.fields(known)
+    kinds = [field.type for field in fields if field.encode_name == key]
+    words = [str(word) for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
+    near = get_close_matches(given, words, n=1)
+    listed = ", ".join(repr(word) for word in words)
+    return f"did you mean {near[0]!r}? one of {listed}" if near else listed and f"one of {listed}"
+
+
+def line_of(text: str, table: str, key: str = "") -> int:
+    """The line of a key of a table such as `cells[2]`, or where the table begins."""
+    match = re.fullmatch(r"([a-z.]+)(?:\[(\d+)\])?(.*)", table)
+    name, number = (match[1], int(match[2] or 0)) if match else (table, 0)
+    rows = text.splitlines()
+    begins = 0
+    if name:
+        heads = [n for n, row in enumerate(rows) if _is_head(row, name)]
+        if len(heads) <= number:
+            return 1
+        begins = heads[number] + 1
+    written = "[-_]".join(map(re.escape, re.split("[-_]", key)))
+    for at in range(begins, len(rows)):
+        if key and re.match(rf'\s*"?{written}"?\s*=', rows[at]):
+            return at + 1
+        if rows[at].lstrip().startswith("["):
+            whole = f"{name}.{key}".strip(".")
+            if key and re.match(rf"\s*\[+\s*{re.escape(whole)}\s*\]", rows[at]):
+                return at + 1
+            if not rows[at].lstrip().lstrip("[").startswith(f"{name}."):
+                break
+    return max(begins, 1)
+
+
+def _is_head(row: str, name: str) -> bool:
+    return bool(re.match(rf"\s*\[+\s*{re.escape(name)}\s*\]+", row))

@@ -1,0 +1,33 @@
+"""Anomalies that a red control names: none of them mistyped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+
+from checkers.kinds import KINDS
+from dstest.core.errors import ConfigError
+from dstest.nightly.cells import Cell
+
+__all__ = ["require_known"]
+
+
+def _strange(cells: Iterable[Cell]) -> Iterator[tuple[str, str]]:
+    for cell in cells:
+        own = any(path.endswith(".py") for path in cell.files)  # and may have names of its own
+        for name in (*cell.expected.anomalies, *cell.expected.beside):
+            if name not in KINDS and not own:
+                yield f"{cell.id} (line {cell.line})", name
+
+
+def require_known(cells: Iterable[Cell]) -> list[str]:
+    """What there is to say of anomalies that no checker of ours is known to find. Raises
+    ConfigError for a name that is nearly one that is: such a control would never be red."""
+    said = []
+    for cell, name in _strange(cells):
+        if near := get_close_matches(name, KINDS, n=3):
+            raise ConfigError(
+                f"{cell}: no checker finds {name!r}", remedy=f"did you mean {' or '.join(near)}?"
+            )
+        said.append(f"{cell}: no checker that comes with dstest is known to find {name!r}")
+    return said
