@@ -26,8 +26,8 @@ Judgement = Literal["better", "worse", "no difference seen", "within tolerance",
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """A metric on both sides: means with their intervals, and the ratio candidate / baseline, of
-    geometric means, with its own. `judgement` compares the whole interval of the ratio with the tolerance: where a part
-    of it is beyond, nothing is known."""
+    geometric means, with its own. `judgement` compares the whole interval of the ratio with the
+    tolerance: where a part of it is beyond, nothing is known."""
 
     metric: str
     baseline: float
