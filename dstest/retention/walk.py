@@ -96,6 +96,8 @@ def walk(store: Path) -> Walked:
 def _foreign(store: Path, places: Sequence[Place], known: Collection[Path]) -> Iterator[Odd]:
     """Files and folders of a store that are no part of anything: beside the folders of its names,
     and in them. Hidden ones are a tool's; beside nights lies what is over many of them."""
+    if any(place.path == store for place in places):
+        return  # what was given is a run, session, plan or night itself
     names = {place.path.parent for place in places if place.path.parent.parent == store}
     above = {place.path for place in places} | {up for p in places for up in p.path.parents}
     of_nights = {place.path.parent for place in places if place.kind == "night"}

@@ -142,19 +142,15 @@ def test_a_verdict_is_not_thrown_away_with_the_operations(store: Path) -> None:
     assert broken(decided(store)) == {"G03"}
 
 
-@pytest.mark.parametrize("bug", [False, True], ids=["green", "red"])
-def test_a_control_s_session_may_have_an_attempt_that_died(bug: bool, store: Path) -> None:
-    given = [*GIVEN, "reads=serializable"] if bug else GREEN
-    for run in [*(store / NAME).iterdir()]:
-        if run.name.endswith("-4" if bug else "-5"):
-            shutil.rmtree(run)
-    ops = [stale(registers(seed=seed, count=700)) for seed in (11, 12)] if bug else None
-    path = session_at(store, (11, 12), given=given, **({"ops": ops[0]} if ops else {}))
+def test_a_green_control_s_session_may_have_an_attempt_that_died(store: Path) -> None:
+    for run in [*(store / NAME).glob("*-5")]:
+        shutil.rmtree(run)
+    path = session_at(store, (11, 12), given=GREEN)
     early = now() - DAY - datetime.timedelta(hours=1)
-    dead = recorded_at(path / "arms", 11, name="n3-s11", at=early, given=given, count=650)
+    dead = recorded_at(path / "arms", 11, name="n3-s11", at=early, given=GREEN, count=650)
     (dead.path / "status").unlink(missing_ok=True)
     attempted(path, dead)
-    assert broken(decided(store)) <= {"G06"}
+    assert decided(store).findings == ()
 
 
 SHARES = [("", 1, True), ("", 2, False), ("found-share = 0.3", 2, True), ("seeds = 2", 1, False)]
@@ -278,4 +274,4 @@ def test_what_was_asked_for_is_on_the_page(store: Path) -> None:
     assert counts["tier"][0] == "smoke" and counts["faults: partition"] == ("2", "3")
     page, html = render_page(decision), render_html(decision)
     assert "| C1 | seeds | 4 | 3 |" in page
-    assert "3 of 4 seeds" in html and "<script" not in html and "http" not in html
+    assert "3 of 4 seeds" in html and "<script" not in html and "src=" not in html
