@@ -29,7 +29,9 @@ def gate(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Write decision.md, decision.json, junit.xml, results.sarif there."),
+        typer.Option(
+            help="Write decision.md, decision.html, decision.json, junit.xml, results.sarif there."
+        ),
     ] = None,
     github: Annotated[
         bool,
@@ -67,6 +69,9 @@ def gate(
     typer.echo(_flat(f"gate: {decision.policy}: {decision.outcome}"))
     for line in why(decision):
         typer.echo(_flat(f"- {line}"))
+    for row in decision.rows:
+        if row.command and not row.kept:
+            typer.echo(_flat(f"missing for {row.id}: {row.command}"))
     for note in decision.notes:
         typer.echo(_flat(f"note: {note}"))
     if github:
@@ -98,6 +103,7 @@ def _write(out: Path, decision: Decision, read: ReadPolicy) -> None:
     import msgspec
 
     from dstest.core.errors import ConfigError
+    from dstest.gate.html import render_html
     from dstest.gate.junit import render_junit
     from dstest.gate.page import render_page
     from dstest.gate.sarif import render_sarif
@@ -111,6 +117,7 @@ def _write(out: Path, decision: Decision, read: ReadPolicy) -> None:
     plain = msgspec.json.format(msgspec.json.encode(decision), indent=2).decode() + "\n"
     for name, text in {
         "decision.md": render_page(decision),
+        "decision.html": render_html(decision),
         "decision.json": plain,
         "junit.xml": render_junit(decision),
         "results.sarif": render_sarif(decision, read),

@@ -64,7 +64,7 @@ def list_(store: Store = _STORE, json_: Json = False) -> None:
             f"{entry.path}{more}"
         )
     for one in walked.odd:
-        typer.echo(f"odd      {one.why:30} {'':9} {'':8}  {one.path}")
+        typer.echo(f"odd      {one.why:30} {'':9} {'':8}  {one.path}: {one.told}")
     typer.echo(f"{len(found)} kept, {_size(total)}")
 
 
@@ -188,6 +188,7 @@ def verify(
         known = {where for where, _ in wrong}
         judged = gather([store], deep=deep).findings
         wrong += [(f.where, f"{f.rule}: {f.what}") for f in judged if f.where not in known]
+    foreign = [one for one in walked.odd if one.why == "foreign"]
     wrong = [row for row in wrong if not any(Path(row[0]).is_relative_to(p) for p in running)]
     count = len(walked.places)
     code = Exit.NOT_PROVEN if wrong or not count else Exit.PASS
@@ -195,10 +196,13 @@ def verify(
         rows = [{"path": where, "what": what} for where, what in wrong]
         at_it = list(map(str, running))
         shown = {"looked_at": count, "verdicts": verdicts or deep, "wrong": rows}
-        _as_json({**shown, "running": at_it})
+        others = [str(one.path) for one in foreign]
+        _as_json({**shown, "running": at_it, "foreign": others})
     else:
         for where, what in wrong:
             typer.echo(f"{where}: {what}")
+        for one in foreign:
+            typer.echo(f"{one.path}: {one.told}, not looked at")
         how = "files and verdicts" if verdicts or deep else "files"
         still = f"; {len(running)} running, not judged" if running else ""
         typer.echo(f"{count} runs, sessions and plans; {how}: {len(wrong)} wrong{still}")

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from dstest.core.builds import build_of
 from dstest.core.errors import ConfigError
 from dstest.core.history import History
 from dstest.core.run_meta import Host, RunMeta
@@ -18,11 +19,12 @@ from dstest.runner.session_file import SessionDir, is_session
 from dstest.store.jsonl import read_history
 from dstest.store.layout import RunDir
 
-__all__ = ["FACTORS", "Side", "differences", "same_in", "side_of"]
+__all__ = ["FACTORS", "One", "Side", "differences", "hashes_of", "same_in", "side_of"]
 
 FACTORS: Final = (
-    *("dstest", "python", "kernel", "cpus", "lab", "nodes", "system", "system_version"),
-    *("workload", "nemesis", "options", "concurrency", "rate", "time_limit_s", "plugin_files"),
+    *("dstest", "python", "kernel", "cpus", "lab", "nodes", "system", "system_version", "builds"),
+    *("workload", "model", "checkers", "nemesis", "options", "concurrency", "rate"),
+    *("time_limit_s", "plugin_files"),
 )
 """What must be the same in all runs, but for what is compared on purpose."""
 
@@ -113,9 +115,20 @@ def _fact(run: One, factor: str) -> Any:
         return getattr(host, factor)
     if factor == "plugin_files":
         return sorted((meta.plugin_files or {}).values())
-    if factor == "system_version":
-        return meta.system_version
+    if factor in ("system_version", "model"):
+        return getattr(meta, factor)
+    if factor == "builds":
+        return hashes_of(meta.spec.get("builds") or ())
+    if factor == "checkers":
+        return sorted(meta.checkers)
+    if factor == "nemesis":
+        return sorted({part.strip() for part in str(meta.spec.get("nemesis")).split(",")})
     return meta.spec.get(factor)
+
+
+def hashes_of(builds: Sequence[str]) -> list[str]:
+    """What is in these builds, wherever they lay; a name without a hash stands for itself."""
+    return sorted(build.sha256 if (build := build_of(name)) else name for name in builds)
 
 
 def _told(values: Sequence[Any]) -> str:
@@ -125,4 +138,10 @@ def _told(values: Sequence[Any]) -> str:
             {n: v.get(n) for n in sorted(names) if any(v.get(n) != o.get(n) for o in values)}
             for v in values
         ]
-    return " and ".join(str(value)[:80] for value in values)
+    return " and ".join(_word(value)[:80] for value in values)
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return str(value)

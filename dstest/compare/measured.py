@@ -24,8 +24,10 @@ def differences_of(
     *,
     tolerance: float,
     confidence: float,
+    comparisons: int | None = None,
 ) -> list[Difference]:
-    """Each metric over the load of all runs. ValueError for a metric that there is not."""
+    """Each metric over the load of all runs. `comparisons` are those of the decision, by itself as
+    many as there are metrics. ValueError for a metric that there is not."""
     rows = []
     for metric in metrics:
         values = [
@@ -40,6 +42,7 @@ def differences_of(
                 more_is_better=metric in MORE_IS_BETTER,
                 tolerance=tolerance,
                 confidence=confidence,
+                comparisons=comparisons or len(metrics),
             )
         )
     return rows

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dstest.core.verdict import Verdict
-from dstest.gate.gather import JudgedRun
+from dstest.gate.judged import JudgedRun
 from dstest.gate.rules import Finding
 
 __all__ = ["anomalies_in", "unproven"]

@@ -12,9 +12,10 @@ from pathlib import Path
 from dstest.compare.fair import differences, same_in, side_of
 from dstest.compare.intervals import Difference
 from dstest.compare.measured import differences_of
-from dstest.gate.claims import Answer
-from dstest.gate.fits import about
-from dstest.gate.gather import Gathered, JudgedRun
+from dstest.core.errors import DstestError
+from dstest.gate.claims import Answer, Count
+from dstest.gate.fits import same_words
+from dstest.gate.judged import Gathered, JudgedRun
 from dstest.gate.policy import Baseline, Claim, Policy
 from dstest.gate.rules import Finding
 
@@ -30,6 +31,7 @@ def baseline_answer(policy: Policy, earlier: Gathered, answers: Sequence[Answer]
     assert asked is not None
     findings = [*earlier.findings]
     said = []
+    counts = []
     for claim in policy.claim:
         if claim.id not in asked.claims:
             continue
@@ -37,11 +39,15 @@ def baseline_answer(policy: Policy, earlier: Gathered, answers: Sequence[Answer]
         told = list(_of_claim(asked, claim, earlier, counted))
         findings += [finding for finding, _ in told if finding is not None]
         said += [f"{claim.id}: {text}" for _, text in told if text]
+        there = (len(_of_size(_before(earlier, claim), claim)), len(_of_size(counted, claim)))
+        name = f"{claim.id}: runs before, runs now"
+        counts.append(Count(name, f"{asked.runs}, {asked.runs}", f"{there[0]}, {there[1]}"))
     return Answer(
         id=_ID,
         text=f"nothing is worse than before by more than {asked.tolerance:.0%}",
         said="; ".join(said) or "nothing was compared",
         findings=tuple(findings),
+        counts=tuple(counts),
     )
 
 
@@ -51,13 +57,7 @@ Told = tuple[Finding | None, str]
 def _of_claim(
     asked: Baseline, claim: Claim, earlier: Gathered, counted: Iterable[JudgedRun]
 ) -> Iterator[Told]:
-    before = [
-        run
-        for unit in earlier.units
-        if about(unit, claim)
-        for run in unit.runs
-        if sorted(run.meta.options_given or ()) == sorted(claim.options)
-    ]
+    before = _before(earlier, claim)
     sides = (_of_size(before, claim), _of_size(counted, claim))
     fewest = min(map(len, sides))
     if fewest < asked.runs:
@@ -67,7 +67,12 @@ def _of_claim(
         )
         yield Finding(rule="G34", what=f"{claim.id}: {what}", of=_ID), ""
         return
-    pair = (side_of("before", sides[0]), side_of("now", sides[1]))
+    try:
+        pair = (side_of("before", sides[0]), side_of("now", sides[1]))
+    except DstestError as error:
+        what = f"{claim.id}: a run cannot be compared: {error.message}"
+        yield Finding(rule="G34", what=what, of=_ID), ""
+        return
     unfair = differences(pair, asked.differing)
     if unfair:
         yield Finding(rule="G34", what=f"{claim.id}: not fair: {'; '.join(unfair[:5])}", of=_ID), ""
@@ -80,10 +85,24 @@ def _of_claim(
     if same:
         yield None, f"{', '.join(same)} is the same before and now, and was meant to differ"
     rows = differences_of(
-        *pair, asked.metrics, tolerance=asked.tolerance, confidence=asked.confidence
+        *pair,
+        asked.metrics,
+        tolerance=asked.tolerance,
+        confidence=asked.confidence,
+        comparisons=len(asked.metrics) * len(asked.claims),
     )
     for row in rows:
         yield _judged(claim, row)
+
+
+def _before(earlier: Gathered, claim: Claim) -> list[JudgedRun]:
+    return [
+        run
+        for unit in earlier.units
+        if unit.begun
+        for run in unit.runs
+        if same_words(run.meta, claim)
+    ]
 
 
 def _of_size(runs: Iterable[JudgedRun], claim: Claim) -> list[Path]:

@@ -8,8 +8,8 @@ be left out: it keeps the claim open.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -17,22 +17,46 @@ from dstest.core.evidence import CheckerEvidence, Tier
 from dstest.core.run_meta import Host
 from dstest.core.verdict import State
 from dstest.gate.anomalies import unproven
-from dstest.gate.fits import about, fit_of, of_test, of_version
-from dstest.gate.gather import Gathered, JudgedRun, Unit
+from dstest.gate.commands import commands_of_claim
+from dstest.gate.fits import about, fit_of, of_test, of_version, same_words
+from dstest.gate.judged import Gathered, JudgedRun, Unit
 from dstest.gate.policy import Asked, Claim, Control, Policy
 from dstest.gate.rules import Finding
 
-__all__ = ["Answer", "claim_answer", "fitting", "landed_by_kind", "strangers", "with_near_misses"]
+__all__ = [
+    "Answer",
+    "Count",
+    "claim_answer",
+    "fitting",
+    "landed_by_kind",
+    "strangers",
+    "violation_of",
+    "with_near_misses",
+]
 
 _RANK: Final[tuple[Tier, ...]] = ("none", "smoke", "hardening", "release")
-_ASIDE_MAX: Final = 5
-"""Of runs that nearly fit; more say the same."""
+_WORD: Final = (
+    "a [[control]] with these options says that it is a known bug; nights may have a store apart"
+)
+_GROUPS_MAX: Final = 3
+"""Of reasons why runs do not fit; the others are in the table of them."""
+
+
+class Count(NamedTuple):
+    """A number that is asked for, and what is there."""
+
+    name: str
+    asked: str
+    there: str
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a claim, control or plan. `said` is what there is, in a line; `counted` the
     runs that count; `not_counted` passes that are worth less than was asked. `follows` is what is
-    short because of `findings`, and is told where all of those are accepted."""
+    short because of `findings`, and is told where all of those are accepted. `counts` are the
+    numbers that are asked for; `near` the runs that nearly fit, each with why it does not (what it
+    is); `remark` what a reader should know of a row that is kept; `command` what makes what is
+    short."""
 
     id: str
     text: str
@@ -41,6 +65,10 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     follows: tuple[Finding, ...] = ()
     counted: tuple[JudgedRun, ...] = ()
     not_counted: tuple[str, ...] = ()
+    counts: tuple[Count, ...] = ()
+    near: tuple[Finding, ...] = ()
+    remark: str = ""
+    command: str = ""
 
 
 def fitting(
@@ -49,25 +77,34 @@ def fitting(
     """The units that are about this claim or control in all that is asked, and why those that are
     nearly so are not. A unit that another row of the policy asks for is no near miss. One that
     came to no pass, and never came to say whether it fits, is none that may be left out; of a bug
-    that has to be found it says nothing."""
+    that has to be found it says nothing. One that never began keeps a claim open, and says nothing
+    of a control."""
     red = isinstance(asked, Control) and asked.expect == "red"
     others = [row for row in (*policy.claim, *policy.control) if row.id != asked.id]
     found, aside = [], []
     for unit in gathered.units:
-        if not about(unit, asked):
+        if not about(unit, asked) or (isinstance(asked, Control) and not unit.begun):
             continue
         fit = fit_of(unit, asked, policy, now_ns)
         if not fit.wrong and (not fit.untold or not (red or unit.passes)):
             found.append(unit)
-        elif not any(of_test(run.meta, other) for run in unit.runs for other in others):
+        elif unit.begun and not any(_of_another(run, asked, others) for run in unit.runs):
             aside += [*fit.wrong, *fit.untold]
-    return found, aside[:_ASIDE_MAX]
+    return found, aside
+
+
+def _of_another(run: JudgedRun, asked: Asked, others: Iterable[Asked]) -> bool:
+    """Is it another row's, or, of whatever version, one that has the words of another alone?"""
+    mine = same_words(run.meta, asked)
+    return any(
+        of_test(run.meta, other) or (not mine and same_words(run.meta, other)) for other in others
+    )
 
 
 def claim_answer(gathered: Gathered, claim: Claim, policy: Policy, now_ns: int) -> Answer:
     """Everything that stands against a claim."""
     against = [
-        Finding(rule="G22", what=_violation(run), of=claim.id, where=str(run.path))
+        Finding(rule="G22", what=violation_of(run), of=claim.id, where=str(run.path))
         for run in gathered.runs
         if run.verdict.verdict.failed and of_test(run.meta, claim)
     ]
@@ -92,21 +129,29 @@ def claim_answer(gathered: Gathered, claim: Claim, policy: Policy, now_ns: int) 
         follows=tuple(short if first else ()),
         counted=tuple(counted),
         not_counted=tuple(_left_out(unit) for unit in passed if enough and unit not in enough),
+        counts=tuple(_counts(claim, passed, counted)),
+        near=tuple(aside),
+        command="; ".join(commands_of_claim(claim)) if short or open_ else "",
     )
 
 
 def with_near_misses(
     short: Sequence[Finding], aside: Sequence[Finding], *, nothing: bool
 ) -> list[Finding]:
-    """What is short, with the runs that nearly fit and why each does not count. Where nothing
-    counts, why not is the finding, and what is short without it only follows."""
-    if nothing and short and aside:
-        follows = "; ".join(finding.what for finding in short)
-        told = f", so it does not count ({follows})"
-        return [msgspec.structs.replace(f, what=f.what + told) for f in aside]
-    said = [f"{finding.rule} {finding.what} ({finding.where})" for finding in aside]
-    told = f"; not counted: {'; '.join(said)}" if said else ""
-    return [msgspec.structs.replace(f, what=f.what + told) for f in short]
+    """What is short, with how many runs nearly fit and why they do not. Where nothing counts, that
+    is the finding, and what is short without it goes without saying."""
+    groups: Counter[tuple[str, str]] = Counter((f.rule, f.what) for f in aside)
+    first = groups.most_common(_GROUPS_MAX)
+    told = [(rule, f"{n} run{' is' if n == 1 else 's are'} {what}") for (rule, what), n in first]
+    if len(groups) > len(first):
+        more = f"and for {len(groups) - len(first)} other reasons, below"
+        told.append((first[-1][0][0], more))
+    if nothing and short and told:
+        what = f"no run fits; {'; '.join(text for _, text in told)}"
+        return [Finding(rule=told[0][0], what=what, of=short[0].of)]
+    said = "; ".join(f"{rule} {text}" for rule, text in told)
+    said = f"; not counted: {said}" if said else ""
+    return [msgspec.structs.replace(f, what=f.what + said) for f in short]
 
 
 def _left_out(unit: Unit) -> str:
@@ -114,7 +159,8 @@ def _left_out(unit: Unit) -> str:
     return f"{name}: {unit.state.value} with the {unit.met} budget"
 
 
-def _violation(run: JudgedRun) -> str:
+def violation_of(run: JudgedRun) -> str:
+    """What a run that failed found, in a line."""
     return f"{run.verdict.verdict.value}: {run.verdict.reason}"
 
 
@@ -155,7 +201,8 @@ def _operations(claim: Claim, runs: Iterable[JudgedRun]) -> int:
 def _judged_by_all(claim: Claim, found: CheckerEvidence) -> int:
     if not found.by_checker:  # there was one
         return found.ops_consumed
-    return min(ops.consumed for name, ops in found.by_checker.items() if name in claim.checkers)
+    judged = (ops.consumed for name, ops in found.by_checker.items() if name in claim.checkers)
+    return min(judged, default=0)
 
 
 def _said(claim: Claim, runs: Sequence[JudgedRun]) -> str:
@@ -183,8 +230,8 @@ def _short(
     short = []
     if not enough:
         best = max(passed, key=lambda unit: _RANK.index(unit.met))
-        said = f"{claim.tier} is asked for, the best is {best.state.value} with {best.met}"
-        short.append(finding("G25", f"{said}: {best.reason}"))
+        said = f"the tier {claim.tier} is asked for; the best came to {best.state.value} and met"
+        short.append(finding("G25", f"{said} {best.met} ({best.reason})"))
     if (seeds := len(_seeds(counted))) < claim.seeds:
         short.append(finding("G26", f"{seeds} of {claim.seeds} seeds"))
     if absent := sorted({*claim.sizes} - _sizes(counted)):
@@ -198,6 +245,22 @@ def _short(
     if (judged := _operations(claim, counted)) < claim.operations:
         short.append(finding("G29", f"{judged:,} of {claim.operations:,} operations judged"))
     return short + _hosts(claim, counted)
+
+
+def _counts(claim: Claim, passed: Sequence[Unit], runs: Sequence[JudgedRun]) -> Iterator[Count]:
+    """Each number that the claim asks for, and what there is of it."""
+
+    def sizes(found: Iterable[int]) -> str:
+        return ", ".join(map(str, sorted(found, reverse=True))) or "none"
+
+    best = max((unit.met for unit in passed), key=_RANK.index, default="none")
+    yield Count("tier", claim.tier, best)
+    yield Count("seeds", str(claim.seeds), str(len(_seeds(runs))))
+    yield Count("sizes", sizes(claim.sizes), sizes(_sizes(runs)))
+    yield Count("operations", f"{claim.operations:,}", f"{_operations(claim, runs):,}")
+    landed = landed_by_kind(runs)
+    for kind, wanted in claim.faults.items():
+        yield Count(f"faults: {kind}", str(wanted), str(landed[kind]))
 
 
 def _hosts(claim: Claim, runs: Sequence[JudgedRun]) -> list[Finding]:
@@ -234,7 +297,7 @@ def strangers(gathered: Gathered, policy: Policy) -> list[Finding]:
     for run in runs:
         if run.verdict.verdict.failed:
             given = " ".join(run.meta.options_given or ()) or "none"
-            what = f"{_violation(run)} (options: {given})"
+            what = f"{violation_of(run)} (options: {given}); {_WORD}"
             found.append(Finding(rule="G23", what=what, where=str(run.path)))
     return found
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
 from dstest import __version__
 from dstest.core.errors import ConfigError, Exit
+from dstest.gate.asides import hidden
 from dstest.gate.baseline import baseline_answer
-from dstest.gate.claims import Answer, claim_answer, strangers
+from dstest.gate.claims import Answer, Count, claim_answer, strangers
 from dstest.gate.controls import control_answer
 from dstest.gate.fits import of_test
-from dstest.gate.gather import Gathered, gather, stores_of
+from dstest.gate.gather import gather, stores_of
 from dstest.gate.honest import dishonest
+from dstest.gate.judged import Gathered
 from dstest.gate.plans import plan_answer
 from dstest.gate.policy import Policy, Risk
 from dstest.gate.reader import ReadPolicy
@@ -26,11 +28,14 @@ from dstest.gate.twice import doubles
 
 __all__ = ["SCHEMA", "Accepted", "Decision", "Row", "decide"]
 
+_NEVER_MAX: Final = 3
 SCHEMA = "dstest.gate-decision/1"
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """A claim, control, plan or the baseline: `kept` where nothing stands against it."""
+    """A claim, control, plan or the baseline: `kept` where nothing stands against it. `counts` are
+    the numbers that are asked for and those that are there, `near` the runs that nearly fit and
+    what each is instead, `command` what makes what is missing."""
 
     id: str
     text: str
@@ -38,6 +43,9 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     kept: bool
     runs: tuple[str, ...] = ()
     not_counted: tuple[str, ...] = ()
+    counts: tuple[Count, ...] = ()
+    near: tuple[Finding, ...] = ()
+    command: str = ""
 
 
 class Accepted(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +88,8 @@ def decide(
     wrong = [*gathered.findings]
     wrong += dishonest(gathered.units, now_ns, allowed)
     wrong += doubles([run for run in gathered.runs if run.over])
+    beside = [*hidden(gathered, policy)]
+    wrong += [finding for finding in beside if not finding.of]
     gathered = _without(gathered, wrong)
     answers = [claim_answer(gathered, claim, policy, now_ns) for claim in policy.claim]
     answers += [control_answer(gathered, control, policy, now_ns) for control in policy.control]
@@ -90,6 +100,7 @@ def decide(
         odd += doubles([run for run in earlier.runs if run.over])
         earlier = msgspec.structs.replace(earlier, findings=(*earlier.findings, *odd))
         answers.append(baseline_answer(policy, earlier, answers))
+    answers = [_with(answer, beside) for answer in answers]
     findings = [*wrong, *strangers(gathered, policy), *_unless_known(answers, wrong)]
     findings += _expired(policy, now.date())
     left, accepted = _accepted(findings, policy, now.date())
@@ -122,6 +133,11 @@ _OUTCOMES: dict[
     Exit.FAIL: "stopped by a violation",
     Exit.NOT_PROVEN: "stopped for want of evidence",
 }
+
+
+def _with(answer: Answer, beside: Sequence[Finding]) -> Answer:
+    more = [finding for finding in beside if finding.of == answer.id]
+    return msgspec.structs.replace(answer, findings=(*more, *answer.findings))
 
 
 def _worst(code: Exit) -> int:
@@ -201,6 +217,9 @@ def _row(answer: Answer, left: Sequence[Finding]) -> Row:
         kept=not any(finding in left for finding in (*answer.findings, *answer.follows)),
         runs=tuple(str(run.path) for run in answer.counted),
         not_counted=answer.not_counted,
+        counts=answer.counts,
+        near=answer.near,
+        command=answer.command,
     )
 
 
@@ -234,6 +253,10 @@ def _notes(
             "no signature was asked for: whoever edits a record and all that follows from it alike"
             " is not found (evidence.signers)"
         )
+    notes += [answer.remark for answer in answers if answer.remark]
+    if never := gathered.never_started:
+        few = ", ".join(map(str, never[:_NEVER_MAX])) + (", .." if len(never) > _NEVER_MAX else "")
+        notes.append(f"{len(never)} never began to ask for anything: {few}")
     elsewhere = _of_other_versions(gathered, policy)
     if elsewhere:
         notes.append(f"violations of versions that are not released: {', '.join(elsewhere)}")

@@ -9,14 +9,15 @@ from typing import Any, NamedTuple
 import msgspec
 
 from dstest import __version__
+from dstest.compare.fair import hashes_of
 from dstest.core import registry
 from dstest.core.run_meta import Host, RunMeta
-from dstest.gate.gather import JudgedRun, Unit
 from dstest.gate.honest import age_days
+from dstest.gate.judged import JudgedRun, Unit
 from dstest.gate.policy import Asked, Claim, EvidenceRules, Policy
 from dstest.gate.rules import Finding
 
-__all__ = ["Fit", "about", "fit_of", "misfits_of_plan", "of_test", "of_version"]
+__all__ = ["Fit", "about", "fit_of", "misfits_of_plan", "of_test", "of_version", "same_words"]
 
 
 def about(unit: Unit, asked: Asked) -> bool:
@@ -31,14 +32,21 @@ def _same_parts(meta: RunMeta, asked: Asked) -> bool:
 
 
 def _kinds(nemesis: str) -> list[str]:
-    return [part.strip() for part in nemesis.split(",")]
+    """In no order: `kill,partition` is `partition,kill`."""
+    return sorted({part.strip() for part in nemesis.split(",")})
+
+
+def same_words(meta: RunMeta, asked: Asked) -> bool:
+    """Is it of this system, workload, kind of fault, and of these options and no others?"""
+    given = sorted(meta.options_given or ())
+    return _same_parts(meta, asked) and given == sorted(asked.options)
 
 
 def of_version(meta: RunMeta, asked: Asked) -> bool:
     """Is it of the version and the builds that are released? One that never said its version is of
     no other."""
     same = meta.system_version in (None, asked.system_version)
-    return same and _builds(meta) == sorted(asked.builds)
+    return same and hashes_of(_builds(meta)) == hashes_of(asked.builds)
 
 
 def _builds(meta: RunMeta) -> list[str]:
@@ -51,22 +59,21 @@ def _version(system: str, version: str | None, builds: Sequence[str]) -> str:
 
 def of_test(meta: RunMeta, asked: Asked) -> bool:
     """Is it a run of the test that is asked for, of the version that is released?"""
-    return (
-        _same_parts(meta, asked)
-        and sorted(meta.options_given or ()) == sorted(asked.options)
-        and of_version(meta, asked)
-    )
+    return same_words(meta, asked) and of_version(meta, asked)
 
 
 class Fit(msgspec.Struct, frozen=True, kw_only=True):
     """Why a unit cannot count, each rule once: it is another (`wrong`), or its runs never came to
-    say whether they are (`untold`), as one whose servers did not start has no version."""
+    say whether they are (`untold`), as one whose servers did not start has no version. What each
+    says follows `it is`."""
 
     wrong: tuple[Finding, ...]
     untold: tuple[Finding, ...]
 
 
 class _Misfit(NamedTuple):
+    """`what` follows `it is`."""
+
     rule: str
     what: str
     untold: bool = False
@@ -99,7 +106,8 @@ def misfits_of_plan(units: Sequence[Unit], id_: str, policy: Policy, now_ns: int
         for run in unit.runs
     }
     both = (_findings(found, id_, untold=untold) for untold in (False, True))
-    return list({f.rule: f for part in both for f in part}.values())
+    told = list({f.rule: f for part in both for f in part}.values())
+    return [msgspec.structs.replace(f, what=f"it is {f.what}") for f in told]
 
 
 def _findings(
@@ -117,18 +125,18 @@ def _of_evidence(run: JudgedRun, rules: EvidenceRules, now_ns: int) -> Iterator[
     """What any evidence has to be, whatever it is about."""
     meta, host = run.meta, run.meta.host or Host()
     if not run.by_us:
-        what = f"dstest {host.dstest} made it, and this is {__version__}"
+        what = f"made by dstest {host.dstest}, and this is {__version__}"
         yield _Misfit("G12", what, untold=host.dstest is None)
     strange = sorted({*(meta.plugin_files or {}).values()} - {*rules.plugins})
     if strange:
-        yield _Misfit("G15", f"it was made with a plug-in file of sha256 {strange[0]}")
+        yield _Misfit("G15", f"made with a plug-in file of sha256 {strange[0]}")
     age = age_days(run, now_ns)
     if age is None or age > rules.age_days_max:
-        told = "unknown" if age is None else f"{age:.1f} days"
-        what = f"its age is {told}, {rules.age_days_max:g} days are allowed"
+        told = "of unknown age" if age is None else f"{age:.1f} days old"
+        what = f"{told}, {rules.age_days_max:g} days are allowed"
         yield _Misfit("G16", what, untold=age is None)
     if meta.spec.get("schedule") is not None:
-        yield _Misfit("G18", f"its faults are those of {meta.spec['schedule']}")
+        yield _Misfit("G18", f"one with the faults of {meta.spec['schedule']}")
 
 
 def _of_asked(run: JudgedRun, asked: Asked, rules: EvidenceRules) -> Iterator[_Misfit]:
@@ -137,26 +145,26 @@ def _of_asked(run: JudgedRun, asked: Asked, rules: EvidenceRules) -> Iterator[_M
     if not of_version(meta, asked) or meta.system_version is None:
         found = _version(asked.system, meta.system_version, _builds(meta))
         wanted = _version(asked.system, asked.system_version, asked.builds)
-        what = f"it is of {found}, and {wanted} is released"
+        what = f"of {found}, asked for is {wanted}"
         yield _Misfit("G13", what, untold=of_version(meta, asked))
     yield from _of_host(run, rules)
     if asked.lab is not None and meta.lab != asked.lab:
-        what = f"its lab is {meta.lab}, the policy names {asked.lab}"
+        what = f"of lab {meta.lab}, the policy names {asked.lab}"
         yield _Misfit("G14", what, untold=meta.lab is None)
     given = sorted(meta.options_given or ())
     if given != sorted(asked.options):
         told = " ".join(given) or "none"
-        what = f"its options are {told}; asked for: {' '.join(asked.options) or 'none'}"
+        what = f"with options {told}; asked for: {' '.join(asked.options) or 'none'}"
         yield _Misfit("G17", what)
     evidence = run.evidence.checker
     meant = {*meta.checkers, *evidence.declared}
     if asked.model is not None and not _strong_enough(run, evidence.ran, asked.model):
-        what = f"it was judged by {meta.model}, and {asked.model} is claimed"
+        what = f"judged by {meta.model}, and {asked.model} is claimed"
         yield _Misfit("G19", what, untold=_strong_enough(run, meant, asked.model))
     if isinstance(asked, Claim):
         absent = [n for n in asked.checkers if n not in {*evidence.ran} & {*evidence.declared}]
         if absent:
-            what = f"it was not judged by {', '.join(absent)}"
+            what = f"not judged by {', '.join(absent)}"
             yield _Misfit("G20", what, untold=meant.issuperset(absent))
 
 
@@ -166,7 +174,7 @@ def _of_host(run: JudgedRun, rules: EvidenceRules) -> Iterator[_Misfit]:
     for name, value in wanted.items():
         found = getattr(host, name)
         if value is not None and found != value:
-            what = f"{name} of its host is {found}, the policy names {value}"
+            what = f"of a host whose {name} is {found}, the policy names {value}"
             yield _Misfit("G14", what, untold=found is None)
 
 
@@ -179,7 +187,7 @@ def _of_released(meta: RunMeta, policy: Policy) -> Iterator[_Misfit]:
     if meta.system_version is None or not any(of_version(meta, row) for row in rows):
         found = _version(system, meta.system_version, _builds(meta))
         named = sorted({_version(system, row.system_version, row.builds) for row in rows})
-        what = f"it is of {found}, and the policy names {' and '.join(named) or 'none of it'}"
+        what = f"of {found}, and the policy names {' and '.join(named) or 'none of it'}"
         yield _Misfit("G13", what)
 
 

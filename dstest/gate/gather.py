@@ -15,105 +15,35 @@ import msgspec
 
 from dstest import __version__
 from dstest.core.errors import ConfigError, DstestError
-from dstest.core.evidence import Evidence, Tier
 from dstest.core.run_meta import RunMeta
 from dstest.core.verdict import State, Verdict
+from dstest.gate.judged import (
+    Broken,
+    Gathered,
+    JudgedPlan,
+    JudgedRun,
+    Unit,
+    meta_of,
+    unasked,
+    unit_of,
+)
 from dstest.gate.rules import Finding
 from dstest.judge.decide import aggregate_seeds
 from dstest.judge.session import evidence_among
 from dstest.plans.execution.state import ExecutionDir
 from dstest.plans.review.write import reviewed
-from dstest.report.review.model import Report
-from dstest.retention.walk import Kind, Odd, Place, walk
+from dstest.retention.asked import asked_anything, never_started
+from dstest.retention.walk import Odd, Place, walk
 from dstest.runner.integrity import code_of, finished, intact, judged_aside, verified
 from dstest.runner.session_check import arm_evidence, reread
 from dstest.runner.session_file import SessionDir, SessionFile
 from dstest.store.layout import RunDir
 from dstest.store.sums import SUMS
 
-__all__ = ["Gathered", "JudgedPlan", "JudgedRun", "Unit", "gather", "stores_of"]
+__all__ = ["JudgedRun", "Unit", "gather", "judged_dead", "judged_run", "stores_of"]
 
-_ODD = {
-    "link": ("G04", "a symbolic link stands in the store"),
-    "cut": ("G03", "a part of a run lies here, and its segments are gone"),
-    "orphan": ("G05", "it is named as if it belonged to a run that is not there"),
-}
-
-
-class JudgedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run as its evidence gives it. `evidence` is that among the arms of its session, `passes`
-    whether it ended by itself with a pass, `digest` the sha256 of its check sums, `asides` what is
-    kept beside it. One that is not `over` died, and nothing is there of it but its record."""
-
-    path: Path
-    meta: RunMeta
-    verdict: Verdict
-    evidence: Evidence
-    passes: bool
-    digest: str
-    asides: tuple[Path, ...] = ()
-    over: bool = True
-
-    @property
-    def by_us(self) -> bool:
-        """Was it judged by this version, so that it could be judged again to the letter?"""
-        return self.meta.host is not None and self.meta.host.dstest == __version__
-
-
-class Unit(msgspec.Struct, frozen=True, kw_only=True):
-    """A run by itself, or a session. `runs` count; `earlier` are attempts that were repeated.
-    `state` and `met` are those of the whole."""
-
-    path: Path
-    kind: Kind
-    runs: tuple[JudgedRun, ...]
-    state: State
-    met: Tier
-    reason: str
-    earlier: tuple[JudgedRun, ...] = ()
-
-    @property
-    def every(self) -> tuple[JudgedRun, ...]:
-        return (*self.runs, *self.earlier)
-
-    @property
-    def failed(self) -> bool:
-        """Has any run of it found a violation?"""
-        return self.state.failed or any(run.verdict.verdict.failed for run in self.every)
-
-    @property
-    def passes(self) -> bool:
-        return self.state.passed and all(run.passes for run in self.runs)
-
-
-class JudgedPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """An executed plan: the digest of its file, its budget, its report made anew, and the runs and
-    sessions that count of its steps."""
-
-    path: Path
-    slug: str
-    sha256: str
-    budget: str
-    report: Report
-    results: tuple[Path, ...]
-
-
-class Gathered(msgspec.Struct, frozen=True, kw_only=True):
-    units: tuple[Unit, ...]
-    plans: tuple[JudgedPlan, ...]
-    findings: tuple[Finding, ...]
-
-    @property
-    def runs(self) -> tuple[JudgedRun, ...]:
-        return tuple(run for unit in self.units for run in unit.every)
-
-
-class _Broken(Exception):
-    """What is wrong with a directory; it counts for nothing."""
-
-    def __init__(self, *findings: Finding) -> None:
-        super().__init__()
-        self.findings = findings
+_RULES = {"link": "G04", "cut": "G03", "orphan": "G05"}
+"""What should not be there, and does harm."""
 
 
 def stores_of(paths: Sequence[Path]) -> list[Path]:
@@ -136,9 +66,10 @@ def gather(stores: Sequence[Path], *, deep: bool) -> Gathered:
     units: list[Unit] = []
     plans: list[JudgedPlan] = []
     findings: list[Finding] = []
+    never: list[Path] = []
     for store in stores_of(stores):
         walked = walk(store)
-        findings += map(_odd, walked.odd)
+        findings += [_odd(one) for one in walked.odd if one.why in _RULES]
         sessions = {place.path for place in walked.places if place.kind == "session"}
         for place in walked.places:
             if place.within in sessions or place.kind == "night":
@@ -148,46 +79,47 @@ def gather(stores: Sequence[Path], *, deep: bool) -> Gathered:
                     plans.append(_plan(place.path))
                 else:
                     units.append(_unit(place, walked.places, deep))
-            except _Broken as broken:
+            except Broken as broken:
                 findings += broken.findings
-    return Gathered(units=tuple(units), plans=tuple(plans), findings=tuple(findings))
+                if not broken.findings:
+                    never.append(place.path)
+    never += [unit.path for unit in units if not unit.begun]
+    return Gathered(
+        units=tuple(units),
+        plans=tuple(plans),
+        findings=tuple(findings),
+        never_started=tuple(never),
+    )
 
 
 def _odd(found: Odd) -> Finding:
-    rule, what = _ODD[found.why]
-    return Finding(rule=rule, what=what, where=str(found.path))
+    return Finding(rule=_RULES[found.why], what=found.told, where=str(found.path))
 
 
 def _unit(place: Place, places: Sequence[Place], deep: bool) -> Unit:
     if place.kind == "session":
         return _session(place.path, places, deep)
-    run = _run(place, deep)
-    return Unit(
-        path=place.path,
-        kind="run",
-        runs=(run,),
-        state=run.verdict.verdict,
-        met=run.evidence.budget.met,
-        reason=run.verdict.reason,
-    )
+    return unit_of(judged_run(place, deep))
 
 
-def _said(rule: str, path: Path, error: DstestError) -> _Broken:
+def _said(rule: str, path: Path, error: DstestError) -> Broken:
     what = error.message.removeprefix(f"{path}: ").removeprefix(f"{path} ")
-    return _Broken(Finding(rule=rule, what=what, where=str(path)))
+    return Broken(Finding(rule=rule, what=what, where=str(path)))
 
 
-def _run(place: Place, deep: bool) -> JudgedRun:
-    """Raises _Broken where the run is not what it left."""
+def judged_run(place: Place, deep: bool) -> JudgedRun:
+    """Raises Broken where the run is not what it left."""
     path = place.path
     try:
         run = RunDir.open(path)
         meta = run.read_meta()
     except DstestError as error:
         raise _said("G01", path, error) from None
+    if not finished(run) and never_started(path):
+        return unasked(path, meta, run.status())
     if meta is None or not finished(run):
         what = f"it was not judged to its end ({run.status() or 'no status'})"
-        raise _Broken(Finding(rule="G03", what=what, where=str(path)))
+        raise Broken(Finding(rule="G03", what=what, where=str(path)))
     try:
         intact(run)
     except DstestError as error:
@@ -201,6 +133,7 @@ def _run(place: Place, deep: bool) -> JudgedRun:
         passes=verdict.verdict.passed and code_of(verdict, meta) == 0,
         digest=hashlib.sha256((path / SUMS).read_bytes()).hexdigest(),
         asides=place.asides,
+        asked=asked_anything(path),
     )
 
 
@@ -219,31 +152,32 @@ def _verdict(run: RunDir, meta: RunMeta, deep: bool) -> Verdict:
         return msgspec.convert(run.read_json("verdict.json"), Verdict)
     except (msgspec.ValidationError, DstestError) as error:
         what = f"verdict.json cannot be read: {error}"
-        raise _Broken(Finding(rule="G12", what=what, where=str(run.path))) from None
+        raise Broken(Finding(rule="G12", what=what, where=str(run.path))) from None
 
 
 def _session(path: Path, places: Sequence[Place], deep: bool) -> Unit:
-    """Raises _Broken where it, or a run of it, is not what it left."""
+    """Raises Broken where it, or a run of it, is not what it left."""
     try:
         directory = SessionDir.open(path)
         file = directory.read()
     except DstestError as error:
         raise _said("G08", path, error) from None
+    mine = [place for place in places if place.within == path and place.kind == "run"]
     if file.verdict is None:
-        raise _Broken(Finding(rule="G03", what="the session is not over", where=str(path)))
+        if not any(asked_anything(place.path) for place in mine):
+            return unit_of(unasked(path, meta_of(file), "the session is not over"))
+        raise Broken(Finding(rule="G03", what="the session is not over", where=str(path)))
     runs: dict[Path, JudgedRun] = {}
     findings: list[Finding] = []
-    for place in places:
-        if place.within != path or place.kind != "run":
-            continue
+    for place in mine:
         try:
-            found = _run(place, deep) if finished(RunDir(place.path)) else _dead(place)
+            found = judged_run(place, deep) if finished(RunDir(place.path)) else judged_dead(place)
             if found is not None:
                 runs[place.path] = found
-        except _Broken as broken:
+        except Broken as broken:
             findings += broken.findings
     if findings:
-        raise _Broken(*findings)
+        raise Broken(*findings)
     try:
         directory.intact()
     except DstestError as error:
@@ -251,11 +185,11 @@ def _session(path: Path, places: Sequence[Place], deep: bool) -> Unit:
     return _whole(directory, file, runs)
 
 
-def _dead(place: Place) -> JudgedRun | None:
+def judged_dead(place: Place) -> JudgedRun | None:
     """An attempt that died, and was repeated, judged from what it had recorded: a violation in it
     is one. None where it had not begun to ask for anything."""
     run = RunDir(place.path)
-    if not any(run.segments.glob("worker-*")):
+    if never_started(place.path):
         return None
     try:
         meta = run.read_meta()
@@ -287,7 +221,7 @@ def _whole(directory: SessionDir, file: SessionFile, runs: dict[Path, JudgedRun]
     assert judged is not None
     if file.spec.seed not in {arm.seed for arm in file.arms}:
         what = f"its first seed was {file.spec.seed}, and no arm of it has that"
-        raise _Broken(Finding(rule="G08", what=what, where=str(path)))
+        raise Broken(Finding(rule="G08", what=what, where=str(path)))
     counting = []
     for arm in file.arms:
         run = runs.get((path / arm.attempts[-1]).resolve()) if arm.attempts else None
@@ -295,7 +229,7 @@ def _whole(directory: SessionDir, file: SessionFile, runs: dict[Path, JudgedRun]
             evidence = among.get(arm.id, run.evidence)
             counting.append(msgspec.structs.replace(run, evidence=evidence))
     if not counting:
-        raise _Broken(Finding(rule="G03", what="no run of the session counts", where=str(path)))
+        raise Broken(Finding(rule="G03", what="no run of the session counts", where=str(path)))
     counted = {run.path for run in counting}
     return Unit(
         path=path,
@@ -322,7 +256,7 @@ def _unit_of_others(path: Path, runs: dict[Path, JudgedRun]) -> Unit:
 
 
 def _plan(path: Path) -> JudgedPlan:
-    """Raises _Broken where its report is not what its runs give, or it did not come to its end."""
+    """Raises Broken where its report is not what its runs give, or it did not come to its end."""
     try:
         directory = ExecutionDir.open(path)
         execution = directory.read()
@@ -330,9 +264,9 @@ def _plan(path: Path) -> JudgedPlan:
     except DstestError as error:
         raise _said("G09", path, error) from None
     if not execution.outcome or report.pending:
-        raise _Broken(Finding(rule="G03", what="the plan is not over", where=str(path)))
+        raise Broken(Finding(rule="G03", what="the plan is not over", where=str(path)))
     if broken:
-        raise _Broken(
+        raise Broken(
             *(Finding(rule="G09", what=f"{b.rule}: {b.what}", where=str(path)) for b in broken)
         )
     return JudgedPlan(

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from dstest.core.errors import DstestError
-from dstest.gate.gather import JudgedRun, Unit
+from dstest.gate.judged import JudgedRun, Unit
 from dstest.gate.rules import Finding
 from dstest.gate.words import differs
 from dstest.retention.stamps import stamp_of, time_of
@@ -38,7 +38,7 @@ def dishonest(units: Iterable[Unit], now_ns: int, signers: Path | None) -> Itera
     """What is wrong with each unit and its runs. `signers` have to have signed, where given."""
     for unit in units:
         yield from _links(unit)
-        if unit.kind == "session":
+        if unit.kind == "session" and unit.begun:
             yield from _signed(unit.path, signers)
         for run in filter(_over, unit.every):
             where = str(run.path)
@@ -90,8 +90,9 @@ def _misnamed(run: JudgedRun) -> Iterator[str]:
         yield f"run.json does not say when it started ({run.meta.started})"
     elif abs((started - named).total_seconds()) > _NAMED_WITHIN_S:
         yield f"it is named after {match[1]}, and run.json says that it started {run.meta.started}"
-    if any(path.suffix == ".blame" for path in run.asides) and not run.verdict.verdict.failed:
-        yield "runs lie beside it that ask who is to blame, and it has found no violation"
+    if run.asides and not (run.verdict.verdict.failed or run.verdict.evidence.violation):
+        beside = " and ".join(path.name for path in run.asides)
+        yield f"{beside} lies beside it, and it has found no violation to be looked into"
 
 
 def _sealed_as(path: Path) -> str:
@@ -117,14 +118,29 @@ def ended_ns(run: JudgedRun) -> int | None:
     return None if origin is None else origin + int((run.meta.load_s or 0) * 1e9)
 
 
+def _started_ns(run: JudgedRun) -> int | None:
+    """When it began, as it wrote down, where its directory was named at the same time."""
+    match = _NAME.fullmatch(run.path.name)
+    named, started = time_of(match[1] if match else None), time_of(run.meta.started)
+    if named is None or started is None:
+        return None
+    apart_s = abs((started - named).total_seconds())
+    return int(started.timestamp() * 1e9) if apart_s <= _NAMED_WITHIN_S else None
+
+
 def age_days(run: JudgedRun, now_ns: int) -> float | None:
-    """Since the end of its load, by its clocks and never by the times of its files."""
+    """Since the end of its load, by its clocks and never by the times of its files. One that asked
+    for nothing has noted no clocks: since its beginning."""
     ended = ended_ns(run)
+    if ended is None and not run.asked:
+        ended = _started_ns(run)
     return None if ended is None else (now_ns - ended) / _DAY_NS
 
 
 def _clocks(run: JudgedRun, now_ns: int) -> Iterator[str]:
     started, origin, ended = time_of(run.meta.started), _origin_ns(run), ended_ns(run)
+    if origin is None and not run.asked:
+        origin = ended = _started_ns(run)
     if origin is None or ended is None or started is None:
         yield "it has not noted what its clocks were, so nothing shows when it was made"
         return

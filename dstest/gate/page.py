@@ -12,6 +12,7 @@ from dstest.report.review.markdown import md
 __all__ = ["render_page", "why"]
 
 _LINES_MAX: Final = 10
+_NEAR_MAX: Final = 30
 
 
 def why(decision: Decision) -> list[str]:
@@ -58,6 +59,7 @@ def render_page(decision: Decision) -> str:
             for row in decision.rows
         ),
     ]
+    lines += _numbers(decision)
     if decision.findings:
         lines += [
             "",
@@ -83,7 +85,7 @@ def render_page(decision: Decision) -> str:
             f"{md(one.risk.text)} | {md(one.risk.owner)} | {one.risk.expires} |"
             for one in decision.accepted
         ]
-    lines += ["", "## By what", ""]
+    lines += [*_missing(decision), *_near(decision), "", "## By what", ""]
     lines += [f"- Policy {md(decision.policy_file)}, sha256 {decision.policy_sha256}"]
     lines += [f"- Store {md(store)}" for store in decision.stores]
     lines += [f"- {md(note)}" for note in decision.notes]
@@ -93,3 +95,39 @@ def render_page(decision: Decision) -> str:
     lines += ["", "Runs that count, each with the sha256 of its check sums:", ""]
     lines += [f"- {md(run)} {digest}" for run, digest in decision.evidence.items()]
     return "\n".join(lines) + "\n"
+
+
+def _numbers(decision: Decision) -> list[str]:
+    """What each row asks for, and what there is."""
+    rows = [
+        f"| {row.id} | {md(count.name)} | {md(count.asked)} | {md(count.there)} |"
+        for row in decision.rows
+        for count in row.counts
+    ]
+    return ["", "| | | asked for | there |", "|---|---|---|---|", *rows] if rows else []
+
+
+def _missing(decision: Decision) -> list[str]:
+    """The commands that make what is missing."""
+    wanted = [row for row in decision.rows if row.command and not row.kept]
+    lines = ["", "## How to get what is missing", ""] if wanted else []
+    return lines + [f"- {row.id}: {_code(row.command)}" for row in wanted]
+
+
+def _code(command: str) -> str:
+    return md(command) if "`" in command else f"`{command}`"
+
+
+def _near(decision: Decision) -> list[str]:
+    """Runs that nearly fit."""
+    rows = [
+        f"| {row.id} | {finding.rule} | it is {md(finding.what)} | {md(finding.where)} |"
+        for row in decision.rows
+        for finding in row.near
+    ]
+    if not rows:
+        return []
+    shown = rows[:_NEAR_MAX]
+    more = [f"\n{len(rows) - _NEAR_MAX} more are in decision.json."] if rows[_NEAR_MAX:] else []
+    head = ["", "## Runs that nearly fit", "", "| of | rule | why not | run |", "|---|---|---|---|"]
+    return [*head, *shown, *more]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dstest.gate.anomalies import unproven
-from dstest.gate.claims import Answer
+from dstest.gate.claims import Answer, Count
 from dstest.gate.fits import misfits_of_plan
-from dstest.gate.gather import Gathered, JudgedPlan
+from dstest.gate.judged import Gathered, JudgedPlan
 from dstest.gate.policy import PlanAsked, Policy
 from dstest.gate.rules import Finding
 
@@ -50,7 +52,12 @@ def plan_answer(gathered: Gathered, asked: PlanAsked, policy: Policy, now_ns: in
         text=f"the plan {asked.slug} with its budget {asked.budget}",
         said=", ".join(plan.report.outcome for plan in same) or "never executed",
         findings=tuple(findings),
+        counts=(Count("budget", asked.budget, _of_budget(same)),),
     )
+
+
+def _of_budget(same: Sequence[JudgedPlan]) -> str:
+    return ", ".join(f"{plan.budget}: {plan.report.outcome}" for plan in same) or "never executed"
 
 
 def _wrong(

@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args, get_type_hints
 
 import msgspec
 
@@ -38,6 +38,7 @@ _TABLES: Final[Mapping[str, type[msgspec.Struct]]] = {
     "baseline": Baseline,
 }
 _PLACE: Final = re.compile(r" - at `([^`]*)`$")
+_NO_WORD: Final = re.compile(r"Invalid enum value '([^']*)'")
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `([^`]*)`")
 
 
@@ -87,6 +88,9 @@ def _refused(path: Path, text: str, said: str) -> ConfigError:
         what = f"there is no key {key!r}"
     line = _line_of(text, table, key)
     where = f"{path}:{line}: " + (f"{place}: " if place else "")
+    wrong = _NO_WORD.match(what)
+    if wrong is not None:
+        return ConfigError(where + what, remedy=_words(table if key else "", key or table, wrong[1]))
     return ConfigError(where + what, remedy=_remedy(table, key if unknown else ""))
 
 
@@ -108,6 +112,16 @@ def _remedy(table: str, unknown: str) -> str:
     return f"{guess}keys of [{name}]: {', '.join(keys)}" if name else f"{guess}{', '.join(keys)}"
 
 
+def _words(table: str, key: str, given: str) -> str:
+    """What a key that takes one of a few words may be."""
+    known = _TABLES.get(re.sub(r"\[\d*\]", "", table), Policy)
+    types = get_type_hints(known)
+    of = next((f.name for f in msgspec.structs.fields(known) if f.encode_name == key), "")
+    words = [str(word) for word in get_args(types.get(of))]
+    near = get_close_matches(given, words, n=1)
+    return (f"did you mean {near[0]!r}? " if near else "") + f"{key}: {', '.join(words)}"
+
+
 def _header(table: str) -> tuple[str, int]:
     """The name of a table, and which one of its kind it is."""
     match = re.fullmatch(r"([a-z.]+)(?:\[(\d+)\])?(.*)", table)
@@ -126,17 +140,21 @@ def _line_of(text: str, table: str, key: str) -> int:
         if len(heads) <= number:
             return 1
         begins = heads[number] + 1
-    for at in range(begins, len(rows)):
-        if re.match(rf'\s*"?{re.escape(key)}"?\s*=', rows[at]) and key:
+    first = begins
+    for at in range(first, len(rows)):
+        own = at >= begins
+        if own and key and re.match(rf'\s*"?{re.escape(key)}"?\s*=', rows[at]):
             return at + 1
         if rows[at].lstrip().startswith("["):
             if key and re.match(
                 rf"\s*\[+\s*{re.escape(f'{name}.{key}'.strip('.'))}\s*\]", rows[at]
             ):
                 return at + 1
-            if not rows[at].lstrip().startswith(f"[{name}."):
+            if not name:  # below a table only the heads of others are of the file itself
+                begins = len(rows)
+            elif not rows[at].lstrip().startswith(f"[{name}."):
                 break
-    return max(begins, 1)
+    return max(first, 1)
 
 
 def _is_head(row: str, name: str) -> bool:

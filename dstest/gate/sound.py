@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
+from difflib import get_close_matches
 from typing import Any, NamedTuple
 
+import msgspec
+
+from dstest.compare.fair import hashes_of
 from dstest.core import registry
 from dstest.core.errors import ConfigError
+from dstest.core.protocols import Checker, CheckerTraits
+from dstest.core.spec import RunSpec
 from dstest.gate.policy import RISK_DAYS_MAX, Asked, Control, Policy
 from dstest.gate.reader import ReadPolicy
 from dstest.gate.rules import RULES
+from dstest.runner.plugins import resolve
 
 __all__ = ["Unsound", "require_sound", "too_far", "unsound"]
 
@@ -76,15 +83,56 @@ def _known(row: Asked) -> Iterator[Unsound]:
     asked += [("nemeses", part) for part in parts]
     asked += [("labs", row.lab)] if row.lab else []
     asked += [("checkers", name) for name in getattr(row, "checkers", ())]
-    for group, name in asked:
-        if name not in registry.names(group):
-            yield Unsound(
-                row.id, f"there is no {name!r} among the {group}", "`dstest list` has all of them"
-            )
+    strange = [(group, name) for group, name in asked if name not in registry.names(group)]
+    for group, name in strange:
+        remedy = _meant(name, registry.names(group), "`dstest list` has all of them")
+        yield Unsound(row.id, f"there is no {name!r} among the {group}", remedy)
     if any("=" not in option for option in row.options):
         yield Unsound(row.id, "an option has no value", 'as on the command line: "shape=leader"')
     if len({option.partition("=")[0] for option in row.options}) < len(row.options):
         yield Unsound(row.id, "an option stands twice", "give each once")
+    elif not strange:
+        yield from _refused(row)
+
+
+def _refused(row: Asked) -> Iterator[Unsound]:
+    """Is its model one that its judges know, and would a command take its options?"""
+    judges = getattr(row, "checkers", ()) or registry.load("workloads", row.workload).checkers
+    models = sorted({model for name in judges for model in registry.load("checkers", name).models})
+    if row.model is not None and row.model not in models:
+        remedy = _meant(row.model, models, f"{', '.join(judges)}: {', '.join(models)}")
+        yield Unsound(row.id, f"none of its checkers knows the model {row.model!r}", remedy)
+    usual = registry.load("workloads", row.workload).checkers
+    spec = RunSpec(
+        system=row.system,
+        workload=row.workload,
+        nemesis=row.nemesis,
+        time_limit_s=3600.0,
+        checkers=tuple(name for name in getattr(row, "checkers", ()) if name not in usual),
+    )
+    if row.lab is not None:
+        spec = msgspec.structs.replace(spec, lab=row.lab)
+    try:
+        resolve(spec, list(row.options))
+    except ConfigError as error:
+        if error.message.startswith("-o ") and not _of_a_checker(error.message):
+            yield Unsound(row.id, error.message, error.remedy or "see `dstest list`")
+
+
+def _of_a_checker(message: str) -> bool:
+    """Is it an option of a checker that a run was asked for besides? A control names none."""
+    key = message.removeprefix("-o ").partition(":")[0].partition("=")[0]
+    judges = (registry.load("checkers", name) for name in registry.names("checkers"))
+    return any(key in CheckerTraits.of(judge).options or key in _own(judge) for judge in judges)
+
+
+def _own(judge: Checker) -> Collection[str]:
+    return getattr(judge, "options", ())
+
+
+def _meant(name: str, known: Sequence[str], otherwise: str) -> str:
+    near = get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]!r}? {otherwise}" if near else otherwise
 
 
 def _of_faults(id_: str, nemesis: str, faults: dict[str, int]) -> Iterator[Unsound]:
@@ -99,7 +147,9 @@ def _of_faults(id_: str, nemesis: str, faults: dict[str, int]) -> Iterator[Unsou
 
 
 def _words(row: Asked) -> tuple[Any, ...]:
-    return (row.system, row.workload, row.nemesis, tuple(sorted(row.options)), row.builds)
+    kinds = tuple(sorted({part.strip() for part in row.nemesis.split(",")}))
+    builds = tuple(hashes_of(row.builds))
+    return (row.system, row.workload, kinds, tuple(sorted(row.options)), builds)
 
 
 def _of_control(policy: Policy, control: Control) -> Iterator[Unsound]:
@@ -111,6 +161,9 @@ def _of_control(policy: Policy, control: Control) -> Iterator[Unsound]:
         )
     if control.expect == "green" and control.anomalies:
         yield Unsound(control.id, "a green control shows no anomaly", "leave anomalies out")
+    if control.expect == "green" and control.found_share is not None:
+        what = "a green control has to pass in every run, and finds nothing in a share of them"
+        yield Unsound(control.id, what, "leave found-share out")
     others = [*policy.claim, *(c for c in policy.control if c.expect == "green")]
     clash = next((row for row in others if _words(row) == _words(control)), None)
     if control.expect == "red" and clash is not None:

@@ -7,13 +7,14 @@ changed, or a part of it was cut away.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from dstest.gate.gather import JudgedRun
+from dstest.gate.judged import JudgedRun
 from dstest.gate.rules import Finding
 
 __all__ = ["doubles"]
@@ -47,20 +48,24 @@ def _durations(run: Path) -> dict[Any, int]:
     return found
 
 
-def _alike(one: dict[Any, int], other: dict[Any, int]) -> bool:
-    same = sum(other.get(id_) == duration for id_, duration in one.items())
-    return same > _SHARE * min(len(one), len(other)) if one and other else False
-
-
 def doubles(runs: Sequence[JudgedRun]) -> Iterator[Finding]:
     """Each run that is another one, under the one that was found first."""
-    seen: list[tuple[JudgedRun, dict[Any, int]]] = []
+    seen: list[tuple[JudgedRun, int]] = []
+    of: dict[tuple[Any, int], list[int]] = {}
+    """By number and duration of an operation the runs, by their places in `seen`, that have it."""
     for run in runs:
         mine = _durations(run.path)
-        for other, theirs in seen:
-            if _alike(mine, theirs):
-                what = f"it is {other.path} once more: its operations took the same nanoseconds"
-                yield Finding(rule="G06", what=what, where=str(run.path))
-                break
-        else:
-            seen.append((run, mine))
+        same = Counter(at for took in mine.items() for at in of.get(took, ()))
+        at = next((at for at, n in sorted(same.items()) if _alike(n, len(mine), seen[at][1])), None)
+        if at is not None:
+            other = seen[at][0].path
+            what = f"it is {other} once more: its operations took the same nanoseconds"
+            yield Finding(rule="G06", what=what, where=str(run.path))
+            continue
+        for took in mine.items():
+            of.setdefault(took, []).append(len(seen))
+        seen.append((run, len(mine)))
+
+
+def _alike(same: int, one: int, other: int) -> bool:
+    return same > _SHARE * min(one, other)

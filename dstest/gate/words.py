@@ -13,7 +13,7 @@ import msgspec
 
 from dstest.core.errors import DstestError
 from dstest.core.spec import RunSpec
-from dstest.gate.gather import JudgedRun
+from dstest.gate.judged import JudgedRun
 from dstest.runner.plugins import resolve, schedule_of
 from dstest.runner.schedule_file import SCHEDULE, read_schedule
 

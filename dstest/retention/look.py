@@ -11,6 +11,7 @@ import msgspec
 
 from dstest.core.errors import DstestError, Exit
 from dstest.core.verdict import State
+from dstest.retention.asked import never_started
 from dstest.retention.nights import of_night
 from dstest.retention.stamps import time_of
 from dstest.retention.walk import Kind, Place, Walked, walk
@@ -43,7 +44,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     `state` is its verdict as it says, `life` whether it is over. `failed`: it, or any run in it,
     says that it found a violation; but for the runs of a night's red controls that are as they must
     be, and with what a night missed. `bytes` is what it takes on disk with its `asides`, `runs` how
-    many run directories it has. `started` is as it wrote it down, empty where it did not.
+    many run directories it has. `started` is as it wrote it down, empty where it did not. `asked`:
+    a run of it has asked its system for something, or nobody can say that none has.
     """
 
     path: Path
@@ -55,6 +57,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     runs: int
     asides: tuple[Path, ...] = ()
+    asked: bool = True
 
     def age_days(self, now_ns: int) -> float | None:
         """Since it started; None where nobody knows."""
@@ -101,7 +104,14 @@ def _entry(place: Place, places: Sequence[Place]) -> Entry:
         bytes=size_bytes(place.path) + sum(map(size_bytes, outside)),
         runs=len(inner),
         asides=tuple(asides),
+        asked=_asked(place, state, life, inner),
     )
+
+
+def _asked(place: Place, state: str, life: Life, inner: Sequence[Place]) -> bool:
+    if life != "died" or state == _UNKNOWN or place.kind not in ("run", "session"):
+        return True
+    return not all(never_started(run.path) for run in inner)
 
 
 def _said(place: Place) -> tuple[str, Life, str]:

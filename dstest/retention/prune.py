@@ -2,8 +2,8 @@
 
 Whole things go: a run with what is beside it, a session with its arms, an executed plan with its
 artifacts, a night with its cells, so that nothing which stays refers to what is gone. What found a
-violation stays, with its reproducers; so does what is running or was never judged, what was
-touched, what a policy still asks for, and the newest.
+violation stays, with its reproducers; so does what is running or was never judged, unless it never
+asked its system for anything; what was touched, what a policy still asks for, and the newest.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from dstest.retention.verify import wrong_sums
 from dstest.retention.walk import walk
 from dstest.runner.integrity import finished
 from dstest.store.layout import RunDir
+from dstest.store.sums import SUMS
 
 __all__ = ["Kept", "Plan", "delete", "plan"]
 
@@ -66,7 +67,7 @@ def plan(
         why = _why(entry, newest, now_ns, keep_days, needed or {})
         if not why and most is not None and left <= most:
             why = "the store is small enough"
-        if not why and (touched := _touched(entry)):
+        if not why and entry.asked and (touched := _touched(entry)):
             why = f"its files are not as they were summed up: {touched}"
         if why:
             staying.append(Kept(entry=entry, why=why))
@@ -93,7 +94,9 @@ def _why(
     """Why it stays whatever its size; empty where nothing keeps it."""
     if entry.life == "running":
         return "it is running"
-    if entry.life == "died":
+    if entry.life == "died" and entry.asked:
+        if (entry.path / SUMS).is_file() and (touched := wrong_sums(entry.path)):
+            return f"its files are not as they were summed up: {touched}"
         return "it was not judged to its end: `dstest recover` or `dstest resume` does"
     if entry.failed:
         return "it found a violation, and is kept with its reproducers"
@@ -134,7 +137,8 @@ def delete(found: Plan) -> int:
     again = {entry.path: entry for entry in entries(found.store)[0]}
     for entry in found.going:
         now = again.get(entry.path)
-        if now is None or now.life != "over" or now.failed:
+        idle = now is not None and (now.life == "over" or (now.life == "died" and not now.asked))
+        if now is None or not idle or now.failed:
             continue
         try:
             for path in (*_outside(entry), entry.path):

@@ -14,12 +14,6 @@ from dstest.store.sums import SUMS, compare_sums
 
 __all__ = ["Wrong", "verified_sums", "wrong_sums"]
 
-_ODD = {
-    "link": "a symbolic link, and a store has none but `latest`",
-    "cut": "a part of a run whose segments are gone",
-    "orphan": "it belongs to a run that is not there",
-}
-
 
 class Wrong(msgspec.Struct, frozen=True, kw_only=True):
     """A directory, and what is wrong with it."""
@@ -37,10 +31,11 @@ def wrong_sums(folder: Path) -> str:
 
 
 def verified_sums(walked: Walked) -> Iterator[Wrong]:
-    """What is wrong with the runs and sessions that are over, and what should not be there. An
-    executed plan or a night has no sums of its own, its runs have."""
+    """What is wrong with the runs and sessions that are over, and what should not be there, but for
+    what does no harm. An executed plan or a night has no sums of its own, its runs have."""
     for odd in walked.odd:
-        yield Wrong(path=odd.path, what=_ODD[odd.why])
+        if odd.why != "foreign":
+            yield Wrong(path=odd.path, what=odd.told)
     sessions = {place.path for place in walked.places if place.kind == "session"}
     for place in walked.places:
         if place.kind in ("plan", "night") or not _over(place):

@@ -7,7 +7,7 @@ found by itself. What stands beside a run (`RUN.blame`, `RUN.shrink`) belongs to
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -27,6 +27,12 @@ _MARKS: Final = (
     ("segments", "run"),
 )
 _LEFT_OF_A_RUN: Final = ("run.json", "verdict.json", "evidence.json", "history.jsonl", "sha256sums")
+_TOLD: Final = {
+    "link": "a symbolic link, and a store has none but `latest`",
+    "cut": "a part of a run, and its segments are gone",
+    "orphan": "it is named as if it belonged to a run that is not there",
+    "foreign": "no part of a run, session, plan or night",
+}
 _LATEST: Final = "latest"
 _FOLDERS_MAX: Final = 100_000
 """More are no store: somebody has given the root of a disk."""
@@ -43,11 +49,17 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Odd(msgspec.Struct, frozen=True, kw_only=True):
-    """What should not be there. `why` is `link`, `cut` (a part of a run, of which the rest is gone)
-    or `orphan` (it is named as if it belonged to a run that is not there)."""
+    """What should not be there. `why` is `link`, `cut` (a part of a run; the rest is gone),
+    `orphan` (it is named as if it belonged to a run that is not there) or `foreign` (no part of
+    anything, which does no harm)."""
 
     path: Path
-    why: Literal["link", "cut", "orphan"]
+    why: Literal["link", "cut", "orphan", "foreign"]
+
+    @property
+    def told(self) -> str:
+        """In words."""
+        return _TOLD[self.why]
 
 
 class Walked(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,7 +89,26 @@ def walk(store: Path) -> Walked:
             )
         below = _here(folder, within, places, odd)
         left += reversed(below)
+    odd += _foreign(store.resolve(), places, {one.path for one in odd})
     return Walked(places=tuple(places), odd=tuple(odd))
+
+
+def _foreign(store: Path, places: Sequence[Place], known: Collection[Path]) -> Iterator[Odd]:
+    """Files and folders of a store that are no part of anything: beside the folders of its names,
+    and in them. Hidden ones are a tool's; beside nights lies what is over many of them."""
+    if any(place.path == store for place in places):
+        return  # what was given is a run, session, plan or night itself
+    names = {place.path.parent for place in places if place.path.parent.parent == store}
+    above = {place.path for place in places} | {up for p in places for up in p.path.parents}
+    of_nights = {place.path.parent for place in places if place.kind == "night"}
+    for folder in [store, *sorted(names - of_nights)] if names else []:
+        for entry in _entries(folder):
+            path = Path(entry.path)
+            mine = path in above or path.suffix in ASIDE or path in known
+            hidden = entry.name.startswith(".") or entry.is_symlink()
+            empty = path.is_dir() and not any(path.iterdir())
+            if not (mine or hidden or empty):
+                yield Odd(path=path, why="foreign")
 
 
 def _here(

@@ -93,7 +93,9 @@ def test_what_is_let_through_is_shown_in_every_form(made: Path, tmp_path: Path) 
     assert code == Exit.PASS, said
     assert "let through" in said and "::error" not in said
     page = (out / "decision.md").read_text()
-    assert page.startswith("# Release gate: let through") and page.count("\n") < 60
+    assert page.startswith("# Release gate: let through") and page.count("\n") < 80
+    html = (out / "decision.html").read_text()
+    assert "LET THROUGH" in html and "src=" not in html
     suite = ElementTree.parse(out / "junit.xml").getroot()
     assert (suite.get("tests"), suite.get("errors"), suite.get("failures")) == ("4", "0", "0")
     log = json.loads((out / "results.sarif").read_text())

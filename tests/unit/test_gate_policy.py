@@ -131,6 +131,33 @@ def test_what_cannot_be_is_refused(old: str, new: str, why: str, tmp_path: Path)
     assert "release.toml:" in error.message
 
 
+MEANT = [
+    ('model = "register"', 'model = "registr"', "did you mean 'register'?"),
+    ('workload = "register"', 'workload = "registr"', "did you mean 'register'?"),
+    ('options = ["shape=one"', 'options = ["shap=one"', "did you mean shape?"),
+    ('options = ["shape=one"', 'options = ["shape=two"', "shape is one of"),
+    ('tier = "smoke"', 'tier = "smok"', "did you mean 'smoke'?"),
+    ('expect = "red"', 'expect = "blue"', "expect: red, green"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "hint"), MEANT, ids=[new for _, new, _ in MEANT])
+def test_a_word_that_is_not_known_is_refused_with_what_was_meant(
+    old: str, new: str, hint: str, tmp_path: Path
+) -> None:
+    text = POLICY.replace(old, new, 1)
+    assert text != POLICY
+    error = refused(tmp_path, text)
+    assert hint in (error.remedy or ""), (error.message, error.remedy)
+
+
+def test_a_table_that_there_is_not_is_refused_at_its_line(tmp_path: Path) -> None:
+    text = POLICY.replace("[[claim]]", "[[claims]]")
+    error = refused(tmp_path, text)
+    assert f"release.toml:{line_of(text, '[[claims]]')}: " in error.message
+    assert "did you mean 'claim'?" in (error.remedy or "")
+
+
 def test_a_baseline_names_what_there_is(tmp_path: Path) -> None:
     table = '\n[baseline]\nclaims = ["C1"]\nmetrics = ["ok_per_s"]\n'
     path = tmp_path / "release.toml"

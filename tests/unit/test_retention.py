@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from gate_store import DAY, GIVEN, NAME, POLICY, now, run_at, sealed, session_at
+from never_began import never_judged
 from real_run import change_facts
 from touched_runs import dstest
 
@@ -257,3 +258,31 @@ def test_list_says_what_is_odd(store: Path) -> None:
     assert [row["why"] for row in told["odd"]] == ["cut"]
     assert told["bytes"] == sum(row["bytes"] for row in told["entries"])
     assert "odd" in dstest("store", "list", store)[1]
+
+
+def test_what_never_asked_for_anything_goes_as_the_rest(store: Path) -> None:
+    never_judged(store, 8, GIVEN, "error: no lab")
+    assert "8" in going(store, keep_days=0)
+    assert "8" not in going(store, keep_days=5)
+    found = plan(store, now_ns=now_ns(), keep_days=0)
+    delete(found)
+    assert not list((store / NAME).glob("*-8"))
+
+
+def test_an_edited_verdict_is_called_so(store: Path) -> None:
+    (run_of(store, 1) / "verdict.json").write_text("{}")
+    found = plan(store, now_ns=now_ns(), keep_days=0)
+    (why,) = [kept.why for kept in found.staying if kept.entry.path == run_of(store, 1)]
+    assert "not as they were summed up" in why and "verdict.json" in why
+
+
+def test_what_is_no_part_of_a_store_is_named(store: Path) -> None:
+    (store / "foo.txt").write_text("x")
+    (store / NAME / "junk").mkdir()
+    (store / NAME / "junk" / "x").write_text("x")
+    (store / ".hidden").write_text("x")
+    odd = {(one.path.name, one.why) for one in entries(store)[1].odd}
+    assert odd == {("foo.txt", "foreign"), ("junk", "foreign")}
+    for command in ("list", "verify"):
+        code, said = dstest("store", command, store)
+        assert code == Exit.PASS and "foo.txt" in said and "junk" in said
