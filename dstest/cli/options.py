@@ -36,11 +36,13 @@ def options(
     import msgspec
 
     from dstest.core.plugin_files import named_in, use
+    from dstest.core.spec import RunSpec
     from dstest.runner.plugins import options_of
 
     use(plugin or [])
     if system is None and workload is None and nemesis is None:
-        system, workload, nemesis = "etcd", "register", "partition"
+        usual = RunSpec()
+        system, workload, nemesis = usual.system, usual.workload, usual.nemesis
     rows = list(
         options_of(
             None if system is None else named_in("systems", system),

@@ -90,7 +90,9 @@ def _refused(path: Path, text: str, said: str) -> ConfigError:
     where = f"{path}:{line}: " + (f"{place}: " if place else "")
     wrong = _NO_WORD.match(what)
     if wrong is not None:
-        return ConfigError(where + what, remedy=_words(table if key else "", key or table, wrong[1]))
+        return ConfigError(
+            where + what, remedy=_words(table if key else "", key or table, wrong[1])
+        )
     return ConfigError(where + what, remedy=_remedy(table, key if unknown else ""))
 
 

@@ -101,8 +101,16 @@ def test_zeros_may_differ_by_a_share_of_the_baseline() -> None:
 
 
 def _meta_facts(**facts: Any) -> One:
-    spec = {"builds": facts.pop("builds", []), "nemesis": facts.pop("nemesis", "kill")}
-    plain = {"spec": spec, "model": "register", "checkers": ["linearizable"], "nodes": []}
+    spec: dict[str, Any] = {
+        "builds": facts.pop("builds", []),
+        "nemesis": facts.pop("nemesis", "kill"),
+    }
+    plain: dict[str, Any] = {
+        "spec": spec,
+        "model": "register",
+        "checkers": ["linearizable"],
+        "nodes": [],
+    }
     plain |= {"faults_planned": 0, "clock": {}, **facts}
     from dstest.core.run_meta import RunMeta
 

@@ -223,7 +223,7 @@ OF_NO_RELEASE = {"G12", "G13", "G16"}
 
 
 def plan_answers(found: object, policy: str, store: Path) -> set[str]:
-    from dstest.gate.gather import Gathered
+    from dstest.gate.judged import Gathered
     from dstest.gate.plans import plan_answer
 
     assert isinstance(found, Gathered)

@@ -203,9 +203,8 @@ def test_a_file_that_goes_missing_costs_its_cell_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "mine.deb").write_bytes(DEB)
+    from dstest.fan.commands import given_files as given
     from dstest.nightly import driver
-
-    given = driver.given_files
 
     def gone(paths: list[str]) -> dict[str, bytes]:
         (tmp_path / "mine.deb").unlink(missing_ok=True)

@@ -119,7 +119,7 @@ def test_the_wrong_folder_is_told_the_right_one(tmp_path: Path) -> None:
     for wrong in (tmp_path, tmp_path / "latest", night.path):
         with pytest.raises(ConfigError) as caught:
             rebuild(wrong)
-        assert str(tmp_path / "n") in caught.value.remedy
+        assert str(tmp_path / "n") in (caught.value.remedy or "")
     assert not (tmp_path / "index.sqlite").exists()
 
 
