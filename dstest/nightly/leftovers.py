@@ -84,11 +84,17 @@ def _numbered(folder: Path, name: str) -> Iterator[Path]:
 
 
 def _counts(run: RunDir) -> bool:
-    """Was it judged, or has it seen a violation?"""
+    """Was it judged after all of its time, or has it seen a violation? The end of a night is also
+    the end of the run that it waits for, which says nothing of what is tested."""
     try:
-        return _ended(run) and (finished(run) or _violated(run))
+        return _ended(run) and (_whole(run) or _violated(run))
     except DstestError:
         return False
+
+
+def _whole(run: RunDir) -> bool:
+    meta = run.read_meta()
+    return finished(run) and meta is not None and not meta.ended_by
 
 
 def _ended(run: RunDir) -> bool:

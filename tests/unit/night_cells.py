@@ -93,9 +93,9 @@ def leave_runs(folder: Path) -> None:
             _leave(folder / f"first-{kind}", kind, ops if shows else old)
 
 
-def leave_one(path: Path, kind: int) -> None:
-    """A run of a kind that shows an old value."""
-    _leave(path, kind, stale(registers()))
+def leave_one(path: Path, kind: int, *, old: bool = True) -> None:
+    """A run of a kind, which shows an old value."""
+    _leave(path, kind, stale(registers()) if old else registers())
 
 
 def _leave(path: Path, kind: int, ops: Sequence[Op]) -> None:

@@ -7,14 +7,18 @@ from pathlib import Path
 import pytest
 from made_nights import PASSES
 from night_cells import cell, leave_one, night_of, run_offline
+from real_run import change_facts
 
 from dstest.core.errors import Exit
 from dstest.nightly.begin import night_after, planned
 from dstest.nightly.config import read_config
 from dstest.nightly.driver import Driver
 from dstest.nightly.judged import settle
+from dstest.nightly.leftovers import take_up
 from dstest.nightly.seeds import kept_seeds
 from dstest.nightly.state import NightDir, Nights, Try
+from dstest.runner.judgement import judge
+from dstest.store.layout import RunDir
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -66,3 +70,29 @@ def test_what_is_left_in_the_folder_of_a_fan_becomes_a_try(tmp_path: Path) -> No
     judged = bad.tries[1].judged
     assert judged is not None and judged.found_s is not None
     assert 0.0 < judged.found_s < 28.0
+
+
+@pytest.mark.parametrize(
+    ("ended_by", "kind", "counts"),
+    [(None, 11, True), ("stopped by SIGTERM", 11, False), ("stopped by SIGTERM", 12, True)],
+)
+def test_a_run_that_ended_with_its_night_is_run_again(
+    tmp_path: Path, ended_by: str | None, kind: int, counts: bool
+) -> None:
+    path = night_of(tmp_path, RED + cell(kind, id="this"))
+    config = read_config(path)
+    folder = tmp_path / "store" / "n"
+    night = night_after(Nights([], []), config, planned(config, path), folder)
+    directory = NightDir.create(tmp_path / "store", night, path.read_bytes())
+    this = next(item for item in night.items if item.cell == "this")
+    this.running = Try(number=1, started="20260101T000000Z")
+    name = f"{this.id}.1"
+    left = directory.cells / ".work" / f"{name}.x_y" / "folder"
+    run = left / "store" / "etcd-register-partition" / f"run-{kind}"
+    leave_one(run, kind, old=kind == 12)
+    if ended_by is not None:
+        change_facts(RunDir(run), ended_by=ended_by)
+        judge(RunDir(run))
+        RunDir(run).write_sums()
+    assert take_up(directory, this) == (directory.cells / name if counts else None)
+    assert (directory.cells / f"{name}.died-1").is_dir() is not counts
