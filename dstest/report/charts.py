@@ -22,6 +22,8 @@ TYPES_MAX: Final = 6
 _HEIGHT: Final = 104
 _TOP: Final = 8
 _BINS: Final = 200
+_BINS_LEAST: Final = 50
+_PER_BIN: Final = 20
 _QUANTILES: Final = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("max", 1.0))
 _LANE: Final = 20
 
@@ -114,8 +116,10 @@ def _name(y: float, text: str, kind: str = "name") -> str:
     return f'<text class="{kind}" x="{WIDTH - RIGHT + 10}" y="{y:g}">{said(text)}</text>'
 
 
-def _bin_ns(axis: Axis) -> int:
-    return max(1, int(nice_step((axis.end_ns - axis.start_ns) / 1e9, _BINS) * 1e9))
+def _bin_ns(axis: Axis, most: int) -> int:
+    """A round number such that the most frequent of the types has some operations in each part."""
+    parts = min(_BINS, max(_BINS_LEAST, most // _PER_BIN))
+    return max(1, int(nice_step((axis.end_ns - axis.start_ns) / 1e9, parts) * 1e9))
 
 
 def _y_grid(values: Sequence[float], y_of: Sequence[float], texts: Sequence[str]) -> str:
@@ -229,7 +233,7 @@ def charts(report: RunReport, axis: Axis, outages: Sequence[Stretch]) -> tuple[l
     for op in report.history.ops:
         groups.setdefault(op.op_type, []).append(op)
     names = sorted(groups, key=lambda name: (-len(groups[name]), name))
-    bin_ns = _bin_ns(axis)
+    bin_ns = _bin_ns(axis, max((len(group) for group in groups.values()), default=0))
     for name in names[:TYPES_MAX]:
         drawn.append(_rate(axis, name, groups[name], bin_ns, ""))
         drawn.append(_latency(axis, name, groups[name], bin_ns, "seconds"))

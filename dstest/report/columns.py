@@ -33,7 +33,14 @@ TEXT_MAX: Final = 160
 
 _DENSITY_BINS: Final = 400
 _OUTCOMES: Final = {Outcome.OK: 0, Outcome.FAIL: 1, Outcome.UNKNOWN: 2}
-_TIMEOUT, _COMPLETE = 4, 8
+_TIMEOUT, _COMPLETE, _KEY_WITHIN = 4, 8, 16
+"""Bits of a flag beside the outcome; the last one: the key is that of a transaction's first step."""
+
+_WHOLE_MAX: Final = 250_000
+"""Of more operations the page never holds all that was asked and answered."""
+
+_BARE_MAX: Final = 700_000
+"""Of more operations it never holds all."""
 _TRIES: Final = 6
 
 
@@ -114,9 +121,23 @@ def _ids(ops: Sequence[Op]) -> tuple[Numbers | None, list[str]]:
     return None, [str(op.op_id) for op in ops]
 
 
+def _key_within(op: Op) -> Any:
+    """The key of a transaction's first step, which its row goes by; None where there is none."""
+    first = op.input[0] if isinstance(op.input, list | tuple) and op.input else None
+    known = op.key is None and isinstance(first, list | tuple) and len(first) == 3
+    key = first[1] if known else None
+    return key if isinstance(key, str | int) else None
+
+
 def _flag(op: Op) -> int:
     found = _OUTCOMES[op.outcome] | (_TIMEOUT if op.timeout_marker else 0)
+    found |= _KEY_WITHIN if _key_within(op) is not None else 0
     return found | (_COMPLETE if op.complete_ts is not None else 0)
+
+
+def _row_of(op: Op, field: str) -> Any:
+    value = getattr(op, field)
+    return _key_within(op) if field == "key" and value is None else value
 
 
 def _columns(ops: Sequence[Op], unit_ns: int) -> tuple[dict[str, Any], list[tuple[str, Numbers]]]:
@@ -134,7 +155,7 @@ def _columns(ops: Sequence[Op], unit_ns: int) -> tuple[dict[str, Any], list[tupl
     rows.append(("lasted", np.array(lasted, dtype=np.int64)))
     rows.append(("flags", np.array([_flag(op) for op in ops], dtype=np.int64)))
     for field, table in names.items():
-        numbers = [table.of(getattr(op, field)) for op in ops]
+        numbers = [table.of(_row_of(op, field)) for op in ops]
         rows.append((field, np.array(numbers, dtype=np.int64)))
     ids, texts = _ids(ops)
     if ids is not None:
@@ -207,24 +228,25 @@ def packed(
     are farthest from the `instants`; `wanted` are places of operations that stay to the last.
     """
     every = range(len(ops))
-    whole = _pack(ops, every, [True] * len(ops), 1)
-    if whole.size <= room:
-        return whole
+    if len(ops) <= _WHOLE_MAX:
+        whole = _pack(ops, every, [True] * len(ops), 1)
+        if whole.size <= room:
+            return whole
     order = _nearest(ops, wanted, instants)
-    bare = _pack(ops, every, [False] * len(ops), 1000)
-    if bare.size <= room:
-        return _with_texts(ops, order, room, bare)
-    keep = len(ops)
-    found = bare
+    if len(ops) <= _BARE_MAX:
+        bare = _pack(ops, every, [False] * len(ops), 1000)
+        if bare.size <= room:
+            return _with_texts(ops, order, room, bare)
+    keep = min(len(ops), max(1, room // 5))
     for _ in range(_TRIES):
         # Operations that are not there leave room for the texts of the others.
-        keep = max(len(wanted), int(keep * 0.9 * room / max(1, found.size)))
         places = sorted(order[:keep])
         found = _pack([ops[p] for p in places], places, [False] * len(places), 1000)
-        if found.size <= room * 3 // 4:
+        if found.size <= room * 6 // 10:
             break
+        keep = max(1, int(keep * 0.5 * room / max(1, found.size)))
     kept = {p: n for n, p in enumerate(places)}
-    nearest = [kept[p] for p in order[:keep]]
+    nearest = [kept[p] for p in order[: len(places)]]
     return _with_texts([ops[p] for p in places], nearest, room, found, places)
 
 

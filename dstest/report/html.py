@@ -13,17 +13,16 @@ from dstest.core.verdict import State
 from dstest.judge.judged import share
 from dstest.report.blame import probe_rows
 from dstest.report.charts import axis_of, charts
-from dstest.report.cycles import CYCLES_DRAWN_MAX, is_cycle
 from dstest.report.embedded import PAGE_MAX, Embedded, embedded, scripts
 from dstest.report.leaders import recorded_changes
 from dstest.report.logs import read_logs, spoken
-from dstest.report.loops import loop_svg
+from dstest.report.loops import CYCLES_DRAWN_MAX, is_cycle, loop_svg
 from dstest.report.model import RunReport
 from dstest.report.moments import Moment, headline, moments
 from dstest.report.numbers import number
 from dstest.report.over_seeds import arms_of
 from dstest.report.service import SHOWN_MAX, stretches
-from dstest.report.timeline import sentence, timeline_svg
+from dstest.report.timeline import story, timeline_svg
 
 __all__ = ["FAULT_DETAILS_MAX", "environment", "render_html", "tone_of"]
 
@@ -80,12 +79,21 @@ def _witness(moment: Moment, report: RunReport) -> dict[str, Any]:
         "told": _cut(anomaly.explanation),
         "svg": Markup(timeline_svg(moment.ops, report.faults, moment.culprit)),
         "loop": Markup(loop_svg(anomaly) if drawn else ""),
-        "lines": [(op.op_id == moment.culprit, sentence(op)) for op in moment.ops],
+        "lines": [(op.op_id == moment.culprit, story(op)) for op in moment.ops],
         "hidden": len(anomaly.ops) - len(moment.ops),
         "logs": sorted(lines, key=lambda row: (row[0].time_ns, row[1])),
         "left_out": sum(log.left_out for log in moment.logs),
-        "silent": [log for log in moment.logs if log.why],
+        "silent": _silent(moment),
     }
+
+
+def _silent(moment: Moment) -> list[tuple[str, str, str]]:
+    """(nodes, log, why) of the logs that say nothing then, those of one reason together."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for log in moment.logs:
+        if log.why:
+            groups.setdefault((log.name, log.why), []).append(log.node)
+    return [(", ".join(nodes), name, why) for (name, why), nodes in groups.items()]
 
 
 def environment() -> Any:

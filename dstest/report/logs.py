@@ -19,6 +19,9 @@ LINES_MAX: Final = 10
 ALL_LINES_MAX: Final = 120
 """Lines of all logs beside one moment: with many nodes each has fewer, one at least."""
 
+_BEFORE: Final = 2
+"""Lines shown of a log that says nothing at a moment: the last ones before it."""
+
 SPOKEN_MAX: Final = 60
 WIDTH_MAX: Final = 280
 MARGIN_NS: Final = 2_000_000_000
@@ -110,9 +113,9 @@ def _around(log: NodeLog, start_ns: int, end_ns: int, most: int) -> LogLines:
     low, high = start_ns - MARGIN_NS, end_ns + MARGIN_NS
     near = [_with_alarm(line) for line in log.lines if low <= line.time_ns <= high]
     if not near:
-        before = [line for line in log.lines if line.time_ns < low]
-        last = f"; the last one before is of {before[-1].time_ns / 1e9:.1f} s" if before else ""
-        return LogLines(log.node, log.name, [], 0, f"it says nothing then{last}")
+        before = [_with_alarm(line) for line in log.lines if line.time_ns < low][-_BEFORE:]
+        last = "; its last lines before are shown" if before else ""
+        return LogLines(log.node, log.name, before, 0, f"it says nothing then{last}")
 
     def rank(line: LogLine) -> tuple[bool, int]:
         return not line.alarm, abs(line.time_ns - end_ns)

@@ -7,17 +7,21 @@ from typing import Any, Final
 
 from dstest.core.check import Anomaly
 from dstest.report.axis import said
+from dstest.report.timeline import mop_text
 
-__all__ = ["MEMBERS_MAX", "loop_svg"]
+__all__ = ["CYCLES_DRAWN_MAX", "MEMBERS_MAX", "is_cycle", "loop_svg"]
+
+CYCLES_DRAWN_MAX: Final = 10
+"""Drawings of one report; nobody looks at more."""
 
 MEMBERS_MAX: Final = 12
 """Transactions of a cycle that fit around it; a longer one is told in words alone."""
 
 _WIDTH: Final = 860
-_BOX: Final = 190
+_BOX: Final = 230
 _LINE: Final = 15
 _LINES_MAX: Final = 4
-_CHARS: Final = 28
+_CHARS: Final = 34
 
 _REASONS: Final = {
     "ww": "overwrote",
@@ -28,18 +32,17 @@ _REASONS: Final = {
 }
 
 
-def _mop(mop: Any) -> str:
-    if not isinstance(mop, list | tuple):
-        return str(mop)
-    text = " ".join("nil" if v is None else str(v) for v in mop)
-    return text if len(text) <= _CHARS else text[: _CHARS - 1] + "…"
+def is_cycle(anomaly: Anomaly) -> bool:
+    """Does the witness say which transaction depends on which?"""
+    return any("edge" in row for row in anomaly.witness)
 
 
 def _lines(row: dict[str, Any]) -> list[str]:
     mops = row["output"] if row["output"] is not None else row["input"]
     mops = mops if isinstance(mops, list) else []
     more = [f"… {len(mops) - _LINES_MAX} more"] if len(mops) > _LINES_MAX else []
-    return [*(_mop(mop) for mop in mops[:_LINES_MAX]), *more]
+    texts = [mop_text(mop) for mop in mops[:_LINES_MAX]]
+    return [*(t if len(t) <= _CHARS else t[: _CHARS - 1] + "…" for t in texts), *more]
 
 
 def _edge_of(x: float, y: float, half: float, toward: tuple[float, float]) -> tuple[float, float]:
@@ -76,8 +79,9 @@ def loop_svg(anomaly: Anomaly) -> str:
     if not 1 < len(rows) <= MEMBERS_MAX:
         return ""
     n = len(rows)
-    rx, ry = 300.0, 70.0 + 30.0 * n
-    height = 2 * ry + 120
+    rx, ry = 290.0, 0.0 if n == 2 else 60.0 + 26.0 * n
+    most = max(len(_lines(row)) for row in rows)
+    height = 2 * ry + max(120.0, (most + 1) * _LINE + 40)
     places: dict[Any, tuple[float, float, float]] = {}
     boxes = []
     for at, row in enumerate(rows):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -14,10 +14,12 @@ from dstest.core.check import Anomaly, CheckResult
 from dstest.core.op import Op
 from dstest.core.words import quoted
 from dstest.report.logs import LogLines, NodeLog, around
+from dstest.report.loops import is_cycle
 from dstest.report.meanings import Meaning, meaning_of
 from dstest.report.model import FaultView, RunReport
 from dstest.report.over_seeds import Arm, often
-from dstest.report.timeline import label
+from dstest.report.stale import read_wrongly
+from dstest.report.timeline import told
 
 __all__ = ["DETAILED_MAX", "Moment", "headline", "moments"]
 
@@ -25,10 +27,13 @@ DETAILED_MAX: Final = 8
 """Anomalies with logs and counters beside them: of more of one kind nobody reads, and the page has
 a bound. The others are listed."""
 
+_KEY_MAX: Final = 60
+
 _NEXT: Final = re.compile(
+    r"(?:There the (?P<object>[\w -]+) can(?: \w+)?: (?P<held>[^.]*)\. )?"
     r"Next completes (?P<what>.+?) \(op (?P<op>[^,)]+), process [^)]*\): (?P<why>it needs [^.]*)\."
 )
-"""How the linearizability checker says which answer cannot be."""
+"""How the linearizability checker says which answer cannot be, and what could have been."""
 
 
 class Moment(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,12 +71,18 @@ def _last_ns(op: Op) -> int:
 
 
 def _culprit(anomaly: Anomaly, ops: Sequence[Op]) -> int | str | None:
-    """The operation whose answer cannot be: as the explanation says, or the last to complete."""
+    """The operation whose answer cannot be: the one that the explanation speaks of first, or the
+    last to complete. None in a cycle, where each has its part."""
+    if is_cycle(anomaly):
+        return None
+    by_id = {str(op.op_id): op.op_id for op in ops}
     found = _NEXT.search(anomaly.explanation)
-    if found is not None:
-        named = next((op.op_id for op in ops if str(op.op_id) == found["op"]), None)
-        if named is not None:
-            return named
+    if found is not None and found["op"] in by_id:
+        return by_id[found["op"]]
+    types = "|".join(sorted({re.escape(op.op_type) for op in ops}))
+    for match in re.finditer(rf"(?:\b(?:ops?|{types}) |\bT)(\d+)\b", anomaly.explanation):
+        if match[1] in by_id:
+            return by_id[match[1]]
     return max(ops, key=_last_ns).op_id if ops else None
 
 
@@ -154,7 +165,9 @@ def _moment(
         start = min(op.invoke_ts for op in everything)
         end = max(map(_last_ns, everything))
         culprit = _culprit(anomaly, everything)
-        telling = next(op for op in everything if op.op_id == culprit)
+        telling = next(
+            (op for op in everything if op.op_id == culprit), max(everything, key=_last_ns)
+        )
         where, inside = _where(everything, telling, report.faults)
         if detailed:
             beside = _beside(inside, report.faults, end)
@@ -205,24 +218,37 @@ def _system(report: RunReport) -> str:
     return " ".join(part for part in (header.system or "The system", header.system_version) if part)
 
 
+def _short(key: Any) -> str:
+    text = key if isinstance(key, str) else quoted(key)
+    return text if len(text) <= _KEY_MAX else text[: _KEY_MAX - 1] + "…"
+
+
+def _exactly(moment: Moment) -> str:
+    """What the answer was that cannot be, as exactly as it is known."""
+    found = _NEXT.search(moment.anomaly.explanation)
+    culprit = next((op for op in moment.ops if op.op_id == moment.culprit), None)
+    if found is None or culprit is None:
+        exact = moment.anomaly.explanation.strip()
+        exact = exact[:1].upper() + exact[1:]
+        return exact + ("" if not exact or exact.endswith((".", "!", "?")) else ".")
+    at = f" at {culprit.node_seen}" if culprit.node_seen else ""
+    exact = (
+        f"Process {culprit.process_id}{at} was answered “{told(culprit)}” at "
+        f"{_last_ns(culprit) / 1e9:.2f} s: {found['why']}"
+    )
+    if found["held"]:
+        exact += f", and the {found['object']} could only be {found['held']}"
+    return f"{exact}."
+
+
 def headline(report: RunReport, found: Sequence[Moment]) -> tuple[str, str]:
     """(What the database did wrong in a sentence, what exactly), for a run with a violation; two
     empty texts where nothing is known of it."""
     if not found:
         return "", ""
     first = found[0]
-    key = "" if first.anomaly.key is None else f" (key {quoted(first.anomaly.key)})"
-    main = f"{_system(report)} {first.meaning.did}{key}."
-    placed = _NEXT.search(first.anomaly.explanation)
+    key = "" if first.anomaly.key is None else f", on key {_short(first.anomaly.key)}"
     culprit = next((op for op in first.ops if op.op_id == first.culprit), None)
-    if placed is not None and culprit is not None:
-        at = f" at {culprit.node_seen}" if culprit.node_seen else ""
-        exact = (
-            f"Process {culprit.process_id}{at} was answered “{label(culprit)}” at "
-            f"{_last_ns(culprit) / 1e9:.2f} s: {placed['why']}."
-        )
-    else:
-        exact = first.anomaly.explanation.strip()
-        exact = exact[:1].upper() + exact[1:]
-        exact += "" if exact.endswith((".", "!", "?")) else "."
-    return main, exact
+    placed = _NEXT.search(first.anomaly.explanation)
+    did = read_wrongly(culprit, report.history.ops) if culprit is not None and placed else ""
+    return f"{_system(report)} {did or first.meaning.did}{key}.", _exactly(first)

@@ -19,6 +19,7 @@ _GAPS: Final = 20
 """A slow load pauses by itself: a stretch lasts this many usual gaps between successes at least."""
 
 _NEAR_NS: Final = 1_000_000_000
+_AT_ONCE_NS: Final = 50_000_000
 SHOWN_MAX: Final = 12
 
 
@@ -42,22 +43,29 @@ def _s(time_ns: int) -> str:
     return f"{time_ns / 1e9:.1f} s"
 
 
+def _after(time_ns: int, since_ns: int, what: str) -> str:
+    away = time_ns - since_ns
+    return f"as {what}" if away < _AT_ONCE_NS else f"{_s(away)} after {what}"
+
+
 def placed(time_ns: int, faults: Sequence[FaultView], *, near_ns: int = _NEAR_NS) -> str:
-    """Where an instant lies among the faults: `2.1 s after f1 was healed`."""
+    """Where an instant lies among the faults: `2.1 s after f1 (partition) was healed`."""
     inside = [f for f in faults if f.start_ns is not None and _within(time_ns, f)]
     if inside:
         return " and ".join(
-            f"{_s(time_ns - (f.start_ns or 0))} after {f.id} ({f.nemesis}) was injected"
+            _after(time_ns, f.start_ns or 0, f"{f.id} ({f.nemesis}) was injected")
             for f in inside[-2:]
         )
     soon = [f for f in faults if f.start_ns is not None and 0 <= f.start_ns - time_ns <= near_ns]
     if soon:
         first = min(soon, key=lambda f: f.start_ns or 0)
-        return f"{_s((first.start_ns or 0) - time_ns)} before {first.id} ({first.nemesis}) was injected"
+        away = (first.start_ns or 0) - time_ns
+        what = f"{first.id} ({first.nemesis}) was injected"
+        return f"as {what}" if away < _AT_ONCE_NS else f"{_s(away)} before {what}"
     healed = [f for f in faults if f.end_ns is not None and f.end_ns <= time_ns]
     if healed:
         last = max(healed, key=lambda f: f.end_ns or 0)
-        return f"{_s(time_ns - (last.end_ns or 0))} after {last.id} ({last.nemesis}) was healed"
+        return _after(time_ns, last.end_ns or 0, f"{last.id} ({last.nemesis}) was healed")
     return "before the first fault" if any(f.start_ns is not None for f in faults) else ""
 
 

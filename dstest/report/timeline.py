@@ -13,7 +13,7 @@ from dstest.core.printable import printable
 if TYPE_CHECKING:
     from dstest.report.model import FaultView
 
-__all__ = ["label", "sentence", "timeline_svg"]
+__all__ = ["label", "mop_text", "sentence", "story", "timeline_svg", "told"]
 
 _WIDTH: Final = 1000
 _LEFT: Final = 330
@@ -23,8 +23,12 @@ _RIGHT: Final = 24
 _ROW: Final = 24
 _BAR: Final = 14
 _TEXT_MAX: Final = 40
-_NAME_MAX: Final = 52
+_NAME_MAX: Final = 40
+_TAIL: Final = 3
+"""Elements of a list that are shown, the last ones."""
+
 _ROWS_MAX: Final = 40
+_STORY_MAX: Final = 300
 _COLORS: Final = {Outcome.OK: "#2a9d5c", Outcome.FAIL: "#d08700", Outcome.UNKNOWN: "#c0392b"}
 
 
@@ -47,8 +51,38 @@ def label(op: Op) -> str:
     return f"{op.op_type}{asked}{answer}"
 
 
-def sentence(op: Op) -> str:
-    """One line for a list: who asked what, when, and what came back."""
+def _value(value: Any) -> str:
+    """A value of a transaction: of a long list its end, where it differs from others."""
+    if isinstance(value, list | tuple):
+        end = " ".join(str(one) for one in value[-_TAIL:])
+        return f"[… {end}]" if len(value) > _TAIL else f"[{end}]"
+    return "nil" if value is None else _short(value)
+
+
+def mop_text(mop: Any) -> str:
+    """`r 5 → [… 20 21 22]`, `append 5 23`."""
+    if not isinstance(mop, list | tuple) or len(mop) != 3:
+        return _short(mop)
+    kind, key, value = mop
+    return f"{kind} {key} → {_value(value)}" if kind == "r" else f"{kind} {key} {_value(value)}"
+
+
+def told(op: Op) -> str:
+    """As `label`, with a transaction as what it did, one after the other."""
+    mops = op.output if isinstance(op.output, list | tuple) else op.input
+    known = isinstance(mops, list | tuple) and mops and all(
+        isinstance(mop, list | tuple) and len(mop) == 3 for mop in mops
+    )
+    if op.op_type != "txn" or not known:
+        return label(op)
+    assert isinstance(mops, list | tuple)
+    if mops is op.input:
+        mops = [[kind, key, "?" if kind == "r" else value] for kind, key, value in mops]
+    ending = {Outcome.OK: "", Outcome.FAIL: " → fail", Outcome.UNKNOWN: " → ?"}[op.outcome]
+    return printable(", ".join(map(mop_text, mops)) + ending).replace("\n", " ")
+
+
+def _sentence(op: Op, what: str) -> str:
     start = f"{op.invoke_ts / 1e9:.6f} s"
     end = (
         "never answered" if op.complete_ts is None else f"answered at {op.complete_ts / 1e9:.6f} s"
@@ -57,15 +91,26 @@ def sentence(op: Op) -> str:
     fault = f", in fault window {op.fault_epoch}" if op.fault_epoch else ""
     error = f" ({_short(op.error)})" if op.error else ""
     return (
-        f"operation {op.op_id}, process {op.process_id}{node}: {label(op)}{error}; "
+        f"operation {op.op_id}, process {op.process_id}{node}: {what}{error}; "
         f"asked at {start}, {end}{fault}"
     )
+
+
+def sentence(op: Op) -> str:
+    """One line for a list: who asked what, when, and what came back."""
+    return _sentence(op, label(op))
+
+
+def story(op: Op) -> str:
+    """As `sentence`, for a page: a transaction as what it did."""
+    text = told(op)
+    return _sentence(op, text if len(text) <= _STORY_MAX else text[: _STORY_MAX - 1] + "…")
 
 
 def _name(op: Op) -> str:
     """`p3 n2  read → 4`, short enough to stand before its bar."""
     at = f" {op.node_seen}" if op.node_seen else ""
-    text = printable(f"p{op.process_id}{at}  {label(op)}")
+    text = printable(f"p{op.process_id}{at}  {told(op)}")
     return text if len(text) <= _NAME_MAX else text[: _NAME_MAX - 1] + "…"
 
 
@@ -97,7 +142,7 @@ def _bar(op: Op, y: float, x: Callable[[int], float], telling: bool) -> str:
     color = _COLORS[op.outcome]
     dash = ' stroke-dasharray="5 3"' if op.outcome is Outcome.UNKNOWN else ""
     weight = ' font-weight="700"' if telling else ""
-    name, words = escape(_name(op)), escape(printable(sentence(op)))
+    name, words = escape(_name(op)), escape(printable(story(op)))
     mark = "▶ " if telling else ""
     tail = (
         f'<path d="M{end:.1f} {y - 2:g}v{_BAR + 4}" stroke="{color}" stroke-width="2"/>'

@@ -108,7 +108,7 @@ class Ops {
       ["invoke_ts", `${this.begin[i]} ns`],
       ["complete_ts", this.answered(i) ? `${this.end[i]} ns` : "null"],
       ["op_type", String(this.head.op_type[this.type[i]])],
-      ["key", shown(this.head.key[this.key[i]])],
+      ["key", this.flags[i] & 16 ? "null" : shown(this.head.key[this.key[i]])],
       ["input", text(0)],
       ["output", text(1)],
       ["error", text(2)],
