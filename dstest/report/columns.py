@@ -67,12 +67,12 @@ class _Names:
 
     def __init__(self, first: Sequence[Any] = ()) -> None:
         self.values: list[Any] = list(first)
-        self._at: dict[str, int] = {repr(value): n for n, value in enumerate(self.values)}
+        self._at = {(type(value), value): n for n, value in enumerate(self.values)}
 
     def of(self, value: Any) -> int:
-        found = self._at.get(repr(value))
-        if found is None:
-            found = self._at[repr(value)] = len(self.values)
+        """Of a key, a process, a node: `1`, `1.0` and `True` are three."""
+        found = self._at.setdefault((type(value), value), len(self.values))
+        if found == len(self.values):
             self.values.append(value)
         return found
 
@@ -81,7 +81,11 @@ def _shown(value: Any) -> str:
     """A value in one short line; empty for null."""
     if value is None:
         return ""
-    text = printable(json.dumps(value, ensure_ascii=False, default=repr)).replace("\n", " ")
+    if type(value) is int:
+        return str(value)
+    text = json.dumps(value, ensure_ascii=False, default=repr)
+    if not text.isprintable():
+        text = printable(text).replace("\n", " ")
     return text if len(text) <= TEXT_MAX else text[: TEXT_MAX - 1] + "…"
 
 

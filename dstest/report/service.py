@@ -94,8 +94,10 @@ def _named(
     found = []
     for start, end, open_end in _silent(ops, *span, LEAST_NS):
         tried = [op for op in ops if start <= op.invoke_ts < end]
-        if not tried:
+        if not tried or end - tried[0].invoke_ts < LEAST_NS:
             continue  # nobody asked: a pause of the load is no outage
+        if tried[0].invoke_ts - start > LEAST_NS:
+            start = tried[0].invoke_ts
         failed = sum(1 for op in tried if op.outcome is Outcome.FAIL)
         unknown = sum(1 for op in tried if op.outcome is Outcome.UNKNOWN)
         where = placed(start, faults)

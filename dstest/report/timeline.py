@@ -76,7 +76,7 @@ def told(op: Op) -> str:
     if op.op_type != "txn" or not known:
         return label(op)
     assert isinstance(mops, list | tuple)
-    if mops is op.input:
+    if op.outcome is not Outcome.OK or op.output is None:
         mops = [[kind, key, "?" if kind == "r" else value] for kind, key, value in mops]
     ending = {Outcome.OK: "", Outcome.FAIL: " → fail", Outcome.UNKNOWN: " → ?"}[op.outcome]
     return printable(", ".join(map(mop_text, mops)) + ending).replace("\n", " ")

@@ -335,6 +335,20 @@ class _Driver:
         from dstest.report.session import write_session
 
         write_session(self._dir.path, self._file.spec, self._file.options_given, verdict)
+        self._draw_again()
+
+    def _draw_again(self) -> None:
+        """The reports of arms that failed: only now it is known in how many arms that came."""
+        from dstest.report.model import load_report
+        from dstest.report.write import render
+
+        for arm in self._file.arms:
+            run = RunDir(self._dir.path / arm.attempts[-1]) if arm.attempts else None
+            if run is None or not (run.path / "verdict.json").is_file():
+                continue
+            report = load_report(run.path)
+            if report.state.failed and render(run.path, report):
+                run.write_sums(self._sign_key)
 
 
 class _Stopped(Exception):
