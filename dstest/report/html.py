@@ -15,7 +15,7 @@ from dstest.report.blame import probe_rows
 from dstest.report.charts import axis_of, charts
 from dstest.report.embedded import PAGE_MAX, Embedded, embedded, scripts
 from dstest.report.leaders import recorded_changes
-from dstest.report.logs import read_logs, spoken
+from dstest.report.logs import LogLine, read_logs, spoken
 from dstest.report.loops import CYCLES_DRAWN_MAX, is_cycle, loop_svg
 from dstest.report.model import RunReport
 from dstest.report.moments import Moment, headline, moments
@@ -73,7 +73,9 @@ def _witness(moment: Moment, report: RunReport) -> dict[str, Any]:
 
     anomaly: Anomaly = moment.anomaly
     drawn = is_cycle(anomaly) and moment.number <= CYCLES_DRAWN_MAX
-    lines = [(line, log.node, log.name) for log in moment.logs for line in log.lines]
+    rows = [(line, log.node, False) for log in moment.logs for line in log.lines]
+    if rows and moment.told_ns is not None:
+        rows.append((LogLine(moment.told_ns, "the answer that gave it away"), "client", True))
     return {
         "m": moment,
         "told": _cut(anomaly.explanation),
@@ -81,7 +83,8 @@ def _witness(moment: Moment, report: RunReport) -> dict[str, Any]:
         "loop": Markup(loop_svg(anomaly) if drawn else ""),
         "lines": [(op.op_id == moment.culprit, story(op)) for op in moment.ops],
         "hidden": len(anomaly.ops) - len(moment.ops),
-        "logs": sorted(lines, key=lambda row: (row[0].time_ns, row[1])),
+        "logs": sorted(rows, key=lambda row: (row[0].time_ns, row[1])),
+        "spoke": any(log.lines and not log.why for log in moment.logs),
         "left_out": sum(log.left_out for log in moment.logs),
         "silent": _silent(moment),
     }

@@ -38,7 +38,7 @@ _NEXT: Final = re.compile(
 
 class Moment(msgspec.Struct, frozen=True, kw_only=True):
     """An anomaly ready to show. `start_ns` to `end_ns` is its witness, None where that names no
-    operation of the history; `culprit` the op_id of the answer that gave it away. `logs` and
+    operation of the history; `culprit` the op_id of the answer that gave it away, at `told_ns`. `logs` and
     `beside` are empty for those that are not `detailed`."""
 
     number: int
@@ -49,6 +49,7 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
     start_ns: int | None
     end_ns: int | None
     culprit: int | str | None
+    told_ns: int | None
     where: str
     inside: list[FaultView]
     beside: list[FaultView]
@@ -160,7 +161,7 @@ def _moment(
         (by_id[id] for id in dict.fromkeys(anomaly.ops) if id in by_id), key=lambda o: o.invoke_ts
     )
     where, inside, beside, lines = "The witness names no operation of this history.", [], [], []
-    start = end = culprit = None
+    start = end = culprit = told_ns = None
     if everything:
         start = min(op.invoke_ts for op in everything)
         end = max(map(_last_ns, everything))
@@ -168,10 +169,11 @@ def _moment(
         telling = next(
             (op for op in everything if op.op_id == culprit), max(everything, key=_last_ns)
         )
+        told_ns = _last_ns(telling)
         where, inside = _where(everything, telling, report.faults)
         if detailed:
             beside = _beside(inside, report.faults, end)
-            lines = around(logs, telling.invoke_ts, _last_ns(telling))
+            lines = around(logs, telling.invoke_ts, told_ns)
     result: CheckResult = report.results[checker]
     return Moment(
         number=number,
@@ -182,6 +184,7 @@ def _moment(
         start_ns=start,
         end_ns=end,
         culprit=culprit,
+        told_ns=told_ns,
         where=where,
         inside=inside,
         beside=beside,

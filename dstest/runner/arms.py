@@ -53,6 +53,7 @@ from dstest.runner.session_check import (
 from dstest.runner.session_file import ArmState, SessionDir, SessionFile
 from dstest.store.layout import RunDir
 from dstest.store.signing import require_key
+from dstest.store.sums import SIGNATURE
 
 __all__ = ["ArmsPlan", "begin", "plan_arms", "resume"]
 
@@ -345,6 +346,8 @@ class _Driver:
         for arm in self._file.arms:
             run = RunDir(self._dir.path / arm.attempts[-1]) if arm.attempts else None
             if run is None or not (run.path / "verdict.json").is_file():
+                continue
+            if self._sign_key is None and (run.path / SIGNATURE).exists():
                 continue
             report = load_report(run.path)
             if report.state.failed and render(run.path, report):
