@@ -133,12 +133,14 @@ def _facts(report: RunReport) -> str:
     return json.dumps(rows, indent=2, default=repr, ensure_ascii=False)[:_FACTS_MAX]
 
 
-def _next_steps(report: RunReport) -> list[Any]:
-    """What stands between the verdict and the next better one; of a failure, what to do about it:
-    that it is one needs no saying."""
-    if not report.state.failed:
-        return report.remedies
-    return [remedy for remedy in report.remedies if not remedy.obstacle.startswith("A violation")]
+def _next_steps(report: RunReport) -> list[tuple[str, list[str]]]:
+    """(command, what it supplies) of what stands between the verdict and the next better one; of a
+    failure, what to do about it: that it is one needs no saying."""
+    groups: dict[str, list[str]] = {}
+    for remedy in report.remedies:
+        if not (report.state.failed and remedy.obstacle.startswith("A violation")):
+            groups.setdefault(remedy.command, []).append(remedy.obstacle)
+    return list(groups.items())
 
 
 def render_html(report: RunReport) -> str:
