@@ -40,7 +40,7 @@ def ticks(low: float, high: float, parts: int) -> list[float]:
     """Round numbers from `low` to `high`."""
     step = nice_step(high - low, parts)
     first = math.ceil(low / step - 1e-9)
-    return [n * step for n in range(first, int(math.floor(high / step + 1e-9)) + 1)]
+    return [n * step for n in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
 class Axis(NamedTuple):
@@ -89,7 +89,8 @@ class Axis(NamedTuple):
             x = self.x(value * 1e9)
             parts.append(
                 f'<line class="tick" x1="{x:.1f}" x2="{x:.1f}" y1="{y:g}" y2="{y + 4:g}"/>'
-                f'<text class="num" x="{x:.1f}" y="{y + 16:g}" text-anchor="middle">{value:g}</text>'
+                f'<text class="num" x="{x:.1f}" y="{y + 16:g}" text-anchor="middle">'
+                f"{value:g}</text>"
             )
         x = WIDTH - RIGHT + 10
         parts.append(f'<text class="name" x="{x}" y="{y + 16:g}">s since the load began</text>')

@@ -105,7 +105,9 @@ def _faults_chart(axis: Axis, outages: Sequence[Stretch]) -> Chart:
     if lanes:
         parts.append(_name(_TOP + 12, "fault windows"))
     height = max(y, _TOP + _LANE) + 4
-    label = f"{len(rows)} fault windows, {len(axis.leaders)} changes of the lead, {len(whole)} outages"
+    label = (
+        f"{len(rows)} fault windows, {len(axis.leaders)} changes of the lead, {len(whole)} outages"
+    )
     drawn = [axis.behind(_TOP, height), *parts]
     if not rows and not whole and not axis.leaders:
         drawn.append(f'<text class="name" x="{LEFT}" y="{_TOP + 12}">no fault, no outage</text>')

@@ -34,7 +34,7 @@ TEXT_MAX: Final = 160
 _DENSITY_BINS: Final = 400
 _OUTCOMES: Final = {Outcome.OK: 0, Outcome.FAIL: 1, Outcome.UNKNOWN: 2}
 _TIMEOUT, _COMPLETE, _KEY_WITHIN = 4, 8, 16
-"""Bits of a flag beside the outcome; the last one: the key is that of a transaction's first step."""
+"""Bits of a flag beside the outcome; the last: the key is that of a transaction's first step."""
 
 _WHOLE_MAX: Final = 250_000
 """Of more operations the page never holds all that was asked and answered."""
@@ -173,9 +173,7 @@ def _key(value: Any) -> Any:
     return printable(value)[:TEXT_MAX] if isinstance(value, str) else value
 
 
-def _pack(
-    ops: Sequence[Op], places: Sequence[int], told: Sequence[bool], unit_ns: int
-) -> Packed:
+def _pack(ops: Sequence[Op], places: Sequence[int], told: Sequence[bool], unit_ns: int) -> Packed:
     """These operations of a run; `told` says which of them come with their texts."""
     head, rows = _columns(ops, unit_ns)
     layout, blob = [], []

@@ -119,9 +119,15 @@ def embedded(report: RunReport, axis: Axis, found: Sequence[Moment], room: int) 
     room -= len(_script_json(run)) + 200 * len(found)
     data = packed(ops, room, wanted=wanted, instants=_edges(axis, found)) if ops else None
     if data is None or data.size > room:
-        said = "" if data is None else "This page has no room for operations. All are in history.jsonl."
+        said = (
+            ""
+            if data is None
+            else "This page has no room for operations. All are in history.jsonl."
+        )
         return Embedded("", "", "", said or "There are no operations to show.")
-    at = {ops[place].op_id: n for n, place in enumerate(data.places) if ops[place].op_id in wanted_ids}
+    at = {
+        ops[place].op_id: n for n, place in enumerate(data.places) if ops[place].op_id in wanted_ids
+    }
     run["anomalies"] = [_anomaly(m, at) for m in found if m.start_ns is not None]
     run["ops"] = data.head
     return Embedded(_script_json(run), data.numbers, data.texts, _said(data, len(ops)))

@@ -55,7 +55,7 @@ _FILES: Final = (
     ("schedule.json", "the faults as they were planned"),
     ("host.jsonl", "samples of the control host"),
 )
-"""Files of a run directory that are there before its report is drawn, as far as the run has them."""
+"""Files of a run directory that are there before its report is drawn, where it has them."""
 
 
 def _finalize(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Changes of who leads: as the faults have recorded them, and as the servers' logs speak of them."""
+"""Changes of who leads: as the faults have recorded them, and how servers' logs speak of them."""
 
 from __future__ import annotations
 

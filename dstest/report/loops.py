@@ -1,4 +1,4 @@
-"""A cycle of transactions drawn for a page of either colour scheme: who depends on whom, and why."""
+"""A cycle of transactions drawn in the colours of its page: who depends on whom, and why."""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ _NEXT: Final = re.compile(
 
 class Moment(msgspec.Struct, frozen=True, kw_only=True):
     """An anomaly ready to show. `start_ns` to `end_ns` is its witness, None where that names no
-    operation of the history; `culprit` the op_id of the answer that gave it away, at `told_ns`. `logs` and
-    `beside` are empty for those that are not `detailed`."""
+    operation of the history; `culprit` the op_id of the answer that gave it away, at `told_ns`.
+    `logs` and `beside` are empty for those that are not `detailed`."""
 
     number: int
     checker: str
@@ -111,7 +111,9 @@ def _around(end_ns: int, faults: Sequence[FaultView]) -> list[str]:
     said = []
     if healed:
         last = max(healed, key=lambda f: f.end_ns or 0)
-        said.append(f"{_s(end_ns - (last.end_ns or 0))} after {last.id} ({last.nemesis}) was healed")
+        said.append(
+            f"{_s(end_ns - (last.end_ns or 0))} after {last.id} ({last.nemesis}) was healed"
+        )
     if coming:
         first = min(coming, key=lambda f: f.start_ns or 0)
         name = f"{first.id} ({first.nemesis})"
@@ -138,7 +140,9 @@ def _where(
     return said, touched
 
 
-def _beside(inside: Sequence[FaultView], faults: Sequence[FaultView], end_ns: int) -> list[FaultView]:
+def _beside(
+    inside: Sequence[FaultView], faults: Sequence[FaultView], end_ns: int
+) -> list[FaultView]:
     """The faults whose counters belong to the moment: those that it touches, or the last before."""
     if inside:
         return list(inside)

@@ -1,4 +1,4 @@
-"""How often an anomaly came: in its run, over runs of the same seed, over the seeds of a session."""
+"""How often an anomaly came: in its run, with the same seed, over the seeds of a session."""
 
 from __future__ import annotations
 

@@ -70,8 +70,10 @@ def mop_text(mop: Any) -> str:
 def told(op: Op) -> str:
     """As `label`, with a transaction as what it did, one after the other."""
     mops = op.output if isinstance(op.output, list | tuple) else op.input
-    known = isinstance(mops, list | tuple) and mops and all(
-        isinstance(mop, list | tuple) and len(mop) == 3 for mop in mops
+    known = (
+        isinstance(mops, list | tuple)
+        and mops
+        and all(isinstance(mop, list | tuple) and len(mop) == 3 for mop in mops)
     )
     if op.op_type != "txn" or not known:
         return label(op)
@@ -154,7 +156,7 @@ def _bar(op: Op, y: float, x: Callable[[int], float], telling: bool) -> str:
         f"{mark}{name}<title>{words}</title></text>"
         f'<rect x="{start:.1f}" y="{y:g}" width="{max(3.0, end - start):.1f}" height="{_BAR}" '
         f'rx="2" fill="{color}" fill-opacity="{0.55 if telling else 0.3}" stroke="{color}"'
-        f'{dash}><title>{words}</title></rect>{tail}'
+        f"{dash}><title>{words}</title></rect>{tail}"
     )
 
 
@@ -192,8 +194,7 @@ def timeline_svg(
         y = top + at * _ROW
         parts.append(
             f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y + _ROW - 4}" y2="{y + _ROW - 4}" '
-            f'stroke="currentColor" stroke-opacity="0.12"/>'
-            + _bar(op, y, x, op.op_id == culprit)
+            f'stroke="currentColor" stroke-opacity="0.12"/>' + _bar(op, y, x, op.op_id == culprit)
         )
     for step, anchor in ((0, "start"), (1, "middle"), (2, "end")):
         time_ns = first + (last - first) * step // 2

@@ -8,7 +8,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-__all__ = ["CHROMIUM", "FLAGS", "PATIENCE_MS", "SECTIONS", "Opened", "browsing", "missing", "opened"]
+__all__ = [
+    "CHROMIUM",
+    "FLAGS",
+    "PATIENCE_MS",
+    "SECTIONS",
+    "Opened",
+    "browsing",
+    "missing",
+    "opened",
+]
 
 CHROMIUM: Final = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 FLAGS: Final = (
@@ -51,9 +60,7 @@ def browsing() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as p:
-        browser = p.chromium.launch(
-            executable_path=CHROMIUM, args=list(FLAGS), timeout=PATIENCE_MS
-        )
+        browser = p.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS), timeout=PATIENCE_MS)
         try:
             yield browser
         finally:

@@ -189,13 +189,18 @@ def test_rows_draw_each_operation_and_at_most_one_mark_a_pixel(browser: Any, pag
     with opened(browser, page_of("register")) as found:
         wrong = found.page.evaluate(
             """() => { const t = dstest.timeline, wrong = [];
-            for (const by of ['process', 'key', 'node', 'type']) { t.group(by); const { rows, ops } = t;
+            for (const by of ['process', 'key', 'node', 'type']) {
+              t.group(by);
+              const { rows, ops } = t;
               for (const [from, to] of [t.whole, [5e9, 6e9], [8e9, 8.1e9]]) {
                 const perNs = 700 / (to - from);
                 for (let r = 0; r < rows.count; r++) {
                   const seen = new Set(); const marks = [];
                   rows.draw(r, from, to, perNs, (a, b, w) => marks.push([a, b, w]));
-                  for (const [a] of marks) { if (seen.has(a)) wrong.push(['twice', by, r, a]); seen.add(a); }
+                  for (const [a] of marks) {
+                    if (seen.has(a)) wrong.push(['twice', by, r, a]);
+                    seen.add(a);
+                  }
                   for (let p = rows.start[r]; p < rows.start[r + 1]; p++) {
                     const i = rows.order[p];
                     if (ops.begin[i] >= to || ops.end[i] < from) continue;

