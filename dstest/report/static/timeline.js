@@ -239,7 +239,7 @@ class Timeline {
       rows.draw(r, from, to, perNs, (a, b, weight, i) => {
         const end = Math.min(this.width - GUTTER, Math.max(b, a + (weight ? 2 : 1)));
         if (weight === pw && a <= pb) { if (end > pb) pb = end; } else { flush(); pa = a; pb = end; pw = weight; }
-        if (i >= 0 && end - a > 34 && rowHeight >= 11) texts.push(i, Math.max(0, a), y, end - Math.max(0, a));
+        if (i >= 0 && end - a > 34 && rowHeight >= 14) texts.push(i, Math.max(0, a), y, end - Math.max(0, a));
       });
       flush();
       if (rows.laneOf[r] !== lane) {
