@@ -336,21 +336,19 @@ class _Driver:
         from dstest.report.session import write_session
 
         write_session(self._dir.path, self._file.spec, self._file.options_given, verdict)
-        self._draw_again()
+        self._draw_again({arm.id for arm in verdict.arms if arm.state.failed})
 
-    def _draw_again(self) -> None:
+    def _draw_again(self, failed: set[str]) -> None:
         """The reports of arms that failed: only now it is known in how many arms that came."""
         from dstest.report.model import load_report
         from dstest.report.write import render
 
-        for arm in self._file.arms:
-            run = RunDir(self._dir.path / arm.attempts[-1]) if arm.attempts else None
-            if run is None or not (run.path / "verdict.json").is_file():
+        runs = [RunDir(self._dir.path / a.attempts[-1]) for a in self._file.arms if a.id in failed]
+        for run in runs:
+            left_signed = self._sign_key is None and (run.path / SIGNATURE).exists()
+            if left_signed or not (run.path / "report.html").is_file():
                 continue
-            if self._sign_key is None and (run.path / SIGNATURE).exists():
-                continue
-            report = load_report(run.path)
-            if report.state.failed and render(run.path, report):
+            if render(run.path, load_report(run.path)):
                 run.write_sums(self._sign_key)
 
 
