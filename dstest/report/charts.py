@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from dstest.core.op import Op, Outcome
 from dstest.report.axis import LEFT, RIGHT, WIDTH, Axis, framed, nice_step, said, ticks
+from dstest.report.leaders import LeaderChange
 from dstest.report.model import RunReport
 from dstest.report.numbers import number
 from dstest.report.service import Stretch
@@ -35,7 +36,7 @@ class Chart(NamedTuple):
     svg: str
 
 
-def axis_of(report: RunReport, leaders: Sequence[object] = ()) -> Axis:
+def axis_of(report: RunReport, leaders: Sequence[LeaderChange] = ()) -> Axis:
     """From the first operation, or the start of the run, to the last answer or heal."""
     ops = report.history.ops
     ends = [op.complete_ts or op.invoke_ts for op in ops]
@@ -43,7 +44,7 @@ def axis_of(report: RunReport, leaders: Sequence[object] = ()) -> Axis:
     ends += [f.start_ns for f in report.faults if f.start_ns is not None]
     end = max(ends, default=1_000_000_000)
     start = min([0, *(op.invoke_ts for op in ops[:1])])
-    return Axis(start, max(end, start + 1), report.faults, list(leaders))  # type: ignore[arg-type]
+    return Axis(start, max(end, start + 1), report.faults, list(leaders))
 
 
 def _lanes(axis: Axis) -> list[tuple[int, int]]:

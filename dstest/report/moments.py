@@ -164,8 +164,14 @@ def _moment(
     everything = sorted(
         (by_id[id] for id in dict.fromkeys(anomaly.ops) if id in by_id), key=lambda o: o.invoke_ts
     )
-    where, inside, beside, lines = "The witness names no operation of this history.", [], [], []
-    start = end = culprit = told_ns = None
+    where = "The witness names no operation of this history."
+    inside: list[FaultView] = []
+    beside: list[FaultView] = []
+    lines: list[LogLines] = []
+    start: int | None = None
+    end: int | None = None
+    told_ns: int | None = None
+    culprit: int | str | None = None
     if everything:
         start = min(op.invoke_ts for op in everything)
         end = max(map(_last_ns, everything))

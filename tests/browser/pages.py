@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -38,11 +39,9 @@ def missing() -> str:
     """What is not here that these tests need; empty where all is."""
     if CHROMIUM is None:
         return "no chromium here: apt-get install --no-install-recommends chromium"
-    try:
-        import axe_playwright_python  # noqa: F401
-        import playwright  # noqa: F401
-    except ImportError as error:
-        return f"no {error.name} here: pip install .[dev]"
+    for name in ("axe_playwright_python", "playwright"):
+        if find_spec(name) is None:
+            return f"no {name} here: pip install .[dev]"
     return ""
 
 
