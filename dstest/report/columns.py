@@ -128,9 +128,9 @@ def _ids(ops: Sequence[Op]) -> tuple[Numbers | None, list[str]]:
 def _key_within(op: Op) -> Any:
     """The key of a transaction's first step, which its row goes by; None where there is none."""
     first = op.input[0] if isinstance(op.input, list | tuple) and op.input else None
-    known = op.key is None and isinstance(first, list | tuple) and len(first) == 3
-    key = first[1] if known else None
-    return key if isinstance(key, str | int) else None
+    if op.key is not None or not isinstance(first, list | tuple) or len(first) != 3:
+        return None
+    return first[1] if isinstance(first[1], str | int) else None
 
 
 def _flag(op: Op) -> int:
