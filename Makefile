@@ -27,6 +27,7 @@ test: test-no-lab test-lab
 
 ## make test-no-lab   the part of it that needs no lab, on two cores
 test-no-lab: setup
+	-@.ci/setup browser
 	$(BIN)/python -m pytest -rfEsR $(NO_LAB) $(TEST_ARGS)
 
 ## make test-lab   the other part, one test after the other; LABS=2: in two labs side by side, here and
@@ -39,6 +40,7 @@ test-lab: setup
 
 ## make coverage   test-no-lab, counting lines; fails below the share that pyproject.toml names
 coverage: setup
+	-@.ci/setup browser
 	$(BIN)/python -m pytest -rfEsR $(NO_LAB) --cov --cov-report=term $(TEST_ARGS)
 
 ## make lint       style, format and types, those of the tests as well

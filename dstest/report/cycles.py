@@ -12,11 +12,9 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from dstest.core.check import Anomaly
+from dstest.report.loops import CYCLES_DRAWN_MAX, is_cycle
 
 __all__ = ["CYCLES_DRAWN_MAX", "cycle_svg", "is_cycle", "svg_of"]
-
-CYCLES_DRAWN_MAX = 10
-"""Drawings of one report; each takes tenths of a second, and nobody looks at more."""
 
 _COLORS = {
     "ww": "#b2182b",
@@ -41,11 +39,6 @@ def _label(row: dict[str, Any]) -> str:
     lines = [" ".join("nil" if v is None else str(v) for v in mop) for mop in mops[:4]]
     more = [f"... {len(mops) - 4} more"] if len(mops) > 4 else []
     return "\n".join([f"T{row['op_id']}", *lines, *more])
-
-
-def is_cycle(anomaly: Anomaly) -> bool:
-    """Does the witness say which transaction depends on which?"""
-    return any("edge" in row for row in anomaly.witness)
 
 
 def cycle_svg(anomaly: Anomaly) -> str:

@@ -3,30 +3,59 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any, Final
 
 from dstest.core.check import Anomaly
 from dstest.core.printable import printable
+from dstest.core.run_meta import RunMeta
 from dstest.core.verdict import State
 from dstest.judge.judged import share
-from dstest.report.cycles import CYCLES_DRAWN_MAX, cycle_svg, is_cycle
+from dstest.report.blame import probe_rows
+from dstest.report.charts import axis_of, charts
+from dstest.report.embedded import PAGE_MAX, Embedded, embedded, scripts
+from dstest.report.leaders import recorded_changes
+from dstest.report.logs import LogLine, read_logs, spoken
+from dstest.report.loops import CYCLES_DRAWN_MAX, is_cycle, loop_svg
 from dstest.report.model import RunReport
+from dstest.report.moments import Moment, headline, moments
 from dstest.report.numbers import number
-from dstest.report.plots import latency_svg, rate_svg
-from dstest.report.timeline import sentence, timeline_svg
+from dstest.report.over_seeds import arms_of
+from dstest.report.service import SHOWN_MAX, stretches
+from dstest.report.timeline import story, timeline_svg
 
 __all__ = ["FAULT_DETAILS_MAX", "environment", "render_html", "tone_of"]
 
 FAULT_DETAILS_MAX: Final = 40
 """Faults shown with every number; each takes some kilobytes, and all are in faults.jsonl."""
 
-WITNESSES_MAX: Final = 3
-"""Witnesses shown at once; the others open on demand."""
+FAULT_ROWS_MAX: Final = 150
+"""Faults in the table."""
+
+LISTED_MAX: Final = 200
+"""Anomalies in the list of those without a part of their own."""
 
 _FACTS_MAX: Final = 60_000
 """Characters of run.json shown."""
 
+_TOLD_MAX: Final = 3000
+"""Characters of an explanation."""
+
 _TONES = {"PASS": "pass", "FAIL": "fail", "INCONCLUSIVE": "open", "PARTIAL": "open", "NOT": "open"}
+
+_FILES: Final = (
+    ("history.jsonl", "every operation, a line each, after a header"),
+    ("faults.jsonl", "every fault with its counters, a line each"),
+    ("verdict.json", "the verdict, and what each checker answered with all witnesses"),
+    ("evidence.json", "what the verdict was computed from"),
+    ("canary.json", "broken copies of this history, and who rejected them"),
+    ("effects.json", "what the servers wrote down of what they did"),
+    ("run.json", "what the runner recorded"),
+    ("spec.toml", "what was asked for"),
+    ("schedule.json", "the faults as they were planned"),
+    ("host.jsonl", "samples of the control host"),
+)
+"""Files of a run directory that are there before its report is drawn, where it has them."""
 
 
 def _finalize(value: Any) -> Any:
@@ -34,32 +63,40 @@ def _finalize(value: Any) -> Any:
     return printable(value) if type(value) is str else value
 
 
-def _cycle(anomaly: Anomaly, at: int) -> str:
-    """The drawing of a cycle of transactions without its XML prolog; empty for the others, and
-    for those after the first few."""
-    if at >= CYCLES_DRAWN_MAX or not is_cycle(anomaly):
-        return ""
-    text = cycle_svg(anomaly)
-    return text[text.index("<svg") :]
+def _cut(text: str) -> str:
+    return text if len(text) <= _TOLD_MAX else f"{text[:_TOLD_MAX]} … (whole in verdict.json)"
 
 
-def _witnesses(report: RunReport) -> list[dict[str, Any]]:
+def _witness(moment: Moment, report: RunReport) -> dict[str, Any]:
+    """An anomaly with its drawings."""
     from markupsafe import Markup
 
-    witnesses = []
-    for at, (checker, anomaly) in enumerate(report.anomalies):
-        ops = report.ops_of(anomaly)
-        witnesses.append(
-            {
-                "checker": checker,
-                "anomaly": anomaly,
-                "svg": Markup(timeline_svg(ops)),
-                "cycle": Markup(_cycle(anomaly, at)),
-                "lines": [sentence(op) for op in ops],
-                "hidden": len(anomaly.ops) - len(ops),
-            }
-        )
-    return witnesses
+    anomaly: Anomaly = moment.anomaly
+    drawn = is_cycle(anomaly) and moment.number <= CYCLES_DRAWN_MAX
+    rows = [(line, log.node, False) for log in moment.logs for line in log.lines]
+    if rows and moment.told_ns is not None:
+        rows.append((LogLine(moment.told_ns, "the answer that gave it away"), "client", True))
+    return {
+        "m": moment,
+        "told": _cut(anomaly.explanation),
+        "svg": Markup(timeline_svg(moment.ops, report.faults, moment.culprit)),
+        "loop": Markup(loop_svg(anomaly) if drawn else ""),
+        "lines": [(op.op_id == moment.culprit, story(op)) for op in moment.ops],
+        "hidden": len(anomaly.ops) - len(moment.ops),
+        "logs": sorted(rows, key=lambda row: (row[0].time_ns, row[1])),
+        "spoke": any(log.lines and not log.why for log in moment.logs),
+        "left_out": sum(log.left_out for log in moment.logs),
+        "silent": _silent(moment),
+    }
+
+
+def _silent(moment: Moment) -> list[tuple[str, str, str]]:
+    """(nodes, log, why) of the logs that say nothing then, those of one reason together."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for log in moment.logs:
+        if log.why:
+            groups.setdefault((log.name, log.why), []).append(log.node)
+    return [(", ".join(nodes), name, why) for (name, why), nodes in groups.items()]
 
 
 def environment() -> Any:
@@ -84,23 +121,68 @@ def tone_of(state: State) -> str:
     return _TONES[state.value.split("-")[0]]
 
 
-def render_html(report: RunReport, plots: dict[str, str] | None = None) -> str:
-    """The page. `plots` (`latency`, `rate` as SVG) are drawn here where they are not given."""
+def _files(run: Path, meta: RunMeta) -> list[tuple[str, str]]:
+    """(name, what it holds) of the run's raw files."""
+    found = [(name, holds) for name, holds in _FILES if (run / name).is_file()]
+    logs = [] if meta.logs is None else sorted(meta.logs.files)
+    return found + [(f"nodes/{name}", "a log of that node") for name in logs]
+
+
+def _facts(report: RunReport) -> str:
+    rows = {key: value for key, value in report.meta.plain.items() if key != "records"}
+    return json.dumps(rows, indent=2, default=repr, ensure_ascii=False)[:_FACTS_MAX]
+
+
+def _next_steps(report: RunReport) -> list[tuple[str, list[str]]]:
+    """(command, what it supplies) of what stands between the verdict and the next better one; of a
+    failure, what to do about it: that it is one needs no saying."""
+    groups: dict[str, list[str]] = {}
+    for remedy in report.remedies:
+        if not (report.state.failed and remedy.obstacle.startswith("A violation")):
+            groups.setdefault(remedy.command, []).append(remedy.obstacle)
+    return list(groups.items())
+
+
+def render_html(report: RunReport) -> str:
+    """The page."""
     from markupsafe import Markup
 
-    drawn = plots or {"latency": latency_svg(report), "rate": rate_svg(report)}
-    rows = {key: value for key, value in report.meta.plain.items() if key != "records"}
-    shown = json.dumps(rows, indent=2, default=repr, ensure_ascii=False)
-    # What went wrong comes first where not all faults can be shown.
-    detailed = sorted(report.faults, key=lambda f: f.landed == "yes")[:FAULT_DETAILS_MAX]
-    template = environment().get_template("report.html.j2")
-    page: str = template.render(
-        r=report,
-        tone=tone_of(report.state),
-        plots={name: Markup(svg) for name, svg in drawn.items()},
-        witnesses=_witnesses(report),
-        witnesses_max=WITNESSES_MAX,
-        detailed=detailed,
-        facts=shown[:_FACTS_MAX],
+    run = Path(report.path)
+    logs = read_logs(run, report.meta)
+    found = moments(report, logs, arms_of(run))
+    leaders = recorded_changes(report.records)
+    axis = axis_of(report, leaders)
+    load_end = report.meta.load_end_ns
+    outages = stretches(
+        report.history.ops, report.faults, load_end if isinstance(load_end, int) else None
     )
+    drawn, charts_left_out = charts(report, axis, outages)
+    main, exact = headline(report, found) if report.state.failed else ("", "")
+    template = environment().get_template("report.html.j2")
+    parts: dict[str, Any] = {
+        "r": report,
+        "tone": tone_of(report.state),
+        "headline": main or report.verdict.reason,
+        "exact": exact,
+        "witnesses": [_witness(m, report) for m in found if m.detailed],
+        "listed": [m for m in found if not m.detailed][:LISTED_MAX],
+        "unlisted": max(0, sum(not m.detailed for m in found) - LISTED_MAX),
+        "steps": _next_steps(report),
+        "charts": [(chart.title, Markup(chart.svg)) for chart in drawn],
+        "charts_left_out": charts_left_out,
+        "outages": outages[:SHOWN_MAX],
+        "outages_left_out": len(outages) - SHOWN_MAX,
+        "leaders": leaders,
+        "spoken": spoken(logs) if len(logs) else [],
+        # What went wrong comes first where not all faults can be shown.
+        "detailed": sorted(report.faults, key=lambda f: f.landed == "yes")[:FAULT_DETAILS_MAX],
+        "rows": report.faults[:FAULT_ROWS_MAX],
+        "probes": probe_rows(report.evidence, None) if report.state.failed else [],
+        "files": _files(run, report.meta),
+        "facts": _facts(report),
+        "script": Markup(scripts()),
+    }
+    bare: str = template.render(**parts, data=Embedded("", "", "", ""))
+    data = embedded(report, axis, found, PAGE_MAX - len(bare.encode(errors="replace")))
+    page: str = template.render(**parts, data=data)
     return page

@@ -112,6 +112,7 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     command: str
     meta: RunMeta
     load_s: float
+    records: list[LandingRecord] = []
 
     @property
     def state(self) -> State:
@@ -292,6 +293,7 @@ def build_report(
         command=command_of(with_lab(meta.spec, meta.lab_id), meta.options_given),
         meta=meta,
         load_s=(max(times) - min(times)) / 1e9 if times else 0.0,
+        records=records,
     )
 
 

@@ -1,21 +1,34 @@
-"""A witness as a drawing: one lane per process, one bar per operation from call to answer."""
+"""A witness as a drawing, a row and a bar per operation from call to answer; and in words."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from html import escape
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dstest.core.op import NULL_IS_RESULT, Op, Outcome
 from dstest.core.printable import printable
 
-__all__ = ["label", "sentence", "timeline_svg"]
+if TYPE_CHECKING:
+    from dstest.report.model import FaultView
 
-_WIDTH: Final = 900
-_LEFT: Final = 90
-_LANE: Final = 34
-_BAR: Final = 20
+__all__ = ["label", "mop_text", "sentence", "story", "timeline_svg", "told"]
+
+_WIDTH: Final = 1000
+_LEFT: Final = 330
+"""Room for the names of operations, which stand before their bars."""
+
+_RIGHT: Final = 24
+_ROW: Final = 24
+_BAR: Final = 14
 _TEXT_MAX: Final = 40
+_NAME_MAX: Final = 40
+_TAIL: Final = 3
+"""Elements of a list that are shown, the last ones."""
+
+_ROWS_MAX: Final = 40
+_STORY_MAX: Final = 300
 _COLORS: Final = {Outcome.OK: "#2a9d5c", Outcome.FAIL: "#d08700", Outcome.UNKNOWN: "#c0392b"}
 
 
@@ -38,8 +51,40 @@ def label(op: Op) -> str:
     return f"{op.op_type}{asked}{answer}"
 
 
-def sentence(op: Op) -> str:
-    """One line for a list: who asked what, when, and what came back."""
+def _value(value: Any) -> str:
+    """A value of a transaction: of a long list its end, where it differs from others."""
+    if isinstance(value, list | tuple):
+        end = " ".join(str(one) for one in value[-_TAIL:])
+        return f"[… {end}]" if len(value) > _TAIL else f"[{end}]"
+    return "nil" if value is None else _short(value)
+
+
+def mop_text(mop: Any) -> str:
+    """`r 5 → [… 20 21 22]`, `append 5 23`."""
+    if not isinstance(mop, list | tuple) or len(mop) != 3:
+        return _short(mop)
+    kind, key, value = mop
+    return f"{kind} {key} → {_value(value)}" if kind == "r" else f"{kind} {key} {_value(value)}"
+
+
+def told(op: Op) -> str:
+    """As `label`, with a transaction as what it did, one after the other."""
+    mops = op.output if isinstance(op.output, list | tuple) else op.input
+    known = (
+        isinstance(mops, list | tuple)
+        and mops
+        and all(isinstance(mop, list | tuple) and len(mop) == 3 for mop in mops)
+    )
+    if op.op_type != "txn" or not known:
+        return label(op)
+    assert isinstance(mops, list | tuple)
+    if op.outcome is not Outcome.OK or op.output is None:
+        mops = [[kind, key, "?" if kind == "r" else value] for kind, key, value in mops]
+    ending = {Outcome.OK: "", Outcome.FAIL: " → fail", Outcome.UNKNOWN: " → ?"}[op.outcome]
+    return printable(", ".join(map(mop_text, mops)) + ending).replace("\n", " ")
+
+
+def _sentence(op: Op, what: str) -> str:
     start = f"{op.invoke_ts / 1e9:.6f} s"
     end = (
         "never answered" if op.complete_ts is None else f"answered at {op.complete_ts / 1e9:.6f} s"
@@ -48,55 +93,113 @@ def sentence(op: Op) -> str:
     fault = f", in fault window {op.fault_epoch}" if op.fault_epoch else ""
     error = f" ({_short(op.error)})" if op.error else ""
     return (
-        f"operation {op.op_id}, process {op.process_id}{node}: {label(op)}{error}; "
+        f"operation {op.op_id}, process {op.process_id}{node}: {what}{error}; "
         f"asked at {start}, {end}{fault}"
     )
 
 
-def timeline_svg(ops: list[Op]) -> str:
-    """An SVG of the witness; times are to scale, and each bar names its operation.
+def sentence(op: Op) -> str:
+    """One line for a list: who asked what, when, and what came back."""
+    return _sentence(op, label(op))
 
-    A bar without an end is an operation whose outcome is unknown.
+
+def story(op: Op) -> str:
+    """As `sentence`, for a page: a transaction as what it did."""
+    text = told(op)
+    return _sentence(op, text if len(text) <= _STORY_MAX else text[: _STORY_MAX - 1] + "…")
+
+
+def _name(op: Op) -> str:
+    """`p3 n2  read → 4`, short enough to stand before its bar."""
+    at = f" {op.node_seen}" if op.node_seen else ""
+    text = printable(f"p{op.process_id}{at}  {told(op)}")
+    return text if len(text) <= _NAME_MAX else text[: _NAME_MAX - 1] + "…"
+
+
+def _bands(
+    faults: Sequence[FaultView], first: int, last: int, x: Callable[[int], float], height: int
+) -> list[str]:
+    """Fault windows that touch the time of the witness, each with its name."""
+    parts = []
+    for fault in faults:
+        if fault.start_ns is None or fault.start_ns > last:
+            continue
+        if fault.end_ns is not None and fault.end_ns < first:
+            continue
+        a = x(max(first, fault.start_ns))
+        b = x(last if fault.end_ns is None else min(last, fault.end_ns))
+        name = escape(printable(f"{fault.id} {fault.nemesis}"))
+        parts.append(
+            f'<rect x="{a:.1f}" y="0" width="{max(2.0, b - a):.1f}" height="{height - 22}" '
+            f'fill="#888888" fill-opacity="0.18"/>'
+            f'<text x="{a + 3:.1f}" y="11" font-size="11" fill="currentColor">{name}</text>'
+        )
+    return parts
+
+
+def _bar(op: Op, y: float, x: Callable[[int], float], telling: bool) -> str:
+    open_end = op.complete_ts is None
+    start = x(op.invoke_ts)
+    end = _WIDTH - _RIGHT if op.complete_ts is None else x(op.complete_ts)
+    color = _COLORS[op.outcome]
+    dash = ' stroke-dasharray="5 3"' if op.outcome is Outcome.UNKNOWN else ""
+    weight = ' font-weight="700"' if telling else ""
+    name, words = escape(_name(op)), escape(printable(story(op)))
+    mark = "▶ " if telling else ""
+    tail = (
+        f'<path d="M{end:.1f} {y - 2:g}v{_BAR + 4}" stroke="{color}" stroke-width="2"/>'
+        if not open_end and op.outcome is Outcome.OK
+        else ""
+    )
+    return (
+        f'<text x="{_LEFT - 10}" y="{y + 11:g}" text-anchor="end" fill="currentColor"{weight}>'
+        f"{mark}{name}<title>{words}</title></text>"
+        f'<rect x="{start:.1f}" y="{y:g}" width="{max(3.0, end - start):.1f}" height="{_BAR}" '
+        f'rx="2" fill="{color}" fill-opacity="{0.55 if telling else 0.3}" stroke="{color}"'
+        f"{dash}><title>{words}</title></rect>{tail}"
+    )
+
+
+def timeline_svg(
+    ops: Sequence[Op], faults: Sequence[FaultView] = (), culprit: int | str | None = None
+) -> str:
+    """An SVG of the witness: a row per operation, from call to answer, to scale, with the fault
+    windows of that time behind them. `culprit` is marked.
+
+    A bar that is dashed is an operation whose outcome is unknown; one that never ended goes to the
+    edge. Of many operations the last are drawn.
     """
     if not ops:
         return ""
-    lanes = {process: i for i, process in enumerate(dict.fromkeys(op.process_id for op in ops))}
-    first = min(op.invoke_ts for op in ops)
-    last = max(max(op.invoke_ts, op.complete_ts or 0) for op in ops)
+    shown = list(ops)[-_ROWS_MAX:]
+    first = min(op.invoke_ts for op in shown)
+    last = max(max(op.invoke_ts, op.complete_ts or 0) for op in shown)
     span = max(1, last - first)
-    room = _WIDTH - _LEFT - 160
+    pad = span // 40
+    first, last = first - pad, last + pad
+    room = _WIDTH - _LEFT - _RIGHT
 
     def x(time_ns: int) -> float:
-        return _LEFT + room * (time_ns - first) / span
+        return _LEFT + room * (time_ns - first) / max(1, last - first)
 
-    height = len(lanes) * _LANE + 30
-    size = f'viewBox="0 0 {_WIDTH} {height}" font-size="12" font-family="sans-serif"'
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" role="img" {size}>']
-    for process, lane in lanes.items():
-        y = lane * _LANE + _LANE / 2
+    top = 18
+    height = top + len(shown) * _ROW + 24
+    size = f'viewBox="0 0 {_WIDTH} {height}" font-size="13" font-family="sans-serif"'
+    words = f"{len(ops)} operations of the witness from call to answer"
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{words}" {size}>',
+        *_bands(faults, first, last, x, height),
+    ]
+    for at, op in enumerate(shown):
+        y = top + at * _ROW
         parts.append(
-            f'<line x1="{_LEFT}" x2="{_WIDTH}" y1="{y}" y2="{y}" stroke="currentColor" '
-            f'stroke-opacity="0.15"/><text x="4" y="{y + 4}" fill="currentColor">'
-            f"process {escape(printable(str(process)))}</text>"
+            f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y + _ROW - 4}" y2="{y + _ROW - 4}" '
+            f'stroke="currentColor" stroke-opacity="0.12"/>' + _bar(op, y, x, op.op_id == culprit)
         )
-    for op in ops:
-        y = lanes[op.process_id] * _LANE + (_LANE - _BAR) / 2
-        open_end = op.complete_ts is None
-        end = _WIDTH - 4 if op.complete_ts is None else x(op.complete_ts)
-        start = x(op.invoke_ts)
-        dash = ' stroke-dasharray="4 3"' if open_end else ""
-        color = _COLORS[op.outcome]
-        name, said = (escape(printable(text)) for text in (label(op), sentence(op)))
+    for step, anchor in ((0, "start"), (1, "middle"), (2, "end")):
+        time_ns = first + (last - first) * step // 2
         parts.append(
-            f'<rect x="{start:.1f}" y="{y}" width="{max(3.0, end - start):.1f}" height="{_BAR}" '
-            f'rx="3" fill="{color}" fill-opacity="0.25" stroke="{color}"{dash}/>'
-            f'<text x="{start + 4:.1f}" y="{y + 14}" fill="currentColor">{name}'
-            f"<title>{said}</title></text>"
+            f'<text x="{x(time_ns):.1f}" y="{height - 6}" fill="currentColor" fill-opacity="0.75" '
+            f'font-size="12" text-anchor="{anchor}">{time_ns / 1e9:.4f} s</text>'
         )
-    y = height - 8
-    parts.append(
-        f'<text x="{_LEFT}" y="{y}" fill="currentColor" fill-opacity="0.7">{first / 1e9:.4f} s'
-        f'</text><text x="{_LEFT + room}" y="{y}" fill="currentColor" fill-opacity="0.7" '
-        f'text-anchor="end">{last / 1e9:.4f} s</text></svg>'
-    )
-    return "".join(parts)
+    return "".join([*parts, "</svg>"])

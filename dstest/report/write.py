@@ -49,7 +49,7 @@ def drawn(report: RunReport) -> dict[str, str]:
     plots = {"latency": latency_svg(report), "rate": rate_svg(report)}
     return {
         **{f"plots/{name}.svg": svg for name, svg in plots.items()},
-        "report.html": render_html(report, plots),
+        "report.html": render_html(report),
         **plain_texts(report),
     }
 

@@ -53,6 +53,7 @@ from dstest.runner.session_check import (
 from dstest.runner.session_file import ArmState, SessionDir, SessionFile
 from dstest.store.layout import RunDir
 from dstest.store.signing import require_key
+from dstest.store.sums import SIGNATURE
 
 __all__ = ["ArmsPlan", "begin", "plan_arms", "resume"]
 
@@ -335,6 +336,20 @@ class _Driver:
         from dstest.report.session import write_session
 
         write_session(self._dir.path, self._file.spec, self._file.options_given, verdict)
+        self._draw_again({arm.id for arm in verdict.arms if arm.state.failed})
+
+    def _draw_again(self, failed: set[str]) -> None:
+        """The reports of arms that failed: only now it is known in how many arms that came."""
+        from dstest.report.model import load_report
+        from dstest.report.write import render
+
+        runs = [RunDir(self._dir.path / a.attempts[-1]) for a in self._file.arms if a.id in failed]
+        for run in runs:
+            left_signed = self._sign_key is None and (run.path / SIGNATURE).exists()
+            if left_signed or not (run.path / "report.html").is_file():
+                continue
+            if render(run.path, load_report(run.path)):
+                run.write_sums(self._sign_key)
 
 
 class _Stopped(Exception):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +10,7 @@ import msgspec
 
 from dstest.core.implements import implements
 from dstest.core.log_names import kept_as
+from dstest.core.log_stamps import run_time_ns
 from dstest.core.protocols import LogFiles, SystemTraits
 from dstest.core.run_meta import Logs, RunMeta
 from dstest.judge.alarm_kinds import kind_of
@@ -31,19 +30,6 @@ SPAN_S: Final = 900.0
 
 NAMELESS: Final = "log"
 """Of a system that has logs, in a run that died before it said which: it is missed."""
-
-_STAMP: Final = re.compile(
-    r"(\d{4})[-/](\d\d)[-/](\d\d)[T ]([ \d]\d:\d\d:\d\d(?:[.,]\d{1,6})?)\d*(Z|[+-]\d\d:?\d\d)?"
-)
-"""Also as NATS writes it, with slashes, and as MariaDB does, with a space in front of an hour."""
-
-_MONTHS: Final = (
-    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-)  # fmt: skip
-_IN_WORDS: Final = re.compile(
-    rf"(\d\d) ({'|'.join(_MONTHS)}) (\d{{4}}) (\d\d:\d\d:\d\d(?:\.\d{{1,6}})?)"
-)
-"""`23 Nov 2026 05:48:31.249`, as Redis writes it."""
 
 
 class LogFacts(msgspec.Struct, kw_only=True):
@@ -76,25 +62,6 @@ def log_names(system: Any, meta: RunMeta) -> dict[str, list[str]]:
     return {member: list(names) for member in members} if names else {}
 
 
-def _as_iso(found: re.Match[str]) -> str:
-    return f"{found[3]}-{_MONTHS.index(found[2]) + 1:02}-{found[1]} {found[4]}"
-
-
-def _run_time_ns(line: str, meta: RunMeta) -> int | None:
-    """A line's own wall-clock stamp (UTC unless it says otherwise) as run time."""
-    match = _STAMP.search(_IN_WORDS.sub(_as_iso, line, count=1))
-    if match is None or meta.origin_ns is None or meta.clock_start_ns is None:
-        return None
-    year, month, day, time, zone = match.groups()
-    time = time.replace(" ", "0").replace(",", ".") + (zone or "Z").replace("Z", "+00:00")
-    try:
-        stamp = datetime.datetime.fromisoformat(f"{year}-{month}-{day}T{time}")
-    except ValueError:
-        return None
-    wall_ns = int(stamp.timestamp() * 1e9)
-    return wall_ns - meta.clock_start_ns - meta.origin_ns
-
-
 class _Reader:
     """One log: lines, starts, alarms. A line without a stamp of its own, such as a runtime's last
     words, is of the time of the last line before it that has one."""
@@ -118,7 +85,7 @@ class _Reader:
 
     def _line(self, line: str) -> None:
         self.lines += 1
-        ts = _run_time_ns(line, self.meta)
+        ts = run_time_ns(line, self.meta)
         if ts is not None:
             self._ts = ts
             self.stamped += 1

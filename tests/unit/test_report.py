@@ -17,9 +17,11 @@ from dstest.core.verdict import State
 from dstest.judge.decide import decide
 from dstest.judge.view import RED_FLAGS, WEAK_ITEMS
 from dstest.report.command import command_of
+from dstest.report.embedded import scripts
 from dstest.report.findings import render_findings
 from dstest.report.html import FAULT_DETAILS_MAX, render_html
 from dstest.report.junit import render_junit
+from dstest.report.moments import DETAILED_MAX
 from dstest.report.plots import POINTS_MAX, latency_svg, rate_svg
 from dstest.report.terminal import summary_text
 from dstest.report.timeline import label, sentence, timeline_svg
@@ -63,24 +65,50 @@ def test_what_a_clean_verdict_is_not_sure_of_is_said(result: Any, said: bool) ->
         assert (why in " ".join(text.split())) is said
 
 
+OWN = ("run-data", "run-numbers", "run-texts", None)
+"""Ids of the page's script elements: data that is no script, and last our own."""
+
+
 @pytest.mark.parametrize("fail", [False, True])
 @pytest.mark.parametrize("hostile", [False, True])
-def test_the_page_asks_for_nothing_and_runs_nothing(hostile: bool, fail: bool) -> None:
+def test_the_page_asks_for_nothing_and_runs_nothing_but_ours(hostile: bool, fail: bool) -> None:
     text = render_html(report(hostile=hostile, fail=fail))
     assert "\x1b" not in text
     assert "\x00" not in text
     page = Page(text)
     assert page.open == []
     names = {tag for tag, _ in page.tags}
-    assert not names & {"script", "img", "iframe", "link", "object", "embed", "form", "base"}
+    assert not names & {"img", "iframe", "link", "object", "embed", "form", "base"}
+    elements = [attributes for tag, attributes in page.tags if tag == "script"]
+    assert [attributes.get("id") for attributes in elements] == list(OWN)
+    assert all(a["type"] in ("application/json", "text/plain") for a in elements[:-1])
+    assert elements[-1] == {}
+    assert text.count(scripts()) == 1
+    assert text.count("</script>") == len(OWN)
     for tag, attributes in page.tags:
         for name, value in attributes.items():
             assert not name.startswith("on"), (tag, name)
             if name in ("href", "src", "xlink:href", "action", "data"):
                 assert value is not None
-                assert value.startswith("#"), (tag, name, value)
+                assert re.fullmatch(r"#[\w-]+|[\w./-]+", value), (tag, name, value)
+                assert "//" not in value
             elif not name.startswith("xmlns"):
-                assert "http" not in (value or ""), (tag, name, value)
+                assert "http:" not in (value or ""), (tag, name, value)
+
+
+def test_the_policy_of_the_page_forbids_every_request() -> None:
+    page = Page(render_html(report(fail=True)))
+    (policy,) = [
+        a["content"]
+        for tag, a in page.tags
+        if tag == "meta" and a.get("http-equiv") == "Content-Security-Policy"
+    ]
+    assert policy is not None
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules.pop("default-src") == "'none'"
+    assert rules.pop("img-src") == "data:"
+    assert rules.pop("style-src") == rules.pop("script-src") == "'unsafe-inline'"
+    assert set(rules.values()) == {"'none'"}
 
 
 def test_styles_ask_for_nothing() -> None:
@@ -93,10 +121,10 @@ def test_styles_ask_for_nothing() -> None:
 @pytest.mark.parametrize("fail", [False, True])
 def test_the_page_has_its_sections(fail: bool) -> None:
     page = Page(render_html(report(fail=fail)))
-    ids = [a["id"] for tag, a in page.tags if tag == "section"]
+    ids = [a["id"] for tag, a in page.tags if tag == "section" and a.get("id")]
     assert ids == [
-        "verdict", "why-not-better", "checkers", "faults", "timeline", "audit", "history",
-        "again", "facts", "words",
+        "verdict", *(["anomalies"] if fail else []), "why-not-better", "timeline-charts",
+        "operations", "faults", "checkers", "audit", "history", "again", "facts", "words",
     ]  # fmt: skip
     for row in (*RED_FLAGS, *WEAK_ITEMS):
         assert row in page.text
@@ -117,14 +145,15 @@ def test_many_witnesses_open_on_demand() -> None:
     many = msgspec.structs.replace(result, anomalies={"stale-read": found})
     page = Page(render_html(msgspec.structs.replace(made, results={"linearizable": many})))
     assert page.open == []
-    assert "6 more witnesses" in page.text
+    assert f"{9 - DETAILED_MAX} more witnesses" in page.text
 
 
 def test_the_page_of_a_big_run_stays_small() -> None:
     big = report(count=100_000)
     text = render_html(big)
-    assert len(text.encode()) < 1_000_000
-    assert f"a sample: {POINTS_MAX:,} of 100,000" in text
+    assert len(text.encode()) < 2_000_000
+    assert "All 100,000 operations are here" in text
+    assert f"a sample: {POINTS_MAX:,} of 100,000" in latency_svg(big)
 
 
 def test_many_faults_are_cut_and_said_so() -> None:

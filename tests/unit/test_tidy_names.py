@@ -51,7 +51,6 @@ ALLOWED = {
     "fields of events in foreign histories": {"store/jepsen_keys.py": {"latency", "register"}},
     "keys of run.json and of reports": {
         "core/run_meta.py": {"clock"},
-        "report/html.py": {"latency"},
         "report/write.py": {"latency"},
     },
     "a step of the clean-up": {"runner/run.py": {"stop"}},

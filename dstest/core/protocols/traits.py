@@ -43,7 +43,9 @@ class CheckerTraits(_Traits, frozen=True, kw_only=True):
     use of operations that are an `OpTable` (checkers/ops/table.py); others are given a list.
     `claims`: what a run claims besides where it asks this with `--checker`
     (`dstest.core.claims`). `breaks`: which claim a type of anomaly breaks, where it is not simply
-    those of the workload. `second`: another judge of what it finds that has none of its code."""
+    those of the workload. `means`: what a type of anomaly means, as a paragraph for somebody who
+    has never heard of it, where the report does not know it. `second`: another judge of what it
+    finds that has none of its code."""
 
     mutants: str = ""
     keyed: bool = False
@@ -54,6 +56,7 @@ class CheckerTraits(_Traits, frozen=True, kw_only=True):
     tables: bool = False
     claims: frozenset[str] = frozenset()
     breaks: Mapping[str, str] = MappingProxyType({})
+    means: Mapping[str, str] = MappingProxyType({})
     second: SecondJudge | None = None
 
 

@@ -1,0 +1,131 @@
+"""Lines of the servers' logs around a moment, of every node, and where logs speak of elections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from dstest.core.log_stamps import run_time_ns
+from dstest.core.run_meta import RunMeta
+from dstest.judge.alarm_kinds import kind_of
+from dstest.report.leaders import SPEAKS
+
+__all__ = ["LINES_MAX", "LogLine", "LogLines", "NodeLog", "around", "read_logs", "spoken"]
+
+LINES_MAX: Final = 10
+"""Lines of one log beside one moment."""
+
+ALL_LINES_MAX: Final = 120
+"""Lines of all logs beside one moment: with many nodes each has fewer, one at least."""
+
+_BEFORE: Final = 2
+"""Lines shown of a log that says nothing at a moment: the last ones before it."""
+
+SPOKEN_MAX: Final = 60
+WIDTH_MAX: Final = 280
+MARGIN_NS: Final = 2_000_000_000
+"""Before a moment and after it."""
+
+
+class LogLine(NamedTuple):
+    """A line of a log; `alarm` is its kind, empty where it is none."""
+
+    time_ns: int
+    text: str
+    alarm: str = ""
+
+    @property
+    def seconds(self) -> str:
+        return f"{self.time_ns / 1e9:.3f}"
+
+
+class NodeLog(NamedTuple):
+    """One log of one node: its lines that have a stamp, by time; `stampless` have none."""
+
+    node: str
+    name: str
+    lines: list[LogLine]
+    stampless: int
+
+
+class LogLines(NamedTuple):
+    """What one log says around a moment. `left_out` more lines lie there; `why` says why there is
+    nothing to show."""
+
+    node: str
+    name: str
+    lines: list[LogLine]
+    left_out: int
+    why: str = ""
+
+
+def _files(run: Path) -> Iterator[tuple[str, Path]]:
+    for path in sorted((run / "nodes").glob("*/*")):
+        if path.is_file() and not path.is_symlink():
+            yield path.parent.name, path
+
+
+def read_logs(run: Path, meta: RunMeta) -> list[NodeLog]:
+    """All logs that were kept of the nodes; nothing where there is no such folder."""
+    found = []
+    for node, path in _files(run):
+        lines, stampless = [], 0
+        try:
+            with path.open(errors="replace") as file:
+                for line in file:
+                    time_ns = run_time_ns(line, meta)
+                    if time_ns is None:
+                        stampless += 1
+                    else:
+                        lines.append(LogLine(time_ns, line.rstrip()))
+        except OSError:
+            continue
+        lines.sort(key=lambda line: line.time_ns)
+        found.append(NodeLog(node, path.name, lines, stampless))
+    return found
+
+
+def spoken(logs: Sequence[NodeLog]) -> list[tuple[int, str, str]]:
+    """(time, node, line) wherever a log speaks of who leads, by time; the first of them."""
+    found = [
+        (line.time_ns, log.node, _cut(line.text))
+        for log in logs
+        for line in log.lines
+        if line.time_ns >= 0 and SPEAKS.search(line.text)
+    ]
+    return sorted(found)[:SPOKEN_MAX]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= WIDTH_MAX else text[: WIDTH_MAX - 1] + "…"
+
+
+def _with_alarm(line: LogLine) -> LogLine:
+    alarm = kind_of(line.text, (), ())
+    return LogLine(line.time_ns, _cut(line.text), alarm[0] if alarm else "")
+
+
+def _around(log: NodeLog, start_ns: int, end_ns: int, most: int) -> LogLines:
+    if not log.lines:
+        why = "no line has a time stamp" if log.stampless else "it is empty"
+        return LogLines(log.node, log.name, [], 0, why)
+    low, high = start_ns - MARGIN_NS, end_ns + MARGIN_NS
+    near = [_with_alarm(line) for line in log.lines if low <= line.time_ns <= high]
+    if not near:
+        before = [_with_alarm(line) for line in log.lines if line.time_ns < low][-_BEFORE:]
+        last = "; its last lines before are shown" if before else ""
+        return LogLines(log.node, log.name, before, 0, f"it says nothing then{last}")
+
+    def rank(line: LogLine) -> tuple[bool, int]:
+        return not line.alarm, abs(line.time_ns - end_ns)
+
+    kept = sorted(sorted(near, key=rank)[:most], key=lambda line: line.time_ns)
+    return LogLines(log.node, log.name, kept, len(near) - len(kept))
+
+
+def around(logs: Sequence[NodeLog], start_ns: int, end_ns: int) -> list[LogLines]:
+    """What each log says from two seconds before to two seconds after; alarms before other lines,
+    and of those the ones nearest to the end."""
+    most = max(1, min(LINES_MAX, ALL_LINES_MAX // max(1, len(logs))))
+    return [_around(log, start_ns, end_ns, most) for log in logs]

@@ -1,0 +1,71 @@
+"""What each anomaly means to somebody who has never heard of it: `static/anomalies.toml` as data.
+
+A checker of one's own says it by its trait `means` (`dstest.core.protocols.CheckerTraits`), which
+comes before the table.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final, NamedTuple
+
+from dstest.core import registry
+from dstest.core.errors import ConfigError
+from dstest.core.protocols import CheckerTraits
+
+__all__ = ["Meaning", "known", "meaning_of"]
+
+_ENDINGS: Final = ("process", "realtime", "item", "cycle-exists")
+
+
+class Meaning(NamedTuple):
+    """`did` follows the system's name in a sentence, `means` is a paragraph. `told`: somebody has
+    written this for the anomaly; where not, the texts say only that it was found."""
+
+    did: str
+    means: str
+    told: bool = True
+
+
+@cache
+def _table() -> Mapping[str, Mapping[str, str]]:
+    text = files("dstest.report").joinpath("static/anomalies.toml").read_text(encoding="utf-8")
+    found: dict[str, Any] = tomllib.loads(text)
+    return found
+
+
+def known(name: str) -> Meaning | None:
+    """What the table says of an anomaly, put together where its name is; None where nothing."""
+    rows, endings = _table(), _table()["endings"]
+    added: list[str] = []
+    base = name
+    while base not in rows or base == "endings":
+        ending = next((e for e in _ENDINGS if base.endswith(f"-{e}")), None)
+        if ending is None:
+            return None
+        base = base.removesuffix(f"-{ending}")
+        added.append(endings[ending])
+    row = rows[base]
+    return Meaning(row["did"], " ".join([row["means"], *added]))
+
+
+def _own(checker: str) -> Mapping[str, str]:
+    """What the checker says itself; nothing where it is not there any more."""
+    try:
+        return CheckerTraits.of(registry.load("checkers", checker)).means
+    except ConfigError:
+        return {}
+
+
+def meaning_of(checker: str, name: str) -> Meaning:
+    """The meaning of an anomaly that `checker` has found."""
+    if text := _own(checker).get(name):
+        return Meaning(f"broke what {checker} demands: {name}", text)
+    return known(name) or Meaning(
+        f"broke what {checker} demands: {name}",
+        f"{name} is a name that {checker} gives; its documentation says what it demands.",
+        told=False,
+    )

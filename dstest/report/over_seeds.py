@@ -1,0 +1,80 @@
+"""How often an anomaly came: in its run, with the same seed, over the seeds of a session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from dstest.core.check import CheckResult
+from dstest.core.evidence import Rerun
+
+__all__ = ["Arm", "arms_of", "often"]
+
+_FOLDER: Final = "arms"
+
+
+class Arm(NamedTuple):
+    """One arm of the session: what its last run found, by checker and type of anomaly."""
+
+    id: str
+    seed: int
+    nodes: int
+    found: frozenset[tuple[str, str]]
+
+
+def _found(verdict: Any) -> frozenset[tuple[str, str]]:
+    checkers = verdict.get("checkers", {}) if isinstance(verdict, dict) else {}
+    return frozenset(
+        (name, kind)
+        for name, result in checkers.items()
+        if isinstance(result, dict) and result.get("valid") is False
+        for kind in result.get("anomaly_types", ())
+    )
+
+
+def arms_of(run: Path) -> list[Arm]:
+    """The arms of the session that a run belongs to, of those that were judged; none where it
+    belongs to no session."""
+    folder = run.parent.parent
+    file = folder.parent / "session.json"
+    if folder.name != _FOLDER or not file.is_file():
+        return []
+    arms = []
+    try:
+        for arm in msgspec.json.decode(file.read_bytes())["arms"]:
+            verdict = folder.parent / arm["attempts"][-1] / "verdict.json"
+            if arm["done"] and verdict.is_file():
+                found = _found(msgspec.json.decode(verdict.read_bytes()))
+                arms.append(Arm(arm["id"], arm["seed"], arm["nodes"], found))
+    except (KeyError, IndexError, TypeError, OSError, msgspec.DecodeError):
+        return []
+    return arms
+
+
+def often(checker: str, kind: str, result: CheckResult, rerun: Rerun, arms: list[Arm]) -> list[str]:
+    """Sentences that say it."""
+    counts = result.stats.get("anomalies")
+    known = counts.get(kind) if isinstance(counts, dict) else None
+    shown = len(result.anomalies.get(kind, ()))
+    n = known if isinstance(known, int) else shown
+    times = "once" if n == 1 else f"{n:,} times"
+    said = [f"In this run: {times}" + (f", {shown} with a witness." if n > shown else ".")]
+    if rerun.same_seed_runs:
+        said.append(
+            f"Runs of the same seed: {rerun.reproduced} of {rerun.same_seed_runs} showed the "
+            "violation again."
+        )
+    else:
+        said.append("The same seed has not been run again.")
+    if arms:
+        having = [arm for arm in arms if (checker, kind) in arm.found]
+        which = ", ".join(f"{arm.id}" for arm in having[:12])
+        said.append(
+            f"Over the {len(arms)} judged arms of its session, each a seed and a size of its own: "
+            f"in {len(having)}" + (f" ({which})." if which else ".")
+        )
+    else:
+        said.append("This run belongs to no session, so no other seed tells how often it comes.")
+    return said

@@ -1,0 +1,48 @@
+"""Runs that the tests look at, made once, and one browser for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from failing_runs import FAMILIES, crashed, failing, inconclusive, passing, stale_etcd
+from pages import browsing, missing
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    why = missing()
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+            item.add_marker(pytest.mark.timeout(900))
+            if why:
+                item.add_marker(pytest.mark.skip(reason=why))
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    with browsing() as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def page_of(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """`page_of(kind)`: the report of a run of this kind; each is made once."""
+    made: dict[str, Path] = {}
+    others = {
+        "passing": passing, "inconclusive": inconclusive, "crashed": crashed, "etcd": stale_etcd,
+    }  # fmt: skip
+
+    def page(kind: str) -> Path:
+        if kind not in made:
+            place = tmp_path_factory.mktemp("runs") / kind
+            make = others.get(kind)
+            run = failing(place, kind) if make is None else make(place)
+            made[kind] = run.path / "report.html"
+        return made[kind]
+
+    assert not set(others) & set(FAMILIES)
+    return page
