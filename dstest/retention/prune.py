@@ -11,6 +11,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -23,6 +24,10 @@ from dstest.store.layout import RunDir
 from dstest.store.sums import SUMS
 
 __all__ = ["Kept", "Plan", "delete", "plan"]
+
+
+_BEGINS_DAYS: Final = 0.1
+"""A run has a directory before it has a record: for some minutes it looks like one that died."""
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,12 +105,14 @@ def _why(
         return "it was not judged to its end: `dstest recover` or `dstest resume` does"
     if entry.failed:
         return "it found a violation, and is kept with its reproducers"
+    age = entry.age_days(now_ns)
+    if not entry.asked and (age is None or age < _BEGINS_DAYS):
+        return "it may have begun just now"
     asked = next((who for path, who in needed.items() if path.is_relative_to(entry.path)), "")
     if asked:
         return f"{asked} asks for it"
     if entry.path in newest:
         return "it is the newest that is over"
-    age = entry.age_days(now_ns)
     if age is None:
         return "it does not say when it was made"
     if keep_days is not None and age < keep_days:
