@@ -80,9 +80,14 @@ class _Limits(NamedTuple):
         return max(1, self.budget.memory_mb - (report.memory_bytes >> 20))
 
     @property
-    def piece(self) -> int:
+    def line(self) -> int:
+        """Bytes that a line may have."""
         share = (self.budget.memory_mb << 20) // 64
-        return self.piece_bytes or min(max(share, _PIECE_BYTES_MIN), _PIECE_BYTES_MAX)
+        return min(max(share, _PIECE_BYTES_MIN), _PIECE_BYTES_MAX)
+
+    @property
+    def piece(self) -> int:
+        return self.piece_bytes or self.line
 
 
 def judge_whole_or_stream(
@@ -208,18 +213,18 @@ def _first_line(path: Path) -> bytes:
         return file.readline()
 
 
-def _pieces(path: Path, size: int) -> Generator[bytes]:
-    """Whole lines, about `size` bytes at a time. Raises HistoryError where the file is not whole,
+def _pieces(path: Path, limits: _Limits) -> Generator[bytes]:
+    """Whole lines, about a piece at a time. Raises HistoryError where the file is not whole,
     MemorySpent for a line that does not fit in the pieces that are counted with."""
     try:
         with opened(path) as file, ThreadPoolExecutor(1, "reading") as ahead:
-            yield from _whole_lines(file, ahead, size)
+            yield from _whole_lines(file, ahead, limits.piece, limits.line)
     except (OSError, EOFError, zlib.error) as error:
         raise HistoryError(f"not whole: {error}", remedy="copy the file again") from None
 
 
 def _whole_lines(
-    file: IO[bytes] | gzip.GzipFile, ahead: ThreadPoolExecutor, size: int
+    file: IO[bytes] | gzip.GzipFile, ahead: ThreadPoolExecutor, size: int, limit: int
 ) -> Iterator[bytes]:
     parts: list[bytes] = []
     held = 0
@@ -233,7 +238,7 @@ def _whole_lines(
             continue
         parts.append(part)
         held += len(part)
-        if held > size:
+        if held > limit:
             raise MemorySpent("memory budget spent on a line", remedy=ingest.MORE)
     if held:
         yield b"".join(parts)
@@ -241,7 +246,7 @@ def _whole_lines(
 
 def _read(stream: Stream, path: Path, limits: _Limits) -> str | None:
     """Feeds the whole file. Why that ended early, None where it did not."""
-    with closing(_pieces(path, limits.piece)) as pieces:
+    with closing(_pieces(path, limits)) as pieces:
         for piece in pieces:
             if (why := stream.feed(piece, limits.left_s)) is not None:
                 return why
@@ -311,7 +316,7 @@ def _naming(stream: Stream, path: Path, keys: int, limits: _Limits) -> list[byte
     room = (limits.left_mb(stream.report()) << 20) // _SELECTED_SHARE
     lines: list[bytes] = [_first_line(path).rstrip(b"\n")]
     first = True
-    with closing(_pieces(path, limits.piece)) as pieces:
+    with closing(_pieces(path, limits)) as pieces:
         for piece in pieces:
             found = stream.naming(piece, keys, first=first)
             first = False

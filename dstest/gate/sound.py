@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ import msgspec
 from dstest.compare.fair import hashes_of
 from dstest.core import registry
 from dstest.core.errors import ConfigError
-from dstest.core.protocols import Checker, CheckerTraits
+from dstest.core.protocols import CheckerTraits
 from dstest.core.spec import RunSpec
 from dstest.gate.policy import RISK_DAYS_MAX, Asked, Control, Policy
 from dstest.gate.reader import ReadPolicy
@@ -123,11 +123,7 @@ def _of_a_checker(message: str) -> bool:
     """Is it an option of a checker that a run was asked for besides? A control names none."""
     key = message.removeprefix("-o ").partition(":")[0].partition("=")[0]
     judges = (registry.load("checkers", name) for name in registry.names("checkers"))
-    return any(key in CheckerTraits.of(judge).options or key in _own(judge) for judge in judges)
-
-
-def _own(judge: Checker) -> Collection[str]:
-    return getattr(judge, "options", ())
+    return any(key in CheckerTraits.of(judge).options for judge in judges)
 
 
 def _meant(name: str, known: Sequence[str], otherwise: str) -> str:

@@ -1,4 +1,4 @@
-"""Runs that the tests look at, made once, and one browser for all of them."""
+"""Runs that the tests look at, made once, and a browser."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=why))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def browser() -> Iterator[Any]:
+    """One for each test: as long as it is there an event loop runs, and no other test could run
+    one of its own beside it."""
     with browsing() as found:
         yield found
 
