@@ -109,16 +109,19 @@ def line_of(text: str, table: str, key: str = "") -> int:
             return 1
         begins = heads[number] + 1
     written = "[-_]".join(map(re.escape, re.split("[-_]", key)))
-    for at in range(begins, len(rows)):
-        if key and re.match(rf'\s*"?{written}"?\s*=', rows[at]):
+    first = begins
+    for at in range(first, len(rows)):
+        if at >= begins and key and re.match(rf'\s*"?{written}"?\s*=', rows[at]):
             return at + 1
         if rows[at].lstrip().startswith("["):
             whole = f"{name}.{key}".strip(".")
             if key and re.match(rf"\s*\[+\s*{re.escape(whole)}\s*\]", rows[at]):
                 return at + 1
-            if not rows[at].lstrip().lstrip("[").startswith(f"{name}."):
+            if not name:  # below a table only the heads of others are of the file itself
+                begins = len(rows)
+            elif not rows[at].lstrip().lstrip("[").startswith(f"{name}."):
                 break
-    return max(begins, 1)
+    return max(first, 1)
 
 
 def _is_head(row: str, name: str) -> bool:

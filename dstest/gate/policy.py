@@ -30,9 +30,6 @@ __all__ = [
 RISK_DAYS_MAX: Final = 366
 """A risk that is accepted for longer is not looked at again."""
 
-FOUND_SHARE: Final = 0.5
-"""Of the runs of a red control have to find their bug."""
-
 Id = Annotated[str, Meta(pattern=r"^[A-Za-z][A-Za-z0-9._-]{0,31}$")]
 Text = Annotated[str, Meta(min_length=1, max_length=400)]
 Word = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -102,7 +99,7 @@ class Claim(Asked, frozen=True, kw_only=True):
 class Control(Asked, frozen=True, kw_only=True):
     """A known bug that has to be found (`red`, by one of these anomalies), or the same without it
     that has to pass (`green`), with so many seeds. `found_share` is the share of a red one's runs
-    that have to find it, a half where nothing is said."""
+    that have to find it, all of them where nothing is said."""
 
     expect: Literal["red", "green"]
     seeds: Annotated[int, Meta(ge=1, le=1000)] = 1
@@ -111,7 +108,7 @@ class Control(Asked, frozen=True, kw_only=True):
 
     @property
     def share(self) -> float:
-        return FOUND_SHARE if self.found_share is None else self.found_share
+        return 1.0 if self.found_share is None else self.found_share
 
 
 class Risk(_Row, frozen=True, kw_only=True):

@@ -18,6 +18,7 @@ from dstest.core.spec import RunSpec
 from dstest.gate.policy import RISK_DAYS_MAX, Asked, Control, Policy
 from dstest.gate.reader import ReadPolicy
 from dstest.gate.rules import RULES
+from dstest.report.meanings import mistyped
 from dstest.runner.plugins import resolve
 
 __all__ = ["Unsound", "require_sound", "too_far", "unsound"]
@@ -155,6 +156,10 @@ def _of_control(policy: Policy, control: Control) -> Iterator[Unsound]:
             "it does not say by what the bug shows, so any violation would do",
             'name its anomalies, as in anomalies = ["lost"]',
         )
+    for name in control.anomalies if not policy.evidence.plugins else ():
+        if near := mistyped(name):  # a plug-in's checker may have names of its own
+            what = f"no checker finds {name!r}"
+            yield Unsound(control.id, what, f"did you mean {' or '.join(near)}?")
     if control.expect == "green" and control.anomalies:
         yield Unsound(control.id, "a green control shows no anomaly", "leave anomalies out")
     if control.expect == "green" and control.found_share is not None:

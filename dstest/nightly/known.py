@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 
-from checkers.kinds import KINDS
 from dstest.core.errors import ConfigError
 from dstest.nightly.cells import Cell
+from dstest.report.meanings import known, mistyped
 
 __all__ = ["require_known"]
 
@@ -16,7 +15,7 @@ def _strange(cells: Iterable[Cell]) -> Iterator[tuple[str, str]]:
     for cell in cells:
         own = any(path.endswith(".py") for path in cell.files)  # and may have names of its own
         for name in (*cell.expected.anomalies, *cell.expected.beside):
-            if name not in KINDS and not own:
+            if known(name) is None and not own:
                 yield f"{cell.id} (line {cell.line})", name
 
 
@@ -25,7 +24,7 @@ def require_known(cells: Iterable[Cell]) -> list[str]:
     ConfigError for a name that is nearly one that is: such a control would never be red."""
     said = []
     for cell, name in _strange(cells):
-        if near := get_close_matches(name, KINDS, n=3):
+        if near := mistyped(name):
             raise ConfigError(
                 f"{cell}: no checker finds {name!r}", remedy=f"did you mean {' or '.join(near)}?"
             )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
@@ -16,7 +17,7 @@ from dstest.core import registry
 from dstest.core.errors import ConfigError
 from dstest.core.protocols import CheckerTraits
 
-__all__ = ["Meaning", "known", "meaning_of"]
+__all__ = ["Meaning", "known", "meaning_of", "mistyped"]
 
 _ENDINGS: Final = ("process", "realtime", "item", "cycle-exists")
 
@@ -50,6 +51,11 @@ def known(name: str) -> Meaning | None:
         added.append(endings[ending])
     row = rows[base]
     return Meaning(row["did"], " ".join([row["means"], *added]))
+
+
+def mistyped(name: str) -> list[str]:
+    """Names of anomalies of ours that this one, which is none, looks like."""
+    return [] if known(name) else get_close_matches(name, {*_table()} - {"endings"}, n=3)
 
 
 def _own(checker: str) -> Mapping[str, str]:

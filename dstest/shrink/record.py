@@ -6,9 +6,7 @@ asked of that directory again whenever the file is read (`reread.py`).
 
 from __future__ import annotations
 
-import fcntl
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +15,8 @@ import msgspec
 from dstest.core.errors import ConfigError
 from dstest.core.reproducer import Rate
 from dstest.shrink.candidate import Candidate
-from dstest.store.layout import disk_full, write_file
+from dstest.store.layout import write_file
+from dstest.store.lock import locked
 
 __all__ = [
     "ENOUGH",
@@ -115,24 +114,11 @@ def aside_of(run: Path) -> Path:
     return run.with_name(f"{run.name}.shrink")
 
 
-@contextmanager
-def alone(run: Path) -> Iterator[None]:
+def alone(run: Path) -> AbstractContextManager[None]:
     """Two reductions of one run would forget each other's attempts: the second is refused, by
     ConfigError."""
-    aside = aside_of(run)
-    try:
-        aside.mkdir(exist_ok=True)
-        file = (aside / ".lock").open("wb")
-    except OSError as error:
-        raise disk_full(aside, error) from None
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ConfigError(
-                f"{run} is being made smaller by another process", remedy="wait for its end"
-            ) from None
-        yield
+    busy = ConfigError(f"{run} is being made smaller by another process", remedy="wait for its end")
+    return locked(aside_of(run) / ".lock", busy)
 
 
 def write_progress(run: Path, progress: Progress) -> None:

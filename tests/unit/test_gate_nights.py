@@ -153,7 +153,13 @@ def test_a_green_control_s_session_may_have_an_attempt_that_died(store: Path) ->
     assert decided(store).findings == ()
 
 
-SHARES = [("", 1, True), ("", 2, False), ("found-share = 0.3", 2, True), ("seeds = 2", 1, False)]
+SHARES = [
+    ("", 1, False),
+    ("found-share = 0.5", 1, True),
+    ("found-share = 0.5", 2, False),
+    ("found-share = 0.3", 2, True),
+    ("found-share = 0.5\nseeds = 2", 1, False),
+]
 
 
 @pytest.mark.parametrize(("more", "missed", "let"), SHARES, ids=[f"{s[0]} {s[1]}" for s in SHARES])

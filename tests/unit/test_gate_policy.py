@@ -137,7 +137,8 @@ MEANT = [
     ('options = ["shape=one"', 'options = ["shap=one"', "did you mean shape?"),
     ('options = ["shape=one"', 'options = ["shape=two"', "shape is one of"),
     ('tier = "smoke"', 'tier = "smok"', "did you mean 'smoke'?"),
-    ('expect = "red"', 'expect = "blue"', "expect: red, green"),
+    ('expect = "red"', 'expect = "blue"', "one of 'red', 'green'"),
+    ('anomalies = ["nonlin', 'anomalies = ["nonlim', "did you mean nonlinearizable"),
 ]
 
 

@@ -50,7 +50,7 @@ ALLOWED = {
     "dstest.fan": {"dstest.core", "dstest.steps", "dstest"},
     "dstest.nightly": {
         *("dstest.core", "dstest.store", "dstest.runner", "dstest.report", "dstest.steps"),
-        *("dstest.plans", "dstest.fan", "checkers", "dstest"),
+        *("dstest.plans", "dstest.fan", "dstest"),
     },
     "dstest.scaffold": {"dstest.core", "dstest.extend", "dstest.runner", "clusters"},
     "dstest.report": {"dstest.core", "dstest.store", "dstest.judge"},
