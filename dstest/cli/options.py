@@ -35,6 +35,7 @@ def options(
     `dstest options --system etcd --nemesis kill`"""
     import msgspec
 
+    from dstest.core.option_words import allowed, written
     from dstest.core.plugin_files import named_in, use
     from dstest.core.spec import RunSpec
     from dstest.runner.plugins import options_of
@@ -57,8 +58,9 @@ def options(
     for whose, of_it in groupby(rows, key=lambda row: row[0]):
         typer.echo(f"{whose}:")
         for _, name, option in of_it:
-            typer.echo(f"  -o {name}={_written(option.default)}")
-            typer.echo(f"      {option.help}{_allowed(option)}")
+            may_be = allowed(option)
+            typer.echo(f"  -o {name}={written(option.default)}")
+            typer.echo(f"      {option.help}{f' ({may_be})' if may_be else ''}")
 
 
 def _plain(option: Option) -> dict[str, Any]:
@@ -70,26 +72,3 @@ def _plain(option: Option) -> dict[str, Any]:
         "most": option.most,
         "help": option.help,
     }
-
-
-def _written(value: Any) -> str:
-    """As one would give it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _allowed(option: Option) -> str:
-    if option.choices:
-        return f" ({', '.join(map(_written, option.choices))})"
-    if option.type is bool:
-        return " (true, false)"
-    ends = (option.least, option.most)
-    if ends == (None, None):
-        return "" if option.type is str else f" ({option.type.__name__})"
-    low, high = ("" if end is None else _number(end) for end in ends)
-    if low and high:
-        return f" ({option.type.__name__}, {low} to {high})"
-    return f" ({option.type.__name__}, {low} or more)" if low else f" (at most {high})"
-
-
-def _number(value: float) -> str:
-    return f"{int(value):,}" if value == int(value) else f"{value:g}"

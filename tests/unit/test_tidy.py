@@ -54,6 +54,7 @@ ALLOWED = {
     },
     "dstest.scaffold": {"dstest.core", "dstest.extend", "dstest.runner", "clusters"},
     "dstest.report": {"dstest.core", "dstest.store", "dstest.judge"},
+    "dstest.reference": {"dstest.core", "dstest.runner", "dstest.cli", "checkers", "nemeses"},
     "nemeses": {"dstest.core"},
     "workloads": {"dstest.core"},
     "checkers": {"dstest.core"},

@@ -1,0 +1,1 @@
+"""`docs/reference/`: what commands, plug-ins and models say of themselves, as pages."""

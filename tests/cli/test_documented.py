@@ -1,0 +1,176 @@
+"""Every command that README and docs show is executed: here, or by the test that is named.
+
+Commands of `dstest run` are executed up to the first node.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from documented import ELSEWHERE, OWN_TESTS, ROOT, Shown, elsewhere, shown
+from gate_store import POLICY, honest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from dstest.cli.app import app
+from dstest.core.spec import RunSpec
+from dstest.runner import arms, session
+from dstest.runner.plugins import Plugins, resolve
+
+SHOWN = shown()
+HERE = [one for one in SHOWN if elsewhere(one) is None]
+RUNS = [one for one in HERE if one.words[:1] == ("run",) and len(one.words) > 1]
+OTHERS = [one for one in HERE if one.words[:1] != ("run",)]
+
+VALUES = {
+    "HISTORY": "history.jsonl",
+    "FILE": "history.jsonl",
+    "ORDER": "order.json",
+    "RUN": "run",
+    "store/latest": "run",
+    "STORE...": "store",
+    "KIND": "system",
+    "S": "etcd",
+    "W": "register",
+    "N": "partition",
+}
+NAMES = {"new": "small-store", "list": "etcd"}
+"""What stands for NAME."""
+
+FILES = {
+    "history.edn": """\
+{:index 0 :process 0 :type :invoke :f :write :key "x" :value 5 :time 0}
+{:index 1 :process 0 :type :ok :f :write :key "x" :value 5 :time 10}
+{:index 2 :process 1 :type :invoke :f :write :key "y" :value 7 :time 20}
+{:index 3 :process 1 :type :ok :f :write :key "y" :value 7 :time 30}
+{:index 4 :process 1 :type :invoke :f :read :key "y" :value nil :time 40}
+{:index 5 :process 1 :type :ok :f :read :key "y" :value 7 :time 50}
+""",
+    "queue.edn": """\
+{:index 0 :process 0 :type :invoke :f :dequeue :value nil :time 0}
+{:index 1 :process 0 :type :ok :f :dequeue :value 1 :time 10}
+""",
+    "bank.edn": """\
+{:index 0 :process 0 :type :invoke :f :read :value nil :time 0}
+{:index 1 :process 0 :type :ok :f :read :value {0 4, 1 5} :time 10}
+{:index 2 :process 1 :type :invoke :f :transfer :value {:from 0, :to 1, :amount 2} :time 20}
+{:index 3 :process 1 :type :ok :f :transfer :value {:from 0, :to 1, :amount 2} :time 30}
+""",
+    "locks.edn": """\
+{:index 0 :process 0 :type :invoke :f :acquire :value nil :time 0}
+{:index 1 :process 0 :type :ok :f :acquire :value nil :time 10}
+{:index 2 :process 1 :type :invoke :f :acquire :value nil :time 20}
+{:index 3 :process 1 :type :ok :f :acquire :value nil :time 30}
+""",
+}
+
+
+def dstest(folder: Path, words: Sequence[str]) -> tuple[int, str]:
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(
+        [sys.executable, "-m", "dstest", *words], cwd=folder, env=env, capture_output=True,
+        text=True, timeout=110, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, passed: Path) -> Path:
+    """One with all that the commands speak of."""
+    made = tmp_path_factory.mktemp("documented")
+    (made / "docs").symlink_to(ROOT / "docs")
+    (made / "run").symlink_to(passed)
+    honest(made / "store")
+    (made / "release.toml").write_text(POLICY)
+    for name, text in FILES.items():
+        (made / name).write_text(text)
+    for words in (
+        ("generate", "--txns", "200", "--seed", "1", "-o", "history.jsonl"),
+        ("check", "history.jsonl", "--proof", "order.json"),
+    ):
+        code, said = dstest(made, words)
+        assert code == 0, said
+    (made / "order.first.json").write_bytes((made / "order.json").read_bytes())
+    return made
+
+
+def command_at(words: Sequence[str]) -> tuple[Any, int]:
+    """The command that these words name, and how many of them do; `nightly FILE` runs."""
+    found, used = get_command(app), 0
+    for word in words:
+        below = getattr(found, "commands", {})
+        if word not in below:
+            break
+        found, used = below[word], used + 1
+    usual = getattr(found, "commands", {}).get("run") if 0 < used < len(words) else None
+    return usual or found, used
+
+
+def is_name(command: Shown) -> bool:
+    """Does the page only speak of the command?"""
+    return command_at(command.words)[1] == len(command.words)
+
+
+def test_there_are_commands() -> None:
+    assert len(SHOWN) > 200
+    assert {one.page for one in SHOWN} >= {"README.md", "docs/formats.md", "docs/store.md"}
+
+
+@pytest.mark.parametrize("command", SHOWN, ids=lambda one: one.text)
+def test_a_command_is_one_and_knows_its_options(command: Shown) -> None:
+    found, used = command_at(command.words)
+    assert used or not command.words, command
+    known = {name for param in found.params for name in (*param.opts, *param.secondary_opts)}
+    asked = command.words[used:]
+    asked = asked[: asked.index("--")] if "--" in asked else asked
+    strange = {word for word in asked if word.startswith("-")} - known - {"--help"}
+    assert not strange, f"{command.page}: {strange}"
+
+
+@pytest.mark.parametrize("test", {*OWN_TESTS.values(), *(test for test, _ in ELSEWHERE.values())})
+def test_what_is_named_instead_is_there(test: str) -> None:
+    assert (ROOT / "tests" / test).is_file()
+
+
+def test_no_reason_is_left_from_before() -> None:
+    said = {elsewhere(one) for one in SHOWN}
+    assert [begin for begin, where in ELSEWHERE.items() if where not in said] == []
+
+
+class _WouldBeginError(Exception):
+    """All was resolved; now nodes would be made."""
+
+
+@pytest.mark.parametrize("command", RUNS, ids=lambda one: one.text)
+def test_a_run_gets_as_far_as_its_nodes(
+    command: Shown, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def begin(plugins: Plugins, **_: Any) -> None:
+        raise _WouldBeginError
+
+    def begin_session(spec: RunSpec, options: list[str], *_: Any, **__: Any) -> None:
+        begin(resolve(spec, options))
+
+    monkeypatch.setattr(session, "run_session", begin)
+    monkeypatch.setattr(arms, "begin", begin_session)
+    monkeypatch.chdir(tmp_path)
+    words = [VALUES.get(word, word) for word in command.words]
+    got = CliRunner().invoke(app, words)
+    wrong = got.exception
+    assert isinstance(wrong, _WouldBeginError), (got.output, wrong)
+
+
+@pytest.mark.parametrize("command", OTHERS, ids=lambda one: one.text)
+def test_a_command_does_what_it_is_shown_for(folder: Path, command: Shown) -> None:
+    if is_name(command) and command_at(command.words)[0].params:
+        return
+    words = [VALUES.get(word, word) for word in command.words]
+    words = [NAMES.get(command.words[0], word) if word == "NAME" else word for word in words]
+    code, said = dstest(folder, words)
+    assert code == 0, said

@@ -1,0 +1,109 @@
+"""The commands that README and docs show, and which test executes those that need a lab."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+__all__ = ["ELSEWHERE", "OWN_TESTS", "ROOT", "Shown", "elsewhere", "shown"]
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PAGES: Final = (
+    ROOT / "README.md",
+    *(path for path in sorted((ROOT / "docs").rglob("*.md")) if path.parent.name != "reference"),
+)
+_COMMAND: Final = re.compile(r"^(?:\$ )?((?:[A-Z_]+=\S+ )?dstest(?: .*)?)$")
+
+_LAB: Final = "makes nodes, or takes them away"
+_NODES: Final = "acts on nodes"
+_RUNS: Final = "runs on nodes"
+
+ELSEWHERE: Final = {
+    "lab (exec|put|get|logs|shell)": ("integration/test_chores.py", _NODES),
+    "lab (adopt|release)": ("integration/test_hosts.py", "takes machines, or gives them back"),
+    "lab (up|image|down|gc|status|ssh)": ("integration/test_lab.py", _LAB),
+    "run .*--lab hosts": ("integration/test_hosts.py", _RUNS),
+    "run .*--lab rootless": ("integration/test_rootless.py", _RUNS),
+    "run .*(./mydb.py|./myfault.py)": ("cli/test_own_files.py", "files of the user's"),
+    "run --sign-key": ("cli/test_signatures.py", "wants a key"),
+    "replay": ("integration/test_main_job.py", _RUNS),
+    "blame": ("integration/test_blame.py", _RUNS),
+    "shrink": ("integration/test_shrink.py", _RUNS),
+    "resume": ("integration/test_sessions.py", _RUNS),
+    "plan (run|resume)": ("unit/test_plan_driver.py", _RUNS),
+    "nightly (?!show)": ("unit/test_night_files.py", f"a night {_RUNS}"),
+    "findings [A-Z]": ("unit/test_findings.py", f"{_RUNS}; docs/findings.md says what came of it"),
+    "workers": ("unit/test_fan_put.py", "lays dstest on other machines"),
+    "compare .": ("unit/test_compare.py", "wants six runs"),
+    "check --batch": ("cli/test_check_workers.py", "starts workers"),
+    "check (history.txt|logs|c10-ok.txt|awdit.txt)": (
+        "cli/test_check_sessions.py",
+        "files of other tools",
+    ),
+    "check .*--checker ./mychecker.py": ("cli/test_own_files.py", "a checker of the user's"),
+    "generate --txns 100000000": ("cli/test_check_stream.py", "20 GB; smaller ones there"),
+    "report --verify-key": ("cli/test_signatures.py", "wants keys"),
+}
+"""Beginning of a command -> (test that executes it, why it is not executed here)."""
+
+OWN_TESTS: Final = {
+    "docs/new-": "cli/test_how_to_pages.py",
+    "docs/plans.md": "cli/test_plan_page.py",
+}
+"""Pages whose commands a test executes as they stand there, with what they print."""
+
+
+class Shown(NamedTuple):
+    """A command as a page shows it, without `dstest`."""
+
+    page: str
+    words: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.words)
+
+
+def shown() -> list[Shown]:
+    """Each once; lines that go on with a backslash are one."""
+    found: dict[tuple[str, ...], Shown] = {}
+    for page in PAGES:
+        for text in _texts(MarkdownIt().enable("table").parse(page.read_text())):
+            if (words := _words(text)) is not None:
+                found.setdefault(words, Shown(page.relative_to(ROOT).as_posix(), words))
+    return list(found.values())
+
+
+def _texts(tokens: list[Token]) -> Iterator[str]:
+    for token in tokens:
+        if token.type in ("fence", "code_block"):
+            yield from token.content.replace("\\\n", " ").splitlines()
+        for child in token.children or ():
+            if child.type == "code_inline":
+                yield child.content
+
+
+def _words(text: str) -> tuple[str, ...] | None:
+    match = _COMMAND.match(text.strip())
+    if match is None:
+        return None
+    command = re.split(r"\s[|>]|;|\s2>|\s&&", match[1])[0]
+    words = shlex.split(command, comments=True)
+    while words[0] != "dstest":
+        del words[0]
+    return None if words[1:2] == ["..."] else tuple(words[1:])
+
+
+def elsewhere(command: Shown) -> tuple[str, str] | None:
+    """Where it is executed, and why there."""
+    for page, test in OWN_TESTS.items():
+        if command.page.startswith(page):
+            return test, "with what it prints"
+    fitting = [begin for begin in ELSEWHERE if re.match(begin, command.text)]
+    return ELSEWHERE[max(fitting, key=len)] if fitting else None
