@@ -13,6 +13,7 @@ from dstest.judge.judged import share
 from dstest.report.blame import short_lines
 from dstest.report.errors import ErrorRow
 from dstest.report.model import FaultView, RunReport, SignalView
+from dstest.report.moments import headline, moments
 from dstest.report.remedies import Remedy
 from dstest.report.tally import tallies
 
@@ -99,7 +100,10 @@ def _errors(rows: Sequence[ErrorRow]) -> list[str]:
 
 def summary_text(report: RunReport, *, color: bool = False) -> str:
     """The summary, one newline-separated text. `color` adds ANSI codes around the state."""
-    lines = ["", colored(report.state, color), *wrap(report.verdict.reason, "  ", "  ")]
+    lines = ["", colored(report.state, color)]
+    if report.state.failed:
+        lines += wrap(headline(report, moments(report, ()))[0], "  ", "  ")
+    lines += wrap(report.verdict.reason, "  ", "  ")
     for notice in report.notices:
         lines += wrap(notice, "  ", "  ")
     outcomes = report.outcomes

@@ -21,7 +21,7 @@ from dstest.report.embedded import scripts
 from dstest.report.findings import render_findings
 from dstest.report.html import FAULT_DETAILS_MAX, render_html
 from dstest.report.junit import render_junit
-from dstest.report.moments import DETAILED_MAX
+from dstest.report.moments import DETAILED_MAX, headline, moments
 from dstest.report.plots import POINTS_MAX, latency_svg, rate_svg
 from dstest.report.terminal import summary_text
 from dstest.report.timeline import label, sentence, timeline_svg
@@ -245,7 +245,12 @@ def test_terminal_summary() -> None:
         assert expected in text
     assert "\x1b" not in text
     assert "\x1b[1;32mPASS-smoke\x1b[0m" in summary_text(report(), color=True)
-    assert "\x1b[1;31mFAIL" in summary_text(report(fail=True), color=True)
+    failed = report(fail=True)
+    assert "\x1b[1;31mFAIL" in summary_text(failed, color=True)
+    said, _ = headline(failed, moments(failed, ()))
+    assert said.startswith("etcd 3.4")
+    assert said in " ".join(summary_text(failed).split())
+    assert said.split(" on key ")[0] not in " ".join(text.split())
 
 
 def test_what_was_never_injected_has_nothing_to_heal() -> None:
