@@ -33,8 +33,9 @@ def read_wrongly(read: Op, ops: Sequence[Op]) -> str:
     if any(op.op_type not in _WRITES for op in changes):
         return ""
     before = [op for op in changes if (end := _ended(op)) is not None and end < read.invoke_ts]
+    reads = [op for op in same if op.op_type in _READS and op.outcome is Outcome.OK]
     if read.output is None:
-        return "forgot a confirmed write: a later read found nothing" if before else ""
+        return _nothing(read, before, reads) if before else ""
     wrote = [op for op in changes if _token(op.input) == _token(read.output)]
     if not wrote:
         return "returned a value that nobody had written"
@@ -46,4 +47,27 @@ def read_wrongly(read: Op, ops: Sequence[Op]) -> str:
     last = max(end for end in ends if end is not None)
     if any(op.invoke_ts > last for op in before):
         return "returned an old value after a newer one had been confirmed (stale read)"
+    return _back(read, last, reads, changes)
+
+
+def _nothing(read: Op, before: Sequence[Op], reads: Sequence[Op]) -> str:
+    """A read that found nothing: is what had been confirmed gone, or was it not shown?"""
+    values = {_token(op.input) for op in before}
+    if any(op.invoke_ts >= read.invoke_ts and _token(op.output) in values for op in reads):
+        return "did not show a confirmed write that others still read (stale read)"
+    return "forgot a confirmed write: a later read found nothing"
+
+
+def _back(read: Op, last_ns: int, reads: Sequence[Op], changes: Sequence[Op]) -> str:
+    """A read of a value that had been confirmed by `last_ns`, after another read of another value
+    that began later than that."""
+    value = _token(read.output)
+    for op in reads:
+        newer = _token(op.output)
+        ended = _ended(op)
+        if newer == value or ended is None or not last_ns < op.invoke_ts <= ended < read.invoke_ts:
+            continue
+        if any(_token(w.input) == newer and w.outcome is Outcome.OK for w in changes):
+            return "returned an old value after a newer one had been read (stale read)"
+        return "showed a write that was never confirmed, and then what was there before it"
     return ""
