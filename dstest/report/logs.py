@@ -20,7 +20,8 @@ ALL_LINES_MAX: Final = 120
 """Lines of all logs beside one moment: with many nodes each has fewer, one at least."""
 
 _BEFORE: Final = 2
-"""Lines shown of a log that says nothing at a moment: the last ones before it."""
+_AFTER: Final = 4
+"""Lines shown of a log that says nothing at a moment: the last ones before it, and the next."""
 
 SPOKEN_MAX: Final = 60
 WIDTH_MAX: Final = 280
@@ -113,9 +114,12 @@ def _around(log: NodeLog, start_ns: int, end_ns: int, most: int) -> LogLines:
     low, high = start_ns - MARGIN_NS, end_ns + MARGIN_NS
     near = [_with_alarm(line) for line in log.lines if low <= line.time_ns <= high]
     if not near:
-        before = [_with_alarm(line) for line in log.lines if line.time_ns < low][-_BEFORE:]
-        last = "; its last lines before are shown" if before else ""
-        return LogLines(log.node, log.name, before, 0, f"it says nothing then{last}")
+        before = [line for line in log.lines if line.time_ns < low][-_BEFORE:]
+        after = [line for line in log.lines if line.time_ns > high][:_AFTER]
+        sides = ["last lines before"] * bool(before) + ["next ones"] * bool(after)
+        shown = f"; its {' and the '.join(sides)} are shown" if sides else ""
+        lines = [_with_alarm(line) for line in (*before, *after)]
+        return LogLines(log.node, log.name, lines, 0, f"it says nothing then{shown}")
 
     def rank(line: LogLine) -> tuple[bool, int]:
         return not line.alarm, abs(line.time_ns - end_ns)

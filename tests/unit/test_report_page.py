@@ -353,7 +353,7 @@ def test_lines_of_every_node_around_a_moment(tmp_path: Path) -> None:
     facts = logged(
         tmp_path,
         n1=many + line(18.5, "panic: out of range"),
-        n2=line(3, "early") + line(4, "elected leader n2"),
+        n2=line(3, "early") + line(4, "elected leader n2") + line(31, "later") + line(32, "end"),
         n3="no stamp at all\n",
         n4="",
     )
@@ -363,8 +363,8 @@ def test_lines_of_every_node_around_a_moment(tmp_path: Path) -> None:
     assert first.lines[0].alarm == "panic"
     assert all(18 * S <= found.time_ns <= 22 * S for found in first.lines)
     assert first.left_out == 41 + 1 - LINES_MAX
-    assert [found.text[-5:] for found in second.lines] == ["early", "er n2"]
-    assert "nothing then" in second.why
+    assert [found.text[-5:] for found in second.lines] == ["early", "er n2", "later", "Z end"]
+    assert second.why == "it says nothing then; its last lines before and the next ones are shown"
     assert "no line has a time stamp" in third.why
     assert "empty" in fourth.why
     assert [(at, node) for at, node, _ in spoken(logs)] == [(4 * S, "n2")]
