@@ -25,6 +25,8 @@ from dstest.core.protocols import (
     Option,
     PlanOptions,
     Prepares,
+    Ticking,
+    Ticks,
     Withdraws,
     lacking_of,
 )
@@ -193,6 +195,12 @@ class Mix:
     async def recheck(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         member = self.parts[record.nemesis]
         return await member.recheck(self._seen_by(member, ctx), record)
+
+    async def ticks(self, ctx: NemesisContext, record: LandingRecord) -> Ticks | None:
+        member = self.parts[record.nemesis]
+        if not isinstance(member, Ticking):
+            return None
+        return await member.ticks(self._seen_by(member, ctx), record)
 
     async def heal(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         member = self.parts[record.nemesis]
