@@ -29,7 +29,8 @@ def generate(
     format_: Annotated[str, typer.Option("--format", help="jsonl or edn.")] = "jsonl",
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Default: stdout.")] = None,
 ) -> None:
-    """Write a history of a simulated store at a known isolation level."""
+    """Write a history of a simulated store at a known isolation level. It has no `--json`: the
+    history is its answer."""
     from dstest.cli.output import writing
     from dstest.core.errors import ConfigError
     from dstest.generator.gadgets import gadget, parse_injections

@@ -46,7 +46,7 @@ def new(
 ) -> None:
     """Write a plan: of all claims that can be tested of a system, or of those that a change
     touches. What only a person knows is marked `<fill: ...>`. A change without behaviour gets no
-    plan."""
+    plan. It has no `--json`: the plan is its answer, and `dstest plan lint --json` says how it is."""
     from dstest.core.errors import ConfigError
     from dstest.core.plugin_files import named_in
     from dstest.plans.draft.diff import changed_by_diff, changed_by_git

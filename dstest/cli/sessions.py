@@ -74,14 +74,14 @@ def resume(
     show_session(resume_session(session, sign_key=sign_key), json_)
 
 
-def report_session(path: Path, signer: str | None) -> NoReturn:
+def report_session(path: Path, signer: str | None, as_json: bool) -> NoReturn:
     """Check a session's files, judge it again, and show it."""
     from dstest.runner.session_check import reread
 
     done = reread(path)
     if signer is not None:
-        typer.echo(f"signed      by {signer}")
-    show_session(done, as_json=False)
+        typer.echo(f"signed      by {signer}", err=as_json)
+    show_session(done, as_json)
 
 
 def show_session(done: SessionFinished, as_json: bool) -> NoReturn:
