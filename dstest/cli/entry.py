@@ -7,13 +7,14 @@ its answer: one JSON object with `error`, `remedy` (null where none is known) an
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import traceback
 from typing import Final
 
 import typer
 
-from dstest.cli.commands import COMMANDS, app_of
+from dstest.cli.commands import COMMANDS, app_of, outline
 from dstest.cli.output import say
 from dstest.cli.streams import answered, steady
 from dstest.core import plugin_files
@@ -73,9 +74,12 @@ def _command(error: BaseException) -> str:
 
 def _main(words: list[str]) -> None:
     asked = [word for word in words[:1] if word in COMMANDS]
+    # Help, and what is no command, need none of them; a shell that completes may need any.
+    completes = any(name.endswith("_COMPLETE") for name in os.environ)
+    known = completes or any(word in COMMANDS for word in words)
     try:
         try:
-            app_of(*(asked or COMMANDS))()
+            (app_of(*(asked or COMMANDS)) if known else outline())()
         finally:
             sys.stdout.flush()
     except DstestError as error:

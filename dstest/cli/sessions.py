@@ -34,13 +34,14 @@ def numbers(flag: str, text: str | None) -> list[int]:
 def tier_of(name: str | None) -> Tier | None:
     """The tier of that name. Raises ConfigError where there is none."""
     from dstest.core.errors import ConfigError
+    from dstest.core.near import meant
     from dstest.judge.budgets import SHAPES
 
     for tier in SHAPES:
         if tier == name:
             return tier
     if name is not None:
-        raise ConfigError(f"--tier {name!r}: no such tier", remedy=f"one of {', '.join(SHAPES)}")
+        raise ConfigError(f"--tier {name!r}: no such tier", remedy=meant(name, SHAPES))
     return None
 
 

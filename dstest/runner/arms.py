@@ -95,7 +95,9 @@ def plan_arms(
         )
     for what, given in (("--seed", wanted), ("--nodes", list(sizes or []))):
         if len(set(given)) < len(given):
-            raise ConfigError(f"{what}: {', '.join(map(str, given))} names one twice")
+            raise ConfigError(
+                f"{what}: {', '.join(map(str, given))} names one twice", remedy="name each once"
+            )
     if sizes:
         arms = [(size, seed) for size in sizes for seed in wanted]
     elif tier is None:

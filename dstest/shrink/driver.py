@@ -59,9 +59,15 @@ def shrink_run(
     files are not what it left behind.
     """
     if sure < 1 or not 0 < within_s < math.inf:
-        raise ConfigError("--confirm is at least 1, --within above 0 and no more than there is")
+        raise ConfigError(
+            "--confirm is at least 1, --within above 0 and no more than there is",
+            remedy="leave them out for the defaults, which `dstest shrink --help` names",
+        )
     if lab_id is not None and (at or workers):
-        raise ConfigError("--lab-id beside --at or --workers: each worker has a lab of its own")
+        raise ConfigError(
+            "--lab-id beside --at or --workers: each worker has a lab of its own",
+            remedy="leave --lab-id out",
+        )
     original = original_of(path, verified(RunDir.open(path)).verdict, violation)
     aside, ui = aside_of(original.run.path), ui or progress_for()
     meta, fingerprint = original.meta, original.fingerprint
