@@ -161,16 +161,15 @@ def alarms(facts: RunFacts) -> AuditRow:
     logs = f"{read:,} log lines scanned" if facts.log_lines is not None else "no logs are offered"
     found = [] if facts.log_lines is None else [_count(len(facts.alarms), "alarm", "alarms")]
     found.append(_count(ended, "end of a process", "ends of processes"))
-    return ok(f"{logs}, {looks:,} looks at processes; {' and '.join(found)}{cores}")
+    return ok(f"{logs}, {looks:,} looks at processes; {', '.join(found)}{cores}")
 
 
 def _count(count: int, one: str, many: str) -> str:
     """Of what is there all is explained; of what is not, nothing has to be."""
     if not count:
         return f"no {many}"
-    return (
-        f"1 {one}, explained by a fault" if count == 1 else f"{count} {many}, explained by faults"
-    )
+    by = f"1 {one} (explained by a fault)"
+    return by if count == 1 else f"{count} {many} (explained by faults)"
 
 
 def _some(lines: list[str]) -> str:

@@ -7,33 +7,41 @@ import ast
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 import typer
 import typer.main
+from forked import dstests
 from typer.testing import CliRunner
 
 from dstest.cli.app import app
 from dstest.cli.commands import COMMANDS, SAYS, outline
 from dstest.core.near import meant
 
+pytestmark = pytest.mark.timeout(600)  # many commands in one fixture
+
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("dstest", "nemeses", "workloads", "checkers", "clusters")
 MARKUP = "[red]x[/red]"
 
 
-def said(*words: str) -> tuple[int, str]:
+Said = tuple[int, str]
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Sequence[str]], Said]:
     """(exit code, what is said on standard error), on a wide terminal."""
-    code = f"import sys, dstest.cli.entry as e\nsys.argv = ['dstest', *{list(words)!r}]\ne.main()"
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", code],
-        capture_output=True, text=True, timeout=120, check=False,
-        env={"COLUMNS": "400", "PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-    assert "Traceback" not in done.stderr, done.stderr
-    return done.returncode, " ".join(done.stderr.split())
+    lines = [row[0] for row in (*NEAR, *WRONG)] + LITERAL
+    ended = dstests(lines, tmp_path_factory.mktemp("nothing"))
+
+    def of(words: Sequence[str]) -> Said:
+        done = ended[tuple(words)]
+        assert "Traceback" not in done.stderr, done.stderr
+        return done.returncode, " ".join(done.stderr.split())
+
+    return of
 
 
 NEAR = [
@@ -60,8 +68,8 @@ NEAR = [
 
 
 @pytest.mark.parametrize(("words", "hint"), NEAR, ids=[" ".join(words) for words, _ in NEAR])
-def test_did_you_mean(words: list[str], hint: str) -> None:
-    code, text = said(*words)
+def test_did_you_mean(said: Callable[[Sequence[str]], Said], words: list[str], hint: str) -> None:
+    code, text = said(words)
     assert code == 2
     assert hint in text
 
@@ -82,32 +90,35 @@ WRONG = [
 @pytest.mark.parametrize(
     ("words", "what", "remedy"), WRONG, ids=[" ".join(words) for words, _, _ in WRONG]
 )
-def test_what_and_what_helps(words: list[str], what: str, remedy: str) -> None:
-    code, text = said(*words)
+def test_what_and_what_helps(
+    said: Callable[[Sequence[str]], Said], words: list[str], what: str, remedy: str
+) -> None:
+    code, text = said(words)
     assert code == 2
     assert what in text
     assert remedy in text.partition("remedy: ")[2]
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["run", MARKUP],
-        [MARKUP],
-        ["[/]"],
-        ["run", f"--{MARKUP}"],
-        ["run", "--system", MARKUP],
-        ["run", "--time-limit", MARKUP],
-        ["run", "-o", f"{MARKUP}=[/]"],
-        ["check", f"[/] {MARKUP}"],
-        ["report", MARKUP],
-        ["store", "show", MARKUP],
-        ["lab", "exec", "--lab-id", MARKUP, "true"],
-    ],
-    ids=" ".join,
-)
-def test_nothing_is_eaten_by_markup(words: Sequence[str]) -> None:
-    code, text = said(*words)
+LITERAL = [
+    ["run", MARKUP],
+    [MARKUP],
+    ["[/]"],
+    ["run", f"--{MARKUP}"],
+    ["run", "--system", MARKUP],
+    ["run", "--seed", MARKUP],
+    ["run", "-o", f"{MARKUP}=[/]"],
+    ["check", f"[/] {MARKUP}"],
+    ["report", MARKUP],
+    ["store", "show", MARKUP],
+    ["lab", "exec", "--lab-id", MARKUP, "true"],
+]
+
+
+@pytest.mark.parametrize("words", LITERAL, ids=" ".join)
+def test_nothing_is_eaten_by_markup(
+    said: Callable[[Sequence[str]], Said], words: list[str]
+) -> None:
+    code, text = said(words)
     assert code in (2, 4)
     typed = next(word for word in words if "[" in word)
     # An option is told by its name, without its value.
@@ -124,7 +135,7 @@ def test_nothing_of_a_help_text_is_eaten() -> None:
     done = CliRunner().invoke(made, ["--help"], terminal_width=200)
     assert f"One {MARKUP} [/] text." in done.output
     assert f"Given {MARKUP} [key value]." in done.output
-    assert made.info.rich_markup_mode == app.info.rich_markup_mode or app.rich_markup_mode
+    assert made.rich_markup_mode == app.rich_markup_mode
 
 
 def test_meant() -> None:
@@ -137,10 +148,11 @@ def test_each_refusal_of_a_request_has_a_remedy() -> None:
     lacking = []
     for path in (path for room in ROOMS for path in (ROOT / room).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
-            named = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-            if named and node.func.id in ("ConfigError", "FaultRefused"):  # type: ignore[attr-defined]
-                if not any(word.arg in ("remedy", None) for word in node.keywords):  # type: ignore[attr-defined]
-                    lacking.append(f"{path.relative_to(ROOT)}:{node.lineno}")  # type: ignore[attr-defined]
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+                continue
+            given = {word.arg for word in node.keywords}
+            if node.func.id in ("ConfigError", "FaultRefused") and not given & {"remedy", None}:
+                lacking.append(f"{path.relative_to(ROOT)}:{node.lineno}")
     assert lacking == []
 
 
@@ -152,7 +164,7 @@ def test_the_outline_is_what_the_commands_say() -> None:
         own = " ".join((whole.commands[name].help or "").split())  # type: ignore[attr-defined]
         assert own.startswith(text), name
     short = typer.main.get_command(outline())
-    assert [*short.commands] == [*whole.commands]  # type: ignore[attr-defined]
+    assert {*short.commands} == {*whole.commands}  # type: ignore[attr-defined]
 
 
 def test_the_help_of_all_imports_no_command() -> None:

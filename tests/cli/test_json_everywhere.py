@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer.main
+from forked import Ended, dstests
 
 from dstest.cli import streams
 from dstest.cli.app import app
@@ -41,56 +42,6 @@ WITH = [path for path, command in LEAVES.items() if "--json" in options_of(comma
 WITHOUT = [path for path in LEAVES if path not in WITH]
 
 
-FORKS = """
-import json, os, sys, tempfile
-import dstest.cli.app, dstest.gate.commands, dstest.nightly.begin, dstest.plans.execution.driver
-import dstest.retention.verify, dstest.runner.replay, dstest.runner.arms, dstest.shrink.driver
-from dstest.cli.entry import main
-found = []
-for words in json.loads(sys.stdin.read()):
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        if (pid := os.fork()) == 0:
-            os.dup2(out.fileno(), 1)
-            os.dup2(err.fileno(), 2)
-            sys.argv = ["dstest", *words]
-            code = 99
-            try:
-                main()
-                code = 0
-            except SystemExit as end:
-                code = end.code
-            finally:
-                sys.stdout.flush()
-                os._exit(code or 0)
-        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        out.seek(0)
-        err.seek(0)
-        found.append([status, out.read().decode(), err.read().decode()])
-print(json.dumps(found))
-"""
-
-
-def dstests(
-    lines: Sequence[Sequence[str]], cwd: Path
-) -> dict[tuple[str, ...], subprocess.CompletedProcess[str]]:
-    """What these command lines end with, each in a process of its own: one start of Python."""
-    argv = [sys.executable, "-P", "-c", FORKS]
-    done = subprocess.run(
-        argv,
-        cwd=cwd,
-        input=json.dumps(lines),
-        capture_output=True,
-        text=True,
-        timeout=500,
-        check=True,
-    )
-    ended = json.loads(done.stdout)
-    return {
-        tuple(words): subprocess.CompletedProcess([*words], *row)
-        for words, row in zip(lines, ended, strict=True)
-    }
-
-
 def dstest(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*DSTEST, *words], cwd=cwd, capture_output=True, text=True, timeout=120, check=False
@@ -106,9 +57,6 @@ def test_there_are_commands_of_both_kinds() -> None:
 def test_a_command_without_it_says_why(path: tuple[str, ...]) -> None:
     said = " ".join((LEAVES[path].help or "").split())
     assert "no `--json`: " in said, path
-
-
-Ended = subprocess.CompletedProcess[str]
 
 
 @pytest.fixture(scope="module")
