@@ -135,9 +135,9 @@ def _fault(fault: FaultNow) -> list[Text]:
     head = _line(
         "fault",
         (f"{fault.id} {fault.nemesis}", "bold"),
-        where + " ",
+        " ",
         (fault.state, _STYLES.get(fault.state, "bold")),
-        f" {_span(fault.since_s)}",
+        f" {_span(fault.since_s)}{where}",
     )
     if (counter := fault.counter) is None:
         return [head, _line("", (fault.detail, "dim"))] if fault.detail else [head]

@@ -5,6 +5,8 @@
                                 junit.xml plots/ nodes/<n>/ plugins/ run.log sha256sums
     store/latest -> the newest run
 
+While a run goes there is `live.json` besides (`dstest.core.live`), which is no part of it.
+
 `status` is `running` while a run lasts and is replaced atomically, so that a crash is visible.
 A ballast file keeps some space back: when the disk fills, it is given up so that the run can heal,
 seal and say so.
