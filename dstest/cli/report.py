@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ from dstest.cli.sessions import report_session
 
 if TYPE_CHECKING:
     from dstest.core.errors import ConfigError
+    from dstest.core.reproducer import Reproducer
     from dstest.runner.integrity import Verified
     from dstest.store.layout import RunDir
 
@@ -44,7 +46,7 @@ def report(
     import sys
 
     from dstest.judge.blame import blame
-    from dstest.judge.blame_file import aside_of, read_blame
+    from dstest.judge.blame_file import read_blame
     from dstest.report.model import load_report
     from dstest.report.terminal import summary_text
     from dstest.report.write import drawn, outdated, render
@@ -80,18 +82,29 @@ def report(
         _say_json(opened.path, checked, blame=blamed, reduced=reduced, signed_by=signer)
     else:
         typer.echo(summary_text(shown, color=sys.stdout.isatty()))
-        if blamed is not None:
-            typer.echo(f"blame       {blamed}, by the runs in {aside_of(opened.path)}")
-        if small is not None:
-            typer.echo(
-                f"reduced     from {small.before.events} fault events to {small.after.events}, "
-                f"comes in {small.rate_after.said}: {reduced_in(opened.path)}"
-            )
-        if signer is not None:
-            typer.echo(f"signed      by {signer}")
+        for line in _besides(opened.path, blamed, small, signer):
+            typer.echo(line)
     if message := _of_the_signature(sorted(new), signed, sign_key):
         typer.echo(f"dstest: {message}", err=True)
     raise typer.Exit(int(checked.exit_code))
+
+
+def _besides(
+    path: Path, blamed: str | None, small: Reproducer | None, signer: str | None
+) -> Iterator[str]:
+    """What was found out about a run since, for people."""
+    from dstest.judge.blame_file import aside_of
+    from dstest.shrink.record import aside_of as reduced_in
+
+    if blamed is not None:
+        yield f"blame       {blamed}, by the runs in {aside_of(path)}"
+    if small is not None:
+        yield (
+            f"reduced     from {small.before.events} fault events to {small.after.events}, "
+            f"comes in {small.rate_after.said}: {reduced_in(path)}"
+        )
+    if signer is not None:
+        yield f"signed      by {signer}"
 
 
 def _say_json(path: Path, checked: Verified, **more: str | None) -> None:

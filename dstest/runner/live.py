@@ -143,7 +143,8 @@ class LiveRun:
         self._ended = True
         with contextlib.suppress(OSError):
             forget_live(self._run.path)
-        self.ui.live(None)
+        with contextlib.suppress(Exception):
+            self.ui.live(None)
 
     def _write(self, live: Live) -> None:
         """Replace the file. What a full disk refuses is not there until there is space again."""

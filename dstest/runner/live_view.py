@@ -8,6 +8,7 @@ The cursor is never hidden, so that no end of the process leaves it so.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Mapping
@@ -54,7 +55,9 @@ class LiveView(Progress):
             self._draw()
 
     def _draw(self) -> None:
-        if self._now is not None:
+        if self._now is None:
+            return
+        with contextlib.suppress(Exception):  # the run goes on, whatever its picture comes to
             now = msgspec.structs.replace(self._now, phases=self.phases)
             screen = self._screen
             screen.draw(picture(now, width=screen.width, ascii_only=screen.ascii_only))

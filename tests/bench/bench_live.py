@@ -25,6 +25,7 @@ from typing import Any, Final, cast
 
 from dstest.core.clock import RunClock, monotonic_ns
 from dstest.core.evidence import LandingRecord
+from dstest.core.op import Outcome
 from dstest.core.protocols import FaultPlan, NemesisContext, Ticks, Timing
 from dstest.core.spec import RunSpec
 from dstest.runner.board import Board
@@ -48,6 +49,10 @@ class _Cuts:
 
     async def ticks(self, ctx: NemesisContext, record: LandingRecord) -> Ticks:
         return Ticks("packets cut", ctx.clock.now_ns() // 1_000_000)
+
+
+def _outcome(op: int) -> Outcome:
+    return Outcome.FAIL if op % 97 == 0 else Outcome.OK
 
 
 def _loop(run_clock: RunClock, traffic: LoadTraffic) -> NemesisLoop:
@@ -76,7 +81,7 @@ def _terminal() -> tuple[Any, threading.Thread]:
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
-    return open(inner, "w", encoding="utf-8"), reader  # noqa: SIM115
+    return open(inner, "w", encoding="utf-8"), reader
 
 
 async def _measure(live: LiveRun, loop: NemesisLoop, board: Board, looks: int) -> None:
@@ -90,7 +95,7 @@ async def _measure(live: LiveRun, loop: NemesisLoop, board: Board, looks: int) -
         for op in range(OPS_PER_LOOK):
             worker, node = op % WORKERS, (op + look) % len(NODES)
             board.invoked(worker, node, 0)
-            board.completed(worker, node, "fail" if op % 97 == 0 else "ok", elsewhere=False)
+            board.completed(worker, node, _outcome(op), elsewhere=False)
         cpu_s, wall_s = time.thread_time(), time.perf_counter()
         live.publish()
         cpus.append(time.thread_time() - cpu_s)

@@ -34,6 +34,22 @@ from dstest.store.layout import RunDir
 from dstest.store.sums import compare_sums
 
 S = 1_000_000_000
+
+
+class Shown(Quiet):
+    """Keeps what it is to show, or fails."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shown: list[Live | None] = []
+        self.broken = False
+
+    def live(self, now: Live | None) -> None:
+        if self.broken:
+            raise ZeroDivisionError
+        self.shown.append(now)
+
+
 NOTHING = dict.fromkeys(
     ("ok", "fail", "unknown", "ok_elsewhere", "fail_elsewhere", "unknown_elsewhere"), 0
 )
@@ -109,9 +125,8 @@ def load(board: Board, ok: int) -> None:
 
 
 def test_one_snapshot_for_all_who_watch(tmp_path: Path, board: Board) -> None:
-    run, ui = RunDir(tmp_path), Quiet()
-    shown: list[Live | None] = []
-    ui.live = shown.append  # type: ignore[method-assign]
+    run, ui = RunDir(tmp_path), Shown()
+    shown = ui.shown
     told = LiveRun(run, ui, RunSpec(system="[red]db[/red]", seed=7, time_limit_s=60))
     told.phase("lab")
     assert read_live(tmp_path) == shown[-1]
@@ -168,18 +183,13 @@ def test_what_cannot_be_written_or_drawn_ends_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / LIVE).mkdir()  # cannot be replaced by a file
-    ui = Quiet()
-    drawn: list[object] = []
-    ui.live = drawn.append  # type: ignore[method-assign]
+    ui = Shown()
     told = LiveRun(RunDir(tmp_path), ui, RunSpec())
     told.publish()
-    assert len(drawn) == 1
+    assert len(ui.shown) == 1
     assert not (tmp_path / LIVE_PARTIAL).exists()
 
-    def breaks(now: object) -> None:
-        raise ZeroDivisionError
-
-    ui.live = breaks  # type: ignore[method-assign]
+    ui.broken = True
     told.publish()
 
     async def a_moment() -> None:
