@@ -17,6 +17,7 @@ import msgspec
 
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord
+from dstest.core.near import meant
 from dstest.core.protocols import (
     FaultPlan,
     Nemesis,
@@ -25,6 +26,8 @@ from dstest.core.protocols import (
     Option,
     PlanOptions,
     Prepares,
+    Ticking,
+    Ticks,
     Withdraws,
     lacking_of,
 )
@@ -44,9 +47,7 @@ def parse_weights(text: str, names: Sequence[str]) -> dict[str, int]:
     for part in (p.strip() for p in text.split(",") if p.strip()):
         name, _, number = part.partition(":")
         if name not in weights:
-            raise ConfigError(
-                f"-o weights: {name!r} is not in this run", remedy=f"one of {', '.join(names)}"
-            )
+            raise ConfigError(f"-o weights: {name!r} is not in this run", remedy=meant(name, names))
         if not number.isdecimal() or not 1 <= int(number) <= _WEIGHT_MAX:
             raise ConfigError(
                 f"-o weights: {part!r}: a weight is a whole number from 1 to {_WEIGHT_MAX}",
@@ -193,6 +194,12 @@ class Mix:
     async def recheck(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         member = self.parts[record.nemesis]
         return await member.recheck(self._seen_by(member, ctx), record)
+
+    async def ticks(self, ctx: NemesisContext, record: LandingRecord) -> Ticks | None:
+        member = self.parts[record.nemesis]
+        if not isinstance(member, Ticking):
+            return None
+        return await member.ticks(self._seen_by(member, ctx), record)
 
     async def heal(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         member = self.parts[record.nemesis]

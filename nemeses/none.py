@@ -36,7 +36,10 @@ class NoNemesis:
         return None
 
     async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord:
-        raise FaultRefused("the nemesis `none` injects nothing")
+        raise FaultRefused(
+            "the nemesis `none` injects nothing",
+            remedy="another --nemesis: `dstest nemeses` lists them",
+        )
 
     async def recheck(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         return record

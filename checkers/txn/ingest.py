@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from checkers import _core
 from checkers.txn.columns import TxnColumns
 from dstest.core.errors import ConfigError, HistoryError, MemorySpent
+from dstest.core.near import meant
 from dstest.core.op import FIELDS
 
 __all__ = ["FORMATS", "MEMORY_MB", "MORE", "bytes_of", "load", "unpacked"]
@@ -197,7 +198,7 @@ def load(
     contradicts itself, MemorySpent where `memory_mb` is not enough.
     """
     if fmt not in FORMATS:
-        raise ConfigError(f"no format called {fmt!r}", remedy=f"one of {', '.join(FORMATS)}")
+        raise ConfigError(f"no format called {fmt!r}", remedy=meant(fmt, FORMATS))
     raw = source if isinstance(source, bytes) else bytes_of(Path(source))
     text = unpacked(raw, memory_mb << 20)
     code = _CODES[_guess(text) if fmt == "auto" else fmt]

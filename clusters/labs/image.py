@@ -51,7 +51,10 @@ def ensure(packages: Sequence[str], progress: Progress) -> Path:
     """The image's directory, built where it is not there yet. Raises LabError where that fails."""
     for package in packages:
         if build_of(package) is None and not PACKAGE.fullmatch(package):
-            raise ConfigError(f"{package!r} cannot be a Debian package name")
+            raise ConfigError(
+                f"{package!r} cannot be a Debian package name",
+                remedy="lower case letters, digits, + - and . as in `apt-cache search`",
+            )
     path = image_path(packages)
     if (path / "image.json").exists():
         return path

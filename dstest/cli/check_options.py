@@ -9,6 +9,7 @@ import msgspec
 
 from dstest.core.errors import ConfigError
 from dstest.core.formats import AUTO, FORMATS
+from dstest.core.near import meant
 from dstest.core.protocols import Option
 from dstest.core.registry import parse_options
 
@@ -70,9 +71,7 @@ def require_no_tuples(independent: bool | None) -> None:
 def require_format(name: str) -> None:
     """Raises ConfigError for what no history is in."""
     if name not in (AUTO, *FORMATS):
-        raise ConfigError(
-            f"no format called {name!r}", remedy=f"one of {', '.join([AUTO, *FORMATS])}"
-        )
+        raise ConfigError(f"no format called {name!r}", remedy=meant(name, [AUTO, *FORMATS]))
 
 
 def transaction_options(pairs: list[str]) -> dict[str, Any]:

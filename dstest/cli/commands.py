@@ -1,5 +1,5 @@
 """The commands of `dstest` by name. Each is imported when it is the one that is called, or when all
-of them are asked for, as help does."""
+of them are asked for; the list of all in the help needs none of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 
 from dstest.core.contained import quit_by
 
-__all__ = ["COMMANDS", "app_of"]
+__all__ = ["COMMANDS", "SAYS", "app_of", "outline"]
 
 _GROUPS: Final = MappingProxyType(
     {
@@ -74,6 +74,46 @@ _PANEL_OF: Final = MappingProxyType(
 )
 
 
+SAYS: Final = MappingProxyType(
+    {
+        "run": "One run: nodes, load, faults with proof, verdict, report.",
+        "resume": "Go on with a session that was stopped or killed, from its first arm that is not"
+        " done.",
+        "report": "Check a run's files, judge it again, draw report.html, findings.md, junit.xml"
+        " and the plots.",
+        "options": "List every `-o` that a run takes: type, default, what it may be, what it does.",
+        "list": "What can be run, and what was.",
+        "nemeses": "All kinds of faults: what each needs, which nemesis delivers it, or why none"
+        " does.",
+        "findings": "What was published of these systems, one command each; with IDs, run them.",
+        "replay": "Run it again with the same seed: is its violation reproducible?",
+        "blame": "Run it again, and through a second client: is the system to blame, or are we?",
+        "shrink": "Fewer faults, shorter windows, less load: what still shows the violation, run by"
+        " run.",
+        "recover": "Seal and judge a run whose process died; judge a finished one again.",
+        "check": "Judge a history: ours, a run directory, Jepsen EDN, Jepsen JSON, a Jepsen log, or"
+        " sessions of Plume, DBCop, Cobra or AWDIT",
+        "proof": "Execute the transactions of a history in a given order, and compare what each of"
+        " them read.",
+        "models": "List the consistency models of transactions, what each implies and which"
+        " anomalies it rules out",
+        "generate": "Write a history of a simulated store at a known isolation level.",
+        "export": "Write a history as Jepsen op maps, one event per line.",
+        "plan": "Test plans: write, check, show; what judges which claim.",
+        "nightly": "Many cells with their controls, over night: `dstest nightly nightly.toml`.",
+        "gate": "Judge all evidence again, and decide by a policy whether a release is let"
+        " through.",
+        "compare": "Compare runs with runs",
+        "store": "Runs that are kept: look, compare, throw away.",
+        "lab": "Nodes: bring up, look at, log in, take down.",
+        "workers": "Machines that work for others: dstest is put there as it is here.",
+        "doctor": "Check this machine and the labs that run on it.",
+        "new": "Write a file of your own that runs at once, and a test of it.",
+    }
+)
+"""What each begins its own help with: read here, the list of commands costs no import of them."""
+
+
 class _Commands(TyperGroup):
     """Ends of files and of pipes are no exit 1, which typer makes of them: 1 is a violation. And no
     plug-in has the say about the exit code; ours are typer.Exit or exceptions."""
@@ -99,8 +139,7 @@ def _top(
         raise typer.Exit
 
 
-def app_of(*names: str) -> typer.Typer:
-    """`dstest` with these of its commands. Raises KeyError for a name that is none."""
+def _bare() -> typer.Typer:
     app = typer.Typer(
         name="dstest",
         cls=_Commands,
@@ -112,6 +151,24 @@ def app_of(*names: str) -> typer.Typer:
         rich_markup_mode="markdown",
     )
     app.callback(invoke_without_command=True)(_top)
+    return app
+
+
+def outline() -> typer.Typer:
+    """`dstest` with all of its commands as its help lists them: none of them can be called."""
+    app = _bare()
+    for name in COMMANDS:
+        app.command(name, help=SAYS.get(name), rich_help_panel=_PANEL_OF[name])(_not_here)
+    return app
+
+
+def _not_here() -> None:
+    raise RuntimeError("a command of the outline was called")
+
+
+def app_of(*names: str) -> typer.Typer:
+    """`dstest` with these of its commands. Raises KeyError for a name that is none."""
+    app = _bare()
     for name in names:
         module, _, function = COMMANDS[name].partition(":")
         made = getattr(import_module(f"dstest.cli.{module}"), function)

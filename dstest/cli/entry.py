@@ -1,20 +1,30 @@
-"""What the command line runs: the command that is asked for, and what becomes of its errors."""
+"""What the command line runs: the command that is asked for, and what becomes of its errors.
+
+An error is told to people on standard error. Where a program reads the answer, it gets the error as
+its answer: one JSON object with `error`, `remedy` (null where none is known) and `exit_code`.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 import traceback
+from typing import Final
 
 import typer
 
-from dstest.cli.commands import COMMANDS, app_of
-from dstest.cli.streams import steady
+from dstest.cli.commands import COMMANDS, app_of, outline
+from dstest.cli.output import say
+from dstest.cli.streams import answered, steady
 from dstest.core import plugin_files
 from dstest.core.errors import DstestError, Exit
 from dstest.core.printable import printable
 from dstest.core.whole import is_missing, said_of
 
 __all__ = ["main"]
+
+_READ_ON: Final = "standard error says more"
 
 
 def _read_by_a_program(words: list[str]) -> bool:
@@ -25,11 +35,51 @@ def _read_by_a_program(words: list[str]) -> bool:
 def main() -> None:
     """Console entry point: errors of ours become one message, a remedy and their exit code."""
     words = sys.argv[1:]
+    by_program = _read_by_a_program(words)
+    steady(apart=by_program)
+    try:
+        _main(words)
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(Exit.HARNESS)
+        if by_program and code != int(Exit.PASS):
+            _answer(end, code)
+        raise
+
+
+def _answer(end: SystemExit, code: int) -> None:
+    """The error as an object, unless the command has given its answer before it ended."""
+    from json import dumps
+
+    error = end.__context__
+    if isinstance(error, DstestError):
+        what, remedy = error.message, error.remedy
+    elif error is not None and hasattr(error, "format_message"):  # of typer: wrong usage
+        what, remedy = error.format_message(), f"`{_command(error)} --help` lists what there is"
+    elif isinstance(error, KeyboardInterrupt) or code == int(Exit.INTERRUPTED):
+        what, remedy = "interrupted", None
+    elif isinstance(error, Exception) and not isinstance(error, typer.Exit):
+        what, remedy = f"{type(error).__name__}: {error}", _READ_ON
+    else:
+        what, remedy = f"ended with exit code {code}", _READ_ON
+    shown = {"error": printable(what), "remedy": remedy, "exit_code": code}
+    with contextlib.suppress(DstestError):  # told already, by whoever met it first
+        if not answered():
+            say(dumps(shown, ensure_ascii=False))
+
+
+def _command(error: BaseException) -> str:
+    ctx = getattr(error, "ctx", None)
+    return str(getattr(ctx, "command_path", None) or "dstest").replace("__main__.py", "dstest")
+
+
+def _main(words: list[str]) -> None:
     asked = [word for word in words[:1] if word in COMMANDS]
-    steady(apart=_read_by_a_program(words))
+    # Help, and what is no command, need none of them; a shell that completes may need any.
+    completes = any(name.endswith("_COMPLETE") for name in os.environ)
+    known = completes or any(word in COMMANDS for word in words)
     try:
         try:
-            app_of(*(asked or COMMANDS))()
+            (app_of(*(asked or COMMANDS)) if known else outline())()
         finally:
             sys.stdout.flush()
     except DstestError as error:

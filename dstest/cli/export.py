@@ -18,7 +18,8 @@ def export(
         bool, typer.Option(help="Values as [key value] tuples, as Jepsen's independent workloads.")
     ] = True,
 ) -> None:
-    """Write a history as Jepsen op maps, one event per line."""
+    """Write a history as Jepsen op maps, one event per line. It has no `--json`: the history is its
+    answer, in JSON with `--format json`."""
     from itertools import chain
 
     from dstest.cli.check_lints import require_sound

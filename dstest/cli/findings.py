@@ -104,13 +104,13 @@ def _refuse_unused(of_runs: dict[str, object]) -> None:
 
 def _entry(name: str) -> Finding:
     from dstest.core.errors import ConfigError
+    from dstest.core.near import meant
     from dstest.findings.catalogue import CATALOGUE, by_id
 
     found = by_id(name)
     if found is None:
-        known = ", ".join(row.id for row in CATALOGUE)
         near = [row.id for row in CATALOGUE if row.id.casefold() == name.casefold()]
-        hint = f"did you mean {near[0]}?" if near else f"one of {known}"
+        hint = f"did you mean {near[0]}?" if near else meant(name, [row.id for row in CATALOGUE])
         raise ConfigError(f"no finding is called {name!r}", remedy=hint)
     return found
 

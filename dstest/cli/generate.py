@@ -29,15 +29,17 @@ def generate(
     format_: Annotated[str, typer.Option("--format", help="jsonl or edn.")] = "jsonl",
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Default: stdout.")] = None,
 ) -> None:
-    """Write a history of a simulated store at a known isolation level."""
+    """Write a history of a simulated store at a known isolation level. It has no `--json`: the
+    history is its answer."""
     from dstest.cli.output import writing
     from dstest.core.errors import ConfigError
+    from dstest.core.near import meant
     from dstest.generator.gadgets import gadget, parse_injections
     from dstest.generator.histories import Spec, events
     from dstest.generator.writing import FORMATS, lines
 
     if format_ not in FORMATS:
-        raise ConfigError(f"no format {format_!r}", remedy=f"one of {', '.join(FORMATS)}")
+        raise ConfigError(f"no format {format_!r}", remedy=meant(format_, FORMATS))
     spec = Spec(
         workload=workload,
         txns=txns,

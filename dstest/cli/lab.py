@@ -76,7 +76,8 @@ def image(
         list[Path] | None, typer.Option(metavar="FILE.py", help="A file of yours with the system.")
     ] = None,
 ) -> None:
-    """Make the image that the nodes of a lab begin from, so that no run has to wait for it."""
+    """Make the image that the nodes of a lab begin from, so that no run has to wait for it. It has
+    no `--json`: the image is its answer."""
     from dstest.core import plugin_files
     from dstest.core.builds import builds_of
     from dstest.core.node import Prepares
@@ -117,39 +118,48 @@ def down(
         bool, typer.Option("--force", help="Even one that is used right now.")
     ] = False,
     lab: Kind = None,
+    as_json: Json = False,
 ) -> None:
     """Remove a lab: containers, links, routes, keys. Says what was removed.
 
     A lab that a run uses, or that is being brought up, stays, and the exit code is 2.
     """
     named = every_lab(lab) if everything else [(kind_of(lab_id, lab), lab_id)]
-    kept = []
+    kept: list[str] = []
+    adopted: list[str] = []
+    removed: dict[str, list[str]] = {}
     for kind, name in named:
         try:
-            if not _down(lab_of_kind(kind), name, force):
+            there = _down(lab_of_kind(kind), name, force, tell=not as_json)
+            if there is None:
                 kept.append(name)
+            else:
+                removed[name] = there
         except ConfigError as error:  # machines of the user's are among all labs, and stay
             if not everything:
                 raise
             say(str(error))
+            adopted.append(name)
+    if as_json:
+        show({"removed": removed, "kept": [*kept, *adopted]})
     if kept:
         say("  remedy: wait for its end, or stop it; --force removes the lab all the same")
         raise typer.Exit(int(Exit.USAGE))
 
 
-def _down(made: Any, name: str, force: bool) -> bool:
-    """Remove one lab, unless somebody uses it. Was it removed?"""
+def _down(made: Any, name: str, force: bool, *, tell: bool) -> list[str] | None:
+    """Remove one lab, unless somebody uses it: what was removed, None where it stays."""
     from dstest.runner.lab_use import users_of
 
     users = [] if force else users_of(made, name)
     if users:
         say(f"dstest: lab {name} is in use by {'; '.join(use.describe() for use in users)}")
-        return False
-    removed = made.down(name)
-    for what in removed:
+        return None
+    removed: list[str] = made.down(name)
+    for what in removed if tell else ():
         typer.echo(f"removed {what}")
     say(f"lab {name} is gone" if removed else f"there was nothing of lab {name}")
-    return True
+    return removed
 
 
 @lab_app.command()
@@ -157,18 +167,22 @@ def gc(
     images: Annotated[
         bool, typer.Option("--images", help="Also base images without a lab.")
     ] = False,
+    as_json: Json = False,
 ) -> None:
     """Remove what dead labs left behind. Labs that are in use, or made by `up`, stay."""
     from dstest.cli.secluded import collected
     from dstest.core import registry
 
-    if (code := collected(images)) is not None:
+    if (code := collected(images, as_json)) is not None:
         raise typer.Exit(code)
     removed: list[str] = []
     for kind in registry.names("labs"):
         made = registry.load("labs", kind)
         if hasattr(made, "gc"):
             removed += made.gc(images=images)
+    if as_json:
+        show({"removed": removed})
+        return
     for what in removed:
         typer.echo(f"removed {what}")
     say("nothing to remove" if not removed else f"{len(removed)} things removed")

@@ -97,7 +97,9 @@ def _adopted(
             if not terminal:
                 raise ConfigError("nobody is there to be asked", remedy="--yes")
             if not typer.confirm("Adopt these machines?", err=True):
-                raise ConfigError("not adopted; nothing was changed")
+                raise ConfigError(
+                    "not adopted; nothing was changed", remedy="answer y, or give --yes"
+                )
     except BaseException:
         book.forget(lab_id)
         raise

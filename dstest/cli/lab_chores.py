@@ -164,7 +164,7 @@ def shell(
     lab_id: LabId = "default",
     lab: Kind = None,
 ) -> None:
-    """Log in to a node, as `dstest lab ssh NODE` does."""
+    """Log in to a node, as `dstest lab ssh NODE` does. It has no `--json`: it is for people."""
     log_in(known_lab(lab, lab_id), node, [])
 
 

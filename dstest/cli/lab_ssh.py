@@ -65,7 +65,8 @@ def ssh(
     lab_id: LabId = "default",
     lab: Kind = None,
 ) -> None:
-    """Log in to a node, or run a command on it, with the lab's key and its pinned host keys."""
+    """Log in to a node, or run a command on it, with the lab's key and its pinned host keys. It has
+    no `--json`: `dstest lab exec --json` runs commands for programs."""
     given = words or []
     info = running_lab(lab, lab_id)
     if everywhere:

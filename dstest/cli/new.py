@@ -17,7 +17,8 @@ def new(
     name: Annotated[str, typer.Argument(help="Its name: lower case, with dashes.")],
     folder: Annotated[Path, typer.Option("--dir", help="Where the two files go.")] = _HERE,
 ) -> None:
-    """Write a file of your own that runs at once, and a test of it."""
+    """Write a file of your own that runs at once, and a test of it. It has no `--json`: the files
+    are its answer."""
     from dstest.scaffold.write import kind_called, write
 
     chosen = kind_called(kind)

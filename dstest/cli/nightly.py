@@ -65,7 +65,8 @@ def run(
     """Run a night, or go on with the newest one of this file that did not end. Exit 0 only where
     every control was red or green as it must and every other cell passed; 1 where a cell that has
     to pass saw a violation; 3 where a control or a verdict is missing, and with --cell where all
-    others come to 0: what was not asked is not proven."""
+    others come to 0: what was not asked is not proven. It has no `--json`: `dstest nightly status
+    --json` tells how far it is, `report --json` what it came to."""
     from dstest.nightly.begin import begin
 
     given: dict[str, Any] = {"at": at, "workers": workers, "chosen": tuple(cell or ())}
@@ -73,9 +74,13 @@ def run(
 
 
 @nightly_app.command()
-def show(config: Config, store: Store = Path("store"), cell: Cells = None) -> None:
+def show(
+    config: Config, store: Store = Path("store"), cell: Cells = None, json_: Json = False
+) -> None:
     """What the next night of this file will ask, in its order: cells, their controls and seeds, the
     commands, and how long they may take. Nothing is run or written."""
+    import msgspec
+
     from dstest.nightly.begin import night_after, planned
     from dstest.nightly.config import read_config
     from dstest.nightly.state import nights_in
@@ -85,12 +90,16 @@ def show(config: Config, store: Store = Path("store"), cell: Cells = None) -> No
     folder, chosen = store / read.name, tuple(cell or ())
     cells = planned(read, config, chosen)
     night = night_after(nights_in(folder), read, cells, folder, chosen=chosen)
-    _print(cells_told(night, cells))
+    if json_:
+        say(msgspec.json.encode(night).decode())
+    else:
+        _print(cells_told(night, cells))
 
 
 @nightly_app.command()
 def resume(directory: Directory, at: At = None, workers: Workers = None) -> None:
-    """Go on with a night that was stopped or killed."""
+    """Go on with a night that was stopped or killed. It has no `--json`: `dstest nightly report
+    --json` tells what it came to."""
     from dstest.nightly.begin import resume as go_on
 
     raise typer.Exit(go_on(directory, at=at, workers=workers, say=_say))

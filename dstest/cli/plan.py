@@ -46,7 +46,7 @@ def new(
 ) -> None:
     """Write a plan: of all claims that can be tested of a system, or of those that a change
     touches. What only a person knows is marked `<fill: ...>`. A change without behaviour gets no
-    plan."""
+    plan. It has no `--json`: the plan is its answer; `dstest plan lint --json` judges it."""
     from dstest.core.errors import ConfigError
     from dstest.core.plugin_files import named_in
     from dstest.plans.draft.diff import changed_by_diff, changed_by_git
@@ -181,13 +181,14 @@ def toolbox(
 
     from dstest.core.claims import CATEGORIES
     from dstest.core.errors import ConfigError
+    from dstest.core.near import meant
     from dstest.core.plugin_files import named_in
     from dstest.plans.toolbox import toolbox as toolbox_of
 
     if category is not None and category not in CATEGORIES:
         raise ConfigError(
             f"--category {category!r}: no such category",
-            remedy=f"one of {', '.join(sorted(CATEGORIES))}",
+            remedy=meant(category, sorted(CATEGORIES)),
         )
     box = toolbox_of(named_in("systems", system))
     tools = [tool for tool in box.tools if category in (None, tool.category)]

@@ -45,7 +45,8 @@ def run(
 ) -> None:
     """Execute a plan: what it needs is looked for first, then its scenarios run one by one, and a
     findings report says what they came to. Exit 2, with nothing touched, where the plan is unsound
-    or something is missing."""
+    or something is missing. It has no `--json`: `dstest plan status --json` tells how far it is,
+    `report --json` what it came to."""
     from dstest.plans.execution.driver import begin
 
     code = begin(
@@ -63,7 +64,8 @@ def run(
 
 @plan_app.command()
 def resume(directory: Directory) -> None:
-    """Go on with a plan that was stopped or killed, from its first step that is not done."""
+    """Go on with a plan that was stopped or killed, from its first step that is not done. It has no
+    `--json`: `dstest plan report --json` tells what it came to."""
     from dstest.plans.execution.driver import resume as go_on
 
     raise typer.Exit(go_on(directory, say=_say))
@@ -159,7 +161,8 @@ def author(
     ] = False,
 ) -> None:
     """Write the skeletons of a plan where its scenarios want them, with DSTEST_AUTHOR_MODE=1 alone.
-    A file that is there is never written over. Exit 0, also where some were skipped."""
+    A file that is there is never written over. Exit 0, also where some were skipped. It has no
+    `--json`: the files are its answer."""
     from dstest.plans.authoring import author as write
     from dstest.plans.reader import read_plan
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,6 +38,7 @@ def proof(
     budget_mb: Annotated[
         int, typer.Option("--budget-mb", help="Megabytes that reading may take.", min=1, max=2**39)
     ] = limits.CHECK_MEMORY_MB,
+    json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
     """Execute the transactions of a history in a given order, and compare what each of them read.
 
@@ -63,11 +65,28 @@ def proof(
         read.doubts.append(f"the run itself is {run.verdict.verdict.value}")
     for one in asked:
         if (why := executed(read, found, one)) is not None:
-            say(f"{name}: {one} is not proved by this order: {why}")
+            said = f"{name}: {one} is not proved by this order: {why}"
+            say(_shown(Exit.NOT_PROVEN, [one], len(found.transactions), why) if json_ else said)
             raise typer.Exit(int(Exit.NOT_PROVEN))
     start = f", {read.start}" if read.start else ""
     count = f"an order of {len(found.transactions)} transactions"
-    say(f"{name}: {', '.join(asked)} is proved, by {count}{start}")
+    said = f"{name}: {', '.join(asked)} is proved, by {count}{start}"
+    say(_shown(Exit.PASS, asked, len(found.transactions), None) if json_ else said)
+
+
+def _shown(code: Exit, models: Sequence[str], transactions: int, why: str | None) -> str:
+    """The answer as an object: `models` are those that are proved, or the one that is not."""
+    import msgspec
+
+    return msgspec.json.encode(
+        {
+            "proved": why is None,
+            "exit": int(code),
+            "models": list(models),
+            "transactions": transactions,
+            "why": why,
+        }
+    ).decode()
 
 
 def write_order(

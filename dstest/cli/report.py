@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,8 @@ from dstest.cli.sessions import report_session
 
 if TYPE_CHECKING:
     from dstest.core.errors import ConfigError
+    from dstest.core.reproducer import Reproducer
+    from dstest.runner.integrity import Verified
     from dstest.store.layout import RunDir
 
 __all__ = ["report"]
@@ -33,6 +36,7 @@ def report(
             help="Sign what was signed again, where a report is drawn anew.",
         ),
     ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
     """Check a run's files, judge it again, draw report.html, findings.md, junit.xml and the plots.
 
@@ -42,7 +46,7 @@ def report(
     import sys
 
     from dstest.judge.blame import blame
-    from dstest.judge.blame_file import aside_of, read_blame
+    from dstest.judge.blame_file import read_blame
     from dstest.report.model import load_report
     from dstest.report.terminal import summary_text
     from dstest.report.write import drawn, outdated, render
@@ -59,7 +63,7 @@ def report(
         if sign_key is not None:
             typer.echo("dstest: --sign-key: a session is shown, nothing is signed", err=True)
         signer = None if verify_key is None else signer_of(run.resolve(), verify_key)
-        report_session(run, signer)
+        report_session(run, signer, json_)
     opened = RunDir.open(run)
     if not finished(opened):
         raise _not_judged(opened)
@@ -71,20 +75,52 @@ def report(
     if new and (sign_key is not None or not signed):
         render(opened.path, shown)
         opened.write_sums(sign_key if signed else None)
-    typer.echo(summary_text(shown, color=sys.stdout.isatty()))
-    if told := read_blame(opened.path):
-        where = aside_of(opened.path)
-        typer.echo(f"blame       {blame(shown.evidence, told.probes)}, by the runs in {where}")
-    if small := read_reproducer(opened.path, checked.verdict):
-        typer.echo(
-            f"reduced     from {small.before.events} fault events to {small.after.events}, comes in"
-            f" {small.rate_after.said}: {reduced_in(opened.path)}"
-        )
-    if signer is not None:
-        typer.echo(f"signed      by {signer}")
+    told, small = read_blame(opened.path), read_reproducer(opened.path, checked.verdict)
+    blamed = None if told is None else str(blame(shown.evidence, told.probes))
+    if json_:
+        reduced = None if small is None else str(reduced_in(opened.path))
+        _say_json(opened.path, checked, blame=blamed, reduced=reduced, signed_by=signer)
+    else:
+        typer.echo(summary_text(shown, color=sys.stdout.isatty()))
+        for line in _besides(opened.path, blamed, small, signer):
+            typer.echo(line)
     if message := _of_the_signature(sorted(new), signed, sign_key):
         typer.echo(f"dstest: {message}", err=True)
     raise typer.Exit(int(checked.exit_code))
+
+
+def _besides(
+    path: Path, blamed: str | None, small: Reproducer | None, signer: str | None
+) -> Iterator[str]:
+    """What was found out about a run since, for people."""
+    from dstest.judge.blame_file import aside_of
+    from dstest.shrink.record import aside_of as reduced_in
+
+    if blamed is not None:
+        yield f"blame       {blamed}, by the runs in {aside_of(path)}"
+    if small is not None:
+        yield (
+            f"reduced     from {small.before.events} fault events to {small.after.events}, "
+            f"comes in {small.rate_after.said}: {reduced_in(path)}"
+        )
+    if signer is not None:
+        yield f"signed      by {signer}"
+
+
+def _say_json(path: Path, checked: Verified, **more: str | None) -> None:
+    """As `dstest run --json`, and what was found out about it since."""
+    import msgspec
+
+    from dstest.cli.output import say
+    from dstest.judge.fingerprint import all_fingerprints
+
+    shown = {
+        "run": str(path),
+        "exit": int(checked.exit_code),
+        "fingerprints": all_fingerprints(checked.verdict),
+        "verdict": msgspec.to_builtins(checked.verdict),
+    }
+    say(msgspec.json.encode({**shown, **more}).decode())
 
 
 def _of_the_signature(new: list[str], signed: bool, sign_key: Path | None) -> str | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from dstest.cli.streams import hand_over
 from dstest.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -33,10 +34,11 @@ def enter(spec: RunSpec, lab_id: str | None, *, keep_lab: bool) -> None:
     named = lab_id or f"run-{os.getpid()}"
     words = sys.argv[1:] if lab_id else [*sys.argv[1:], "--lab-id", named]
     packages = packages_for([registry.load("systems", spec.system)], spec.builds)
+    hand_over()
     raise typer.Exit(lab.within(named, packages, words))
 
 
-def collected(images: bool) -> int | None:
+def collected(images: bool, json: bool) -> int | None:
     """What an ordinary user's dead labs left, collected where that can be done: the exit code.
     None where the labs of this user are not within anything."""
     from dstest.core import registry
@@ -47,6 +49,7 @@ def collected(images: bool) -> int | None:
     for kind in registry.names("labs", ours=True):
         lab = registry.load("labs", kind)
         if isinstance(lab, Secluded):
-            words = ["lab", "gc", *(["--images"] if images else [])]
+            words = ["lab", "gc", *(["--images"] if images else []), *(["--json"] if json else [])]
+            hand_over()
             return lab.within(f"gc-{os.getpid()}", None, words)
     return None

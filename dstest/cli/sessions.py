@@ -34,13 +34,14 @@ def numbers(flag: str, text: str | None) -> list[int]:
 def tier_of(name: str | None) -> Tier | None:
     """The tier of that name. Raises ConfigError where there is none."""
     from dstest.core.errors import ConfigError
+    from dstest.core.near import meant
     from dstest.judge.budgets import SHAPES
 
     for tier in SHAPES:
         if tier == name:
             return tier
     if name is not None:
-        raise ConfigError(f"--tier {name!r}: no such tier", remedy=f"one of {', '.join(SHAPES)}")
+        raise ConfigError(f"--tier {name!r}: no such tier", remedy=meant(name, SHAPES))
     return None
 
 
@@ -74,14 +75,14 @@ def resume(
     show_session(resume_session(session, sign_key=sign_key), json_)
 
 
-def report_session(path: Path, signer: str | None) -> NoReturn:
+def report_session(path: Path, signer: str | None, as_json: bool) -> NoReturn:
     """Check a session's files, judge it again, and show it."""
     from dstest.runner.session_check import reread
 
     done = reread(path)
     if signer is not None:
-        typer.echo(f"signed      by {signer}")
-    show_session(done, as_json=False)
+        typer.echo(f"signed      by {signer}", err=as_json)
+    show_session(done, as_json)
 
 
 def show_session(done: SessionFinished, as_json: bool) -> NoReturn:

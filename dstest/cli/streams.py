@@ -23,10 +23,10 @@ from dstest.core.own_stdout import take_stdout
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["answer", "no_output", "steady"]
+__all__ = ["answer", "answered", "hand_over", "no_output", "steady"]
 
 _STANDARD: Final = (0, 1, 2)
-_apart: list[TextIO] = []
+_apart: list[io.TextIOWrapper] = []
 
 
 def no_output(error: OSError) -> HarnessError:
@@ -44,6 +44,7 @@ class _Steady(io.RawIOBase):
         self._fd = fd
         self._raises = raises
         self._silent = False
+        self.answered = False
 
     def fileno(self) -> int:
         return self._fd
@@ -71,7 +72,9 @@ class _Steady(io.RawIOBase):
     def _written(self, data: Buffer) -> int:
         while True:
             try:
-                return os.write(self._fd, data)
+                written = os.write(self._fd, data)
+                self.answered = True
+                return written
             except BlockingIOError:
                 select.select([], [self._fd], [])
 
@@ -98,6 +101,25 @@ def _text(fd: int, like: TextIO | None, *, raises: bool) -> io.TextIOWrapper:
 def answer() -> TextIO:
     """Where a command writes its answer."""
     return _apart[0] if _apart else sys.stdout
+
+
+def answered() -> bool:
+    """Has a program that reads the answer been given any of it, or will somebody else give it?"""
+    if not _apart:
+        return False
+    _apart[0].flush()
+    raw = getattr(_apart[0].buffer, "raw", None)
+    return not isinstance(raw, _Steady) or raw.answered
+
+
+def hand_over() -> None:
+    """Another process gives the answer: standard output is that of the processes that are started
+    from now on."""
+    if _apart:
+        _apart[0].flush()
+        os.dup2(_apart[0].fileno(), 1)
+        if isinstance(raw := getattr(_apart[0].buffer, "raw", None), _Steady):
+            raw.answered = True
 
 
 def steady(*, apart: bool = False) -> None:

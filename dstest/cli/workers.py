@@ -22,7 +22,8 @@ def pack(
     target: Annotated[Path, typer.Argument(metavar="FILE.tar.gz", help="The archive.")],
 ) -> None:
     """Pack dstest and all that it needs for a machine with the same Python, processor and C
-    library: unpack it anywhere, and put its `lib` into PYTHONPATH."""
+    library: unpack it anywhere, and put its `lib` into PYTHONPATH. It needs no `--json`: it prints
+    one JSON object in any case."""
     import msgspec
 
     from dstest.fan.bundle import pack_bundle
@@ -37,7 +38,8 @@ def put(
     hosts: Annotated[list[str], typer.Argument(metavar="HOST", help="As `ssh HOST` reaches it.")],
 ) -> None:
     """Lay dstest on machines, as /opt/dstest-worker: for `--at ssh:HOST,HOST`. They need Python and
-    no network. Exit 4 where one has not got it."""
+    no network. Exit 4 where one has not got it. It needs no `--json`: it prints one JSON object in
+    any case."""
     import asyncio
     import tempfile
 

@@ -168,7 +168,11 @@ def _typed(key: str, text: str, option: Option) -> Any:
         raise ConfigError(f"-o {key}={text}: not what it may be", remedy=f"{key}: {option.help}")
     if option.choices and value not in option.choices:
         allowed = ", ".join(map(str, option.choices))
-        raise ConfigError(f"-o {key}={text}: not allowed", remedy=f"{key} is one of: {allowed}")
+        near = difflib.get_close_matches(text, map(str, option.choices), n=1)
+        hint = f"did you mean {key}={near[0]}? " if near else ""
+        raise ConfigError(
+            f"-o {key}={text}: not allowed", remedy=f"{hint}{key} is one of: {allowed}"
+        )
     return value
 
 

@@ -30,7 +30,10 @@ def given_files(paths: Sequence[str]) -> dict[str, bytes]:
             continue
         try:
             if path.stat().st_size > _FILE_BYTES_MAX:
-                raise ConfigError(f"{path} is larger than {_FILE_BYTES_MAX} bytes")
+                raise ConfigError(
+                    f"{path} is larger than {_FILE_BYTES_MAX} bytes",
+                    remedy="leave out of it what the commands do not need",
+                )
             given[str(path)] = path.read_bytes()
         except OSError as error:
             raise ConfigError(

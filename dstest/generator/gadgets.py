@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dstest.core.errors import ConfigError
+from dstest.core.near import meant
 
 __all__ = ["GADGETS", "NEED_WFR", "Step", "gadget", "parse_injections"]
 
@@ -118,7 +119,7 @@ def gadget(workload: str, name: str) -> list[Step]:
     if text is None:
         raise ConfigError(
             f"{workload} has no anomaly called {name!r} to inject",
-            remedy=f"one of {', '.join(sorted(known))}",
+            remedy=meant(name, sorted(known)),
         )
     steps: list[Step] = []
     for word in text.split():

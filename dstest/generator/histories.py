@@ -29,6 +29,7 @@ from random import Random
 from typing import Any, Final
 
 from dstest.core.errors import ConfigError
+from dstest.core.near import meant
 from dstest.core.rng import stream
 from dstest.generator.gadgets import Step, gadget
 
@@ -322,13 +323,16 @@ def _inject(run: _Run, steps: list[Step]) -> Iterator[Event]:
 
 def _check(spec: Spec) -> None:
     if spec.workload not in WORKLOADS:
-        raise ConfigError(f"no workload {spec.workload!r}", remedy=f"one of {', '.join(WORKLOADS)}")
+        raise ConfigError(f"no workload {spec.workload!r}", remedy=meant(spec.workload, WORKLOADS))
     if spec.level not in LEVELS:
-        raise ConfigError(f"no level {spec.level!r}", remedy=f"one of {', '.join(LEVELS)}")
+        raise ConfigError(f"no level {spec.level!r}", remedy=meant(spec.level, LEVELS))
     if spec.workload == "register" and spec.level != "strict-serializable":
         raise ConfigError("a register is linearizable or it is not", remedy="leave --level out")
     if spec.txns < 0 or spec.concurrency < 1 or not 0 <= spec.fail_share + spec.info_share <= 1:
-        raise ConfigError("need txns >= 0, concurrency >= 1 and shares between 0 and 1")
+        raise ConfigError(
+            "need txns >= 0, concurrency >= 1 and shares between 0 and 1",
+            remedy="leave them out for the defaults, which `dstest generate --help` names",
+        )
 
 
 def events(spec: Spec) -> Iterator[Event]:

@@ -159,10 +159,17 @@ def alarms(facts: RunFacts) -> AuditRow:
     piped = seen.cores_elsewhere if seen is not None else []
     cores = "; core files go to a program of the host, and were not looked for" if piped else ""
     logs = f"{read:,} log lines scanned" if facts.log_lines is not None else "no logs are offered"
-    return ok(
-        f"{logs}, {looks:,} looks at processes; {len(facts.alarms)} alarms and {ended} ends of"
-        f" processes, all explained by faults{cores}"
-    )
+    found = [] if facts.log_lines is None else [_count(len(facts.alarms), "alarm", "alarms")]
+    found.append(_count(ended, "end of a process", "ends of processes"))
+    return ok(f"{logs}, {looks:,} looks at processes; {', '.join(found)}{cores}")
+
+
+def _count(count: int, one: str, many: str) -> str:
+    """Of what is there all is explained; of what is not, nothing has to be."""
+    if not count:
+        return f"no {many}"
+    by = f"1 {one} (explained by a fault)"
+    return by if count == 1 else f"{count} {many} (explained by faults)"
 
 
 def _some(lines: list[str]) -> str:

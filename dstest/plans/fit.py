@@ -86,7 +86,8 @@ def _fit(key: bytes, used: tuple[Path, ...]) -> Fit:
         if run.checkers and arm.workload is None and {*run.checkers} != {*fit.checkers}:
             raise ConfigError(
                 f"{workload.name} is judged by {', '.join(fit.checkers)}, and the run block names "
-                f"{', '.join(run.checkers)}"
+                f"{', '.join(run.checkers)}",
+                remedy="leave `checkers` out of the run block, or name those of the workload",
             )
     except ConfigError as error:
         return msgspec.structs.replace(fit, problem=error.message, where=where)
@@ -108,7 +109,7 @@ def planned(run: Run, arm: Arm, budget: Budget, size: int) -> int:
     """
     count, message = _planned(_key(run, arm, budget, size), tuple(plugin_files.used()))
     if message:
-        raise ConfigError(message)
+        raise ConfigError(message, remedy="change the run block, or its budget")
     return count
 
 

@@ -138,7 +138,10 @@ def _clients(system: Any, names: list[str]) -> tuple[list[str], dict[str, str]]:
         work = registry.load("workloads", name)
         try:
             if work.capability not in system.capabilities:
-                raise ConfigError(f"{system.name} offers no client for {work.capability} ({name})")
+                raise ConfigError(
+                    f"{system.name} offers no client for {work.capability} ({name})",
+                    remedy="another workload: `dstest list` says which fit",
+                )
             check_client(system, work)
             able.append(name)
         except ConfigError as error:

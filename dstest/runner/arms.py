@@ -29,6 +29,7 @@ from dstest.core.verdict import State
 from dstest.judge.budgets import SHAPES
 from dstest.judge.session import SessionVerdict, judge_session
 from dstest.runner.integrity import finished
+from dstest.runner.live_view import progress_for
 from dstest.runner.outlook import lasts_s, shortfalls
 from dstest.runner.plugins import Plugins, resolve
 from dstest.runner.progress import Progress
@@ -94,7 +95,9 @@ def plan_arms(
         )
     for what, given in (("--seed", wanted), ("--nodes", list(sizes or []))):
         if len(set(given)) < len(given):
-            raise ConfigError(f"{what}: {', '.join(map(str, given))} names one twice")
+            raise ConfigError(
+                f"{what}: {', '.join(map(str, given))} names one twice", remedy="name each once"
+            )
     if sizes:
         arms = [(size, seed) for size in sizes for seed in wanted]
     elif tier is None:
@@ -136,7 +139,7 @@ def begin(
         started=clock.utc_stamp(),
         lab_id=lab_id,
     )
-    ui, faults = ui or Progress(), []
+    ui, faults = ui or progress_for(), []
     for arm in arms:
         plugins = plugins_of(_spec_of(file, arm), given)
         _named_lab(plugins, file, arm)
@@ -170,7 +173,7 @@ def resume(
                 raise contradicts(directory, f"session.json does not know {strange[0]}")
     once(directory, file)
     require_key(sign_key)
-    return _Driver(directory, file, ui or Progress(), plugins_of, sign_key).run()
+    return _Driver(directory, file, ui or progress_for(), plugins_of, sign_key).run()
 
 
 def _named_lab(plugins: Plugins, file: SessionFile, arm: ArmState) -> tuple[str, bool]:

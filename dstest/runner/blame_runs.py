@@ -56,7 +56,7 @@ def blame_run(
     it left behind.
     """
     if times < 1:
-        raise ConfigError(f"--times {times}: at least 1")
+        raise ConfigError(f"--times {times}: at least 1", remedy="--times 5")
     run = RunDir.open(path)
     verdict = verified(run).verdict
     wanted = verdict.evidence.violation_fingerprint

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from dstest.core import registry
 from dstest.core.errors import ConfigError
+from dstest.core.near import meant
 from dstest.core.protocols import Checker, CheckerTraits, Option, Workload
 
 __all__ = ["added", "checkers_of", "claims_of"]
@@ -31,7 +32,11 @@ def checkers_of(
         return [*checkers, *_besides(work, besides)]
     known = "; ".join(f"{c.name} knows {', '.join(c.models)}" for c in checkers)
     if model is not None:
-        raise ConfigError(f"--model {model}: {known}", remedy=f"leave --model out for {work.model}")
+        names = [name for checker in checkers for name in checker.models]
+        raise ConfigError(
+            f"--model {model}: {known}",
+            remedy=f"{meant(model, dict.fromkeys(names))}; leave --model out for {work.model}",
+        )
     raise ConfigError(
         f"workload {work.name}: no checker of it knows its model {work.model!r} for its operations",
         remedy=f"another `model` or `checkers` in the class of {work.name}: {known}",

@@ -20,6 +20,7 @@ from dstest.core.evidence import LandingRecord
 from dstest.core.plain import legible, odd_in
 from dstest.core.protocols import FaultPlan, Nemesis, NemesisContext
 from dstest.runner.epochs import Journal
+from dstest.runner.ticking import Ticker
 
 __all__ = ["NemesisLoop", "describe"]
 
@@ -34,8 +35,9 @@ _PATIENCE_S: Final = 15.0
 
 class NemesisLoop:
     """`records` holds the newest record of each fault; `standing` those not healed yet, in the
-    order of their healing. `ready` says whether the cluster has recovered; `before` is called
-    with the id of each fault before it is injected."""
+    order of their healing; `healing` names the one that is about to be healed. `ready` says whether
+    the cluster has recovered; `before` is called with the id of each fault before it is injected.
+    """
 
     def __init__(
         self,
@@ -54,6 +56,8 @@ class NemesisLoop:
         self._before = before
         self.records: dict[str, LandingRecord] = {}
         self.standing: dict[str, LandingRecord] = {}
+        self.ticker = Ticker(nemesis, ctx)
+        self.healing: str | None = None
         self._ranks: dict[str, int] = {}
         self._unproven: dict[str, str] = {}
 
@@ -94,7 +98,7 @@ class NemesisLoop:
                 end_ns = max(end_ns, record.injected_at + plan.duration_ns, landed_ns + half_ns)
         if end_ns:
             for look_ns in (end_ns - half_ns, end_ns):
-                await self._ctx.clock.until(look_ns)
+                await self.ticker.until(look_ns, self.standing)
                 for record in list(self.standing.values()):
                     if record.injected_at is not None:
                         look = self._nemesis.recheck(self._ctx, record)
@@ -164,13 +168,14 @@ class NemesisLoop:
             raise failure
 
     async def _heal(self, record: LandingRecord) -> None:
-        opened = self._ctx.epochs.opened
+        opened, self.healing = self._ctx.epochs.opened, record.fault_id
         if record.injected_at is None and opened and opened.fault_id == record.fault_id:
             # Interrupted in mid-injection: the epoch's own record knows what was about to be done.
             record = self.standing[record.fault_id] = self._looked_at("inject", opened)
         healed = self._nemesis.heal(self._ctx, record)
         record = self._keep(await self._in_time(record.fault_id, "heal", healed))
         del self.standing[record.fault_id]
+        self.healing = None
         state = "heal proven" if record.heal_verified else "HEAL NOT PROVEN"
         if record.injected_at is None and record.heal_verified:
             state = "never injected, nothing to heal"

@@ -103,16 +103,25 @@ def _declared(*parts: Any) -> dict[str, Option]:
 
 def _check_numbers(spec: RunSpec) -> None:
     if not 1 <= spec.nodes <= limits.NODES_MAX:
-        raise ConfigError(f"--nodes {spec.nodes}: from 1 to {limits.NODES_MAX}")
+        raise ConfigError(
+            f"--nodes {spec.nodes}: from 1 to {limits.NODES_MAX}", remedy="--nodes 5 is the default"
+        )
     if spec.seed < 0:
-        raise ConfigError(f"--seed {spec.seed}: 0 or more")
+        raise ConfigError(f"--seed {spec.seed}: 0 or more", remedy="leave --seed out for a new one")
     if not 0 < spec.time_limit_s <= 7 * 86400:
-        raise ConfigError(f"--time-limit {spec.time_limit_s:g}: above 0 and at most a week, in s")
+        raise ConfigError(
+            f"--time-limit {spec.time_limit_s:g}: above 0 and at most a week, in s",
+            remedy="--time-limit 60 is the default",
+        )
     if not 1 <= spec.concurrency <= 10_000:
-        raise ConfigError(f"--concurrency {spec.concurrency}: from 1 to 10000")
+        raise ConfigError(
+            f"--concurrency {spec.concurrency}: from 1 to 10000",
+            remedy="--concurrency 20 is the default",
+        )
     if spec.rate is not None and not 0 < spec.rate <= RATE_MAX:
         raise ConfigError(
-            f"--rate {spec.rate:g}: above 0 and at most {RATE_MAX:,g}, in operations per second"
+            f"--rate {spec.rate:g}: above 0 and at most {RATE_MAX:,g}, in operations per second",
+            remedy="leave --rate out for a closed loop",
         )
 
 
@@ -223,7 +232,10 @@ def _scheduled(schedule: Schedule, spec: RunSpec) -> list[str]:
 def _check_planned(nemesis: Nemesis, plans: Sequence[FaultPlan], time_limit_s: float) -> None:
     """A nemesis that plans nothing, or what no run of this length can do, is not followed."""
     if not isinstance(plans, list) or not all(isinstance(plan, FaultPlan) for plan in plans):
-        raise ConfigError(f"--nemesis {nemesis.name}: its plan() returns no list of FaultPlan")
+        raise ConfigError(
+            f"--nemesis {nemesis.name}: its plan() returns no list of FaultPlan",
+            remedy="a list of `FaultPlan` of dstest.core.protocols",
+        )
     problem = problem_of(plans, nemesis.name.split(","))
     if not plans and NemesisTraits.of(nemesis).injects:
         problem = f"it plans no fault in {time_limit_s:g} s"

@@ -1,7 +1,7 @@
-"""What a person sees while a run lasts: phases, one live line of figures, what the nemesis does.
+"""What a person sees while a run lasts: phases, figures, what the nemesis does.
 
-On a terminal the live line is rewritten in place each second; elsewhere a line is printed every
-five seconds. All of it goes to standard error: standard output is for results. A run keeps what
+`Progress` prints plain lines, those of figures every five seconds; `runner/live_view.py` is what a
+terminal gets. All of it goes to standard error: standard output is for results. A run keeps what
 was said while it lasted as `run.log` in its directory, stamped with the time of day.
 """
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from dstest.core import clock
+from dstest.core.live import Live
 from dstest.core.printable import printable
 
 __all__ = ["LOG", "Progress", "Quiet"]
@@ -23,19 +24,19 @@ _EVERY_NS: Final = 5_000_000_000
 
 
 class Progress:
-    """Prints to `stream`."""
+    """Prints to `stream`. `phases` are those of the run that is told of, in their order."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
-        self._live = self._stream.isatty()
         self._origin_ns = clock.monotonic_ns()
-        self._line = ""
         self._printed_ns = 0
         self._log: TextIO | None = None
+        self.phases: list[str] = []
 
     def keep_log(self, path: Path) -> None:
-        """Append to this file as well what is said from now on."""
+        """A run begins: append to this file as well what is said from now on."""
         self.close_log()
+        self.phases = []
         try:
             self._log = path.open("a", encoding="utf-8", buffering=1)
         except OSError as error:
@@ -60,11 +61,6 @@ class Progress:
     def _clock(self) -> str:
         return f"{(clock.monotonic_ns() - self._origin_ns) / 1e9:6.1f}s"
 
-    def _clear(self) -> None:
-        if self._line and self._live:
-            self._stream.write("\r\x1b[2K")
-        self._line = ""
-
     def say(self, text: str) -> None:
         """One line that stays; nodes have a hand in it."""
         text = printable(text)
@@ -72,26 +68,28 @@ class Progress:
         self._show(text)
 
     def _show(self, text: str) -> None:
-        self._clear()
         self._stream.write(f"{self._clock()}  {text}\n")
         self._stream.flush()
 
     def phase(self, name: str, detail: str = "") -> None:
-        """A phase of the run begins."""
+        """A phase of the run begins, or tells how it goes on."""
+        if name not in self.phases[-1:]:
+            self.phases.append(name)
         self.say(f"[{name}] {detail}" if detail else f"[{name}]")
 
     def figures(self, text: str) -> None:
-        """The live line."""
-        if self._live:
-            self._clear()
-            self._line = f"{self._clock()}  {text}"
-            self._stream.write(self._line[:160])
-            self._stream.flush()
+        """How the load goes, as one line."""
         if clock.monotonic_ns() - self._printed_ns >= _EVERY_NS:
             self._printed_ns = clock.monotonic_ns()
             self._record(text)
-            if not self._live:
-                self._show(text)
+            self._show_figures(text)
+
+    def _show_figures(self, text: str) -> None:
+        self._show(text)
+
+    def live(self, now: Live | None) -> None:
+        """How the run stands, once a second; None when it has nothing more to tell. Lines say it
+        all already."""
 
 
 class Quiet(Progress):

@@ -58,7 +58,7 @@ def replay(
     """
     require_key(sign_key)
     if times < 1:
-        raise ConfigError(f"--times {times}: at least 1")
+        raise ConfigError(f"--times {times}: at least 1", remedy="--times 1 is the default")
     run = RunDir.open(path)
     meta = run.read_meta()
     if meta is None or not (run.path / "evidence.json").exists():

@@ -43,6 +43,7 @@ from dstest.runner.guard import SERVE, Guard
 from dstest.runner.homes import lay_homes
 from dstest.runner.host_sampler import HostSampler
 from dstest.runner.in_use import builds_in_use
+from dstest.runner.live import LiveRun
 from dstest.runner.load import Load, NoTraffic
 from dstest.runner.load_phase import LoadPhase
 from dstest.runner.log_fetch import fetch_logs, fetch_settings_and_cores
@@ -51,7 +52,6 @@ from dstest.runner.node_check import check_features, check_installed
 from dstest.runner.plugins import Plugins
 from dstest.runner.probes import check_probes
 from dstest.runner.process_watch import ProcessWatch, as_facts
-from dstest.runner.progress import Progress
 from dstest.runner.recovery import Recovery
 from dstest.runner.requirements import check_endpoints, deployed
 from dstest.runner.settle import all_serve
@@ -69,14 +69,14 @@ class Run:
     says."""
 
     def __init__(
-        self, plugins: Plugins, lab: LabInfo, run: RunDir, meta: RunMeta, ui: Progress
+        self, plugins: Plugins, lab: LabInfo, run: RunDir, meta: RunMeta, live: LiveRun
     ) -> None:
         self._plugins = plugins
         # What a nemesis keeps between its calls is this run's, and no other's.
         self._nemesis = copy.deepcopy(plugins.nemesis)
         self._lab = lab
         self._run = run
-        self._ui = ui
+        self._live, self._ui = live, live.ui
         self._nodes: dict[str, Any] = {}
         self._members: dict[str, Any] = {}
         self._deployment: Deployment | None = None
@@ -88,9 +88,8 @@ class Run:
         self._processes: ProcessWatch | None = None
         self._watching: asyncio.Future[Any] | None = None
         self._kinds = residues.residues(plugins.system, plugins.nemesis, lab=lab)
-        packages = SystemTraits.of(plugins.system).client_packages
         self._meta = meta
-        meta.host = host.host_of(packages)
+        meta.host = host.host_of(SystemTraits.of(plugins.system).client_packages)
         meta.lab = lab.kind
 
     async def execute(self) -> DstestError | None:
@@ -191,6 +190,7 @@ class Run:
             f"{spec.workload} for {spec.time_limit_s:g} s, {spec.concurrency} clients in"
             f" {load.workers} processes, {len(plugins.plans)} faults planned",
         )
+        self._live.loads(load.traffic, clock, self._loop, plugins.plans)
         await self._load_phase(self._loop, recovered).run(clock, load, journal)
         if self._meta.stopped_by is not None:
             return
@@ -336,6 +336,7 @@ class Run:
             self._meta.worker_exits = self._load.exits()
             self._meta.load = self._load.figures()
             self._meta.traffic = self._load.traffic.counted()
+            self._live.unload()
             self._load.close()
         self._meta.clock_end_ns = host.wall_minus_mono_ns()
         if self._nodes:

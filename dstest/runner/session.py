@@ -16,6 +16,7 @@ from dstest.core import clock, plugin_files
 from dstest.core.contained import quit_by
 from dstest.core.errors import ConfigError, DstestError, Exit, HarnessError, LabError
 from dstest.core.evidence import Tier
+from dstest.core.live import forget_live
 from dstest.core.node import LabInfo
 from dstest.core.run_meta import RunMeta
 from dstest.core.spec import SPEC, to_toml
@@ -31,6 +32,8 @@ from dstest.runner.integrity import (
 )
 from dstest.runner.judgement import judge
 from dstest.runner.lab_lock import alone
+from dstest.runner.live import LiveRun
+from dstest.runner.live_view import progress_for
 from dstest.runner.plugins import Plugins, schedule_of
 from dstest.runner.progress import LOG, Progress
 from dstest.runner.run import Run
@@ -151,23 +154,23 @@ def _require_free(lab: LabInfo) -> None:
 
 
 @contextmanager
-def _lab(plugins: Plugins, lab_id: str | None, keep: bool, ui: Progress) -> Iterator[LabInfo]:
+def _lab(plugins: Plugins, lab_id: str | None, keep: bool, live: LiveRun) -> Iterator[LabInfo]:
     """A running lab: the named or the default one where it is up, else one of our own."""
     spec, lab = plugins.spec, plugins.lab
     standing = _fitting(plugins, lab_id)
     if standing is not None:
         names = ", ".join(standing.shown(node.name) for node in standing.nodes)
-        ui.phase("lab", f"{standing.lab_id}, already up: {names}")
+        live.phase("lab", f"{standing.lab_id}, already up: {names}")
         with alone(standing):
             yield standing
         return
     own = lab_id or f"run-{os.getpid()}"
-    ui.phase("lab", f"bringing {spec.nodes} {spec.lab} nodes up")
+    live.phase("lab", f"bringing {spec.nodes} {spec.lab} nodes up")
     info = lab.up(
         own,
         spec.nodes,
         packages=packages_for([plugins.system], spec.builds),
-        progress=ui.say,
+        progress=live.say,
         persistent=keep,
     )
     try:
@@ -175,7 +178,7 @@ def _lab(plugins: Plugins, lab_id: str | None, keep: bool, ui: Progress) -> Iter
             yield info
     finally:
         if keep:
-            ui.phase("lab", f"kept: `dstest lab down --lab-id {own}` removes it")
+            live.ui.phase("lab", f"kept: `dstest lab down --lab-id {own}` removes it")
         else:
             lab.down(own)
 
@@ -196,7 +199,7 @@ def run_session(
     The run directory is `store/name/<utc>-<seed>`; without a name `store/latest` points to it once
     it has a lab. `tier` is the budget that the user asked for.
     """
-    ui = ui or Progress()
+    ui = ui or progress_for()
     spec = plugins.spec
     missing = plugins.lab.missing()
     if missing:
@@ -218,13 +221,16 @@ def run_session(
         run.write(f"{PLUGINS}/{path.name}", path.read_bytes())
     ui.keep_log(run.path / LOG)
     ui.say(f"run {run.path}")
+    live = LiveRun(run, ui, spec)
+    live.publish()
     try:
-        with _lab(plugins, lab_id, keep_lab, ui) as lab:
+        with _lab(plugins, lab_id, keep_lab, live) as lab:
             meta.lab_id = lab.lab_id
             run.write_meta(meta)
             if name is None:
                 link_latest(store, run.path)
-            failure = _executed(Run(plugins, lab, run, meta, ui))
+            failure = _executed(Run(plugins, lab, run, meta, live), live)
+        live.close()
     except DstestError as error:
         run.write_status(f"error: {error.message.splitlines()[0]}")
         raise
@@ -238,14 +244,25 @@ def run_session(
     else:
         return _finish(run, meta, failure, ui, sign_key)
     finally:
+        live.close()
         ui.close_log()
 
 
-def _executed(run: Run) -> DstestError | None:
+def _executed(run: Run, live: LiveRun | None = None) -> DstestError | None:
     """The run to its end. SystemExit of a callback, which is in no task, comes out here, when all
     tasks have been cancelled and the run has cleaned up."""
+
+    async def watched() -> DstestError | None:
+        if live is None:
+            return await run.execute()
+        watch = asyncio.create_task(live.watch())
+        try:
+            return await run.execute()
+        finally:
+            watch.cancel()
+
     try:
-        return asyncio.run(run.execute())
+        return asyncio.run(watched())
     except SystemExit as end:
         return quit_by(end)
 
@@ -318,6 +335,7 @@ def recover(path: Path, *, sign_key: Path | None = None) -> Finished:
     run.give_up_ballast()
     try:
         (run.path / ".board").unlink(missing_ok=True)
+        forget_live(run.path)
     except OSError as error:
         raise disk_full(run.path, error) from None
     with judging(run):

@@ -12,6 +12,7 @@ from typing import Final
 
 from dstest.core import registry
 from dstest.core.errors import ConfigError
+from dstest.core.near import meant
 from dstest.scaffold.kinds import KINDS, Kind
 
 __all__ = ["kind_called", "module_of", "rendered", "write"]
@@ -23,7 +24,7 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 def kind_called(name: str) -> Kind:
     """The kind of this name. Raises ConfigError with those there are."""
     if name not in KINDS:
-        raise ConfigError(f"dstest new knows no {name!r}", remedy=f"one of: {', '.join(KINDS)}")
+        raise ConfigError(f"dstest new knows no {name!r}", remedy=meant(name, KINDS))
     return KINDS[name]
 
 

@@ -17,6 +17,7 @@ from dstest.core.reproducer import REPRODUCER, SCRIPT, Reproducer
 from dstest.judge.blame_file import digest_of, read_blame
 from dstest.judge.budgeted import model_of
 from dstest.runner.integrity import verified
+from dstest.runner.live_view import progress_for
 from dstest.runner.progress import Progress as Ui
 from dstest.shrink.candidate import Candidate
 from dstest.shrink.fanned import fanned
@@ -58,11 +59,17 @@ def shrink_run(
     files are not what it left behind.
     """
     if sure < 1 or not 0 < within_s < math.inf:
-        raise ConfigError("--confirm is at least 1, --within above 0 and no more than there is")
+        raise ConfigError(
+            "--confirm is at least 1, --within above 0 and no more than there is",
+            remedy="leave them out for the defaults, which `dstest shrink --help` names",
+        )
     if lab_id is not None and (at or workers):
-        raise ConfigError("--lab-id beside --at or --workers: each worker has a lab of its own")
+        raise ConfigError(
+            "--lab-id beside --at or --workers: each worker has a lab of its own",
+            remedy="leave --lab-id out",
+        )
     original = original_of(path, verified(RunDir.open(path)).verdict, violation)
-    aside, ui = aside_of(original.run.path), ui or Ui()
+    aside, ui = aside_of(original.run.path), ui or progress_for()
     meta, fingerprint = original.meta, original.fingerprint
     with ExitStack() as stack:
         stack.enter_context(alone(original.run.path))

@@ -24,6 +24,7 @@ from dstest.core.errors import ConfigError, HistoryError
 from dstest.core.formats import AUTO, OPERATIONS, REMEDY, binary
 from dstest.core.history import SCHEMA, History
 from dstest.core.limits import UNPACKED_BYTES_MAX
+from dstest.core.near import meant
 from dstest.store import jepsen
 from dstest.store.jepsen_open import cut_off, unfinished
 from dstest.store.jepsen_shapes import as_ours
@@ -117,7 +118,7 @@ def load_history(
     if fmt not in (AUTO, *OPERATIONS):
         raise ConfigError(
             f"no format of operations is called {fmt!r}",
-            remedy=f"one of {', '.join([AUTO, *OPERATIONS])}",
+            remedy=meant(fmt, [AUTO, *OPERATIONS]),
         )
     raw = _bytes_of(path)
     if not raw.strip():

@@ -5,6 +5,8 @@
                                 junit.xml plots/ nodes/<n>/ plugins/ run.log sha256sums
     store/latest -> the newest run
 
+While a run goes there is `live.json` besides (`dstest.core.live`), which is no part of it.
+
 `status` is `running` while a run lasts and is replaced atomically, so that a crash is visible.
 A ballast file keeps some space back: when the disk fills, it is given up so that the run can heal,
 seal and say so.
@@ -70,7 +72,10 @@ def link_latest(store: Path, path: Path) -> None:
 def new_directory(store: Path, name: str, seed: int) -> Path:
     """A directory `store/name/<utc>-<seed>` that was not there. Raises OSError."""
     if Path(name).is_absolute() or ".." in Path(name).parts:
-        raise ConfigError(f"a run called {name!r} would lie outside {store}")
+        raise ConfigError(
+            f"a run called {name!r} would lie outside {store}",
+            remedy="a name without .. that does not begin with /",
+        )
     stamp = clock.utc_stamp()
     for attempt in range(100):
         suffix = f"-{attempt}" if attempt else ""
@@ -80,7 +85,10 @@ def new_directory(store: Path, name: str, seed: int) -> Path:
         except FileExistsError:
             continue
         return path.resolve()
-    raise ConfigError(f"{store / name}: a hundred runs within one second")
+    raise ConfigError(
+        f"{store / name}: a hundred runs within one second",
+        remedy="run it again in a moment, or give another --store",
+    )
 
 
 def no_directory(store: Path, error: OSError) -> HarnessError:

@@ -1,6 +1,7 @@
 """The check sums of a run directory: `sha256sums`, as `sha256sum -c` reads it.
 
-They cover every file but themselves, their signature, and `status`, which is written last.
+They cover every file but themselves, their signature, `status`, which is written last, and what a
+run says of itself while it lasts (`live.json`).
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from dstest.core.live import LIVE, LIVE_PARTIAL
+
 __all__ = ["SIGNATURE", "SUMS", "Differences", "compare_sums", "sums_of"]
 
 SUMS: Final = "sha256sums"
 SIGNATURE: Final = "sha256sums.sig"
-_OUTSIDE: Final = frozenset({SUMS, SIGNATURE, ".ballast", "status"})
+_OUTSIDE: Final = frozenset({SUMS, SIGNATURE, ".ballast", "status", LIVE, LIVE_PARTIAL})
 
 
 class Differences(NamedTuple):

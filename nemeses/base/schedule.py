@@ -112,7 +112,10 @@ def check_range(options: Mapping[str, Any], key: str, least: float, most: float)
     value = options[key]
     if not least <= value <= most:
         shown = f"{value:g}" if isinstance(value, float) else str(value)
-        raise ConfigError(f"-o {key}={shown}: from {least:g} to {most:g}")
+        raise ConfigError(
+            f"-o {key}={shown}: from {least:g} to {most:g}",
+            remedy="a number in that range; `dstest options` says what it means",
+        )
 
 
 def carrying(plans: Sequence[FaultPlan], **facts: Any) -> list[FaultPlan]:

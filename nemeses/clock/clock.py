@@ -110,14 +110,21 @@ class Clock(ProcessFault):
     def check_options(self, options: Mapping[str, Any], nodes: Sequence[str]) -> None:
         skew_s, rate = float(options["skew_s"]), float(options["rate"])
         if skew_s and abs(skew_s) < SKEW_MIN_S:
-            raise ConfigError(f"-o skew_s={skew_s:g}: at least a second, to be told from noise")
+            raise ConfigError(
+                f"-o skew_s={skew_s:g}: at least a second, to be told from noise",
+                remedy="-o skew_s=5, or 0 for one that is drawn",
+            )
         if rate != 1.0 and not RATE_MIN <= abs(rate - 1.0) <= 1.0:
-            raise ConfigError(f"-o rate={rate:g}: from 0 to 2, and 0.02 or more away from 1")
+            raise ConfigError(
+                f"-o rate={rate:g}: from 0 to 2, and 0.02 or more away from 1",
+                remedy="-o rate=1.05, or 1 for none",
+            )
         strobe_ms = int(options["strobe_ms"])
         if strobe_ms and (rate != 1.0 or strobe_ms < STROBE_MIN_MS or 0 < abs(skew_s) < 5):
             raise ConfigError(
                 f"-o strobe_ms={strobe_ms}: {STROBE_MIN_MS} or more, with an offset of 5 s or more"
-                " and no rate"
+                " and no rate",
+                remedy="leave -o strobe_ms out, or -o rate",
             )
         if rate != 1.0 and options["fault_s"] < evidence.RATE_WINDOW_S + 2:
             raise ConfigError(

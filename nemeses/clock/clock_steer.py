@@ -56,7 +56,10 @@ class ClockSteer(NodeClockFault):
     def check_options(self, options: Mapping[str, Any], nodes: Sequence[str]) -> None:
         percent = float(options["steer_percent"])
         if 0 < abs(percent) < PERCENT_MIN:
-            raise ConfigError(f"-o steer_percent={percent:g}: 1 to 10, or -10 to -1")
+            raise ConfigError(
+                f"-o steer_percent={percent:g}: 1 to 10, or -10 to -1",
+                remedy="-o steer_percent=5, or 0 for one that is drawn",
+            )
 
     def draw_params(self, rng: random.Random, options: Mapping[str, Any]) -> Facts:
         """How fast."""

@@ -51,7 +51,10 @@ class ClockStep(NodeClockFault):
     def check_options(self, options: Mapping[str, Any], nodes: Sequence[str]) -> None:
         step_s = float(options["step_s"])
         if 0 < abs(step_s) < SKEW_MIN_S:
-            raise ConfigError(f"-o step_s={step_s:g}: at least a second, to be told from noise")
+            raise ConfigError(
+                f"-o step_s={step_s:g}: at least a second, to be told from noise",
+                remedy="-o step_s=5, or 0 for one that is drawn",
+            )
 
     def draw_params(self, rng: random.Random, options: Mapping[str, Any]) -> Facts:
         """By how much."""

@@ -23,7 +23,7 @@ from typing import Final, Literal
 import msgspec
 
 from dstest.core.evidence import LandingRecord, Signal
-from dstest.core.protocols import DataDir, FaultPlan, NemesisContext, Process, Supervised
+from dstest.core.protocols import DataDir, FaultPlan, NemesisContext, Process, Supervised, Ticks
 from nemeses.base.process_evidence import Snapshots, gather, with_clients
 from nemeses.base.process_fault import choose_processes, served_before
 from nemeses.base.process_heal import incomplete, not_serving
@@ -32,6 +32,7 @@ from nemeses.disk import faultfs, survivors
 from nemeses.disk.disk_fault import (
     DiskFault,
     clear_disks,
+    counted_on,
     counter_delta,
     disk_control,
     disk_signal,
@@ -117,6 +118,9 @@ class DiskErrorFault(DiskFault):
         await asyncio.gather(
             *(faultfs.ask(ctx.node(n), "set", self.setting, self.number) for n in names)
         )
+
+    async def ticks(self, ctx: NemesisContext, record: LandingRecord) -> Ticks | None:
+        return Ticks(self.signal, await counted_on(ctx, record, self.counter))
 
     async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         disk = await readings(ctx)

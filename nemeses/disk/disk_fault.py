@@ -21,6 +21,7 @@ from nemeses.tools.compiled import TOOLS
 __all__ = [
     "DiskFault",
     "clear_disks",
+    "counted_on",
     "counter_delta",
     "disk_control",
     "disk_signal",
@@ -39,6 +40,14 @@ async def readings(ctx: NemesisContext) -> dict[str, dict[str, int]]:
     """What the file system of each node says of itself."""
     answers = await asyncio.gather(*(faultfs.ask(ctx.node(n), "get") for n in ctx.nodes))
     return dict(zip(ctx.nodes, answers, strict=True))
+
+
+async def counted_on(ctx: NemesisContext, record: LandingRecord, counter: str) -> int:
+    """How far this counter of the targets' file systems has come since before the fault."""
+    now = await asyncio.gather(*(faultfs.ask(ctx.node(n), "get") for n in record.targets))
+    before = record.facts["disk_before"]
+    names = record.targets
+    return sum(row[counter] - before[n][counter] for n, row in zip(names, now, strict=True))
 
 
 def faulty(reading: Mapping[str, int]) -> list[str]:

@@ -19,14 +19,14 @@ from typing import Any, Final
 
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
-from dstest.core.protocols import DataDir, NemesisContext, Option, Process, SyncStats
+from dstest.core.protocols import DataDir, NemesisContext, Option, Process, SyncStats, Ticks
 from dstest.core.residue import Residue
 from nemeses.base.overlap import SHOWS_IN_ITS_OWN_TRAFFIC
 from nemeses.base.process_fault import ProcessFault
 from nemeses.base.schedule import check_range
 from nemeses.base.steps import Facts, Healing, Observed, Proven, with_facts
 from nemeses.disk import faultfs
-from nemeses.disk.disk_fault import clear_disks, faulty, readings
+from nemeses.disk.disk_fault import clear_disks, counted_on, faulty, readings
 from nemeses.disk.survivors import pids_of
 from nemeses.observe.relations import health_of
 from nemeses.tools.calls import SYNCS, WRITES, sample
@@ -133,6 +133,9 @@ class SlowDisk(ProcessFault):
 
     async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
         await clear_disks(ctx, record.targets)
+
+    async def ticks(self, ctx: NemesisContext, record: LandingRecord) -> Ticks | None:
+        return Ticks("syncs delayed", await counted_on(ctx, record, "delayed"))
 
     async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         stats, how = await sync_stats(ctx, record, record.facts.get("syncs"))

@@ -119,7 +119,10 @@ class Latency(Queued):
         delay_ms, jitter_ms = float(options["delay_ms"]), float(options["jitter_ms"])
         check_range(options, "delay_ms", MS_MIN, MS_MAX)
         if not 0 <= jitter_ms <= delay_ms:
-            raise ConfigError(f"-o jitter_ms={jitter_ms:g}: from 0 to delay_ms ({delay_ms:g})")
+            raise ConfigError(
+                f"-o jitter_ms={jitter_ms:g}: from 0 to delay_ms ({delay_ms:g})",
+                remedy="a smaller -o jitter_ms, or a greater -o delay_ms",
+            )
         return {"delay_ms": delay_ms, "jitter_ms": jitter_ms}
 
     def settings(self, record: LandingRecord) -> dict[str, int]:

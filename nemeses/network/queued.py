@@ -19,7 +19,7 @@ import msgspec
 
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
-from dstest.core.protocols import NemesisContext, Option
+from dstest.core.protocols import NemesisContext, Option, Ticks
 from dstest.core.residue import Residue
 from nemeses.base.cluster import nodes_of
 from nemeses.base.overlap import NEEDS_TRAFFIC
@@ -159,6 +159,12 @@ class Queued(PathFault):
         left += [f"rules of chain {netqueue.CHAIN}"] if queue.hooked or queue.counted else []
         left += [f"process {pid} (netqueue)" for pid in queue.pids]
         return left + (["a bound queue"] if queue.served else [])
+
+    async def ticks(self, ctx: NemesisContext, record: LandingRecord) -> Ticks | None:
+        counter = "delayed" if self._netem else self.counter
+        what = "through netem" if self._netem else self.counter
+        done = await self._done(ctx, record)
+        return Ticks(f"packets {what}", sum(getattr(row, counter) for row in done.values()))
 
     async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         reach = await self.probe(ctx, token_during(ctx, record))

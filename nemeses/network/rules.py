@@ -8,9 +8,10 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from dstest.core.details import PathDetails
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import Node
-from dstest.core.protocols import NemesisContext, Option
+from dstest.core.protocols import NemesisContext, Option, Ticks
 from nemeses.base.path_evidence import dropped
 from nemeses.base.path_fault import (
     PATH_OPTIONS,
@@ -116,6 +117,13 @@ class RuleFault(PathFault):
         """Elections take several rounds."""
         led = record.facts["shape"] == "leader"
         return ctx.deployment.timing.failover_s if led else landing_s(ctx)
+
+    async def ticks(self, ctx: NemesisContext, record: LandingRecord) -> Ticks | None:
+        """What its rules have cut off so far; `seen` and the like are no cuts."""
+        cuts = PathDetails.of(record).cuts or ()
+        rules = {*cuts, *(f"clients->{name}" for name in record.targets)}
+        counted = await dropped(ctx, record)
+        return Ticks("packets cut", sum(n for rule, n in counted.items() if rule in rules))
 
     async def vanished(
         self, ctx: NemesisContext, record: LandingRecord

@@ -29,6 +29,7 @@ from dstest.core.protocols import (
     Option,
     ServerLogs,
     Supervised,
+    Ticks,
 )
 from dstest.core.residue import Residue
 from nemeses.base.leadership import moved, unmoved, voters
@@ -135,6 +136,9 @@ class StoreOutage(ProcessFault):
 
     def patience_s(self, record: LandingRecord) -> float:
         return PATIENCE_S
+
+    async def ticks(self, ctx: NemesisContext, record: LandingRecord) -> Ticks | None:
+        return Ticks("connections stopped", sum((await _counted(ctx, record)).values()))
 
     async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         facts, lead = record.facts, LeadDetails.of(record)

@@ -118,7 +118,10 @@ class Restart(ProcessFault):
     async def ready(self, ctx: NemesisContext) -> None:
         await self.lives(ctx)
         if not all(isinstance(ctx.node(n), Reopens) for n in ctx.nodes):
-            raise FaultRefused("restart: connections to these nodes cannot be made anew")
+            raise FaultRefused(
+                "restart: connections to these nodes cannot be made anew",
+                remedy="another --nemesis, such as kill, or a lab whose nodes can be reached again",
+            )
 
     def heal_commands(
         self, ctx: NemesisContext, record: LandingRecord, name: str

@@ -52,7 +52,10 @@ async def compiled(
 ) -> bytes:
     """The program made of files in csrc. Raises FaultRefused where this host cannot make it."""
     if platform.machine() != "x86_64":
-        raise FaultRefused(f"{nemesis}: built for x86-64 only, this is {platform.machine()}")
+        raise FaultRefused(
+            f"{nemesis}: built for x86-64 only, this is {platform.machine()}",
+            remedy="another --nemesis, or nodes of x86-64",
+        )
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "program"
         paths = [str(FOLDER / name) for name in sources]

@@ -1,7 +1,7 @@
 """`make bench`: every figure that the documentation quotes, printed from one run.
 
 python tests/bench/bench.py [checkers] [every] [files] [lin] [txn] [exact] [ingest] [fan]
-    [report] [lab] [start] [rate] [run]
+    [report] [lab] [start] [rate] [run] [live]
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PARTS = (
     *("checkers", "every", "files", "lin", "txn", "stream", "exact", "ingest", "fan", "report"),
     "lab",
     "start",
-    *("rate", "run"),
+    *("rate", "run", "live"),
 )
 
 

@@ -63,10 +63,13 @@ def test_the_answer_is_all_there_is(tmp_path: Path, words: tuple[str, ...]) -> N
         assert f"{word} at import" in done.stderr
 
 
-def test_a_refused_run_has_no_answer(tmp_path: Path) -> None:
+def test_the_answer_of_a_refused_run_is_why(tmp_path: Path) -> None:
     done = dstest(tmp_path, *RUN, "--json")
     assert done.returncode == 2
-    assert done.stdout == ""
+    said = json.loads(done.stdout)
+    assert said["exit_code"] == 2
+    assert "--nemesis kill" in said["error"]
+    assert said["remedy"].startswith("another --nemesis")
     assert "printed at import" in done.stderr
 
 

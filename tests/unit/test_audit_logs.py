@@ -124,7 +124,15 @@ def test_ends_of_processes(nemesis: str, node: str, at_s: float, status: str) ->
         assert f"{node}: process 7 ended between" in row(facts).evidence
         assert judged(facts)[1] is State.PARTIAL_MODEL
     else:
-        assert "1 ends of processes, all explained" in row(facts).evidence
+        assert "no alarms, 1 end of a process (explained by a fault)" in row(facts).evidence
+
+
+def test_what_is_not_there_is_not_called_explained() -> None:
+    assert row(good()).evidence.endswith("; no alarms, no ends of processes")
+    many = under("io-error", alarms=[alarm("panic: boom", ts=46 * S)] * 3)
+    assert "3 alarms (explained by faults), no ends of processes" in row(many).evidence
+    unread = row(but(log_lines=None, alarms=[]))
+    assert unread.status != "ok" or "alarms" not in unread.evidence
 
 
 def test_kills_for_lack_of_memory_and_core_files() -> None:

@@ -73,7 +73,10 @@ def _listed(path: Path) -> dict[str, Any]:
         raise LabError(f"ansible-inventory prints no JSON: {error}") from None
     if not isinstance(found, dict):
         said = done.stderr.strip()[-500:] or f"ansible-inventory ended with {done.returncode}"
-        raise ConfigError(f"{path}: {said}")
+        raise ConfigError(
+            f"{path}: {said}",
+            remedy="see `ansible-inventory -i FILE --list`, which is what is read",
+        )
     return found
 
 
@@ -98,7 +101,10 @@ def _entry(path: Path, host: str, said: Mapping[str, Any], roles: tuple[str, ...
 
     method = word("ansible_become_method", "sudo")
     if method != "sudo":
-        raise ConfigError(f"{path}: {host} becomes root by {method}; dstest knows sudo alone")
+        raise ConfigError(
+            f"{path}: {host} becomes root by {method}; dstest knows sudo alone",
+            remedy="ansible_become_method: sudo",
+        )
     more = " ".join(word(f"ansible_ssh_{w}_args") for w in ("common", "extra"))
     if _PROXY.search(more):
         raise ConfigError(
@@ -108,7 +114,10 @@ def _entry(path: Path, host: str, said: Mapping[str, Any], roles: tuple[str, ...
     key = word("ansible_ssh_private_key_file")
     port = word("ansible_port", "22")
     if not (port.isascii() and port.isdigit()):
-        raise ConfigError(f"{path}: {host}: ansible_port is {port!r}, which is no number")
+        raise ConfigError(
+            f"{path}: {host}: ansible_port is {port!r}, which is no number",
+            remedy="a number from 1 to 65535",
+        )
     ssh = Place(
         host=word("ansible_host", host),
         port=int(port),

@@ -41,11 +41,18 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Raises ConfigError for what could be taken for something else than a name."""
         if not _USER.fullmatch(self.user):
-            raise ConfigError(f"{self.user!r} is no name of a user")
+            raise ConfigError(
+                f"{self.user!r} is no name of a user", remedy="a name such as admin, without blanks"
+            )
         if not _HOST.fullmatch(self.host):
-            raise ConfigError(f"{self.host!r} is no name or address of a machine")
+            raise ConfigError(
+                f"{self.host!r} is no name or address of a machine",
+                remedy="a name, or an address of IPv4 or IPv6",
+            )
         if not 1 <= self.port <= 65535:
-            raise ConfigError(f"{self.host}: there is no port {self.port}")
+            raise ConfigError(
+                f"{self.host}: there is no port {self.port}", remedy="a port from 1 to 65535"
+            )
 
     @property
     def where(self) -> str:

@@ -14,6 +14,7 @@ from clusters.labs.existing.ssh_inventory import read_ssh_config
 from clusters.labs.existing.toml_inventory import read_toml
 from dstest.core import limits
 from dstest.core.errors import ConfigError
+from dstest.core.near import meant
 
 __all__ = ["FORMS", "form_of", "read_inventory"]
 
@@ -36,7 +37,7 @@ def read_inventory(path: Path, names: Sequence[str], form: str | None = None) ->
             f"there is no {path}", remedy="a TOML file, an Ansible inventory or an ssh_config"
         )
     if form not in (None, *FORMS):
-        raise ConfigError(f"there is no form {form}", remedy=f"one of {', '.join(FORMS)}")
+        raise ConfigError(f"there is no form {form}", remedy=meant(form, FORMS))
     kind = form or form_of(path)
     if kind == "ssh":
         entries = read_ssh_config(path, names)
@@ -50,7 +51,10 @@ def read_inventory(path: Path, names: Sequence[str], form: str | None = None) ->
         )
     doubled = {e.alias for e in entries if sum(o.alias == e.alias for o in entries) > 1}
     if doubled:
-        raise ConfigError(f"{path} names {', '.join(sorted(doubled))} twice")
+        raise ConfigError(
+            f"{path} names {', '.join(sorted(doubled))} twice",
+            remedy="give each machine a name of its own",
+        )
     return entries
 
 

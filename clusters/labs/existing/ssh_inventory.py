@@ -47,7 +47,10 @@ def _jumps(path: Path, said: dict[str, list[str]], depth: int = 0) -> list[Place
     if given == "none":
         return []
     if depth > JUMPS_MAX:
-        raise ConfigError(f"{path}: jump hosts of {_one(said, 'host')} lead to each other")
+        raise ConfigError(
+            f"{path}: jump hosts of {_one(said, 'host')} lead to each other",
+            remedy="take one of them out of ProxyJump",
+        )
     found: list[Place] = []
     for word in given.split(","):
         user, host, port = split_place(word.removeprefix("ssh://"))
@@ -61,7 +64,9 @@ def _jumps(path: Path, said: dict[str, list[str]], depth: int = 0) -> list[Place
 def _said(path: Path, name: str, more: Sequence[str] = ()) -> dict[str, list[str]]:
     """What OpenSSH makes of the configuration for a machine: keyword -> values."""
     if name.startswith("-"):
-        raise ConfigError(f"{name!r} is no name of a machine")
+        raise ConfigError(
+            f"{name!r} is no name of a machine", remedy="a name that does not begin with a dash"
+        )
     try:
         done = subprocess.run(
             ["ssh", "-G", "-F", str(path), *more, "--", name],
@@ -77,7 +82,7 @@ def _said(path: Path, name: str, more: Sequence[str] = ()) -> dict[str, list[str
         raise LabError(f"ssh -G {name} did not end within {TIMEOUT_S:g} s") from None
     if done.returncode != 0:
         said = done.stderr.strip()[-500:] or f"ssh -G {name} ended with {done.returncode}"
-        raise ConfigError(f"{path}: {said}")
+        raise ConfigError(f"{path}: {said}", remedy="see `ssh -G NAME`, which is what is read")
     found: dict[str, list[str]] = {}
     for line in done.stdout.splitlines():
         key, _, value = line.partition(" ")

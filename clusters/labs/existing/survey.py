@@ -265,7 +265,9 @@ async def _addresses(entry: HostEntry) -> tuple[str, str | None]:
     try:
         address6 = str(ipaddress.IPv6Address(entry.address6)) if entry.address6 else None
     except ValueError as error:
-        raise ConfigError(f"{entry.alias}: address6: {error}") from None
+        raise ConfigError(
+            f"{entry.alias}: address6: {error}", remedy="an IPv6 address, or none"
+        ) from None
     if ipaddress.ip_address(address).is_loopback:
         raise NotALabNode(f"{entry.alias} ({address}) is this machine; faults are never made here")
     return address, address6

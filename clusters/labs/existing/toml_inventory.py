@@ -74,7 +74,10 @@ def read_toml(path: Path) -> list[HostEntry]:
 def _entry(path: Path, node: _Node, file: _File) -> HostEntry:
     target = node.ssh or node.address or node.address6 or node.name
     if not target:
-        raise ConfigError(f"{path}: a node has neither name nor address")
+        raise ConfigError(
+            f"{path}: a node has neither name nor address",
+            remedy='name = "...", or address = "..."',
+        )
     user = node.user or file.user or who()
     known = node.known_hosts or file.known_hosts
     ssh = Place(
@@ -109,7 +112,10 @@ def _jumps(path: Path, given: Any, ssh: Place) -> list[Place]:
         try:
             jump = msgspec.convert(one, _Jump) if isinstance(one, dict) else one
         except msgspec.ValidationError as error:
-            raise ConfigError(f"{path}: jump: {error}") from None
+            raise ConfigError(
+                f"{path}: jump: {error}",
+                remedy='"user@host:port", or a table with host, port, user and key',
+            ) from None
         if isinstance(jump, str):
             user, host, port = split_place(jump)
             jump = _Jump(host=host, port=port or 22, user=user)

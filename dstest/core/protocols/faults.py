@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
 import msgspec
 
@@ -24,6 +24,8 @@ __all__ = [
     "NemesisContext",
     "PlanOptions",
     "Prepares",
+    "Ticking",
+    "Ticks",
     "Traffic",
     "When",
     "Withdraws",
@@ -220,4 +222,22 @@ class Withdraws(Protocol):
 
     async def withdraw(self, ctx: NemesisContext) -> None:
         """After the system has stopped for good."""
+        ...
+
+
+class Ticks(NamedTuple):
+    """A counter of what injects a fault: what it counts, over all targets, and how far it is."""
+
+    name: str
+    now: int
+
+
+@runtime_checkable
+class Ticking(Protocol):
+    """A nemesis with a counter that can be read while its fault stands. People watch it; no
+    evidence comes of it."""
+
+    async def ticks(self, ctx: NemesisContext, record: LandingRecord) -> Ticks | None:
+        """Read it, and do nothing else: ask the system nothing, change nothing. None for a fault
+        that has none. Asked every two seconds at most; what it raises is not told."""
         ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dstest.core.errors import ConfigError
+from dstest.core.near import meant
 from dstest.core.verdict import State
 from dstest.plans.execution.state import Step
 from dstest.plans.model import BUDGETS, Plan, Scenario
@@ -44,7 +45,7 @@ def steps_of(plan: Plan, budget: str) -> list[Step]:
     """The arms to execute. Raises ConfigError for a budget that there is not, and for a plan
     without scenarios."""
     if budget not in BUDGETS:
-        raise ConfigError(f"--budget {budget}: no such budget", remedy=f"one of {list(BUDGETS)}")
+        raise ConfigError(f"--budget {budget}: no such budget", remedy=meant(budget, BUDGETS))
     steps: list[Step] = []
     for scenario in plan.scenarios:
         steps += steps_of_scenario(scenario, budget)

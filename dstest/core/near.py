@@ -1,0 +1,16 @@
+"""What helps with a name that is none of those that there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+__all__ = ["meant"]
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """`did you mean a or b? one of a, b, c`, the question only where something is near."""
+    names = list(known)
+    near = get_close_matches(name, names, n=3)
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    return f"{hint}one of {', '.join(names)}"

@@ -1,0 +1,185 @@
+"""Each command gives a program one JSON object, also where it fails, or says why it has none."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+from forked import Ended, dstests
+
+from dstest.cli import streams
+from dstest.cli.app import app
+from dstest.core.verdict import State
+
+pytestmark = pytest.mark.timeout(600)  # many commands in one fixture
+
+DSTEST = [sys.executable, "-m", "dstest"]
+
+
+def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    inner = getattr(command, "commands", None)
+    if inner is None:
+        yield path, command
+    else:
+        for name, one in inner.items():
+            yield from leaves(one, (*path, name))
+
+
+LEAVES = dict(leaves(typer.main.get_command(app)))
+
+
+def options_of(command: Any) -> set[str]:
+    return {option for parameter in command.params for option in parameter.opts}
+
+
+WITH = [path for path, command in LEAVES.items() if "--json" in options_of(command)]
+WITHOUT = [path for path in LEAVES if path not in WITH]
+
+
+def dstest(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*DSTEST, *words], cwd=cwd, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_there_are_commands_of_both_kinds() -> None:
+    assert len(WITH) > 25
+    assert len(WITHOUT) < len(WITH) / 2
+
+
+@pytest.mark.parametrize("path", WITHOUT, ids=" ".join)
+def test_a_command_without_it_says_why(path: tuple[str, ...]) -> None:
+    said = " ".join((LEAVES[path].help or "").split())
+    assert "no `--json`: " in said, path
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, ...], Ended]:
+    folder = tmp_path_factory.mktemp("nothing")
+    wrong = [(*path, "--no-such-flag", "--json") for path in WITH]
+    return dstests([*wrong, *((*words, "--json") for words in REFUSED)], folder)
+
+
+@pytest.mark.parametrize("path", WITH, ids=" ".join)
+def test_wrong_usage_is_an_object_as_well(
+    path: tuple[str, ...], ended: dict[tuple[str, ...], Ended]
+) -> None:
+    done = ended[*path, "--no-such-flag", "--json"]
+    assert done.returncode == 2, done.stderr
+    said = json.loads(done.stdout)
+    assert set(said) == {"error", "remedy", "exit_code"}
+    assert said["exit_code"] == 2
+    assert "--no-such-flag" in said["error"]
+    assert " ".join(path) in said["remedy"]
+    assert "--help" in said["remedy"]
+    assert "no-such-flag" in done.stderr
+
+
+REFUSED = [
+    ("run", "--system", "etdc"),
+    ("run", "--workload", "regsiter"),
+    ("run", "--tier", "huge"),
+    ("replay", "nowhere"),
+    ("recover", "nowhere"),
+    ("resume", "nowhere"),
+    ("report", "nowhere"),
+    ("blame", "nowhere"),
+    ("shrink", "nowhere"),
+    ("check", "nowhere.jsonl"),
+    ("proof", "nowhere.jsonl", "nowhere.json"),
+    ("options", "--system", "etdc"),
+    ("compare", "nowhere", "nowhere-else"),
+    ("gate", "nowhere.toml"),
+    ("plan", "lint", "nowhere.md"),
+    ("plan", "show", "nowhere.md"),
+    ("plan", "status", "nowhere"),
+    ("plan", "report", "nowhere"),
+    ("nightly", "show", "nowhere.toml"),
+    ("nightly", "status", "nowhere"),
+    ("nightly", "report", "nowhere"),
+    ("store", "show", "nowhere"),
+    ("lab", "exec", "--lab-id", "never-there", "true"),
+    ("lab", "logs", "--lab-id", "never-there"),
+]
+
+
+@pytest.mark.parametrize("words", REFUSED, ids=" ".join)
+def test_what_is_refused_says_what_and_what_helps(
+    words: tuple[str, ...], ended: dict[tuple[str, ...], Ended]
+) -> None:
+    done = ended[*words, "--json"]
+    assert done.returncode not in (0, 1), done.stdout
+    said = json.loads(done.stdout)
+    assert set(said) == {"error", "remedy", "exit_code"}
+    assert said["exit_code"] == done.returncode
+    assert said["error"]
+    assert said["remedy"], said
+    assert "Traceback" not in done.stderr
+    # People are told the same, on standard error.
+    assert said["error"].split()[0] in done.stderr
+
+
+def test_a_command_that_answered_adds_nothing(failed: Path, passed: Path, tmp_path: Path) -> None:
+    lines = [(word, str(run), "--json") for run in (failed, passed) for word in ("report", "check")]
+    for (_, run, _), done in dstests(lines, tmp_path).items():
+        assert done.returncode == (1 if run == str(failed) else 0), done.stderr
+        said = json.loads(done.stdout)
+        assert set(said) != {"error", "remedy", "exit_code"}
+
+
+def test_report_as_an_object(failed: Path, copy: Callable[[Path], Path], tmp_path: Path) -> None:
+    run = copy(failed)
+    said = json.loads(dstest("report", str(run), "--json", cwd=tmp_path).stdout)
+    assert (said["exit"], said["run"]) == (1, str(run.resolve()))
+    assert said["verdict"]["verdict"].startswith("FAIL")
+    assert said["fingerprints"]
+    (run / "history.jsonl").write_text("")
+    done = dstest("report", str(run), "--json", cwd=tmp_path)
+    assert done.returncode == 3
+    assert json.loads(done.stdout)["exit_code"] == 3
+    assert State.PASS_SMOKE.value not in done.stdout
+
+
+def test_a_bug_is_an_object_as_well(tmp_path: Path) -> None:
+    code = (
+        "import sys, dstest.cli.models as m\n"
+        "def models(json_: bool = False) -> None: raise ZeroDivisionError('by zero')\n"
+        "import typer; from typing import Annotated\n"
+        "m.models = lambda json_=False: None\n"
+        "def broken(json_: Annotated[bool, typer.Option('--json')] = False) -> None: 1 / 0\n"
+        "m.models = broken\n"
+        "sys.argv = ['dstest', 'models', '--json']\n"
+        "from dstest.__main__ import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 4
+    said = json.loads(done.stdout)
+    assert said["error"].startswith("ZeroDivisionError")
+    assert said["exit_code"] == 4
+
+
+def test_nothing_of_an_answer_that_another_process_gives() -> None:
+    code = (
+        "import subprocess, sys\n"
+        "from dstest.cli.streams import answered, hand_over, steady\n"
+        "steady(apart=True)\n"
+        "assert not answered()\n"
+        "print('said by a plug-in')\n"
+        "hand_over()\n"
+        "assert answered()\n"
+        "subprocess.run(['echo', '{}'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "{}\n"
+    assert "said by a plug-in" in done.stderr
+    assert not streams.answered()
