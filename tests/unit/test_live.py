@@ -172,6 +172,7 @@ def test_one_snapshot_for_all_who_watch(tmp_path: Path, board: Board) -> None:
     told.publish()
     assert shown[-1] is not None
     assert (shown[-1].ops.ok, shown[-1].nodes, shown[-1].rate_per_s) == (20, [], 0.0)
+    assert shown[-1].elapsed_s >= now.elapsed_s > 10, "time counts from the load, to the end"
     told.close()
     told.publish()
     assert shown[-1] is None
