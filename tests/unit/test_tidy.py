@@ -19,6 +19,7 @@ FILES = sorted(p for room in ROOMS for p in (ROOT / room).rglob("*.py"))
 
 ALLOWED = {
     "dstest.core": set(),
+    "dstest.ci": {"dstest.core"},
     "dstest.generator": {"dstest.core"},
     "dstest.store": {"dstest.core"},
     "dstest.judge": {"dstest.core", "dstest.store"},
@@ -33,7 +34,11 @@ ALLOWED = {
     },
     "dstest.gate": {
         *("dstest.core", "dstest.store", "dstest.judge", "dstest.report", "dstest.runner"),
-        *("dstest.plans", "dstest.compare", "dstest.retention", "dstest"),
+        *("dstest.plans", "dstest.compare", "dstest.retention", "dstest.ci", "dstest"),
+    },
+    "dstest.results": {
+        *("dstest.core", "dstest.ci", "dstest.store", "dstest.judge", "dstest.report"),
+        *("dstest.runner", "dstest.retention", "dstest"),
     },
     "dstest.findings": {"dstest.core", "dstest.findings.entries"},
     "dstest.findings.entries": set(),
@@ -50,10 +55,10 @@ ALLOWED = {
     "dstest.fan": {"dstest.core", "dstest.steps", "dstest"},
     "dstest.nightly": {
         *("dstest.core", "dstest.store", "dstest.runner", "dstest.report", "dstest.steps"),
-        *("dstest.plans", "dstest.fan", "dstest"),
+        *("dstest.plans", "dstest.fan", "dstest.ci", "dstest"),
     },
     "dstest.scaffold": {"dstest.core", "dstest.extend", "dstest.runner", "clusters"},
-    "dstest.report": {"dstest.core", "dstest.store", "dstest.judge"},
+    "dstest.report": {"dstest.core", "dstest.ci", "dstest.store", "dstest.judge"},
     "nemeses": {"dstest.core"},
     "workloads": {"dstest.core"},
     "checkers": {"dstest.core"},
