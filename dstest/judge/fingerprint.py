@@ -15,7 +15,13 @@ import msgspec
 from dstest.core.check import CheckResult
 from dstest.core.verdict import Verdict
 
-__all__ = ["all_fingerprints", "fingerprint_of", "fingerprints_of", "key_pattern", "violation_fingerprint"]
+__all__ = [
+    "all_fingerprints",
+    "fingerprint_of",
+    "fingerprints_of",
+    "key_pattern",
+    "violation_fingerprint",
+]
 
 _DIGITS = re.compile(r"\d+")
 

@@ -52,7 +52,5 @@ def render_junit(night: Night, word: str, sentence: str) -> str:
     name = f"dstest.nightly.{night.name}"
     cases = [_case(name, item) for item in night.items]
     if night.chosen:  # such a night is no green one, whatever its cells have shown
-        cases.append(
-            Case(classname=name, name="night", kind="error", message=sentence, type=word)
-        )
+        cases.append(Case(classname=name, name="night", kind="error", message=sentence, type=word))
     return render_suite(name, cases, time_s=night.spent_s, said=f"{word}: {sentence}")
