@@ -40,6 +40,7 @@ ALLOWED = {
         *("dstest.core", "dstest.ci", "dstest.store", "dstest.judge", "dstest.report"),
         *("dstest.runner", "dstest.retention", "dstest"),
     },
+    "dstest.testing": {"dstest.core", "dstest.store", "dstest.results"},
     "dstest.findings": {"dstest.core", "dstest.findings.entries"},
     "dstest.findings.entries": set(),
     "dstest.extend": {"dstest.core", "nemeses"},
