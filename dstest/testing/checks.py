@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
 
 from dstest.core.check import CheckResult
-from dstest.testing.commands import dstest
+from dstest.core.errors import HistoryError
+from dstest.core.own_commands import checked
 
 if TYPE_CHECKING:
     from dstest.core.history import History
@@ -70,15 +70,10 @@ class Checks:
 
     def _answer(self, path: Path, words: Sequence[str]) -> CheckResult:
         __tracebackhide__ = True
-        done = dstest(["check", str(path), "--json", *words], self._root)
         try:
-            result = msgspec.json.decode(done.stdout, type=CheckResult)
-        except msgspec.DecodeError:
-            said = done.stderr.strip() or "it said nothing"
-            pytest.fail(f"dstest check ended with {done.returncode}:\n{said}", pytrace=False)
-        if {0: True, 1: False, 3: "unknown"}.get(done.returncode) != result.valid:
-            pytest.fail(f"dstest check said {result.valid} and ended with {done.returncode}")
-        return result
+            return checked(path, words, self._root)
+        except HistoryError as error:
+            pytest.fail(error.message, pytrace=False)
 
 
 def _told(path: Path, result: CheckResult, expect: str) -> str:

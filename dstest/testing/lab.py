@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import pytest
 
+from dstest.core.own_commands import environment
 from dstest.testing.asked import Asked, asked_of, several
-from dstest.testing.commands import environment
 from dstest.testing.keeper import UP
 
 __all__ = ["lab_for"]

@@ -11,9 +11,9 @@ import pytest
 from dstest.core.check import Anomaly, CheckResult
 from dstest.core.errors import Exit
 from dstest.core.evidence import LandingRecord
+from dstest.core.own_commands import dstest
 from dstest.core.verdict import Verdict
 from dstest.testing.asked import Asked, words_of
-from dstest.testing.commands import dstest
 
 if TYPE_CHECKING:
     from dstest.core.history import History

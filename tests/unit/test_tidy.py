@@ -40,6 +40,9 @@ ALLOWED = {
         *("dstest.core", "dstest.ci", "dstest.store", "dstest.judge", "dstest.report"),
         *("dstest.runner", "dstest.retention", "dstest"),
     },
+    "dstest.notebook": {
+        *("dstest.core", "dstest.store", "dstest.report", "dstest.runner", "checkers"),
+    },
     "dstest.testing": {"dstest.core", "dstest.store", "dstest.results"},
     "dstest.findings": {"dstest.core", "dstest.findings.entries"},
     "dstest.findings.entries": set(),

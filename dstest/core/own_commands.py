@@ -1,4 +1,5 @@
-"""Commands of dstest in processes of their own, so that nothing of them disturbs the tests."""
+"""Commands of dstest in processes of their own, so that nothing of them disturbs who calls them: a
+test, a notebook."""
 
 from __future__ import annotations
 
@@ -10,9 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
+from dstest.core.check import CheckResult
+from dstest.core.errors import HistoryError
 from dstest.core.limits import HEAL_S
 
-__all__ = ["DSTEST", "dstest", "environment"]
+__all__ = ["DSTEST", "checked", "dstest", "environment"]
 
 DSTEST: Final = (sys.executable, "-m", "dstest")
 
@@ -42,3 +47,16 @@ def dstest(words: Sequence[str], cwd: Path) -> subprocess.CompletedProcess[str]:
                 process.communicate()
         raise
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def checked(path: Path, words: Sequence[str], cwd: Path) -> CheckResult:
+    """What `dstest check` answers about a file or a run. Raises HistoryError where it has none."""
+    done = dstest(["check", str(path), "--json", *words], cwd)
+    said = done.stderr.strip() or "it said nothing"
+    try:
+        result = msgspec.json.decode(done.stdout, type=CheckResult)
+    except msgspec.DecodeError:
+        raise HistoryError(f"dstest check ended with {done.returncode}: {said}") from None
+    if {0: True, 1: False, 3: "unknown"}.get(done.returncode) != result.valid:
+        raise HistoryError(f"dstest check said {result.valid} and ended with {done.returncode}")
+    return result
