@@ -79,9 +79,9 @@ def write_formats(wanted: Wanted, runs: Sequence[Path]) -> list[Result]:
         else:
             write_whole(path, text.encode(errors="backslashreplace"), flag)
     if wanted.github:
-        from dstest.results.github import annotations
+        from dstest.results.github import annotated
 
-        for line in annotations(results):
+        for line in annotated(results):
             typer.echo(line)
         if wanted.summary is None and (step := os.environ.get("GITHUB_STEP_SUMMARY")):
             from dstest.results.summary import render_summary

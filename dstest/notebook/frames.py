@@ -20,8 +20,9 @@ EXTRA: Final = "notebook"
 _END_NS: Final = 2**63 - 1
 
 
-def _pandas() -> Any:
-    return need("pandas", EXTRA, "a data frame")
+def _pandas() -> None:
+    """Raises ConfigError where pandas is not installed."""
+    need("pandas", EXTRA, "a data frame")
 
 
 def windows_of(op: Op, windows: list[Window]) -> str:
@@ -57,7 +58,9 @@ def _ids(pd: Any, values: list[Any]) -> Any:
 
 def ops_frame(ops: Iterable[Op], windows: list[Window]) -> pd.DataFrame:
     """A row per operation, in order of invocation."""
-    pd = _pandas()
+    _pandas()
+    import pandas as pd
+
     found = _Columns()
     found.add(ops, windows)
     rows = found.rows
@@ -94,7 +97,9 @@ def _times(pd: Any, values: Any) -> Any:
 
 def faults_frame(report: RunReport) -> pd.DataFrame:
     """A row per fault. `landed` is the judge's word, which may be less than the record's."""
-    pd = _pandas()
+    _pandas()
+    import pandas as pd
+
     views = {view.id: view for view in report.faults}
     rows = [
         {
@@ -132,7 +137,9 @@ def faults_frame(report: RunReport) -> pd.DataFrame:
 def anomalies_frame(report: RunReport) -> pd.DataFrame:
     """A row per anomaly with its witness. Whether there is none because all is well, the verdict
     says: it is in `attrs`."""
-    pd = _pandas()
+    _pandas()
+    import pandas as pd
+
     rows = [
         {
             "number": one.number,

@@ -1,7 +1,8 @@
 """Other tools' sessions of transactions as operations, for who wants to look at them.
 
 Such a file has no times. An operation is given its place in its session instead, so that the order
-within a session is right; between sessions the places say nothing.
+within a session is right; between sessions the places say nothing. Where a file does not tell the
+place of a transaction, as of aborted ones, its process is -1.
 """
 
 from __future__ import annotations

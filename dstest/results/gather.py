@@ -71,7 +71,7 @@ def _not_believed(path: Path, kind: str, why: str, arm_of: Path | None = None) -
         path=path,
         kind="run" if kind == "run" else "session" if kind == "session" else "other",
         state=None,
-        reason=printable(" ".join(why.split())),
+        reason=printable(" ".join(why.split()).removeprefix(f"{path}: ")),
         exit=int(Exit.NOT_PROVEN),
         arm_of=arm_of,
     )

@@ -9,13 +9,13 @@ from dstest.ci.github import command
 from dstest.ci.sarif import shown_path
 from dstest.results.model import Result
 
-__all__ = ["annotations"]
+__all__ = ["annotated"]
 
 _SHOWN_MAX: Final = 10
 """GitHub shows that many errors of a step, and drops the others without a word."""
 
 
-def annotations(results: Sequence[Result]) -> Iterator[str]:
+def annotated(results: Sequence[Result]) -> Iterator[str]:
     """A line for each result that is not green, and one that says how many were left out."""
     red = sorted((one for one in results if not one.green), key=lambda one: one.red != "failure")
     kept = red if len(red) <= _SHOWN_MAX else red[: _SHOWN_MAX - 1]

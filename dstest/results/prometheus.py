@@ -73,7 +73,7 @@ def _run(out: _Families, run: RunFacts, about: dict[str, str]) -> None:
     }
     out.add("dstest_run_info", "What the run was; always 1.", told, 1.0)
     if (started := timestamp_s(run.started)) is not None:
-        out.add("dstest_run_starttimestamp_seconds", "When it began.", about, started)
+        out.add("dstest_run_start_timestamp_seconds", "When it began.", about, started)
     out.add("dstest_run_load_seconds", "First to last invocation.", about, run.load_s)
     planned, landed = float(run.faults_planned), float(run.faults_landed)
     out.add("dstest_run_faults_planned", "Faults that were planned.", about, planned)
@@ -109,7 +109,7 @@ def render_prometheus(results: Sequence[Result], now_ns: int) -> str:
         if result.run is not None:
             _run(out, result.run, about)
     help_ = "When these metrics were written."
-    out.add("dstest_reporttimestamp_seconds", help_, {}, now_ns / 1e9)
+    out.add("dstest_report_timestamp_seconds", help_, {}, now_ns / 1e9)
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(out)  # type: ignore[arg-type]
+    registry.register(out)
     return generate_latest(registry).decode()

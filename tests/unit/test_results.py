@@ -18,7 +18,7 @@ from dstest.ci.github import command
 from dstest.core.verdict import State
 from dstest.report.junit import kind_of
 from dstest.results.gather import worst
-from dstest.results.github import annotations
+from dstest.results.github import annotated
 from dstest.results.junit import render_junit
 from dstest.results.model import Result
 from dstest.results.of_run import facts_of
@@ -61,7 +61,7 @@ def test_what_is_no_pass_is_red_in_every_format(made: Result, kind: str) -> None
     suite = ElementTree.fromstring(render_junit([made]))
     assert [child.tag for child in suite.iter() if child.tag in ("failure", "error")] == [kind]
     assert suite.get("skipped") == "0" and suite.find(".//skipped") is None
-    assert [line.partition(" ")[0] for line in annotations([made])] == ["::error"]
+    assert [line.partition(" ")[0] for line in annotated([made])] == ["::error"]
     log = json.loads(render_sarif([made], made.exit))
     assert [row["level"] for row in log["runs"][0]["results"]] == ["error"]
     Sarif.model_validate(log)
@@ -78,7 +78,7 @@ def test_a_pass_is_green_in_every_format() -> None:
     made = result(State.PASS_SMOKE, 0, count=200)
     suite = ElementTree.fromstring(render_junit([made]))
     assert (suite.get("failures"), suite.get("errors")) == ("0", "0")
-    assert list(annotations([made])) == []
+    assert list(annotated([made])) == []
     assert json.loads(render_sarif([made], 0))["runs"][0]["results"] == []
     assert "1 of 1 passed" in render_summary([made])
     assert one_hot(render_prometheus([made], NOW_NS)) == ["PASS-smoke"]
@@ -113,7 +113,7 @@ def test_what_a_system_says_stays_in_its_place() -> None:
     made = result(State.FAIL_NONDETERMINISTIC, 1, fail=True, hostile=True)
     made = msgspec.structs.replace(made, reason=f"{HOSTILE}\n::error::forged\r\n| a | b |")
     ElementTree.fromstring(render_junit([made]))
-    lines = list(annotations([made]))
+    lines = list(annotated([made]))
     assert len(lines) == 1 and "\n" not in lines[0] and "\r" not in lines[0]
     Sarif.model_validate(json.loads(render_sarif([made], 1)))
     summary = render_summary([made])
@@ -147,6 +147,7 @@ def test_latencies_and_outcomes_are_those_of_the_report() -> None:
     }
     for row in shown.types:
         assert found[row.op_type, "ok"] == row.ok and found[row.op_type, "unknown"] == row.unknown
+    assert "\ndstest_report_timestamp_seconds 1.8e+09\n" in text
     write = next(row for row in shown.types if row.op_type == "write")
     assert write.p99_ms is not None and f"{write.p99_ms / 1e3}" in text
 
@@ -159,7 +160,7 @@ def test_a_long_summary_is_cut_and_says_so() -> None:
 
 
 def test_many_annotations_are_counted() -> None:
-    lines = list(annotations([result(None, 3)] * 25))
+    lines = list(annotated([result(None, 3)] * 25))
     assert len(lines) == 10 and lines[-1].endswith(
         "::16 more of 25 are not a pass; the log names them"
     )
