@@ -45,7 +45,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """A marked test is one of its run, whether it asks for the fixture or not."""
     names = getattr(item, "fixturenames", None)
     if names is not None and item.get_closest_marker(_MARK) is not None and _RUN not in names:
-        names.append(_RUN)
+        item.fixturenames = [*names, _RUN]  # type: ignore[attr-defined]  # shared by parameters
 
 
 @pytest.hookimpl(tryfirst=True)

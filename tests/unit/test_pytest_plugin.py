@@ -205,6 +205,20 @@ def test_a_marker_that_cannot_be_meant_is_an_error(
     assert said in done.stdout.str()
 
 
+def test_a_marker_of_one_parameter_is_not_that_of_others(
+    pytester: pytest.Pytester, comes_to: Runs, passed: dict[str, Any]
+) -> None:
+    words = comes_to(passed, 0)
+    body = """
+    import pytest
+
+    @pytest.mark.parametrize("n", [1, pytest.param(2, marks=pytest.mark.dstest(seed=2)), 3])
+    def test_it(n): pass
+    """
+    ended(pytester, body).assert_outcomes(passed=3)
+    assert [" ".join(asked).endswith("--seed 2") for asked in words] == [True]
+
+
 def test_the_fixture_without_the_marker_is_an_error(pytester: pytest.Pytester) -> None:
     ended(pytester, "def test_it(dstest_run): pass\n").assert_outcomes(errors=1)
 
