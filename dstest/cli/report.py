@@ -116,6 +116,8 @@ def _is_store(path: Path) -> bool:
     if not path.is_dir() or is_session(path) or (path / "segments").exists():
         return False
     walked = walk(path)
+    if any(one.path == path.resolve() for one in walked.odd):
+        return False  # what is left of a run
     return bool(walked.places or any(one.why in ("cut", "link", "orphan") for one in walked.odd))
 
 

@@ -88,7 +88,7 @@ def test_one_file_for_a_whole_store(store: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "code"), [("edited", "error", 3), ("killed", "error", 2), ("cut", "error", 3)]
+    ("name", "kind", "code"), [("edited", "error", 3), ("killed", "error", 2), ("cut", "error", 2)]
 )
 def test_one_that_is_not_to_be_believed(
     name: str, kind: str, code: int, store: Path, tmp_path: Path
