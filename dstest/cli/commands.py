@@ -54,6 +54,7 @@ _PANELS: Final = MappingProxyType(
             "gate": "gate:gate",
             "compare": "compare:compare",
             "store": _GROUPS["store"],
+            "serve": "serve:serve",
         },
         "Machines, and what is yours": {
             "lab": _GROUPS["lab"],

@@ -35,6 +35,10 @@ ALLOWED = {
         *("dstest.core", "dstest.store", "dstest.judge", "dstest.report", "dstest.runner"),
         *("dstest.plans", "dstest.compare", "dstest.retention", "dstest"),
     },
+    "dstest.serve": {
+        *("dstest.core", "dstest.store", "dstest.judge", "dstest.report", "dstest.runner"),
+        *("dstest.compare", "dstest.retention", "checkers", "dstest"),
+    },
     "dstest.findings": {"dstest.core", "dstest.findings.entries"},
     "dstest.findings.entries": set(),
     "dstest.extend": {"dstest.core", "nemeses"},
