@@ -172,8 +172,9 @@ def _asides(run: Path) -> tuple[Path, ...]:
 
 def links_in(run: Path) -> Iterator[Path]:
     """Symbolic links inside a run directory, which has none of its own."""
-    for folder, names, files in os.walk(run, followlinks=False):
-        for name in sorted([*names, *files]):
-            path = Path(folder) / name
-            if path.is_symlink():
-                yield path
+    with os.scandir(run) as entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            if entry.is_symlink():
+                yield Path(entry.path)
+            elif entry.is_dir():
+                yield from links_in(Path(entry.path))

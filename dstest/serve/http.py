@@ -262,7 +262,7 @@ def application(index: Index, host: str) -> Application:
         [
             (r"/(?:index\.html)?", _Runs, given),
             (r"/(triage|trends|live|groups)\.html", _Named, given),
-            (r"/trends/([A-Za-z0-9.\-]+\.html)", _Cell, given),
+            (r"/trends/([A-Za-z0-9\-]+\.html)", _Cell, given),
             (r"/pair\.html", _Pair, given),
             (r"/live\.json", _Live, given),
             (r"/run/(.+)", _Run, given),

@@ -20,6 +20,7 @@ from dstest.core.errors import ConfigError
 from dstest.retention.walk import Odd, Place, walk
 from dstest.serve.cache import Cache
 from dstest.serve.measures import Measures
+from dstest.serve.query import choices
 from dstest.serve.reading import group_of, key_of, ref_of, row_of
 from dstest.serve.row import Group, Row
 
@@ -37,12 +38,13 @@ _MEASURE_S: Final = 2.0
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """What is known at one time. `rows` are the newest first. `unread` runs were found and not read
     yet. `at_ns` is when the store was looked at, `problem` why it could not be since then. `places`
-    are where runs, sessions, plans and nights lie."""
+    are where runs, sessions, plans and nights lie, `choices` what runs can be filtered by."""
 
     rows: Mapping[str, Row]
     groups: Sequence[Group]
     places: Mapping[str, Place]
     odd: Sequence[Odd]
+    choices: Mapping[str, Sequence[tuple[str, int]]]
     unread: int = 0
     at_ns: int = 0
     problem: str = ""
@@ -52,7 +54,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
         return [row for row in self.rows.values() if row.standing == word]
 
 
-_NOTHING: Final = Shown(rows={}, groups=(), places={}, odd=())
+_NOTHING: Final = Shown(rows={}, groups=(), places={}, odd=(), choices={})
 
 
 class Index:
@@ -117,15 +119,32 @@ class Index:
             left -= 1
             key, known = key_of(place), self._rows.get(ref)
             if known is None or known.key != key or known.standing == "running":
-                self._rows[ref] = row_of(self.store, place, key)
-                fresh.append(self._rows[ref])
+                row = row_of(self.store, place, key)
+                if row != known:
+                    self._rows[ref] = row
+                    fresh.append(row)
             if clock.monotonic_ns() - published > _PUBLISH_NS and fresh:
                 self._publish(refs, left)
                 published = clock.monotonic_ns()
-        self._publish(refs, left)
+        if fresh or not self._is_shown(refs):
+            self._publish(refs, left)
+        else:
+            now = {"at_ns": clock.wall_ns(), "problem": ""}
+            self.shown = msgspec.structs.replace(self.shown, **now)
         if fresh or gone:
             self._cache.put(fresh, gone)
             self._kept = (self._kept | {row.ref for row in fresh}) - gone
+
+    def _is_shown(self, refs: Mapping[str, Place]) -> bool:
+        """Nothing came, went or changed, but for sessions, plans and nights, which are few."""
+        groups = [place for place in self._places if place.kind != "run"]
+        return (
+            not groups
+            and not self.shown.unread
+            and self.shown.rows.keys() == refs.keys()
+            and len(self.shown.places) == len(refs)
+            and self.shown.odd == self._odd
+        )
 
     def _publish(self, refs: Mapping[str, Place], unread: int) -> None:
         known = [self._rows[ref] for ref in refs if ref in self._rows]
@@ -136,6 +155,7 @@ class Index:
             groups=sorted(self._groups.values(), key=lambda one: one.started, reverse=True),
             places={ref_of(self.store, place.path): place for place in self._places},
             odd=self._odd,
+            choices=choices(rows),
             unread=unread if len(known) < len(refs) else 0,
             at_ns=clock.wall_ns(),
         )

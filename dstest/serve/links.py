@@ -35,7 +35,7 @@ def _mark(text: str) -> str:
 
 def cell_address(name: tuple[str, str, str]) -> str:
     """Names are plug-ins', and may be anything in a run that somebody made up."""
-    words = re.sub(r"[^A-Za-z0-9.]+", "-", "-".join(name))[:60].strip("-.")
+    words = re.sub(r"[^A-Za-z0-9]+", "-", "-".join(name))[:60].strip("-")
     return f"trends/{words}-{_mark(repr(name))}.html"
 
 

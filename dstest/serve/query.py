@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -127,8 +126,11 @@ def words_of(row: Row) -> str:
 
 def choices(rows: Iterable[Row]) -> dict[str, list[tuple[str, int]]]:
     """For each thing to filter by its values, and how many runs have each."""
-    counts: dict[str, Counter[str]] = {name: Counter() for name in FIELDS}
+    counts: dict[str, dict[str, int]] = {name: {} for name in FIELDS}
+    fields = [(counts[name], get) for name, get in FIELDS.items()]
     for row in rows:
-        for name, get in FIELDS.items():
-            counts[name].update(value for value in get(row) if value)
-    return {name: sorted(counter.items()) for name, counter in counts.items()}
+        for count, get in fields:
+            for value in get(row):
+                if value:
+                    count[value] = count.get(value, 0) + 1
+    return {name: sorted(count.items()) for name, count in counts.items()}

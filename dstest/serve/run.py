@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tornado.httpserver import HTTPServer
-from tornado.netutil import bind_sockets
 
 from dstest.core.errors import ConfigError
 from dstest.serve.http import application
@@ -34,30 +33,31 @@ class Listening(NamedTuple):
 
 def serve(index: Index, host: str, port: int, ready: Callable[[Listening], None]) -> None:
     """Until SIGINT or SIGTERM. Raises ConfigError where nobody can listen there."""
-    sockets = _bound(host, port)
+    bound = _bound(host, port)
     # What a client did wrong is told to the client.
     logging.getLogger("tornado").setLevel(logging.CRITICAL)
-    asyncio.run(_serve(index, host, sockets, ready))
+    asyncio.run(_serve(index, host, bound, ready))
 
 
-def _bound(host: str, port: int) -> list[socket.socket]:
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        sockets = bind_sockets(port, address=host)
-    except (OSError, OverflowError) as error:
+        made = socket.create_server((host, port), family=family, backlog=128)
+    except (OSError, UnicodeError) as error:
         raise ConfigError(
-            f"cannot listen at {host} port {port}: {getattr(error, 'strerror', None) or error}",
-            remedy="--port 0 takes any that is free",
+            f"cannot listen at {host or 'no address'} port {port}: "
+            f"{getattr(error, 'strerror', None) or error}",
+            remedy="--port 0 takes any that is free; --host wants an address of this machine",
         ) from None
-    if not sockets:
-        raise ConfigError(f"{host} is no address of this machine", remedy="--host 127.0.0.1")
-    return sockets
+    made.setblocking(False)
+    return made
 
 
 async def _serve(
-    index: Index, host: str, sockets: list[socket.socket], ready: Callable[[Listening], None]
+    index: Index, host: str, bound: socket.socket, ready: Callable[[Listening], None]
 ) -> None:
     server = HTTPServer(application(index, host), max_buffer_size=1 << 20, no_keep_alive=False)
-    server.add_sockets(sockets)
+    server.add_socket(bound)
     end, stop = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -65,7 +65,7 @@ async def _serve(
     follower = threading.Thread(target=index.follow, args=(stop,), name="index", daemon=True)
     follower.start()
     try:
-        ready(Listening(host, sockets[0].getsockname()[1]))
+        ready(Listening(host, bound.getsockname()[1]))
         await end.wait()
     finally:
         stop.set()

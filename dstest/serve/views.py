@@ -20,7 +20,7 @@ from dstest.serve.links import Site, cell_address, run_address
 from dstest.serve.live import live_of
 from dstest.serve.pages import Pages, figure, neighbours, stamp
 from dstest.serve.pair import pair_of
-from dstest.serve.query import PAGE, SORTS, Asked, choices, found
+from dstest.serve.query import PAGE, SORTS, Asked, found
 from dstest.serve.reading import key_of, row_of
 from dstest.serve.row import Figures, Row
 from dstest.serve.trends import Cell, cells
@@ -70,7 +70,7 @@ class Views:
             total=len(every),
             asked=msgspec.structs.replace(asked, page=page),
             page_count=pages,
-            choices=choices(rows),
+            choices=self.shown.choices,
             sorts=SORTS,
         )
 

@@ -6,6 +6,7 @@ They cover every file but themselves, their signature, and `status`, which is wr
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -37,10 +38,19 @@ class Differences(NamedTuple):
 
 
 def _files(run: Path) -> Iterator[tuple[str, Path]]:
-    for path in sorted(run.rglob("*")):
-        name = path.relative_to(run).as_posix()
-        if name not in _OUTSIDE and (path.is_file() or path.is_symlink()):
-            yield name, path
+    """Those that are summed up, and links, which are not followed; in the order of their paths."""
+    found = [name for name in _below(str(run), "") if name not in _OUTSIDE]
+    for name in sorted(found, key=lambda name: name.split("/")):
+        yield name, run / name
+
+
+def _below(folder: str, before: str) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_symlink() or entry.is_file():
+                yield f"{before}{entry.name}"
+            elif entry.is_dir():
+                yield from _below(entry.path, f"{before}{entry.name}/")
 
 
 def _digest(path: Path) -> str:

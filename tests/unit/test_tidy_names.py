@@ -12,7 +12,10 @@ from dstest.core import registry
 from dstest.core.protocols import CheckerTraits, NemesisTraits, SystemTraits
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("core", "runner", "judge", "store", "report", "cli", "plans", "gate", "retention", "serve")
+FOLDERS = (
+    *("core", "runner", "judge", "store", "report", "cli", "plans", "gate", "retention"),
+    "serve",
+)
 FILES = sorted(p for folder in FOLDERS for p in (ROOT / "dstest" / folder).rglob("*.py"))
 NAMES = {name for group in registry.GROUPS for name in registry.names(group, ours=True)}
 
