@@ -102,7 +102,7 @@ def cpu_s(pid: int) -> float:
 
 def pages(url: str, pid: int, refs: list[str]) -> None:
     refs = [quote(ref) for ref in refs]
-    a, b = quote(refs[10]), quote(refs[31])
+    a, b = refs[10], refs[31]
     names = {
         "runs, the first page": "index.html",
         "runs, page 30": "index.html?page=30",
