@@ -111,9 +111,9 @@ def when(time_ns: int) -> str:
 def value(given: Any) -> str:
     """A row of a run in words."""
     if isinstance(given, Mapping):
-        return ", ".join(f"{key} {inner}" for key, inner in given.items()) or "none"
+        return ", ".join(f"{key} {inner}" for key, inner in given.items()) or "-"
     if isinstance(given, list | tuple):
-        return ", ".join(map(str, given)) or "none"
+        return ", ".join(map(str, given)) or "-"
     if given is None or given == "":
         return "-"
     return number(given) if isinstance(given, bool) else str(given)

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -40,7 +40,10 @@ def made_store(store: Path, count: int) -> list[str]:
     """`count` runs over five; the paths of some, below the store."""
     from failing_runs import crashed, failing, inconclusive, passing
 
-    kinds = [passing, failing, inconclusive, crashed, lambda path: failing(path, "list-append")]
+    kinds: list[Callable[[Path], Any]] = [
+        *(passing, failing, inconclusive, crashed),
+        lambda path: failing(path, "list-append"),
+    ]
     originals = [make(store.parent / f"original-{n}") for n, make in enumerate(kinds)]
     refs = []
     for number in range(count):
@@ -154,9 +157,8 @@ def _looks(store: Path, cache: Path) -> None:
         _say(f"{what:34} {took_s:.2f} s (CPU {used:.2f} s)")
 
 
-def main() -> None:
+def main(count: int = RUNS) -> None:
     sys.path[:0] = [str(HERE.parent / "unit")]
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else RUNS
     with tempfile.TemporaryDirectory(prefix="dstest-bench-serve-") as folder:
         store, cache = Path(folder, "store"), Path(folder, "cache")
         refs = made_store(store, count)
@@ -170,4 +172,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*map(int, sys.argv[1:2]))
