@@ -72,6 +72,7 @@ ALLOWED = {
         "retention/verify.py": {"session"},
         "retention/walk.py": {"session"},
         "report/session.py": {"session"},
+        "serve/reading.py": {"session"},
     },
     "claims and families of fields, which workloads name": {
         "core/claims.py": {
