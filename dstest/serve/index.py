@@ -69,6 +69,7 @@ class Index:
         self._groups: dict[str, Group] = {}
         self._folders: dict[Path, tuple[int, int, int] | None] = {}
         self._places: tuple[Place, ...] = ()
+        self._runs: dict[str, Place] = {}
         self._odd: tuple[Odd, ...] = ()
         self.shown = _NOTHING
 
@@ -79,10 +80,7 @@ class Index:
         except (ConfigError, OSError) as error:
             self.shown = msgspec.structs.replace(self.shown, problem=str(error).splitlines()[0])
             return
-        runs = [place for place in self._places if place.kind == "run"]
-        # The name begins with the time: the newest come first.
-        runs.sort(key=lambda place: (place.path.name, str(place.path)), reverse=True)
-        refs = {ref_of(self.store, place.path): place for place in runs}
+        refs = self._runs
         gone = self._kept - refs.keys()
         for ref in self._rows.keys() - refs.keys():
             del self._rows[ref]
@@ -109,6 +107,10 @@ class Index:
             for folder in walked.folders
         }
         self._places, self._odd = walked.places, walked.odd
+        runs = [place for place in walked.places if place.kind == "run"]
+        # The name begins with the time: the newest come first.
+        runs.sort(key=lambda place: (place.path.name, str(place.path)), reverse=True)
+        self._runs = {ref_of(self.store, place.path): place for place in runs}
 
     def _read(self, refs: Mapping[str, Place], gone: set[str], stop: Callable[[], bool]) -> None:
         fresh: list[Row] = []

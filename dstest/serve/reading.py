@@ -46,8 +46,9 @@ def ref_of(store: Path, path: Path) -> str:
 def key_of(place: Place) -> str:
     """Tells whether the directory is as it was when it was read: place, time of change, size."""
     found: list[Any] = []
-    beside = [aside / REPRODUCER for aside in place.asides]
-    for path in [*(place.path / name for name in _WATCHED[place.kind]), *beside]:
+    beside = [f"{aside}/{REPRODUCER}" for aside in place.asides]
+    folder = str(place.path)  # a path of its own for each would take longer than all the rest
+    for path in [*(f"{folder}/{name}" for name in _WATCHED[place.kind]), *beside]:
         try:
             s = os.stat(path, follow_symlinks=False)
             found.append((s.st_ino, s.st_mtime_ns, s.st_ctime_ns, s.st_size))
