@@ -44,6 +44,10 @@ ALLOWED = {
         *("dstest.core", "dstest.store", "dstest.report", "dstest.runner", "checkers"),
     },
     "dstest.testing": {"dstest.core", "dstest.store", "dstest.results"},
+    "dstest.serve": {
+        *("dstest.core", "dstest.store", "dstest.judge", "dstest.report", "dstest.runner"),
+        *("dstest.compare", "dstest.retention", "checkers", "dstest"),
+    },
     "dstest.findings": {"dstest.core", "dstest.findings.entries"},
     "dstest.findings.entries": set(),
     "dstest.extend": {"dstest.core", "nemeses"},
