@@ -18,7 +18,6 @@ _GROUPS: Final = MappingProxyType(
     {
         "plan": "plan_run:plan_app",
         "nightly": "nightly:nightly_app",
-        "serve": "Show a store in a browser: what ran, what failed, what comes again; read-only.",
         "store": "store:store_app",
         "workers": "workers:workers_app",
         "lab": "lab:lab_app",
@@ -107,6 +106,8 @@ SAYS: Final = MappingProxyType(
         "gate": "Judge all evidence again, and decide by a policy whether a release is let"
         " through.",
         "compare": "Compare runs with runs",
+        "serve": "Look at a store in a browser: search, filter, two runs side by side, trends,"
+        " violations over runs, what is running.",
         "store": "Runs that are kept: look, compare, throw away.",
         "lab": "Nodes: bring up, look at, log in, take down.",
         "workers": "Machines that work for others: dstest is put there as it is here.",
