@@ -5,15 +5,13 @@ Commands of `dstest run` are executed up to the first node.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from documented import ELSEWHERE, OWN_TESTS, ROOT, Shown, elsewhere, shown
+from forked import Ended, dstests
 from gate_store import POLICY, honest
 from typer.main import get_command
 from typer.testing import CliRunner
@@ -43,6 +41,9 @@ VALUES = {
 NAMES = {"new": "small-store", "list": "etcd"}
 """What stands for NAME."""
 
+EXITS = {"report": 1}
+"""A command that does not end with 0 here: the store has a run with a known bug."""
+
 FILES = {
     "history.edn": """\
 {:index 0 :process 0 :type :invoke :f :write :key "x" :value 5 :time 0}
@@ -71,15 +72,6 @@ FILES = {
 }
 
 
-def dstest(folder: Path, words: Sequence[str]) -> tuple[int, str]:
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(
-        [sys.executable, "-m", "dstest", *words], cwd=folder, env=env, capture_output=True,
-        text=True, timeout=110, check=False,
-    )  # fmt: skip
-    return done.returncode, done.stdout + done.stderr
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, passed: Path) -> Path:
     """One with all that the commands speak of."""
@@ -94,10 +86,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory, passed: Path) -> Path:
         ("generate", "--txns", "200", "--seed", "1", "-o", "history.jsonl"),
         ("check", "history.jsonl", "--proof", "order.json"),
     ):
-        code, said = dstest(made, words)
-        assert code == 0, said
-    (made / "order.first.json").write_bytes((made / "order.json").read_bytes())
+        (ended,) = dstests([words], made).values()
+        assert ended.returncode == 0, ended.stderr
     return made
+
+
+@pytest.fixture(scope="module")
+def ended(folder: Path) -> dict[tuple[str, ...], Ended]:
+    """What each command came to, in the order of the pages."""
+    return dstests([words_of(one) for one in OTHERS], folder)
+
+
+def words_of(command: Shown) -> tuple[str, ...]:
+    """As one types them, with files that are there."""
+    words = (VALUES.get(word, word) for word in command.words)
+    return tuple(NAMES.get(command.words[0], word) if word == "NAME" else word for word in words)
 
 
 def command_at(words: Sequence[str]) -> tuple[Any, int]:
@@ -133,7 +136,9 @@ def test_a_command_is_one_and_knows_its_options(command: Shown) -> None:
     assert not strange, f"{command.page}: {strange}"
 
 
-@pytest.mark.parametrize("test", {*OWN_TESTS.values(), *(test for test, _ in ELSEWHERE.values())})
+@pytest.mark.parametrize(
+    "test", sorted({*OWN_TESTS.values(), *(test for test, _ in ELSEWHERE.values())})
+)
 def test_what_is_named_instead_is_there(test: str) -> None:
     assert (ROOT / "tests" / test).is_file()
 
@@ -160,17 +165,18 @@ def test_a_run_gets_as_far_as_its_nodes(
     monkeypatch.setattr(session, "run_session", begin)
     monkeypatch.setattr(arms, "begin", begin_session)
     monkeypatch.chdir(tmp_path)
-    words = [VALUES.get(word, word) for word in command.words]
-    got = CliRunner().invoke(app, words)
+    got = CliRunner().invoke(app, words_of(command))
     wrong = got.exception
     assert isinstance(wrong, _WouldBeginError), (got.output, wrong)
 
 
 @pytest.mark.parametrize("command", OTHERS, ids=lambda one: one.text)
-def test_a_command_does_what_it_is_shown_for(folder: Path, command: Shown) -> None:
+def test_a_command_does_what_it_is_shown_for(
+    ended: dict[tuple[str, ...], Ended], command: Shown
+) -> None:
     if is_name(command) and command_at(command.words)[0].params:
         return
-    words = [VALUES.get(word, word) for word in command.words]
-    words = [NAMES.get(command.words[0], word) if word == "NAME" else word for word in words]
-    code, said = dstest(folder, words)
-    assert code == 0, said
+    came_to = ended[words_of(command)]
+    whole = {"store", "STORE"} & set(command.words)
+    expected = EXITS.get(command.words[0], 0) if whole else 0
+    assert came_to.returncode == expected, came_to.stdout + came_to.stderr

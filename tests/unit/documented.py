@@ -39,6 +39,8 @@ ELSEWHERE: Final = {
     "plan (run|resume)": ("unit/test_plan_driver.py", _RUNS),
     "nightly (?!show)": ("unit/test_night_files.py", f"a night {_RUNS}"),
     "findings [A-Z]": ("unit/test_findings.py", f"{_RUNS}; docs/findings.md says what came of it"),
+    "serve .*--export": ("unit/test_serve_export.py", "pages of a store of several runs"),
+    "serve .": ("unit/test_serve_http.py", "goes on until it is ended"),
     "workers": ("unit/test_fan_put.py", "lays dstest on other machines"),
     "compare .": ("unit/test_compare.py", "wants six runs"),
     "check --batch": ("cli/test_check_workers.py", "starts workers"),
@@ -55,6 +57,8 @@ ELSEWHERE: Final = {
 OWN_TESTS: Final = {
     "docs/new-": "cli/test_how_to_pages.py",
     "docs/plans.md": "cli/test_plan_page.py",
+    "docs/tutorial.md": "cli/test_how_to_pages.py",
+    "docs/for-jepsen-users.md": "cli/test_how_to_pages.py",
 }
 """Pages whose commands a test executes as they stand there, with what they print."""
 
