@@ -63,7 +63,22 @@ def _loaded(
             "the values may be [key value] tuples of independent objects, or pairs",
             remedy="say which: --independent or --no-independent",
         )
+    if foreign and (pair := _added_otherwise(history)) is not None:
+        raise ConfigError(
+            f"what was added are pairs such as {pair}, and what was read are none of them",
+            remedy="write what is added as it is read; --independent where both are [key value]",
+        )
     return history
+
+
+def _added_otherwise(history: History) -> object:
+    """A pair that was added, where all are pairs and none of the reads holds one; else None."""
+    added = [op.input for op in history.ops if op.op_type == "add" and op.key is None]
+    read = [op.output for op in history.ops if op.op_type == "read" and op.key is None]
+    elements = [one for found in read if isinstance(found, list) for one in found]
+    if not elements or not all(isinstance(one, list) and len(one) == 2 for one in added):
+        return None
+    return None if any(isinstance(one, list) for one in elements) else next(iter(added), None)
 
 
 def _may_be_tuples(history: History) -> bool:

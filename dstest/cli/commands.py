@@ -75,6 +75,11 @@ _PANEL_OF: Final = MappingProxyType(
 )
 
 
+_CODES: Final = (
+    "Exit codes: 0 a pass; 1 a violation; 2 wrong usage, or a file that cannot be read; 3 not proven; "
+    "4 the lab or dstest itself failed; 130 interrupted, nodes healed."
+)
+
 SAYS: Final = MappingProxyType(
     {
         "run": "One run: nodes, load, faults with proof, verdict, report.",
@@ -149,6 +154,7 @@ def _bare() -> typer.Typer:
         cls=_Commands,
         help="Cluster tests that prove every fault landed.",
         no_args_is_help=True,
+        epilog=_CODES,
         pretty_exceptions_enable=False,
         add_completion=True,
         # Help texts are plain: "[key value]" is no markup of Rich's.

@@ -48,6 +48,9 @@ class Met(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
 
 
+_NAMED_MAX: Final = 6
+
+
 class One(Met, frozen=True, kw_only=True):
     """A run of a side: what it recorded, and its verdict as its evidence gives it."""
 
@@ -152,16 +155,18 @@ def hashes_of(builds: Sequence[str]) -> list[str]:
 
 
 def _told(values: Sequence[Any]) -> str:
-    if all(isinstance(value, dict) for value in values):
-        names = {name for value in values for name in value}
-        values = [
-            {n: v.get(n) for n in sorted(names) if any(v.get(n) != o.get(n) for o in values)}
-            for v in values
-        ]
-    return " and ".join(_word(value)[:80] for value in values)
+    if not all(isinstance(value, dict) for value in values):
+        return " and ".join(_word(value)[:80] for value in values)
+    names = sorted({name for value in values for name in value})
+    found = [[value.get(name) for value in values] for name in names]
+    apart = {n: v for n, v in zip(names, found, strict=True) if any(one != v[0] for one in v)}
+    shown = [
+        f"{name} {' and '.join(map(_word, v))}" for name, v in list(apart.items())[:_NAMED_MAX]
+    ]
+    return "; ".join(shown) + (f"; {len(apart) - _NAMED_MAX} more" * (len(apart) > _NAMED_MAX))
 
 
 def _word(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
-    return str(value)
+    return "none" if value is None else str(value)

@@ -160,7 +160,10 @@ def anomalies_frame(report: RunReport) -> pd.DataFrame:
         for one in moments(report, [])
     ]
     names = list(rows[0]) if rows else ["number", "checker", "type", "key", "explanation", "ops"]
-    frame = pd.DataFrame(rows, columns=names)
+    frame = pd.DataFrame(rows, columns=names, dtype="object").infer_objects()
+    for name in ("key", "culprit"):
+        if name in frame:  # numbers beside none would become floats
+            frame[name] = pd.Series([row[name] for row in rows], dtype="object")
     for name in ("start", "told"):
         if name in frame:
             frame[name] = _times(pd, frame[name])

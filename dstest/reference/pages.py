@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from dstest.reference.anomalies import anomalies_page
 from dstest.reference.commands import commands_page
 from dstest.reference.models import models_page
 from dstest.reference.plugins import (
@@ -26,6 +27,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
         "nemeses.md": nemeses_page,
         "checkers.md": checkers_page,
         "models.md": models_page,
+        "anomalies.md": anomalies_page,
         "labs.md": labs_page,
     }
 )

@@ -17,7 +17,7 @@ from dstest.core import registry
 from dstest.core.errors import ConfigError
 from dstest.core.protocols import CheckerTraits
 
-__all__ = ["Meaning", "known", "meaning_of", "mistyped"]
+__all__ = ["Meaning", "endings", "known", "meaning_of", "mistyped", "told_names"]
 
 _ENDINGS: Final = ("process", "realtime", "item", "cycle-exists")
 
@@ -51,6 +51,16 @@ def known(name: str) -> Meaning | None:
         added.append(endings[ending])
     row = rows[base]
     return Meaning(row["did"], " ".join([row["means"], *added]))
+
+
+def told_names() -> list[str]:
+    """Anomalies that the table has, by name."""
+    return sorted({*_table()} - {"endings"}, key=str.lower)
+
+
+def endings() -> Mapping[str, str]:
+    """What an ending of a name adds."""
+    return _table()["endings"]
 
 
 def mistyped(name: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from dstest.ci.junit import Case, render_suite
 from dstest.ci.sarif import shown_path
@@ -40,9 +40,16 @@ def _properties(result: Result) -> Mapping[str, Any]:
     return row
 
 
+_SHOWN_MAX: Final = 12
+"""Violations of a run told in its case; the report has all."""
+
+
 def _text(result: Result) -> str:
     if (run := result.run) is not None:
-        said = [f"{one.checker}: {one.type}: {one.explanation}" for one in run.violations]
+        shown = run.violations[:_SHOWN_MAX]
+        said = [f"{one.checker}: {one.type}: {one.explanation}" for one in shown]
+        if more := len(run.violations) - len(shown):
+            said.append(f"{more} more in {shown_path(result.path / 'report.html')}")
         return "\n".join([result.reason, *said, *run.why_not_better])
     if (session := result.session) is not None:
         return "\n".join(f"{arm.id}: {arm.state.value}: {arm.reason}" for arm in session.arms)

@@ -129,12 +129,16 @@ def _help(result: Result) -> str:
 
 
 def render_sarif(results: Sequence[Result], exit_code: int) -> str:
-    """The log as JSON. A green result has none; an arm's violations stand once, at the arm."""
+    """The log as JSON. A green result has none; of a run's violations with one fingerprint the
+    first stands for all, and an arm's stand once, at the arm."""
     rules, seen = _Rules(), Counter[str]()
     rows: list[dict[str, Any]] = []
     for result in results:
         found = () if result.run is None else result.run.violations
-        rows += [_of_violation(result, one, rules, seen) for one in found]
+        times = Counter(one.fingerprint for one in found)
+        for one in {one.fingerprint: one for one in reversed(found)}.values():
+            rows.append(_of_violation(result, one, rules, seen))
+            rows[-1]["occurrenceCount"] = times[one.fingerprint]
         if not found and not result.green:
             rows.append(_of_verdict(result, rules, seen))
     driver = {

@@ -73,7 +73,8 @@ class Checks:
         try:
             return checked(path, words, self._root)
         except HistoryError as error:
-            pytest.fail(error.message, pytrace=False)
+            refused = error.message
+        pytest.fail(refused, pytrace=False)
 
 
 def _told(path: Path, result: CheckResult, expect: str) -> str:

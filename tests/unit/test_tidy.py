@@ -67,7 +67,9 @@ ALLOWED = {
     },
     "dstest.scaffold": {"dstest.core", "dstest.extend", "dstest.runner", "clusters"},
     "dstest.report": {"dstest.core", "dstest.ci", "dstest.store", "dstest.judge"},
-    "dstest.reference": {"dstest.core", "dstest.runner", "dstest.cli", "checkers", "nemeses"},
+    "dstest.reference": {
+        *("dstest.core", "dstest.runner", "dstest.report", "dstest.cli", "checkers", "nemeses"),
+    },
     "nemeses": {"dstest.core"},
     "workloads": {"dstest.core"},
     "checkers": {"dstest.core"},
