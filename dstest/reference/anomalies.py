@@ -11,8 +11,8 @@ __all__ = ["anomalies_page"]
 _HEAD: Final = """\
 # Anomalies
 
-Written by `python -m dstest.reference`; do not edit. A report says the same beside each anomaly. Which
-model rules out which: [models.md](models.md).
+Written by `python -m dstest.reference`; do not edit. A report says the same beside each anomaly.
+Which model rules out which: [models.md](models.md).
 """
 
 
