@@ -74,8 +74,12 @@ def _witness(moment: Moment, report: RunReport) -> dict[str, Any]:
     anomaly: Anomaly = moment.anomaly
     drawn = is_cycle(anomaly) and moment.number <= CYCLES_DRAWN_MAX
     rows = [(line, log.node, False) for log in moment.logs for line in log.lines]
-    if rows and moment.told_ns is not None:
-        rows.append((LogLine(moment.told_ns, "the answer that gave it away"), "client", True))
+    place = moment.place
+    if rows and place is not None:
+        if place.word:
+            rows.append((LogLine(place.at_ns, place.word), "client", True))
+        if not place.word or place.told_ns != place.at_ns:
+            rows.append((LogLine(place.told_ns, "the answer that gave it away"), "client", True))
     return {
         "m": moment,
         "told": _cut(anomaly.explanation),
@@ -87,6 +91,7 @@ def _witness(moment: Moment, report: RunReport) -> dict[str, Any]:
         "spoke": any(log.lines and not log.why for log in moment.logs),
         "left_out": sum(log.left_out for log in moment.logs),
         "silent": _silent(moment),
+        "centre": "" if place is None else place.centre,
     }
 
 
