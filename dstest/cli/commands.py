@@ -18,6 +18,7 @@ _GROUPS: Final = MappingProxyType(
     {
         "plan": "plan_run:plan_app",
         "nightly": "nightly:nightly_app",
+        "serve": "Show a store in a browser: what ran, what failed, what comes again; read-only.",
         "store": "store:store_app",
         "workers": "workers:workers_app",
         "lab": "lab:lab_app",
@@ -54,6 +55,7 @@ _PANELS: Final = MappingProxyType(
             "gate": "gate:gate",
             "compare": "compare:compare",
             "store": _GROUPS["store"],
+            "serve": "serve:serve",
         },
         "Machines, and what is yours": {
             "lab": _GROUPS["lab"],
@@ -98,7 +100,8 @@ SAYS: Final = MappingProxyType(
         "models": "List the consistency models of transactions, what each implies and which"
         " anomalies it rules out",
         "generate": "Write a history of a simulated store at a known isolation level.",
-        "export": "Write a history as Jepsen op maps, one event per line.",
+        "export": "Write a history as Jepsen op maps, one event per line, or as Parquet, a row per"
+        " operation.",
         "plan": "Test plans: write, check, show; what judges which claim.",
         "nightly": "Many cells with their controls, over night: `dstest nightly nightly.toml`.",
         "gate": "Judge all evidence again, and decide by a policy whether a release is let"

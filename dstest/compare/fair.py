@@ -19,7 +19,17 @@ from dstest.runner.session_file import SessionDir, is_session
 from dstest.store.jsonl import read_history
 from dstest.store.layout import RunDir
 
-__all__ = ["FACTORS", "One", "Side", "differences", "hashes_of", "same_in", "side_of"]
+__all__ = [
+    "FACTORS",
+    "Met",
+    "One",
+    "Side",
+    "differences",
+    "hashes_of",
+    "same_in",
+    "side_of",
+    "unfair",
+]
 
 FACTORS: Final = (
     *("dstest", "python", "kernel", "cpus", "lab", "nodes", "system", "system_version", "builds"),
@@ -29,14 +39,19 @@ FACTORS: Final = (
 """What must be the same in all runs, but for what is compared on purpose."""
 
 
-class One(msgspec.Struct, frozen=True, kw_only=True):
-    """A run of a side: what it recorded, and its verdict as its evidence gives it."""
+class Met(msgspec.Struct, frozen=True, kw_only=True):
+    """The conditions that a run was made under, and what it came to. `digest` is of its history."""
 
     path: Path
     meta: RunMeta
-    history: History
     verdict: Verdict
     digest: str
+
+
+class One(Met, frozen=True, kw_only=True):
+    """A run of a side: what it recorded, and its verdict as its evidence gives it."""
+
+    history: History
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,28 +92,33 @@ def _one(path: Path) -> One:
 def differences(sides: Sequence[Side], meant: Collection[str]) -> list[str]:
     """What differs between runs though it is not `meant` to, and within a side in any case: one
     sentence each; empty where the comparison is fair."""
+    return unfair([(side.name, side.runs) for side in sides], meant)
+
+
+def unfair(sides: Sequence[tuple[str, Sequence[Met]]], meant: Collection[str]) -> list[str]:
+    """As `differences`, of (name of the side, its runs)."""
     found = []
     for factor in FACTORS:
-        values = {side.name: [_fact(run, factor) for run in side.runs] for side in sides}
+        values = {name: [_fact(run, factor) for run in runs] for name, runs in sides}
         for name, mine in values.items():
             if any(value != mine[0] for value in mine):
                 found.append(f"{factor} differs between runs of {name}")
         first = [mine[0] for mine in values.values() if mine]
         if factor not in meant and any(value != first[0] for value in first):
             found.append(f"{factor}: {_told(first)}")
-    if len(sides) > 1 and {r.digest for r in sides[0].runs} & {r.digest for r in sides[1].runs}:
+    if len(sides) > 1 and {r.digest for r in sides[0][1]} & {r.digest for r in sides[1][1]}:
         found.append("a run stands on both sides")
     found += [
         f"{run.path} is {run.verdict.verdict.value}, no pass"
-        for side in sides
-        for run in side.runs
+        for _, runs in sides
+        for run in runs
         if not run.verdict.verdict.passed
     ]
-    for side in sides:
-        if len({run.digest for run in side.runs}) < len(side.runs):
-            found.append(f"a run of {side.name} is counted twice")
+    for name, runs in sides:
+        if len({run.digest for run in runs}) < len(runs):
+            found.append(f"a run of {name} is counted twice")
         found += [
-            f"{run.path} ended early: {run.meta.ended_by}" for run in side.runs if run.meta.ended_by
+            f"{run.path} ended early: {run.meta.ended_by}" for run in runs if run.meta.ended_by
         ]
     return found
 
@@ -109,7 +129,7 @@ def same_in(sides: Sequence[Side], factors: Sequence[str]) -> list[str]:
     return [f for f in factors if all(_fact(run, f) == _fact(first[0], f) for run in first)]
 
 
-def _fact(run: One, factor: str) -> Any:
+def _fact(run: Met, factor: str) -> Any:
     meta, host = run.meta, run.meta.host or Host()
     if factor in ("dstest", "python", "kernel", "cpus"):
         return getattr(host, factor)

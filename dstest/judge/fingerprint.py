@@ -15,7 +15,13 @@ import msgspec
 from dstest.core.check import CheckResult
 from dstest.core.verdict import Verdict
 
-__all__ = ["all_fingerprints", "fingerprints_of", "key_pattern", "violation_fingerprint"]
+__all__ = [
+    "all_fingerprints",
+    "fingerprint_of",
+    "fingerprints_of",
+    "key_pattern",
+    "violation_fingerprint",
+]
 
 _DIGITS = re.compile(r"\d+")
 
@@ -30,7 +36,7 @@ def violation_fingerprint(result: CheckResult) -> str:
     if result.valid is not False:
         raise ValueError(f"{result.checker}: no violation to name (valid is {result.valid})")
     kinds = sorted(result.anomaly_types or result.anomalies) or ["violation"]
-    return _named(result, kinds[0])
+    return fingerprint_of(result, kinds[0])
 
 
 def fingerprints_of(result: CheckResult) -> set[str]:
@@ -41,7 +47,7 @@ def fingerprints_of(result: CheckResult) -> set[str]:
     if result.valid is not False:
         return set()
     kinds = {*result.anomaly_types, *result.anomalies} or {"violation"}
-    return {_named(result, kind) for kind in kinds}
+    return {fingerprint_of(result, kind) for kind in kinds}
 
 
 def all_fingerprints(verdict: Verdict) -> list[str]:
@@ -50,7 +56,8 @@ def all_fingerprints(verdict: Verdict) -> list[str]:
     return sorted(name for result in results.values() for name in fingerprints_of(result))
 
 
-def _named(result: CheckResult, kind: str) -> str:
+def fingerprint_of(result: CheckResult, kind: str) -> str:
+    """Fingerprint of one kind of anomaly that it found."""
     shown = result.anomalies.get(kind, [])
     key = key_pattern(shown[0].key) if shown else "*"
     return "/".join([result.checker, kind, key, result.model or result.workload or "*"])

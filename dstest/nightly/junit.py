@@ -8,16 +8,15 @@ What came to no verdict or was never run is an error: a skip looks green on most
 from __future__ import annotations
 
 import shlex
-from xml.etree import ElementTree
 
+from dstest.ci.junit import Case, Kind, render_suite
 from dstest.nightly.outcome import Shown
 from dstest.nightly.state import Item, Night
-from dstest.report.junit import xml_text
 
 __all__ = ["render_junit"]
 
 
-def _kind(shown: Shown) -> str | None:
+def _kind(shown: Shown) -> Kind:
     if shown == "as-it-must":
         return None
     return "error" if shown == "no-verdict" else "failure"
@@ -35,42 +34,23 @@ def _properties(item: Item) -> dict[str, str]:
     }
 
 
-def _case(suite: ElementTree.Element, name: str, item: Item) -> None:
-    took_s = sum(one.took_s for one in item.tries)
-    row = {"classname": xml_text(name), "name": xml_text(item.id), "time": f"{took_s:.3f}"}
-    case = ElementTree.SubElement(suite, "testcase", row)
-    properties = ElementTree.SubElement(case, "properties")
-    for key, value in _properties(item).items():
-        ElementTree.SubElement(properties, "property", {"name": key, "value": xml_text(value)})
-    if kind := _kind(item.shown):
-        attributes = {"message": xml_text(item.why_not), "type": item.shown}
-        ElementTree.SubElement(case, kind, attributes).text = xml_text(item.why_not)
+def _case(name: str, item: Item) -> Case:
+    return Case(
+        classname=name,
+        name=item.id,
+        kind=_kind(item.shown),
+        message=item.why_not,
+        type=item.shown,
+        text=item.why_not,
+        time_s=sum(one.took_s for one in item.tries),
+        properties=_properties(item),
+    )
 
 
 def render_junit(night: Night, word: str, sentence: str) -> str:
     """The XML document as text; `word` and `sentence` are those of the night."""
-    kinds = [_kind(item.shown) for item in night.items]
     name = f"dstest.nightly.{night.name}"
-    row = {
-        "name": xml_text(name),
-        "tests": str(len(kinds)),
-        "failures": str(kinds.count("failure")),
-        "errors": str(kinds.count("error")),
-        "skipped": "0",
-        "time": f"{night.spent_s:.3f}",
-    }
-    suite = ElementTree.Element("testsuite", row)
-    for item in night.items:
-        _case(suite, name, item)
+    cases = [_case(name, item) for item in night.items]
     if night.chosen:  # such a night is no green one, whatever its cells have shown
-        case = ElementTree.SubElement(suite, "testcase", {"classname": name, "name": "night"})
-        ElementTree.SubElement(
-            case, "error", {"message": xml_text(sentence), "type": xml_text(word)}
-        )
-        suite.set("tests", str(len(kinds) + 1))
-        suite.set("errors", str(kinds.count("error") + 1))
-    said = ElementTree.SubElement(suite, "system-out")
-    said.text = xml_text(f"{word}: {sentence}")
-    ElementTree.indent(suite)
-    text = ElementTree.tostring(suite, encoding="unicode")
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
+        cases.append(Case(classname=name, name="night", kind="error", message=sentence, type=word))
+    return render_suite(name, cases, time_s=night.spent_s, said=f"{word}: {sentence}")

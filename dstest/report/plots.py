@@ -8,17 +8,27 @@ its title says how many of how many.
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from dstest.core import rng
 from dstest.core.op import Op, Outcome
-from dstest.report.model import FaultView, RunReport
+from dstest.report.model import RunReport
 from dstest.report.numbers import per_second
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["COLORS", "POINTS_MAX", "latency_svg", "rate_svg"]
+__all__ = [
+    "COLORS",
+    "POINTS_MAX",
+    "Band",
+    "draw_latency",
+    "draw_rate",
+    "latency_svg",
+    "rate_svg",
+    "shade",
+]
 
 POINTS_MAX: Final = 2500
 """A point is about 90 bytes of SVG; the report stays far below a megabyte."""
@@ -38,25 +48,41 @@ _SETTINGS: Final[Any] = {
 }
 
 
-def _figure(title: str, label: str) -> tuple[Figure, Any]:
+class Band(Protocol):
+    """What is drawn of a fault window; times in run nanoseconds."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def landed(self) -> str: ...
+    @property
+    def start_ns(self) -> int | None: ...
+    @property
+    def end_ns(self) -> int | None: ...
+
+
+def _figure() -> tuple[Figure, Any]:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9.6, 2.9))
     figure.patch.set_alpha(0.0)
     axes = figure.add_axes(_PLACE)
     axes.patch.set_alpha(0.0)
-    axes.set_title(title, color=_INK, loc="left", fontsize=10)
-    axes.set_xlabel("seconds since the load began", color=_INK)
-    axes.set_ylabel(label, color=_INK)
-    axes.tick_params(colors=_INK, which="both")
-    for spine in axes.spines.values():
-        spine.set_color(_INK)
-        spine.set_alpha(0.4)
-    axes.spines[["top", "right"]].set_visible(False)
     return figure, axes
 
 
-def _shade(axes: Any, faults: list[FaultView], end_s: float) -> None:
+def _style(axes: Any, title: str, label: str, ink: str) -> None:
+    axes.set_title(title, color=ink, loc="left", fontsize=10)
+    axes.set_xlabel("seconds since the load began", color=ink)
+    axes.set_ylabel(label, color=ink)
+    axes.tick_params(colors=ink, which="both")
+    for spine in axes.spines.values():
+        spine.set_color(ink)
+        spine.set_alpha(0.4)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def shade(axes: Any, faults: Sequence[Band], end_s: float, ink: str) -> None:
     """Fault windows: red where the landing is proven, grey where it is not."""
     for fault in faults:
         if fault.start_ns is None:
@@ -71,7 +97,7 @@ def _shade(axes: Any, faults: list[FaultView], end_s: float) -> None:
             f" {fault.id}",
             transform=axes.get_xaxis_transform(),
             va="top",
-            color=_INK,
+            color=ink,
             fontsize=8,
         )
 
@@ -98,77 +124,90 @@ def sample(ops: list[Op], seed: int, points_max: int = POINTS_MAX) -> list[Op]:
     return kept + dice.sample(fine, min(len(fine), points_max - len(kept)))
 
 
-def _end_s(report: RunReport) -> float:
-    return max((op.invoke_ts for op in report.history.ops), default=0) / 1e9
+def _end_s(ops: Sequence[Op]) -> float:
+    return max((op.invoke_ts for op in ops), default=0) / 1e9
 
 
-def latency_svg(report: RunReport) -> str:
+def draw_latency(axes: Any, ops: list[Op], faults: Sequence[Band], seed: int, ink: str) -> None:
     """Every operation at its invocation, how long it took, log scale, by outcome.
 
     An operation of unknown outcome has no duration; it is drawn at the top.
     """
-    import matplotlib as mpl
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
-    ops = report.history.ops
-    shown = sample(ops, report.history.header.seed or 0)
+    shown = sample(ops, seed)
     part = "" if len(shown) == len(ops) else f" (a sample: {len(shown):,} of {len(ops):,})"
     done = [op.complete_ts - op.invoke_ts for op in shown if op.complete_ts is not None]
     top_ms = 2 * max(done, default=1_000_000) / 1e6
+    _style(axes, f"Latency of each operation{part}", "milliseconds", ink)
+    shade(axes, faults, _end_s(ops), ink)
+    for outcome, color in COLORS.items():
+        points = [op for op in shown if op.outcome is outcome]
+        label = outcome.value if outcome is not Outcome.UNKNOWN else "unknown (at the top)"
+        axes.scatter(
+            [op.invoke_ts / 1e9 for op in points],
+            [
+                top_ms
+                if op.complete_ts is None or outcome is Outcome.UNKNOWN
+                else max(1e-3, (op.complete_ts - op.invoke_ts) / 1e6)
+                for op in points
+            ],
+            s=4,
+            color=color,
+            alpha=0.7,
+            linewidths=0,
+            label=f"{label} {sum(op.outcome is outcome for op in ops):,}",
+        )
+    low_ms = max(1e-3, min(done, default=1_000_000) / 1e6)
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.set_ylim(low_ms / 1.5, top_ms * 1.5)
+    axes.set_xlim(0, _end_s(ops) or 1)
+    _legend(axes, ink)
+
+
+def draw_rate(axes: Any, ops: list[Op], faults: Sequence[Band], ink: str) -> None:
+    """Operations invoked per second, by outcome."""
+    _style(axes, "Operations invoked in each second", "operations per second", ink)
+    shade(axes, faults, _end_s(ops), ink)
+    rows = per_second(ops)
+    for outcome, color in COLORS.items():
+        counts = rows[outcome]
+        edges = list(range(len(counts) + 1))
+        axes.stairs(counts, edges, color=color, linewidth=1.3, label=outcome.value)
+    axes.set_ylim(bottom=0)
+    axes.set_xlim(0, _end_s(ops) or 1)
+    _legend(axes, ink)
+
+
+def latency_svg(report: RunReport) -> str:
+    """`draw_latency` of a run."""
+    import matplotlib as mpl
+
     with mpl.rc_context(_SETTINGS):
-        figure, axes = _figure(f"Latency of each operation{part}", "milliseconds")
-        _shade(axes, report.faults, _end_s(report))
-        for outcome, color in COLORS.items():
-            points = [op for op in shown if op.outcome is outcome]
-            label = outcome.value if outcome is not Outcome.UNKNOWN else "unknown (at the top)"
-            axes.scatter(
-                [op.invoke_ts / 1e9 for op in points],
-                [
-                    top_ms
-                    if op.complete_ts is None or outcome is Outcome.UNKNOWN
-                    else max(1e-3, (op.complete_ts - op.invoke_ts) / 1e6)
-                    for op in points
-                ],
-                s=4,
-                color=color,
-                alpha=0.7,
-                linewidths=0,
-                label=f"{label} {sum(op.outcome is outcome for op in ops):,}",
-            )
-        low_ms = max(1e-3, min(done, default=1_000_000) / 1e6)
-        axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.yaxis.set_minor_formatter(NullFormatter())
-        axes.set_ylim(low_ms / 1.5, top_ms * 1.5)
-        axes.set_xlim(0, _end_s(report) or 1)
-        _legend(axes)
+        figure, axes = _figure()
+        seed = report.history.header.seed or 0
+        draw_latency(axes, report.history.ops, report.faults, seed, _INK)
         return _svg(figure)
 
 
 def rate_svg(report: RunReport) -> str:
-    """Operations invoked per second, by outcome."""
+    """`draw_rate` of a run."""
     import matplotlib as mpl
 
-    rows = per_second(report.history.ops)
     with mpl.rc_context(_SETTINGS):
-        figure, axes = _figure("Operations invoked in each second", "operations per second")
-        _shade(axes, report.faults, _end_s(report))
-        for outcome, color in COLORS.items():
-            counts = rows[outcome]
-            edges = list(range(len(counts) + 1))
-            axes.stairs(counts, edges, color=color, linewidth=1.3, label=outcome.value)
-        axes.set_ylim(bottom=0)
-        axes.set_xlim(0, _end_s(report) or 1)
-        _legend(axes)
+        figure, axes = _figure()
+        draw_rate(axes, report.history.ops, report.faults, _INK)
         return _svg(figure)
 
 
-def _legend(axes: Any) -> None:
+def _legend(axes: Any, ink: str) -> None:
     axes.legend(
         loc="upper left",
         bbox_to_anchor=(1.0, 1.0),
         frameon=False,
-        labelcolor=_INK,
+        labelcolor=ink,
         fontsize=8,
         markerscale=3,
     )

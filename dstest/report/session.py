@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
-from xml.etree import ElementTree
+from typing import Final
 
 import msgspec
 
+from dstest.ci.junit import Case, render_suite
 from dstest.core.spec import RunSpec
-from dstest.core.verdict import State
 from dstest.judge.session import ArmVerdict, SessionVerdict
 from dstest.report.command import command_of
 from dstest.report.html import environment, tone_of
-from dstest.report.junit import kind_of, xml_text
+from dstest.report.junit import kind_of
 from dstest.report.remedies import Remedy, remedies
 from dstest.report.review.markdown import md
 from dstest.report.terminal import colored, obstacles, wrap
 from dstest.store.layout import write_file
 
-__all__ = ["command_of_session", "session_reports", "session_text", "write_session"]
+__all__ = [
+    "command_of_session",
+    "session_cases",
+    "session_reports",
+    "session_text",
+    "write_session",
+]
 
 _SHOWN_MAX: Final = 8
 """Reasons why it is not better that the terminal shows; all are in the report."""
@@ -162,46 +167,39 @@ def _markdown(
 
 
 def _junit(spec: RunSpec, verdict: SessionVerdict, command: str) -> str:
-    """A test case per arm, and one for the session: what was asked for may not have been met."""
     name = f"{spec.system}-{spec.workload}"
-    suite = ElementTree.Element("testsuite", {"name": xml_text(f"dstest.{name}")})
-    kinds = [_case(suite, name, arm.id, arm.state, arm.reason, arm) for arm in verdict.arms]
-    whole = ElementTree.SubElement(suite, "testcase", {"classname": name, "name": "session"})
-    _properties(whole, {"tier": verdict.tier_met, "command": command})
+    return render_suite(f"dstest.{name}", session_cases(name, verdict, command))
+
+
+def session_cases(name: str, verdict: SessionVerdict, command: str) -> list[Case]:
+    """A test case per arm, and one for the session: what was asked for may not have been met."""
     kind = kind_of(verdict.state)
     if kind is None and verdict.exit_code != 0:
         kind = "error"
-    if kind is not None:
-        row = {"message": xml_text(verdict.reason), "type": verdict.state.value}
-        ElementTree.SubElement(whole, kind, row)
-    kinds.append(kind)
-    suite.set("tests", str(len(kinds)))
-    for attribute, wanted in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
-        suite.set(attribute, str(sum(1 for k in kinds if k == wanted)))
-    ElementTree.indent(suite)
-    text = ElementTree.tostring(suite, encoding="unicode")
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
+    whole = Case(
+        classname=name,
+        name="session",
+        kind=kind,
+        message=verdict.reason,
+        type=verdict.state.value,
+        properties={
+            "verdict": verdict.state.value,
+            "tier": verdict.tier_met,
+            "tier_wanted": verdict.tier_wanted,
+            "command": command,
+        },
+    )
+    return [*(_case(name, arm) for arm in verdict.arms), whole]
 
 
-def _case(
-    suite: ElementTree.Element,
-    name: str,
-    case_name: str,
-    state: State,
-    reason: str,
-    arm: ArmVerdict,
-) -> str | None:
-    case = ElementTree.SubElement(suite, "testcase", {"classname": name, "name": case_name})
-    facts = {"verdict": state.value, "rule": arm.rule, "seed": arm.seed, "nodes": arm.nodes}
-    _properties(case, facts)
-    kind = kind_of(state)
-    if kind is not None:
-        row = {"message": xml_text(reason), "type": state.value}
-        ElementTree.SubElement(case, kind, row).text = xml_text("\n".join(arm.why_not_better))
-    return kind
-
-
-def _properties(case: ElementTree.Element, values: Mapping[str, Any]) -> None:
-    rows = ElementTree.SubElement(case, "properties")
-    for key, value in values.items():
-        ElementTree.SubElement(rows, "property", {"name": key, "value": xml_text(str(value))})
+def _case(name: str, arm: ArmVerdict) -> Case:
+    facts = {"verdict": arm.state.value, "rule": arm.rule, "seed": arm.seed, "nodes": arm.nodes}
+    return Case(
+        classname=name,
+        name=arm.id,
+        kind=kind_of(arm.state),
+        message=arm.reason,
+        type=arm.state.value,
+        text="\n".join(arm.why_not_better),
+        properties=facts,
+    )

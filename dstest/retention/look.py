@@ -20,7 +20,7 @@ from dstest.runner.session import process_start_time
 from dstest.store.layout import RunDir
 from dstest.store.sums import SUMS
 
-__all__ = ["Entry", "entries", "size_bytes"]
+__all__ = ["Entry", "Life", "entries", "said", "size_bytes"]
 
 _FAILED: Final = frozenset(state.value for state in State if state.failed)
 _OF_A_NIGHT: Final[dict[Any, str]] = {
@@ -88,7 +88,7 @@ def _entry(place: Place, places: Sequence[Place]) -> Entry:
     inner = [p for p in places if p.kind == "run" and p.path.is_relative_to(place.path)]
     asides = [aside for run in inner for aside in run.asides]
     outside = [aside for aside in asides if not aside.is_relative_to(place.path)]
-    state, life, started = _said(place)
+    state, life, started = said(place)
     failed = state in {*_FAILED, "FAIL"}
     known: Collection[Path] = ()
     if place.kind == "night":
@@ -114,8 +114,8 @@ def _asked(place: Place, state: str, life: Life, inner: Sequence[Place]) -> bool
     return not all(never_started(run.path) for run in inner)
 
 
-def _said(place: Place) -> tuple[str, Life, str]:
-    """State, whether it is over, when it started."""
+def said(place: Place) -> tuple[str, Life, str]:
+    """The state that it says it came to, whether it is over, when it started."""
     name = _FACTS[place.kind]
     try:
         plain = RunDir(place.path).read_json(name) or {}

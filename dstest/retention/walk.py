@@ -63,10 +63,12 @@ class Odd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Walked(msgspec.Struct, frozen=True, kw_only=True):
-    """All that was found, in the order of paths; what has runs stands before them."""
+    """All that was found, in the order of paths; what has runs stands before them. `folders` are
+    those that were looked into, which are no runs: whatever comes or goes changes one of them."""
 
     places: tuple[Place, ...]
     odd: tuple[Odd, ...]
+    folders: tuple[Path, ...] = ()
 
 
 def walk(store: Path) -> Walked:
@@ -79,6 +81,7 @@ def walk(store: Path) -> Walked:
     places: list[Place] = []
     odd: list[Odd] = []
     left: list[tuple[Path, Path | None]] = [(store.resolve(), None)]
+    folders: list[Path] = []
     looked = 0
     while left:
         folder, within = left.pop()
@@ -87,10 +90,13 @@ def walk(store: Path) -> Walked:
             raise ConfigError(
                 f"{store} has more than {_FOLDERS_MAX:,} folders", remedy="give the store alone"
             )
+        before = len(places)
         below = _here(folder, within, places, odd)
         left += reversed(below)
+        if not any(place.kind == "run" for place in places[before:]):
+            folders.append(folder)
     odd += _foreign(store.resolve(), places, {one.path for one in odd})
-    return Walked(places=tuple(places), odd=tuple(odd))
+    return Walked(places=tuple(places), odd=tuple(odd), folders=tuple(folders))
 
 
 def _foreign(store: Path, places: Sequence[Place], known: Collection[Path]) -> Iterator[Odd]:
@@ -166,8 +172,9 @@ def _asides(run: Path) -> tuple[Path, ...]:
 
 def links_in(run: Path) -> Iterator[Path]:
     """Symbolic links inside a run directory, which has none of its own."""
-    for folder, names, files in os.walk(run, followlinks=False):
-        for name in sorted([*names, *files]):
-            path = Path(folder) / name
-            if path.is_symlink():
-                yield path
+    with os.scandir(run) as entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            if entry.is_symlink():
+                yield Path(entry.path)
+            elif entry.is_dir():
+                yield from links_in(Path(entry.path))

@@ -36,6 +36,7 @@ from dstest.store.layout import PLUGINS, RunDir
 from dstest.store.sums import SUMS, compare_sums
 
 __all__ = [
+    "Told",
     "Verified",
     "code_of",
     "finished",
@@ -43,12 +44,21 @@ __all__ = [
     "judged_aside",
     "judging",
     "not_better",
+    "told",
     "verified",
 ]
 
 _FINISHED: Final = ("verdict:", "ended early:", "recovered:")
 _PLACE: Final = "- Directory: "
 _REMEDY: Final = "do not believe this copy; take the run directory from where it was made"
+
+
+class Told(NamedTuple):
+    """What a finished run says of itself."""
+
+    meta: RunMeta
+    verdict: Verdict
+    evidence: Evidence
 
 
 class Verified(NamedTuple):
@@ -257,12 +267,9 @@ def not_better(run: RunDir, kept: Verdict, found: Verdict) -> None:
         )
 
 
-def verified(run: RunDir, *, deep: bool = False) -> Verified:
-    """The verdict of a finished run. Raises EvidenceError where its files do not agree.
-
-    `deep` judges everything anew. That may find more than before, but never less.
-    """
-    intact(run)
+def told(run: RunDir) -> Told:
+    """What a finished run says of itself, where its files that say it agree and its verdict follows
+    from its evidence. No sum is compared and nothing is judged again. Raises EvidenceError."""
     meta = run.read_meta()
     if meta is None:
         raise _contradicts(run, "run.json is missing")
@@ -272,6 +279,16 @@ def verified(run: RunDir, *, deep: bool = False) -> Verified:
     if word and word != verdict.verdict.value:
         raise _contradicts(run, f"status says {word}, verdict.json {verdict.verdict.value}")
     _rules(run, verdict, evidence, meta)
+    return Told(meta, verdict, evidence)
+
+
+def verified(run: RunDir, *, deep: bool = False) -> Verified:
+    """The verdict of a finished run. Raises EvidenceError where its files do not agree.
+
+    `deep` judges everything anew. That may find more than before, but never less.
+    """
+    intact(run)
+    meta, verdict, evidence = told(run)
     with judged_aside(run, _earlier_answers(run, verdict, meta)) as (judged, aside):
         _derived(run, aside)
         if not _same(evidence, judged.verdict.evidence, meta):

@@ -114,7 +114,8 @@ class LiveRun:
         faults: NemesisLoop,
         plans: Sequence[FaultPlan],
     ) -> None:
-        """The load begins."""
+        """The load begins, and time counts from here."""
+        self._began_ns = run_clock.origin_ns
         self._loaded = _Loaded(traffic, run_clock, faults, plans, self._spec.time_limit_s)
         self._rows.append((run_clock.now_ns(), traffic.by_node()))
 
@@ -173,7 +174,6 @@ class LiveRun:
             loading = live.phase == "load"
             live = msgspec.structs.replace(
                 live,
-                elapsed_s=round(now_ns / 1e9, 3),
                 left_s=round(max(0.0, loaded.limit_s - now_ns / 1e9), 3) if loading else None,
                 faults=_faults(loaded, now_ns),
                 next_fault=due if loading else None,

@@ -69,7 +69,7 @@ def _phases(now: Live, ascii_only: bool) -> Text:
     parts: list[tuple[str, str]] = [(f"{done} {name}  ", "green") for name in now.phases[:-1]]
     if now.phases:
         parts.append((f"{current} {now.phases[-1]}  ", "bold"))
-    if "stop" not in now.phases:
+    if set(now.phases) <= set(PHASES):  # else something has ended the run early
         after = max((PHASES.index(name) for name in now.phases if name in PHASES), default=-1)
         parts += [(f"{coming} {name}  ", "dim") for name in PHASES[after + 1 :]]
     return _line("phase", *parts)

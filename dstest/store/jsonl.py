@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import json
 import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -18,7 +19,16 @@ from dstest.core.history import SCHEMA, Header, History
 from dstest.core.op import FIELDS, NULL_IS_RESULT, Op, Outcome
 from dstest.store.edn import DEPTH_MAX
 
-__all__ = ["read_history", "read_raw", "read_stream", "require_plain", "write_history"]
+__all__ = [
+    "each_op",
+    "read_header",
+    "read_history",
+    "read_raw",
+    "read_stream",
+    "require_plain",
+    "write_history",
+    "write_ops",
+]
 
 _FIELDS: Final = frozenset(FIELDS)
 _EXTENSIONS: Final = frozenset({"retry_of", "fault_epochs", "error_ts", "idx"})
@@ -35,12 +45,17 @@ _DAMAGED: Final = (
 
 def write_history(path: Path, history: History) -> None:
     """Write `history` beside `path` and rename it into place."""
+    write_ops(path, history.header, history.ops)
+
+
+def write_ops(path: Path, header: Header, ops: Iterable[Op]) -> None:
+    """The same of operations that come one at a time."""
     encoder = msgspec.json.Encoder()
     partial = path.with_suffix(".partial")
     buffer = bytearray()
     with partial.open("wb") as file:
-        file.write(encoder.encode(history.header) + b"\n")
-        for op in history.ops:
+        file.write(encoder.encode(header) + b"\n")
+        for op in ops:
             encoder.encode_into(op, buffer)
             buffer += b"\n"
             file.write(buffer)
@@ -85,9 +100,19 @@ def read_stream(file: IO[bytes], weak: list[str] | None = None) -> History:
 
     To `weak` is added what records lack: absent is not null, though it is read as null.
     """
+    header = _header(file)
+    lacking: list[tuple[int, str]] = []
+    ops = list(_each(file, lacking))
+    if lacking and weak is not None:
+        more = f" ({len(lacking):,} records in all)" if len(lacking) > 1 else ""
+        weak.append(f"line {lacking[0][0]} lacks {lacking[0][1]}{more} (H01)")
+    return History(header=header, ops=ops)
+
+
+def _header(file: IO[bytes]) -> Header:
     head = file.readline().removeprefix(codecs.BOM_UTF8)
     try:
-        header = msgspec.json.decode(head, type=Header)
+        header: Header = msgspec.json.decode(head, type=Header)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _bad(head, 1, error) from None
     if header.schema != SCHEMA:
@@ -97,11 +122,7 @@ def read_stream(file: IO[bytes], weak: list[str] | None = None) -> History:
             "the header names no schema", line=1, remedy=f'it needs "schema": "{SCHEMA}"'
         )
     require_plain(head, 1)
-    ops, lacking = _ops(file)
-    if lacking and weak is not None:
-        more = f" ({len(lacking):,} records in all)" if len(lacking) > 1 else ""
-        weak.append(f"line {lacking[0][0]} lacks {lacking[0][1]}{more} (H01)")
-    return History(header=header, ops=ops)
+    return header
 
 
 def _keys_of(value: Any) -> int:
@@ -167,25 +188,23 @@ def _depth(line: bytes) -> int:
     return deepest
 
 
-def _ops(file: Any) -> tuple[list[Op], list[tuple[int, str]]]:
-    """The operations, and the lines that lack something with what they lack."""
+def _each(file: Any, lacking: list[tuple[int, str]]) -> Iterator[Op]:
+    """The operations; to `lacking` come the lines that lack something with what they lack."""
     decoder = msgspec.json.Decoder(Op)
-    ops: list[Op] = []
-    lacking: list[tuple[int, str]] = []
     for number, line in enumerate(file, start=2):
         if line == b"\n":
             continue
         try:
             record = require_plain(line, number)
-            ops.append(decoder.decode(line))
+            op = decoder.decode(line)
             if (absent := _absent(record, number)) is not None:
                 if (
                     "output" not in record
-                    and ops[-1].op_type in NULL_IS_RESULT
-                    and ops[-1].outcome is Outcome.OK
+                    and op.op_type in NULL_IS_RESULT
+                    and op.outcome is Outcome.OK
                 ):
                     raise HistoryError(
-                        f"an answered {ops[-1].op_type} lacks its output",
+                        f"an answered {op.op_type} lacks its output",
                         line=number,
                         remedy='write "output": null where nothing was there',
                     )
@@ -199,7 +218,31 @@ def _ops(file: Any) -> tuple[list[Op], list[tuple[int, str]]]:
                 column=len(line),
                 remedy="seal the run again with `dstest recover RUN`",
             )
-    return ops, lacking
+        yield op
+
+
+def each_op(path: Path) -> Iterator[Op]:
+    """The operations of a sealed history, one at a time. Raises what `read_history` does."""
+    lacking: list[tuple[int, str]] = []
+    with path.open("rb") as file:
+        _header(file)
+        for op in _each(file, lacking):
+            if lacking:
+                number, what = lacking[0]
+                raise HistoryError(
+                    f"{path}: line {number} lacks {what} (H01)",
+                    remedy="judge the file as it is, with dstest check",
+                )
+            yield op
+
+
+def read_header(path: Path) -> Header:
+    """The first line of a sealed history. Raises HistoryError."""
+    try:
+        with path.open("rb") as file:
+            return _header(file)
+    except OSError as error:
+        raise HistoryError(f"{path}: {error.strerror}", remedy="check the path") from None
 
 
 def read_raw(path: Path) -> list[dict[str, Any]]:

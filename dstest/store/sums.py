@@ -7,6 +7,7 @@ run says of itself while it lasts (`live.json`).
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -40,10 +41,19 @@ class Differences(NamedTuple):
 
 
 def _files(run: Path) -> Iterator[tuple[str, Path]]:
-    for path in sorted(run.rglob("*")):
-        name = path.relative_to(run).as_posix()
-        if name not in _OUTSIDE and (path.is_file() or path.is_symlink()):
-            yield name, path
+    """Those that are summed up, and links, which are not followed; in the order of their paths."""
+    found = [name for name in _below(str(run), "") if name not in _OUTSIDE]
+    for name in sorted(found, key=lambda name: name.split("/")):
+        yield name, run / name
+
+
+def _below(folder: str, before: str) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_symlink() or entry.is_file():
+                yield f"{before}{entry.name}"
+            elif entry.is_dir():
+                yield from _below(entry.path, f"{before}{entry.name}/")
 
 
 def _digest(path: Path) -> str:
@@ -69,14 +79,23 @@ def _told(text: str) -> tuple[dict[str, str], list[str]]:
     return told, wrong
 
 
-def compare_sums(run: Path) -> Differences:
-    """The files against `sha256sums`. Raises OSError where that cannot be read."""
+def _is_as(path: Path, digest: str, largest_bytes: int | None) -> bool:
+    if not path.is_file():
+        return False
+    if largest_bytes is not None and path.stat().st_size > largest_bytes:
+        return True
+    return _digest(path) == digest
+
+
+def compare_sums(run: Path, largest_bytes: int | None = None) -> Differences:
+    """The files against `sha256sums`; those that are larger than this, where it is given, have only
+    to be there. Raises OSError where that cannot be read."""
     told, wrong = _told((run / SUMS).read_text(errors="replace"))
     there = dict(_files(run))
     changed = [
         name
         for name, path in there.items()
-        if name in told and (not path.is_file() or _digest(path) != told[name])
+        if name in told and not _is_as(path, told[name], largest_bytes)
     ]
     return Differences(
         changed=sorted(changed),

@@ -67,8 +67,10 @@ def browsing() -> Iterator[Any]:
 
 
 @contextmanager
-def opened(browser: Any, file: Path, *, width: int = 1200, **context: Any) -> Iterator[Opened]:
-    """The page of a file, its timeline ready where it has one."""
+def opened(
+    browser: Any, place: Path | str, *, width: int = 1200, **context: Any
+) -> Iterator[Opened]:
+    """The page of a file or at an address, its timeline ready where it has one."""
     given = browser.new_context(viewport={"width": width, "height": 900}, **context)
     given.set_default_timeout(PATIENCE_MS)
     page = given.new_page()
@@ -76,7 +78,7 @@ def opened(browser: Any, file: Path, *, width: int = 1200, **context: Any) -> It
     page.on("console", lambda m: found.said.append(m.text) if m.type != "log" else None)
     page.on("pageerror", lambda error: found.said.append(str(error)))
     page.on("request", lambda request: found.asked.append(request.url))
-    page.goto(file.resolve().as_uri())
+    page.goto(place if isinstance(place, str) else place.resolve().as_uri())
     if context.get("java_script_enabled", True) and page.query_selector("#run-data"):
         page.wait_for_function("document.documentElement.dataset.timeline === 'ready'")
     try:

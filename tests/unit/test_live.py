@@ -27,8 +27,9 @@ from dstest.runner.epochs import NoEpochs
 from dstest.runner.live import LiveRun, state_of
 from dstest.runner.load import LoadTraffic, NoTraffic
 from dstest.runner.nemesis_loop import NemesisLoop
+from dstest.runner.plugins import resolve
 from dstest.runner.progress import Quiet
-from dstest.runner.session import recover
+from dstest.runner.session import recover, run_session
 from dstest.runner.ticking import Ticker
 from dstest.store.layout import RunDir
 from dstest.store.sums import compare_sums
@@ -172,6 +173,7 @@ def test_one_snapshot_for_all_who_watch(tmp_path: Path, board: Board) -> None:
     told.publish()
     assert shown[-1] is not None
     assert (shown[-1].ops.ok, shown[-1].nodes, shown[-1].rate_per_s) == (20, [], 0.0)
+    assert shown[-1].elapsed_s >= now.elapsed_s > 10, "time counts from the load, to the end"
     told.close()
     told.publish()
     assert shown[-1] is None
@@ -292,3 +294,40 @@ def test_the_detail_of_a_fault_without_a_counter() -> None:
     loop.healing = "f1"
     assert runner_live._fault(loop, record, 3 * S).state == "healing"
     assert core_live.SCHEMA == "dstest.live/1"
+
+
+class NoLab:
+    """A lab that does not come up; what the run says of itself meanwhile is kept."""
+
+    name = "lxc"
+
+    def __init__(self, store: Path) -> None:
+        self._store = store
+        self.seen: Live | None = None
+
+    def missing(self) -> dict[str, str]:
+        return {}
+
+    def status(self, lab_id: str) -> None:
+        return None
+
+    def up(self, lab_id: str, nodes: int, **given: Any) -> None:
+        given["progress"]("starting nodes")
+        (run,) = self._store.glob("*/2*")
+        self.seen = read_live(run)
+        raise LabError("there is no bridge", remedy="make one")
+
+
+def test_a_run_tells_from_its_first_phase_and_leaves_nothing(tmp_path: Path) -> None:
+    plugins = resolve(RunSpec(seed=3, time_limit_s=30), [])
+    lab = NoLab(tmp_path)
+    ui = Shown()
+    with pytest.raises(LabError):
+        run_session(msgspec.structs.replace(plugins, lab=lab), store=tmp_path, ui=ui)
+    assert lab.seen is not None
+    assert (lab.seen.phase, lab.seen.left_s) == ("lab", None)
+    assert lab.seen in ui.shown
+    assert ui.shown[-1] is None
+    (run,) = tmp_path.glob("*/2*")
+    assert (run / "status").read_text() == "error: there is no bridge\n"
+    assert not [path.name for path in run.iterdir() if "live" in path.name]

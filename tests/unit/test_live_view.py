@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
+import msgspec
 import pytest
 from rich.cells import cell_len
 
@@ -222,6 +223,15 @@ def test_where_nothing_can_be_drawn(monkeypatch: pytest.MonkeyPatch, terminal: T
 def test_a_terminal_without_unicode() -> None:
     text = "\n".join(line.plain for line in picture(snapshot(), ascii_only=True))
     assert text.replace("\ufffd", "?").isascii()
+
+
+def test_a_run_that_was_stopped_shows_nothing_as_to_come() -> None:
+    goes_on = picture(snapshot(), width=100)[1].plain
+    assert "settle" in goes_on
+    assert "judge" in goes_on
+    phases = ["lab", "connect", "load", "stop"]
+    stopped = picture(msgspec.structs.replace(snapshot(), phases=phases), width=100)[1].plain
+    assert stopped.rstrip().endswith("stop")
 
 
 def test_every_line_is_one_line() -> None:

@@ -216,8 +216,8 @@ def states() -> list[tuple[State, dict[str, Any], str | None]]:
     return [
         (State.PASS_SMOKE, {}, None),
         (State.FAIL_NONDETERMINISTIC, {"violation": True}, "failure"),
-        (State.NOT_RUN, {"attempted": False}, "skipped"),
-        (State.INCONCLUSIVE_ENV, {"missing_capability": ["nft"]}, "skipped"),
+        (State.NOT_RUN, {"attempted": False}, "error"),
+        (State.INCONCLUSIVE_ENV, {"missing_capability": ["nft"]}, "error"),
         (State.INCONCLUSIVE_FAULT, {"faults": []}, "error"),
         (State.PARTIAL_SURFACE, {"checker": CheckerEvidence()}, "error"),
     ]
@@ -226,7 +226,9 @@ def states() -> list[tuple[State, dict[str, Any], str | None]]:
 @pytest.mark.parametrize(("state", "changes", "kind"), states(), ids=lambda x: str(x)[:20])
 def test_junit(state: State, changes: dict[str, Any], kind: str | None) -> None:
     found = evidence(**changes)
-    made = msgspec.structs.replace(report(hostile=True), verdict=decide(found), evidence=found)
+    made = report(hostile=True)
+    whole = msgspec.structs.replace(made.meta, ended_by=None)
+    made = msgspec.structs.replace(made, verdict=decide(found), evidence=found, meta=whole)
     assert made.state is state
     suite = ElementTree.fromstring(render_junit(made))
     case = suite.find("testcase")
@@ -236,6 +238,23 @@ def test_junit(state: State, changes: dict[str, Any], kind: str | None) -> None:
     wanted = {"failure": "failures", "error": "errors", "skipped": "skipped"}
     for name, attribute in wanted.items():
         assert suite.get(attribute) == str(int(kind == name))
+
+
+def test_a_pass_that_ended_early_is_no_green_case() -> None:
+    made = report()
+    assert made.state.passed and "<error" not in render_junit(made)
+    early = msgspec.structs.replace(made.meta, ended_by="the disk is full")
+    text = render_junit(msgspec.structs.replace(made, meta=early))
+    assert 'errors="1"' in text and 'message="the run ended early: the disk is full"' in text
+
+
+def test_junit_says_how_much_was_tested() -> None:
+    suite = ElementTree.fromstring(render_junit(report(fail=True)))
+    told = {row.get("name"): row.get("value") for row in suite.iter("property")}
+    assert told["faults_landed"] == told["faults_planned"] == "2"
+    assert told["fingerprints"] == "linearizable/stale-read/#-#/register"
+    assert told["system"] == "etcd" and told["seed"] == "42" and told["tier"] == "smoke"
+    assert "--seed 42" in (told["command"] or "")
 
 
 def test_terminal_summary() -> None:

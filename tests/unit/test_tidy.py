@@ -19,6 +19,7 @@ FILES = sorted(p for room in ROOMS for p in (ROOT / room).rglob("*.py"))
 
 ALLOWED = {
     "dstest.core": set(),
+    "dstest.ci": {"dstest.core"},
     "dstest.generator": {"dstest.core"},
     "dstest.store": {"dstest.core"},
     "dstest.judge": {"dstest.core", "dstest.store"},
@@ -33,7 +34,19 @@ ALLOWED = {
     },
     "dstest.gate": {
         *("dstest.core", "dstest.store", "dstest.judge", "dstest.report", "dstest.runner"),
-        *("dstest.plans", "dstest.compare", "dstest.retention", "dstest"),
+        *("dstest.plans", "dstest.compare", "dstest.retention", "dstest.ci", "dstest"),
+    },
+    "dstest.results": {
+        *("dstest.core", "dstest.ci", "dstest.store", "dstest.judge", "dstest.report"),
+        *("dstest.runner", "dstest.retention", "dstest"),
+    },
+    "dstest.notebook": {
+        *("dstest.core", "dstest.store", "dstest.report", "dstest.runner", "checkers"),
+    },
+    "dstest.testing": {"dstest.core", "dstest.store", "dstest.results"},
+    "dstest.serve": {
+        *("dstest.core", "dstest.store", "dstest.judge", "dstest.report", "dstest.runner"),
+        *("dstest.compare", "dstest.retention", "checkers", "dstest"),
     },
     "dstest.findings": {"dstest.core", "dstest.findings.entries"},
     "dstest.findings.entries": set(),
@@ -50,10 +63,10 @@ ALLOWED = {
     "dstest.fan": {"dstest.core", "dstest.steps", "dstest"},
     "dstest.nightly": {
         *("dstest.core", "dstest.store", "dstest.runner", "dstest.report", "dstest.steps"),
-        *("dstest.plans", "dstest.fan", "dstest"),
+        *("dstest.plans", "dstest.fan", "dstest.ci", "dstest"),
     },
     "dstest.scaffold": {"dstest.core", "dstest.extend", "dstest.runner", "clusters"},
-    "dstest.report": {"dstest.core", "dstest.store", "dstest.judge"},
+    "dstest.report": {"dstest.core", "dstest.ci", "dstest.store", "dstest.judge"},
     "dstest.reference": {"dstest.core", "dstest.runner", "dstest.cli", "checkers", "nemeses"},
     "nemeses": {"dstest.core"},
     "workloads": {"dstest.core"},

@@ -1,0 +1,1 @@
+"""The formats that CI servers read, each once. Nothing here knows what a run is."""

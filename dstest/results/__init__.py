@@ -1,0 +1,1 @@
+"""What runs and sessions came to, in the formats of CI servers and of monitoring."""

@@ -1,0 +1,131 @@
+"""What lies in directories, each thing judged again: runs, sessions with their arms, and what
+should be one of them and is not.
+
+A store that a CI job leaves behind may hold anything: a run that was killed, one that somebody has
+edited, half of one. Each is a result that no format shows as green.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from dstest.core.errors import ConfigError, DstestError, Exit
+from dstest.core.printable import printable
+from dstest.core.verdict import State
+from dstest.report.model import load_report
+from dstest.report.session import command_of_session
+from dstest.results.model import Result
+from dstest.results.of_run import facts_of
+from dstest.retention.walk import Place, walk
+from dstest.runner.integrity import finished, verified
+from dstest.runner.session_check import reread
+from dstest.runner.session_file import SessionDir
+from dstest.store.layout import RunDir
+
+__all__ = ["gather", "result_of_run", "worst"]
+
+_HARMFUL: Final = ("link", "cut", "orphan")
+_RANK: Final = (Exit.FAIL, Exit.HARNESS, Exit.NOT_PROVEN)
+
+
+def worst(results: Sequence[Result]) -> int:
+    """The exit code of all of them: a violation before what proves nothing before a pass."""
+    codes = {result.exit for result in results}
+    return next((int(code) for code in _RANK if code in codes), max(codes, default=Exit.NOT_PROVEN))
+
+
+def gather(paths: Sequence[Path]) -> list[Result]:
+    """A result for each run and session below these directories, each once, in order of paths.
+
+    Raises ConfigError where one of them holds none.
+    """
+    found: dict[Path, Result] = {}
+    for path in paths:
+        here = list(_below(path))
+        if not here:
+            raise ConfigError(
+                f"{path} holds no run and no session",
+                remedy="give a run, a session, or a store of them",
+            )
+        found |= {result.path: result for result in here if result.path not in found}
+    return list(found.values())
+
+
+def _below(path: Path) -> Iterator[Result]:
+    walked = walk(path)
+    for odd in walked.odd:
+        if odd.why in _HARMFUL:
+            yield _not_believed(odd.path, "other", odd.told)
+    sessions = {place.path for place in walked.places if place.kind == "session"}
+    for place in walked.places:
+        if place.kind == "session":
+            yield _session(place)
+        elif place.kind == "run":
+            yield result_of_run(place.path, place.within if place.within in sessions else None)
+
+
+def _not_believed(path: Path, kind: str, why: str, arm_of: Path | None = None) -> Result:
+    return Result(
+        path=path,
+        kind="run" if kind == "run" else "session" if kind == "session" else "other",
+        state=None,
+        reason=printable(" ".join(why.split()).removeprefix(f"{path}: ")),
+        exit=int(Exit.NOT_PROVEN),
+        arm_of=arm_of,
+    )
+
+
+def result_of_run(path: Path, arm_of: Path | None = None) -> Result:
+    """A run directory, judged again."""
+    try:
+        run = RunDir.open(path)
+        if not finished(run):
+            status = run.status() or "no status"
+            return _not_believed(
+                run.path, "run", f"it was not judged to its end ({status})", arm_of
+            )
+        checked = verified(run)
+        report = load_report(run.path)
+        facts = facts_of(report)
+    except DstestError as error:
+        return _not_believed(path.resolve(), "run", error.message, arm_of)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        why = f"it cannot be read: {type(error).__name__}: {error}"
+        return _not_believed(path.resolve(), "run", why, arm_of)
+    verdict = checked.verdict
+    early = report.meta.ended_by if verdict.verdict.passed else None
+    return Result(
+        path=run.path,
+        kind="run",
+        state=verdict.verdict,
+        reason=printable(f"the run ended early: {early}" if early else verdict.reason),
+        exit=int(checked.exit_code),
+        run=facts,
+        command=facts.command,
+        arm_of=arm_of,
+    )
+
+
+def _session(place: Place) -> Result:
+    try:
+        done = reread(place.path)
+        file = SessionDir.open(place.path).read()
+    except DstestError as error:
+        return _not_believed(place.path, "session", error.message)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        why = f"it cannot be read: {type(error).__name__}: {error}"
+        return _not_believed(place.path, "session", why)
+    verdict = done.verdict
+    if verdict is None:
+        return _not_believed(place.path, "session", "it is not over")
+    return Result(
+        path=place.path,
+        kind="session",
+        state=State(verdict.state),
+        reason=printable(verdict.reason),
+        exit=int(done.exit_code),
+        session=verdict,
+        command=command_of_session(file.spec, file.options_given, verdict),
+    )

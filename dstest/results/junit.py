@@ -1,0 +1,70 @@
+"""Results as one JUnit suite: a case for each run and each session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dstest.ci.junit import Case, render_suite
+from dstest.ci.sarif import shown_path
+from dstest.results.model import Result
+
+__all__ = ["render_junit"]
+
+
+def _properties(result: Result) -> Mapping[str, Any]:
+    """What a reader of a row must know: how much was tested, and how to do it again."""
+    row: dict[str, Any] = {"verdict": result.word, "path": shown_path(result.path)}
+    if (session := result.session) is not None:
+        row |= {"tier": session.tier_met, "tier_wanted": session.tier_wanted}
+        row["seeds"] = ", ".join(dict.fromkeys(str(arm.seed) for arm in session.arms))
+        row["sizes"] = ", ".join(map(str, session.sizes))
+    if (run := result.run) is not None:
+        row |= {
+            "rule": run.rule,
+            "tier": run.tier_met,
+            "tier_wanted": run.tier_wanted or "none",
+            "seed": run.seed,
+            "nodes": run.nodes,
+            "faults_landed": run.faults_landed,
+            "faults_planned": run.faults_planned,
+            "operations": sum(one.total for one in run.types),
+            "system": run.system,
+            "system_version": run.system_version,
+            "nemesis": run.nemesis,
+            "dstest": run.dstest,
+            "fingerprints": ", ".join(run.fingerprints),
+        }
+    if result.command:
+        row["command"] = result.command
+    return row
+
+
+def _text(result: Result) -> str:
+    if (run := result.run) is not None:
+        said = [f"{one.checker}: {one.type}: {one.explanation}" for one in run.violations]
+        return "\n".join([result.reason, *said, *run.why_not_better])
+    if (session := result.session) is not None:
+        return "\n".join(f"{arm.id}: {arm.state.value}: {arm.reason}" for arm in session.arms)
+    return result.reason
+
+
+def _case(result: Result) -> Case:
+    run = result.run
+    name = "-".join(filter(None, [run.system, run.workload])) if run is not None else ""
+    return Case(
+        classname=name or f"dstest.{result.kind}",
+        name=shown_path(result.path),
+        kind=result.red,
+        message=result.sentence,
+        type=result.word,
+        text=_text(result),
+        said=f"{result.word}: {result.reason}\nreport: {shown_path(result.path / 'report.html')}",
+        time_s=None if run is None else run.load_s,
+        properties=_properties(result),
+    )
+
+
+def render_junit(results: Sequence[Result]) -> str:
+    """The XML document as text. Only a pass is green; there are no skipped cases."""
+    return render_suite("dstest", [_case(result) for result in results])

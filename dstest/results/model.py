@@ -1,0 +1,138 @@
+"""`Result`: what a run, a session, or something that should be one, came to.
+
+All formats are made of it, so that none of them can show a better verdict than another. It holds
+numbers and texts, and no history: a store has more of these than fit into memory.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from dstest.ci.junit import Kind
+from dstest.core.errors import Exit
+from dstest.core.verdict import State
+from dstest.judge.session import SessionVerdict
+from dstest.report.numbers import TypeRow
+
+__all__ = ["ENDED_EARLY", "NOT_BELIEVED", "FaultSpan", "Result", "RunFacts", "Violation"]
+
+NOT_BELIEVED: Final = "not-believed"
+"""Instead of a verdict: the run is not over, cut off, edited, or cannot be judged."""
+
+ENDED_EARLY: Final = "ended-early"
+"""Instead of a pass that a run has which did not come to its end."""
+
+
+class Violation(msgspec.Struct, frozen=True, kw_only=True):
+    """An anomaly. `told_ns` is when it showed, in run time; `lines` are those of history.jsonl that
+    hold its witness, the telling one first, of a long one not all."""
+
+    checker: str
+    type: str
+    key: str
+    explanation: str
+    did: str
+    means: str
+    where: str
+    fingerprint: str
+    start_ns: int | None = None
+    told_ns: int | None = None
+    lines: tuple[int, ...] = ()
+
+
+class FaultSpan(msgspec.Struct, frozen=True, kw_only=True):
+    """A fault window, in run time."""
+
+    id: str
+    nemesis: str
+    kind: str
+    targets: str
+    landed: str
+    heal_verified: bool
+    start_ns: int | None
+    landed_ns: int | None
+    end_ns: int | None
+
+
+class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run that can be believed says of itself.
+
+    `origin_ns` is when its clock began, in nanoseconds since 1970, None where it did not write that
+    down; `end_ns` is the last moment of its history, `load_end_ns` when its load was told to end.
+    `settled` are pairs of a heal and when the load went well again, None for never.
+    """
+
+    run: str
+    system: str
+    system_version: str
+    workload: str
+    nemesis: str
+    seed: int | None
+    nodes: int
+    model: str
+    dstest: str
+    tier_met: str
+    tier_wanted: str
+    rule: str
+    command: str
+    headline: str
+    exactly: str
+    why_not_better: tuple[str, ...]
+    fingerprints: tuple[str, ...]
+    faults_planned: int
+    faults_landed: int
+    load_s: float
+    origin_ns: int | None
+    started: str
+    end_ns: int
+    load_end_ns: int | None
+    types: tuple[TypeRow, ...]
+    faults: tuple[FaultSpan, ...]
+    violations: tuple[Violation, ...]
+    settled: tuple[tuple[int, int | None], ...]
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """`state` is None where there is no verdict to believe, and `reason` says why; `exit` is what
+    a command that shows it ends with. `arm_of` is the session that the run is an arm of."""
+
+    path: Path
+    kind: Literal["run", "session", "other"]
+    state: State | None
+    reason: str
+    exit: int
+    run: RunFacts | None = None
+    session: SessionVerdict | None = None
+    command: str = ""
+    arm_of: Path | None = None
+
+    @property
+    def green(self) -> bool:
+        """A pass, that the judge gave and the files still give, of what was asked for."""
+        return self.state is not None and self.state.passed and self.exit == Exit.PASS
+
+    @property
+    def word(self) -> str:
+        """The verdict, or what stands in its place."""
+        if self.state is None:
+            return NOT_BELIEVED
+        if self.kind == "run" and self.state.passed and not self.green:
+            return ENDED_EARLY
+        return self.state.value
+
+    @property
+    def red(self) -> Kind:
+        """As an element of JUnit."""
+        if self.green:
+            return None
+        return "failure" if self.state is not None and self.state.failed else "error"
+
+    @property
+    def sentence(self) -> str:
+        """What happened, in a sentence."""
+        if self.run is not None and self.run.headline:
+            return f"{self.run.headline} {self.run.exactly}".strip()
+        return self.reason

@@ -1,0 +1,80 @@
+"""Results as Markdown, for a step's summary: a table, and what is wrong below it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from dstest.ci.sarif import shown_path
+from dstest.report.review.markdown import fenced, md
+from dstest.results.model import Result
+
+__all__ = ["render_summary"]
+
+_BYTES_MAX: Final = 900_000
+"""A step's summary may have 1 MiB; GitHub drops the whole of a longer one."""
+
+_ROWS_MAX: Final = 500
+
+
+def _row(result: Result) -> str:
+    run = result.run
+    cells = [
+        "✅" if result.green else "❌",
+        result.word,
+        md(shown_path(result.path)),
+        "" if run is None else md(f"{run.system} {run.system_version}".strip()),
+        "" if run is None else md(run.nemesis),
+        "" if run is None else str(run.seed),
+        "" if run is None else f"{run.faults_landed} of {run.faults_planned}",
+        "" if run is None else f"{sum(one.total for one in run.types):,}",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _detail(result: Result) -> Iterator[str]:
+    yield f"### {md(result.word)}: {md(shown_path(result.path))}"
+    yield ""
+    yield md(result.sentence)
+    yield ""
+    if result.run is not None:
+        for one in result.run.violations[:5]:
+            yield f"- {md(one.type)} by {md(one.checker)}: {md(one.explanation)} {md(one.where)}"
+        if len(result.run.violations) > 5:
+            yield f"- and {len(result.run.violations) - 5} more in its report"
+        if result.run.violations:
+            yield ""
+    if result.command:
+        yield "Again:"
+        yield ""
+        yield fenced(result.command)
+        yield ""
+
+
+def render_summary(results: Sequence[Result]) -> str:
+    """Markdown below 1 MiB; what does not fit is counted. Those that are not green come first."""
+    ordered = sorted(results, key=lambda one: (one.green, one.red != "failure"))
+    green = sum(one.green for one in results)
+    lines = [
+        f"## dstest: {green} of {len(results)} passed",
+        "",
+        "| | Verdict | Run | System | Nemesis | Seed | Faults landed | Operations |",
+        "|---|---|---|---|---|---|---|---|",
+        *map(_row, ordered[:_ROWS_MAX]),
+        "",
+    ]
+    if len(ordered) > _ROWS_MAX:
+        red = sum(not one.green for one in ordered[_ROWS_MAX:])
+        lines += [f"{len(ordered) - _ROWS_MAX} more, of which {red} did not pass.", ""]
+    size = sum(len(line.encode()) + 1 for line in lines)
+    for number, result in enumerate(ordered):
+        if result.green:
+            break
+        part = list(_detail(result))
+        size += sum(len(line.encode()) + 1 for line in part)
+        if size > _BYTES_MAX:
+            left = sum(not one.green for one in ordered[number:])
+            lines += [f"{left} more did not pass and have no room here.", ""]
+            break
+        lines += part
+    return "\n".join(lines)

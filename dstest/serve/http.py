@@ -1,0 +1,279 @@
+"""The pages over HTTP, for who is on this machine: only GET and HEAD, and nothing is ever written.
+
+A page of somebody else's that is open in the same browser must not read them: the name in the Host
+header has to be one of ours (so that a name that was made to point here is refused), nothing allows
+another origin, and no page may be framed. What lies in a run is text, but for its report.html,
+which is shown where it is as summed up, without an origin and unable to ask for anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import IO, Any, Final, TypeVar
+from urllib.parse import unquote_to_bytes
+
+import msgspec
+from tornado.iostream import StreamClosedError
+from tornado.web import Application, HTTPError, RequestHandler
+
+from dstest.serve.files import opened_below
+from dstest.serve.index import Index
+from dstest.serve.live import live_of
+from dstest.serve.pages import REPORT_POLICY, TEXT_POLICY
+from dstest.serve.query import asked_of
+from dstest.serve.views import Views, report_is_whole
+
+__all__ = ["application", "is_loopback", "names_of"]
+
+_CHUNK: Final = 256 * 1024
+_REPORT: Final = "report.html"
+T = TypeVar("T")
+
+
+def is_loopback(host: str) -> bool:
+    """Is this an address, or the usual name of one, that nobody else reaches?"""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def names_of(host: str) -> frozenset[str]:
+    """The names by which we may be asked, where we listen at `host`. Addresses as such are always
+    ours: nobody makes one point elsewhere."""
+    own = {socket.gethostname(), socket.getfqdn()} if not is_loopback(host) else set()
+    return frozenset(name.lower() for name in {"localhost", host, *own} if name)
+
+
+def _is_ours(header: str, names: frozenset[str]) -> bool:
+    """Is the Host header one of an address, or of these names?"""
+    name = header.strip().lower()
+    if name.startswith("["):
+        name = name[1:].partition("]")[0]
+    elif name.count(":") == 1:
+        name = name.partition(":")[0]
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return name.rstrip(".") in names
+    return True
+
+
+class _Page(RequestHandler):
+    """Answers with a page. Reading many files is done in a thread, one such at a time."""
+
+    def initialize(self, views: Views, names: frozenset[str], turn: asyncio.Semaphore) -> None:
+        self.views = views
+        self.names = names
+        self.turn = turn
+
+    def set_default_headers(self) -> None:
+        self.set_header("Server", "dstest")
+        self.set_header("X-Content-Type-Options", "nosniff")
+        self.set_header("X-Frame-Options", "DENY")
+        self.set_header("Referrer-Policy", "no-referrer")
+        self.set_header("Cross-Origin-Resource-Policy", "same-origin")
+        self.set_header("Cross-Origin-Opener-Policy", "same-origin")
+        self.set_header("Cache-Control", "no-store")
+        self.set_header("Content-Security-Policy", TEXT_POLICY)
+
+    def prepare(self) -> None:
+        if not _is_ours(self.request.headers.get("Host", ""), self.names):
+            self.set_status(421)
+            self.text(
+                "dstest serve: this name is not one of this server's; ask for localhost, or for "
+                "the address by its numbers\n"
+            )
+
+    def head(self, *given: str) -> Awaitable[None] | None:
+        answer: Awaitable[None] | None = self.get(*given)
+        return answer
+
+    def text(self, text: str) -> None:
+        self.set_header("Content-Type", "text/plain; charset=utf-8")
+        self.finish(text)
+
+    def page(self, text: str | None) -> None:
+        if text is None:
+            raise HTTPError(404)
+        self.set_header("Content-Type", "text/html; charset=utf-8")
+        policy = f"{self.views.pages.policy}; frame-ancestors 'none'"
+        self.set_header("Content-Security-Policy", policy)
+        self.finish(text.encode("utf-8", errors="replace"))
+
+    async def aside(self, work: Callable[[], T]) -> T:
+        async with self.turn:
+            return await asyncio.get_running_loop().run_in_executor(None, work)
+
+    def asked(self) -> dict[str, str]:
+        """The first value of each word of the address."""
+        found = self.request.query_arguments
+        return {name: values[0].decode(errors="replace") for name, values in found.items()}
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        told = {
+            404: (
+                "There is no such page",
+                "The run may be gone; the list has those that are here.",
+            ),
+            405: ("Nothing can be changed here", "Only GET and HEAD are answered."),
+        }
+        usual = ("That did not work", f"The answer is {status_code}.")
+        title, text = told.get(status_code, usual)
+        self.page(self.views.error(self.request.path.lstrip("/"), title, text))
+
+
+class _Runs(_Page):
+    def get(self, *_: str) -> None:
+        self.page(self.views.runs(asked_of(self.asked())))
+
+
+class _Named(_Page):
+    """A page without further words."""
+
+    def get(self, name: str) -> None:
+        makes = {
+            "triage": self.views.triage,
+            "trends": self.views.trends,
+            "live": self.views.live,
+            "groups": self.views.groups,
+        }
+        self.page(makes[name]())
+
+
+class _Cell(_Page):
+    def get(self, name: str) -> None:
+        self.page(self.views.cell(f"trends/{name}"))
+
+
+class _Pair(_Page):
+    async def get(self) -> None:
+        given = self.request.query_arguments.get("run", [])
+        refs = [one.decode(errors="replace") for one in given]
+        if len(refs) != 2:
+            self.set_status(400)
+            said = f"{len(refs)} runs were ticked. Go back and tick two."
+            self.page(self.views.error("pair.html", "Two runs, please", said))
+            return
+        self.page(await self.aside(partial(self.views.pair, refs[0], refs[1])))
+
+
+class _Live(_Page):
+    """What a run says while it runs, as JSON."""
+
+    def get(self) -> None:
+        place = self.views.shown.places.get(self.asked().get("run", ""))
+        if place is None or place.kind != "run":
+            raise HTTPError(404)
+        self.set_header("Content-Type", "application/json")
+        self.finish(msgspec.json.encode(live_of(place)))
+
+
+class _Run(_Page):
+    """The page of a run, its report, its files and those beside it."""
+
+    async def get(self, path: str) -> None:
+        parts = [unquote_to_bytes(part).decode(errors="replace") for part in path.split("/")]
+        ref = "/".join(parts[:-1])
+        if parts[-1] == "index.html":
+            hashed = self.asked().get("hash") == "all"
+            self.page(await self.aside(partial(self.views.run, ref, hashed=hashed)))
+        elif parts[-1] == _REPORT and ref in self.views.shown.rows:
+            await self._report(ref)
+        else:
+            await self._file(parts)
+
+    async def _report(self, ref: str) -> None:
+        """Only where the run stands, and the page is as it was summed up."""
+        place = self.views.shown.places[ref]
+        why = await self.aside(partial(_report_of, self.views, ref))
+        file = opened_below(self.views.index.store, [*ref.split("/"), _REPORT])
+        if why != "yes" or file is None:
+            if file is not None:
+                file.close()
+            self.set_status(409)
+            title = "This report is not shown"
+            told = f"{place.path}: {why}."
+            self.page(self.views.error(f"run/{ref}/{_REPORT}", title, told))
+            return
+        self.set_header("Content-Type", "text/html; charset=utf-8")
+        self.set_header("Content-Security-Policy", REPORT_POLICY)
+        await self._send(file)
+
+    async def _file(self, parts: Sequence[str]) -> None:
+        """As text, whatever it is."""
+        if not _belongs(self.views, parts):
+            raise HTTPError(404)
+        file = opened_below(self.views.index.store, parts)
+        if file is None:
+            raise HTTPError(404)
+        start = file.read(4096)
+        file.seek(0)
+        binary = b"\0" in start
+        kind = "application/octet-stream" if binary else "text/plain; charset=utf-8"
+        self.set_header("Content-Type", kind)
+        if binary:
+            self.set_header("Content-Disposition", "attachment")
+        await self._send(file)
+
+    async def _send(self, file: IO[bytes]) -> None:
+        with file:
+            if self.request.method == "HEAD":
+                return
+            while chunk := file.read(_CHUNK):
+                self.write(chunk)
+                try:
+                    await self.flush()
+                except StreamClosedError:
+                    return
+
+
+def _report_of(views: Views, ref: str) -> str:
+    """`yes`, or why the report is not shown; asked of the files as they are now."""
+    place = views.shown.places[ref]
+    row = views.read(place)
+    return report_is_whole(place.path) if row.judged else f"the run is {row.standing}: {row.why}"
+
+
+def _belongs(views: Views, parts: Sequence[str]) -> bool:
+    """Is this below a run, or a directory that is kept beside one?"""
+    shown = views.shown
+    for end in range(1, len(parts)):
+        ref = "/".join(parts[:end])
+        if ref in shown.rows:
+            return True
+        run, dot, suffix = ref.rpartition(".")
+        if dot and run in shown.rows and f"{parts[end - 1]}" in shown.rows[run].asides:
+            return bool(suffix)
+    return False
+
+
+def application(index: Index, host: str) -> Application:
+    """What answers, where we listen at `host`."""
+    views = Views(index, static=False)
+    given = {"views": views, "names": names_of(host), "turn": asyncio.Semaphore(2)}
+    return Application(
+        [
+            (r"/(?:index\.html)?", _Runs, given),
+            (r"/(triage|trends|live|groups)\.html", _Named, given),
+            (r"/trends/([A-Za-z0-9\-]+\.html)", _Cell, given),
+            (r"/pair\.html", _Pair, given),
+            (r"/live\.json", _Live, given),
+            (r"/run/(.+)", _Run, given),
+        ],
+        default_handler_class=_Missing,
+        default_handler_args=given,
+        compress_response=False,
+        log_function=lambda handler: None,
+    )
+
+
+class _Missing(_Page):
+    def get(self) -> None:
+        raise HTTPError(404)

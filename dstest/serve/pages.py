@@ -1,0 +1,155 @@
+"""The pages, from what is known of the store. Plain functions from data to text; nothing here reads
+a file but the page of one run."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+import re
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+from dstest.core.shares import Rate
+from dstest.report.html import environment as report_environment
+from dstest.report.numbers import number
+from dstest.retention.stamps import stamp_of
+from dstest.serve.links import PAGES, Site
+from dstest.serve.row import Row
+from dstest.serve.trends import SIGNS, sign_of
+
+__all__ = ["POLICY", "REPORT_POLICY", "TEXT_POLICY", "Pages", "figure", "neighbours", "stamp"]
+
+_STAMP: Final = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z")
+
+POLICY: Final = (
+    "default-src 'none'; style-src '{style}'; script-src '{script}'; connect-src 'self'; "
+    "img-src data:; base-uri 'none'; form-action 'self'"
+)
+"""Of our own pages: what runs and what it looks like is in them, and known by its digest."""
+
+REPORT_POLICY: Final = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox allow-scripts"
+)
+"""Of a report.html, which lay in a run: it can ask for nothing, and is of no origin."""
+
+TEXT_POLICY: Final = "default-src 'none'; sandbox"
+"""Of any other file of a run."""
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+class Pages:
+    """Made once; `render(template, site, ...)` gives a page."""
+
+    def __init__(self, store: Path) -> None:
+        self.store = store
+
+    @cached_property
+    def _environment(self) -> Any:
+        from jinja2 import ChoiceLoader, PackageLoader
+
+        made = report_environment()
+        made.loader = ChoiceLoader([PackageLoader("dstest.serve"), made.loader])
+        made.filters |= {
+            "stamp": stamp, "value": value, "share_of": share_of, "bytes": size, "figure": figure,
+            "when": when,
+        }  # fmt: skip
+        made.globals |= {"signs": SIGNS, "sign_of": sign_of, "pages": PAGES}
+        return made
+
+    @cached_property
+    def style(self) -> str:
+        return _own(
+            "static/serve.css", "dstest.serve", _own("templates/style.css", "dstest.report")
+        )
+
+    @cached_property
+    def script(self) -> str:
+        return _own("static/serve.js", "dstest.serve")
+
+    @cached_property
+    def policy(self) -> str:
+        return POLICY.format(style=_digest(self.style), script=_digest(self.script))
+
+    def render(self, template: str, site: Site, **parts: Any) -> str:
+        from markupsafe import Markup
+
+        text: str = self._environment.get_template(template).render(
+            site=site,
+            store=str(self.store),
+            policy=Markup(self.policy),
+            style=Markup(self.style),
+            script=Markup(self.script),
+            **parts,
+        )
+        return text
+
+
+def _own(name: str, package: str, before: str = "") -> str:
+    text = files(package).joinpath(name).read_text(encoding="utf-8")
+    return f"{before}{text}".strip()
+
+
+def stamp(text: str) -> str:
+    """`20261121T215100Z` for people; what is no stamp as it is."""
+    match = _STAMP.fullmatch(text)
+    return "{}-{}-{} {}:{}:{}".format(*match.groups()) if match else text or "-"
+
+
+def when(time_ns: int) -> str:
+    """A wall clock, for people."""
+    return stamp(stamp_of(time_ns))
+
+
+def value(given: Any) -> str:
+    """A row of a run in words."""
+    if isinstance(given, Mapping):
+        return ", ".join(f"{key} {inner}" for key, inner in given.items()) or "-"
+    if isinstance(given, list | tuple):
+        return ", ".join(map(str, given)) or "-"
+    if given is None or given == "":
+        return "-"
+    return number(given) if isinstance(given, bool) else str(given)
+
+
+def figure(given: float | None) -> str:
+    """A measured number: four digits, and what stands for a latency without end."""
+    if given is None:
+        return "-"
+    if math.isinf(given):
+        return "no end"
+    return f"{given:,.0f}" if abs(given) >= 1000 else f"{given:,.4g}"
+
+
+def share_of(rate: Rate) -> str:
+    """`3 of 12 (9% to 53%)`."""
+    if not rate.total:
+        return "0 of 0"
+    return f"{rate.hits:,} of {rate.total:,} ({rate.low:.0%} to {rate.high:.0%})"
+
+
+def size(count: int) -> str:
+    """Bytes for people, in powers of ten."""
+    for unit, scale in (("B", 1.0), ("kB", 1e3), ("MB", 1e6)):
+        if count / scale < 999.5:
+            return f"{count / scale:,.0f} {unit}" if unit == "B" else f"{count / scale:,.1f} {unit}"
+    return f"{count / 1e9:,.2f} GB"
+
+
+def neighbours(rows: Sequence[Row], row: Row) -> tuple[Row | None, Row | None]:
+    """The run of the same test before and after this one; `rows` are the newest first."""
+    same = [one for one in rows if one.test.id and one.test.id == row.test.id]
+    at = next((k for k, one in enumerate(same) if one.ref == row.ref), None)
+    if at is None:
+        return None, None
+    return (
+        same[at + 1] if at + 1 < len(same) else None,
+        same[at - 1] if at else None,
+    )

@@ -1,0 +1,136 @@
+"""Which runs are asked for: words, and values of what can be filtered by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from dstest.serve.row import Row
+
+__all__ = ["FIELDS", "SORTS", "Asked", "asked_of", "choices", "found", "sorted_by", "words_of"]
+
+PAGE: Final = 100
+"""Rows of a page."""
+
+FIELDS: Final[dict[str, Callable[[Row], Iterable[str]]]] = {
+    "system": lambda row: (row.test.system,),
+    "workload": lambda row: (row.test.workload,),
+    "nemesis": lambda row: row.test.nemesis.split(","),
+    "verdict": lambda row: (row.word,),
+    "anomaly": lambda row: row.anomalies,
+}
+"""What can be filtered by, and what a run has of it."""
+
+SORTS: Final[dict[str, Callable[[Row], Any]]] = {
+    "started": lambda row: row.started,
+    "verdict": lambda row: row.word,
+    "system": lambda row: row.test.system,
+    "workload": lambda row: row.test.workload,
+    "nemesis": lambda row: row.test.nemesis,
+    "seed": lambda row: (len(row.test.seed), row.test.seed),
+    "operations": lambda row: row.operations,
+}
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """`words` must all be in what a run says of itself; `since` and `until` are the beginnings of
+    times such as `20261127` or `20261127T18`, both of them included."""
+
+    words: str = ""
+    system: str = ""
+    workload: str = ""
+    nemesis: str = ""
+    verdict: str = ""
+    anomaly: str = ""
+    since: str = ""
+    until: str = ""
+    fingerprint: str = ""
+    sort: str = "started"
+    down: bool = True
+    page: int = 1
+
+    @property
+    def plain(self) -> dict[str, str]:
+        """As words of an address, without what is as usual."""
+        usual = Asked()
+        given = {
+            name: getattr(self, name)
+            for name in self.__struct_fields__
+            if getattr(self, name) != getattr(usual, name)
+        }
+        return {k: ("1" if v else "0") if isinstance(v, bool) else str(v) for k, v in given.items()}
+
+
+def asked_of(given: Mapping[str, str]) -> Asked:
+    """From the words of an address; what cannot be is left out."""
+    plain: dict[str, Any] = {
+        name: given[name].strip()[:300]
+        for name in Asked.__struct_fields__
+        if name in given and name not in ("sort", "down", "page")
+    }
+    for name in ("since", "until"):
+        plain[name] = _stamp(plain.get(name, ""))
+    if given.get("sort") in SORTS:
+        plain["sort"] = given["sort"]
+    page = given.get("page", "")
+    return Asked(
+        **plain,
+        down=given.get("down", "1") != "0",
+        page=max(1, int(page)) if page.isascii() and page.isdigit() and len(page) < 7 else 1,
+    )
+
+
+def _stamp(given: str) -> str:
+    """`2026-11-27 18:05` as the beginning of a stamp, `20261127T1805`."""
+    return "".join(c for c in given.upper().replace(" ", "T") if c.isdigit() or c == "T")[:15]
+
+
+def found(rows: Iterable[Row], asked: Asked) -> list[Row]:
+    """Those that are asked for, sorted."""
+    words = asked.words.casefold().split()
+    fields = [(get, getattr(asked, name)) for name, get in FIELDS.items() if getattr(asked, name)]
+    kept = [
+        row
+        for row in rows
+        if all(value in get(row) for get, value in fields)
+        and (not asked.since or row.started >= asked.since)
+        and (not asked.until or row.started[: len(asked.until)] <= asked.until)
+        and (not asked.fingerprint or asked.fingerprint in row.fingerprints)
+        and (not words or _has(row, words))
+    ]
+    return sorted_by(kept, asked.sort, asked.down)
+
+
+def sorted_by(rows: Iterable[Row], name: str, down: bool) -> list[Row]:
+    return sorted(rows, key=SORTS[name], reverse=down)
+
+
+def _has(row: Row, words: Sequence[str]) -> bool:
+    text = words_of(row)
+    return all(word in text for word in words)
+
+
+def words_of(row: Row) -> str:
+    """All words that a run can be found by."""
+    test = row.test
+    return " ".join(
+        (
+            *(row.ref, row.word, row.said, row.why, test.system, test.version, test.workload),
+            *(test.nemesis, test.model, f"seed={test.seed}", row.rule, row.by, *row.anomalies),
+            *row.fingerprints,
+        )
+    ).casefold()
+
+
+def choices(rows: Iterable[Row]) -> dict[str, list[tuple[str, int]]]:
+    """For each thing to filter by its values, and how many runs have each."""
+    counts: dict[str, dict[str, int]] = {name: {} for name in FIELDS}
+    fields = [(counts[name], get) for name, get in FIELDS.items()]
+    for row in rows:
+        for count, get in fields:
+            for value in get(row):
+                if value:
+                    count[value] = count.get(value, 0) + 1
+    return {name: sorted(count.items()) for name, count in counts.items()}

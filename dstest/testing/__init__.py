@@ -1,0 +1,1 @@
+"""dstest from within other people's tests: a plugin of pytest."""

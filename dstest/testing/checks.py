@@ -1,0 +1,86 @@
+"""Histories judged from a test, no cluster needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dstest.core.check import CheckResult
+from dstest.core.errors import HistoryError
+from dstest.core.own_commands import checked
+
+if TYPE_CHECKING:
+    from dstest.core.history import History
+
+__all__ = ["Checks"]
+
+
+class Checks:
+    """The function that the fixture `dstest_check` gives."""
+
+    def __init__(self, root: Path, scratch: Path) -> None:
+        self._root = root
+        self._scratch = scratch
+        self._written = 0
+
+    def __call__(
+        self,
+        history: History | Path | str,
+        *,
+        workload: str | None = None,
+        models: Sequence[str] = (),
+        options: dict[str, Any] | None = None,
+        expect: str = "valid",
+    ) -> list[CheckResult]:
+        """The answers, by `dstest check`, for each of the models, or for what the history says of
+        itself. Fails the test where one of them is not as expected: `unknown` is not `valid`.
+
+        `history` is a `History`, a file in any notation that `dstest check` reads, or a run
+        directory; `expect` is `valid` or `violation`.
+        """
+        __tracebackhide__ = True
+        if expect not in ("valid", "violation"):
+            raise ValueError(f"expect={expect!r}: valid or violation")
+        if isinstance(models, str):
+            raise TypeError("models are several: models=['register']")
+        path = self._file(history)
+        words = [] if workload is None else ["--workload", workload]
+        for name, value in (options or {}).items():
+            words += ["-o", f"{name}={value}"]
+        asked = [["--model", model] for model in models] or [[]]
+        results = [self._answer(path, [*words, *model]) for model in asked]
+        wanted = expect == "valid"
+        for result in results:
+            if result.valid is not wanted:
+                pytest.fail(_told(path, result, expect), pytrace=False)
+        return results
+
+    def _file(self, history: History | Path | str) -> Path:
+        if isinstance(history, str | Path):
+            return Path(history).absolute()
+        from dstest.store.jsonl import write_history
+
+        self._written += 1
+        path = self._scratch / f"dstest-check-{self._written}.jsonl"
+        write_history(path, history)
+        return path
+
+    def _answer(self, path: Path, words: Sequence[str]) -> CheckResult:
+        __tracebackhide__ = True
+        try:
+            return checked(path, words, self._root)
+        except HistoryError as error:
+            pytest.fail(error.message, pytrace=False)
+
+
+def _told(path: Path, result: CheckResult, expect: str) -> str:
+    said = {True: "valid", False: "a violation", "unknown": "unknown"}[result.valid]
+    by = " by ".join(filter(None, [result.checker, result.model]))
+    lines = [f"{path}: {said} ({by}), and {expect} was expected"]
+    lines += [result.reason] if result.reason else []
+    for kind, group in result.anomalies.items():
+        lines += [f"{kind}: {anomaly.explanation}" for anomaly in group[:3]]
+    return "\n".join(lines)

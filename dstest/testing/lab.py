@@ -1,0 +1,92 @@
+"""One lab for all tests of a session of pytest."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import pytest
+
+from dstest.core.own_commands import environment
+from dstest.testing.asked import Asked, asked_of, several
+from dstest.testing.keeper import UP
+
+__all__ = ["lab_for"]
+
+_DOWN_S: Final = 300.0
+"""A lab that is not gone by then is left, and said to be."""
+
+
+def _marked(items: Sequence[pytest.Item]) -> list[Asked]:
+    """Those that need a lab of ours."""
+    marks = (item.get_closest_marker("dstest") for item in items)
+    asked = [asked_of(mark.args, mark.kwargs) for mark in marks if mark is not None]
+    return [one for one in asked if one.lab_id is None]
+
+
+def _words(config: pytest.Config, asked: Sequence[Asked]) -> list[str]:
+    nodes = max((one.nodes for one in asked), default=5)
+    words = ["--nodes", str(nodes)]
+    if kind := config.getini("dstest_lab"):
+        words += ["--lab", str(kind)]
+    for system in dict.fromkeys(str(s) for one in asked if (s := one.given.get("system"))):
+        words += ["--system", system]
+    builds = (b for one in asked for b in several(one.given.get("system_version") or ()))
+    for build in dict.fromkeys(map(str, builds)):
+        words += ["--system-version", build]
+    return words
+
+
+def lab_for(config: pytest.Config, items: Sequence[pytest.Item]) -> Iterator[str]:
+    """The id of the lab. Errors, or skips where the project asks for that, if none can be made."""
+    wanted = config.getini("dstest_without_lab")
+    if wanted not in ("error", "skip"):
+        raise pytest.UsageError(f"dstest_without_lab = {wanted}: error or skip")
+    if named := str(config.getini("dstest_lab_id")):
+        yield named
+        return
+    lab_id = f"pytest-{os.getpid()}"
+    words = [sys.executable, "-m", "dstest.testing.keeper", lab_id, *_words(config, _marked(items))]
+    with tempfile.TemporaryFile("w+") as said:
+        keeper = subprocess.Popen(
+            words, cwd=config.rootpath, env=environment(), text=True, start_new_session=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said,
+        )  # fmt: skip
+        is_up = False
+        try:
+            assert keeper.stdout is not None
+            is_up = keeper.stdout.readline().strip() == UP
+            if not is_up:
+                _none(wanted, keeper, said)
+            yield lab_id
+        finally:
+            if _end(keeper) and is_up:
+                way_out = f"`dstest lab down --lab-id {lab_id}`"
+                raise RuntimeError(f"lab {lab_id} may be left: {way_out}")
+
+
+def _none(wanted: str, keeper: subprocess.Popen[str], said: Any) -> None:
+    """There is no lab: `dstest lab up` has said why, and what helps."""
+    keeper.wait(_DOWN_S)
+    said.seek(0)
+    lines = [line for line in said.read().splitlines() if "there was nothing of lab" not in line]
+    why = "\n".join(lines[-20:]) or "dstest lab up said nothing"
+    message = f"no lab for dstest (exit {keeper.returncode}):\n{why}"
+    if wanted == "skip":
+        pytest.skip(message)
+    pytest.fail(f"{message}\n`dstest doctor` names what this machine lacks", pytrace=False)
+
+
+def _end(keeper: subprocess.Popen[str]) -> int:
+    """Let it take the lab down; its exit code."""
+    assert keeper.stdin is not None and keeper.stdout is not None
+    keeper.stdin.close()
+    keeper.stdout.close()
+    try:
+        return keeper.wait(_DOWN_S)
+    except subprocess.TimeoutExpired:
+        return -1

@@ -1,0 +1,112 @@
+"""A store for `dstest serve`: real runs, made without a lab, and what becomes of them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from failing_runs import failing, inconclusive, passing
+
+from dstest.core import clock
+from dstest.runner.session import process_start_time
+from dstest.serve.cache import Cache
+from dstest.serve.index import Index
+from dstest.store.layout import RunDir
+from dstest.store.sums import sums_of
+
+__all__ = [
+    "FAILING",
+    "INCONCLUSIVE",
+    "PASSING",
+    "copy_of",
+    "indexed",
+    "made_store",
+    "sealed",
+    "still_running",
+    "telling",
+]
+
+NAME = "etcd-register-partition"
+PASSING = f"{NAME}/20260101T000000Z-7"
+FAILING = f"{NAME}/20260102T000000Z-7"
+INCONCLUSIVE = f"{NAME}/20260103T000000Z-7"
+
+
+def made_store(store: Path) -> Path:
+    """Three runs: one that passes, one that fails, one that proved nothing."""
+    passing(store / PASSING)
+    failing(store / FAILING)
+    inconclusive(store / INCONCLUSIVE)
+    for ref in (PASSING, FAILING, INCONCLUSIVE):
+        sealed(store / ref, started=Path(ref).name.partition("-")[0])
+    return store.resolve()
+
+
+def sealed(run: Path, **facts: Any) -> Path:
+    """Other facts in run.json, summed up again."""
+    if facts:
+        plain = msgspec.json.decode((run / "run.json").read_bytes())
+        (run / "run.json").write_bytes(msgspec.json.encode({**plain, **facts}))
+    (run / "sha256sums").write_text(sums_of(run))
+    return run
+
+
+def copy_of(store: Path, ref: str, to: str, **facts: Any) -> Path:
+    """A run as another one, with other facts."""
+    shutil.copytree(store / ref, store / to)
+    return sealed(store / to, **facts) if facts else store / to
+
+
+def still_running(store: Path, to: str) -> RunDir:
+    """A run whose process is this one, in the middle of its load."""
+    made = RunDir(store / to)
+    made.segments.mkdir(parents=True)
+    made.write_status("running")
+    facts = msgspec.json.decode((store / PASSING / "run.json").read_bytes())
+    kept = ("spec", "options_given", "model", "checkers", "nodes", "faults_planned", "clock")
+    pid = os.getpid()
+    plain = {name: facts[name] for name in kept}
+    own = {"pid": pid, "pid_start_time": process_start_time(pid), "started": "20260201T000000Z"}
+    made.write_json("run.json", plain | own)
+    (made.path / "run.log").write_text("20260201T000001Z    1.0s  [load] register for 30 s\n")
+    return made
+
+
+def telling(run: RunDir, *, age_s: float = 0.0, **more: Any) -> None:
+    """live.json, as a run writes it."""
+    at_ns = clock.wall_ns() - int(age_s * 1e9)
+    run.write_json(
+        "live.json",
+        {
+            "schema": "dstest.live/1",
+            "pid": os.getpid(),
+            "phase": "load",
+            "at_ns": at_ns,
+            "elapsed_s": 12.5,
+            "left_s": 17.5,
+            "ops": {"invoked": 1200, "ok": 1180, "fail": 15, "unknown": 5},
+            "rate_per_s": 98.6,
+            "nodes": [{"name": "n1", "ok": 600, "fail": 7, "unknown": 2, "state": "serves"}],
+            "faults": [
+                {
+                    "id": "f1",
+                    "nemesis": "partition",
+                    "on": ["n1"],
+                    "state": "landed",
+                    "since_s": 2.5,
+                    "counter": {"name": "packets dropped", "before": 0, "now": 107},
+                }
+            ],
+            **more,
+        },
+    )
+
+
+def indexed(store: Path) -> Index:
+    """Looked at once, nothing kept."""
+    index = Index(store, Cache(None))
+    index.refresh()
+    return index

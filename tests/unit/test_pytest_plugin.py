@@ -1,0 +1,295 @@
+"""The plugin of pytest, with runs that were recorded in place of those that need a lab."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from gate_store import run_at, session_at
+
+from dstest.core.verdict import Verdict
+from dstest.runner.session_file import SessionDir
+from dstest.testing import keeper, run
+from dstest.testing.asked import Asked, words_of
+
+pytest_plugins = ["pytester"]
+
+INSTALLED = importlib.metadata.entry_points(group="pytest11", name="dstest")
+PLUGIN = () if INSTALLED else ("-p", "dstest.testing.plugin")
+Runs = Callable[[dict[str, Any], int], list[list[str]]]
+
+
+def shown_of(path: Path, code: int) -> dict[str, Any]:
+    """What `dstest run --json` prints of it."""
+    verdict = msgspec.json.decode((path / "verdict.json").read_bytes())
+    return {"run": str(path), "exit": code, "ended_by": None, "verdict": verdict}
+
+
+@pytest.fixture(scope="module")
+def passed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return shown_of(run_at(tmp_path_factory.mktemp("plugin"), 1).path, 0)
+
+
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return shown_of(run_at(tmp_path_factory.mktemp("plugin"), 4, bug=True).path, 1)
+
+
+@pytest.fixture
+def comes_to(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Runs:
+    """`dstest run` prints this and ends with that; the list has the words of each call."""
+    pytester.makeini("[pytest]\ndstest_lab_id = there\naddopts = -p no:cacheprovider\n")
+    asked: list[list[str]] = []
+
+    def comes(shown: dict[str, Any], code: int) -> list[list[str]]:
+        def fake(words: Sequence[str], cwd: Path) -> subprocess.CompletedProcess[str]:
+            asked.append(list(words))
+            text = msgspec.json.encode(shown).decode()
+            return subprocess.CompletedProcess([], code, text, "dstest: said on stderr")
+
+        monkeypatch.setattr(run, "dstest", fake)
+        return asked
+
+    return comes
+
+
+def ended(pytester: pytest.Pytester, body: str, *words: str) -> pytest.RunResult:
+    pytester.makepyfile(body)
+    return pytester.runpytest_inprocess(*PLUGIN, *words)
+
+
+MARKED = """
+import pytest
+
+@pytest.mark.dstest(system="toykv", workload="register", nemesis="partition", time_limit_s=30,
+                    nodes=5, seed=1, options={"shape": "one", "clients": True}%s)
+def test_it(%s):
+    %s
+"""
+
+
+def test_a_violation_fails_the_test_and_its_body_is_not_run(
+    pytester: pytest.Pytester, comes_to: Runs, failed: dict[str, Any]
+) -> None:
+    comes_to(failed, 1)
+    done = ended(pytester, MARKED % ("", "", "raise SystemError('the body was run')"))
+    done.assert_outcomes(failed=1)
+    text = done.stdout.str()
+    assert "FAIL-nondeterministic" in text and "the body was run" not in text
+    assert "returned an old value after a newer one had been confirmed" in text
+    assert f"report: {failed['run']}/report.html" in text
+
+
+def test_a_pass_is_one_and_the_run_can_be_looked_at(
+    pytester: pytest.Pytester, comes_to: Runs, passed: dict[str, Any]
+) -> None:
+    words = comes_to(passed, 0)
+    body = (
+        "assert dstest_run.state == 'PASS-smoke' and not dstest_run.violations; "
+        "assert [f.landed for f in dstest_run.faults] == ['yes']; "
+        "assert len(dstest_run.history.ops) == 700; "
+        "assert dstest_run.verdict.rule == 'V12b' and dstest_run.path.is_dir()"
+    )
+    ended(pytester, MARKED % ("", "dstest_run", body)).assert_outcomes(passed=1)
+    (asked,) = words
+    text = " ".join(asked)
+    assert text.startswith("run --json --store ") and "--lab-id there" in text
+    assert text.endswith(
+        "--system toykv --workload register --nemesis partition --time-limit 30 --nodes 5 --seed 1 "
+        "-o shape=one -o clients=true"
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "outcome"),
+    [
+        (", expect='fail'", "passed"),
+        (", expect='FAIL-nondeterministic', anomalies=['nonlinearizable']", "passed"),
+        (", expect='fail', anomalies=['lost']", "failed"),
+        (", expect='FAIL-reproducible'", "failed"),
+        (", expect='inconclusive'", "failed"),
+    ],
+)
+def test_a_violation_may_be_what_is_expected(
+    more: str, outcome: str, pytester: pytest.Pytester, comes_to: Runs, failed: dict[str, Any]
+) -> None:
+    comes_to(failed, 1)
+    body = "assert {a.type for a in dstest_run.violations} == {'nonlinearizable'}"
+    ended(pytester, MARKED % (more, "dstest_run", body)).assert_outcomes(**{outcome: 1})
+
+
+@pytest.mark.parametrize(
+    ("state", "more", "outcome"),
+    [
+        ("INCONCLUSIVE-env", "", "failed"),
+        ("INCONCLUSIVE-fault-not-proven", "", "failed"),
+        ("INCONCLUSIVE-fault-not-proven", ", expect='inconclusive'", "passed"),
+        ("INCONCLUSIVE-fault-not-proven", ", expect='partial'", "failed"),
+        ("PARTIAL-model", "", "failed"),
+        ("NOT-RUN", "", "failed"),
+        ("NOT-RUN", ", expect='NOT-RUN'", "passed"),
+    ],
+)
+def test_what_proves_nothing_fails_unless_expected(
+    state: str, more: str, outcome: str, pytester: pytest.Pytester, comes_to: Runs,
+    passed: dict[str, Any],
+) -> None:  # fmt: skip
+    verdict = {**passed["verdict"], "verdict": state}
+    comes_to({**passed, "exit": 3, "verdict": verdict}, 3)
+    ended(pytester, MARKED % (more, "", "pass")).assert_outcomes(**{outcome: 1})
+
+
+def test_a_pass_that_is_worth_less_than_asked_fails(
+    pytester: pytest.Pytester, comes_to: Runs, passed: dict[str, Any]
+) -> None:
+    comes_to(passed, 0)
+    done = ended(pytester, MARKED % (", tier='hardening'", "", "pass"))
+    done.assert_outcomes(failed=1)
+    assert "it met the tier smoke, and hardening was asked for" in done.stdout.str()
+
+
+def test_a_pass_that_ended_early_fails(
+    pytester: pytest.Pytester, comes_to: Runs, passed: dict[str, Any]
+) -> None:
+    comes_to({**passed, "exit": 3, "ended_by": "the disk is full"}, 3)
+    done = ended(pytester, MARKED % ("", "", "pass"))
+    done.assert_outcomes(failed=1)
+    assert "the disk is full" in done.stdout.str()
+
+
+@pytest.mark.parametrize(("code", "lacks"), [(2, True), (4, True), (4, False), (130, False)])
+def test_without_a_verdict_there_is_an_error(
+    code: int, lacks: bool, pytester: pytest.Pytester, comes_to: Runs, passed: dict[str, Any]
+) -> None:
+    shown = {**passed, "exit": code, "verdict": None if lacks else passed["verdict"]}
+    comes_to(shown, code)
+    done = ended(pytester, MARKED % (", expect='fail'", "", "pass"))
+    done.assert_outcomes(errors=1)
+    assert "dstest: said on stderr" in done.stdout.str()
+
+
+def test_a_session(pytester: pytest.Pytester, comes_to: Runs, tmp_path: Path) -> None:
+    path = session_at(tmp_path, [7, 8])
+    verdict = SessionDir.open(path).read().verdict
+    shown = {"session": str(path), "exit": 0, "ended_by": None, "verdict": verdict}
+    words = comes_to(shown, 0)
+    body = "assert len(dstest_run.runs) == 2 and len(dstest_run.faults) == 2"
+    more = ", seeds=2"
+    ended(pytester, MARKED % (more, "dstest_run", body)).assert_outcomes(passed=1)
+    assert "--seeds 2" in " ".join(words[0])
+    comes_to({**shown, "exit": 3}, 3)
+    ended(pytester, MARKED % (more, "", "pass")).assert_outcomes(failed=1)
+
+
+@pytest.mark.parametrize(
+    ("mark", "said"),
+    [
+        ("'etcd'", "by name"),
+        ("sytem='etcd'", "sytem is no argument"),
+        ("expect='green'", "expect='green'"),
+        ("anomalies=['lost']", "anomalies are for expect='fail'"),
+    ],
+)
+def test_a_marker_that_cannot_be_meant_is_an_error(
+    mark: str, said: str, pytester: pytest.Pytester, comes_to: Runs, passed: dict[str, Any]
+) -> None:
+    comes_to(passed, 0)
+    done = ended(pytester, f"import pytest\n@pytest.mark.dstest({mark})\ndef test_it(): pass\n")
+    done.assert_outcomes(errors=1)
+    assert said in done.stdout.str()
+
+
+def test_a_marker_of_one_parameter_is_not_that_of_others(
+    pytester: pytest.Pytester, comes_to: Runs, passed: dict[str, Any]
+) -> None:
+    words = comes_to(passed, 0)
+    body = """
+    import pytest
+
+    @pytest.mark.parametrize("n", [1, pytest.param(2, marks=pytest.mark.dstest(seed=2)), 3])
+    def test_it(n): pass
+    """
+    ended(pytester, body).assert_outcomes(passed=3)
+    assert [" ".join(asked).endswith("--seed 2") for asked in words] == [True]
+
+
+def test_the_fixture_without_the_marker_is_an_error(pytester: pytest.Pytester) -> None:
+    ended(pytester, "def test_it(dstest_run): pass\n").assert_outcomes(errors=1)
+
+
+@pytest.mark.parametrize(("ini", "outcome"), [("error", "errors"), ("skip", "skipped")])
+def test_no_lab(ini: str, outcome: str, pytester: pytest.Pytester) -> None:
+    """A kind of lab that does not exist stands for a machine that can have none."""
+    pytester.makeini(f"[pytest]\ndstest_lab = nonesuch\ndstest_without_lab = {ini}\n")
+    done = ended(pytester, MARKED % ("", "", "pass"), "-rs")
+    done.assert_outcomes(**{outcome: 1})
+    text = done.stdout.str()
+    assert "no lab for dstest" in text and "nonesuch" in text and "remedy" in text
+
+
+KEEPER = """
+import sys
+from dstest.testing import keeper
+keeper.DSTEST = (sys.executable, sys.argv.pop(1))
+sys.exit(keeper.main())
+"""
+FAKE = """
+import sys
+from pathlib import Path
+with Path({log!r}).open("a") as file:
+    file.write(" ".join(sys.argv[1:]) + "\\n")
+sys.exit({code} if sys.argv[2] == "up" else 0)
+"""
+
+
+@pytest.mark.parametrize("code", [0, 4])
+def test_a_lab_goes_when_its_holder_does(code: int, tmp_path: Path) -> None:
+    log, fake = tmp_path / "log", tmp_path / "fake.py"
+    fake.write_text(FAKE.format(log=str(log), code=code))
+    words = [sys.executable, "-c", KEEPER, str(fake), "mine", "--nodes", "3"]
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+        assert process.stdout.readline().strip() == (keeper.UP if code == 0 else "")
+        if code == 0:
+            assert log.read_text() == "lab up --lab-id mine --nodes 3\n"
+            process.terminate()  # a signal does not end it, the end of its holder does
+        process.stdin.close()
+        assert process.wait(30) == code
+    up, down = log.read_text().splitlines()
+    assert up == "lab up --lab-id mine --nodes 3" and down == "lab down --lab-id mine --force"
+
+
+def test_words_of_a_marker() -> None:
+    given = {"nodes": [3, 5], "system_version": ["a.deb", "b.deb"], "checkers": ["set"]}
+    text = " ".join(words_of(Asked(given)))
+    assert text == "--nodes 3,5 --system-version a.deb --system-version b.deb --checker set"
+    assert Asked(given | {"nodes": "3,7"}).nodes == 7
+
+
+def test_a_project_without_it_is_not_disturbed(pytester: pytest.Pytester) -> None:
+    """Nothing of ours is imported but the file that pytest asks for."""
+    pytester.makepyfile(
+        """
+        import sys
+
+        def test_it():
+            ours = {n for n in sys.modules if n.split(".")[0] in ("dstest", "checkers", "msgspec")}
+            assert ours <= {"dstest", "dstest.testing", "dstest.testing.plugin"}, ours
+            assert not {"numpy", "typer", "asyncio"} & {*sys.modules}
+        """
+    )
+    done = pytester.runpytest_subprocess(*PLUGIN, "-p", "no:cacheprovider")
+    done.assert_outcomes(passed=1)
+
+
+def test_the_verdict_is_that_of_the_judge(passed: dict[str, Any]) -> None:
+    found = run.Run(passed, Asked({}))
+    assert isinstance(found.verdict, Verdict) and found.problem == ""

@@ -1,0 +1,179 @@
+"""Results in the formats of CI servers: whatever is not a pass is red in each of them, and nothing
+that a system has said gets out of its place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import msgspec
+import pytest
+from made_report import HOSTILE, report
+from prometheus_client.parser import text_string_to_metric_families
+from pydantic_sarif.model import StaticAnalysisResultsFormatSarifVersion210JsonSchema as Sarif
+
+from dstest.ci.github import command
+from dstest.core.verdict import State
+from dstest.report.junit import kind_of
+from dstest.results.gather import worst
+from dstest.results.github import annotated
+from dstest.results.junit import render_junit
+from dstest.results.model import Result
+from dstest.results.of_run import facts_of
+from dstest.results.otlp import endpoint_of, render_otlp
+from dstest.results.prometheus import render_prometheus
+from dstest.results.sarif import render_sarif
+from dstest.results.summary import render_summary
+
+NOW_NS = 1_800_000_000 * 10**9
+
+
+def result(state: State | None, exit_code: int, **made: Any) -> Result:
+    facts = facts_of(report(**made)) if made else None
+    return Result(
+        path=Path("store/x/run"), kind="run", state=state, reason="the reason", exit=exit_code,
+        run=facts, command="" if facts is None else facts.command,
+    )  # fmt: skip
+
+
+def not_green() -> list[Any]:
+    rows = [pytest.param(result(None, 3), "error", id="not-believed")]
+    rows += [
+        pytest.param(result(state, 1 if state.failed else 3), kind_of(state) or "error", id=state)
+        for state in State
+    ]  # a pass with exit code 3 is one that ended early
+    return rows
+
+
+def one_hot(text: str) -> list[str]:
+    return [
+        sample.labels["state"]
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == "dstest_verdict" and sample.value == 1
+    ]
+
+
+@pytest.mark.parametrize(("made", "kind"), not_green())
+def test_what_is_no_pass_is_red_in_every_format(made: Result, kind: str) -> None:
+    suite = ElementTree.fromstring(render_junit([made]))
+    assert [child.tag for child in suite.iter() if child.tag in ("failure", "error")] == [kind]
+    assert suite.get("skipped") == "0" and suite.find(".//skipped") is None
+    assert [line.partition(" ")[0] for line in annotated([made])] == ["::error"]
+    log = json.loads(render_sarif([made], made.exit))
+    assert [row["level"] for row in log["runs"][0]["results"]] == ["error"]
+    Sarif.model_validate(log)
+    assert "0 of 1 passed" in render_summary([made])
+    metrics = render_prometheus([made], NOW_NS)
+    assert one_hot(metrics) == [made.word] and made.word not in ("PASS-smoke", "PASS-hardening")
+    assert 'dstest_passed{kind="run",path="store/x/run"} 0.0' in metrics
+    spans = json.loads(render_otlp([made], NOW_NS))["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    assert [span["status"]["code"] for span in spans] == [2]
+    assert worst([made, result(State.PASS_SMOKE, 0)]) == made.exit
+
+
+def test_a_pass_is_green_in_every_format() -> None:
+    made = result(State.PASS_SMOKE, 0, count=200)
+    suite = ElementTree.fromstring(render_junit([made]))
+    assert (suite.get("failures"), suite.get("errors")) == ("0", "0")
+    assert list(annotated([made])) == []
+    assert json.loads(render_sarif([made], 0))["runs"][0]["results"] == []
+    assert "1 of 1 passed" in render_summary([made])
+    assert one_hot(render_prometheus([made], NOW_NS)) == ["PASS-smoke"]
+    spans = json.loads(render_otlp([made], NOW_NS))["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    assert {span["status"]["code"] for span in spans} == {1}
+    assert worst([made]) == 0
+
+
+def test_a_violation_names_its_anomaly_its_place_and_its_fingerprint() -> None:
+    made = result(State.FAIL_NONDETERMINISTIC, 1, fail=True)
+    run = json.loads(render_sarif([made, made], 1))["runs"][0]
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["stale-read"]
+    assert "help" in run["tool"]["driver"]["rules"][0]
+    first, again = run["results"]
+    place = first["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == "store/x/run/history.jsonl"
+    history = report(fail=True).history
+    telling = history.ops[place["region"]["startLine"] - 2]  # a header stands before them
+    assert telling.op_id in (1, 3, 4, 7)
+    prints = first["partialFingerprints"]
+    assert prints["dstestViolation/v1"] == "etcd/register/linearizable/stale-read/#-#/register"
+    assert again["partialFingerprints"]["primaryLocationLineHash"].endswith(":2")
+    text = render_prometheus([made], NOW_NS)
+    assert 'anomaly="stale-read",checker="linearizable"' in text
+    spans = json.loads(render_otlp([made], NOW_NS))["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    assert [event["name"] for event in spans[0]["events"]] == ["anomaly"]
+    assert {"load", "fault f1 partition", "fault f2 partition"} <= {s["name"] for s in spans}
+    assert all(span["parentSpanId"] == spans[0]["spanId"] for span in spans[1:])
+
+
+def test_what_a_system_says_stays_in_its_place() -> None:
+    made = result(State.FAIL_NONDETERMINISTIC, 1, fail=True, hostile=True)
+    made = msgspec.structs.replace(made, reason=f"{HOSTILE}\n::error::forged\r\n| a | b |")
+    ElementTree.fromstring(render_junit([made]))
+    lines = list(annotated([made]))
+    assert len(lines) == 1 and "\n" not in lines[0] and "\r" not in lines[0]
+    Sarif.model_validate(json.loads(render_sarif([made], 1)))
+    summary = render_summary([made])
+    assert "<script>" not in summary and "<img" not in summary
+    assert sum(line.startswith("|") for line in summary.splitlines()) == 3
+    for family in text_string_to_metric_families(render_prometheus([made], NOW_NS)):
+        assert family.name.startswith("dstest_")
+    json.loads(render_otlp([made], NOW_NS))
+
+
+def test_labels_of_metrics_are_escaped() -> None:
+    made = msgspec.structs.replace(result(None, 3), path=Path('store/a"b\\c\nd'))
+    text = render_prometheus([made], NOW_NS)
+    paths = {
+        sample.labels["path"]
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if "path" in sample.labels
+    }
+    assert paths == {'store/a"b\\c\nd'}
+
+
+def test_latencies_and_outcomes_are_those_of_the_report() -> None:
+    shown = report()
+    text = render_prometheus([result(State.PASS_SMOKE, 0, count=200)], NOW_NS)
+    found = {
+        (sample.labels["op_type"], sample.labels["outcome"]): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == "dstest_run_operations"
+    }
+    for row in shown.types:
+        assert found[row.op_type, "ok"] == row.ok and found[row.op_type, "unknown"] == row.unknown
+    assert "\ndstest_report_timestamp_seconds 1.8e+09\n" in text
+    write = next(row for row in shown.types if row.op_type == "write")
+    assert write.p99_ms is not None and f"{write.p99_ms / 1e3}" in text
+
+
+def test_a_long_summary_is_cut_and_says_so() -> None:
+    red = msgspec.structs.replace(result(None, 3), reason="x" * 200_000)
+    text = render_summary([red] * 20)
+    assert len(text.encode()) < 1_000_000
+    assert "16 more did not pass and have no room here." in text
+
+
+def test_many_annotations_are_counted() -> None:
+    lines = list(annotated([result(None, 3)] * 25))
+    assert len(lines) == 10 and lines[-1].endswith(
+        "::16 more of 25 are not a pass; the log names them"
+    )
+
+
+def test_a_workflow_command_is_one_line() -> None:
+    line = command("error", "a, b: c", "50%\r\n::x", file="a,b", line=3)
+    assert line == "::error file=a%2Cb,line=3,title=a%2C b%3A c::50%25%0D%0A::x"
+
+
+def test_endpoints() -> None:
+    assert (
+        endpoint_of("http://h:4318") == endpoint_of("http://h:4318/") == "http://h:4318/v1/traces"
+    )
+    assert endpoint_of("https://h/x/v1/traces") == "https://h/x/v1/traces"
+    assert endpoint_of("traces.json") is None

@@ -1,0 +1,257 @@
+"""What `dstest serve` believes of a store: known-bad runs first."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from served_store import (
+    FAILING,
+    INCONCLUSIVE,
+    PASSING,
+    copy_of,
+    indexed,
+    made_store,
+    sealed,
+    still_running,
+)
+
+from dstest.core.errors import ConfigError
+from dstest.serve.cache import Cache, cache_file
+from dstest.serve.index import Index
+from dstest.serve.row import Row
+from dstest.store.layout import RunDir
+from dstest.store.sums import SUMS
+
+X = "other/20260301T000000Z-9"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made_store(tmp_path_factory.mktemp("made") / "store")
+
+
+@pytest.fixture
+def store(made: Path, tmp_path: Path) -> Path:
+    shutil.copytree(made, tmp_path / "store")
+    return (tmp_path / "store").resolve()
+
+
+def row(store: Path, ref: str) -> Row:
+    return indexed(store).shown.rows[ref]
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def better_verdict(run: Path) -> None:
+    edit(run / "verdict.json", "INCONCLUSIVE-fault-not-proven", "PASS-smoke")
+
+
+def better_evidence(run: Path) -> None:
+    """All three files that say it, and the sums: only the decision table tells."""
+    verdict = json.loads((run / "verdict.json").read_text())
+    verdict["verdict"] = "PASS-smoke"
+    verdict["evidence"]["faults"][0]["landed"] = "yes"
+    (run / "verdict.json").write_text(json.dumps(verdict))
+    (run / "evidence.json").write_text(json.dumps(verdict["evidence"]))
+    RunDir(run).write_status("verdict: PASS-smoke")
+    sealed(run)
+
+
+def no_history(run: Path) -> None:
+    (run / "history.jsonl").unlink()
+
+
+def no_sums(run: Path) -> None:
+    (run / SUMS).unlink()
+
+
+def an_odd_checker(run: Path) -> None:
+    verdict = json.loads((run / "verdict.json").read_text())
+    verdict["checkers"] = {"linearizable": 7}
+    (run / "verdict.json").write_text(json.dumps(verdict))
+    sealed(run)
+
+
+def a_link(run: Path) -> None:
+    (run / "nodes" / "n1" / "etcd.log").unlink()
+    (run / "nodes" / "n1" / "etcd.log").symlink_to("../n2/etcd.log")
+
+
+def more_files(run: Path) -> None:
+    (run / "nodes" / "n1" / "more.log").write_text("x")
+
+
+def no_json(run: Path) -> None:
+    (run / "verdict.json").write_text('{"verdict": "PASS-smoke", ')
+    sealed(run)
+
+
+HARMS: list[Callable[[Path], None]] = [
+    no_history, no_sums, an_odd_checker, a_link, more_files, no_json,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("ref", "harm"),
+    [(INCONCLUSIVE, better_verdict), (INCONCLUSIVE, better_evidence)]
+    + [(ref, harm) for ref in (INCONCLUSIVE, PASSING) for harm in HARMS],
+)
+def test_what_was_touched_is_no_pass(store: Path, ref: str, harm: Callable[[Path], None]) -> None:
+    harm(store / ref)
+    found = row(store, ref)
+    assert (found.standing, found.word) == ("damaged", "damaged")
+    assert found.tone == "open"
+    assert found.exit_code == 3
+    assert found.why
+    assert found.anomalies == found.fingerprints == ()
+
+
+def test_what_was_not_touched_is_what_it_says(store: Path) -> None:
+    rows = indexed(store).shown.rows
+    assert {ref: (one.word, one.tone, one.exit_code) for ref, one in rows.items()} == {
+        PASSING: ("PASS-smoke", "pass", 0),
+        FAILING: ("FAIL-nondeterministic", "fail", 1),
+        INCONCLUSIVE: ("INCONCLUSIVE-fault-not-proven", "open", 3),
+    }
+    assert list(rows) == [INCONCLUSIVE, FAILING, PASSING]
+    failed, passed = rows[FAILING], rows[PASSING]
+    assert failed.fingerprints == ("linearizable/nonlinearizable/#-#/register",)
+    assert failed.anomalies == ("nonlinearizable",)
+    assert (passed.landed, passed.planned, passed.test.system) == (1, 1, "etcd")
+    assert passed.test.id == failed.test.id
+
+
+def test_a_pass_that_ended_early_is_none(store: Path) -> None:
+    sealed(store / PASSING, ended_by="interrupted")
+    found = row(store, PASSING)
+    assert found.word == "PASS-smoke (ended early)"
+    assert (found.tone, found.exit_code) == ("open", 3)
+
+
+def test_a_run_that_goes_on_or_died_has_no_verdict(store: Path) -> None:
+    run = still_running(store, X)
+    shutil.copy(store / PASSING / "verdict.json", run.path)
+    assert (row(store, X).word, row(store, X).tone) == ("running", "open")
+    facts = msgspec.json.decode((run.path / "run.json").read_bytes())
+    run.write_json("run.json", {**facts, "pid_start_time": 1})
+    found = row(store, X)
+    assert (found.word, found.tone) == ("died", "open")
+    assert "dstest recover" in found.why
+
+
+def test_a_damaged_run_says_what_it_claims(store: Path) -> None:
+    edit(store / FAILING / "evidence.json", "true", "false")
+    found = row(store, FAILING)
+    assert found.said == "FAIL-nondeterministic"
+    assert found.failed
+    assert found.tone == "open"
+
+
+def test_runs_come_change_and_go(store: Path, tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "c.sqlite")
+    index = Index(store, cache)
+    index.refresh()
+    assert len(index.shown.rows) == 3
+    copy_of(store, PASSING, X, started="20260301T000000Z")
+    index.refresh()
+    assert next(iter(index.shown.rows)) == X
+    better_verdict(store / INCONCLUSIVE)
+    index.refresh()
+    assert index.shown.rows[INCONCLUSIVE].word == "damaged"
+    shutil.rmtree(store / PASSING)
+    index.refresh()
+    assert PASSING not in index.shown.rows
+    assert set(cache.rows()) == {X, FAILING, INCONCLUSIVE}
+
+
+def test_a_run_that_grows_from_nothing_is_seen(store: Path) -> None:
+    index = indexed(store)
+    (store / X).mkdir(parents=True)
+    index.refresh()
+    assert X not in index.shown.rows
+    (store / X / "segments").mkdir()
+    index.refresh()
+    assert index.shown.rows[X].word == "died"
+    shutil.rmtree(store / X)
+    still_running(store, X)
+    index.refresh()
+    assert index.shown.rows[X].word == "running"
+
+
+def test_what_was_kept_counts_only_while_the_files_are_the_same(
+    store: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "kept.sqlite"
+    first = Index(store, Cache(file))
+    first.refresh()
+    better_verdict(store / INCONCLUSIVE)
+    again = Index(store, Cache(file))
+    again.refresh()
+    assert again.shown.rows[INCONCLUSIVE].word == "damaged"
+    assert again.shown.rows[PASSING] == first.shown.rows[PASSING]
+
+
+def test_what_was_kept_is_taken_and_what_is_no_cache_is_thrown_away(
+    store: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "kept.sqlite"
+    kept = Cache(file)
+    index = Index(store, kept)
+    index.refresh()
+    marked = msgspec.structs.replace(index.shown.rows[FAILING], why="kept")
+    kept.put([marked])
+    kept.close()
+    again = Index(store, Cache(file))
+    again.refresh()
+    assert again.shown.rows[FAILING].why == "kept"
+    file.write_bytes(b"no database, but long enough to be looked at as one" * 40)
+    anew = Cache(file)
+    assert (anew.rows(), anew.why_not) == ({}, "")
+
+
+def test_a_cache_that_cannot_be_is_in_memory(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    cache = Cache(tmp_path / "file" / "c.sqlite")
+    assert "file" in cache.why_not
+    assert cache.rows() == {}
+
+
+def test_the_cache_is_outside_of_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    assert cache_file(tmp_path / "a") != cache_file(tmp_path / "b")
+    assert cache_file(tmp_path / "a").is_relative_to(tmp_path / "home" / "dstest")
+
+
+def test_a_store_that_cannot_be_looked_at_any_more_is_said(store: Path) -> None:
+    index = indexed(store)
+    store.rename(store.with_name("gone"))
+    index.refresh()
+    assert "is no directory" in index.shown.problem
+    assert len(index.shown.rows) == 3
+    store.with_name("gone").rename(store)
+    index.refresh()
+    assert index.shown.problem == ""
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda path: None, "is not there"),
+        (lambda path: path.write_text(""), "is no directory"),
+        (lambda path: path.mkdir(), "holds no run"),
+        (lambda path: (path / "segments").mkdir(parents=True), "is a single run"),
+    ],
+)
+def test_what_is_no_store_is_refused(tmp_path: Path, make: object, said: str) -> None:
+    make(tmp_path / "x")  # type: ignore[operator]
+    with pytest.raises(ConfigError, match=said):
+        Index(tmp_path / "x", Cache(None))
