@@ -69,6 +69,11 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
         return _NOWHERE if self.place is None else self.place.said
 
     @property
+    def told_ns(self) -> int | None:
+        """When it showed."""
+        return None if self.place is None else self.place.told_ns
+
+    @property
     def inside(self) -> list[FaultView]:
         """The faults that an operation of the witness met."""
         return [] if self.place is None else self.place.touched
