@@ -69,8 +69,8 @@ def _violation(v: View) -> list[str]:
             f"None of {runs} re-runs of the same seed showed it again: one is needed to call it "
             "reproducible."
             if runs
-            else "It has not been re-run with the same seed: a re-run that shows it again is needed "
-            "to call it reproducible."
+            else "It has not been re-run with the same seed: a re-run that shows it again is "
+            "needed to call it reproducible."
         )
     if v.planned and not v.landed:
         problems.append("Not every planned fault is proven, so the fault may not be its cause.")

@@ -11,6 +11,7 @@ from dstest.core.printable import printable
 from dstest.core.run_meta import RunMeta
 from dstest.core.verdict import State
 from dstest.judge.judged import share
+from dstest.report.besides import besides
 from dstest.report.blame import probe_rows
 from dstest.report.charts import axis_of, charts
 from dstest.report.embedded import PAGE_MAX, Embedded, embedded, scripts
@@ -22,6 +23,7 @@ from dstest.report.moments import Moment, headline, moments
 from dstest.report.numbers import number
 from dstest.report.over_seeds import arms_of
 from dstest.report.service import SHOWN_MAX, stretches
+from dstest.report.settings import settings
 from dstest.report.timeline import story, timeline_svg
 
 __all__ = ["FAULT_DETAILS_MAX", "environment", "render_html", "tone_of"]
@@ -169,6 +171,8 @@ def render_html(report: RunReport) -> str:
         "tone": tone_of(report.state),
         "headline": main or report.verdict.reason,
         "exact": exact,
+        "settings": settings(report),
+        "besides": besides(report, outages),
         "witnesses": [_witness(m, report) for m in found if m.detailed],
         "listed": [m for m in found if not m.detailed][:LISTED_MAX],
         "unlisted": max(0, sum(not m.detailed for m in found) - LISTED_MAX),
