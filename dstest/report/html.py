@@ -15,6 +15,7 @@ from dstest.report.besides import besides
 from dstest.report.blame import probe_rows
 from dstest.report.charts import axis_of, charts
 from dstest.report.embedded import PAGE_MAX, Embedded, embedded, scripts
+from dstest.report.errors import reasons
 from dstest.report.leaders import recorded_changes
 from dstest.report.logs import LogLine, read_logs, spoken
 from dstest.report.loops import CYCLES_DRAWN_MAX, is_cycle, loop_svg
@@ -173,6 +174,7 @@ def render_html(report: RunReport) -> str:
         "exact": exact,
         "settings": settings(report),
         "besides": besides(report, outages),
+        "reasons": reasons(report.history),
         "witnesses": [_witness(m, report) for m in found if m.detailed],
         "listed": [m for m in found if not m.detailed][:LISTED_MAX],
         "unlisted": max(0, sum(not m.detailed for m in found) - LISTED_MAX),
