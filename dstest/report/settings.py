@@ -30,7 +30,7 @@ def _sorted(given: list[str], spec: Mapping[str, Any]) -> tuple[list[str], list[
     left, groups = list(dict.fromkeys(given)), list[list[str]]()
     for kind, part in _PARTS:
         plugin = _plugin(kind, spec.get(part))
-        declared: Mapping[str, Any] = getattr(plugin, "options", None) or {}
+        declared: Mapping[str, Any] = {} if plugin is None else plugin.options
         groups.append([pair for pair in left if pair.partition("=")[0] in declared])
         left = [pair for pair in left if pair not in groups[-1]]
     return groups[0], [*groups[1], *groups[2], *left]
