@@ -160,9 +160,9 @@ def test_the_logs_beside_a_loss_are_of_the_moment_of_its_acknowledgement(tmp_pat
     assert all(log.lines for log in logs)
     ops = (op(1, 5.17, "add", input=4), op(2, 25.1, output=[]))
     made = failing(*ops, faults=[fault("f1", 5.1, 13)], type="lost")
-    first, second = only(moments(made, logs)).logs
+    first, later = only(moments(made, logs)).logs
     assert first.lines and not first.why
-    assert "says nothing then" in second.why
+    assert "says nothing then" in later.why
     page = render_html(msgspec.structs.replace(made, path=str(tmp_path), meta=clocks))
     assert "what is missing later was acknowledged here" in page
     assert "From two seconds before the acknowledgement to two seconds after it" in page

@@ -19,7 +19,11 @@ S = 1_000_000
 
 def txn(op_id: int | str, at: int, *mops: list[Any], **changes: Any) -> Op:
     asked = [[kind, key, None if kind == "r" else value] for kind, key, value in mops]
-    given = {"complete_ts": at * S + 10 * S, "input": asked, "output": list(mops)} | changes
+    given: dict[str, Any] = {
+        "complete_ts": at * S + 10 * S,
+        "input": asked,
+        "output": list(mops),
+    } | changes
     return Op(op_id=op_id, process_id=at, invoke_ts=at * S, op_type="txn", **given)
 
 
