@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
+from faked_runs import MARKED, PLUGIN, Runs, comes_with, ended, shown_of
 from gate_store import run_at, session_at
 
 from dstest.core.verdict import Verdict
@@ -19,16 +17,6 @@ from dstest.testing import keeper, run
 from dstest.testing.asked import Asked, words_of
 
 pytest_plugins = ["pytester"]
-
-INSTALLED = importlib.metadata.entry_points(group="pytest11", name="dstest")
-PLUGIN = () if INSTALLED else ("-p", "dstest.testing.plugin")
-Runs = Callable[[dict[str, Any], int], list[list[str]]]
-
-
-def shown_of(path: Path, code: int) -> dict[str, Any]:
-    """What `dstest run --json` prints of it."""
-    verdict = msgspec.json.decode((path / "verdict.json").read_bytes())
-    return {"run": str(path), "exit": code, "ended_by": None, "verdict": verdict}
 
 
 @pytest.fixture(scope="module")
@@ -43,35 +31,7 @@ def failed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.fixture
 def comes_to(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Runs:
-    """`dstest run` prints this and ends with that; the list has the words of each call."""
-    pytester.makeini("[pytest]\ndstest_lab_id = there\naddopts = -p no:cacheprovider\n")
-    asked: list[list[str]] = []
-
-    def comes(shown: dict[str, Any], code: int) -> list[list[str]]:
-        def fake(words: Sequence[str], cwd: Path) -> subprocess.CompletedProcess[str]:
-            asked.append(list(words))
-            text = msgspec.json.encode(shown).decode()
-            return subprocess.CompletedProcess([], code, text, "dstest: said on stderr")
-
-        monkeypatch.setattr(run, "dstest", fake)
-        return asked
-
-    return comes
-
-
-def ended(pytester: pytest.Pytester, body: str, *words: str) -> pytest.RunResult:
-    pytester.makepyfile(body)
-    return pytester.runpytest_inprocess(*PLUGIN, *words)
-
-
-MARKED = """
-import pytest
-
-@pytest.mark.dstest(system="toykv", workload="register", nemesis="partition", time_limit_s=30,
-                    nodes=5, seed=1, options={"shape": "one", "clients": True}%s)
-def test_it(%s):
-    %s
-"""
+    return comes_with(pytester, monkeypatch)
 
 
 def test_a_violation_fails_the_test_and_its_body_is_not_run(
@@ -275,14 +235,15 @@ def test_words_of_a_marker() -> None:
 
 
 def test_a_project_without_it_is_not_disturbed(pytester: pytest.Pytester) -> None:
-    """Nothing of ours is imported but the file that pytest asks for."""
+    """Nothing of ours is imported but the files that pytest asks for."""
     pytester.makepyfile(
         """
         import sys
 
         def test_it():
             ours = {n for n in sys.modules if n.split(".")[0] in ("dstest", "checkers", "msgspec")}
-            assert ours <= {"dstest", "dstest.testing", "dstest.testing.plugin"}, ours
+            allowed = {"dstest", "dstest.testing", "dstest.testing.plugin", "dstest.testing.guard"}
+            assert ours <= allowed, ours
             assert not {"numpy", "typer", "asyncio"} & {*sys.modules}
         """
     )
