@@ -298,7 +298,7 @@ def test_without_the_plugin_the_project_has_to_be_strict(
     """What the page says of `-p no:dstest`: nothing of ours is there to fail the test."""
     pytester.makeini("[pytest]\ndstest_store = store\n")
     pytester.makepyfile(MARKED % ("", fixture, "pass"))
-    done = pytester.runpytest_inprocess("-p", "no:dstest", "-p", "no:cacheprovider", *args)
+    done = pytester.runpytest_subprocess("-p", "no:dstest", "-p", "no:cacheprovider", *args)
     done.assert_outcomes(errors=outcomes.get("errors", 0), passed=outcomes.get("passed", 0))
     if not fixture and not args:
         assert "PytestUnknownMarkWarning: Unknown pytest.mark.dstest" in done.stdout.str()
