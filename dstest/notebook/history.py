@@ -178,14 +178,13 @@ class History:
 
         Raises HistoryError where it cannot be judged.
         """
-        from dstest.core.own_commands import checked
+        from dstest.core.own_commands import checked, option_words
 
         if isinstance(models, str):
             raise TypeError('models are several: models=["register"]')
         words = list(self._source.words)
         words += [] if workload is None else ["--workload", workload]
-        for name, value in (options or {}).items():
-            words += ["-o", f"{name}={value}"]
+        words += option_words(options)
         asked = [["--model", model] for model in models] or [[]]
         with tempfile.TemporaryDirectory(prefix="dstest-notebook-") as scratch:
             path = self._source.path

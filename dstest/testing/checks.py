@@ -10,7 +10,7 @@ import pytest
 
 from dstest.core.check import CheckResult
 from dstest.core.errors import HistoryError
-from dstest.core.own_commands import checked
+from dstest.core.own_commands import checked, option_words
 
 if TYPE_CHECKING:
     from dstest.core.history import History
@@ -48,8 +48,7 @@ class Checks:
             raise TypeError("models are several: models=['register']")
         path = self._file(history)
         words = [] if workload is None else ["--workload", workload]
-        for name, value in (options or {}).items():
-            words += ["-o", f"{name}={value}"]
+        words += option_words(options)
         asked = [["--model", model] for model in models] or [[]]
         results = [self._answer(path, [*words, *model]) for model in asked]
         wanted = expect == "valid"
