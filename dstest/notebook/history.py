@@ -12,7 +12,7 @@ from dstest.core.formats import AUTO
 from dstest.core.history import Header, Window
 from dstest.core.op import Op
 from dstest.notebook.sources import Source, of_file, of_ops
-from dstest.store.jsonl import write_ops
+from dstest.store.exact import write_exact
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -176,7 +176,8 @@ class History:
         """Judge it by `dstest check`, in a process of its own: an answer for each of the models, or
         one for what the history says of itself. `valid` is True, False or "unknown".
 
-        Raises HistoryError where it cannot be judged.
+        Raises HistoryError where it cannot be judged, as one of Python with values that JSON cannot
+        hold as they are.
         """
         from dstest.core.own_commands import checked, option_words
 
@@ -190,5 +191,5 @@ class History:
             path = self._source.path
             if path is None:
                 path = Path(scratch) / "history.jsonl"
-                write_ops(path, self.header, self)
+                write_exact(path, self.header, self)
             return [checked(path.absolute(), [*words, *model], Path.cwd()) for model in asked]

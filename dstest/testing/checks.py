@@ -46,7 +46,10 @@ class Checks:
             raise ValueError(f"expect={expect!r}: valid or violation")
         if isinstance(models, str):
             raise TypeError("models are several: models=['register']")
-        path = self._file(history)
+        try:
+            path = self._file(history)
+        except HistoryError as error:
+            pytest.fail(str(error), pytrace=False)
         words = [] if workload is None else ["--workload", workload]
         words += option_words(options)
         asked = [["--model", model] for model in models] or [[]]
@@ -60,11 +63,11 @@ class Checks:
     def _file(self, history: History | Path | str) -> Path:
         if isinstance(history, str | Path):
             return Path(history).absolute()
-        from dstest.store.jsonl import write_history
+        from dstest.store.exact import write_exact
 
         self._written += 1
         path = self._scratch / f"dstest-check-{self._written}.jsonl"
-        write_history(path, history)
+        write_exact(path, history.header, history.ops)
         return path
 
     def _answer(self, path: Path, words: Sequence[str]) -> CheckResult:

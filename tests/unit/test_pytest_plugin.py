@@ -277,7 +277,8 @@ def test_options_of_a_check_are_written_as_those_of_a_marker(
     monkeypatch.setattr(own_commands, "checked", fake)
     checks.Checks(tmp_path, tmp_path)("h.jsonl", options=given)
     History.of(Header(), []).check(options=given)
-    said = "-o wfr-keys=true -o decide=false -o permits=3 -o anomalies=G0,G1a".split()
+    pairs = ["wfr-keys=true", "decide=false", "permits=3", "anomalies=G0,G1a"]
+    said = [word for pair in pairs for word in ("-o", pair)]
     assert asked == [said, said] and words_of(Asked({"options": given})) == said
 
 
