@@ -113,6 +113,25 @@ import pytest
     assert ("FAIL-nondeterministic" in done.stdout.str()) == bug
 
 
+@pytest.mark.parametrize("bug", [True, False])
+def test_a_fixture_may_add_the_marker_and_ask_for_the_run(
+    bug: bool, pytester: pytest.Pytester, comes_to: Runs, passed: dict[str, Any],
+    failed: dict[str, Any],
+) -> None:  # fmt: skip
+    comes_to(failed, 1) if bug else comes_to(passed, 0)
+    body = f"""
+import pytest
+
+@pytest.fixture
+def late(request):
+    request.applymarker({MARK})
+    return request.getfixturevalue("dstest_run")
+
+def test_it(late): pass
+"""
+    ended(pytester, body).assert_outcomes(**{"failed" if bug else "passed": 1})
+
+
 @pytest.mark.parametrize("args", [("--reruns", "1"), ("--reruns", "3")])
 def test_a_violation_is_not_rerun_away(
     args: tuple[str, ...], pytester: pytest.Pytester, comes_to: Runs, passed: dict[str, Any],
