@@ -7,9 +7,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -17,7 +17,7 @@ from dstest.core.check import CheckResult
 from dstest.core.errors import HistoryError
 from dstest.core.limits import HEAL_S
 
-__all__ = ["DSTEST", "checked", "dstest", "environment"]
+__all__ = ["DSTEST", "checked", "dstest", "environment", "option_words"]
 
 DSTEST: Final = (sys.executable, "-m", "dstest")
 
@@ -26,6 +26,15 @@ def environment() -> dict[str, str]:
     """A project may have folders that are called as packages of ours: the current directory is not
     on their path."""
     return {**os.environ, "PYTHONSAFEPATH": "1"}
+
+
+def option_words(options: Mapping[str, Any] | None) -> list[str]:
+    """The `-o` of each: True is `true`, as a person would write it."""
+    words: list[str] = []
+    for name, value in (options or {}).items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        words += ["-o", f"{name}={text}"]
+    return words
 
 
 def dstest(words: Sequence[str], cwd: Path) -> subprocess.CompletedProcess[str]:

@@ -16,17 +16,20 @@ __all__ = ["DEPTH_MAX", "told_by", "why_no_draft", "why_not"]
 DEPTH_MAX: Final = 90
 """Of a value; a line of a history around it may be nested a little deeper."""
 
-_INT_MIN: Final = -(1 << 63)
-_INT_MAX: Final = (1 << 64) - 1
+WHOLE_BITS: Final = 64
+"""Of a whole number that clients and generators give."""
 
 
-def why_not(value: Any, depth: int = DEPTH_MAX) -> str:
-    """Why this value cannot be recorded as it is; empty where it can."""
+def why_not(value: Any, depth: int = DEPTH_MAX, *, whole_bits: int | None = WHOLE_BITS) -> str:
+    """Why this value cannot be recorded as it is; empty where it can. JSON itself has no limit for
+    whole numbers: `whole_bits` is None where there is none."""
     kind = type(value)
     if value is None or kind is bool:
         return ""
     if kind is int:
-        return "" if _INT_MIN <= value <= _INT_MAX else "a whole number of more than 64 bits"
+        if whole_bits is None or -(1 << (whole_bits - 1)) <= value < 1 << whole_bits:
+            return ""
+        return f"a whole number of more than {whole_bits} bits"
     if kind is str:
         return "" if value.isascii() or _is_utf8(value) else "text that is no UTF-8"
     if kind is float:
@@ -39,7 +42,8 @@ def why_not(value: Any, depth: int = DEPTH_MAX) -> str:
         if any(type(key) is not str for key in value):
             return "a mapping with a key that is no text"
         value = [*value, *value.values()]
-    return next((found for one in value if (found := why_not(one, depth - 1))), "")
+    inner = (why_not(one, depth - 1, whole_bits=whole_bits) for one in value)
+    return next((found for found in inner if found), "")
 
 
 def _is_utf8(text: str) -> bool:

@@ -12,7 +12,8 @@ from dstest.core.formats import AUTO
 from dstest.core.history import Header, Window
 from dstest.core.op import Op
 from dstest.notebook.sources import Source, of_file, of_ops
-from dstest.store.jsonl import write_ops
+from dstest.notebook.unchanged import Unchanged
+from dstest.store.exact import write_exact
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,16 +32,22 @@ class History:
     What a run has besides (`verdict`, `faults`, `anomalies`) is there for one from `from_run`.
     """
 
-    def __init__(self, source: Source, checked: Verified | None = None) -> None:
+    def __init__(
+        self, source: Source, checked: Verified | None = None, files: Unchanged | None = None
+    ) -> None:
         self._source = source
         self._checked = checked
+        self._files = files
         self._report: RunReport | None = None
 
     @classmethod
     def from_run(cls, path: str | Path) -> Self:
         """A run that is over. Its files are checked and it is judged again first, as `dstest
         report` does: raises EvidenceError where it was cut off or edited or is not over yet,
-        ConfigError where the path is no run."""
+        ConfigError where the path is no run.
+
+        Whatever reads the files again later raises EvidenceError where they were changed since.
+        """
         from dstest.runner.integrity import finished, verified
         from dstest.store.layout import RunDir
 
@@ -51,8 +58,11 @@ class History:
                 remedy=f"`dstest recover {run.path}` judges it; History.from_file reads its "
                 "history alone, where it is sealed",
             )
+        files = Unchanged(run.path)
         checked = verified(run)
-        return cls(of_file(run.history, "dstest", None)._replace(path=run.path), checked)
+        source = of_file(run.history, "dstest", None)._replace(path=run.path)
+        files.require()
+        return cls(source, checked, files)
 
     @classmethod
     def from_file(
@@ -90,7 +100,9 @@ class History:
 
     def __iter__(self) -> Iterator[Op]:
         """The operations, one at a time, in constant memory where the file allows it."""
-        return self._source.each()
+        self._unchanged()
+        yield from self._source.each()
+        self._unchanged()
 
     @property
     def ops(self) -> list[Op]:
@@ -113,7 +125,7 @@ class History:
         place = Path(path)
         partial = place.with_name(f".{place.name}.partial")
         try:
-            write_parquet(partial, self.header, self._source.each)
+            write_parquet(partial, self.header, self.__iter__)
             partial.replace(place)
         finally:
             partial.unlink(missing_ok=True)
@@ -131,8 +143,14 @@ class History:
             from dstest.report.model import load_report
 
             assert self._source.path is not None
-            self._report = load_report(self._source.path)
+            report = load_report(self._source.path)
+            self._unchanged()
+            self._report = report
         return self._report
+
+    def _unchanged(self) -> None:
+        if self._files is not None:
+            self._files.require()
 
     def _of_run(self) -> Verified:
         if self._checked is None:
@@ -140,6 +158,7 @@ class History:
                 "this is a history alone, without a run: nobody has judged it",
                 remedy="History.from_run, or .check()",
             )
+        self._unchanged()
         return self._checked
 
     @property
@@ -176,20 +195,23 @@ class History:
         """Judge it by `dstest check`, in a process of its own: an answer for each of the models, or
         one for what the history says of itself. `valid` is True, False or "unknown".
 
-        Raises HistoryError where it cannot be judged.
+        Raises HistoryError where it cannot be judged, as one of Python with values that JSON cannot
+        hold as they are.
         """
-        from dstest.core.own_commands import checked
+        from dstest.core.own_commands import checked, option_words
 
         if isinstance(models, str):
             raise TypeError('models are several: models=["register"]')
         words = list(self._source.words)
         words += [] if workload is None else ["--workload", workload]
-        for name, value in (options or {}).items():
-            words += ["-o", f"{name}={value}"]
+        words += option_words(options)
         asked = [["--model", model] for model in models] or [[]]
         with tempfile.TemporaryDirectory(prefix="dstest-notebook-") as scratch:
             path = self._source.path
             if path is None:
                 path = Path(scratch) / "history.jsonl"
-                write_ops(path, self.header, self)
-            return [checked(path.absolute(), [*words, *model], Path.cwd()) for model in asked]
+                write_exact(path, self.header, self)
+            self._unchanged()
+            results = [checked(path.absolute(), [*words, *model], Path.cwd()) for model in asked]
+            self._unchanged()
+        return results

@@ -21,6 +21,7 @@ from dstest.core.extras import need
 from dstest.core.history import Header
 from dstest.core.op import FIELDS, Op
 from dstest.notebook.frames import EXTRA, windows_of
+from dstest.store.exact import exact_ops, require_exact
 
 __all__ = ["SCHEMA", "each_of_parquet", "read_parquet_header", "write_parquet"]
 
@@ -65,17 +66,10 @@ def _schema(pa: Any, header: Header, text_ids: bool) -> Any:
 
 
 def _text(value: Any) -> str | None:
-    """JSON; null of Parquet for null. Raises HistoryError for what JSON cannot hold."""
+    """JSON; null of Parquet for null."""
     if value is None:
         return None
-    if type(value) is int:
-        return str(value)
-    try:
-        return _ENCODE(value)
-    except (TypeError, ValueError) as error:
-        raise HistoryError(
-            f"a value cannot be written as JSON: {error}", remedy="write it as EDN: --to edn"
-        ) from None
+    return str(value) if type(value) is int else _ENCODE(value)
 
 
 def _integer(value: Any) -> int:
@@ -102,15 +96,17 @@ def write_parquet(target: Any, header: Header, each: Callable[[], Iterator[Op]])
     """Write to a path or a binary file; how many operations by outcome.
 
     `each` goes through the operations, and is asked again where ids turn out to be no integers.
+    Raises HistoryError for what JSON cannot hold as it is.
     """
     need("pyarrow.parquet", EXTRA, _WHAT)
+    require_exact(header)
     try:
-        return _written(target, header, each(), text_ids=False)
+        return _written(target, header, exact_ops(each()), text_ids=False)
     except _NotIntegers:
         if hasattr(target, "seek"):
             target.seek(0)
             target.truncate()
-        return _written(target, header, each(), text_ids=True)
+        return _written(target, header, exact_ops(each()), text_ids=True)
 
 
 def _written(target: Any, header: Header, ops: Iterator[Op], *, text_ids: bool) -> Counter[str]:

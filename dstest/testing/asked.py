@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import pytest
 
+from dstest.core.own_commands import option_words
+
 __all__ = ["Asked", "asked_of", "several", "words_of"]
 
 _FLAGS: Final[Mapping[str, str]] = {
@@ -81,10 +83,6 @@ def several(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def words_of(asked: Asked) -> list[str]:
     """The arguments of `dstest run`."""
     words: list[str] = []
@@ -96,8 +94,7 @@ def words_of(asked: Asked) -> list[str]:
             words += [part for one in several(value) for part in (flag, str(one))]
         else:
             words += [flag, ",".join(map(str, several(value)))]
-    for name, value in asked.given.get("options", {}).items():
-        words += ["-o", f"{name}={_text(value)}"]
+    words += option_words(asked.given.get("options"))
     for checker in asked.given.get("checkers", ()):
         words += ["--checker", str(checker)]
     for plugin in asked.given.get("plugins", ()):

@@ -10,7 +10,7 @@ import pytest
 
 from dstest.core.check import CheckResult
 from dstest.core.errors import HistoryError
-from dstest.core.own_commands import checked
+from dstest.core.own_commands import checked, option_words
 
 if TYPE_CHECKING:
     from dstest.core.history import History
@@ -46,10 +46,12 @@ class Checks:
             raise ValueError(f"expect={expect!r}: valid or violation")
         if isinstance(models, str):
             raise TypeError("models are several: models=['register']")
-        path = self._file(history)
+        try:
+            path = self._file(history)
+        except HistoryError as error:
+            pytest.fail(str(error), pytrace=False)
         words = [] if workload is None else ["--workload", workload]
-        for name, value in (options or {}).items():
-            words += ["-o", f"{name}={value}"]
+        words += option_words(options)
         asked = [["--model", model] for model in models] or [[]]
         results = [self._answer(path, [*words, *model]) for model in asked]
         wanted = expect == "valid"
@@ -61,11 +63,11 @@ class Checks:
     def _file(self, history: History | Path | str) -> Path:
         if isinstance(history, str | Path):
             return Path(history).absolute()
-        from dstest.store.jsonl import write_history
+        from dstest.store.exact import write_exact
 
         self._written += 1
         path = self._scratch / f"dstest-check-{self._written}.jsonl"
-        write_history(path, history)
+        write_exact(path, history.header, history.ops)
         return path
 
     def _answer(self, path: Path, words: Sequence[str]) -> CheckResult:

@@ -11,12 +11,14 @@ from typing import Any, Final
 
 import pytest
 
+from dstest.core.errors import Exit
 from dstest.core.own_commands import environment
 from dstest.testing.asked import Asked, asked_of, several
 from dstest.testing.keeper import UP
 
 __all__ = ["lab_for"]
 
+KEEPER: Final = (sys.executable, "-m", "dstest.testing.keeper")
 _DOWN_S: Final = 300.0
 """A lab that is not gone by then is left, and said to be."""
 
@@ -50,7 +52,7 @@ def lab_for(config: pytest.Config, items: Sequence[pytest.Item]) -> Iterator[str
         yield named
         return
     lab_id = f"pytest-{os.getpid()}"
-    words = [sys.executable, "-m", "dstest.testing.keeper", lab_id, *_words(config, _marked(items))]
+    words = [*KEEPER, lab_id, *_words(config, _marked(items))]
     with tempfile.TemporaryFile("w+") as said:
         keeper = subprocess.Popen(
             words, cwd=config.rootpath, env=environment(), text=True, start_new_session=True,
@@ -70,13 +72,14 @@ def lab_for(config: pytest.Config, items: Sequence[pytest.Item]) -> Iterator[str
 
 
 def _none(wanted: str, keeper: subprocess.Popen[str], said: Any) -> None:
-    """There is no lab: `dstest lab up` has said why, and what helps."""
+    """There is no lab: `dstest lab up` has said why, and what helps. Only where this machine has
+    none to give the tests may be skipped: what is misspelt would never be executed anywhere."""
     keeper.wait(_DOWN_S)
     said.seek(0)
     lines = [line for line in said.read().splitlines() if "there was nothing of lab" not in line]
     why = "\n".join(lines[-20:]) or "dstest lab up said nothing"
     message = f"no lab for dstest (exit {keeper.returncode}):\n{why}"
-    if wanted == "skip":
+    if wanted == "skip" and keeper.returncode == Exit.HARNESS:
         pytest.skip(message)
     pytest.fail(f"{message}\n`dstest doctor` names what this machine lacks", pytrace=False)
 

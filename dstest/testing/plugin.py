@@ -1,24 +1,23 @@
 """The plugin of pytest: a marker, and fixtures for a lab, a run and a check (docs/pytest.md).
 
 pytest imports this file in every project whose environment has dstest, so it imports nothing of
-ours before somebody uses it.
+ours but `guard.py` before somebody uses it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+
+from dstest.testing import guard
 
 if TYPE_CHECKING:
     from dstest.testing.run import Run
 
 __all__ = ["dstest_check", "dstest_lab", "dstest_run"]
 
-_MARK: Final = "dstest"
-_RUN: Final = "dstest_run"
-_KEY: Final[pytest.StashKey[Any]] = pytest.StashKey()
 _HELP: Final = (
     "dstest(system=..., workload=..., nemesis=..., time_limit_s=..., nodes=..., seed=..., "
     "options={...}, tier=..., expect='pass'): execute this run of dstest before the test; "
@@ -41,19 +40,33 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _HELP)
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
     """A marked test is one of its run, whether it asks for the fixture or not."""
+    guard.forget(item)
     names = getattr(item, "fixturenames", None)
-    if names is not None and item.get_closest_marker(_MARK) is not None and _RUN not in names:
-        item.fixturenames = [*names, _RUN]  # type: ignore[attr-defined]  # shared by parameters
+    if names is not None and item.get_closest_marker(guard.MARK) and guard.RUN not in names:
+        item.fixturenames = [*names, guard.RUN]  # type: ignore[attr-defined]  # shared by parameters
+    yield
+    guard.settle(item)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> None:
     """Fails the test, before its body, where the run did not end as expected."""
-    problem = item.stash.get(_KEY, None)
-    if problem:
+    if guard.concerns(item) and (problem := guard.fails(item)):
         pytest.fail(problem, pytrace=False)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """The body may have asked for the run, or added the marker; and a failure may be taken back."""
+    report = yield
+    if guard.concerns(item):
+        guard.judge(item, report)
+    return report
 
 
 @pytest.fixture(scope="session")
@@ -70,13 +83,15 @@ def dstest_run(request: pytest.FixtureRequest) -> Run:
     from dstest.testing.asked import asked_of
     from dstest.testing.run import execute
 
-    mark = request.node.get_closest_marker(_MARK)
+    mark = guard.mark_of(request.node)
     if mark is None:
         pytest.fail("dstest_run is for tests with @pytest.mark.dstest(...)", pytrace=False)
-    asked = asked_of(mark.args, mark.kwargs)
-    lab_id = asked.lab_id or request.getfixturevalue("dstest_lab")
-    run = execute(asked, lab_id, request.config)
-    request.node.stash[_KEY] = run.problem
+    run = guard.earlier(request.node)
+    if run is None:
+        asked = asked_of(mark.args, mark.kwargs)
+        lab_id = asked.lab_id or request.getfixturevalue("dstest_lab")
+        run = execute(asked, lab_id, request.config)
+        guard.keep(request.node, run)
     request.node.user_properties.append(("dstest_run", str(run.path)))
     request.node.user_properties.append(("dstest_verdict", run.state))
     return run

@@ -27,8 +27,9 @@ class Run:
     """What `dstest run --json` said, and the files that it left.
 
     `path` is the directory of the run or session, `exit` the exit code, `state` one of the ten
-    states. `verdict` is the run's, None for a session, whose runs are in `runs`. `problem` says why
-    the run is not what the marker expects, empty where it is.
+    states, `violated` whether a violation was found. `verdict` is the run's, None for a session,
+    whose runs are in `runs`. `problem` says why the run is not what the marker expects, empty where
+    it is.
     """
 
     def __init__(self, shown: dict[str, Any], asked: Asked) -> None:
@@ -41,6 +42,7 @@ class Run:
         self.reason: str = told["reason"]
         self.verdict = None if self.session else msgspec.convert(told, Verdict)
         self.tier: str = told["tier_met"] if self.session else told["evidence"]["budget"]["met"]
+        self.violated = self.exit == Exit.FAIL or self.state.startswith("FAIL-")
         self.problem = _problem(self, asked)
 
     @property

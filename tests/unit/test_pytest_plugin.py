@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
+from faked_runs import MARKED, PLUGIN, Runs, comes_with, ended, shown_of
 from gate_store import run_at, session_at
 
+from dstest.core import own_commands
+from dstest.core.check import CheckResult
+from dstest.core.history import Header
 from dstest.core.verdict import Verdict
+from dstest.notebook import History
 from dstest.runner.session_file import SessionDir
-from dstest.testing import keeper, run
+from dstest.testing import checks, keeper, lab, run
 from dstest.testing.asked import Asked, words_of
 
 pytest_plugins = ["pytester"]
-
-INSTALLED = importlib.metadata.entry_points(group="pytest11", name="dstest")
-PLUGIN = () if INSTALLED else ("-p", "dstest.testing.plugin")
-Runs = Callable[[dict[str, Any], int], list[list[str]]]
-
-
-def shown_of(path: Path, code: int) -> dict[str, Any]:
-    """What `dstest run --json` prints of it."""
-    verdict = msgspec.json.decode((path / "verdict.json").read_bytes())
-    return {"run": str(path), "exit": code, "ended_by": None, "verdict": verdict}
 
 
 @pytest.fixture(scope="module")
@@ -43,35 +36,7 @@ def failed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.fixture
 def comes_to(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Runs:
-    """`dstest run` prints this and ends with that; the list has the words of each call."""
-    pytester.makeini("[pytest]\ndstest_lab_id = there\naddopts = -p no:cacheprovider\n")
-    asked: list[list[str]] = []
-
-    def comes(shown: dict[str, Any], code: int) -> list[list[str]]:
-        def fake(words: Sequence[str], cwd: Path) -> subprocess.CompletedProcess[str]:
-            asked.append(list(words))
-            text = msgspec.json.encode(shown).decode()
-            return subprocess.CompletedProcess([], code, text, "dstest: said on stderr")
-
-        monkeypatch.setattr(run, "dstest", fake)
-        return asked
-
-    return comes
-
-
-def ended(pytester: pytest.Pytester, body: str, *words: str) -> pytest.RunResult:
-    pytester.makepyfile(body)
-    return pytester.runpytest_inprocess(*PLUGIN, *words)
-
-
-MARKED = """
-import pytest
-
-@pytest.mark.dstest(system="toykv", workload="register", nemesis="partition", time_limit_s=30,
-                    nodes=5, seed=1, options={"shape": "one", "clients": True}%s)
-def test_it(%s):
-    %s
-"""
+    return comes_with(pytester, monkeypatch)
 
 
 def test_a_violation_fails_the_test_and_its_body_is_not_run(
@@ -223,14 +188,14 @@ def test_the_fixture_without_the_marker_is_an_error(pytester: pytest.Pytester) -
     ended(pytester, "def test_it(dstest_run): pass\n").assert_outcomes(errors=1)
 
 
-@pytest.mark.parametrize(("ini", "outcome"), [("error", "errors"), ("skip", "skipped")])
-def test_no_lab(ini: str, outcome: str, pytester: pytest.Pytester) -> None:
-    """A kind of lab that does not exist stands for a machine that can have none."""
+@pytest.mark.parametrize("ini", ["error", "skip"])
+def test_a_kind_of_lab_that_does_not_exist_is_an_error(ini: str, pytester: pytest.Pytester) -> None:
+    """It is misspelt, which says nothing of this machine."""
     pytester.makeini(f"[pytest]\ndstest_lab = nonesuch\ndstest_without_lab = {ini}\n")
     done = ended(pytester, MARKED % ("", "", "pass"), "-rs")
-    done.assert_outcomes(**{outcome: 1})
+    done.assert_outcomes(errors=1)
     text = done.stdout.str()
-    assert "no lab for dstest" in text and "nonesuch" in text and "remedy" in text
+    assert "no lab for dstest (exit 2)" in text and "nonesuch" in text and "remedy" in text
 
 
 KEEPER = """
@@ -246,6 +211,30 @@ with Path({log!r}).open("a") as file:
     file.write(" ".join(sys.argv[1:]) + "\\n")
 sys.exit({code} if sys.argv[2] == "up" else 0)
 """
+
+
+@pytest.mark.parametrize(
+    ("ini", "code", "outcome"),
+    [
+        ("skip", 1, "errors"),
+        ("skip", 2, "errors"),
+        ("skip", 3, "errors"),
+        ("skip", 130, "errors"),
+        ("skip", 4, "skipped"),
+        ("error", 4, "errors"),
+    ],
+)
+def test_only_a_machine_that_can_have_no_lab_skips(
+    ini: str, code: int, outcome: str, pytester: pytest.Pytester, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    fake = tmp_path / "fake.py"
+    fake.write_text(FAKE.format(log=str(tmp_path / "log"), code=code))
+    monkeypatch.setattr(lab, "KEEPER", (sys.executable, "-c", KEEPER, str(fake)))
+    pytester.makeini(f"[pytest]\ndstest_without_lab = {ini}\n")
+    done = ended(pytester, MARKED % ("", "", "pass"), "-rs")
+    done.assert_outcomes(**{outcome: 1})
+    assert f"no lab for dstest (exit {code})" in done.stdout.str()
 
 
 @pytest.mark.parametrize("code", [0, 4])
@@ -274,15 +263,35 @@ def test_words_of_a_marker() -> None:
     assert Asked(given | {"nodes": "3,7"}).nodes == 7
 
 
+def test_options_of_a_check_are_written_as_those_of_a_marker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {"wfr-keys": True, "decide": False, "permits": 3, "anomalies": "G0,G1a"}
+    asked: list[list[str]] = []
+
+    def fake(path: Path, words: Sequence[str], cwd: Path) -> CheckResult:
+        asked.append(list(words))
+        return CheckResult(valid=True, checker="x")
+
+    monkeypatch.setattr(checks, "checked", fake)
+    monkeypatch.setattr(own_commands, "checked", fake)
+    checks.Checks(tmp_path, tmp_path)("h.jsonl", options=given)
+    History.of(Header(), []).check(options=given)
+    pairs = ["wfr-keys=true", "decide=false", "permits=3", "anomalies=G0,G1a"]
+    said = [word for pair in pairs for word in ("-o", pair)]
+    assert asked == [said, said] and words_of(Asked({"options": given})) == said
+
+
 def test_a_project_without_it_is_not_disturbed(pytester: pytest.Pytester) -> None:
-    """Nothing of ours is imported but the file that pytest asks for."""
+    """Nothing of ours is imported but the files that pytest asks for."""
     pytester.makepyfile(
         """
         import sys
 
         def test_it():
             ours = {n for n in sys.modules if n.split(".")[0] in ("dstest", "checkers", "msgspec")}
-            assert ours <= {"dstest", "dstest.testing", "dstest.testing.plugin"}, ours
+            allowed = {"dstest", "dstest.testing", "dstest.testing.plugin", "dstest.testing.guard"}
+            assert ours <= allowed, ours
             assert not {"numpy", "typer", "asyncio"} & {*sys.modules}
         """
     )
