@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-import msgspec
-
 from dstest.core.errors import DstestError, EvidenceError
 from dstest.retention.look import said
 from dstest.retention.walk import Place, links_in
@@ -43,7 +41,7 @@ def look_at(place: Place) -> Look:
         if not over:
             return Look("died", _unjudged(run), started=started)
         found = _checked(run)
-    except (DstestError, OSError, ValueError, msgspec.MsgspecError) as error:
+    except Exception as error:
         return Look("damaged", _short(error, run), started=started)
     return Look("judged", found.verdict.reason, found, started)
 
