@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from dstest.core.errors import DstestError, EvidenceError
+from dstest.retention.identity import misplaced
 from dstest.retention.look import said
 from dstest.retention.walk import Place, links_in
 from dstest.runner.integrity import Told, finished, judging, told
@@ -60,7 +61,10 @@ def _checked(run: RunDir) -> Told:
     if link := next(links_in(run.path), None):
         raise EvidenceError(f"{link.relative_to(run.path)} is a symbolic link")
     with judging(run):
-        return told(run)
+        found = told(run)
+    if why := misplaced(run.path, found.meta.spec):
+        raise EvidenceError(why)
+    return found
 
 
 def _short(error: Any, run: RunDir) -> str:
