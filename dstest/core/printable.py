@@ -16,7 +16,9 @@ def one_line(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Printable, and of no other text the same: `\\x01`, `\\n`, and `\\\\` for a backslash."""
+    """Printable, and of no other text the same: a control character is its number between U+FFFD
+    and a semicolon; line ends stay."""
     return "".join(
-        c if c.isprintable() and c != "\\" else c.encode("unicode_escape").decode() for c in text
+        c if (c.isprintable() or c == "\n") and c != "\ufffd" else f"\ufffd{ord(c):x};"
+        for c in text
     )

@@ -87,9 +87,7 @@ def test_a_command_that_fails_leaves_nothing_green(
 
 
 REMAINS = [
-    (
-        *("status", "report.html", "junit.xml", "findings.md", "faults.jsonl", "canary.json"),
-    ),
+    (*("status", "report.html", "junit.xml", "findings.md", "faults.jsonl", "canary.json"),),
     ("status", "spec.toml", "run.log", "live.json"),
     ("status",),
     ("canary.json",),
@@ -119,9 +117,7 @@ def test_a_run_that_is_called_as_an_aside_is_looked_at(store: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("place", [f"{NAME}/20260101T000000Z-4", "etcd-register-kill/SAME"])
-def test_a_pass_in_the_place_of_another_run_is_red(
-    place: str, store: Path, tmp_path: Path
-) -> None:
+def test_a_pass_in_the_place_of_another_run_is_red(place: str, store: Path, tmp_path: Path) -> None:
     run = run_of(store, 1)
     there = store / place.replace("SAME", run.name)
     there.parent.mkdir(exist_ok=True)

@@ -38,7 +38,7 @@ def deep_in(run: Path, name: str) -> None:
     """A value in it that nobody can read, summed up anew."""
     plain = json.loads((run / name).read_text())
     text = json.dumps({**plain, "more": 0})
-    (run / name).write_text(f'{text[:-2]}{DEEP}}}')
+    (run / name).write_text(f"{text[:-2]}{DEEP}}}")
     sealed(run)
 
 
