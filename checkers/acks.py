@@ -90,7 +90,7 @@ def decide(part: Part, findings: Findings, *, unique: bool) -> int:
         for at in acked.keys() - seen.keys() - lost:
             lost.add(at)
             message = (
-                f"{acked[at].op_type} {acked[at].op_id} of {quoted(values.values[at])} "
+                f"{acked[at].op_type} {acked[at].op_id} (of element {quoted(values.values[at])}) "
                 f"was acknowledged, "
                 f"and final read {read.op_id} does not hold it"
             )

@@ -34,6 +34,7 @@ from typing import Any, Final, NamedTuple
 
 from checkers._findings import Findings, Part, PerKey, Unreadable, end_of
 from dstest.core.op import Op
+from dstest.core.words import quoted
 
 __all__ = ["CHECKER"]
 
@@ -126,13 +127,11 @@ def _within(seen: _Seen, part: Part, findings: Findings) -> None:
     last, top = seen.reads[0]
     for member, n in seen.reads:
         again = member in earlier
+        before, row = (earlier[member], member) if again and n > top else (top, last)
         message = (
-            f"look {op.op_id} read {earlier[member]} of {member!r}, then {n}"
-            if again
-            else f"look {op.op_id} read {top} of {last!r}, then {n} of {member!r}"
+            f"look {op.op_id} read {before} in row {quoted(row)}, then {n} in row {quoted(member)}"
         )
         if n < top:
-            message = f"look {op.op_id} read {top} of {last!r}, then {n} of {member!r}"
             findings.anomaly("nonmonotonic-view", part.key, [op], message)
             return
         if n > top and findings.model != _VIEW:

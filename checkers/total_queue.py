@@ -266,7 +266,9 @@ def _lost(t: Traffic, part: Part, findings: Findings) -> int:
     takes = takes_of(t, missing)
     for at in missing:
         puts, value = t.acked[at], quoted(t.values.values[at])
-        message = f"enqueue {puts[0].op_id} of {value} was acknowledged, it never came out"
+        message = (
+            f"enqueue {puts[0].op_id} (of element {value}) was acknowledged, it never came out"
+        )
         if len(puts) > 1:
             message = (
                 f"{value} was acknowledged {len(puts)} times and came out {len(takes[at])} times"

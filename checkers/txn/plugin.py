@@ -12,6 +12,7 @@ made up. With other operations among them the answer is unknown: nobody knows wh
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -36,11 +37,23 @@ __all__ = ["LIST_APPEND", "RW_REGISTER", "TxnChecker", "from_history"]
 
 _OUTCOMES: Final = {Outcome.OK: OK, Outcome.FAIL: FAIL, Outcome.UNKNOWN: INFO}
 
+_NUMBERS_END: Final = 1 << 63
+"""Numbers of operations fit into columns."""
+
+
+def _numbers(history: History) -> Sequence[int]:
+    """What operations are called in sentences, by their place in `history.ops`: their op_ids, or
+    that place where ids are no numbers, or one has several operations."""
+    ids = [op.op_id for op in history.ops]
+    numbers = [id for id in ids if isinstance(id, int) and 0 <= id < _NUMBERS_END]
+    return numbers if len(set(numbers)) == len(ids) else range(len(ids))
+
 
 def from_history(history: History) -> TxnColumns:
-    """Columns of a run's transactions; `op_index` is the position in `history.ops`. Raises
-    ValueError for a transaction that holds something else than micro-ops, or an answer to others
-    than were asked for."""
+    """Columns of a run's transactions; `op_index` is what `_numbers` gives. Raises ValueError for a
+    transaction that holds something else than micro-ops, or an answer to others than were asked
+    for."""
+    numbers = _numbers(history)
     events: list[tuple[int, int, int]] = []
     for at, op in enumerate(history.ops):
         events.append((op.invoke_ts, 0, at))
@@ -66,33 +79,30 @@ def from_history(history: History) -> TxnColumns:
             process=build.process(op.process_id),
             invoke_pos=invoked[at],
             complete_pos=completed.get(at, -1),
-            op_index=at,
+            op_index=numbers[at],
             mops=list(mops),
             told=told,
         )
     return build.columns()
 
 
-def _named(anomaly: Anomaly, history: History, end_ns: int) -> Anomaly:
+def _named(anomaly: Anomaly, by_number: Mapping[int, Op], history: History, end_ns: int) -> Anomaly:
     """The anomaly with the run's own records, names and fault epochs."""
-    ops: list[Op] = [history.ops[int(at)] for at in anomaly.ops]
-    text = anomaly.explanation
+    ops = [by_number[int(number)] for number in anomaly.ops]
     witness: list[dict[str, Any]] = []
     epochs: list[str] = []
     for row in anomaly.witness:
-        op = history.ops[row["op_id"]]
+        op = by_number[row["op_id"]]
         record: dict[str, Any] = msgspec.to_builtins(op)
         if "edge" in row:
-            record["edge"] = {**row["edge"], "to": history.ops[row["edge"]["to"]].op_id}
+            record["edge"] = {**row["edge"], "to": by_number[row["edge"]["to"]].op_id}
         witness.append(record)
     for op in ops:
         stamped = [] if op.fault_epoch is None else [op.fault_epoch]
         for epoch in epochs_of(op, history.header.windows, end_ns) or stamped:
             if epoch not in epochs:
                 epochs.append(epoch)
-    return replace(
-        anomaly, ops=[o.op_id for o in ops], witness=witness, epochs=epochs, explanation=text
-    )
+    return replace(anomaly, ops=[o.op_id for o in ops], witness=witness, epochs=epochs)
 
 
 class TxnChecker:
@@ -138,6 +148,7 @@ class TxnChecker:
                 keys=KeyCount(total=1, decided=0, undecided=["*"]),
                 reason=str(error),
             )
+        by_number = dict(zip(_numbers(history), history.ops, strict=True))
         end_ns = max((max(o.invoke_ts, o.complete_ts or 0) for o in history.ops), default=0)
         excluded = dict(columns.skipped)
         total = columns.txns + sum(excluded.values())
@@ -151,7 +162,7 @@ class TxnChecker:
             result,
             workload=history.header.workload or self.name,
             anomalies={
-                kind: [_named(a, history, end_ns) for a in group]
+                kind: [_named(a, by_number, history, end_ns) for a in group]
                 for kind, group in result.anomalies.items()
             },
             ops=OpCount(total=total, consumed=columns.txns, excluded=excluded),

@@ -76,8 +76,8 @@ _PANEL_OF: Final = MappingProxyType(
 
 
 _CODES: Final = (
-    "Exit codes: 0 a pass; 1 a violation; 2 wrong usage, or a file that cannot be read; 3 not proven; "
-    "4 the lab or dstest itself failed; 130 interrupted, nodes healed."
+    "Exit codes: 0 a pass; 1 a violation; 2 wrong usage, or a file that cannot be read; 3 not "
+    "proven; 4 the lab or dstest itself failed; 130 interrupted, nodes healed."
 )
 
 SAYS: Final = MappingProxyType(

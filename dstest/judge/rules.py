@@ -65,9 +65,12 @@ def _violation(v: View) -> list[str]:
     ]
     if not v.reproduced:
         runs = v.e.rerun.same_seed_runs
-        again = f"None of {runs} re-runs" if runs else "No re-run"
         problems.append(
-            f"{again} of the same seed showed it again: one is needed to call it reproducible."
+            f"None of {runs} re-runs of the same seed showed it again: one is needed to call it "
+            "reproducible."
+            if runs
+            else "It has not been re-run with the same seed: a re-run that shows it again is "
+            "needed to call it reproducible."
         )
     if v.planned and not v.landed:
         problems.append("Not every planned fault is proven, so the fault may not be its cause.")

@@ -15,13 +15,16 @@ import msgspec
 from dstest.core.history import History
 from dstest.core.op import Op, Outcome
 
-__all__ = ["UNSUPPORTED", "ErrorRow", "ErrorText", "unusual"]
+__all__ = ["UNSUPPORTED", "ErrorRow", "ErrorText", "Reason", "reasons", "unusual"]
 
 UNKNOWN_SHARE_MAX: Final = 0.05
 """Of the operations of a type, while no fault stands."""
 
 UNSUPPORTED: Final = "unsupported operation"
 """How a client begins its answer to a type of operation for which it has no method."""
+
+REASONS_MAX: Final = 20
+"""Reasons that have a row of their own."""
 
 _SHOWN_MAX: Final = 3
 _WIDTH_MAX: Final = 160
@@ -42,6 +45,45 @@ class ErrorRow(msgspec.Struct, frozen=True, kw_only=True):
     op_type: str
     message: str
     texts: list[ErrorText]
+
+
+class Reason(msgspec.Struct, frozen=True, kw_only=True):
+    """Why operations of one type did not succeed, `during` of them while a fault stood. Without
+    an `op_type`: all others, of which there are `text`."""
+
+    outcome: str
+    op_type: str
+    text: str
+    count: int
+    during: int
+
+
+def reasons(history: History) -> list[Reason]:
+    """All reasons of the run, the most frequent first; those beyond the first are one row."""
+    counts: Counter[tuple[str, str, str]] = Counter()
+    during: Counter[tuple[str, str, str]] = Counter()
+    first: dict[tuple[str, str, str], str] = {}
+    for op in history.ops:
+        if op.outcome is Outcome.OK:
+            continue
+        text = op.error or "no answer was recorded"
+        kind = (op.outcome.value, op.op_type, _DIGITS.sub("#", text))
+        counts[kind] += 1
+        during[kind] += op.fault_epoch is not None
+        first.setdefault(kind, text[:_WIDTH_MAX])
+    ranked = sorted(counts, key=lambda kind: (-counts[kind], kind))
+    rows = [
+        Reason(outcome=k[0], op_type=k[1], text=first[k], count=counts[k], during=during[k])
+        for k in ranked[:REASONS_MAX]
+    ]
+    if rest := ranked[REASONS_MAX:]:
+        rows.append(
+            Reason(
+                outcome="", op_type="", text=f"{len(rest):,} other reasons",
+                count=sum(counts[k] for k in rest), during=sum(during[k] for k in rest),
+            )
+        )  # fmt: skip
+    return rows
 
 
 def unusual(history: History) -> list[ErrorRow]:

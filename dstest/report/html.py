@@ -11,9 +11,11 @@ from dstest.core.printable import printable
 from dstest.core.run_meta import RunMeta
 from dstest.core.verdict import State
 from dstest.judge.judged import share
+from dstest.report.besides import besides
 from dstest.report.blame import probe_rows
 from dstest.report.charts import axis_of, charts
 from dstest.report.embedded import PAGE_MAX, Embedded, embedded, scripts
+from dstest.report.errors import reasons
 from dstest.report.leaders import recorded_changes
 from dstest.report.logs import LogLine, read_logs, spoken
 from dstest.report.loops import CYCLES_DRAWN_MAX, is_cycle, loop_svg
@@ -22,6 +24,7 @@ from dstest.report.moments import Moment, headline, moments
 from dstest.report.numbers import number
 from dstest.report.over_seeds import arms_of
 from dstest.report.service import SHOWN_MAX, stretches
+from dstest.report.settings import settings
 from dstest.report.timeline import story, timeline_svg
 
 __all__ = ["FAULT_DETAILS_MAX", "environment", "render_html", "tone_of"]
@@ -74,8 +77,12 @@ def _witness(moment: Moment, report: RunReport) -> dict[str, Any]:
     anomaly: Anomaly = moment.anomaly
     drawn = is_cycle(anomaly) and moment.number <= CYCLES_DRAWN_MAX
     rows = [(line, log.node, False) for log in moment.logs for line in log.lines]
-    if rows and moment.told_ns is not None:
-        rows.append((LogLine(moment.told_ns, "the answer that gave it away"), "client", True))
+    place = moment.place
+    if rows and place is not None:
+        if place.word:
+            rows.append((LogLine(place.at_ns, place.word), "client", True))
+        if not place.word or place.told_ns != place.at_ns:
+            rows.append((LogLine(place.told_ns, "the answer that gave it away"), "client", True))
     return {
         "m": moment,
         "told": _cut(anomaly.explanation),
@@ -87,6 +94,7 @@ def _witness(moment: Moment, report: RunReport) -> dict[str, Any]:
         "spoke": any(log.lines and not log.why for log in moment.logs),
         "left_out": sum(log.left_out for log in moment.logs),
         "silent": _silent(moment),
+        "centre": "" if place is None else place.centre,
     }
 
 
@@ -164,6 +172,9 @@ def render_html(report: RunReport) -> str:
         "tone": tone_of(report.state),
         "headline": main or report.verdict.reason,
         "exact": exact,
+        "settings": settings(report),
+        "besides": besides(report, outages),
+        "reasons": reasons(report.history),
         "witnesses": [_witness(m, report) for m in found if m.detailed],
         "listed": [m for m in found if not m.detailed][:LISTED_MAX],
         "unlisted": max(0, sum(not m.detailed for m in found) - LISTED_MAX),

@@ -14,7 +14,7 @@ __all__ = ["SPEAKS", "LeaderChange", "recorded_changes"]
 SPEAKS: Final = re.compile(
     r"became (?:the )?(?:leader|primary|master)|elected (?:as )?(?:the )?(?:leader|primary|master)"
     r"|new (?:leader|primary|master)\b|promot(?:ed|ing) (?:self |itself )?to"
-    r"|switch-master|step(?:s|ped|ping) down|lost (?:the )?(?:tcp|leader)\w*|\bLEADING\b",
+    r"|switch-master|step(?:s|ped|ping) down|lost (?:the )?leader(?:ship)?\b|\bLEADING\b",
     re.IGNORECASE,
 )
 """What logs of any system say where the lead changes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -25,6 +26,10 @@ _AFTER: Final = 4
 
 SPOKEN_MAX: Final = 60
 WIDTH_MAX: Final = 280
+
+_COLORS: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+"""Sequences by which a terminal is told colours."""
+
 MARGIN_NS: Final = 2_000_000_000
 """Before a moment and after it."""
 
@@ -75,11 +80,14 @@ def read_logs(run: Path, meta: RunMeta) -> list[NodeLog]:
         try:
             with path.open(errors="replace") as file:
                 for line in file:
+                    line = _COLORS.sub("", line).rstrip()
+                    if not line:
+                        continue
                     time_ns = run_time_ns(line, meta)
                     if time_ns is None:
                         stampless += 1
                     else:
-                        lines.append(LogLine(time_ns, line.rstrip()))
+                        lines.append(LogLine(time_ns, line))
         except OSError:
             continue
         lines.sort(key=lambda line: line.time_ns)

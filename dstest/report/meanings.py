@@ -24,11 +24,13 @@ _ENDINGS: Final = ("process", "realtime", "item", "cycle-exists")
 
 class Meaning(NamedTuple):
     """`did` follows the system's name in a sentence, `means` is a paragraph. `told`: somebody has
-    written this for the anomaly; where not, the texts say only that it was found."""
+    written this for the anomaly; where not, the texts say only that it was found. `shape` is what
+    its moment is told by (`dstest.report.places`)."""
 
     did: str
     means: str
     told: bool = True
+    shape: str = ""
 
 
 @cache
@@ -50,7 +52,8 @@ def known(name: str) -> Meaning | None:
         base = base.removesuffix(f"-{ending}")
         added.append(endings[ending])
     row = rows[base]
-    return Meaning(row["did"], " ".join([row["means"], *added]))
+    means = " ".join([row["means"], *added])
+    return Meaning(row["did"], means, shape=row.get("shape", ""))
 
 
 def told_names() -> list[str]:
@@ -79,7 +82,10 @@ def _own(checker: str) -> Mapping[str, str]:
 def meaning_of(checker: str, name: str) -> Meaning:
     """The meaning of an anomaly that `checker` has found."""
     if text := _own(checker).get(name):
-        return Meaning(f"broke what {checker} demands: {name}", text)
+        found = known(name)
+        return Meaning(
+            f"broke what {checker} demands: {name}", text, shape=found.shape if found else ""
+        )
     return known(name) or Meaning(
         f"broke what {checker} demands: {name}",
         f"{name} is a name that {checker} gives; its documentation says what it demands.",

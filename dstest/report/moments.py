@@ -18,6 +18,7 @@ from dstest.report.loops import is_cycle
 from dstest.report.meanings import Meaning, meaning_of
 from dstest.report.model import FaultView, RunReport
 from dstest.report.over_seeds import Arm, often
+from dstest.report.places import Place, last_ns, place_of
 from dstest.report.stale import read_wrongly
 from dstest.report.timeline import told
 
@@ -28,6 +29,10 @@ DETAILED_MAX: Final = 8
 a bound. The others are listed."""
 
 _KEY_MAX: Final = 60
+_BETWEEN_MAX: Final = 3
+"""Faults that stood between the operations of a witness: whose counters are beside it, the last."""
+
+_NOWHERE: Final = "The witness names no operation of this history."
 
 _NEXT: Final = re.compile(
     r"(?:There the (?P<object>[\w -]+) can(?: \w+)?: (?P<held>[^.]*)\. )?"
@@ -38,8 +43,8 @@ _NEXT: Final = re.compile(
 
 class Moment(msgspec.Struct, frozen=True, kw_only=True):
     """An anomaly ready to show. `start_ns` to `end_ns` is its witness, None where that names no
-    operation of the history; `culprit` the op_id of the answer that gave it away, at `told_ns`.
-    `logs` and `beside` are empty for those that are not `detailed`."""
+    operation of the history; `culprit` the op_id of the answer that gave it away. `logs` and
+    `beside` are empty for those that are not `detailed`."""
 
     number: int
     checker: str
@@ -49,9 +54,7 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
     start_ns: int | None
     end_ns: int | None
     culprit: int | str | None
-    told_ns: int | None
-    where: str
-    inside: list[FaultView]
+    place: Place | None
     beside: list[FaultView]
     logs: list[LogLines]
     often: list[str]
@@ -62,13 +65,23 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
         return f"anomaly-{self.number}"
 
     @property
+    def where(self) -> str:
+        return _NOWHERE if self.place is None else self.place.said
+
+    @property
+    def told_ns(self) -> int | None:
+        """When it showed."""
+        return None if self.place is None else self.place.told_ns
+
+    @property
+    def inside(self) -> list[FaultView]:
+        """The faults that an operation of the witness met."""
+        return [] if self.place is None else self.place.touched
+
+    @property
     def title(self) -> str:
         key = "" if self.anomaly.key is None else f" on key {self.anomaly.key}"
         return f"{self.anomaly.type}{key}"
-
-
-def _last_ns(op: Op) -> int:
-    return op.invoke_ts if op.complete_ts is None else op.complete_ts
 
 
 def _culprit(anomaly: Anomaly, ops: Sequence[Op]) -> int | str | None:
@@ -84,68 +97,14 @@ def _culprit(anomaly: Anomaly, ops: Sequence[Op]) -> int | str | None:
     for match in re.finditer(rf"(?:\b(?:ops?|{types}) |\bT)(\d+)\b", anomaly.explanation):
         if match[1] in by_id:
             return by_id[match[1]]
-    return max(ops, key=_last_ns).op_id if ops else None
+    return max(ops, key=last_ns).op_id if ops else None
 
 
-def _stands(fault: FaultView, start_ns: int, end_ns: int) -> bool:
-    if fault.start_ns is None or fault.start_ns > end_ns:
-        return False
-    return fault.end_ns is None or fault.end_ns >= start_ns
-
-
-def _named(faults: Sequence[FaultView]) -> str:
-    return " and ".join(
-        f"fault window {f.id} ({f.nemesis}{f' {f.kind}' if f.kind else ''} on {f.targets})"
-        for f in faults
-    )
-
-
-def _s(time_ns: int) -> str:
-    return f"{time_ns / 1e9:.1f} s"
-
-
-def _around(end_ns: int, faults: Sequence[FaultView]) -> list[str]:
-    """How far from the fault before and the fault after."""
-    healed = [f for f in faults if f.end_ns is not None and f.end_ns <= end_ns]
-    coming = [f for f in faults if f.start_ns is not None and f.start_ns > end_ns]
-    said = []
-    if healed:
-        last = max(healed, key=lambda f: f.end_ns or 0)
-        said.append(
-            f"{_s(end_ns - (last.end_ns or 0))} after {last.id} ({last.nemesis}) was healed"
-        )
-    if coming:
-        first = min(coming, key=lambda f: f.start_ns or 0)
-        name = f"{first.id} ({first.nemesis})"
-        said.append(f"{_s((first.start_ns or 0) - end_ns)} before {name} was injected")
-    return said
-
-
-def _where(
-    ops: Sequence[Op], culprit: Op, faults: Sequence[FaultView]
-) -> tuple[str, list[FaultView]]:
-    """In a sentence whether the anomaly shows inside a fault window, and those that it touches."""
-    if not any(f.start_ns is not None for f in faults):
-        return "No fault was injected in this run.", []
-    begin, end = min(op.invoke_ts for op in ops), max(map(_last_ns, ops))
-    touched = [f for f in faults if _stands(f, begin, end)]
-    shown = [f for f in faults if _stands(f, culprit.invoke_ts, _last_ns(culprit))]
-    at = f"It shows at {_last_ns(culprit) / 1e9:.2f} s"
-    if shown:
-        return f"{at}, inside {_named(shown)}.", touched
-    near = " and ".join(_around(_last_ns(culprit), faults))
-    said = f"{at}, outside every fault window{f': {near}' if near else ''}."
-    if touched:
-        said += f" Earlier operations of its witness ran inside {_named(touched)}."
-    return said, touched
-
-
-def _beside(
-    inside: Sequence[FaultView], faults: Sequence[FaultView], end_ns: int
-) -> list[FaultView]:
-    """The faults whose counters belong to the moment: those that it touches, or the last before."""
-    if inside:
-        return list(inside)
+def _beside(place: Place, faults: Sequence[FaultView], end_ns: int) -> list[FaultView]:
+    """The faults whose counters belong to the moment: those that its witness met or that stood
+    between its operations, or the last before."""
+    if place.touched or place.between:
+        return [*place.touched, *place.between[-_BETWEEN_MAX:]]
     healed = [f for f in faults if f.end_ns is not None and f.end_ns <= end_ns]
     return [max(healed, key=lambda f: f.end_ns or 0)] if healed else []
 
@@ -161,44 +120,31 @@ def _moment(
     by_id: dict[int | str, Op],
 ) -> Moment:
     detailed = number <= DETAILED_MAX
-    everything = sorted(
+    result: CheckResult = report.results[checker]
+    meaning = meaning_of(checker, anomaly.type)
+    ops = sorted(
         (by_id[id] for id in dict.fromkeys(anomaly.ops) if id in by_id), key=lambda o: o.invoke_ts
     )
-    where = "The witness names no operation of this history."
-    inside: list[FaultView] = []
-    beside: list[FaultView] = []
-    lines: list[LogLines] = []
-    start: int | None = None
-    end: int | None = None
-    told_ns: int | None = None
-    culprit: int | str | None = None
-    if everything:
-        start = min(op.invoke_ts for op in everything)
-        end = max(map(_last_ns, everything))
-        culprit = _culprit(anomaly, everything)
-        telling = next(
-            (op for op in everything if op.op_id == culprit), max(everything, key=_last_ns)
-        )
-        told_ns = _last_ns(telling)
-        where, inside = _where(everything, telling, report.faults)
-        if detailed:
-            beside = _beside(inside, report.faults, end)
-            lines = around(logs, telling.invoke_ts, told_ns)
-    result: CheckResult = report.results[checker]
+    culprit = _culprit(anomaly, ops)
+    place: Place | None = None
+    if ops:
+        telling = next((op for op in ops if op.op_id == culprit), max(ops, key=last_ns))
+        place = place_of(anomaly, meaning.shape, ops, telling, report.faults)
+        if culprit is not None:
+            culprit = place.told.op_id
+    end = max(map(last_ns, ops)) if ops else None
     return Moment(
         number=number,
         checker=checker,
         anomaly=anomaly,
-        meaning=meaning_of(checker, anomaly.type),
-        ops=everything[-limits.WITNESS_OPS_MAX :],
-        start_ns=start,
+        meaning=meaning,
+        ops=ops[-limits.WITNESS_OPS_MAX :],
+        start_ns=min(op.invoke_ts for op in ops) if ops else None,
         end_ns=end,
         culprit=culprit,
-        told_ns=told_ns,
-        where=where,
-        inside=inside,
-        beside=beside,
-        logs=lines,
+        place=place,
+        beside=_beside(place, report.faults, end) if place and end is not None and detailed else [],
+        logs=around(logs, place.from_ns, place.at_ns) if place and detailed else [],
         often=often(checker, anomaly.type, result, report.evidence.rerun, arms),
         detailed=detailed,
     )
@@ -247,7 +193,7 @@ def _exactly(moment: Moment) -> str:
     at = f" at {culprit.node_seen}" if culprit.node_seen else ""
     exact = (
         f"Process {culprit.process_id}{at} was answered “{told(culprit)}” at "
-        f"{_last_ns(culprit) / 1e9:.2f} s: {found['why']}"
+        f"{last_ns(culprit) / 1e9:.2f} s: {found['why']}"
     )
     if found["held"]:
         exact += f", and the {found['object']} could only be {found['held']}"

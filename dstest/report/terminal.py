@@ -16,6 +16,7 @@ from dstest.report.errors import ErrorRow
 from dstest.report.model import FaultView, RunReport, SignalView
 from dstest.report.moments import headline, moments
 from dstest.report.remedies import Remedy
+from dstest.report.settings import settings
 from dstest.report.tally import tallies
 
 __all__ = ["colored", "obstacles", "summary_text", "wrap"]
@@ -107,6 +108,7 @@ def summary_text(report: RunReport, *, color: bool = False) -> str:
     lines = ["", colored(report.state, color)]
     if report.state.failed:
         lines += wrap(headline(report, moments(report, ()))[0], "  ", "  ")
+        lines += wrap(settings(report), "  ", "  ")
     lines += wrap(report.verdict.reason, "  ", "  ")
     for notice in report.notices:
         lines += wrap(notice, "  ", "  ")

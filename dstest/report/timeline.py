@@ -28,7 +28,11 @@ _TAIL: Final = 3
 """Elements of a list that are shown, the last ones."""
 
 _ROWS_MAX: Final = 40
-_STORY_MAX: Final = 300
+_STORY_MAX: Final = 600
+_FINAL_IDS: Final = 1 << 40
+"""Processes from here on are those that read all at the end, one per node
+(`dstest.runner.worker`)."""
+
 _COLORS: Final = {Outcome.OK: "#2a9d5c", Outcome.FAIL: "#d08700", Outcome.UNKNOWN: "#c0392b"}
 
 
@@ -38,15 +42,15 @@ def _short(value: Any) -> str:
     return text if len(text) <= _TEXT_MAX else text[: _TEXT_MAX - 1] + "…"
 
 
-def label(op: Op) -> str:
+def label(op: Op, shown: Callable[[Any], str] = _short) -> str:
     """`write 4`, `read -> 3`, `cas [1, 2] -> fail`, `write 5 -> ?`."""
-    asked = "" if op.input is None else f" {_short(op.input)}"
+    asked = "" if op.input is None else f" {shown(op.input)}"
     if op.outcome is Outcome.UNKNOWN:
         return f"{op.op_type}{asked} → ?"
     if op.outcome is Outcome.FAIL:
         return f"{op.op_type}{asked} → fail"
     answer = (
-        f" → {_short(op.output)}" if op.op_type in NULL_IS_RESULT or op.output is not None else ""
+        f" → {shown(op.output)}" if op.op_type in NULL_IS_RESULT or op.output is not None else ""
     )
     return f"{op.op_type}{asked}{answer}"
 
@@ -67,7 +71,7 @@ def mop_text(mop: Any) -> str:
     return f"{kind} {key} → {_value(value)}" if kind == "r" else f"{kind} {key} {_value(value)}"
 
 
-def told(op: Op) -> str:
+def told(op: Op, shown: Callable[[Any], str] = _short) -> str:
     """As `label`, with a transaction as what it did, one after the other."""
     mops = op.output if isinstance(op.output, list | tuple) else op.input
     known = (
@@ -76,12 +80,28 @@ def told(op: Op) -> str:
         and all(isinstance(mop, list | tuple) and len(mop) == 3 for mop in mops)
     )
     if op.op_type != "txn" or not known:
-        return label(op)
+        return label(op, shown)
     assert isinstance(mops, list | tuple)
     if op.outcome is not Outcome.OK or op.output is None:
         mops = [[kind, key, "?" if kind == "r" else value] for kind, key, value in mops]
     ending = {Outcome.OK: "", Outcome.FAIL: " → fail", Outcome.UNKNOWN: " → ?"}[op.outcome]
     return printable(", ".join(map(mop_text, mops)) + ending).replace("\n", " ")
+
+
+def _who(process_id: int | str) -> str:
+    final = isinstance(process_id, int) and process_id >= _FINAL_IDS
+    return "the final reader" if final else f"process {process_id}"
+
+
+def _whole(value: Any) -> str:
+    """A value as far as there is room; of a long list its end too, where it differs from others."""
+    text = value if isinstance(value, str) else json.dumps(value, default=repr)
+    text = printable(text).replace("\n", " ")
+    if len(text) <= _STORY_MAX:
+        return text
+    if isinstance(value, list | tuple):
+        return f"{text[: _STORY_MAX // 4]} … {text[-_STORY_MAX * 3 // 4 :]}"
+    return text[: _STORY_MAX - 1] + "…"
 
 
 def _sentence(op: Op, what: str) -> str:
@@ -93,7 +113,7 @@ def _sentence(op: Op, what: str) -> str:
     fault = f", in fault window {op.fault_epoch}" if op.fault_epoch else ""
     error = f" ({_short(op.error)})" if op.error else ""
     return (
-        f"operation {op.op_id}, process {op.process_id}{node}: {what}{error}; "
+        f"operation {op.op_id}, {_who(op.process_id)}{node}: {what}{error}; "
         f"asked at {start}, {end}{fault}"
     )
 
@@ -105,14 +125,16 @@ def sentence(op: Op) -> str:
 
 def story(op: Op) -> str:
     """As `sentence`, for a page: a transaction as what it did."""
-    text = told(op)
-    return _sentence(op, text if len(text) <= _STORY_MAX else text[: _STORY_MAX - 1] + "…")
+    text = told(op, _whole)
+    most = 2 * _STORY_MAX
+    return _sentence(op, text if len(text) <= most else text[: most - 1] + "…")
 
 
 def _name(op: Op) -> str:
     """`p3 n2  read → 4`, short enough to stand before its bar."""
     at = f" {op.node_seen}" if op.node_seen else ""
-    text = printable(f"p{op.process_id}{at}  {told(op)}")
+    process = f"p{op.process_id}" if _who(op.process_id).startswith("process") else "final"
+    text = printable(f"{process}{at}  {told(op)}")
     return text if len(text) <= _NAME_MAX else text[: _NAME_MAX - 1] + "…"
 
 
@@ -144,7 +166,7 @@ def _bar(op: Op, y: float, x: Callable[[int], float], telling: bool) -> str:
     color = _COLORS[op.outcome]
     dash = ' stroke-dasharray="5 3"' if op.outcome is Outcome.UNKNOWN else ""
     weight = ' font-weight="700"' if telling else ""
-    name, words = escape(_name(op)), escape(printable(story(op)))
+    name, words = escape(_name(op)), escape(printable(_sentence(op, told(op))))
     mark = "▶ " if telling else ""
     tail = (
         f'<path d="M{end:.1f} {y - 2:g}v{_BAR + 4}" stroke="{color}" stroke-width="2"/>'

@@ -256,7 +256,7 @@ def _reports(run: RunDir) -> None:
         path = run.path / name
         if not path.is_file():
             raise _contradicts(run, f"{name} is missing")
-        if _placeless(path.read_text(errors="replace")) != _placeless(text):
+        if _placeless(path.read_bytes().decode(errors="replace")) != _placeless(text):
             raise _contradicts(run, f"{name} is not what the verdict gives")
 
 

@@ -12,6 +12,8 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from checkers.slo import measured
 from dstest.compare.measured import METRICS
 from dstest.core import clock
@@ -20,6 +22,7 @@ from dstest.serve.cache import Cache
 from dstest.serve.reading import HISTORY
 from dstest.serve.row import Figures, Row
 from dstest.store.jsonl import read_history
+from dstest.store.layout import RunDir
 
 __all__ = ["LARGEST_BYTES", "Measures", "figures_of"]
 
@@ -39,6 +42,10 @@ def figures_of(run: Path) -> Figures:
             mb = size / 1e6
             return Figures(why=f"its history is large ({mb:,.0f} MB): `dstest compare` reads it")
         history = read_history(path)
+        meta = RunDir(run).read_meta()
+        if meta is not None and meta.stopped_by:  # a violation ended the load, on purpose
+            header = msgspec.structs.replace(history.header, time_limit_s=None)
+            history = msgspec.structs.replace(history, header=header)
         found = {metric: measured(history, metric) for metric in METRICS}
     except Exception as error:
         return Figures(why=f"{error or type(error).__name__}".splitlines()[0])

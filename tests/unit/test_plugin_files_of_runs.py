@@ -17,7 +17,7 @@ from dstest.runner.integrity import judged_aside
 from dstest.runner.replay import spec_of
 from dstest.store.layout import RunDir
 
-RERUN = ["No re-run of the same seed showed it again: one is needed to call it reproducible."]
+RERUN = ["It has not been re-run with the same seed: one is needed to call it reproducible."]
 
 
 @pytest.fixture(autouse=True)

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 import pytest
 from made_meta import meta
+from made_moments import failing, fault, op
 from made_report import HOSTILE, S, record, report
 
 from checkers.kafka import _NAMES as KAFKA
@@ -36,7 +37,6 @@ from dstest.report.leaders import recorded_changes
 from dstest.report.logs import LINES_MAX, around, read_logs, spoken
 from dstest.report.loops import loop_svg
 from dstest.report.meanings import known, meaning_of
-from dstest.report.model import FaultView, RunReport
 from dstest.report.moments import headline, moments
 from dstest.report.over_seeds import arms_of, often
 from dstest.report.service import stretches
@@ -44,38 +44,6 @@ from dstest.report.stale import read_wrongly
 from dstest.report.timeline import timeline_svg, told
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def op(number: int, at_s: float, op_type: str = "read", **changes: Any) -> Op:
-    at = int(at_s * S)
-    given: dict[str, Any] = {"complete_ts": at + S // 100, "node_seen": "n1", "key": "k"}
-    return Op(op_id=number, process_id=0, invoke_ts=at, op_type=op_type, **given | changes)
-
-
-def fault(name: str, start_s: float | None, end_s: float | None, landed: str = "yes") -> FaultView:
-    made = report().faults[0]
-    return msgspec.structs.replace(
-        made,
-        id=name,
-        landed=landed,
-        start_ns=None if start_s is None else int(start_s * S),
-        end_ns=None if end_s is None else int(end_s * S),
-    )
-
-
-def failing(*ops: Op, faults: list[FaultView], text: str = "", **changes: Any) -> RunReport:
-    """A run that failed with these operations as its one witness."""
-    made = report(fail=True)
-    result = made.results["linearizable"]
-    fields: dict[str, Any] = {
-        "type": "stale", "key": "k", "ops": [o.op_id for o in ops], "explanation": text,
-    } | changes  # fmt: skip
-    found = {fields["type"]: [Anomaly(**fields)]}
-    result = msgspec.structs.replace(result, anomalies=found, anomaly_types=list(found))
-    history = msgspec.structs.replace(made.history, ops=list(ops))
-    return msgspec.structs.replace(
-        made, results={"linearizable": result}, history=history, faults=faults
-    )
 
 
 # ---- anomalies among faults
@@ -146,7 +114,17 @@ def test_an_anomaly_without_operations_is_shown_all_the_same() -> None:
     ("ops", "said"),
     [
         ([op(1, 1, "write", input=1), op(2, 2, "write", input=2), op(3, 3, output=1)], "stale"),
-        ([op(1, 1, "write", input=1), op(3, 3, output=None)], "forgot a confirmed write"),
+        ([op(1, 1, "write", input=1), op(3, 3, output=None)], "did not show a confirmed write:"),
+        ([op(1, 1, "write", input=1), op(4, 2, output=1, complete_ts=int(9e9)),
+          op(3, 3, output=None)], "others still read"),
+        ([op(1, 1, "write", input=1), op(3, 3, output=None), op(4, 5, output=None)], "forgot"),
+        ([op(1, 1, "write", input=None), op(2, 2, "write", input=1), op(3, 3, output=None)],
+         "old value after a newer one had been confirmed"),
+        ([op(1, 1, "write", input=1), op(2, 2, "write", input=2, error="no", timeout_marker=False),
+          op(3, 3, output=2)], "had refused"),
+        ([op(1, 1, "write", input=1), op(2, 2, "write", input=2), op(3, 3, output=1.0)], "stale"),
+        ([op(1, 1, "write", input=1), op(2, 2, "write", input=2),
+          op(4, 2.5, "write", input=1, error="no"), op(3, 3, output=1)], ""),
         ([op(1, 1, "write", input=1), op(3, 3, output=None), op(4, 5, output=1)], "others still"),
         ([op(1, 1, "write", input=1), op(3, 3, output=None), op(4, 5, "write", input=2),
           op(5, 7, output=2)], "forgot a confirmed write"),

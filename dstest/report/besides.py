@@ -1,0 +1,73 @@
+"""What went wrong in a run besides what its verdict is about: a line each, and where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from dstest.report.model import FaultView, RunReport
+from dstest.report.service import SHOWN_MAX, Stretch
+
+__all__ = ["Besides", "besides"]
+
+_LEAST_NS: Final = 5_000_000_000
+"""How long nothing succeeds before it is worth a line of its own."""
+
+_CUT: Final = 300
+
+
+class Besides(NamedTuple):
+    """A sentence, and the id of the element of the page that tells more."""
+
+    said: str
+    anchor: str
+
+
+def _unexplained(report: RunReport) -> list[Besides]:
+    """Crashes, panics and ends of processes, as the audit says them."""
+    found = []
+    for row in report.audit:
+        if row.status == "short" and "that no fault explains" in row.evidence:
+            said = row.evidence if len(row.evidence) <= _CUT else row.evidence[: _CUT - 1] + "…"
+            found.append(Besides(f"{said}.", f"audit-{row.id}"))
+    return found
+
+
+def _not_serving(report: RunReport) -> list[Besides]:
+    down = [node for node, serves in (report.meta.healthy or {}).items() if serves is False]
+    if not down:
+        return []
+    who = "No node" if len(down) == len(report.meta.healthy or {}) > 1 else ", ".join(down)
+    verb = "served" if who == "No node" else "did not serve"
+    row = next((row for row in report.audit if "settle phase" in row.evidence), None)
+    anchor = "audit" if row is None else f"audit-{row.id}"
+    return [Besides(f"{who} {verb} after the settle phase.", anchor)]
+
+
+def _free(start_ns: int, end_ns: int, faults: Sequence[FaultView]) -> tuple[int, int]:
+    """The longest part of a stretch in which no fault stood."""
+    parts, at = [], start_ns
+    windows = [(f.start_ns, f.end_ns) for f in faults if f.start_ns is not None]
+    for begun, healed in sorted(windows, key=lambda window: window[0]):
+        parts.append((at, min(end_ns, begun)))
+        at = max(at, end_ns if healed is None else healed)
+    parts.append((at, end_ns))
+    return max(parts, key=lambda part: part[1] - part[0])
+
+
+def _silence(report: RunReport, outages: Sequence[Stretch]) -> list[Besides]:
+    """The longest stretch of the whole system while no fault stood."""
+    whole = [(n, row) for n, row in enumerate(outages) if row.what.startswith("No operation")]
+    found = [(*_free(row.start_ns, row.end_ns, report.faults), n) for n, row in whole]
+    longest = max(found, key=lambda row: row[1] - row[0], default=None)
+    if longest is None or longest[1] - longest[0] < _LEAST_NS:
+        return []
+    start, end, n = longest
+    until = f"from {start / 1e9:.1f} s to {end / 1e9:.1f} s ({(end - start) / 1e9:.1f} s)"
+    anchor = f"outage-{n + 1}" if n < SHOWN_MAX else "timeline-charts"
+    return [Besides(f"No operation succeeded {until}, while no fault stood.", anchor)]
+
+
+def besides(report: RunReport, outages: Sequence[Stretch]) -> list[Besides]:
+    """All of it; `outages` are the stretches without service, as the page lists them."""
+    return [*_unexplained(report), *_not_serving(report), *_silence(report, outages)]

@@ -1,0 +1,65 @@
+"""What a run was told by `-o`, what it was held to, and what its system promises so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dstest.core import registry
+from dstest.core.errors import ConfigError
+from dstest.core.protocols import SystemTraits
+from dstest.core.protocols.systems import Relaxation
+from dstest.report.model import RunReport
+
+__all__ = ["settings"]
+
+_PARTS: Final = (("systems", "system"), ("workloads", "workload"), ("nemeses", "nemesis"))
+"""Whose options come first: those of the system say what was tested."""
+
+
+def _plugin(kind: str, name: object) -> Any:
+    """A plug-in, None where it is not there any more."""
+    try:
+        return registry.load(kind, name) if isinstance(name, str) else None
+    except ConfigError:
+        return None
+
+
+def _sorted(given: list[str], spec: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """(those of the system, all others by whose they are), each as it was given."""
+    left, groups = list(dict.fromkeys(given)), list[list[str]]()
+    for kind, part in _PARTS:
+        plugin = _plugin(kind, spec.get(part))
+        declared: Mapping[str, Any] = {} if plugin is None else plugin.options
+        groups.append([pair for pair in left if pair.partition("=")[0] in declared])
+        left = [pair for pair in left if pair not in groups[-1]]
+    return groups[0], [*groups[1], *groups[2], *left]
+
+
+def _relaxed(spec: Mapping[str, Any], model: str | None) -> list[Relaxation]:
+    """What the system documents for the options that were in force, other than what was asked."""
+    system = _plugin("systems", spec.get("system"))
+    rows = () if system is None else SystemTraits.of(system).relaxations
+    options = spec.get("options", {})
+    return [row for row in rows if row.model != model and row.holds(options)]
+
+
+def settings(report: RunReport) -> str:
+    """In a sentence or more; empty for a history that no run has made."""
+    spec, given = report.meta.spec, report.meta.options_given
+    model = report.history.header.model or report.meta.model
+    if not spec:
+        return ""
+    own, others = _sorted(given or [], spec)
+    if given is None:
+        said = "Ran with options that were not written down as given"
+    elif own:
+        said = f"Ran with {', '.join([*own, *others])}"
+    else:
+        besides = f", and {', '.join(others)}" if others else ""
+        said = f"Ran with the system's settings as they come{besides}"
+    said += f"; held to {model}." if model else "."
+    for row in _relaxed(spec, model):
+        of = f"Of {row.option}={row.value} {spec['system']}" if row.option else spec["system"]
+        said += f" {of} documents {row.model} ({row.source})."
+    return said
