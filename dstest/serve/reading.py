@@ -175,8 +175,10 @@ def group_of(store: Path, place: Place, key: str, rows: Sequence[Row]) -> Group:
         return _group_of(store, place, key, rows)
     except Exception as error:
         doubt = f"it cannot be read: {type(error).__name__}: {error}"
-        made = {"ref": ref_of(store, place.path), "kind": place.kind, "key": key, "doubt": doubt}
-        return Group(said="unreadable", life="died", started="", **made)
+        ref, kind = ref_of(store, place.path), place.kind
+        return Group(
+            ref=ref, kind=kind, key=key, said="unreadable", life="died", started="", doubt=doubt
+        )
 
 
 def _group_of(store: Path, place: Place, key: str, rows: Sequence[Row]) -> Group:
