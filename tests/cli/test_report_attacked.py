@@ -75,7 +75,12 @@ def test_a_command_that_fails_leaves_nothing_green(
     out, own = tmp_path / "out", tmp_path / "own"
     assert report(run_of(store, 1), "--out", out, cwd=tmp_path).returncode == 0
     shutil.copytree(out, own)
-    own_files = ["--junit", own / "junit.xml", "--prometheus", own / "metrics.prom"]
+    own_files: list[str | Path] = [
+        "--junit",
+        own / "junit.xml",
+        "--prometheus",
+        own / "metrics.prom",
+    ]
     (tmp_path / "step.md").write_text("said before\n")
     own_files += ["--summary", tmp_path / "step.md"]
     done = report(run_of(store, 1), *words, "--out", out, *own_files, cwd=tmp_path)
@@ -148,10 +153,11 @@ def test_a_run_counts_once_and_may_be_called_otherwise(store: Path, tmp_path: Pa
 def test_evidence_of_other_runs_is_not_written_over(store: Path, tmp_path: Path) -> None:
     run, other = run_of(store, 1), run_of(store, 2)
     before = (other / "junit.xml").read_bytes()
-    for words in (
+    places: list[list[str | Path]] = [
         ["--out", other], ["--junit", other / "junit.xml"], ["--summary", other / "findings.md"],
         ["--out", other / "nodes" / "x"],
-    ):  # fmt: skip
+    ]  # fmt: skip
+    for words in places:
         done = report(run, *words, cwd=tmp_path)
         assert done.returncode == 2 and "evidence" in done.stderr, words
     assert (other / "junit.xml").read_bytes() == before and not (other / "nodes" / "x").exists()
@@ -160,11 +166,12 @@ def test_evidence_of_other_runs_is_not_written_over(store: Path, tmp_path: Path)
 
 def test_one_place_for_two_formats_is_refused(store: Path, tmp_path: Path) -> None:
     run = run_of(store, 1)
-    for first, second in (
-        (["--junit", "s.xml"], ["--sarif", tmp_path / "s.xml"]),
-        (["--out", "o"], ["--junit", "o/junit.xml"]),
-    ):
-        done = report(run, *first, *second, cwd=tmp_path)
+    pairs: list[list[str | Path]] = [
+        ["--junit", "s.xml", "--sarif", tmp_path / "s.xml"],
+        ["--out", "o", "--junit", "o/junit.xml"],
+    ]
+    for words in pairs:
+        done = report(run, *words, cwd=tmp_path)
         assert done.returncode == 2 and "both" in done.stderr
     assert not (tmp_path / "s.xml").exists()
 
