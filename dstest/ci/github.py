@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from typing import Literal
 
+from dstest.core.printable import printable
+
 __all__ = ["Level", "command"]
 
 Level = Literal["notice", "warning", "error"]
 
 
 def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return printable(text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A"))
 
 
 def _property(text: str) -> str:

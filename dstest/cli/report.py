@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 if TYPE_CHECKING:
+    from dstest.cli.report_formats import Wanted
     from dstest.results.model import Result
 
 __all__ = ["report"]
@@ -85,11 +86,9 @@ def report(
     several runs, or a store, it shows a line each, and exits with the worst code: 1 before 3
     before 0. Formats for CI servers are made of the same, after the same checks (docs/ci.md).
     """
-    from dstest.cli.report_formats import Wanted, write_formats
-    from dstest.cli.report_one import report_one
-    from dstest.store.signing import require_key
+    from dstest.cli.report_formats import Wanted
+    from dstest.core.errors import one_lined
 
-    require_key(sign_key)
     wanted = Wanted(
         out=out,
         junit=junit,
@@ -99,13 +98,28 @@ def report(
         otlp=otlp,
         github=github and not json_,
     )
+    with one_lined():
+        _report(runs, wanted, verify_key, sign_key, json_)
+
+
+def _report(
+    runs: list[Path], wanted: Wanted, verify_key: Path | None, sign_key: Path | None, as_json: bool
+) -> NoReturn:
+    from dstest.cli.report_formats import clear_places, write_formats
+    from dstest.cli.report_one import report_one
+    from dstest.store.signing import require_key, signer_of
+
+    clear_places(wanted, runs)
+    require_key(sign_key)
     one = runs[0] if len(runs) == 1 and not _is_store(runs[0]) else None
     if one is None:
         _no_signatures(verify_key, sign_key)
-        _many(write_formats(wanted, runs), json_)
+        _many(write_formats(wanted, runs), as_json)
     if wanted.any:
+        if verify_key is not None:
+            signer_of(one.resolve(), verify_key)  # nothing is green that they have not signed
         write_formats(wanted, runs)
-    report_one(one, verify_key, sign_key, as_json=json_)
+    report_one(one, verify_key, sign_key, as_json=as_json)
 
 
 def _is_store(path: Path) -> bool:
@@ -135,6 +149,7 @@ def _many(results: list[Result], as_json: bool) -> NoReturn:
     import msgspec
 
     from dstest.cli.output import say
+    from dstest.core.printable import one_line
     from dstest.results.gather import worst
 
     code = worst(results)
@@ -148,6 +163,7 @@ def _many(results: list[Result], as_json: bool) -> NoReturn:
         raise typer.Exit(code)
     width = max(len(one.word) for one in results)
     for one in results:
-        say(f"{one.word:{width}}  {one.path}  {' '.join(one.sentence.split())}")
+        said = one_line(" ".join(one.sentence.split()))
+        say(f"{one.word:{width}}  {one_line(str(one.path))}  {said}")
     say(f"{passed} of {len(results)} passed")
     raise typer.Exit(code)

@@ -11,13 +11,14 @@ import typer
 from msgspec import Struct
 
 from dstest.cli.output import write_whole
+from dstest.cli.report_targets import OF_OUT, clear
 from dstest.core import clock
 from dstest.core.errors import ConfigError, HarnessError
 
 if TYPE_CHECKING:
     from dstest.results.model import Result
 
-__all__ = ["Wanted", "write_formats"]
+__all__ = ["Wanted", "clear_places", "write_formats"]
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -42,8 +43,6 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
 def _files(wanted: Wanted) -> dict[str, Path | None]:
     """The files by flag."""
-    from dstest.results.otlp import endpoint_of
-
     otlp = wanted.otlp
     return {
         "--out": wanted.out,
@@ -51,26 +50,25 @@ def _files(wanted: Wanted) -> dict[str, Path | None]:
         "--sarif": wanted.sarif,
         "--prometheus": wanted.prometheus,
         "--summary": wanted.summary,
-        "--otlp": None if otlp is None or endpoint_of(otlp) is not None else Path(otlp),
+        "--otlp": None if otlp is None or "://" in otlp else Path(otlp),
     }
 
 
-def _require_outside(wanted: Wanted, runs: Sequence[Path]) -> None:
-    """What is written must not become a part of what it is about."""
-    for flag, path in _files(wanted).items():
-        for run in runs:
-            if path is not None and path.resolve().is_relative_to(run.resolve()):
-                raise ConfigError(
-                    f"{flag} {path} lies within {run}, whose files are evidence",
-                    remedy="choose a place beside it",
-                )
+def clear_places(wanted: Wanted, runs: Sequence[Path]) -> None:
+    """Remove what an earlier command has left at the places that are to be written. Raises
+    ConfigError where one of them cannot be."""
+    from dstest.results.otlp import endpoint_of
+
+    clear(_files(wanted), runs)
+    if wanted.otlp is not None:
+        endpoint_of(wanted.otlp)
 
 
 def write_formats(wanted: Wanted, runs: Sequence[Path]) -> list[Result]:
-    """Judge all runs and sessions below these directories again, and write what is asked for."""
+    """Judge all runs and sessions below these directories again, and write what is asked for; its
+    places were cleared before."""
     from dstest.results.gather import gather
 
-    _require_outside(wanted, runs)
     results = gather(runs)
     for flag, path, render in _rendered(wanted, results):
         text = render()
@@ -117,13 +115,7 @@ def _rendered(
     ]
     if wanted.out is not None:
         _make(wanted.out)
-        names = {
-            "--junit": "junit.xml",
-            "--sarif": "results.sarif",
-            "--prometheus": "metrics.prom",
-            "--summary": "summary.md",
-        }
-        rows += [("--out", wanted.out / name, texts[flag]) for flag, name in names.items()]
+        rows += [("--out", wanted.out / name, texts[flag]) for flag, name in OF_OUT.items()]
     return rows
 
 

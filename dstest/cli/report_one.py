@@ -24,11 +24,14 @@ def report_one(
     run: Path, verify_key: Path | None, sign_key: Path | None, *, as_json: bool
 ) -> NoReturn:
     """Exits with the code of the verdict."""
+    from dstest.core.errors import EvidenceError
+    from dstest.core.printable import one_line
     from dstest.judge.blame import blame
     from dstest.judge.blame_file import read_blame
     from dstest.report.model import load_report
     from dstest.report.terminal import summary_text
     from dstest.report.write import drawn, outdated, render
+    from dstest.retention.identity import misplaced
     from dstest.runner.integrity import finished, verified
     from dstest.runner.session_file import is_session
     from dstest.shrink.record import aside_of as reduced_in
@@ -48,6 +51,8 @@ def report_one(
     signer = None if verify_key is None else signer_of(opened.path, verify_key)
     checked = verified(opened)
     shown = load_report(opened.path)
+    if why := misplaced(opened.path, shown.meta.spec):
+        raise EvidenceError(f"{opened.path}: {why}", remedy="take it from where it was made")
     new = outdated(opened.path, drawn(shown))
     signed = (opened.path / SIGNATURE).exists()
     if new and (sign_key is not None or not signed):
@@ -61,7 +66,7 @@ def report_one(
     else:
         typer.echo(summary_text(shown, color=sys.stdout.isatty()))
         for line in _besides(opened.path, blamed, small, signer):
-            typer.echo(line)
+            typer.echo(one_line(line))
     if message := _of_the_signature(sorted(new), signed, sign_key):
         typer.echo(f"dstest: {message}", err=True)
     raise typer.Exit(int(checked.exit_code))

@@ -24,7 +24,7 @@ def serve(
         typer.Option(help="Listen at this address. Whoever reaches it reads the whole store."),
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Listen at this port; 0 takes a free one.")
+        int, typer.Option(help="Listen at this port, up to 65535; 0 takes a free one.")
     ] = 8080,
     export: Annotated[
         Path | None,
@@ -43,9 +43,12 @@ def serve(
 ) -> None:
     """Look at a store in a browser: search, filter, two runs side by side, trends, violations over
     runs, what is running. Nothing is ever written to the store. Ends with Ctrl-C, exit 0."""
+    from dstest.core.errors import ConfigError
     from dstest.serve.cache import Cache, cache_file
     from dstest.serve.index import Index
 
+    if not 0 <= port <= 65535:
+        raise ConfigError(f"--port {port}: no port has this number", remedy="0 to 65535")
     kept = Cache(cache_file(store) if cache else None)
     if kept.why_not:
         typer.echo(f"dstest: nothing is kept for the next start: {kept.why_not}", err=True)

@@ -19,10 +19,12 @@ Every message says what happened; `remedy` says what to do about it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 from typing import Final
 
-from dstest.core.printable import printable
+from dstest.core.printable import one_line, printable
 
 __all__ = [
     "ConfigError",
@@ -39,6 +41,7 @@ __all__ = [
     "RemoteError",
     "RemoteLost",
     "RemoteTimeout",
+    "one_lined",
     "reason_of",
 ]
 
@@ -106,6 +109,18 @@ class MemorySpent(HistoryError):
 
 class LabError(DstestError):
     """Nodes could not be made, reached or healed."""
+
+
+@contextmanager
+def one_lined() -> Iterator[None]:
+    """Errors of what is done here have a line for what happened and one for the remedy, whatever
+    the names of files are that they tell of."""
+    try:
+        yield
+    except DstestError as error:
+        error.message = one_line(error.message)
+        error.remedy = None if error.remedy is None else one_line(error.remedy)
+        raise
 
 
 def reason_of(error: BaseException) -> str:

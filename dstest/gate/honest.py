@@ -7,24 +7,21 @@ directory, the clocks, what the words and the seed give.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
-
-import msgspec
 
 from dstest.core.errors import DstestError
 from dstest.gate.judged import JudgedRun, Unit
 from dstest.gate.rules import Finding
 from dstest.gate.words import differs
+from dstest.retention.identity import RUN_NAME, recorded_name
 from dstest.retention.stamps import stamp_of, time_of
 from dstest.retention.walk import links_in
 from dstest.store.signing import signer_of
 
 __all__ = ["age_days", "dishonest", "ended_ns"]
 
-_NAME: Final = re.compile(r"(\d{8}T\d{6}Z)-(\d+)(-\d+)?")
 _NAMED_WITHIN_S: Final = 600.0
 """A run notes when it started within seconds after its directory was made."""
 _LAB_S_MAX: Final = 6 * 3600.0
@@ -75,11 +72,11 @@ def _signed(path: Path, signers: Path | None) -> Iterator[Finding]:
 def _misnamed(run: JudgedRun) -> Iterator[str]:
     """Is its directory called as it was when it was made?"""
     name = run.path.name
-    sealed = _sealed_as(run.path)
+    sealed = recorded_name(run.path)
     if name != sealed:
         yield f"it was made as {sealed}, and lies here as {name}"
         return
-    match = _NAME.fullmatch(name)
+    match = RUN_NAME.fullmatch(name)
     if match is None:
         yield f"{name} is no name of a run: TIME-SEED"
         return
@@ -93,15 +90,6 @@ def _misnamed(run: JudgedRun) -> Iterator[str]:
     if run.asides and not (run.verdict.verdict.failed or run.verdict.evidence.violation):
         beside = " and ".join(path.name for path in run.asides)
         yield f"{beside} lies beside it, and it has found no violation to be looked into"
-
-
-def _sealed_as(path: Path) -> str:
-    with (path / "history.jsonl").open("rb") as file:
-        line = file.readline()
-    try:
-        return str(msgspec.json.decode(line).get("run"))
-    except (msgspec.DecodeError, AttributeError):
-        return ""
 
 
 def _origin_ns(run: JudgedRun) -> int | None:
@@ -120,7 +108,7 @@ def ended_ns(run: JudgedRun) -> int | None:
 
 def _started_ns(run: JudgedRun) -> int | None:
     """When it began, as it wrote down, where its directory was named at the same time."""
-    match = _NAME.fullmatch(run.path.name)
+    match = RUN_NAME.fullmatch(run.path.name)
     named, started = time_of(match[1] if match else None), time_of(run.meta.started)
     if named is None or started is None:
         return None

@@ -309,7 +309,7 @@ def _read(path: Path, type_: Any) -> Any:
         raise _not_there(path)
     try:
         return msgspec.json.decode(path.read_bytes(), type=type_)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise ConfigError(
             f"{path}: {error}", remedy="judge the run again with `dstest recover RUN`"
         ) from None

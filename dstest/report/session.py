@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from dstest.ci.junit import Case, render_suite
+from dstest.core.printable import one_line
 from dstest.core.spec import RunSpec
 from dstest.judge.session import ArmVerdict, SessionVerdict
 from dstest.report.command import command_of
@@ -81,8 +82,8 @@ def session_text(
     lines += [
         "",
         f"session     {verdict.outcome}",
-        f"report      {path}/report.html",
-        f"again       {command_of_session(spec, given, verdict)}",
+        one_line(f"report      {path}/report.html"),
+        one_line(f"again       {command_of_session(spec, given, verdict)}"),
     ]
     return "\n".join(lines)
 

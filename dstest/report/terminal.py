@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import textwrap
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ __all__ = ["colored", "obstacles", "summary_text", "wrap"]
 _WIDTH: Final = 96
 _CODES: Final = {"PASS": "32", "FAIL": "31"}
 _SHOWN_MAX: Final = 12
+_ORDER: Final = re.compile(r"^(\s*)::")
 
 
 def _clean(text: str) -> str:
@@ -37,10 +39,12 @@ def colored(state: State, color: bool) -> str:
 
 
 def wrap(text: str, first: str, rest: str) -> list[str]:
-    """Lines of at most 96 columns, without control characters."""
-    return textwrap.wrap(
+    """Lines of at most 96 columns, without control characters. None begins as an order to a CI
+    server does (`::error::`)."""
+    lines = textwrap.wrap(
         _clean(text), _WIDTH, initial_indent=first, subsequent_indent=rest, break_long_words=False
     )
+    return [_ORDER.sub(r"\1\\::", line) for line in lines]
 
 
 def _range(signal: SignalView) -> str:
@@ -118,8 +122,8 @@ def summary_text(report: RunReport, *, color: bool = False) -> str:
             f" {outcomes['unknown']:,} unknown"
         ),
         (
-            f"judged      {share(checker)} operations ({', '.join(checker.ran) or 'no checker'}):"
-            f" {checker.result};"
+            f"judged      {share(checker)} operations"
+            f" ({_clean(', '.join(checker.ran)) or 'no checker'}): {_clean(checker.result)};"
             f" {report.canary.killed} of {report.canary.total} broken copies rejected"
         ),
         *_errors(report.errors),
@@ -139,9 +143,9 @@ def summary_text(report: RunReport, *, color: bool = False) -> str:
         lines += ["", *(row for line in told for row in wrap(line, "", "            "))]
     if report.remedies:
         lines += ["", "why not better", *obstacles(report.remedies)]
-    lines += ["", f"report      {report.path}/report.html"]
+    lines += ["", _clean(f"report      {report.path}/report.html")]
     if report.command:
         lines.append(f"again       {_clean(report.command)}")
         if report.state.failed:
-            lines.append(f"smaller     dstest shrink {shlex.quote(str(report.path))}")
+            lines.append(_clean(f"smaller     dstest shrink {shlex.quote(str(report.path))}"))
     return "\n".join(lines)

@@ -7,7 +7,8 @@ edited, half of one. Each is a result that no format shows as green.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,7 @@ from dstest.report.model import load_report
 from dstest.report.session import command_of_session
 from dstest.results.model import Result
 from dstest.results.of_run import facts_of
+from dstest.retention.identity import misplaced, operations_digest
 from dstest.retention.walk import Place, walk
 from dstest.runner.integrity import finished, verified
 from dstest.runner.session_check import reread
@@ -50,7 +52,7 @@ def gather(paths: Sequence[Path]) -> list[Result]:
                 remedy="give a run, a session, or a store of them",
             )
         found |= {result.path: result for result in here if result.path not in found}
-    return list(found.values())
+    return list(_without_copies(found.values()))
 
 
 def _below(path: Path) -> Iterator[Result]:
@@ -87,11 +89,14 @@ def result_of_run(path: Path, arm_of: Path | None = None) -> Result:
                 run.path, "run", f"it was not judged to its end ({status})", arm_of
             )
         checked = verified(run)
+        placed = _of_spec(run)
+        if placed:
+            return _not_believed(run.path, "run", placed, arm_of)
         report = load_report(run.path)
         facts = facts_of(report)
     except DstestError as error:
         return _not_believed(path.resolve(), "run", error.message, arm_of)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except Exception as error:  # one run must not keep the others from being told
         why = f"it cannot be read: {type(error).__name__}: {error}"
         return _not_believed(path.resolve(), "run", why, arm_of)
     verdict = checked.verdict
@@ -108,13 +113,41 @@ def result_of_run(path: Path, arm_of: Path | None = None) -> Result:
     )
 
 
+def _of_spec(run: RunDir) -> str:
+    meta = run.read_meta()
+    return "" if meta is None else misplaced(run.path, meta.spec)
+
+
+def _without_copies(found: Iterable[Result]) -> Iterator[Result]:
+    """Each with what it came to; but a run or session that stands before it under another name
+    came to nothing once more."""
+    seen: dict[str, Path] = {}
+    for result in found:
+        digest = "" if result.state is None else _digest(result)
+        first = seen.setdefault(digest, result.path) if digest else result.path
+        if first != result.path:
+            why = f"it is a copy of {first}"
+            yield _not_believed(result.path, result.kind, why, result.arm_of)
+        else:
+            yield result
+
+
+def _digest(result: Result) -> str:
+    try:
+        if result.kind == "run":
+            return operations_digest(result.path / "history.jsonl")
+        return hashlib.sha256((result.path / "session.json").read_bytes()).hexdigest()
+    except OSError:
+        return ""
+
+
 def _session(place: Place) -> Result:
     try:
         done = reread(place.path)
         file = SessionDir.open(place.path).read()
     except DstestError as error:
         return _not_believed(place.path, "session", error.message)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except Exception as error:  # one run must not keep the others from being told
         why = f"it cannot be read: {type(error).__name__}: {error}"
         return _not_believed(place.path, "session", why)
     verdict = done.verdict

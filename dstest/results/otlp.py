@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from dstest.core.errors import HarnessError
+from dstest.core.errors import ConfigError, HarnessError
 from dstest.core.extras import need
 from dstest.results.model import Result
 from dstest.results.spans import EXTRA, spans_of
@@ -16,6 +17,7 @@ from dstest.results.spans import EXTRA, spans_of
 __all__ = ["endpoint_of", "render_otlp", "send_otlp"]
 
 _PATH: Final = "/v1/traces"
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _TIMEOUT_S: Final = 10
 _IDS: Final = ("traceId", "spanId", "parentSpanId")
 
@@ -23,9 +25,15 @@ _IDS: Final = ("traceId", "spanId", "parentSpanId")
 def endpoint_of(text: str) -> str | None:
     """The URL of the traces of a collector, None where the text is a file's name.
 
-    `http://host:4318` stands for `http://host:4318/v1/traces`.
+    `http://host:4318` stands for `http://host:4318/v1/traces`. Raises ConfigError for any other
+    scheme.
     """
-    if not text.startswith(("http://", "https://")):
+    if (other := _SCHEME.match(text)) and other[1].lower() not in ("http", "https"):
+        raise ConfigError(
+            f"--otlp {text}: traces are not sent by {other[1]}",
+            remedy="OTLP over HTTP is: http://HOST:4318 or https://; or give the name of a file",
+        )
+    if not text.lower().startswith(("http://", "https://")):
         return None
     return text.rstrip("/") + _PATH if urlsplit(text).path in ("", "/") else text
 

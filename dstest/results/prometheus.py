@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from dstest.ci.sarif import shown_path
-from dstest.core.printable import printable
+from dstest.core.printable import escaped
 from dstest.core.verdict import State
 from dstest.results.model import ENDED_EARLY, NOT_BELIEVED, Result, RunFacts
 
@@ -31,7 +31,7 @@ class _Families:
 
         if name not in self.made:
             self.made[name] = GaugeMetricFamily(name, help_, labels=list(labels))
-        self.made[name].add_metric([printable(text) for text in labels.values()], value)
+        self.made[name].add_metric([escaped(text) for text in labels.values()], value)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """As a collector of prometheus_client."""

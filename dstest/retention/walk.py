@@ -15,7 +15,7 @@ import msgspec
 
 from dstest.core.errors import ConfigError
 
-__all__ = ["ASIDE", "Kind", "Odd", "Place", "Walked", "links_in", "walk"]
+__all__ = ["ASIDE", "Kind", "Odd", "Place", "Walked", "kind_of", "links_in", "walk"]
 
 Kind = Literal["run", "session", "plan", "night"]
 
@@ -26,7 +26,12 @@ _MARKS: Final = (
     *(("night.json", "night"), ("session.json", "session"), ("execution.json", "plan")),
     ("segments", "run"),
 )
-_LEFT_OF_A_RUN: Final = ("run.json", "verdict.json", "evidence.json", "history.jsonl", "sha256sums")
+_LEFT_OF_A_RUN: Final = (
+    *("run.json", "verdict.json", "evidence.json", "history.jsonl", "sha256sums", "sha256sums.sig"),
+    *("status", "spec.toml", "schedule.json", "canary.json", "faults.jsonl", "host.jsonl"),
+    *("run.log", "live.json", "findings.md", ".ballast"),
+)
+"""Names that only what dstest made has: a folder with one of them is not passed over."""
 _TOLD: Final = {
     "link": "a symbolic link, and a store has none but `latest`",
     "cut": "a part of a run, and its segments are gone",
@@ -121,7 +126,7 @@ def _here(
     folder: Path, within: Path | None, places: list[Place], odd: list[Odd]
 ) -> list[tuple[Path, Path | None]]:
     """What this folder is, and the folders below it that are still to be looked at."""
-    kind = _kind(folder)
+    kind = kind_of(folder)
     if kind is not None:
         places.append(Place(path=folder, kind=kind, within=within, asides=_asides(folder)))
     elif any((folder / name).is_file() for name in _LEFT_OF_A_RUN):
@@ -136,9 +141,9 @@ def _here(
             if not _own_link(path):
                 odd.append(Odd(path=path, why="link"))
         elif entry.is_dir(follow_symlinks=False):
-            if path.suffix not in ASIDE:
+            if path.suffix not in ASIDE or _is_run(path):
                 below.append((path, inner))
-            elif _kind(path.with_suffix("")) != "run":
+            elif kind_of(path.with_suffix("")) != "run":
                 odd.append(Odd(path=path, why="orphan"))
     return below
 
@@ -153,7 +158,8 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
         ) from None
 
 
-def _kind(folder: Path) -> Kind | None:
+def kind_of(folder: Path) -> Kind | None:
+    """What a folder is by what lies in it, None for no such thing."""
     for name, kind in _MARKS:
         if (folder / name).exists():
             return kind  # type: ignore[return-value]
@@ -167,7 +173,14 @@ def _own_link(path: Path) -> bool:
 
 def _asides(run: Path) -> tuple[Path, ...]:
     beside = [run.with_name(run.name + suffix) for suffix in ASIDE]
-    return tuple(path for path in beside if path.is_dir() and not path.is_symlink())
+    return tuple(
+        path for path in beside if path.is_dir() and not path.is_symlink() and not _is_run(path)
+    )
+
+
+def _is_run(aside: Path) -> bool:
+    """Is it a run, that was only called as if it belonged to another one?"""
+    return kind_of(aside) == "run" or (aside / "verdict.json").exists()
 
 
 def links_in(run: Path) -> Iterator[Path]:

@@ -109,7 +109,7 @@ def _read(run: RunDir, name: str, type_: Any) -> Any:
         return msgspec.json.decode((run.path / name).read_bytes(), type=type_)
     except OSError:
         raise _contradicts(run, f"{name} is missing") from None
-    except (msgspec.DecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise _contradicts(run, f"{name} cannot be read: {error}") from None
 
 
@@ -124,7 +124,7 @@ def _aside(run: RunDir) -> Iterator[RunDir]:
                 head = file.readline()
         try:
             name = str(msgspec.json.decode(head).get("run") or "")
-        except (msgspec.DecodeError, AttributeError):
+        except (msgspec.DecodeError, AttributeError, RecursionError):
             name = ""
         path = Path(directory) / (Path(name).name or run.path.name)
         path.mkdir()
@@ -139,7 +139,10 @@ def judging(run: RunDir) -> Iterator[None]:
     """Whatever a record lacks to be judged is said as such."""
     try:
         yield
-    except (AttributeError, KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
+    except (
+        *(AttributeError, KeyError, TypeError, ValueError, RecursionError),
+        msgspec.MsgspecError,
+    ) as error:
         said = f"its record cannot be judged: {type(error).__name__}: {error}"
         raise _contradicts(run, said) from error
 

@@ -96,7 +96,7 @@ class SessionDir:
         path = self.path / _FILE
         try:
             return msgspec.json.decode(path.read_bytes(), type=SessionFile)
-        except (msgspec.DecodeError, OSError) as error:
+        except (msgspec.DecodeError, OSError, RecursionError) as error:
             raise ConfigError(
                 f"{path} cannot be read: {error}",
                 remedy="its arms are run directories of their own: `dstest report ARM`",

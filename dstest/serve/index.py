@@ -31,6 +31,10 @@ _REST: Final = 10
 """A look at everything is followed by a rest of so many times what it took."""
 
 _PUBLISH_NS: Final = 1_000_000_000
+_REST_S_MAX: Final = 30.0
+LATE_S: Final = 60.0
+"""A look that is not over, or not begun, so long after it is due is told on every page."""
+
 _MEASURE_S: Final = 2.0
 """So long histories are read before the store is looked at again."""
 
@@ -72,6 +76,7 @@ class Index:
         self._runs: dict[str, Place] = {}
         self._odd: tuple[Odd, ...] = ()
         self.shown = _NOTHING
+        self._due_ns: int | None = None
 
     def refresh(self, stop: Callable[[], bool] = lambda: False) -> None:
         """Look at the store, and read what has changed. Never raises for what lies there."""
@@ -90,11 +95,32 @@ class Index:
         """Keep up to date until told to stop."""
         while not stop.is_set():
             began = clock.monotonic_ns()
-            self.refresh(stop.is_set)
+            self._guarded(stop)
             took_s = (clock.monotonic_ns() - began) / 1e9
-            self.measures.some(self.shown.rows.values(), _MEASURE_S, stop.is_set)
-            stop.wait(min(30.0, max(_EVERY_S, _REST * took_s)))
+            rest_s = min(_REST_S_MAX, max(_EVERY_S, _REST * took_s))
+            self._begins_to(rest_s + LATE_S)
+            stop.wait(rest_s)
         self.measures.close()
+
+    def _guarded(self, stop: threading.Event) -> None:
+        """A look that goes wrong is told on every page, and the next one is taken."""
+        try:
+            self._begins_to(LATE_S)
+            self.refresh(stop.is_set)
+            self._begins_to(LATE_S)
+            self.measures.some(self.shown.rows.values(), _MEASURE_S, stop.is_set)
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}".splitlines()[0]
+            self.shown = msgspec.structs.replace(self.shown, problem=problem)
+
+    def _begins_to(self, for_s: float) -> None:
+        """Whoever follows does something that is over by then."""
+        self._due_ns = clock.monotonic_ns() + int(for_s * 1e9)
+
+    @property
+    def late(self) -> bool:
+        """Nobody looks at the store any longer, though somebody should: what is shown is old."""
+        return self._due_ns is not None and clock.monotonic_ns() > self._due_ns
 
     def _walked(self) -> None:
         if self._folders and all(_mark(p) == mark for p, mark in self._folders.items()):
@@ -119,6 +145,7 @@ class Index:
             if stop():
                 break
             left -= 1
+            self._begins_to(LATE_S)
             key, known = key_of(place), self._rows.get(ref)
             if known is None or known.key != key or known.standing == "running":
                 row = row_of(self.store, place, key)

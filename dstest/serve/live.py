@@ -10,7 +10,6 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core import clock
-from dstest.core.errors import DstestError
 from dstest.core.printable import printable
 from dstest.retention.look import said
 from dstest.retention.walk import Place
@@ -24,6 +23,13 @@ SCHEMA: Final = "dstest.live/1"
 STALE_S: Final = 10.0
 """It is replaced each second: one that is older was left by a process that hangs or died."""
 
+AHEAD_S: Final = 5.0
+"""A time that is further ahead of ours is none of a process that goes on."""
+
+BYTES_MAX: Final = 1_000_000
+"""What a run says of itself is a few kB."""
+
+_DEEP_MAX: Final = 20
 _TAIL_BYTES: Final = 16 * 1024
 _LINES: Final = 40
 _TEXT_MAX: Final = 300
@@ -32,7 +38,7 @@ _TEXT_MAX: Final = 300
 class Live(msgspec.Struct, frozen=True, kw_only=True):
     """`life` is `running`, `silent` (its process is there and says nothing), `died` or `over`;
     `told` says that to people. `figures` is what live.json holds, as it is, None where it is not to
-    be had; `log` are the last lines of run.log."""
+    be had or too large; `log` are the last lines of run.log."""
 
     life: str
     told: str
@@ -55,8 +61,8 @@ def live_of(place: Place) -> Live:
     told, state = "Running.", "running"
     if figures is None:
         told = "Running. It writes no live figures; these are the last lines of its log."
-    elif age_s is None or age_s > STALE_S:
-        since = "says no time" if age_s is None else f"is {age_s:.0f} s old"
+    elif age_s is None or age_s > STALE_S or age_s < -AHEAD_S:
+        since = _since(age_s)
         state = "silent"
         told = (
             f"Seems dead: its process is there, but what it last said of itself {since}. If it "
@@ -65,19 +71,37 @@ def live_of(place: Place) -> Live:
     return Live(life=state, told=told, age_s=age_s, figures=figures, log=_tail(name / LOG))
 
 
+def _since(age_s: float | None) -> str:
+    if age_s is None:
+        return "says no time"
+    return f"is {age_s:.0f} s old" if age_s >= 0 else f"is of a time {-age_s:.0f} s ahead of ours"
+
+
 def _figures(run: Path) -> dict[str, Any] | None:
     try:
+        if (run / LIVE).stat().st_size > BYTES_MAX:
+            return None
         plain = RunDir(run).read_json(LIVE)
-    except (DstestError, OSError):
+    except Exception:
         return None
-    return plain if isinstance(plain, dict) and plain.get("schema") == SCHEMA else None
+    if not isinstance(plain, dict) or plain.get("schema") != SCHEMA or not _flat(plain):
+        return None
+    return plain
+
+
+def _flat(value: Any, left: int = _DEEP_MAX) -> bool:
+    """Can it be written down again, wherever that is done?"""
+    if not isinstance(value, dict | list):
+        return True
+    inner = value.values() if isinstance(value, dict) else value
+    return left > 0 and all(_flat(one, left - 1) for one in inner)
 
 
 def _age_s(figures: dict[str, Any]) -> float | None:
     at = figures.get("at_ns")
     if not isinstance(at, int) or isinstance(at, bool):
         return None
-    return max(0.0, (clock.wall_ns() - at) / 1e9)
+    return (clock.wall_ns() - at) / 1e9
 
 
 def _tail(path: Path) -> list[str]:

@@ -17,7 +17,6 @@ import msgspec
 from checkers.slo import measured
 from dstest.compare.measured import METRICS
 from dstest.core import clock
-from dstest.core.errors import DstestError
 from dstest.core.parent import end_with_parent
 from dstest.serve.cache import Cache
 from dstest.serve.reading import HISTORY
@@ -48,8 +47,8 @@ def figures_of(run: Path) -> Figures:
             header = msgspec.structs.replace(history.header, time_limit_s=None)
             history = msgspec.structs.replace(history, header=header)
         found = {metric: measured(history, metric) for metric in METRICS}
-    except (DstestError, OSError, ValueError, TypeError) as error:
-        return Figures(why=str(error).splitlines()[0])
+    except Exception as error:
+        return Figures(why=f"{error or type(error).__name__}".splitlines()[0])
     values = {name: value for name, value in found.items() if not isinstance(value, str)}
     whys = [value for value in found.values() if isinstance(value, str)]
     return Figures(**values, why="" if values else whys[0])

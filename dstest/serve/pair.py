@@ -14,7 +14,6 @@ import msgspec
 from dstest.compare.fair import Met, unfair
 from dstest.compare.intervals import RUNS_MIN
 from dstest.compare.measured import METRICS, MORE_IS_BETTER
-from dstest.core.errors import DstestError
 from dstest.retention.contents import contents_of
 from dstest.retention.walk import Place
 from dstest.runner.integrity import Told
@@ -93,8 +92,8 @@ def _is_outcome(name: str) -> bool:
 def _rows(run: Path) -> dict[str, Any]:
     try:
         return contents_of(run).rows
-    except (DstestError, OSError, ValueError, TypeError) as error:
-        return {"cannot be read": str(error).splitlines()[0]}
+    except Exception as error:
+        return {"cannot be read": f"{error or type(error).__name__}".splitlines()[0]}
 
 
 def _anomalies(a: Row, b: Row) -> tuple[list[str], list[str], list[str]]:

@@ -11,7 +11,6 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core.check import CheckResult
-from dstest.core.errors import DstestError
 from dstest.core.reproducer import REPRODUCER, SCRIPT
 from dstest.core.run_meta import RunMeta
 from dstest.judge.fingerprint import all_fingerprints
@@ -59,8 +58,17 @@ def key_of(place: Place) -> str:
 
 def row_of(store: Path, place: Place, key: str) -> Row:
     """Never raises for what lies in the directory."""
-    look = look_at(place)
     within = "" if place.within is None else ref_of(store, place.within)
+    try:
+        return _row_of(store, place, key, within)
+    except Exception as error:
+        why = f"it cannot be read: {type(error).__name__}: {error}"
+        ref = ref_of(store, place.path)
+        return Row(ref=ref, within=within, key=key, standing="damaged", why=why)
+
+
+def _row_of(store: Path, place: Place, key: str, within: str) -> Row:
+    look = look_at(place)
     meta = _meta(place.path) if look.told is None else look.told.meta
     row = Row(
         ref=ref_of(store, place.path),
@@ -79,7 +87,7 @@ def row_of(store: Path, place: Place, key: str) -> Row:
         return row
     try:
         return _with_verdict(row, look.told)
-    except (ValueError, TypeError) as error:
+    except Exception as error:
         why = f"verdict.json holds no checker's result: {error}"
         return msgspec.structs.replace(row, standing="damaged", why=why)
 
@@ -139,7 +147,7 @@ def _fingerprints(told: Told) -> tuple[str, ...]:
 def _meta(path: Path) -> RunMeta | None:
     try:
         return RunDir(path).read_meta()
-    except (DstestError, OSError):
+    except Exception:
         return None
 
 
@@ -148,7 +156,7 @@ def _said(path: Path) -> str:
     try:
         plain = RunDir(path).read_json("verdict.json")
         return str(plain["verdict"]) if plain else ""
-    except (DstestError, OSError, KeyError, TypeError):
+    except Exception:
         return ""
 
 
@@ -162,7 +170,18 @@ def _reproducer(store: Path, place: Place) -> str:
 
 
 def group_of(store: Path, place: Place, key: str, rows: Sequence[Row]) -> Group:
-    """A session, plan or night, with the runs that lie in it."""
+    """A session, plan or night, with the runs that lie in it. Never raises for what lies there."""
+    try:
+        return _group_of(store, place, key, rows)
+    except Exception as error:
+        doubt = f"it cannot be read: {type(error).__name__}: {error}"
+        ref, kind = ref_of(store, place.path), place.kind
+        return Group(
+            ref=ref, kind=kind, key=key, said="unreadable", life="died", started="", doubt=doubt
+        )
+
+
+def _group_of(store: Path, place: Place, key: str, rows: Sequence[Row]) -> Group:
     state, life, started = said(place)
     ref = ref_of(store, place.path)
     inner = [row for row in rows if row.ref.startswith("" if ref == "." else f"{ref}/")]

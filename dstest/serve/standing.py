@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-import msgspec
-
 from dstest.core.errors import DstestError, EvidenceError
+from dstest.retention.identity import misplaced
 from dstest.retention.look import said
 from dstest.retention.walk import Place, links_in
 from dstest.runner.integrity import Told, finished, judging, told
@@ -43,7 +42,7 @@ def look_at(place: Place) -> Look:
         if not over:
             return Look("died", _unjudged(run), started=started)
         found = _checked(run)
-    except (DstestError, OSError, ValueError, msgspec.MsgspecError) as error:
+    except Exception as error:
         return Look("damaged", _short(error, run), started=started)
     return Look("judged", found.verdict.reason, found, started)
 
@@ -62,7 +61,10 @@ def _checked(run: RunDir) -> Told:
     if link := next(links_in(run.path), None):
         raise EvidenceError(f"{link.relative_to(run.path)} is a symbolic link")
     with judging(run):
-        return told(run)
+        found = told(run)
+    if why := misplaced(run.path, found.meta.spec):
+        raise EvidenceError(why)
+    return found
 
 
 def _short(error: Any, run: RunDir) -> str:

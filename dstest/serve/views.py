@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import msgspec
 
-from dstest.core.errors import DstestError
 from dstest.retention.contents import contents_of
 from dstest.retention.verify import wrong_sums
 from dstest.retention.walk import Place
@@ -54,7 +53,8 @@ class Views:
 
     def _page(self, template: str, address: str, **parts: Any) -> str:
         site = Site(address, self._static)
-        return self.pages.render(template, site, shown=self.shown, **parts)
+        late = self.index.late and not self._static
+        return self.pages.render(template, site, shown=self.shown, late=late, **parts)
 
     def runs(self, asked: Asked) -> str:
         """The list of runs; of an export all of them."""
@@ -159,8 +159,8 @@ class Views:
 def _contents(path: Path) -> dict[str, Any]:
     try:
         return contents_of(path).rows
-    except (DstestError, OSError, ValueError, TypeError) as error:
-        return {"cannot be read": str(error).splitlines()[0]}
+    except Exception as error:
+        return {"cannot be read": f"{error or type(error).__name__}".splitlines()[0]}
 
 
 def _chart(title: str, unit: str, metric: str, known: Sequence[tuple[Row, Figures | None]]) -> str:

@@ -182,7 +182,7 @@ class RunDir:
             return None
         try:
             return msgspec.json.decode(path.read_bytes())
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise EvidenceError(
                 f"{path} cannot be read: {error}",
                 remedy="it was cut off or changed; restore it from where the run was made",

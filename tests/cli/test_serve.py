@@ -105,3 +105,10 @@ def test_the_page_about_it_names_every_option() -> None:
     options = set(re.findall(r"--[a-z-]+", shown)) - {"--help", "--cache"}
     assert options == {"--host", "--port", "--export", "--no-cache", "--json"}
     assert [one for one in options if one not in text] == []
+
+
+@pytest.mark.parametrize("port", ["99999", "-1"])
+def test_a_port_that_is_none_is_refused_in_our_words(store: Path, port: str) -> None:
+    done = CliRunner().invoke(app, ["serve", str(store), "--no-cache", "--port", port])
+    assert getattr(done.exception, "exit_code", None) == 2
+    assert str(done.exception).startswith(f"--port {port}: ")

@@ -55,9 +55,13 @@ def sealed(run: Path, **facts: Any) -> Path:
 
 
 def copy_of(store: Path, ref: str, to: str, **facts: Any) -> Path:
-    """A run as another one, with other facts."""
+    """A run as another one, with other facts; what it wrote down of itself is of that name."""
     shutil.copytree(store / ref, store / to)
-    return sealed(store / to, **facts) if facts else store / to
+    history = store / to / "history.jsonl"
+    head, _, rest = history.read_bytes().partition(b"\n")
+    renamed = {**msgspec.json.decode(head), "run": Path(to).name}
+    history.write_bytes(msgspec.json.encode(renamed) + b"\n" + rest)
+    return sealed(store / to, **facts)
 
 
 def still_running(store: Path, to: str) -> RunDir:

@@ -1,0 +1,89 @@
+"""Where `dstest report` writes for CI servers: places that are free to be written, and empty.
+
+A green file of yesterday must not outlive a command that failed today: what a command names is
+removed before it looks at any run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from dstest.core.errors import ConfigError
+
+__all__ = ["OF_OUT", "clear"]
+
+OF_OUT: Final[Mapping[str, str]] = {
+    "--junit": "junit.xml",
+    "--sarif": "results.sarif",
+    "--prometheus": "metrics.prom",
+    "--summary": "summary.md",
+}
+"""Flag of a format -> the name of its file in the directory of --out."""
+
+_OF_A_RUN: Final = ("run.json", "verdict.json", "evidence.json")
+_APPENDED: Final = "--summary"
+"""It is appended to what others have written."""
+
+
+def clear(places: Mapping[str, Path | None], runs: Sequence[Path]) -> None:
+    """Remove the old files of these places, by flag. Raises ConfigError, when all that may be
+    removed is, where one of them lies in evidence, is asked for twice, or stays."""
+    wrong: list[ConfigError] = []
+    seen: dict[Path, str] = {}
+    for flag, path in _files(places):
+        place = path.resolve()
+        if (evidence := _evidence(place, runs)) is not None:
+            wrong.append(
+                ConfigError(
+                    f"{flag} {path} lies within {evidence}, whose files are evidence",
+                    remedy="choose a place beside it",
+                )
+            )
+            continue
+        device = path.exists() and not path.is_file()
+        if place in seen and not device:
+            wrong.append(
+                ConfigError(
+                    f"{seen[place]} and {flag} are both to be written to {path}",
+                    remedy="give each a file of its own",
+                )
+            )
+        seen.setdefault(place, flag)
+        if flag != _APPENDED and place.is_file():
+            try:
+                place.unlink()
+            except OSError as error:
+                wrong.append(_stays(flag, path, error))
+    if wrong:
+        raise wrong[0]
+
+
+def _stays(flag: str, path: Path, error: OSError) -> ConfigError:
+    return ConfigError(
+        f"the old {path} cannot be removed: {error.strerror}", remedy=f"choose another {flag}"
+    )
+
+
+def _files(places: Mapping[str, Path | None]) -> Iterator[tuple[str, Path]]:
+    for flag, path in places.items():
+        if path is None:
+            continue
+        if flag == "--out":
+            yield from ((flag, path / name) for name in OF_OUT.values())
+        else:
+            yield flag, path
+
+
+def _evidence(place: Path, runs: Sequence[Path]) -> Path | None:
+    """What is asked about and holds this place, or a run or session that does."""
+    from dstest.retention.walk import kind_of
+
+    for run in runs:
+        if place.is_relative_to(run.resolve()):
+            return run
+    for above in place.parents:
+        if kind_of(above) in ("run", "session") or any((above / n).is_file() for n in _OF_A_RUN):
+            return above
+    return None
