@@ -47,11 +47,11 @@ def figures_of(run: Path) -> Figures:
             header = msgspec.structs.replace(history.header, time_limit_s=None)
             history = msgspec.structs.replace(history, header=header)
         found = {metric: measured(history, metric) for metric in METRICS}
+        values = {name: value for name, value in found.items() if not isinstance(value, str)}
+        whys = [value for value in found.values() if isinstance(value, str)]
+        return Figures(**values, why="" if values else whys[0])
     except Exception as error:
         return Figures(why=f"{error or type(error).__name__}".splitlines()[0])
-    values = {name: value for name, value in found.items() if not isinstance(value, str)}
-    whys = [value for value in found.values() if isinstance(value, str)]
-    return Figures(**values, why="" if values else whys[0])
 
 
 class Measures:

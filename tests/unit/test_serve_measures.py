@@ -8,7 +8,9 @@ from pathlib import Path
 from made_runs import made, registers
 from real_run import change_facts
 
+from dstest.compare.measured import METRICS
 from dstest.serve.measures import figures_of
+from dstest.serve.row import Figures
 
 
 def test_a_load_that_was_ended_is_measured_as_long_as_it_was(tmp_path: Path) -> None:
@@ -24,3 +26,7 @@ def test_a_load_that_was_ended_is_measured_as_long_as_it_was(tmp_path: Path) -> 
     assert ended.ok_per_s is not None
     assert ended.ok_per_s > 2 * whole.ok_per_s
     assert ended.ok_ratio == whole.ok_ratio
+
+
+def test_every_metric_that_is_compared_has_its_figure() -> None:
+    assert {*METRICS} == {*Figures.__struct_fields__} - {"why"}
