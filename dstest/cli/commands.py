@@ -111,9 +111,9 @@ SAYS: Final = MappingProxyType(
         "gate": "Judge all evidence again, and decide by a policy whether a release is let"
         " through.",
         "compare": "Compare runs with runs",
+        "store": "Runs that are kept: look, compare, throw away.",
         "serve": "Look at a store in a browser: search, filter, two runs side by side, trends,"
         " violations over runs, what is running.",
-        "store": "Runs that are kept: look, compare, throw away.",
         "lab": "Nodes: bring up, look at, log in, take down.",
         "workers": "Machines that work for others: dstest is put there as it is here.",
         "doctor": "Check this machine and the labs that run on it.",

@@ -37,7 +37,7 @@ def register(tmp_path: Path) -> Path:
     return written(tmp_path / "register.jsonl", Spec(workload="register", txns=60))
 
 
-@pytest.mark.parametrize("command", ["check", "export", "recover", "report", "replay"])
+@pytest.mark.parametrize("command", ["check", "export", "recover", "replay"])
 def test_directories_that_are_no_run(command: str, tmp_path: Path) -> None:
     store = tmp_path / "store"
     run = store / "etcd-register-none" / "20260101T000000Z-7"
@@ -50,6 +50,16 @@ def test_directories_that_are_no_run(command: str, tmp_path: Path) -> None:
     assert "is not a run directory" in said
     assert "store/latest" in said
     assert f"recover {store}" not in said
+
+
+def test_a_store_of_what_is_left_of_a_run_is_no_pass(tmp_path: Path) -> None:
+    run = tmp_path / "store" / "etcd-register-none" / "20260101T000000Z-7"
+    run.mkdir(parents=True)
+    (run / "run.json").write_text("{}")
+    done = CliRunner().invoke(app, ["report", str(tmp_path / "store")])
+    assert done.exit_code == 3
+    assert "not-believed" in done.output
+    assert "0 of 1 passed" in done.output
 
 
 @pytest.mark.parametrize("status", ["running\n", "verdict: PASS-smoke\n", "met: PASS-hardening\n"])

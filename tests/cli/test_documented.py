@@ -33,6 +33,8 @@ VALUES = {
     "RUN": "run",
     "store/latest": "run",
     "STORE...": "store",
+    "STORE": "store",
+    "DIR": "made",
     "KIND": "system",
     "S": "etcd",
     "W": "register",

@@ -66,6 +66,7 @@ ALLOWED = {
     },
     "a session of several runs": {
         "cli/sessions.py": {"session"},
+        "cli/report_targets.py": {"session"},
         "judge/decide.py": {"session"},
         "gate/gather.py": {"session"},
         "gate/honest.py": {"session"},
