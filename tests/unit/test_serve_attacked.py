@@ -119,7 +119,7 @@ def test_pages_say_that_nobody_looks_any_longer(
     index.follow(stop)
     assert "any longer" not in views.triage()
     later_ns = clock.monotonic_ns() + 200 * 10**9
-    monkeypatch.setattr(index_module.clock, "monotonic_ns", lambda: later_ns)
+    monkeypatch.setattr(clock, "monotonic_ns", lambda: later_ns)
     for page in (views.triage(), views.run(PASSING), views.error("x.html", "No", "no")):
         assert page is not None and "any longer" in page
 
