@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dstest.cli.on_github import ON_GITHUB, Github
 from dstest.cli.output import say, write_whole
 
 if TYPE_CHECKING:
@@ -33,14 +33,7 @@ def gate(
             help="Write decision.md, decision.html, decision.json, junit.xml, results.sarif there."
         ),
     ] = None,
-    github: Annotated[
-        bool,
-        typer.Option(
-            "--github/--no-github",
-            help="Print annotations of GitHub Actions. Default: where GITHUB_ACTIONS is set.",
-            show_default=False,
-        ),
-    ] = os.environ.get("GITHUB_ACTIONS") == "true",
+    github: Github = ON_GITHUB,
     json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
     """Judge all evidence again, and decide by a policy whether a release is let through. Exit 0

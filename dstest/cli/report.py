@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
+
+from dstest.cli.on_github import ON_GITHUB, Github
 
 if TYPE_CHECKING:
     from dstest.cli.report_formats import Wanted
@@ -67,14 +68,7 @@ def report(
     prometheus: _Prometheus = None,
     summary: _Summary = None,
     otlp: _Otlp = None,
-    github: Annotated[
-        bool,
-        typer.Option(
-            "--github/--no-github",
-            help="Print annotations of GitHub Actions. Default: where GITHUB_ACTIONS is set.",
-            show_default=False,
-        ),
-    ] = os.environ.get("GITHUB_ACTIONS") == "true",
+    github: Github = ON_GITHUB,
     json_: Annotated[
         bool, typer.Option("--json", help="One JSON object on stdout, and no annotations.")
     ] = False,

@@ -85,3 +85,11 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
     peak_rss_mb: float = 0.0
     reason: str | None = None
     stats: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    @property
+    def kinds(self) -> set[str]:
+        """Names of what a violation is: its anomalies, or `violation` where it names none; empty
+        where there is none."""
+        if self.valid is not False:
+            return set()
+        return {*self.anomaly_types, *self.anomalies} or {"violation"}

@@ -32,6 +32,9 @@ LIVE: Final = "live.json"
 LIVE_PARTIAL: Final = ".live.json.partial"
 SCHEMA: Final = "dstest.live/1"
 
+_BYTES_MAX: Final = 1_000_000
+"""What a run says of itself is a few kB."""
+
 RATES_MAX: Final = 60
 """Of so many looks, one a second, a run says how many operations went well."""
 
@@ -134,6 +137,11 @@ def forget_live(run: Path) -> None:
 def read_live(run: Path) -> Live | None:
     """What the run in this directory said last, None where it says nothing that can be read."""
     try:
-        return msgspec.json.decode((run / LIVE).read_bytes(), type=Live)
-    except (OSError, msgspec.DecodeError):
+        with (run / LIVE).open("rb") as file:
+            data = file.read(_BYTES_MAX + 1)
+        if len(data) > _BYTES_MAX:
+            return None
+        live = msgspec.json.decode(data, type=Live)
+    except (OSError, ValueError, RecursionError):
         return None
+    return live if live.schema == SCHEMA else None

@@ -16,6 +16,7 @@ import msgspec
 from dstest.core.check import CheckResult
 from dstest.core.errors import HistoryError
 from dstest.core.limits import HEAL_S
+from dstest.core.option_words import written
 
 __all__ = ["DSTEST", "checked", "dstest", "environment", "option_words"]
 
@@ -29,12 +30,9 @@ def environment() -> dict[str, str]:
 
 
 def option_words(options: Mapping[str, Any] | None) -> list[str]:
-    """The `-o` of each: True is `true`, as a person would write it."""
-    words: list[str] = []
-    for name, value in (options or {}).items():
-        text = str(value).lower() if isinstance(value, bool) else str(value)
-        words += ["-o", f"{name}={text}"]
-    return words
+    """The `-o` of each, as a person would write it."""
+    pairs = [f"{name}={written(value)}" for name, value in (options or {}).items()]
+    return [word for pair in pairs for word in ("-o", pair)]
 
 
 def dstest(words: Sequence[str], cwd: Path) -> subprocess.CompletedProcess[str]:

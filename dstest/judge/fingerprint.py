@@ -44,10 +44,7 @@ def fingerprints_of(result: CheckResult) -> set[str]:
 
     A run may show a violation beside others that come first by name.
     """
-    if result.valid is not False:
-        return set()
-    kinds = {*result.anomaly_types, *result.anomalies} or {"violation"}
-    return {fingerprint_of(result, kind) for kind in kinds}
+    return {fingerprint_of(result, kind) for kind in result.kinds}
 
 
 def all_fingerprints(verdict: Verdict) -> list[str]:

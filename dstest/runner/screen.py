@@ -7,7 +7,6 @@ colours, NO_COLOR and the width of characters.
 
 from __future__ import annotations
 
-import contextlib
 import io
 import os
 import select
@@ -20,7 +19,7 @@ from rich.text import Text
 __all__ = ["Screen"]
 
 _WAITING_MAX: Final = 1 << 16
-"""Characters that may wait for a terminal that does not read: lines beyond are not shown."""
+"""Bytes that may wait for a terminal that does not read: lines beyond are not shown."""
 
 _MOMENT_S: Final = 0.02
 _LAST_S: Final = 0.5
@@ -118,11 +117,10 @@ class Screen:
     def _send(self) -> None:
         if self._fd is None or not self._waiting:
             return
-        with contextlib.suppress(BlockingIOError, InterruptedError):
-            try:
-                sent = os.write(self._fd, self._waiting)
-            except BlockingIOError:
-                raise
-            except OSError:  # it has gone
-                sent = len(self._waiting)
-            self._waiting = self._waiting[sent:]
+        try:
+            sent = os.write(self._fd, self._waiting)
+        except BlockingIOError:
+            return
+        except OSError:  # it has gone
+            sent = len(self._waiting)
+        self._waiting = self._waiting[sent:]

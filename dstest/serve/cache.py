@@ -22,7 +22,9 @@ from dstest.serve.row import Figures, Row
 
 __all__ = ["Cache", "cache_file"]
 
-_FORM: Final = "1"
+_FORM: Final = " ".join((*Row.__struct_fields__, *Figures.__struct_fields__))
+"""Rows with other fields are those of another version, whatever that is called."""
+
 _SCHEMA: Final = """
 create table if not exists form (version text);
 create table if not exists rows (ref text primary key, row blob);

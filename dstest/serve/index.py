@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 import msgspec
@@ -129,8 +129,7 @@ class Index:
         walked = walk(self.store)
         # A folder that changed between its mark and the walk is walked once more.
         self._folders = {
-            folder: marks.get(folder, _mark(folder)) if folder in marks else _mark(folder)
-            for folder in walked.folders
+            folder: marks[folder] if folder in marks else _mark(folder) for folder in walked.folders
         }
         self._places, self._odd = walked.places, walked.odd
         runs = [place for place in walked.places if place.kind == "run"]
@@ -191,12 +190,14 @@ class Index:
 
     def _regroup(self, rows: Sequence[Row]) -> None:
         found: dict[str, Group] = {}
-        for place in self._places:
-            if place.kind == "run":
-                continue
-            ref, inner = ref_of(self.store, place.path), []
-            start = "" if ref == "." else f"{ref}/"
-            inner = [row for row in rows if row.within and row.ref.startswith(start)]
+        whole = {ref_of(self.store, p.path): p for p in self._places if p.kind != "run"}
+        within: dict[str, list[Row]] = {ref: [] for ref in whole}
+        for row in (row for row in rows if row.within):
+            for above in PurePosixPath(row.ref).parents:
+                if str(above) in within:
+                    within[str(above)].append(row)
+        for ref, place in whole.items():
+            inner = within[ref]
             key = f"{key_of(place)} {hash(tuple((row.ref, row.standing) for row in inner))}"
             known = self._groups.get(ref)
             if known is None or known.key != key or known.life == "running":

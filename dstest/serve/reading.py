@@ -127,16 +127,7 @@ def _with_verdict(row: Row, told: Told) -> Row:
 
 def _anomalies(checkers: dict[str, Any]) -> tuple[str, ...]:
     results = msgspec.convert(checkers, dict[str, CheckResult])
-    return tuple(
-        sorted(
-            {
-                kind
-                for result in results.values()
-                if result.valid is False
-                for kind in result.anomaly_types or ["violation"]
-            }
-        )
-    )
+    return tuple(sorted({kind for result in results.values() for kind in result.kinds}))
 
 
 def _fingerprints(told: Told) -> tuple[str, ...]:

@@ -30,7 +30,8 @@ def main() -> int:
         stdin=subprocess.DEVNULL,
     )  # fmt: skip
     if code == 0:
-        print(UP, flush=True)  # noqa: T201
+        sys.stdout.write(f"{UP}\n")
+        sys.stdout.flush()
         sys.stdin.read()
     ended = subprocess.call(
         [*lab, "down", "--lab-id", lab_id, "--force"], env=environment(), stdout=sys.stderr,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 import msgspec
 import pytest
 
 from dstest.core.check import Anomaly, CheckResult
 from dstest.core.errors import Exit
-from dstest.core.evidence import LandingRecord
+from dstest.core.evidence import LandingRecord, Tier
 from dstest.core.own_commands import dstest
 from dstest.core.verdict import Verdict
 from dstest.testing.asked import Asked, words_of
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "execute"]
 
-_TIERS: Final = ("none", "smoke", "hardening", "release")
+_TIERS: Final = get_args(Tier)
+"""Each better than the one before it."""
 
 
 class Run:
@@ -71,13 +72,12 @@ class Run:
     @property
     def anomaly_types(self) -> set[str]:
         """Names of what was found; of a violation that has none the word `violation`."""
-        found: set[str] = set()
-        for verdict in self._verdicts():
-            for plain in verdict.checkers.values():
-                result = msgspec.convert(plain, CheckResult)
-                if result.valid is False:
-                    found |= {*result.anomaly_types, *result.anomalies} or {"violation"}
-        return found
+        return {
+            kind
+            for verdict in self._verdicts()
+            for plain in verdict.checkers.values()
+            for kind in msgspec.convert(plain, CheckResult).kinds
+        }
 
     @property
     def faults(self) -> list[LandingRecord]:

@@ -32,7 +32,10 @@ ELSEWHERE: Final = {
     "run .*--lab rootless": ("integration/test_rootless.py", _RUNS),
     "run .*(./mydb.py|./myfault.py)": ("cli/test_own_files.py", "files of the user's"),
     "run --sign-key": ("cli/test_signatures.py", "wants a key"),
-    "replay": ("integration/test_main_job.py", _RUNS),
+    "replay": (
+        "cli/test_integrity.py",
+        f"{_RUNS}: what it refuses is tested, no run that it makes",
+    ),
     "blame": ("integration/test_blame.py", _RUNS),
     "shrink": ("integration/test_shrink.py", _RUNS),
     "resume": ("integration/test_sessions.py", _RUNS),
@@ -49,7 +52,7 @@ ELSEWHERE: Final = {
         "files of other tools",
     ),
     "check .*--checker ./mychecker.py": ("cli/test_own_files.py", "a checker of the user's"),
-    "generate --txns 100000000": ("cli/test_check_stream.py", "20 GB; smaller ones there"),
+    "generate --txns 100000000": ("cli/test_check_pipes.py", "20 GB; smaller ones there"),
     "report --verify-key": ("cli/test_signatures.py", "wants keys"),
 }
 """Beginning of a command -> (test that executes it, why it is not executed here)."""

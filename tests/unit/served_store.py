@@ -11,6 +11,7 @@ import msgspec
 from failing_runs import failing, inconclusive, passing
 
 from dstest.core import clock
+from dstest.core.live import LIVE, Counter, FaultNow, Live, NodeNow, Ops
 from dstest.runner.session import process_start_time
 from dstest.serve.cache import Cache
 from dstest.serve.index import Index
@@ -79,34 +80,27 @@ def still_running(store: Path, to: str) -> RunDir:
     return made
 
 
-def telling(run: RunDir, *, age_s: float = 0.0, **more: Any) -> None:
+def telling(run: RunDir, *, age_s: float = 0.0, title: str = "") -> None:
     """live.json, as a run writes it."""
-    at_ns = clock.wall_ns() - int(age_s * 1e9)
-    run.write_json(
-        "live.json",
-        {
-            "schema": "dstest.live/1",
-            "pid": os.getpid(),
-            "phase": "load",
-            "at_ns": at_ns,
-            "elapsed_s": 12.5,
-            "left_s": 17.5,
-            "ops": {"invoked": 1200, "ok": 1180, "fail": 15, "unknown": 5},
-            "rate_per_s": 98.6,
-            "nodes": [{"name": "n1", "ok": 600, "fail": 7, "unknown": 2, "state": "serves"}],
-            "faults": [
-                {
-                    "id": "f1",
-                    "nemesis": "partition",
-                    "on": ["n1"],
-                    "state": "landed",
-                    "since_s": 2.5,
-                    "counter": {"name": "packets dropped", "before": 0, "now": 107},
-                }
-            ],
-            **more,
-        },
-    )
+    counter = Counter(name="packets dropped", before=0, now=107, age_s=0.5)
+    live = Live(
+        pid=os.getpid(),
+        phase="load",
+        at_ns=clock.wall_ns() - int(age_s * 1e9),
+        elapsed_s=12.5,
+        left_s=17.5,
+        ops=Ops(invoked=1200, ok=1180, fail=15, unknown=5),
+        rate_per_s=98.6,
+        nodes=[NodeNow(name="n1", ok=600, fail=7, unknown=2, state="answering")],
+        faults=[
+            FaultNow(
+                id="f1", nemesis="partition", on=["n1"], state="landed", since_s=2.5,
+                counter=counter,
+            )
+        ],
+        title=title,
+    )  # fmt: skip
+    (run.path / LIVE).write_bytes(msgspec.json.encode(live))
 
 
 def indexed(store: Path) -> Index:

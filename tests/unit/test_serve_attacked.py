@@ -76,7 +76,7 @@ def test_a_deep_live_file_is_no_answer_of_500(store: Path) -> None:
 def test_live_figures_have_a_bound_and_a_time(store: Path) -> None:
     run = still_running(store, X)
     place = indexed(store).shown.places[X]
-    telling(run, more="x" * 1_100_000)
+    telling(run, title="x" * 1_100_000)
     assert live_of(place).figures is None
     telling(run, age_s=-60)
     ahead = live_of(place)

@@ -93,7 +93,7 @@
           + `${shown(one.state)} for ${shown(one.since_s, " s")}`
           + (one.counter ? `; ${shown(one.counter.name)} ${shown(one.counter.before)} -> ${shown(one.counter.now)}` : "")))));
       const nodes = list(f.nodes);
-      part("nodes").replaceChildren(...(nodes.length ? [table("Answers by node", ["node", "ok", "failed", "unknown", "state"],
+      part("nodes").replaceChildren(...(nodes.length ? [table("Answers by node in the last five seconds", ["node", "ok", "failed", "unknown", "state"],
         nodes.map((one) => [shown(one.name), shown(one.ok), shown(one.fail), shown(one.unknown), shown(one.state)]))] : []));
     };
     let failures = 0;
