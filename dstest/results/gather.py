@@ -2,7 +2,7 @@
 should be one of them and is not.
 
 A store that a CI job leaves behind may hold anything: a run that was killed, one that somebody has
-edited, half of one. Each is a result that no format shows as green.
+edited, half of one, a night that was cut off. Each is a result that no format shows as green.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from dstest.report.session import command_of_session
 from dstest.results.model import Result
 from dstest.results.of_run import facts_of
 from dstest.retention.identity import misplaced, operations_digest
+from dstest.retention.look import said
 from dstest.retention.walk import Place, walk
 from dstest.runner.integrity import finished, verified
 from dstest.runner.session_check import reread
@@ -66,6 +67,8 @@ def _below(path: Path) -> Iterator[Result]:
             yield _session(place)
         elif place.kind == "run":
             yield result_of_run(place.path, place.within if place.within in sessions else None)
+        elif (life := said(place)[1]) != "over":
+            yield _not_believed(place.path, "other", f"this {place.kind} is not over ({life})")
 
 
 def _not_believed(path: Path, kind: str, why: str, arm_of: Path | None = None) -> Result:

@@ -80,17 +80,24 @@ def still_running(store: Path, to: str) -> RunDir:
     return made
 
 
-def telling(run: RunDir, *, age_s: float = 0.0, title: str = "") -> None:
+def telling(
+    run: RunDir,
+    *,
+    age_s: float = 0.0,
+    title: str = "",
+    phase: str = "load",
+    rate_per_s: float = 98.6,
+) -> None:
     """live.json, as a run writes it."""
     counter = Counter(name="packets dropped", before=0, now=107, age_s=0.5)
     live = Live(
         pid=os.getpid(),
-        phase="load",
+        phase=phase,
         at_ns=clock.wall_ns() - int(age_s * 1e9),
         elapsed_s=12.5,
         left_s=17.5,
         ops=Ops(invoked=1200, ok=1180, fail=15, unknown=5),
-        rate_per_s=98.6,
+        rate_per_s=rate_per_s,
         nodes=[NodeNow(name="n1", ok=600, fail=7, unknown=2, state="answering")],
         faults=[
             FaultNow(
