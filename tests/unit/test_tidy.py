@@ -44,6 +44,7 @@ ALLOWED = {
         *("dstest.core", "dstest.store", "dstest.report", "dstest.runner", "checkers"),
     },
     "dstest.testing": {"dstest.core", "dstest.store", "dstest.results"},
+    "dstest.spec": {"dstest.core", "dstest.store"},
     "dstest.serve": {
         *("dstest.core", "dstest.store", "dstest.judge", "dstest.report", "dstest.runner"),
         *("dstest.compare", "dstest.retention", "checkers", "dstest"),

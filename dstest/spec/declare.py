@@ -1,0 +1,207 @@
+"""How a specification is written: a class whose methods are actions with named guards, and
+invariants.
+
+    class Mutex(Spec):
+        "One lock, taken by one process at a time."
+
+        processes = (0, 1)
+
+        def initial(self):
+            yield State(holder=None)
+
+        @action(process=lambda self: self.processes)
+        @when("free", lambda s: s.holder is None)
+        def enter(self, s, process):
+            return replace(s, holder=process)
+
+        @invariant("MX1", "at most one process holds the lock")
+        def exclusion(self, s):
+            ...
+
+`s` is the state, `self` the specification with its constants; whatever else a guard, a domain or an
+update names is a parameter of its action. A state is frozen and can be hashed. An action's
+parameters say everything that is open about it, so an action with its arguments has one next state.
+Source: Lamport, "Specifying Systems" (2002), chapters 2 and 5.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, ClassVar, Final, Literal, TypeVar
+
+import msgspec
+
+from dstest.core.errors import ConfigError
+from dstest.core.near import meant
+
+__all__ = [
+    "KINDS",
+    "Kind",
+    "Spec",
+    "State",
+    "action",
+    "actions_of",
+    "invariant",
+    "invariants_of",
+    "when",
+]
+
+State = Hashable
+
+Kind = Literal["state", "action", "liveness", "sometimes"]
+
+KINDS: Final[dict[Kind, str]] = {
+    "state": "holds in each state that is reached",
+    "action": "holds of each step: (before, action, after)",
+    "liveness": "from each state that is reached, one in which it holds can be reached",
+    "sometimes": "holds in at least one state that is reached",
+}
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class DeclaredGuard(msgspec.Struct, frozen=True):
+    """A condition without which its action cannot be taken."""
+
+    name: str
+    holds: Callable[..., Any]
+
+
+class DeclaredAction(msgspec.Struct, frozen=True):
+    """As it stands in a class: `domains` are per parameter what it may be, `update` gives the next
+    state, None where it leaves the state as it is."""
+
+    name: str
+    domains: dict[str, Any]
+    guards: tuple[DeclaredGuard, ...]
+    update: Callable[..., Any] | None
+    weight: float
+    doc: str
+
+
+class DeclaredInvariant(msgspec.Struct, frozen=True):
+    """A statement about states or steps, by an id that stays when its words are changed."""
+
+    id: str
+    text: str
+    kind: Kind
+    holds: Callable[..., Any]
+
+
+def when(name: str, holds: Callable[..., Any]) -> Callable[[_Function], _Function]:
+    """A guard of the action below: a function of what it names, such as `lambda s, value: ...`.
+
+    The name is one that is unique among the guards of the action.
+    """
+
+    def mark(function: _Function) -> _Function:
+        guards = (DeclaredGuard(name, holds), *vars(function).get("spec_guards", ()))
+        vars(function)["spec_guards"] = guards
+        return function
+
+    return mark
+
+
+def action(*, weight: float = 1.0, **domains: Any) -> Callable[[_Function], _Function]:
+    """The method is an action, and gives the next state. It stands above its guards.
+
+    `domains` are its parameters: what each may be, an iterable or a function of `self` and `s`.
+    `weight` is how often a random walk takes it, compared with others that are enabled.
+    """
+
+    def mark(function: _Function) -> _Function:
+        vars(function)["spec_action"] = (domains, weight)
+        return function
+
+    return mark
+
+
+def invariant(id: str, text: str, kind: Kind = "state") -> Callable[[_Function], _Function]:
+    """The method is a statement, true or false of `s`; one of kind `action` is of `before`, `step`
+    (a `Step`: action and arguments) and `after`."""
+
+    def mark(function: _Function) -> _Function:
+        vars(function)["spec_invariant"] = (id, text, kind)
+        return function
+
+    return mark
+
+
+class Spec:
+    """A specification. Its constants are the class's plain attributes; given here they are others.
+
+    Raises ConfigError for a constant that the class does not have.
+    """
+
+    ignores: ClassVar[frozenset[str]] = frozenset()
+    """Kinds of operations or events that it has no action for, and that a comparison leaves out."""
+
+    def __init__(self, **constants: Any) -> None:
+        known = constants_of(type(self))
+        for name, value in constants.items():
+            if name not in known:
+                raise ConfigError(
+                    f"{type(self).__name__} has no constant {name!r}", remedy=meant(name, known)
+                )
+            setattr(self, name, value)
+
+    def initial(self) -> Iterable[State]:
+        """The states in which it may begin."""
+        raise NotImplementedError(f"{type(self).__name__} does not say in what states it begins")
+
+    def canonical(self, s: Any) -> State:
+        """One state for all that differ in names only, such as those of equal processes."""
+        return s  # type: ignore[no-any-return]
+
+    def done(self, s: Any) -> bool:
+        """May it stay in this state for ever? Where not, a state without an enabled action is a
+        deadlock."""
+        return False
+
+
+def constants_of(cls: type[Spec]) -> dict[str, Any]:
+    """Name -> value as the class has it."""
+    return {
+        name: value
+        for base in reversed(cls.__mro__)
+        if issubclass(base, Spec) and base is not Spec
+        for name, value in vars(base).items()
+        if not name.startswith("_")
+        and not callable(value)
+        and not isinstance(value, classmethod | staticmethod | property)
+        and name != "ignores"
+    }
+
+
+def _methods(spec: Spec) -> dict[str, Callable[..., Any]]:
+    found: dict[str, Callable[..., Any]] = {}
+    for base in reversed(type(spec).__mro__):
+        found.update({n: f for n, f in vars(base).items() if inspect.isfunction(f)})
+    return found
+
+
+def actions_of(spec: Spec) -> list[DeclaredAction]:
+    """In the order in which they are written."""
+    return [
+        DeclaredAction(
+            name,
+            vars(function)["spec_action"][0],
+            vars(function).get("spec_guards", ()),
+            function,
+            vars(function)["spec_action"][1],
+            inspect.getdoc(function) or "",
+        )
+        for name, function in _methods(spec).items()
+        if "spec_action" in vars(function)
+    ]
+
+
+def invariants_of(spec: Spec) -> list[DeclaredInvariant]:
+    """In the order in which they are written."""
+    return [
+        DeclaredInvariant(id_, text, kind, function)
+        for function in _methods(spec).values()
+        if "spec_invariant" in vars(function)
+        for id_, text, kind in [vars(function)["spec_invariant"]]
+    ]

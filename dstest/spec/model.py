@@ -1,0 +1,263 @@
+"""A specification made ready to be executed: `Model`, with all functions of (state, arguments)."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from dstest.core.errors import ConfigError
+from dstest.core.plugin_files import said_of
+from dstest.spec.declare import (
+    KINDS,
+    DeclaredAction,
+    DeclaredGuard,
+    Kind,
+    Spec,
+    State,
+    actions_of,
+    invariants_of,
+)
+
+__all__ = ["Action", "Args", "Guard", "Invariant", "Model", "Step", "model_of", "shown"]
+
+Args = tuple[Any, ...]
+
+WHOLE: Final = "system"
+"""Level of guards of a specification that is no part of another."""
+
+
+class Step(msgspec.Struct, frozen=True):
+    """An action with its arguments, in the order of its parameters."""
+
+    action: str
+    args: Args = ()
+
+    def __str__(self) -> str:
+        return f"{self.action}({', '.join(map(shown, self.args))})"
+
+
+class Guard(msgspec.Struct, frozen=True):
+    """`level` is `system`, or `sub:NAME` for one of a part. `source` is the function as written."""
+
+    name: str
+    level: str
+    holds: Callable[[Any, Args], bool]
+    source: Callable[..., Any]
+
+    @property
+    def label(self) -> str:
+        """Unique in its action."""
+        return self.name if self.level == WHOLE else f"{self.level}.{self.name}"
+
+
+class Action(msgspec.Struct, frozen=True):
+    """`choices` are all arguments that its domains allow in a state."""
+
+    name: str
+    params: tuple[str, ...]
+    choices: Callable[[Any], Iterable[Args]]
+    guards: tuple[Guard, ...]
+    update: Callable[[Any, Args], State]
+    weight: float
+    doc: str
+    sources: tuple[Callable[..., Any], ...]
+
+    def enabled(self, state: State, args: Args) -> bool:
+        """Do all of its guards hold? They are asked in their order, up to the first that does
+        not: one may rely on those before it."""
+        return all(guard.holds(state, args) for guard in self.guards)
+
+
+class Invariant(msgspec.Struct, frozen=True):
+    """`holds` is of a state; of kind `action` of (before, step, after)."""
+
+    id: str
+    text: str
+    kind: Kind
+    holds: Callable[..., bool]
+    source: Callable[..., Any]
+
+
+class Model(msgspec.Struct, frozen=True):
+    """`spec` is kept for its constants and texts."""
+
+    name: str
+    doc: str
+    spec: Spec
+    initial: tuple[Any, ...]
+    actions: tuple[Action, ...]
+    invariants: tuple[Invariant, ...]
+    canonical: Callable[[Any], State]
+    done: Callable[[Any], bool]
+
+    def of_kind(self, *kinds: Kind) -> list[Invariant]:
+        """The invariants of these kinds."""
+        return [one for one in self.invariants if one.kind in kinds]
+
+    def action(self, name: str) -> Action:
+        """Raises ConfigError where there is none."""
+        from dstest.core.near import meant
+
+        found = next((one for one in self.actions if one.name == name), None)
+        if found is None:
+            raise ConfigError(
+                f"{self.name} has no action {name!r}",
+                remedy=meant(name, [one.name for one in self.actions]),
+            )
+        return found
+
+    def steps(self, state: State) -> Iterator[tuple[Step, State]]:
+        """All that can be done in a state, and the states that it leads to."""
+        for one in self.actions:
+            guards, update = one.guards, one.update
+            for args in one.choices(state):
+                for guard in guards:
+                    if not guard.holds(state, args):
+                        break
+                else:
+                    yield Step(one.name, args), update(state, args)
+
+
+def shown(value: Any) -> str:
+    """A value of a state or an argument, the same in each process: sets in order."""
+    if isinstance(value, frozenset | set):
+        return "{" + ", ".join(sorted(map(shown, value))) + "}"
+    if isinstance(value, tuple) and not hasattr(value, "_fields"):
+        return "(" + ", ".join(map(shown, value)) + ("," if len(value) == 1 else "") + ")"
+    fields = fields_of(value)
+    if fields is not None:
+        inner = ", ".join(f"{name}={shown(one)}" for name, one in fields.items())
+        return f"{type(value).__name__}({inner})"
+    return repr(value)
+
+
+def fields_of(value: Any) -> dict[str, Any] | None:
+    """Name -> value of a dataclass, a struct or a named tuple; None for anything else."""
+    names = getattr(value, "__dataclass_fields__", None)
+    names = names or getattr(value, "__struct_fields__", None) or getattr(value, "_fields", None)
+    if names is None or isinstance(value, type):
+        return None
+    return {name: getattr(value, name) for name in names}
+
+
+def bound(spec: Spec, function: Callable[..., Any], params: tuple[str, ...], where: str) -> Any:
+    """The function as one of (state, arguments), by the names of its parameters.
+
+    Raises ConfigError for a name that is no parameter of the action.
+    """
+    places = {"self": "spec", "s": "s"} | {n: f"a[{i}]" for i, n in enumerate(params)}
+    named = list(inspect.signature(function).parameters)
+    if strange := [name for name in named if name not in places]:
+        raise ConfigError(
+            f"{where} asks for {', '.join(strange)}",
+            remedy=f"self, s, and what its action names: {', '.join(params) or 'nothing'}",
+        )
+    call = f"lambda s, a: call({', '.join(f'{n}={places[n]}' for n in named)})"
+    if named == list(places)[: len(named)]:
+        call = f"lambda s, a: call({', '.join(places[n] for n in named)})"
+    return eval(call, {"call": function, "spec": spec})
+
+
+def guard_of(
+    spec: Spec, given: DeclaredGuard, params: tuple[str, ...], of: str, level: str
+) -> Guard:
+    """A guard of the action `of`."""
+    holds = bound(spec, given.holds, params, f"guard {given.name!r} of {of}")
+    return Guard(given.name, level, holds, given.holds)
+
+
+def _values(spec: Spec, domain: Any, where: str) -> Callable[[Any], Iterable[Any]]:
+    if callable(domain):
+        asked = bound(spec, domain, (), where)
+        return lambda s: asked(s, ())
+    fixed = tuple(domain)
+    return lambda s: fixed
+
+
+def choices_of(spec: Spec, domains: Mapping[str, Any], of: str) -> Callable[[Any], Iterable[Args]]:
+    """All arguments, the last parameter changing fastest."""
+    ways = [_values(spec, d, f"parameter {n!r} of {of}") for n, d in domains.items()]
+    if not ways:
+        return lambda s: ((),)
+    if len(ways) == 1:
+        only = ways[0]
+        return lambda s: ((value,) for value in only(s))
+    return lambda s: itertools.product(*(way(s) for way in ways))
+
+
+def _action(spec: Spec, given: DeclaredAction) -> Action:
+    params = tuple(given.domains)
+    where = f"action {given.name!r}"
+    guards = tuple(guard_of(spec, one, params, where, WHOLE) for one in given.guards)
+    assert given.update is not None
+    return Action(
+        given.name,
+        params,
+        choices_of(spec, given.domains, where),
+        guards,
+        bound(spec, given.update, params, where),
+        given.weight,
+        given.doc,
+        (given.update,),
+    )
+
+
+def require_unique(names: Iterable[str], what: str) -> None:
+    """Raises ConfigError for a name that is there twice."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ConfigError(f"{what} {name!r} is there twice", remedy="rename one of them")
+        seen.add(name)
+
+
+def invariant_models(spec: Spec) -> tuple[Invariant, ...]:
+    """The invariants of a class, their functions bound to it."""
+    found = []
+    for one in invariants_of(spec):
+        if one.kind not in KINDS:
+            raise ConfigError(
+                f"invariant {one.id} is of no kind {one.kind!r}", remedy=", ".join(KINDS)
+            )
+        holds = one.holds.__get__(spec)
+        found.append(Invariant(one.id, one.text, one.kind, holds, one.holds))
+    return tuple(found)
+
+
+def model_of(spec: Spec) -> Model:
+    """Raises ConfigError for what is no specification: no action, no initial state, a guard's name
+    twice in an action, a state that is not frozen."""
+    build = getattr(spec, "model", None)
+    if build is not None:
+        model: Model = build()
+    else:
+        actions = tuple(_action(spec, one) for one in actions_of(spec))
+        model = finished(spec, actions, invariant_models(spec))
+    return model
+
+
+def finished(spec: Spec, actions: tuple[Action, ...], invariants: tuple[Invariant, ...]) -> Model:
+    """With its initial states, and looked at."""
+    name = type(spec).__name__
+    if not actions:
+        raise ConfigError(f"{name} has no action", remedy="mark methods with @action")
+    for one in actions:
+        require_unique((guard.label for guard in one.guards), f"{name}.{one.name}: guard")
+    require_unique((one.id for one in invariants), f"{name}: invariant")
+    try:
+        initial = tuple(spec.initial())
+        for state in initial:
+            hash(state)
+    except Exception as error:
+        raise ConfigError(
+            f"{name} cannot begin: {said_of(error)}",
+            remedy="initial() yields states that are frozen and can be hashed",
+        ) from None
+    if not initial:
+        raise ConfigError(f"{name} has no initial state", remedy="initial() yields at least one")
+    doc = inspect.getdoc(type(spec)) or ""
+    return Model(name, doc, spec, initial, actions, invariants, spec.canonical, spec.done)
