@@ -112,7 +112,7 @@ class System(Spec):
             _update(updates, last),
             max(one.weight for one in declared),
             next((one.doc for one in declared if one.doc), ""),
-            tuple(one.update for one in declared if one.update is not None),
+            tuple(one.update for one in declared),
         )
 
     def _choices(
@@ -170,6 +170,6 @@ def _update(
 ) -> Callable[[Any, Args], State]:
     def changed(s: Any, a: Args) -> State:
         after = dataclasses.replace(s, **{part: way(getattr(s, part), a) for part, way in updates})
-        return last(after, a) if last is not None else after  # type: ignore[no-any-return]
+        return last(after, a) if last is not None else after
 
     return changed

@@ -70,12 +70,12 @@ class DeclaredGuard(msgspec.Struct, frozen=True):
 
 class DeclaredAction(msgspec.Struct, frozen=True):
     """As it stands in a class: `domains` are per parameter what it may be, `update` gives the next
-    state, None where it leaves the state as it is."""
+    state."""
 
     name: str
     domains: dict[str, Any]
     guards: tuple[DeclaredGuard, ...]
-    update: Callable[..., Any] | None
+    update: Callable[..., Any]
     weight: float
     doc: str
 

@@ -193,7 +193,6 @@ def _action(spec: Spec, given: DeclaredAction) -> Action:
     params = tuple(given.domains)
     where = f"action {given.name!r}"
     guards = tuple(guard_of(spec, one, params, where, WHOLE) for one in given.guards)
-    assert given.update is not None
     return Action(
         given.name,
         params,
