@@ -21,6 +21,7 @@ _GROUPS: Final = MappingProxyType(
         "store": "store:store_app",
         "workers": "workers:workers_app",
         "lab": "lab:lab_app",
+        "spec": "spec:spec_app",
     }
 )
 
@@ -45,6 +46,7 @@ _PANELS: Final = MappingProxyType(
             "check": "check:check",
             "proof": "proof:proof",
             "models": "models:models",
+            "spec": _GROUPS["spec"],
             "generate": "generate:generate",
             "export": "export:export",
         },
@@ -103,6 +105,8 @@ SAYS: Final = MappingProxyType(
         " them read.",
         "models": "List the consistency models of transactions, what each implies and which"
         " anomalies it rules out",
+        "spec": "Specifications that are executed: all of their states, random walks, why an"
+        " action cannot be taken, and real runs held to them.",
         "generate": "Write a history of a simulated store at a known isolation level.",
         "export": "Write a history as Jepsen op maps, one event per line, or as Parquet, a row per"
         " operation.",

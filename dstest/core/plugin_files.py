@@ -27,6 +27,7 @@ __all__ = [
     "check_digests",
     "digests",
     "hint",
+    "module_at",
     "named_in",
     "offered",
     "place_of",
@@ -94,7 +95,7 @@ def use(paths: Iterable[Path | str]) -> None:
 def offered(path: Path) -> dict[str, Any]:
     """Group -> the plug-in of it in this file. Raises ConfigError where the file cannot be run, or
     what it offers is no plug-in."""
-    return dict(_offered(_module(path), path))
+    return dict(_offered(module_at(path), path))
 
 
 @cache
@@ -144,7 +145,7 @@ def hint(group: str, name: str) -> str:
     return f"one of your own: --{option} FILE.py{also}"
 
 
-def _module(path: Path) -> ModuleType:
+def module_at(path: Path) -> ModuleType:
     """The file as a module, run once in a process however often it is asked for."""
     text = _read(path)
     name = f"dstest_file_{hashlib.sha256(str(path).encode() + text).hexdigest()[:16]}"

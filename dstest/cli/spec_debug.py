@@ -1,0 +1,293 @@
+"""Commands of `dstest spec` for a model that does not do what it should: why, knock, drive, chart,
+weaker, bisect."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dstest.cli.output import say, write_whole
+from dstest.cli.spec_common import Constants, Given, Json, as_json, told
+from dstest.core.errors import ConfigError, Exit
+
+if TYPE_CHECKING:
+    from dstest.spec.model import Model
+    from dstest.spec.why import Why
+
+__all__ = ["bisect", "chart", "drive", "knock", "weaker", "why"]
+
+TraceFile = Annotated[
+    Path, typer.Argument(metavar="TRACE", help="A file that `--out` of another command wrote.")
+]
+After = Annotated[
+    Path | None,
+    typer.Option(metavar="TRACE", help="In the state at its end; default: an initial one."),
+]
+Events = Annotated[int | None, typer.Option(min=0, help="Only so many steps of the trace.")]
+
+
+def _state(model: Model, after: Path | None, events: int | None) -> Any:
+    from dstest.spec.drive import drive_along
+    from dstest.spec.trace_file import read_trace, steps_in
+
+    if after is None:
+        return model.initial[0]
+    return drive_along(model, steps_in(model, read_trace(after)), events).trace.last
+
+
+def why(
+    spec: Given,
+    action: Annotated[str, typer.Argument(metavar="ACTION", help="What cannot be done.")],
+    after: After = None,
+    events: Events = None,
+    constants: Constants = None,
+    seed: Annotated[int, typer.Option(help="Of the walks where states are many.")] = 0,
+    max_states: Annotated[int, typer.Option(min=1, help="States to ask, at most.")] = 20_000,
+    json_: Json = False,
+) -> None:
+    """Why an action cannot be taken: guards that do not hold, with what they compare, and guards
+    that contradict one another wherever one looks.
+
+    Exits with 0 where it can be taken, here or on a way that is shown, with 1 where guards
+    contradict one another in all states that can be reached from here, and with 3 where no way was
+    found and nothing was proved."""
+    from dstest.spec.load import load
+    from dstest.spec.why import why as ask
+
+    model = load(spec, constants or ())
+    found = ask(model, action, _state(model, after, events), seed=seed, most_states=max_states)
+    if json_:
+        from dstest.spec.trace_file import written
+
+        path = None if found.path is None else written(model, found.path)
+        as_json(
+            {
+                "action": found.action,
+                "enabled": found.enabled,
+                "refused": found.refused,
+                "path": path,
+                "never": found.never,
+                "contradictions": found.contradictions,
+                "asked": found.asked,
+                "complete": found.complete,
+            }
+        )
+    else:
+        _say_why(found)
+    reached = bool(found.enabled) or found.path is not None
+    raise typer.Exit(Exit.PASS if reached else Exit.FAIL if found.complete else Exit.NOT_PROVEN)
+
+
+def _say_why(found: Why) -> None:
+    if found.enabled:
+        say(f"{found.action} can be taken here, {len(found.enabled)} ways")
+        return
+    for row in found.refused:
+        given = ", ".join(f"{name}={value}" for name, value in row.args.items())
+        values = ", ".join(f"{name} is {value}" for name, value in row.operands.items())
+        say(f"{found.action}({given}): {row.guard} is {row.truth}: {row.text}; {values}")
+    if found.path is not None and found.step is not None:
+        say(f"reachable: after {len(found.path.steps)} steps {found.step} can be taken")
+        told(found.path)
+        return
+    for one in found.contradictions:
+        how = "contradict one another" if one.proved else "were never seen to hold together"
+        places = f" (across levels: {', '.join(one.levels)})" if one.across else ""
+        say(f"{' and '.join(one.guards)} {how}{places}")
+    if found.never:
+        say(f"held nowhere: {', '.join(found.never)}")
+    seen = "all" if found.complete else "not all"
+    say(f"{found.asked} states asked, {seen} that can be reached")
+
+
+def knock(
+    spec: Given,
+    trace: TraceFile,
+    constants: Constants = None,
+    json_: Json = False,
+) -> None:
+    """Which guards would have to go for a trace to be accepted: a smallest set.
+
+    Exits with 0 where it is accepted as it is, with 1 where guards stand in its way, with 3 where
+    it is refused even without them."""
+    from dstest.spec.knock import knock as ask
+    from dstest.spec.load import load
+    from dstest.spec.replay import replay
+    from dstest.spec.trace_file import read_trace, steps_in
+
+    model = load(spec, constants or ())
+    steps = steps_in(model, read_trace(trace))
+
+    def accepts(changed: Model) -> bool:
+        try:
+            return replay(changed, steps).refused is None
+        except ConfigError:
+            raise
+        except Exception:  # an update that relies on a guard which is gone
+            return False
+
+    found = ask(model, accepts)
+    if json_:
+        as_json({"guards": found.guards, "asked": found.asked})
+    elif found.guards is None:
+        say(f"refused without any guard ({found.asked} models tried)")
+    elif found.guards:
+        say(f"without {', '.join(found.guards)} it is accepted ({found.asked} models tried)")
+    else:
+        say("accepted as it is")
+    code = Exit.NOT_PROVEN if found.guards is None else Exit.FAIL if found.guards else Exit.PASS
+    raise typer.Exit(code)
+
+
+def drive(
+    spec: Given,
+    along: Annotated[
+        Path | None, typer.Option(metavar="TRACE", help="By the steps of this trace.")
+    ] = None,
+    events: Events = None,
+    where: Annotated[
+        str | None, typer.Option(metavar="EXPRESSION", help="To a state `s` of which this is true.")
+    ] = None,
+    constants: Constants = None,
+    max_states: Annotated[int, typer.Option(min=1, help="States to look at, at most.")] = 200_000,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the way there.")] = None,
+    json_: Json = False,
+) -> None:
+    """Bring a specification into a state, and show the way.
+
+    Exits with 0 where it came there, with 3 where no way was found."""
+    from dstest.spec.drive import drive_along, drive_to
+    from dstest.spec.load import load
+    from dstest.spec.trace_file import read_trace, steps_in, to_bytes, written
+
+    if (along is None) == (where is None):
+        raise ConfigError("where to?", remedy="--along TRACE or --where EXPRESSION, one of them")
+    model = load(spec, constants or ())
+    if along is not None:
+        done = drive_along(model, steps_in(model, read_trace(along)), events)
+    else:
+        done = drive_to(model, _wanted(model, where or ""), most_states=max_states)
+    if out is not None and done.how != "not found":
+        write_whole(out, to_bytes(model, done.trace), "--out")
+    if json_:
+        trace = written(model, done.trace)
+        as_json({"how": done.how, "asked": done.asked, "complete": done.complete, "trace": trace})
+    elif done.how == "not found":
+        whole = "all" if done.complete else "the first"
+        say(f"not found: {whole} {done.asked} states were looked at")
+    else:
+        told(done.trace)
+        say(f"{done.how}, {len(done.trace.steps)} steps, {done.asked} states looked at")
+    raise typer.Exit(Exit.NOT_PROVEN if done.how == "not found" else Exit.PASS)
+
+
+def _wanted(model: Model, text: str) -> Any:
+    import sys
+
+    names = {**vars(sys.modules[type(model.spec).__module__]), "self": model.spec}
+    try:
+        code = compile(text, "--where", "eval")
+        eval(code, {**names, "s": model.initial[0]})
+    except Exception as error:
+        raise ConfigError(
+            f"--where {text!r}: {type(error).__name__}: {error}",
+            remedy="an expression of Python about the state s, as in 's.leader is None'",
+        ) from None
+    return lambda state: bool(eval(code, {**names, "s": state}))
+
+
+def chart(
+    spec: Given,
+    trace: TraceFile,
+    other: Annotated[
+        Path | None, typer.Argument(metavar="OTHER", help="Another trace, to be held against it.")
+    ] = None,
+    constants: Constants = None,
+    json_: Json = False,
+) -> None:
+    """A trace as a sequence chart (Mermaid); of two, both, with their first difference marked.
+
+    Exits with 0, and with 1 where two traces differ."""
+    from dstest.spec.chart import arrows_of, side_by_side
+    from dstest.spec.chart import chart as draw
+    from dstest.spec.load import load
+    from dstest.spec.trace_file import read_trace, steps_in
+
+    model = load(spec, constants or ())
+    files = [trace] if other is None else [trace, other]
+    arrows = [arrows_of(steps_in(model, read_trace(path))) for path in files]
+    if other is None:
+        drawn, differs_at = [draw(arrows[0], trace.name)], None
+    else:
+        titles = (trace.name, other.name)
+        left, right, differs_at = side_by_side(arrows[0], arrows[1], titles)
+        drawn = [left, right]
+    if json_:
+        as_json({"charts": drawn, "differs_at": differs_at})
+    else:
+        say("\n".join(drawn), end="")
+    raise typer.Exit(Exit.PASS if differs_at is None else Exit.FAIL)
+
+
+def weaker(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE..", help="Files with invariants.")],
+    since: Annotated[str, typer.Option(metavar="COMMIT", help="As they were there.")] = "HEAD",
+    waivers: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="What somebody has approved, as TOML.")
+    ] = None,
+    json_: Json = False,
+) -> None:
+    """Were invariants made weaker since a commit? For the CI of whoever has invariants.
+
+    Exits with 0 where none was, or all of it is approved, and with 1 for what is not."""
+    from dstest.spec.versions import text_at, text_now
+    from dstest.spec.waivers import open_ones, read_waivers
+    from dstest.spec.weaker import weakenings
+
+    found = [
+        (path, one) for path in files for one in weakenings(text_at(path, since), text_now(path))
+    ]
+    approved = read_waivers(waivers) if waivers is not None else ()
+    left = {(path, one) for path, one in found if open_ones([one], approved)}
+    if json_:
+        import msgspec
+
+        rows = [
+            {"file": str(path), "approved": (path, one) not in left, **msgspec.to_builtins(one)}
+            for path, one in found
+        ]
+        as_json({"weakenings": rows, "open": len(left)})
+    else:
+        for path, one in found:
+            word = "open" if (path, one) in left else "approved"
+            say(f"{word}: {path}: {one.id}: {one.how}\n  was  {one.before}\n  is   {one.after}")
+        say(f"{len(found)} weakenings, {len(left)} open")
+    raise typer.Exit(Exit.FAIL if left else Exit.PASS)
+
+
+def bisect(
+    good: Annotated[str, typer.Argument(metavar="GOOD", help="A commit that passes.")],
+    bad: Annotated[str, typer.Argument(metavar="BAD", help="A later one that fails.")],
+    command: Annotated[
+        list[str], typer.Argument(metavar="-- COMMAND..", help="Run in a tree of each commit.")
+    ],
+    repository: Annotated[Path, typer.Option(metavar="DIR", help="Whose commits.")] = Path(),
+    timeout_s: Annotated[float, typer.Option(min=0.1, help="Longer counts as no answer.")] = 600.0,
+    json_: Json = False,
+) -> None:
+    """The first commit under which a command fails: 0 is good, 125 no answer, up to 127 bad.
+
+    Exits with 0 where it is one commit, with 3 where commits without an answer leave several."""
+    from dstest.spec.regressed import first_bad
+
+    found = first_bad(repository, good, bad, command, timeout_s=timeout_s)
+    if json_:
+        as_json(found)
+    else:
+        for one in found.tried:
+            say(f"{one.commit[:12]} {one.answer}")
+        word = "first bad" if len(found.suspects) == 1 else "one of these is the first bad"
+        say(f"{word}: {', '.join(c[:12] for c in found.suspects)} ({len(found.tried)} runs)")
+    raise typer.Exit(Exit.PASS if len(found.suspects) == 1 else Exit.NOT_PROVEN)
