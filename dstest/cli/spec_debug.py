@@ -263,7 +263,7 @@ def weaker(
         for path, one in found:
             word = "open" if (path, one) in left else "approved"
             say(f"{word}: {path}: {one.id}: {one.how}\n  was  {one.before}\n  is   {one.after}")
-        say(f"{len(found)} weakenings, {len(left)} open")
+        say(f"weakened: {len(found)}, open: {len(left)}")
     raise typer.Exit(Exit.FAIL if left else Exit.PASS)
 
 

@@ -60,9 +60,11 @@ class Explored(msgspec.Struct, kw_only=True):
         """Violations first: those that were found are there, whatever was not seen."""
         if self.violations:
             return "violated"
-        if not self.counts or vacuous(self.counts):
+        if not self.counts:
             return "vacuous"
-        return "holds" if self.complete else "bounded"
+        if not self.complete:
+            return "bounded"
+        return "vacuous" if vacuous(self.counts) else "holds"
 
 
 def explore(

@@ -57,6 +57,7 @@ class Weakening(msgspec.Struct, frozen=True, kw_only=True):
 class _Stated(msgspec.Struct, frozen=True):
     id: str
     kind: str
+    text: str
     body: list[ast.stmt]
 
 
@@ -77,7 +78,7 @@ def _stated(tree: ast.Module) -> dict[str, _Stated]:
                 words = [str(w.value) for w in values if isinstance(w, ast.Constant)]
                 if words:
                     kind = next((w for w in words[1:] if w in _STRENGTH), "state")
-                    found[words[0]] = _Stated(words[0], kind, _body(node))
+                    found[words[0]] = _Stated(words[0], kind, _text(_bare(node)), _body(node))
     return found
 
 
@@ -90,13 +91,17 @@ def _called(node: ast.expr) -> str:
 
 def _body(node: ast.FunctionDef) -> list[ast.stmt]:
     """Without its docstring, its local names by their order."""
-    body = copy.deepcopy(node.body)
-    if body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
-        body = body[1:]
+    body = copy.deepcopy(_bare(node))
     names = [arg.arg for arg in node.args.args]
     for part in body:
         names += [n.id for n in ast.walk(part) if isinstance(n, ast.Name) and _stored(n)]
     return _renamed(body, list(dict.fromkeys(names)))
+
+
+def _bare(node: ast.FunctionDef) -> list[ast.stmt]:
+    first = node.body[0]
+    is_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    return node.body[1:] if is_text else node.body
 
 
 def _stored(node: ast.Name) -> bool:
@@ -122,16 +127,16 @@ def _invariants(old: ast.Module, new: ast.Module) -> Iterator[Weakening]:
     was, is_ = _stated(old), _stated(new)
     fresh = {_text(one.body): one.id for one in is_.values() if one.id not in was}
     for id_, one in was.items():
-        text = _text(one.body)
         if id_ not in is_:
-            how: How = "renamed" if text in fresh else "removed"
-            yield Weakening(id=id_, how=how, before=text, after=fresh.get(text, ""))
+            new_id = fresh.get(_text(one.body), "")
+            how: How = "renamed" if new_id else "removed"
+            yield Weakening(id=id_, how=how, before=one.text, after=new_id)
             continue
         now = is_[id_]
         if _STRENGTH[now.kind] < _STRENGTH[one.kind]:
             yield Weakening(id=id_, how="kind weakened", before=one.kind, after=now.kind)
         for how in _weaker(one.body, now.body):
-            yield Weakening(id=id_, how=how, before=text, after=_text(now.body))
+            yield Weakening(id=id_, how=how, before=one.text, after=now.text)
 
 
 def _weaker(old: list[ast.stmt], new: list[ast.stmt]) -> list[How]:
