@@ -28,6 +28,7 @@ test: test-no-lab test-lab
 ## make test-no-lab   the part of it that needs no lab, on two cores
 test-no-lab: setup
 	-@.ci/setup browser
+	-@.ci/setup quint $(VENV)
 	$(BIN)/python -m pytest -rfEsR $(NO_LAB) $(TEST_ARGS)
 
 ## make test-lab   the other part, one test after the other; LABS=2: in two labs side by side, here and

@@ -30,6 +30,7 @@ for _command in (
     spec_debug.chart,
     spec_debug.weaker,
     spec_debug.bisect,
+    spec_debug.export,
 ):
     spec_app.command()(_command)
 

@@ -1,5 +1,5 @@
 """Commands of `dstest spec` for a model that does not do what it should: why, knock, drive, chart,
-weaker, bisect."""
+weaker, bisect, export."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dstest.spec.model import Model
     from dstest.spec.why import Why
 
-__all__ = ["bisect", "chart", "drive", "knock", "weaker", "why"]
+__all__ = ["bisect", "chart", "drive", "export", "knock", "weaker", "why"]
 
 TraceFile = Annotated[
     Path, typer.Argument(metavar="TRACE", help="A file that `--out` of another command wrote.")
@@ -291,3 +291,30 @@ def bisect(
         word = "first bad" if len(found.suspects) == 1 else "one of these is the first bad"
         say(f"{word}: {', '.join(c[:12] for c in found.suspects)} ({len(found.tried)} runs)")
     raise typer.Exit(Exit.PASS if len(found.suspects) == 1 else Exit.NOT_PROVEN)
+
+
+def export(
+    spec: Given,
+    to: Annotated[str, typer.Option(metavar="LANGUAGE", help="quint, tla, or cfg for TLC.")],
+    constants: Constants = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Default: stdout.")
+    ] = None,
+) -> None:
+    """Write a specification as a module of Quint or TLA+.
+
+    What has no counterpart there is refused, by name. There is no `--json`: the answer is the
+    module."""
+    from dstest.core.near import meant
+    from dstest.spec.export.quint import as_quint
+    from dstest.spec.export.tla import as_cfg, as_tla
+    from dstest.spec.load import load
+
+    ways = {"quint": as_quint, "tla": as_tla, "cfg": as_cfg}
+    if to not in ways:
+        raise ConfigError(f"no language {to!r} to export to", remedy=meant(to, ways))
+    text = ways[to](load(spec, constants or ()))
+    if output is None:
+        say(text, end="")
+    else:
+        write_whole(output, text.encode(), "-o")

@@ -209,7 +209,7 @@ class Philosophers(Spec):
 
     @invariant("DP1", "a fork is held by one who says so")
     def held(self, s: Table) -> bool:
-        return sum(s.holds) == sum(fork != -1 for fork in s.forks)
+        return all(s.holds[fork] > 0 for fork in s.forks if fork != -1)
 
 
 def philosophers_states(seats: int) -> int:

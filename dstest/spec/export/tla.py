@@ -1,0 +1,136 @@
+"""A specification as a module of TLA+ (Lamport, "Specifying Systems", 2002), and what TLC wants."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from dstest.spec.export.module import ExportedAction, exported
+from dstest.spec.model import Model
+
+__all__ = ["Tla", "as_cfg", "as_tla"]
+
+
+class Tla:
+    """How TLA+ writes it. Sequences begin at 1 there."""
+
+    def word(self, name: str) -> str:
+        return f"{name}_" if name in ("s", "st") else name
+
+    def literal(self, value: Any) -> str:
+        if isinstance(value, bool):
+            return "TRUE" if value else "FALSE"
+        return json.dumps(value) if isinstance(value, str) else str(value)
+
+    def both(self, parts: list[str]) -> str:
+        return "(" + " /\\ ".join(parts) + ")" if parts else "TRUE"
+
+    def either(self, parts: list[str]) -> str:
+        return "(" + " \\/ ".join(parts) + ")" if parts else "FALSE"
+
+    def negation(self, one: str) -> str:
+        return f"~({one})"
+
+    def arithmetic(self, sign: str, left: str, right: str) -> str:
+        return f"({left} { {'/': chr(92) + 'div'}.get(sign, sign) } {right})"
+
+    def compare(self, sign: str, left: str, right: str) -> str:
+        return f"({left} { {'==': '=', '!=': '#', '<=': '=<'}.get(sign, sign) } {right})"
+
+    def choice(self, condition: str, yes: str, no: str) -> str:
+        return f"(IF {condition} THEN {yes} ELSE {no})"
+
+    def let(self, name: str, value: str, body: str) -> str:
+        return f"(LET {name} == {value} IN {body})"
+
+    def field(self, state: str, name: str) -> str:
+        return f"{state}.{name}"
+
+    def record(self, fields: Mapping[str, str]) -> str:
+        return "[" + ", ".join(f"{name} |-> {value}" for name, value in fields.items()) + "]"
+
+    def changed(self, state: str, fields: Mapping[str, str]) -> str:
+        rows = ", ".join(f"!.{name} = {value}" for name, value in fields.items())
+        return f"[{state} EXCEPT {rows}]"
+
+    def a_list(self, parts: list[str]) -> str:
+        return f"<<{', '.join(parts)}>>"
+
+    def a_set(self, parts: list[str]) -> str:
+        return "{" + ", ".join(parts) + "}"
+
+    def at(self, row: str, index: str) -> str:
+        return f"{row}[{index} + 1]"
+
+    def part(self, row: str, start: str, end: str) -> str:
+        return f"SubSeq({row}, {start} + 1, {end})"
+
+    def joined(self, parts: list[str]) -> str:
+        return "(" + " \\o ".join(parts) + ")"
+
+    def length(self, row: str) -> str:
+        return f"Len({row})"
+
+    def size(self, group: str) -> str:
+        return f"Cardinality({group})"
+
+    def in_list(self, one: str, row: str) -> str:
+        return f"({one} \\in {self.members(row)})"
+
+    def in_set(self, one: str, group: str) -> str:
+        return f"({one} \\in {group})"
+
+    def of_sets(self, sign: str, left: str, right: str) -> str:
+        called = {"|": "\\cup", "&": "\\cap", "-": "\\", "<=": "\\subseteq"}[sign]
+        return f"({left} {called} {right})"
+
+    def upto(self, start: str, end: str) -> str:
+        return f"({start}..({end} - 1))"
+
+    def members(self, row: str) -> str:
+        return f"{{{row}[i_] : i_ \\in DOMAIN {row}}}"
+
+    def every(self, name: str, group: str, body: str) -> str:
+        return f"(\\A {name} \\in {group} : {body})"
+
+    def some(self, name: str, group: str, body: str) -> str:
+        return f"(\\E {name} \\in {group} : {body})"
+
+
+def as_tla(model: Model) -> str:
+    """The module. Raises ConfigError for what it has no word for."""
+    whole = exported(model, Tla())
+    lines = [f"---- MODULE {whole.name} ----", "EXTENDS Integers, Sequences, FiniteSets"]
+    lines += [f"\\* {line}".rstrip() for line in whole.doc.splitlines()]
+    lines += [f"\\* not exported: {', '.join(whole.left_out)}"] if whole.left_out else []
+    lines += ["VARIABLE st", ""]
+    for one in whole.actions:
+        given = _given(one, "s")
+        lines += [f"Can_{one.name}{given} =="]
+        lines += [f"  /\\ {text} \\* {name}" for name, text in one.can.items()] or ["  TRUE"]
+        lines += [f"Do_{one.name}{given} ==", f"  {one.do}", ""]
+    starts = " \\/ ".join(f"st = {state}" for state in whole.initial)
+    lines += [f"Init == {starts}", "Next =="]
+    lines += [f"  \\/ {_taken(one)}" for one in whole.actions]
+    lines += ["Spec == Init /\\ [][Next]_st", ""]
+    for id_, text in whole.invariants.items():
+        lines += [f"{id_} == LET s == st IN {text}"]
+    return "\n".join([*lines, "=" * 20, ""])
+
+
+def as_cfg(model: Model) -> str:
+    """What TLC is told beside the module."""
+    states = [one.id for one in model.of_kind("state")]
+    return "\n".join(["SPECIFICATION Spec", *(f"INVARIANT {id_}" for id_ in states), ""])
+
+
+def _given(one: ExportedAction, state: str) -> str:
+    return f"({', '.join([state, *one.domains])})"
+
+
+def _taken(one: ExportedAction) -> str:
+    over = ", ".join(f"{name} \\in (LET s == st IN {of.text})" for name, of in one.domains.items())
+    given = _given(one, "st")
+    taken = f"Can_{one.name}{given} /\\ st' = Do_{one.name}{given}"
+    return f"\\E {over} : {taken}" if over else taken
