@@ -29,6 +29,7 @@ _PANELS: Final = MappingProxyType(
     {
         "Test a cluster": {
             "run": "run:run",
+            "sim": "sim:sim",
             "resume": "sessions:resume",
             "report": "report:report",
             "options": "options:options",
@@ -85,6 +86,8 @@ _CODES: Final = (
 SAYS: Final = MappingProxyType(
     {
         "run": "One run: nodes, load, faults with proof, verdict, report.",
+        "sim": "Simulate a system, seed by seed: the same servers, clients, workloads and checkers"
+        " as on nodes, on a simulated network, clock and disk.",
         "resume": "Go on with a session that was stopped or killed, from its first arm that is not"
         " done.",
         "report": "Check a run's files, judge it again, draw report.html, findings.md, junit.xml"

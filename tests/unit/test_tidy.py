@@ -45,6 +45,7 @@ ALLOWED = {
     },
     "dstest.testing": {"dstest.core", "dstest.store", "dstest.results"},
     "dstest.spec": {"dstest.core", "dstest.store"},
+    "dstest.sim": {"dstest.core"},
     "dstest.serve": {
         *("dstest.core", "dstest.store", "dstest.judge", "dstest.report", "dstest.runner"),
         *("dstest.compare", "dstest.retention", "checkers", "dstest"),

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from toykv_cluster import NAMES, Inside, Processes, until
 
+from clusters.systems.toykv.agents.around import Around, RealFiles
 from clusters.systems.toykv.agents.disk import Disk
 from clusters.systems.toykv.agents.machine import Machine
 from clusters.systems.toykv.agents.membership import (
@@ -259,6 +260,10 @@ def test_no_read_sees_half_of_a_transfer(bug: str, totals: set[int], tmp_path: P
     assert asyncio.run(_between(tmp_path, bug)) == totals
 
 
+def disk_in(where: Path, bug: str = "none") -> Disk:
+    return Disk(Around(RealFiles(where)), bug)
+
+
 async def _syncs(where: Path, bug: str, monkeypatch: pytest.MonkeyPatch) -> int:
     count = 0
 
@@ -266,8 +271,8 @@ async def _syncs(where: Path, bug: str, monkeypatch: pytest.MonkeyPatch) -> int:
         nonlocal count
         count += 1
 
+    disk = disk_in(where, bug)
     monkeypatch.setattr("os.fdatasync", counted)
-    disk = Disk(where, bug)
     running = asyncio.ensure_future(disk.run(lambda: None))
     for number in range(5):
         disk.append((1, number, {"op": "noop"}))
@@ -296,7 +301,7 @@ def test_a_member_that_comes_back_counts_once() -> None:
 
 def test_a_log_that_was_cut_short_ends_before(tmp_path: Path) -> None:
     async def fill() -> None:
-        disk = Disk(tmp_path)
+        disk = disk_in(tmp_path)
         running = asyncio.ensure_future(disk.run(lambda: None))
         for number in range(3):
             disk.append((1, number, {"op": "noop"}))
@@ -309,12 +314,12 @@ def test_a_log_that_was_cut_short_ends_before(tmp_path: Path) -> None:
     asyncio.run(fill())
     log = tmp_path / "log"
     whole = log.read_bytes()
-    assert [e[:2] for e in Disk(tmp_path).entries] == [(1, 0), (1, 1), (2, 7)]
+    assert [e[:2] for e in disk_in(tmp_path).entries] == [(1, 0), (1, 1), (2, 7)]
     log.write_bytes(whole[:-4])
-    assert [e[:2] for e in Disk(tmp_path).entries] == [(1, 0), (1, 1)]
+    assert [e[:2] for e in disk_in(tmp_path).entries] == [(1, 0), (1, 1)]
     log.write_bytes(whole.replace(b"[1,1,", b"[1,5,"))
     with pytest.raises(SystemExit, match="damaged at line 2"):
-        Disk(tmp_path)
+        disk_in(tmp_path)
 
 
 def test_a_machine_does_a_request_once() -> None:

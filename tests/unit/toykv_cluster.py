@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from clusters.systems.toykv.agents.around import Around, RealFiles
 from clusters.systems.toykv.agents.consensus import Consensus
 from clusters.systems.toykv.agents.disk import Disk
 from clusters.systems.toykv.agents.front import Front
@@ -148,11 +149,12 @@ class Inside:
         self.servers: dict[str, Consensus] = {}
         members = [[first_id(name), name, name, True] for name in names]
         for name in names:
-            disk = Disk(where / name, bug)
+            around = Around(RealFiles(where / name))
+            disk = Disk(around, bug)
             if disk.fresh:
                 disk.append((0, 0, {"op": "config", "value": members}))
                 disk.save_meta(id=first_id(name))
-            server = Consensus(disk, name, bug)
+            server = Consensus(disk, around, name, bug)
             server.peer = partial(Through, self, name)  # type: ignore[method-assign, assignment]
             self.servers[name], self.fronts[name] = server, Front(server)
             server.run()

@@ -14,11 +14,14 @@ __all__ = ["CLIENTS"]
 
 
 class ToyClient(StreamClient):
-    """At its own node, which passes on what only the leader does."""
+    """At its own node, which passes on what only the leader does. `named` is how it calls itself,
+    where that is not left to chance."""
+
+    named: str | None = None
 
     async def open(self) -> None:
         self._number = 0
-        self._name = secrets.token_hex(4)
+        self._name = self.named or secrets.token_hex(4)
         self._tokens: dict[Any, int] = {}
 
     async def ask(self, op: OpDraft, name: str = "", **more: Any) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from clusters.systems.toykv.deployment import (
 )
 from clusters.systems.toykv.effects import EFFECTS
 from clusters.systems.toykv.raw import RAW_CLIENTS
+from clusters.systems.toykv.simulated import SIMULATED
 from dstest.core.protocols import Option
 from dstest.core.residue import Residue
 
@@ -62,6 +63,7 @@ class Toykv(SupervisedSystem):
     malformed_errors = frozenset({"malformed"})
     raw_clients = RAW_CLIENTS
     effects = EFFECTS
+    simulable = SIMULATED
     log_alarms = ("toykv: the disk refuses", "had been applied: the state is made anew")
     ports = (CLIENT_PORT, PEER_PORT)
     home = HOME

@@ -92,6 +92,7 @@ from dstest.core.protocols.services import (
     Service,
     Timing,
 )
+from dstest.core.protocols.simulable import Simulable
 from dstest.core.protocols.systems import Deployment, Relaxation, System
 from dstest.core.protocols.traits import (
     CheckerTraits,
@@ -179,6 +180,7 @@ __all__ = [
     "ServerLogs",
     "ServerTime",
     "Service",
+    "Simulable",
     "Snapshots",
     "Store",
     "Supervised",

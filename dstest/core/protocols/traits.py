@@ -18,6 +18,7 @@ from dstest.core.protocols.effects import EffectLog
 from dstest.core.protocols.faults import When
 from dstest.core.protocols.options import Option
 from dstest.core.protocols.services import EndpointKind
+from dstest.core.protocols.simulable import Simulable
 from dstest.core.protocols.systems import Relaxation
 from dstest.core.residue import Residue
 
@@ -107,7 +108,8 @@ class SystemTraits(_Traits, frozen=True, kw_only=True):
     `members_most`: it never has more members than this, on however many nodes, and no tier asks for
     more of it. `homes`: directories of a node in which all that it writes is, each `/opt/NAME`; a
     release of adopted machines removes those that runs have made. `effects`: how what its
-    servers write down of what they did is read, where they do."""
+    servers write down of what they did is read, where they do. `simulable`: its servers and clients
+    on simulated hosts, where it has them."""
 
     residues: tuple[Residue, ...] = ()
     log_alarms: tuple[str, ...] = ()
@@ -124,6 +126,7 @@ class SystemTraits(_Traits, frozen=True, kw_only=True):
     members_most: int | None = None
     homes: tuple[str, ...] = ()
     effects: EffectLog | None = None
+    simulable: Simulable | None = None
 
 
 class WorkloadTraits(_Traits, frozen=True, kw_only=True):

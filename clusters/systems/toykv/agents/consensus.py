@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import random
-import sys
 import traceback
 from collections.abc import Callable
 from typing import Any
 
+from clusters.systems.toykv.agents.around import Around
 from clusters.systems.toykv.agents.disk import Disk, Entry
 from clusters.systems.toykv.agents.leading import Leading
 from clusters.systems.toykv.agents.machine import Answer, Machine
@@ -41,22 +39,19 @@ BULK = 200
 way."""
 
 
-def say(text: str) -> None:
-    """A line of the log."""
-    sys.stderr.write(f"toykv: {text}\n")
-
-
 class Consensus:
     """`on_applied` is told of each command: index, entry, answer, was it replayed."""
 
     def __init__(
         self,
         disk: Disk,
+        around: Around,
         name: str,
         bug: str,
         on_applied: Callable[[int, Entry, Answer, bool], None] = lambda *_: None,
     ) -> None:
         self.disk = disk
+        self.around = around
         self.id = int(disk.meta["id"])
         self.name = name
         self.bug = bug
@@ -121,8 +116,8 @@ class Consensus:
         """A server in which something has failed ends, with a traceback in its log."""
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
-            traceback.print_exception(task.exception())
-            os._exit(1)
+            self.around.write("".join(traceback.format_exception(task.exception())))
+            self.around.die(1)
 
     def run(self) -> None:
         """Begin; returns at once."""
@@ -137,7 +132,7 @@ class Consensus:
             self.leading.advance()
 
     def _put_off(self) -> None:
-        self._deadline = self.now() + ELECTION_S * (1 + random.random())
+        self._deadline = self.now() + ELECTION_S * (1 + self.around.numbers.random())
 
     async def _ticks(self) -> None:
         before = self.now()
@@ -180,7 +175,7 @@ class Consensus:
             self.disk.save_meta(term=term, vote=None)
             self.leader = None
         if self.leading is not None:
-            say(f"leads no longer in term {self.leading.term}: {why}")
+            self.around.say(f"leads no longer in term {self.leading.term}: {why}")
             self.leading.end()
             self.leading = self.leader = None
             self._put_off()
@@ -220,7 +215,9 @@ class Consensus:
             return
         votes = sum(1 for one in voters(self.members) if one in granted)
         if votes >= majority(self.members) and self.leader is None:
-            say(f"leads in term {term}, elected by {votes} of {len(voters(self.members))}")
+            self.around.say(
+                f"leads in term {term}, elected by {votes} of {len(voters(self.members))}"
+            )
             self.leader = self.id
             self.leading = Leading(self)
             self.leading.begin()
@@ -290,11 +287,13 @@ class Consensus:
     def _cut(self, index: int) -> None:
         """Entries that no leader has any more go. None of them was applied, or the state is made
         again from the entries before."""
-        say(f"entries {index} to {self.disk.last} were never committed, and go")
+        self.around.say(f"entries {index} to {self.disk.last} were never committed, and go")
         self.disk.cut(index)
         self._configs = [row for row in self._configs if row[0] < index]
         if index <= self.applied:
-            say(f"{self.applied - index + 1} of them had been applied: the state is made anew")
+            self.around.say(
+                f"{self.applied - index + 1} of them had been applied: the state is made anew"
+            )
             self.machine, self.applied = Machine(), 0
         self.commit = min(self.commit, index - 1)
         self._replayed_to = min(self._replayed_to, index - 1)

@@ -1,6 +1,6 @@
 """What a server must not forget: its term and vote, its identity, its log.
 
-`DIR/meta` is one JSON object, replaced as a whole. `DIR/log` has a line per entry: eight hex digits
+`meta` is one JSON object, replaced as a whole. `log` has a line per entry: eight hex digits
 of a checksum, a blank, `[term, stamp_ns, command]`. The first line is entry 1. A line that a crash
 has cut short is cut off when the server starts; a bad line before good ones is damage, and ends it.
 
@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
-import time
 import zlib
-from pathlib import Path
 from typing import Any
+
+from clusters.systems.toykv.agents.around import Around
 
 __all__ = ["Disk", "Entry"]
 
@@ -46,29 +45,20 @@ def _entry(line: bytes) -> Entry | None:
     return term, stamp, command
 
 
-def _sync_directory(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
 class Disk:
     """Entries are counted from 1."""
 
-    def __init__(self, directory: Path, bug: str = "none") -> None:
-        directory.mkdir(parents=True, exist_ok=True)
-        self._directory = directory
+    def __init__(self, around: Around, bug: str = "none") -> None:
+        self._around = around
         self._bug = bug
         self.meta: dict[str, Any] = {"term": 0, "vote": None, "id": 0}
-        self.fresh = not (directory / "meta").exists()
+        self.fresh = not around.files.exists("meta")
         if not self.fresh:
-            self.meta = json.loads((directory / "meta").read_bytes())
+            self.meta = json.loads(around.files.read("meta"))
         self.entries: list[Entry] = []
         self._starts: list[int] = []
         self._size = 0
-        self._fd = os.open(directory / "log", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        self._log = around.files.open("log")
         self._load()
         self.durable = self.last
         self._work: list[bytes | int] = []
@@ -78,7 +68,7 @@ class Disk:
         self._synced = 0.0
 
     def _load(self) -> None:
-        data = (self._directory / "log").read_bytes()
+        data = self._around.files.read("log")
         lines = data.split(b"\n")
         for number, line in enumerate(lines[:-1]):
             entry = _entry(line)
@@ -88,9 +78,8 @@ class Disk:
                 break
             self._remember(entry, len(line) + 1)
         if self._size < len(data):
-            os.ftruncate(self._fd, self._size)
-        os.fsync(self._fd)
-        _sync_directory(self._directory)
+            self._log.truncate(self._size)
+        self._log.sync()
 
     def _remember(self, entry: Entry, size: int) -> None:
         self.entries.append(entry)
@@ -109,14 +98,8 @@ class Disk:
     def save_meta(self, **changes: Any) -> None:
         """Returns when it is on the disk."""
         self.meta = {**self.meta, **changes}
-        new = self._directory / "meta.new"
         try:
-            with new.open("wb") as file:
-                file.write(json.dumps(self.meta).encode())
-                file.flush()
-                os.fsync(file.fileno())
-            new.replace(self._directory / "meta")
-            _sync_directory(self._directory)
+            self._around.files.replace("meta", json.dumps(self.meta).encode())
         except OSError as error:
             self._give_up(error)
 
@@ -175,20 +158,16 @@ class Disk:
             if isinstance(item, bytes):
                 lines.append(item)
             else:
-                self._write_all(b"".join(lines))
+                self._log.write(b"".join(lines))
                 lines = []
-                os.ftruncate(self._fd, item)
-        self._write_all(b"".join(lines))
+                self._log.truncate(item)
+        self._log.write(b"".join(lines))
         if self._bug == "unsynced-loss":
-            if time.monotonic() - self._synced < LAZY_S:
+            if self._around.now_s() - self._synced < LAZY_S:
                 return
-            self._synced = time.monotonic()
-        os.fdatasync(self._fd)
-
-    def _write_all(self, data: bytes) -> None:
-        while data:
-            data = data[os.write(self._fd, data) :]
+            self._synced = self._around.now_s()
+        self._log.sync()
 
     def _give_up(self, error: OSError) -> None:
-        sys.stderr.write(f"toykv: the disk refuses: {error}\n")
-        os._exit(1)
+        self._around.say(f"the disk refuses: {error}")
+        self._around.die(1)

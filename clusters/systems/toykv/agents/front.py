@@ -9,7 +9,6 @@ said which entry it must have applied.
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Any
 
 from clusters.systems.toykv.agents.consensus import ELECTION_S, TICK_S, Consensus
@@ -187,5 +186,5 @@ class Front:
             "applied": server.applied,
             "last": server.disk.last,
             "members": server.members,
-            "wall_ns": time.time_ns(),
+            "wall_ns": server.around.wall_ns(),
         }

@@ -9,19 +9,19 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import signal
 import zlib
 from pathlib import Path
 from typing import Any, TextIO
 
-from clusters.systems.toykv.agents.consensus import Consensus, say
+from clusters.systems.toykv.agents.around import Around, RealFiles
+from clusters.systems.toykv.agents.consensus import Consensus
 from clusters.systems.toykv.agents.disk import Disk, Entry
 from clusters.systems.toykv.agents.front import Front
 from clusters.systems.toykv.agents.machine import Answer
 from clusters.systems.toykv.agents.wire import Connection
 
-__all__ = ["main"]
+__all__ = ["Server", "main"]
 
 AGAIN_S = 0.2
 JOIN_S = 3.0
@@ -63,17 +63,18 @@ def first_id(name: str) -> int:
 class Server:
     """One process."""
 
-    def __init__(self, given: argparse.Namespace) -> None:
+    def __init__(self, given: argparse.Namespace, around: Around) -> None:
         self._given = given
+        self._around = around
         self._cluster = dict(part.split("=", 1) for part in given.cluster.split(","))
-        self._disk = Disk(Path(given.data), given.bug)
+        self._disk = Disk(around, given.bug)
         self._fresh = self._disk.fresh
         if self._fresh:
             self._begin_anew()
         how = Path(given.join)
         self._votes = not how.is_file() or how.read_text() != "learner"
         self._audit = Audit(given.audit)
-        self._server = Consensus(self._disk, given.name, given.bug, self._audit.applied)
+        self._server = Consensus(self._disk, around, given.name, given.bug, self._audit.applied)
         self._front = Front(self._server)
 
     def _begin_anew(self) -> None:
@@ -82,7 +83,7 @@ class Server:
             self._disk.append((0, 0, {"op": "config", "value": members}))
             self._disk.save_meta(id=first_id(self._given.name))
         else:
-            self._disk.save_meta(id=1 << 32 | int.from_bytes(os.urandom(4), "big"))
+            self._disk.save_meta(id=1 << 32 | self._around.numbers.getrandbits(32))
 
     async def run(self) -> None:
         """Until the signal to end."""
@@ -95,10 +96,10 @@ class Server:
         host = mine.address
         await loop.create_server(lambda: Connection(peers), host, int(peer_port))
         await loop.create_server(lambda: Connection(clients), host, mine.client_port)
-        say(f"serves as {self._server.id} with {self._disk.last} entries")
+        self._around.say(f"serves as {self._server.id} with {self._disk.last} entries")
         self._server.start(self._announce())
         await ended.wait()
-        say("shuts down")
+        self._around.say("shuts down")
 
     def _here(self) -> tuple[str, str]:
         host, _, port = self._cluster[self._given.name].rpartition(":")
@@ -142,7 +143,8 @@ def main() -> None:
     parser.add_argument("--join", default="", help="file that says how: voter or learner")
     parser.add_argument("--audit", default="", help="file for what was applied")
     parser.add_argument("--bug", default="none")
-    asyncio.run(Server(parser.parse_args()).run())
+    given = parser.parse_args()
+    asyncio.run(Server(given, Around(RealFiles(Path(given.data)))).run())
 
 
 if __name__ == "__main__":

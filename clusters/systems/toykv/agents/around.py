@@ -1,0 +1,96 @@
+"""What a server has around it: its files, clocks, random numbers, and how it dies.
+
+The one of a real machine is here; a simulation gives its own, with the same attributes.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Around", "RealFiles"]
+
+
+class RealLog:
+    """A file that grows. Calls raise OSError where the disk refuses."""
+
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+
+    def write(self, data: bytes) -> None:
+        """All of it, at the end."""
+        while data:
+            data = data[os.write(self._fd, data) :]
+
+    def truncate(self, size: int) -> None:
+        """What lies behind is gone."""
+        os.ftruncate(self._fd, size)
+
+    def sync(self) -> None:
+        """Returns when all of it is on the disk."""
+        os.fdatasync(self._fd)
+
+
+class RealFiles:
+    """The files of one directory, by name."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._directory = directory
+
+    def exists(self, name: str) -> bool:
+        """Is there such a file?"""
+        return (self._directory / name).exists()
+
+    def read(self, name: str) -> bytes:
+        """All of it."""
+        return (self._directory / name).read_bytes()
+
+    def replace(self, name: str, data: bytes) -> None:
+        """As a whole, and on the disk when it returns."""
+        new = self._directory / f"{name}.new"
+        with new.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(self._directory / name)
+        self._sync_directory()
+
+    def open(self, name: str) -> RealLog:
+        """To append to; made where it is not there."""
+        log = RealLog(self._directory / name)
+        self._sync_directory()
+        return log
+
+    def _sync_directory(self) -> None:
+        fd = os.open(self._directory, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def _write(text: str) -> None:
+    sys.stderr.write(text)
+
+
+@dataclass
+class Around:
+    """`numbers` is a `random.Random`; `die` ends the process with a code, at once."""
+
+    files: Any
+    numbers: random.Random = field(default_factory=random.SystemRandom)
+    die: Callable[[int], None] = os._exit
+    now_s: Callable[[], float] = time.monotonic
+    wall_ns: Callable[[], int] = time.time_ns
+    write: Callable[[str], None] = _write
+
+    def say(self, text: str) -> None:
+        """A line of the log."""
+        self.write(f"toykv: {text}\n")

@@ -1,0 +1,81 @@
+"""toykv in a simulation: the same servers and clients, on simulated hosts."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from clusters.systems.toykv.agents.around import Around
+from clusters.systems.toykv.agents.main import Server
+from clusters.systems.toykv.clients import CLIENTS
+from dstest.core.protocols import Client, Endpoint, Simulable
+
+__all__ = ["SIMULATED", "SimulatedToykv"]
+
+CLIENT_PORT: Final = 7700
+PEER_PORT: Final = 7701
+ASK_S: Final = 1.0
+
+
+class SimulatedToykv:
+    """What a simulation asks for."""
+
+    port = CLIENT_PORT
+
+    def main(self, world: Any, host: Any, options: Mapping[str, Any]) -> Any:
+        """The server of a host. The first start of all makes the cluster."""
+        process = host.process
+        given = argparse.Namespace(
+            name=host.name,
+            cluster=",".join(f"{name}={name}:{PEER_PORT}" for name in world.hosts),
+            address=host.name,
+            client_port=CLIENT_PORT,
+            bootstrap=True,
+            join="",
+            audit="",
+            bug=options["bug"],
+        )
+        around = Around(
+            files=host.files,
+            numbers=host.numbers,
+            die=lambda code: world.die(process, f"ended with {code}"),
+            now_s=world.loop.time,
+            wall_ns=lambda: world.loop.time_ns,
+            write=lambda text: world.log.say(f"{host.name}: {text.rstrip()}"),
+        )
+        return Server(given, around).run()
+
+    async def serves(self, world: Any) -> bool:
+        """Does each of them read by the word of a majority?"""
+        answers = await asyncio.gather(*(self._answers(name) for name in world.hosts))
+        return all(answers)
+
+    async def _answers(self, name: str) -> bool:
+        try:
+            async with asyncio.timeout(ASK_S):
+                reader, writer = await asyncio.open_connection(name, CLIENT_PORT)
+                writer.write(b'{"op":"read","key":"-"}\n')
+                said = json.loads(await reader.readuntil(b"\n"))
+                writer.close()
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, ValueError):
+            return False
+        return "ok" in said
+
+    def client(
+        self,
+        capability: str,
+        at: Endpoint,
+        every: Sequence[Endpoint],
+        options: Mapping[str, Any],
+        name: str,
+    ) -> Client:
+        """A client that calls itself so."""
+        made = CLIENTS[capability](at, every, options)
+        made.named = name  # type: ignore[attr-defined]
+        return made
+
+
+SIMULATED: Final[Simulable] = SimulatedToykv()

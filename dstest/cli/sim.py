@@ -1,0 +1,139 @@
+"""`dstest sim`: a system's servers and clients in one process, on a clock that is not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dstest.cli.output import say, write_whole
+from dstest.core.errors import ConfigError, Exit
+from dstest.core.spec import RunSpec
+
+if TYPE_CHECKING:
+    from dstest.sim.simulate import Wanted
+    from dstest.sim.sweep import Seen, Swept
+
+__all__ = ["sim"]
+
+
+def sim(
+    system: Annotated[
+        str | None, typer.Option(help="One that can be simulated; default: the first of them.")
+    ] = None,
+    workload: Annotated[
+        str | None, typer.Option(help="What its clients do; default: as for `dstest run`.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="How many.")] = 20,
+    seed: Annotated[int, typer.Option(min=0, help="The first of them.")] = 1,
+    nodes: Annotated[int, typer.Option(min=1, max=99, help="Simulated hosts.")] = 3,
+    concurrency: Annotated[int, typer.Option(min=1, max=1000, help="Logical clients.")] = 5,
+    time_limit: Annotated[
+        float, typer.Option(min=0.1, help="Seconds of load, of the simulated clock.")
+    ] = 15.0,
+    faults: Annotated[
+        str | None, typer.Option(metavar="KINDS", help="Such as kill,power; none for none.")
+    ] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("-o", metavar="KEY=VALUE", help="Of system or workload.")
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
+    history: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the history of the first seed that fails there."),
+    ] = None,
+    log: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write what happened there, of that same seed."),
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Simulate a system, seed by seed: the same servers, clients, workloads and checkers as on
+    nodes, on a simulated network, clock and disk. No root, no nodes. A seed gives the same events,
+    byte for byte, wherever it runs.
+
+    It is not the production path: what is found is real in this code, what is not found proves
+    little, and is no more than smoke. Exits with 0 where no seed showed a violation, with 1 where
+    one did, with 3 where a seed showed nothing at all: nothing succeeded, no fault landed, or no
+    checker could decide."""
+    from dstest.sim.faults import Profile, kinds_of
+    from dstest.sim.simulate import simulable_names, wanted_of
+
+    kinds = Profile().kinds if faults is None else kinds_of(faults)
+    if nodes < 2 and kinds:
+        raise ConfigError(
+            "one host has nobody to be cut off from", remedy="--faults none, or --nodes 3"
+        )
+    wanted = wanted_of(
+        system or simulable_names()[0],
+        workload or RunSpec().workload,
+        option or [],
+        hosts=nodes,
+        clients=concurrency,
+        time_s=time_limit,
+        profile=Profile(kinds=kinds),
+    )
+    swept = _swept(wanted, range(seed, seed + seeds), min(workers, seeds), json_)
+    if swept.violated and (history is not None or log is not None):
+        _write(wanted, swept.violated[0], history, log)
+    if not json_:
+        _tell(swept)
+    bad = swept.vacuous or swept.failed
+    raise typer.Exit(Exit.FAIL if swept.violated else Exit.NOT_PROVEN if bad else Exit.PASS)
+
+
+def _swept(wanted: Wanted, seeds: range, workers: int, json_: bool) -> Swept:
+    """All seeds, told of as they come, or as one object at the end."""
+    import msgspec
+
+    from dstest.sim.sweep import Swept, sweep
+
+    swept, rows = Swept(), list["Seen"]()
+    for one in sweep(wanted, seeds, workers):
+        swept.add(one)
+        rows.append(one)
+        if not json_ and (one.violated or one.failures):
+            found = ", ".join(one.anomalies) or "; ".join(one.failures)
+            say(f"seed {one.seed}: {found}")
+    if json_:
+        told = {
+            "seeds": rows,
+            "violated": swept.violated,
+            "rate": swept.rate,
+            "vacuous": swept.vacuous,
+            "landed": swept.landed,
+        }
+        say(msgspec.json.encode(told).decode())
+    return swept
+
+
+def _tell(swept: Swept) -> None:
+    landed = ", ".join(f"{count} {kind}" for kind, count in sorted(swept.landed.items())) or "nothing"
+    say(f"{swept.seeds} seeds, {swept.ops} operations; faults landed: {landed}", end="")
+    say(f"; not landed: {swept.not_landed}" if swept.not_landed else "")
+    for why, count in swept.vacuous.items():
+        say(f"{count} seeds show nothing: {why}")
+    if swept.failed:
+        say(f"servers ended by themselves in seeds {', '.join(map(str, swept.failed))}")
+    if swept.violated:
+        low, high = swept.rate.low, swept.rate.high
+        say(
+            f"{len(swept.violated)} of {swept.seeds} seeds show a violation"
+            f" ({low:.0%} to {high:.0%}); again: --seed {swept.violated[0]} --seeds 1"
+        )
+    elif not swept.vacuous:
+        say("no violation in these seeds: smoke, and no more")
+
+
+def _write(wanted: Wanted, seed: int, history: Path | None, log: Path | None) -> None:
+    import msgspec
+
+    from dstest.sim.simulate import simulate
+
+    done = simulate(wanted, seed)
+    if log is not None:
+        write_whole(log, "\n".join([*done.log, ""]).encode(), "--log")
+    if history is not None:
+        rows = [done.history.header, *done.history.ops]
+        write_whole(history, b"\n".join([*map(msgspec.json.encode, rows), b""]), "--history")

@@ -1,0 +1,40 @@
+"""What a system offers to be simulated (`dstest.sim`)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, Protocol
+
+from dstest.core.protocols.clients import Client
+from dstest.core.protocols.services import Endpoint
+
+__all__ = ["Simulable"]
+
+
+class Simulable(Protocol):
+    """Its servers and clients, to be run on simulated hosts. `port` is where clients connect.
+
+    A `world` has `hosts` by name, `loop`, `log` and `die`; a `host` has `name`, `process`, `files`
+    and `numbers`, from which all that is random is drawn.
+    """
+
+    port: int
+
+    def main(self, world: Any, host: Any, options: Mapping[str, Any]) -> Awaitable[None]:
+        """What the process of a host does, until it ends."""
+        ...
+
+    async def serves(self, world: Any) -> bool:
+        """Does each host answer by the word of the cluster?"""
+        ...
+
+    def client(
+        self,
+        capability: str,
+        at: Endpoint,
+        every: Sequence[Endpoint],
+        options: Mapping[str, Any],
+        name: str,
+    ) -> Client:
+        """One logical process's client; `name` is what it may call itself."""
+        ...

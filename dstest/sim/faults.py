@@ -1,0 +1,135 @@
+"""What goes wrong in a simulation, drawn from its seed, and the proof that it did.
+
+A fault counts as landed where the victim shows it: messages that a cut link did not let through, a
+process that is dead, callbacks that were due while it stood.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from typing import Final, Literal
+
+import msgspec
+
+from dstest.core.errors import ConfigError
+from dstest.core.near import meant
+from dstest.sim.world import World
+
+__all__ = ["KINDS", "Fault", "FaultKind", "Profile", "Struck", "kinds_of", "planned", "strike"]
+
+FaultKind = Literal["partition", "kill", "pause", "power"]
+KINDS: Final[tuple[FaultKind, ...]] = ("partition", "kill", "pause", "power")
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of it. Seconds of the simulation, each drawn between the two."""
+
+    kinds: tuple[FaultKind, ...] = ("partition", "kill", "pause")
+    first_s: tuple[float, float] = (1.0, 3.0)
+    stands_s: tuple[float, float] = (1.0, 6.0)
+    quiet_s: tuple[float, float] = (0.5, 4.0)
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True):
+    """One, as it is planned: `hosts` are the victims; of a partition, one side of it, which is cut
+    off in both directions, `out` or `in`."""
+
+    kind: FaultKind
+    at_s: float
+    stands_s: float
+    hosts: tuple[str, ...]
+    direction: str = "both"
+
+
+class Struck(msgspec.Struct, frozen=True, kw_only=True):
+    """`landed` is what the victims showed; nothing where the fault did not land."""
+
+    fault: Fault
+    from_ns: int
+    until_ns: int
+    landed: str | None
+
+
+def kinds_of(given: str) -> tuple[FaultKind, ...]:
+    """`partition,kill`, or `none`. Raises ConfigError for a kind that is none of them."""
+    if given == "none":
+        return ()
+    wanted = [one.strip() for one in given.split(",")]
+    for one in wanted:
+        if one not in KINDS:
+            raise ConfigError(f"no simulated fault {one!r}", remedy=meant(one, [*KINDS, "none"]))
+    return tuple(kind for kind in KINDS if kind in wanted)
+
+
+def planned(
+    profile: Profile, hosts: Sequence[str], time_s: float, numbers: random.Random
+) -> list[Fault]:
+    """One after the other, until the time is over."""
+    found, at = [], numbers.uniform(*profile.first_s)
+    while profile.kinds and at < time_s:
+        kind = numbers.choice(profile.kinds)
+        stands = min(numbers.uniform(*profile.stands_s), max(time_s - at, 0.1))
+        count = numbers.choice((1, 1, len(hosts) // 2, len(hosts) // 2 + 1, len(hosts)))
+        if kind in ("partition", "pause"):
+            count = min(count, len(hosts) - 1)
+        victims = tuple(sorted(numbers.sample(list(hosts), max(1, count))))
+        direction = numbers.choice(("both", "both", "in", "out")) if kind == "partition" else "both"
+        found.append(Fault(kind=kind, at_s=at, stands_s=stands, hosts=victims, direction=direction))
+        at += stands + numbers.uniform(*profile.quiet_s)
+    return found
+
+
+async def strike(world: World, fault: Fault) -> Struck:
+    """Inject, wait, heal."""
+    from_ns = world.loop.time_ns
+    world.log.say(f"fault {fault.kind} {fault.hosts} {fault.direction}")
+    landed = await _ways(world, fault)
+    world.log.say(f"healed {fault.kind} {fault.hosts}: {landed}")
+    return Struck(fault=fault, from_ns=from_ns, until_ns=world.loop.time_ns, landed=landed)
+
+
+async def _ways(world: World, fault: Fault) -> str | None:
+    match fault.kind:
+        case "partition":
+            return await _partition(world, fault)
+        case "pause":
+            return await _pause(world, fault)
+        case _:
+            return await _kill(world, fault)
+
+
+async def _partition(world: World, fault: Fault) -> str | None:
+    others = [name for name in world.hosts if name not in fault.hosts]
+    links = [(a, b) for a in fault.hosts for b in others if fault.direction in ("both", "out")]
+    links += [(b, a) for a in fault.hosts for b in others if fault.direction in ("both", "in")]
+    before = sum(world.net.dropped.get(link, 0) for link in links)
+    world.cut(links)
+    await asyncio.sleep(fault.stands_s)
+    dropped = sum(world.net.dropped.get(link, 0) for link in links) - before
+    world.mend(links)
+    return f"{dropped} messages held up on {len(links)} links" if dropped else None
+
+
+async def _pause(world: World, fault: Fault) -> str | None:
+    struck = [world.hosts[name].process for name in fault.hosts]
+    for name in fault.hosts:
+        world.pause(name)
+    await asyncio.sleep(fault.stands_s)
+    held = sum(len(one.held) for one in struck if one is not None and one.paused)
+    for name in fault.hosts:
+        world.resume(name)
+    return f"{held} callbacks were due" if held else None
+
+
+async def _kill(world: World, fault: Fault) -> str | None:
+    struck = [world.hosts[name].process for name in fault.hosts]
+    alive = [one for one in struck if one is not None and not one.dead]
+    for name in fault.hosts:
+        (world.lose_power if fault.kind == "power" else world.kill)(name)
+    await asyncio.sleep(fault.stands_s)
+    dead = sum(one.dead for one in alive)
+    for name in fault.hosts:
+        world.start(name)
+    return f"{dead} processes are gone" if dead else None

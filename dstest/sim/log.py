@@ -1,0 +1,33 @@
+"""What happened in a simulation, line by line, and the digest of it: equal seeds, equal digests."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+__all__ = ["Log"]
+
+
+class Log:
+    """`keep` is how many of the last lines are kept; all of them count for the digest."""
+
+    def __init__(self, now_ns: Callable[[], int], keep: int = 100_000) -> None:
+        self._now_ns = now_ns
+        self._keep = keep
+        self._sum = hashlib.sha256()
+        self.lines: list[str] = []
+        self.count = 0
+
+    def say(self, text: str) -> None:
+        """One event."""
+        line = f"{self._now_ns():>15} {text}"
+        self._sum.update(line.encode() + b"\n")
+        self.count += 1
+        self.lines.append(line)
+        if len(self.lines) > 2 * self._keep:
+            del self.lines[: -self._keep]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over all lines, in hex."""
+        return self._sum.hexdigest()

@@ -1,0 +1,174 @@
+"""`VirtualLoop`: an event loop on a clock that jumps from one event to the next.
+
+A callback belongs to the process (`Process`) in whose context it was scheduled. Of one that is dead
+nothing runs any more; of one that is paused what was due waits, and runs in its order afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import asyncio.base_events
+import contextvars
+import math
+from collections.abc import Callable
+from typing import Any
+
+from dstest.sim.process import PROCESS, Process
+
+__all__ = ["Over", "VirtualLoop"]
+
+DISK_S = (0.0002, 0.004)
+"""A blocking call on a thread takes so long: mostly a write that is synced."""
+
+
+class Over(Exception):
+    """Nothing is left to happen: all wait for one another."""
+
+
+def _task_of(loop: Any, coro: Any, context: Any = None) -> asyncio.Task[Any]:
+    """A task, which its process knows."""
+    task: asyncio.Task[Any] = asyncio.Task(coro, loop=loop, context=context)
+    process = (context or contextvars.copy_context()).get(PROCESS)
+    if process is not None:
+        process.tasks.add(task)
+    return task
+
+
+class _Clock:
+    """In the place of a selector: who waits has waited."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+
+    def select(self, timeout: float | None) -> list[Any]:
+        if timeout is None:
+            raise Over("nothing is left to happen")
+        self._loop.time_ns += math.ceil(timeout * 1e9)
+        return []
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class VirtualLoop(asyncio.base_events.BaseEventLoop):
+    """`net` is the network that connections are made in, set by whoever makes the loop."""
+
+    def __init__(self, latency_s: Callable[[], float]) -> None:
+        super().__init__()
+        self.time_ns = 0
+        self.net: Any = None
+        self.steps = 0
+        self._latency_s = latency_s
+        self._selector = _Clock(self)
+        self._clock_resolution = 1e-9
+        self.set_task_factory(_task_of)
+        self.set_exception_handler(self._unhandled)
+        self.failures: list[BaseException] = []
+
+    def _unhandled(self, loop: Any, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if error is not None:
+            self.failures.append(error)
+
+    def time(self) -> float:
+        """Seconds since the simulation began, with what the process's clock is wrong by."""
+        process = PROCESS.get()
+        return self.time_ns / 1e9 + (process.clock_s if process is not None else 0.0)
+
+    def _process_events(self, event_list: Any) -> None:
+        """There are none."""
+
+    def _write_to_self(self) -> None:
+        """Nobody sleeps."""
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Any, *args: Any, context: Any = None
+    ) -> asyncio.Handle:
+        """As any loop does, for the process in whose context it is."""
+        context = context or contextvars.copy_context()
+        if self.is_closed():  # what is closed in its middle, at the very end
+            return asyncio.Handle(callback, args, self, context)
+        process = context.get(PROCESS)
+        return super().call_soon(self._of(process, callback, context), *args, context=context)
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Any, *args: Any, context: Any = None
+    ) -> asyncio.TimerHandle:
+        """`when` is by the clock of the process that asks."""
+        asking = PROCESS.get()
+        context = context or contextvars.copy_context()
+        process = context.get(PROCESS)
+        true = when - (asking.clock_s if asking is not None else 0.0)
+        return super().call_at(true, self._of(process, callback, context), *args, context=context)
+
+    def _of(self, process: Process | None, callback: Any, context: Any) -> Any:
+        """The callback, where its process can run it."""
+        if process is None:
+            return callback
+
+        def run(*args: Any) -> None:
+            self.steps += 1
+            if process.dead:
+                return
+            if process.paused:
+                process.held.append((callback, args, context))
+                return
+            callback(*args)
+
+        return run
+
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Any, *args: Any, context: Any = None
+    ) -> Any:
+        """There are no threads."""
+        return self.call_soon(callback, *args, context=context)
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, function: Any, *args: Any
+    ) -> Any:
+        """Runs it at once, some time from now: a blocking call holds up nobody else."""
+        done = self.create_future()
+
+        def run() -> None:
+            if done.cancelled():
+                return
+            try:
+                done.set_result(function(*args))
+            except Exception as error:
+                done.set_exception(error)
+
+        self.call_later(self._latency_s(), run)
+        return done
+
+    async def create_connection(
+        self, protocol_factory: Any, host: Any = None, port: Any = None, **_: Any
+    ) -> Any:
+        """In the simulated network."""
+        return await self.net.connect(protocol_factory, host, port)
+
+    async def create_server(
+        self, protocol_factory: Any, host: Any = None, port: Any = None, **_: Any
+    ) -> Any:
+        """In the simulated network."""
+        return self.net.listen(protocol_factory, host, port)
+
+    async def create_datagram_endpoint(  # type: ignore[override]
+        self, protocol_factory: Any, local_addr: Any = None, **_: Any
+    ) -> Any:
+        """In the simulated network."""
+        return self.net.datagrams(protocol_factory, local_addr)
+
+    def add_signal_handler(  # type: ignore[override]
+        self, sig: int, callback: Any, *args: Any
+    ) -> None:
+        """A signal is a call by the simulation."""
+        process = PROCESS.get()
+        if process is not None:
+            process.signals[sig] = (callback, args, contextvars.copy_context())
+
+    def resume(self, process: Process) -> None:
+        """What was due meanwhile runs now."""
+        process.paused = False
+        held, process.held = process.held, []
+        for callback, args, context in held:
+            self.call_soon(callback, *args, context=context)

@@ -1,0 +1,344 @@
+"""A network of simulated hosts: connections and datagrams with delay, and links that can be cut.
+
+A connection is TCP as an application sees it. What was written arrives in its order, or not: on a
+link that is cut it waits, is sent again when the link is mended, and after `STUCK_S` without an
+answer the connection is lost for who wrote. A connection to nobody is refused, one over a cut link
+waits. Datagrams are dropped, doubled and overtake one another, as the weather (`Weather`) has it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import random
+import socket
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+
+from dstest.sim.log import Log
+from dstest.sim.loop import VirtualLoop
+from dstest.sim.process import PROCESS, Process
+
+__all__ = ["STUCK_S", "Network", "Weather"]
+
+STUCK_S: Final = 15.0
+"""Of a connection that asks for nothing else (TCP_USER_TIMEOUT)."""
+
+AGAIN_S: Final = (0.05, 0.4)
+"""What waited on a cut link is sent again so long after it was mended."""
+
+SYN_AGAIN_S: Final = 1.0
+
+
+class Weather(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds that a message takes, and shares of datagrams that are lost or come twice; one that
+    is late takes `late_s` more, so that others overtake it."""
+
+    delay_s: tuple[float, float] = (0.0002, 0.003)
+    lost: float = 0.0
+    doubled: float = 0.0
+    late: float = 0.0
+    late_s: float = 0.05
+
+
+class _Socket:
+    """What an application asks of the socket below its connection."""
+
+    def __init__(self, transport: _Transport) -> None:
+        self._transport = transport
+
+    def setsockopt(self, level: int, option: int, value: int) -> None:
+        if (level, option) == (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT):
+            self._transport.stuck_s = value / 1e3
+
+
+class _Transport(asyncio.Transport):
+    """One end of a connection."""
+
+    def __init__(self, net: Network, host: str, to: str, port: int) -> None:
+        super().__init__()
+        self._net, self.host, self.to, self.port = net, host, to, port
+        self.process = PROCESS.get()
+        self.context = contextvars.copy_context()
+        self.protocol: Any = None
+        self.other: _Transport | None = None
+        self.stuck_s = STUCK_S
+        self.closed = False
+        self.waiting: list[bytes] = []
+        self.lost_for_good = False
+        self._next_s = 0.0
+        self._unanswered_since: float | None = None
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """The socket, and the addresses."""
+        known = {
+            "socket": _Socket(self),
+            "peername": (self.to, self.port),
+            "sockname": (self.host, 0),
+        }
+        return known.get(name, default)
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def set_protocol(self, protocol: Any) -> None:
+        self.protocol = protocol
+
+    def get_protocol(self) -> Any:
+        return self.protocol
+
+    def get_write_buffer_size(self) -> int:
+        return sum(map(len, self.waiting))
+
+    def pause_reading(self) -> None:
+        """There is room for all."""
+
+    def resume_reading(self) -> None:
+        """There is room for all."""
+
+    def write(self, data: Any) -> None:
+        """Sent, in its order."""
+        if not self.closed and data:
+            self._net.send(self, bytes(data))
+
+    def can_write_eof(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """Ends it, when what was written has gone out."""
+        self.abort()
+
+    def abort(self) -> None:
+        """Ends it at once; the other end hears of it where it can."""
+        if not self.closed:
+            self._net.ended(self, None)
+
+    def due_s(self, now_s: float, delay_s: float) -> float:
+        """When what is written now arrives: not before what was written earlier."""
+        self._next_s = max(self._next_s, now_s + delay_s)
+        return self._next_s
+
+
+class _Server:
+    """What listens, as far as an application asks."""
+
+    def __init__(self, net: Network, at: tuple[str, int]) -> None:
+        self._net, self._at = net, at
+
+    def is_serving(self) -> bool:
+        return self._at in self._net.listeners
+
+    def close(self) -> None:
+        self._net.listeners.pop(self._at, None)
+
+    async def wait_closed(self) -> None:
+        """Nothing to wait for."""
+
+
+class _Datagrams(asyncio.DatagramTransport):
+    def __init__(self, net: Network, at: tuple[str, int], protocol: Any) -> None:
+        super().__init__()
+        self._net, self._at, self.protocol = net, at, protocol
+        self.context = contextvars.copy_context()
+        self.process = PROCESS.get()
+
+    def sendto(self, data: Any, addr: Any = None) -> None:
+        self._net.throw(self._at, tuple(addr), bytes(data))
+
+    def close(self) -> None:
+        self._net.boxes.pop(self._at, None)
+
+
+class _Listener(msgspec.Struct):
+    factory: Any
+    process: Process | None
+    context: Any
+
+
+class Network:
+    """`dropped` counts, by (from, to), what a cut link did not let through."""
+
+    def __init__(
+        self, loop: VirtualLoop, rng: random.Random, log: Log, weather: Weather | None = None
+    ) -> None:
+        self._loop, self._rng, self._log = loop, rng, log
+        self.weather = weather or Weather()
+        self.listeners: dict[tuple[str, int], _Listener] = {}
+        self.boxes: dict[tuple[str, int], _Datagrams] = {}
+        self.cut: set[tuple[str, str]] = set()
+        self.dropped: dict[tuple[str, str], int] = {}
+        self.delivered = 0
+        self._ends: list[_Transport] = []
+
+    def _delay_s(self) -> float:
+        return self._rng.uniform(*self.weather.delay_s)
+
+    def _now_s(self) -> float:
+        return self._loop.time_ns / 1e9
+
+    def _at(self, when_s: float, call: Callable[..., None], *args: Any) -> None:
+        """By the true clock, for no process."""
+        context = contextvars.Context()
+        self._loop.call_at(self._mine(when_s), call, *args, context=context)
+
+    def _mine(self, when_s: float) -> float:
+        process = PROCESS.get()
+        return when_s + (process.clock_s if process is not None else 0.0)
+
+    def _host(self) -> str:
+        process = PROCESS.get()
+        return process.host if process is not None else "outside"
+
+    def _open(self, source: str, target: str) -> bool:
+        if (source, target) not in self.cut:
+            return True
+        key = (source, target)
+        self.dropped[key] = self.dropped.get(key, 0) + 1
+        return False
+
+    def listen(self, factory: Any, host: str, port: int) -> _Server:
+        """Raises OSError where somebody listens there."""
+        at = (host, int(port))
+        there = self.listeners.get(at)
+        if there is not None and there.process is not None and not there.process.dead:
+            raise OSError(98, f"{host}:{port} is in use")
+        self.listeners[at] = _Listener(factory, PROCESS.get(), contextvars.copy_context())
+        return _Server(self, at)
+
+    async def connect(self, factory: Any, host: str, port: int) -> Any:
+        """(transport, protocol). Raises ConnectionRefusedError where nobody listens; waits for as
+        long as the link is cut, one way or the other."""
+        source = self._host()
+        while not (self._open(source, host) and self._open(host, source)):  # noqa: ASYNC110
+            await asyncio.sleep(SYN_AGAIN_S)
+        await asyncio.sleep(self._delay_s())
+        listener = self.listeners.get((host, int(port)))
+        if listener is None or (listener.process is not None and listener.process.dead):
+            await asyncio.sleep(self._delay_s())
+            raise ConnectionRefusedError(111, f"{host}:{port} refuses")
+        near = _Transport(self, source, host, int(port))
+        far = listener.context.run(_Transport, self, host, source, int(port))
+        near.other, far.other = far, near
+        far.protocol = listener.context.run(listener.factory)
+        self._ends += [near, far]
+        self._log.say(f"{source} connects to {host}:{port}")
+        self._loop.call_soon(far.protocol.connection_made, far, context=far.context)
+        await asyncio.sleep(self._delay_s())
+        near.protocol = factory()
+        near.protocol.connection_made(near)
+        return near, near.protocol
+
+    def send(self, end: _Transport, data: bytes) -> None:
+        """What was written at one end goes to the other."""
+        self._at(end.due_s(self._now_s(), self._delay_s()), self._arrive, end, data)
+
+    def _arrive(self, end: _Transport, data: bytes) -> None:
+        other = end.other
+        if end.lost_for_good or other is None:
+            return
+        if end.waiting or not self._open(end.host, end.to):
+            end.waiting.append(data)
+            self._count_down(end)
+            return
+        if other.closed or (other.process is not None and other.process.dead):
+            self._at(
+                self._now_s() + self._delay_s(), self._lost, end, ConnectionResetError(104, "")
+            )
+            return
+        if not self._open(end.to, end.host):
+            self._count_down(end)
+        self.delivered += 1
+        self._log.say(f"{end.host} -> {end.to} {len(data)} {data[:200]!r}")
+        self._loop.call_soon(self._receive, other, data, context=other.context)
+
+    def _receive(self, end: _Transport, data: bytes) -> None:
+        if not end.closed and end.protocol is not None:
+            end.protocol.data_received(data)
+
+    def _count_down(self, end: _Transport) -> None:
+        """Lost, unless it is answered in time."""
+        if end._unanswered_since is None:
+            end._unanswered_since = self._now_s()
+            self._at(self._now_s() + end.stuck_s, self._stuck, end, end._unanswered_since)
+
+    def _stuck(self, end: _Transport, since: float) -> None:
+        if end._unanswered_since == since:
+            self._lost(end, TimeoutError(110, "no answer"))
+
+    def mend(self, links: Iterable[tuple[str, str]]) -> None:
+        """These links are open again; what waits is sent again a little later."""
+        self.cut -= set(links)
+        for end in self._ends:
+            whole = {(end.host, end.to), (end.to, end.host)}.isdisjoint(self.cut)
+            if whole and end._unanswered_since is not None:
+                self._at(self._now_s() + self._rng.uniform(*AGAIN_S), self._again, end)
+
+    def _again(self, end: _Transport) -> None:
+        if not {(end.host, end.to), (end.to, end.host)}.isdisjoint(self.cut):
+            return
+        end._unanswered_since = None
+        waiting, end.waiting = end.waiting, []
+        for data in waiting:
+            self._arrive(end, data)
+
+    def ended(self, end: _Transport, error: Exception | None) -> None:
+        """One end closes: what it wrote before arrives, then the other end hears of it."""
+        end.closed = True
+        other = end.other
+        if other is not None:
+            self._at(end.due_s(self._now_s(), self._delay_s()), self._hear_the_end, end, other)
+        if end.protocol is not None:
+            self._loop.call_soon(end.protocol.connection_lost, error, context=end.context)
+
+    def _hear_the_end(self, end: _Transport, other: _Transport) -> None:
+        if self._open(end.host, end.to):
+            self._lost(other, None)
+
+    def _lost(self, end: _Transport, error: Exception | None) -> None:
+        if end.closed:
+            return
+        end.closed = end.lost_for_good = True
+        if end in self._ends:
+            self._ends.remove(end)
+        if end.protocol is not None:
+            self._loop.call_soon(end.protocol.connection_lost, error, context=end.context)
+
+    def died(self, process: Process) -> None:
+        """The kernel ends what a dead process had open."""
+        for end in [one for one in self._ends if one.process is process]:
+            self._ends.remove(end)
+            end.closed = True
+            if end.other is not None:
+                self._at(self._now_s() + self._delay_s(), self._hear_the_end, end, end.other)
+        for at in [at for at, one in self.listeners.items() if one.process is process]:
+            del self.listeners[at]
+        for at in [at for at, box in self.boxes.items() if box.process is process]:
+            del self.boxes[at]
+
+    def datagrams(self, factory: Any, at: tuple[str, int]) -> Any:
+        """(transport, protocol) of what is sent to an address, as single messages."""
+        protocol = factory()
+        box = _Datagrams(self, (at[0], int(at[1])), protocol)
+        self.boxes[(at[0], int(at[1]))] = box
+        protocol.connection_made(box)
+        return box, protocol
+
+    def throw(self, source: tuple[str, int], to: tuple[str, int], data: bytes) -> None:
+        """One datagram, which may be lost, doubled or late."""
+        times = 2 if self._rng.random() < self.weather.doubled else 1
+        for _ in range(times):
+            if self._rng.random() < self.weather.lost:
+                self._log.say(f"{source[0]} -> {to[0]} lost {len(data)}")
+                continue
+            late_s = self.weather.late_s if self._rng.random() < self.weather.late else 0.0
+            self._at(self._now_s() + self._delay_s() + late_s, self._catch, source, to, data)
+
+    def _catch(self, source: tuple[str, int], to: tuple[str, int], data: bytes) -> None:
+        box = self.boxes.get(to)
+        if not self._open(source[0], to[0]) or box is None:
+            return
+        self.delivered += 1
+        self._log.say(f"{source[0]} -> {to[0]} {len(data)} {data[:200]!r}")
+        self._loop.call_soon(box.protocol.datagram_received, data, source, context=box.context)

@@ -1,0 +1,212 @@
+"""One simulation from a seed: a system's servers and clients, faults, a history, what checkers say
+of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from dstest.core import registry
+from dstest.core.check import Budget, CheckResult
+from dstest.core.errors import ConfigError
+from dstest.core.history import Header, History, Window
+from dstest.core.near import meant
+from dstest.core.protocols import Checker, Endpoint, Finishing, Reactive, Simulable, SystemTraits
+from dstest.core.rng import stream_seed
+from dstest.sim.faults import Fault, Profile, Struck, planned, strike
+from dstest.sim.load import Load
+from dstest.sim.network import Weather
+from dstest.sim.world import World
+
+__all__ = ["Simulated", "Wanted", "simulable_names", "simulate", "wanted_of"]
+
+SETTLE_S: Final = 30.0
+FINAL_S: Final = 120.0
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What is simulated. `options` are of system and workload, typed, with their defaults."""
+
+    system: str
+    workload: str
+    hosts: int = 3
+    clients: int = 5
+    time_s: float = 15.0
+    pause_s: float = 0.05
+    op_timeout_s: float = 2.0
+    profile: Profile = Profile()
+    weather: Weather = Weather()
+    options: Mapping[str, Any] = {}
+    plan: tuple[Fault, ...] | None = None
+
+
+class Simulated(msgspec.Struct, frozen=True, kw_only=True):
+    """`digest` is over all that happened: equal for equal seeds. `failures` are what servers ended
+    with that nobody planned."""
+
+    seed: int
+    digest: str
+    events: int
+    time_s: float
+    history: History
+    faults: list[Struck]
+    results: list[CheckResult]
+    failures: list[str]
+    log: list[str]
+
+    @property
+    def violated(self) -> bool:
+        """Did a checker find something?"""
+        return any(one.valid is False for one in self.results)
+
+    @property
+    def landed(self) -> int:
+        """Faults whose victims showed them."""
+        return sum(one.landed is not None for one in self.faults)
+
+
+def simulable_names() -> list[str]:
+    """The systems that can be simulated."""
+    return [
+        name
+        for name in registry.names("systems")
+        if SystemTraits.of(registry.load("systems", name)).simulable is not None
+    ]
+
+
+def wanted_of(system: str, workload: str, given: list[str], **more: Any) -> Wanted:
+    """With the options `key=value` of system and workload.
+
+    Raises ConfigError for names that are none, a system that cannot be simulated, and a workload
+    that asks for what its clients cannot do.
+    """
+    of, work = registry.load("systems", system), registry.load("workloads", workload)
+    if SystemTraits.of(of).simulable is None:
+        raise ConfigError(f"{system} cannot be simulated", remedy=meant(system, simulable_names()))
+    if work.capability not in of.capabilities:
+        raise ConfigError(
+            f"{system} has no clients for {workload}, which needs {work.capability}",
+            remedy=f"`dstest list --system {system}` has what fits",
+        )
+    declared = {**of.options, **work.options}
+    options = registry.parse_options(given, declared, f"{system} and {workload}")
+    return Wanted(system=system, workload=workload, options=options, **more)
+
+
+def simulate(wanted: Wanted, seed: int) -> Simulated:
+    """The same for the same `wanted` and seed, wherever it runs."""
+    workload = registry.load("workloads", wanted.workload)
+    system = registry.load("systems", wanted.system)
+    simulable = SystemTraits.of(system).simulable
+    assert simulable is not None, "wanted_of has looked"
+    options = {**wanted.options, "op_timeout_s": wanted.op_timeout_s}
+    names = [f"n{number + 1}" for number in range(wanted.hosts)]
+    world = World(
+        seed, names, lambda world, host: simulable.main(world, host, options), wanted.weather
+    )
+    generator = workload.generator(
+        stream_seed(seed, "sim", "load") % (1 << 32), 0, wanted.clients, options
+    )
+    endpoints = [Endpoint(node=name, address=name, port=simulable.port) for name in names]
+    numbered = iter(range(1 << 30))
+    load = Load(
+        now_ns=lambda: world.loop.time_ns,
+        client=lambda at: simulable.client(
+            workload.capability, at, endpoints, options, f"c{next(numbered)}"
+        ),
+        endpoints=endpoints,
+        definite=frozenset(system.definite_errors),
+        timeout_s=wanted.op_timeout_s,
+    )
+    faults = wanted.plan
+    if faults is None:
+        faults = tuple(planned(wanted.profile, names, wanted.time_s, world.stream("faults")))
+    try:
+        struck = world.run(_whole(world, wanted, simulable, load, generator, faults), "clients")
+    finally:
+        world.close()
+    history = _history(wanted, workload, load, struck, names, seed)
+    return Simulated(
+        seed=seed,
+        digest=world.log.digest,
+        events=world.log.count,
+        time_s=world.loop.time_ns / 1e9,
+        history=history,
+        faults=struck,
+        results=[_judged(name, history, workload.model) for name in workload.checkers],
+        failures=[repr(one) for one in world.loop.failures],
+        log=world.log.lines,
+    )
+
+
+def _judged(name: str, history: History, model: str) -> CheckResult:
+    """By the workload's model where the checker knows it, by its own otherwise."""
+    checker: Checker = registry.load("checkers", name)
+    return checker.check(history, model if model in checker.models else checker.models[0], Budget())
+
+
+async def _whole(
+    world: World,
+    wanted: Wanted,
+    simulable: Simulable,
+    load: Load,
+    generator: Any,
+    faults: tuple[Fault, ...],
+) -> list[Struck]:
+    for name in world.hosts:
+        world.start(name)
+    await _settled(world, simulable)
+    begin_s = world.loop.time_ns / 1e9
+    until_ns = world.loop.time_ns + int(wanted.time_s * 1e9)
+    reactive = isinstance(generator, Reactive)
+    draw = generator.next_for if reactive else lambda slot, last: generator.next()
+    working = [
+        asyncio.ensure_future(load.process(slot, draw, until_ns, wanted.pause_s))
+        for slot in range(wanted.clients)
+    ]
+    struck = []
+    for fault in faults:
+        await asyncio.sleep(max(0.0, begin_s + fault.at_s - world.loop.time_ns / 1e9))
+        struck.append(await strike(world, fault))
+    await asyncio.gather(*working)
+    await _settled(world, simulable)
+    if isinstance(generator, Finishing):
+        await load.final(generator.final, world.loop.time_ns + int(FINAL_S * 1e9))
+    return struck
+
+
+async def _settled(world: World, simulable: Simulable) -> None:
+    """Until all serve; what does not is seen by what it answers."""
+    until_ns = world.loop.time_ns + int(SETTLE_S * 1e9)
+    while world.loop.time_ns < until_ns and not await simulable.serves(world):  # noqa: ASYNC110
+        await asyncio.sleep(0.1)
+
+
+def _history(
+    wanted: Wanted, workload: Any, load: Load, struck: list[Struck], names: list[str], seed: int
+) -> History:
+    windows = [
+        Window(
+            epoch=f"f{number}",
+            nemesis=one.fault.kind,
+            inject_start=one.from_ns,
+            landed_at=one.from_ns if one.landed else None,
+            heal_start=one.until_ns,
+            healed_at=one.until_ns,
+        )
+        for number, one in enumerate(struck, 1)
+    ]
+    header = Header(
+        workload=wanted.workload,
+        model=workload.model,
+        checkers=list(workload.checkers),
+        system=wanted.system,
+        nodes=names,
+        concurrency=wanted.clients,
+        seed=seed,
+        windows=windows,
+    )
+    return History(header=header, ops=load.history())

@@ -1,0 +1,148 @@
+"""`World`: hosts, their processes and disks, and what goes wrong with them, from one seed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import random
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+from dstest.core import rng
+from dstest.sim.files import SimFiles
+from dstest.sim.log import Log
+from dstest.sim.loop import DISK_S, VirtualLoop
+from dstest.sim.network import Network, Weather
+from dstest.sim.process import PROCESS, Process
+
+__all__ = ["Host", "World"]
+
+
+class Host:
+    """A machine: a disk that outlives its process, and a generator of random numbers."""
+
+    def __init__(self, name: str, files: SimFiles, numbers: random.Random) -> None:
+        self.name = name
+        self.files = files
+        self.numbers = numbers
+        self.process: Process | None = None
+        self.starts = 0
+
+    @property
+    def up(self) -> bool:
+        """Does its process live?"""
+        return self.process is not None and not self.process.dead
+
+
+Main = Callable[["World", Host], Awaitable[None]]
+
+
+class World:
+    """`main` is what the process of a host runs. Times are seconds of the simulation."""
+
+    def __init__(
+        self, seed: int, hosts: Iterable[str], main: Main, weather: Weather | None = None
+    ) -> None:
+        self.seed = seed
+        disk = rng.stream(seed, "sim", "disk latency")
+        self.loop = VirtualLoop(lambda: disk.uniform(*DISK_S))
+        self.log = Log(lambda: self.loop.time_ns)
+        self.net = Network(self.loop, rng.stream(seed, "sim", "network"), self.log, weather)
+        self.loop.net = self.net
+        self._main = main
+        self.hosts: Mapping[str, Host] = {
+            name: Host(
+                name,
+                SimFiles(rng.stream(seed, "sim", "disk", name)),
+                rng.stream(seed, "sim", "host", name),
+            )
+            for name in hosts
+        }
+
+    def stream(self, *name: str | int) -> random.Random:
+        """A generator of its own."""
+        return rng.stream(self.seed, "sim", *name)
+
+    def start(self, name: str) -> None:
+        """The process of a host, anew."""
+        host = self.hosts[name]
+        if host.up:
+            return
+        host.starts += 1
+        host.process = Process(f"{name}/{host.starts}", name)
+        self.log.say(f"{host.process.name} starts")
+        context = contextvars.copy_context()
+        context.run(PROCESS.set, host.process)
+        self.loop.create_task(self._guarded(host, host.process), context=context)
+
+    async def _guarded(self, host: Host, process: Process) -> None:
+        try:
+            await self._main(self, host)
+        except Exception as error:
+            self.log.say(f"{process.name} fails: {error!r}")
+            self.loop.failures.append(error)
+            self.die(process, "an error")
+
+    def die(self, process: Process, why: str) -> None:
+        """Nothing of it runs any more; its connections end as the kernel ends them."""
+        if process.dead:
+            return
+        process.die()
+        self.log.say(f"{process.name} is dead: {why}")
+        self.net.died(process)
+
+    def kill(self, name: str) -> None:
+        """As by SIGKILL: what it has written stays."""
+        process = self.hosts[name].process
+        if process is not None:
+            self.die(process, "killed")
+
+    def lose_power(self, name: str) -> None:
+        """What is not synced is lost."""
+        self.kill(name)
+        self.hosts[name].files.lose_power()
+
+    def pause(self, name: str) -> None:
+        """As by SIGSTOP."""
+        process = self.hosts[name].process
+        if process is not None and not process.dead:
+            process.paused = True
+            self.log.say(f"{process.name} stands")
+
+    def resume(self, name: str) -> None:
+        """As by SIGCONT."""
+        process = self.hosts[name].process
+        if process is not None and process.paused:
+            self.log.say(f"{process.name} goes on")
+            self.loop.resume(process)
+
+    def cut(self, links: Iterable[tuple[str, str]]) -> None:
+        """These links let nothing through, each in its direction."""
+        new = sorted(set(links) - self.net.cut)
+        self.net.cut |= set(new)
+        self.log.say(f"cut {new}")
+
+    def mend(self, links: Iterable[tuple[str, str]]) -> None:
+        """They do again."""
+        back = sorted(set(links) & self.net.cut)
+        self.log.say(f"mended {back}")
+        self.net.mend(back)
+
+    def run(self, what: Awaitable[Any], host: str = "outside") -> Any:
+        """Run this until it is done, as a process that nothing happens to."""
+        process = Process(host, host)
+        context = contextvars.copy_context()
+        context.run(PROCESS.set, process)
+        asyncio.set_event_loop(None)
+        return self.loop.run_until_complete(self.loop.create_task(_awaited(what), context=context))
+
+    def close(self) -> None:
+        """Nothing goes on."""
+        for host in self.hosts.values():
+            if host.process is not None:
+                host.process.die()
+        self.loop.close()
+
+
+async def _awaited(what: Awaitable[Any]) -> Any:
+    return await what

@@ -1,0 +1,248 @@
+"""The simulated network and clock, by a server and clients that are written for real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from dstest.sim.loop import Over
+from dstest.sim.network import AGAIN_S, Weather
+from dstest.sim.world import Host, World
+
+
+async def echo(world: World, host: Host) -> None:
+    """Answers each line with itself and the number of lines that this process has seen."""
+    seen = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal seen
+        while line := await reader.readline():
+            seen += 1
+            writer.write(b"%b %d\n" % (line.strip(), seen))
+
+    await asyncio.start_server(serve, host.name, 80)
+    await asyncio.Event().wait()
+
+
+def world(main: Any = echo, seed: int = 1, weather: Weather | None = None) -> World:
+    made = World(seed, ["a", "b"], main, weather)
+    for name in made.hosts:
+        made.start(name)
+    return made
+
+
+def during(what: Callable[[World], Awaitable[Any]], made: World | None = None) -> Any:
+    made = made or world()
+    try:
+        return made.run(what(made), "client")
+    finally:
+        made.close()
+
+
+async def ask(host: str, line: bytes = b"x") -> bytes:
+    reader, writer = await asyncio.open_connection(host, 80)
+    writer.write(line + b"\n")
+    try:
+        return await reader.readline()
+    finally:
+        writer.close()
+
+
+def test_a_clock_that_jumps() -> None:
+    async def story(made: World) -> float:
+        begin = asyncio.get_running_loop().time()
+        await asyncio.sleep(3600)
+        return asyncio.get_running_loop().time() - begin
+
+    assert during(story) == pytest.approx(3600, abs=1e-6)
+
+
+def test_asked_and_answered() -> None:
+    async def story(made: World) -> list[bytes]:
+        await asyncio.sleep(0.1)
+        return [await ask("a"), await ask("a"), await ask("b")]
+
+    assert during(story) == [b"x 1\n", b"x 2\n", b"x 1\n"]
+
+
+def test_who_waits_for_nothing_is_told_so() -> None:
+    async def story(made: World) -> None:
+        await asyncio.Event().wait()
+
+    with pytest.raises(Over):
+        during(story)
+
+
+def test_nobody_listens_there() -> None:
+    async def story(made: World) -> None:
+        await asyncio.sleep(0.1)
+        made.kill("a")
+        await ask("a")
+
+    with pytest.raises(ConnectionRefusedError):
+        during(story)
+
+
+def test_a_link_that_is_cut_holds_up_and_a_mended_one_delivers() -> None:
+    async def story(made: World) -> tuple[bool, bytes, float, int]:
+        await asyncio.sleep(0.1)
+        reader, writer = await asyncio.open_connection("a", 80)
+        made.cut([("client", "a")])
+        writer.write(b"held\n")
+        reading = asyncio.ensure_future(reader.readline())
+        await asyncio.sleep(2)
+        early = reading.done()
+        made.mend([("client", "a")])
+        begin = made.loop.time()
+        answer = await reading
+        return early, answer, made.loop.time() - begin, made.net.dropped[("client", "a")]
+
+    early, answer, took, dropped = during(story)
+    assert not early
+    assert answer == b"held 1\n"
+    assert AGAIN_S[0] <= took <= AGAIN_S[1] + 0.1
+    assert dropped == 1
+
+
+def test_an_answer_that_cannot_come_back() -> None:
+    """The request arrives and is done, the answer waits: the way back alone is cut."""
+
+    async def story(made: World) -> tuple[bytes, bytes]:
+        await asyncio.sleep(0.1)
+        reader, writer = await asyncio.open_connection("a", 80)
+        made.cut([("a", "client")])
+        writer.write(b"one\n")
+        await asyncio.sleep(1)
+        made.mend([("a", "client")])
+        late = await reader.readline()
+        return late, await ask("a", b"two")
+
+    assert during(story) == (b"one 1\n", b"two 2\n")
+
+
+def test_a_connection_without_an_answer_is_lost_when_its_socket_says_so() -> None:
+    async def story(made: World) -> float:
+        await asyncio.sleep(0.1)
+        reader, writer = await asyncio.open_connection("a", 80)
+        sock = writer.get_extra_info("socket")
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1500)
+        made.cut([("client", "a"), ("a", "client")])
+        begin = made.loop.time()
+        writer.write(b"x\n")
+        with pytest.raises(TimeoutError):
+            await reader.readline()
+        return made.loop.time() - begin
+
+    assert during(story) == pytest.approx(1.5, abs=0.01)
+
+
+def test_connecting_over_a_cut_link_waits() -> None:
+    async def story(made: World) -> None:
+        await asyncio.sleep(0.1)
+        made.cut([("a", "client")])
+        async with asyncio.timeout(5):
+            await ask("a")
+
+    with pytest.raises(TimeoutError):
+        during(story)
+
+
+def test_who_talked_to_a_dead_process_hears_of_it() -> None:
+    async def story(made: World) -> tuple[bytes, bytes]:
+        await asyncio.sleep(0.1)
+        reader, _ = await asyncio.open_connection("a", 80)
+        made.kill("a")
+        ended = await reader.read()
+        made.start("a")
+        await asyncio.sleep(0.1)
+        return ended, await ask("a")
+
+    assert during(story) == (b"", b"x 1\n")
+
+
+def test_who_stands_answers_later_and_in_order() -> None:
+    async def story(made: World) -> tuple[bool, list[bytes]]:
+        await asyncio.sleep(0.1)
+        made.pause("a")
+        asked = [asyncio.ensure_future(ask("a", b"%d" % n)) for n in range(2)]
+        await asyncio.sleep(3)
+        early = any(one.done() for one in asked)
+        made.resume("a")
+        return early, sorted(await asyncio.gather(*asked))
+
+    early, answers = during(story)
+    assert not early
+    assert [one.split()[0] for one in answers] == [b"0", b"1"]
+
+
+class Catcher(asyncio.DatagramProtocol):
+    def __init__(self, caught: list[bytes]) -> None:
+        self._caught = caught
+
+    def datagram_received(self, data: bytes, addr: Any) -> None:
+        self._caught.append(data)
+
+
+def thrown(weather: Weather, count: int = 300) -> list[bytes]:
+    caught = list[bytes]()
+
+    async def story(made: World) -> None:
+        loop = asyncio.get_running_loop()
+        await loop.create_datagram_endpoint(lambda: Catcher(caught), local_addr=("client", 9))
+        out, _ = await loop.create_datagram_endpoint(lambda: Catcher([]), local_addr=("client", 8))
+        for number in range(count):
+            out.sendto(b"%d" % number, ("client", 9))
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(1)
+
+    during(story, world(weather=weather))
+    return caught
+
+
+def test_datagrams_in_fair_weather() -> None:
+    assert thrown(Weather()) == [b"%d" % number for number in range(300)]
+
+
+@pytest.mark.parametrize(
+    ("weather", "less", "more", "turned"),
+    [
+        (Weather(lost=0.3), True, False, False),
+        (Weather(doubled=0.3), False, True, False),
+        (Weather(late=0.3), False, False, True),
+    ],
+    ids=["lost", "doubled", "late"],
+)
+def test_datagrams_in_foul_weather(weather: Weather, less: bool, more: bool, turned: bool) -> None:
+    caught = thrown(weather)
+    numbers = [int(one) for one in caught]
+    assert (len(set(numbers)) < 300) == less
+    assert (len(numbers) > len(set(numbers))) == more
+    firsts = list(dict.fromkeys(numbers))
+    assert (firsts != sorted(firsts)) == turned
+
+
+def test_a_clock_that_is_wrong_wakes_its_own_process_right() -> None:
+    """It shows another time; how long it sleeps is the same."""
+
+    async def clocked(made: World, host: Host) -> None:
+        loop = asyncio.get_running_loop()
+        before, true = loop.time(), made.loop.time_ns
+        await asyncio.sleep(1)
+        made.log.say(f"{host.name} {before:.1f} {(made.loop.time_ns - true) / 1e9:.3f}")
+        await asyncio.Event().wait()
+
+    made = World(1, ["a"], clocked)
+    made.start("a")
+    process = made.hosts["a"].process
+    assert process is not None
+    process.clock_s = 100.0
+
+    async def story(_: World) -> None:
+        await asyncio.sleep(2)
+
+    during(story, made)
+    assert any(line.endswith("a 100.0 1.000") for line in made.log.lines)

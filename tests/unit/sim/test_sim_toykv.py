@@ -1,0 +1,137 @@
+"""toykv's own servers and clients in a simulation: its bugs are found, and it has no others."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dstest.core.errors import ConfigError
+from dstest.sim.faults import Fault, Profile, kinds_of
+from dstest.sim.simulate import Simulated, simulate, wanted_of
+from dstest.sim.sweep import Swept, seen_in, sweep
+
+ROOT = Path(__file__).resolve().parents[3]
+
+FOUND = {
+    "acknowledged-before-replicated": ("set", "lost", ("partition", "kill", "pause")),
+    "stale-follower-read": ("register", "nonlinearizable", ("partition",)),
+    "lost-update-on-heal": ("set", "lost", ("partition", "kill", "pause")),
+    "duplicate-on-retry-after-restart": ("ledger", "duplicated", ("kill",)),
+    "sequence-reuse": ("unique-ids", "duplicated", ("kill",)),
+    "dirty-read": ("bank", "wrong-total", ()),
+    "replica-divergence": ("bank-replicas", "divergence", ("kill", "partition")),
+    "unsynced-loss": ("set", "lost", ("power",)),
+    "reorder-in-queue": ("queue", "reordered", ("kill",)),
+}
+"""Bug -> workload, what it shows, which faults."""
+
+SEEDS = 30
+
+
+@pytest.mark.parametrize("bug", FOUND)
+def test_a_planted_bug_is_found(bug: str) -> None:
+    workload, anomaly, kinds = FOUND[bug]
+    wanted = wanted_of(
+        "toykv",
+        workload,
+        [f"bug={bug}"],
+        profile=Profile(kinds=kinds_of(",".join(kinds) or "none")),
+    )
+    for seen in sweep(wanted, range(1, SEEDS + 1)):
+        if seen.violated:
+            assert anomaly in seen.anomalies
+            assert seen.failures == []
+            return
+    pytest.fail(f"not in {SEEDS} seeds")
+
+
+@pytest.mark.parametrize("workload", ["register", "set", "queue", "ledger", "unique-ids"])
+def test_what_has_no_bug_shows_none(workload: str) -> None:
+    wanted = wanted_of(
+        "toykv", workload, [], profile=Profile(kinds=("partition", "kill", "pause", "power"))
+    )
+    swept = Swept()
+    for seen in sweep(wanted, range(1, 7)):
+        assert (seen.seed, seen.anomalies, seen.failures) == (seen.seed, [], [])
+        assert seen.ok > 100
+        swept.add(seen)
+    assert set(swept.landed) == {"partition", "kill", "pause", "power"}
+    assert not swept.vacuous
+
+
+def one(seed: int = 3, **more: object) -> Simulated:
+    return simulate(wanted_of("toykv", "register", [], time_s=5.0, **more), seed)
+
+
+def test_the_same_seed_is_the_same_in_this_process() -> None:
+    first = one()
+    for _ in range(5):
+        again = one()
+        assert again.digest == first.digest
+        assert again.history == first.history
+    assert one(4).digest != first.digest
+
+
+OWN = (
+    "from dstest.sim.simulate import simulate, wanted_of\n"
+    "print(simulate(wanted_of('toykv', 'register', [], time_s=5.0), 3).digest)\n"
+)
+
+
+def test_and_in_others_whatever_their_hashes() -> None:
+    digests = set()
+    for seed in ("0", "1", "random"):
+        env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(
+            [sys.executable, "-c", OWN], env=env, capture_output=True, text=True, check=True
+        )
+        digests.add(done.stdout.strip())
+    assert digests == {one().digest}
+
+
+def test_a_fault_that_nobody_feels_has_not_landed() -> None:
+    """A cut that is mended at once holds up nothing."""
+    done = one(plan=(Fault(kind="partition", at_s=1.0, stands_s=0.0, hosts=("n1",)),))
+    assert [struck.landed for struck in done.faults] == [None]
+    assert seen_in(done).vacuous == "no fault landed"
+
+
+def test_a_window_stands_in_the_history() -> None:
+    done = one(plan=(Fault(kind="pause", at_s=1.0, stands_s=2.0, hosts=("n1", "n2")),))
+    (window,) = done.history.header.windows
+    assert window.nemesis == "pause"
+    assert window.healed_at is not None
+    assert window.healed_at - window.inject_start == pytest.approx(2e9, abs=1e3)
+
+
+def test_what_cannot_be_simulated_is_refused() -> None:
+    with pytest.raises(ConfigError, match="etcd cannot be simulated") as error:
+        wanted_of("etcd", "register", [])
+    assert "toykv" in (error.value.remedy or "")
+    with pytest.raises(ConfigError, match="has no clients for watch"):
+        wanted_of("toykv", "watch", [])
+    with pytest.raises(ConfigError, match="no simulated fault 'kil'"):
+        kinds_of("partition,kil")
+
+
+def test_the_command(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "dstest", "sim", "--seeds", "4", "--workers", "1"]
+    words += ["-o", "bug=dirty-read", "--workload", "bank", "--faults", "none", "--time-limit", "3"]
+    words += ["--history", "h.jsonl", "--log", "log.txt", "--json"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    told = json.loads(done.stdout)
+    assert told["violated"]
+    assert (tmp_path / "log.txt").read_text().count("\n") > 1000
+    check = [sys.executable, "-m", "dstest", "check", "h.jsonl"]
+    judged = subprocess.run(
+        check, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
+    assert judged.returncode == 1
+    assert "wrong-total" in judged.stdout
