@@ -109,7 +109,9 @@ def _swept(wanted: Wanted, seeds: range, workers: int, json_: bool) -> Swept:
 
 
 def _tell(swept: Swept) -> None:
-    landed = ", ".join(f"{count} {kind}" for kind, count in sorted(swept.landed.items())) or "nothing"
+    landed = (
+        ", ".join(f"{count} {kind}" for kind, count in sorted(swept.landed.items())) or "nothing"
+    )
     say(f"{swept.seeds} seeds, {swept.ops} operations; faults landed: {landed}", end="")
     say(f"; not landed: {swept.not_landed}" if swept.not_landed else "")
     for why, count in swept.vacuous.items():

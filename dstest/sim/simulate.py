@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -17,6 +19,7 @@ from dstest.core.near import meant
 from dstest.core.protocols import Checker, Endpoint, Finishing, Reactive, Simulable, SystemTraits
 from dstest.core.rng import stream_seed
 from dstest.sim.faults import Fault, Profile, Struck, planned, strike
+from dstest.sim.forbidden import forbidden_in
 from dstest.sim.load import Load
 from dstest.sim.network import Weather
 from dstest.sim.world import World
@@ -80,12 +83,16 @@ def simulable_names() -> list[str]:
 def wanted_of(system: str, workload: str, given: list[str], **more: Any) -> Wanted:
     """With the options `key=value` of system and workload.
 
-    Raises ConfigError for names that are none, a system that cannot be simulated, and a workload
-    that asks for what its clients cannot do.
+    Raises ConfigError for names that are none, a system that cannot be simulated or calls what
+    cannot be, and a workload that asks for what its clients cannot do.
     """
     of, work = registry.load("systems", system), registry.load("workloads", workload)
-    if SystemTraits.of(of).simulable is None:
+    simulable = SystemTraits.of(of).simulable
+    if simulable is None:
         raise ConfigError(f"{system} cannot be simulated", remedy=meant(system, simulable_names()))
+    for name in simulable.modules:
+        for call in forbidden_in(Path(str(import_module(name).__file__))):
+            raise ConfigError(str(call), remedy="what a host is given: docs/simulation.md")
     if work.capability not in of.capabilities:
         raise ConfigError(
             f"{system} has no clients for {workload}, which needs {work.capability}",

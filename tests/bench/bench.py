@@ -1,7 +1,7 @@
 """`make bench`: every figure that the documentation quotes, printed from one run.
 
 python tests/bench/bench.py [checkers] [every] [files] [lin] [txn] [exact] [ingest] [fan]
-    [report] [serve] [lab] [start] [rate] [run] [live]
+    [report] [serve] [lab] [spec] [sim] [start] [rate] [run] [live]
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 PARTS = (
     *("checkers", "every", "files", "lin", "txn", "stream", "exact", "ingest", "fan", "report"),
-    *("serve", "lab"),
+    *("serve", "lab", "spec", "sim"),
     "start",
     *("rate", "run", "live"),
 )
@@ -27,7 +27,7 @@ def main() -> int:
         sys.stderr.write(f"no such part: {', '.join(sorted(unknown))}; {', '.join(PARTS)}\n")
         return 2
     here = Path(__file__).parent
-    sys.path[:0] = [str(here), str(here.parent / "oracles")]
+    sys.path[:0] = [str(here), str(here.parent / "oracles"), str(here.parent / "unit")]
     load = os.getloadavg()[0]
     sys.stdout.write(f"{platform.machine()}, {os.cpu_count()} cores, load {load:.1f}\n")
     for part in wanted:

@@ -24,6 +24,10 @@ class SimulatedToykv:
     """What a simulation asks for."""
 
     port = CLIENT_PORT
+    modules = tuple(
+        f"clusters.systems.toykv.agents.{name}"
+        for name in ("consensus", "leading", "front", "disk", "machine", "membership", "wire")
+    )
 
     def main(self, world: Any, host: Any, options: Mapping[str, Any]) -> Any:
         """The server of a host. The first start of all makes the cluster."""

@@ -13,12 +13,14 @@ __all__ = ["Simulable"]
 
 class Simulable(Protocol):
     """Its servers and clients, to be run on simulated hosts. `port` is where clients connect.
+    `modules` are those of its servers: they are held to call nothing that cannot be simulated.
 
     A `world` has `hosts` by name, `loop`, `log` and `die`; a `host` has `name`, `process`, `files`
     and `numbers`, from which all that is random is drawn.
     """
 
     port: int
+    modules: tuple[str, ...]
 
     def main(self, world: Any, host: Any, options: Mapping[str, Any]) -> Awaitable[None]:
         """What the process of a host does, until it ends."""
