@@ -13,7 +13,7 @@ C_SOURCES := $(wildcard checkers/csrc/*.[ch] checkers/csrc/*/*.[ch])
 
 .PHONY: help setup run test test-no-lab test-lab coverage lint check lab-up lab-down \
 	vagrant-up vagrant-down vm-up vm-down podman-up podman-down bench \
-	nemesis-selftest systems-selftest labs-selftest proofs sanitize fuzz corpora wheel clean
+	spec-selftest nemesis-selftest systems-selftest labs-selftest proofs sanitize fuzz corpora wheel clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -124,6 +124,11 @@ labs-selftest: setup
 	@.ci/setup vm
 	$(BIN)/python -m pytest -v --tb=short tests/integration/test_vm.py tests/integration/test_rootless.py \
 		tests/integration/test_hosts_faults.py $(TEST_ARGS)
+
+## make spec-selftest   specifications and simulation: what they promise, and which tests show it
+spec-selftest: setup
+	-@.ci/setup quint $(VENV)
+	$(BIN)/python tests/unit/spec/selftest.py
 
 ## make proofs     the checkers' proofs at full size: detection, clean histories (an hour or so)
 proofs: setup
