@@ -4,7 +4,7 @@ counters of those faults, the logs of that moment, how often it came."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -21,6 +21,7 @@ from dstest.report.over_seeds import Arm, often
 from dstest.report.places import Place, last_ns, place_of
 from dstest.report.stale import read_wrongly
 from dstest.report.timeline import told
+from dstest.report.twins import twins
 
 __all__ = ["DETAILED_MAX", "Moment", "headline", "moments"]
 
@@ -44,7 +45,8 @@ _NEXT: Final = re.compile(
 class Moment(msgspec.Struct, frozen=True, kw_only=True):
     """An anomaly ready to show. `start_ns` to `end_ns` is its witness, None where that names no
     operation of the history; `culprit` the op_id of the answer that gave it away. `logs` and
-    `beside` are empty for those that are not `detailed`."""
+    `beside` are empty for those that are not `detailed`. `twin_of` is the number of the one that
+    it repeats, which another checker found."""
 
     number: int
     checker: str
@@ -59,6 +61,7 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
     logs: list[LogLines]
     often: list[str]
     detailed: bool
+    twin_of: int | None = None
 
     @property
     def id(self) -> str:
@@ -150,14 +153,23 @@ def _moment(
     )
 
 
-def _ordered(report: RunReport) -> list[tuple[str, Anomaly]]:
-    """One of each kind first, so that many of one do not hide the others."""
-    seen: dict[tuple[str, str], int] = {}
+def _ordered(
+    report: RunReport, by_id: Mapping[int | str, Op]
+) -> list[tuple[str, Anomaly, int | None]]:
+    """One of each kind first, so that many of one do not hide the others; each with the number of
+    the one that it repeats."""
+    found = report.anomalies
+    repeats = twins(found, lambda checker, kind: meaning_of(checker, kind).shape, by_id)
+    seen: set[tuple[str, str]] = set()
     ranked = []
-    for at, (checker, anomaly) in enumerate(report.anomalies):
-        nth = seen[checker, anomaly.type] = seen.get((checker, anomaly.type), -1) + 1
-        ranked.append((nth > 0, at, checker, anomaly))
-    return [(checker, anomaly) for _, _, checker, anomaly in sorted(ranked, key=lambda r: r[:2])]
+    for at, (checker, anomaly) in enumerate(found):
+        first = at not in repeats and (checker, anomaly.type) not in seen
+        if first:
+            seen.add((checker, anomaly.type))
+        ranked.append((not first, at))
+    order = [at for _, at in sorted(ranked)]
+    number = {at: n for n, at in enumerate(order, 1)}
+    return [(*found[at], number[repeats[at]] if at in repeats else None) for at in order]
 
 
 def moments(
@@ -167,8 +179,11 @@ def moments(
     wanted = {id for _, anomaly in report.anomalies for id in anomaly.ops}
     by_id = {op.op_id: op for op in report.history.ops if op.op_id in wanted}
     return [
-        _moment(report, n, checker, anomaly, logs=logs, arms=arms or [], by_id=by_id)
-        for n, (checker, anomaly) in enumerate(_ordered(report), 1)
+        msgspec.structs.replace(
+            _moment(report, n, checker, anomaly, logs=logs, arms=arms or [], by_id=by_id),
+            twin_of=twin_of,
+        )
+        for n, (checker, anomaly, twin_of) in enumerate(_ordered(report, by_id), 1)
     ]
 
 
