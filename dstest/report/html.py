@@ -12,6 +12,7 @@ from dstest.core.printable import printable
 from dstest.core.run_meta import RunMeta
 from dstest.core.verdict import State
 from dstest.judge.judged import share
+from dstest.judge.words import blame_words, bug_words, rule_words, spelled, words_of
 from dstest.report.besides import besides
 from dstest.report.blame import probe_rows
 from dstest.report.charts import axis_of, charts
@@ -137,6 +138,7 @@ def environment() -> Any:
     )
     made.filters["number"] = number
     made.filters["share"] = share
+    made.filters["spelled"] = spelled
     return made
 
 
@@ -192,11 +194,15 @@ def render_html(report: RunReport) -> str:
     parts: dict[str, Any] = {
         "r": report,
         "tone": tone_of(report.state),
-        "headline": main or report.verdict.reason,
+        "headline": main or spelled(report.verdict.reason),
         "exact": exact,
         "settings": settings(report),
         "besides": besides(report, outages),
         "reasons": reasons(report.history),
+        "rule_words": rule_words(report.verdict.rule, report.state),
+        "blame_words": blame_words(report.verdict.blame or ""),
+        "bug_words": bug_words,
+        "words_of": words_of,
         "kinds": kinds(report, found),
         "witnesses": [_witness(m, report, twins.get(m.number, [])) for m in told if m.detailed],
         "listed": listed[:LISTED_MAX],
