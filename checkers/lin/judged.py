@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from checkers._spread import epochs_met
 from checkers.ops.table import OpTable
-from dstest.core.check import Anomaly, CheckResult, KeyCount, OpCount, Seconds, Spread, Valid
+from dstest.core.check import Anomaly, CheckResult, KeyCount, OpCount, Seconds, Spread, Stuck, Valid
 from dstest.core.history import History
 from dstest.core.limits import WITNESS_OPS_MAX
 from dstest.core.op import Op
@@ -60,7 +60,13 @@ def _end_ns(ops: Sequence[Op]) -> int:
 
 
 def anomaly_of(
-    key: Any, ops: list[Op], history: History, minimal: bool, explanation: str
+    key: Any,
+    ops: list[Op],
+    history: History,
+    minimal: bool,
+    explanation: str,
+    culprit: int | str | UnsetType = UNSET,
+    stuck: Stuck | UnsetType = UNSET,
 ) -> Anomaly:
     """The anomaly of one key; a witness too long to show keeps its last operations."""
     end_ns = _end_ns(history.ops)
@@ -75,6 +81,8 @@ def anomaly_of(
         minimal=minimal,
         epochs=epochs_met(ops, history.header.windows, end_ns),
         explanation=explanation,
+        culprit=culprit,
+        stuck=stuck,
     )
 
 

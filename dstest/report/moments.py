@@ -3,7 +3,6 @@ counters of those faults, the logs of that moment, how often it came."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -19,6 +18,7 @@ from dstest.report.meanings import Meaning, meaning_of
 from dstest.report.model import FaultView, RunReport
 from dstest.report.over_seeds import Arm, often
 from dstest.report.places import Place, last_ns, place_of
+from dstest.report.sentences import culprit_of, stuck_of
 from dstest.report.stale import read_wrongly
 from dstest.report.timeline import told
 from dstest.report.twins import twins
@@ -34,12 +34,6 @@ _BETWEEN_MAX: Final = 3
 """Faults that stood between the operations of a witness: whose counters are beside it, the last."""
 
 _NOWHERE: Final = "The witness names no operation of this history."
-
-_NEXT: Final = re.compile(
-    r"(?:There the (?P<object>[\w -]+) can(?: \w+)?: (?P<held>[^.]*)\. )?"
-    r"Next completes (?P<what>.+?) \(op (?P<op>[^,)]+), process [^)]*\): (?P<why>it needs [^.]*)\."
-)
-"""How the linearizability checker says which answer cannot be, and what could have been."""
 
 
 class Moment(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,19 +82,12 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _culprit(anomaly: Anomaly, ops: Sequence[Op]) -> int | str | None:
-    """The operation whose answer cannot be: the one that the explanation speaks of first, or the
-    last to complete. None in a cycle, where each has its part."""
+    """The operation whose answer cannot be: the one that its checker names, or the last to
+    complete. None in a cycle, where each has its part."""
     if is_cycle(anomaly):
         return None
-    by_id = {str(op.op_id): op.op_id for op in ops}
-    found = _NEXT.search(anomaly.explanation)
-    if found is not None and found["op"] in by_id:
-        return by_id[found["op"]]
-    types = "|".join(sorted({re.escape(op.op_type) for op in ops}))
-    for match in re.finditer(rf"(?:\b(?:ops?|{types}) |\bT)(\d+)\b", anomaly.explanation):
-        if match[1] in by_id:
-            return by_id[match[1]]
-    return max(ops, key=last_ns).op_id if ops else None
+    named = culprit_of(anomaly, ops)
+    return named if named is not None or not ops else max(ops, key=last_ns).op_id
 
 
 def _beside(place: Place, faults: Sequence[FaultView], end_ns: int) -> list[FaultView]:
@@ -199,7 +186,7 @@ def _short(key: Any) -> str:
 
 def _exactly(moment: Moment) -> str:
     """What the answer was that cannot be, as exactly as it is known."""
-    found = _NEXT.search(moment.anomaly.explanation)
+    found = stuck_of(moment.anomaly)
     culprit = next((op for op in moment.ops if op.op_id == moment.culprit), None)
     if found is None or culprit is None:
         exact = moment.anomaly.explanation.strip()
@@ -208,10 +195,10 @@ def _exactly(moment: Moment) -> str:
     at = f" at {culprit.node_seen}" if culprit.node_seen else ""
     exact = (
         f"Process {culprit.process_id}{at} was answered “{told(culprit)}” at "
-        f"{last_ns(culprit) / 1e9:.2f} s: {found['why']}"
+        f"{last_ns(culprit) / 1e9:.2f} s: {found.needs}"
     )
-    if found["held"]:
-        exact += f", and the {found['object']} could only be {found['held']}"
+    if found.held:
+        exact += f", and the {found.noun} could only be {found.held}"
     return f"{exact}."
 
 
@@ -223,6 +210,6 @@ def headline(report: RunReport, found: Sequence[Moment]) -> tuple[str, str]:
     first = found[0]
     key = "" if first.anomaly.key is None else f", on key {_short(first.anomaly.key)}"
     culprit = next((op for op in first.ops if op.op_id == first.culprit), None)
-    placed = _NEXT.search(first.anomaly.explanation)
-    did = read_wrongly(culprit, report.history.ops) if culprit is not None and placed else ""
+    stuck = stuck_of(first.anomaly) is not None
+    did = read_wrongly(culprit, report.history.ops) if culprit is not None and stuck else ""
     return f"{_system(report)} {did or first.meaning.did}{key}.", _exactly(first)

@@ -10,7 +10,7 @@ import pytest
 from checkers._findings import ANOMALIES_MAX
 from checkers._spread import KEYS_MAX
 from dstest.core import registry
-from dstest.core.check import Anomaly, Budget, CheckResult
+from dstest.core.check import Anomaly, Budget, CheckResult, Stuck
 from dstest.core.history import Header, History
 from dstest.core.op import Op
 
@@ -116,3 +116,32 @@ def test_an_answer_is_the_same_after_it_was_written_down() -> None:
     found = answer("set-full", losses(3))
     assert msgspec.json.decode(msgspec.json.encode(found), type=CheckResult) == found
     assert msgspec.convert(msgspec.to_builtins(found), CheckResult) == found
+
+
+def test_what_fits_no_order_says_which_answer_and_why() -> None:
+    ops = [
+        op(1, 0, "write", input=1),
+        op(2, 10, "write", input=2),
+        op(3, 20, "read", output=1),
+        op(4, 30, "read", output=2),
+    ]
+    (one,) = answer("linearizable", ops).anomalies["nonlinearizable"]
+    assert one.culprit == 3
+    assert one.stuck == Stuck(needs="it needs the value 1", noun="register", held="2")
+    found = answer("linearizable", ops)
+    assert isinstance(found.spreads, dict)
+    assert found.spreads["nonlinearizable"].count == 1
+    puts = [op(1, 0, "enqueue", input=1), op(2, 10, "enqueue", input=2)]
+    queue = [*puts, op(3, 20, "dequeue", output=2)]
+    (one,) = answer("linearizable", queue, "fifo-queue").anomalies["nonlinearizable"]
+    assert one.culprit == 3
+
+
+def test_a_transaction_that_read_what_failed_is_the_culprit() -> None:
+    write = op(1, 0, "txn", key=None, input=[["append", 5, 1]], error="aborted")
+    read = op(2, 10, "txn", key=None, input=[["r", 5, None]], output=[["r", 5, [1]]])
+    checker = registry.load("checkers", "list-append")
+    header = Header(model="serializable", workload="list-append")
+    found = checker.check(History(header=header, ops=[write, read]), "serializable", Budget())
+    (one,) = found.anomalies["G1a"]
+    assert (one.culprit, one.element) == (2, 1)
