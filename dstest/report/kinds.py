@@ -29,10 +29,12 @@ _OUTSIDE: Final = "none"
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
-    """`said` follows the name of the kind. `first` is the number of its first anomaly."""
+    """`many` is `count` in words: where several checkers counted, there may be more. `said` follows
+    the name of the kind. `first` is the number of its first anomaly."""
 
     type: str
     count: int
+    many: str
     said: str
     first: int
 
@@ -183,5 +185,6 @@ def kinds(report: RunReport, found: Sequence[Moment]) -> list[Kind]:
         said = f"found by {_largest(counts, 'checkers')}{least}."
         said += _said(whole, meaning_of(main, kind).shape, report.faults)
         first = min(group[0].number for group in by_checker.values())
-        rows.append(Kind(type=kind, count=whole.spread.count, said=said, first=first))
+        many = f"{'at least ' if len(counts) > 1 else ''}{number(whole.spread.count)}"
+        rows.append(Kind(type=kind, count=whole.spread.count, many=many, said=said, first=first))
     return rows

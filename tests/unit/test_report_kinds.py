@@ -137,6 +137,7 @@ def test_the_same_loss_stands_once_with_all_who_found_it() -> None:
             assert first.anomaly.ops == twin.anomaly.ops
         (kind,) = kinds(made, found)
         assert "found by set-full (12) and no-lost-ack (12)." in kind.said
+        assert kind.many == "at least 12"
         page = render_html(made)
         assert page.count('<article class="anomaly"') == 8
         assert "4 more witnesses" in page
