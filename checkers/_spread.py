@@ -45,6 +45,7 @@ class _Seen:
     def __init__(self) -> None:
         self.first_ns: int | None = None
         self.last_ns = 0
+        self.outside = 0
         self.nodes: Counter[str] = Counter()
         self.epochs: Counter[str] = Counter()
 
@@ -52,7 +53,10 @@ class _Seen:
         at = _last_ns(op)
         self.first_ns = at if self.first_ns is None else min(self.first_ns, at)
         self.last_ns = max(self.last_ns, at)
-        self.epochs[op.fault_epoch or _OUTSIDE] += 1
+        if op.fault_epoch:
+            self.epochs[op.fault_epoch] += 1
+        else:
+            self.outside += 1
         if op.node_seen is not None:
             self.nodes[op.node_seen] += 1
 
@@ -64,6 +68,7 @@ class _Seen:
             last_ns=self.last_ns,
             nodes=dict(self.nodes),
             epochs=dict(self.epochs),
+            outside=self.outside,
         )
 
 
@@ -108,10 +113,8 @@ class Spreads:
             return {}
         by_epoch: dict[str, dict[str, int]] = {}
         for kind, row in self._kinds.items():
-            epochs = Counter(row.told.epochs)
-            if row.nowhere:
-                epochs[_OUTSIDE] += row.nowhere
-            by_epoch[kind] = dict(epochs)
+            outside = row.told.outside + row.nowhere
+            by_epoch[kind] = {**row.told.epochs, **({_OUTSIDE: outside} if outside else {})}
         return {"anomalies": dict(self.counts), "anomalies_by_epoch": by_epoch}
 
     def by_kind(self) -> dict[str, Spread] | msgspec.UnsetType:

@@ -24,8 +24,6 @@ _NAMED_MAX: Final = 3
 """Nodes, keys and fault windows that are named, those with most."""
 
 _KEY_MAX: Final = 40
-_OUTSIDE: Final = "none"
-"""How checkers call what lies in no fault epoch."""
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,12 +48,13 @@ def _sightings(ops: Sequence[Op], faults: Sequence[FaultView]) -> Sightings | No
     if not ops:
         return None
     ends = [last_ns(op) for op in ops]
-    met = [next((f.epoch for f in faults if touches(op, f)), _OUTSIDE) for op in ops]
+    met = [next((f.epoch for f in faults if touches(op, f)), None) for op in ops]
     return Sightings(
         first_ns=min(ends),
         last_ns=max(ends),
         nodes=dict(Counter(op.node_seen for op in ops if op.node_seen is not None)),
-        epochs=dict(Counter(met)),
+        epochs=dict(Counter(epoch for epoch in met if epoch is not None)),
+        outside=met.count(None),
     )
 
 
@@ -88,7 +87,7 @@ def _whole(
         return _of_witnesses(found, _count(result, kind), faults)
     if spread.told is None:
         return _of_witnesses(found, spread.count, faults)
-    return _Whole(spread, sum(spread.told.epochs.values()))
+    return _Whole(spread, sum(spread.told.epochs.values()) + spread.told.outside)
 
 
 def _largest(counts: Iterable[tuple[str, int]], more: str) -> str:
@@ -120,13 +119,13 @@ def _on_keys(spread: Spread) -> str:
     return f" They are on {number(spread.keys_total)} keys{which}."
 
 
-def _windows(epochs: Mapping[str, int], faults: Sequence[FaultView]) -> str:
+def _windows(sightings: Sightings, faults: Sequence[FaultView]) -> str:
     """`87 inside f2 (kill), 3 inside 2 more fault windows and 257 outside every fault window`."""
     if not any(f.start_ns is not None for f in faults):
         return ""
     names = {f.epoch: f"{f.id} ({f.nemesis})" for f in faults}
-    rows = sorted(((e, n) for e, n in epochs.items() if e != _OUTSIDE), key=lambda row: -row[1])
-    outside = epochs.get(_OUTSIDE, 0)
+    rows = sorted(sightings.epochs.items(), key=lambda row: -row[1])
+    outside = sightings.outside
     if not rows:
         return "all outside every fault window"
     if len(rows) == 1 and not outside:
@@ -145,7 +144,7 @@ def _seen(sightings: Sightings, faults: Sequence[FaultView]) -> str:
     said = f"at {first}" if first == last else f"from {first} to {last}"
     if sightings.nodes:
         said += f" by {_largest(sightings.nodes.items(), 'nodes')}"
-    where = _windows(sightings.epochs, faults)
+    where = _windows(sightings, faults)
     return f"{said}, {where}" if where else said
 
 

@@ -53,7 +53,7 @@ def test_what_has_no_witness_of_its_own_is_counted_in_time_place_and_epoch(name:
     assert (spread.told.first_ns, spread.told.last_ns) == (401 * MS, 401 * MS)
     assert spread.known.nodes == {"n1": 20, "n2": 20}
     assert spread.told.nodes == {"n3": 40}
-    assert spread.known.epochs == {"f1": 20, "none": 20}
+    assert (spread.known.epochs, spread.known.outside) == ({"f1": 20}, 20)
     assert (spread.keys, spread.keys_total) == ([("s", 40)], 1)
     assert found.stats["anomalies"] == {"lost": 40}
     assert found.stats["anomalies_by_epoch"] == {"lost": {"none": 40}}
