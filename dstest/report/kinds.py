@@ -134,7 +134,10 @@ def _windows(sightings: Sightings, faults: Sequence[FaultView]) -> str:
     if rest := rows[_NAMED_MAX:]:
         inside = number(sum(n for _, n in rest))
         parts.append(f"{inside} inside {len(rest)} more fault window{'s' * (len(rest) > 1)}")
-    parts.append(f"{number(outside) if outside else 'none'} outside every fault window")
+    if outside:
+        parts.append(f"{number(outside)} outside every fault window")
+    else:
+        parts.append("none outside every fault window")
     return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
