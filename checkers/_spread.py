@@ -14,7 +14,7 @@ import msgspec
 
 from dstest.core.check import Sightings, Spread
 from dstest.core.history import Window, epochs_of
-from dstest.core.op import Op, Outcome
+from dstest.core.op import Op
 from dstest.core.words import quoted
 
 __all__ = ["KEYS_MAX", "Spreads", "epochs_met"]
@@ -46,19 +46,21 @@ class _Seen:
         self.first_ns: int | None = None
         self.last_ns = 0
         self.outside = 0
-        self.nodes: Counter[str] = Counter()
-        self.epochs: Counter[str] = Counter()
+        self.nodes: dict[str, int] = {}
+        self.epochs: dict[str, int] = {}
 
-    def add(self, op: Op) -> None:
-        at = _last_ns(op)
-        self.first_ns = at if self.first_ns is None else min(self.first_ns, at)
-        self.last_ns = max(self.last_ns, at)
-        if op.fault_epoch:
-            self.epochs[op.fault_epoch] += 1
+    def add(self, op: Op, at: int) -> None:
+        if self.first_ns is None or at < self.first_ns:
+            self.first_ns = at
+        if at > self.last_ns:
+            self.last_ns = at
+        epoch, node = op.fault_epoch, op.node_seen
+        if epoch:
+            self.epochs[epoch] = self.epochs.get(epoch, 0) + 1
         else:
             self.outside += 1
-        if op.node_seen is not None:
-            self.nodes[op.node_seen] += 1
+        if node is not None:
+            self.nodes[node] = self.nodes.get(node, 0) + 1
 
     def told(self) -> Sightings | None:
         if self.first_ns is None:
@@ -76,8 +78,8 @@ class _Kind:
     def __init__(self) -> None:
         self.told, self.known = _Seen(), _Seen()
         self.nowhere = 0
-        self.keys: Counter[str] = Counter()
-        self.names: dict[str, Any] = {}
+        self.keys: Counter[str | tuple[str]] = Counter()
+        self.names: dict[str | tuple[str], Any] = {}
 
 
 class Spreads:
@@ -90,20 +92,27 @@ class Spreads:
     def add(self, kind: str, key: Any, witness: Sequence[Op], telling: Op | None) -> None:
         """One more; `telling` is the operation of its witness whose answer gave it away."""
         self.counts[kind] += 1
-        row = self._kinds.setdefault(kind, _Kind())
+        row = self._kinds.get(kind)
+        if row is None:
+            row = self._kinds[kind] = _Kind()
         if key is not None:
-            name = quoted(key)
+            name = key if type(key) is str else (quoted(key),)
             row.keys[name] += 1
             row.names.setdefault(name, key)
         if telling is None:
             row.nowhere += 1
             return
-        row.told.add(telling)
-        done = [op for op in witness if op is not telling and op.outcome is Outcome.OK]
-        if done:
-            first = min(done, key=_last_ns)
-            if _last_ns(first) <= _last_ns(telling):
-                row.known.add(first)
+        at = _last_ns(telling)
+        row.told.add(telling, at)
+        first: Op | None = None
+        for op in witness:
+            end = op.complete_ts
+            # As `op.outcome is Outcome.OK`, which is too slow for hundreds of thousands.
+            ok = end is not None and op.error is None and not op.timeout_marker
+            if ok and op is not telling and end is not None and end <= at:
+                first, at = op, end
+        if first is not None:
+            row.known.add(first, at)
 
     @property
     def stats(self) -> dict[str, Any]:
