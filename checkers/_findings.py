@@ -28,9 +28,10 @@ import msgspec
 
 from checkers._breaks import BREAKS
 from checkers._columns import NEVER, Interner
+from checkers._spread import Spreads, epochs_met
 from dstest.core.check import Anomaly, Budget, CheckResult, KeyCount, OpCount, Seconds, Valid
 from dstest.core.clock import monotonic_ns
-from dstest.core.history import History, epochs_of
+from dstest.core.history import History
 from dstest.core.limits import WITNESS_OPS_MAX
 from dstest.core.op import Op, Outcome
 from dstest.core.protocols import Option
@@ -137,8 +138,8 @@ class Findings:
         self.history = history
         self.options = history.header.options
         self.anomalies: dict[str, list[Anomaly]] = {}
-        self.counts: Counter[str] = Counter()
-        self.by_epoch: dict[str, Counter[str]] = {}
+        self.spreads = Spreads()
+        self.counts = self.spreads.counts
         self.stats: dict[str, Any] = {}
         self.undecided: dict[Any, str] = {}
         self.keys: list[Any] = []
@@ -168,23 +169,18 @@ class Findings:
         self.doubts[what] += n
 
     def anomaly(
-        self, kind: str, key: Any, ops: Iterable[Op], message: str, *, minimal: bool = True
-    ) -> None:
-        """A violation with its witness; the last of `ops` is the one that gave it away."""
-        self.counts[kind] += 1
+        self, kind: str, key: Any, ops: Iterable[Op], message: str, *, minimal: bool = True,
+        **about: Any,
+    ) -> None:  # fmt: skip
+        """A violation with its witness; the last of `ops` is the one that gave it away. `about` are
+        further fields of the anomaly (`element`, `overlap_ns`)."""
+        given = list(ops)
+        witness = list({id(op): op for op in given}.values())
+        self.spreads.add(kind, key, witness, given[-1] if given else None)
         shown = self.anomalies.setdefault(kind, [])
-        witness = list({id(op): op for op in ops}.values())
-        epoch = (witness[-1].fault_epoch if witness else None) or "none"
-        self.by_epoch.setdefault(kind, Counter())[epoch] += 1
         if len(shown) >= ANOMALIES_MAX:
             return
         witness.sort(key=lambda op: op.invoke_ts)
-        epochs: list[str] = []
-        for op in witness:
-            stamped = [] if op.fault_epoch is None else [op.fault_epoch]
-            for name in epochs_of(op, self.history.header.windows, self._end()) or stamped:
-                if name not in epochs:
-                    epochs.append(name)
         shown.append(
             Anomaly(
                 type=kind,
@@ -192,8 +188,10 @@ class Findings:
                 ops=[op.op_id for op in witness],
                 witness=[msgspec.to_builtins(op) for op in witness[:WITNESS_OPS_MAX]],
                 minimal=minimal,
-                epochs=epochs,
+                epochs=epochs_met(witness, self.history.header.windows, self._end()),
                 explanation=message,
+                culprit=given[-1].op_id if given else msgspec.UNSET,
+                **about,
             )
         )
 
@@ -375,9 +373,6 @@ class PerKey:
                 found.undecide(part.key, f"nothing was tested: {self._vacuous}")
                 consumed -= len(part.ok) + len(part.unknown)
         valid, reason = found.verdict(tested, self._vacuous)
-        if found.counts:
-            found.stats["anomalies"] = dict(found.counts)
-            found.stats["anomalies_by_epoch"] = {k: dict(v) for k, v in found.by_epoch.items()}
         return CheckResult(
             checker=self.name,
             valid=valid,
@@ -395,5 +390,6 @@ class PerKey:
             seconds=Seconds(check=(monotonic_ns() - started) / 1e9),
             peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
             reason=reason,
-            stats={"tested": tested, **found.stats},
+            stats={"tested": tested, **found.stats, **found.spreads.stats},
+            spreads=found.spreads.by_kind(),
         )

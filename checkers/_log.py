@@ -108,7 +108,8 @@ def check_claims(
                     f"op {claim.op.op_id} claims all of [{claim.start}, {claim.end}] and lacks "
                     f"{quoted(log.values.values[at])} at {place[0]}, which op {op.op_id} has"
                 )
-                findings.anomaly(kind, part.key, [op, claim.op], message)
+                element = log.values.values[at]
+                findings.anomaly(kind, part.key, [op, claim.op], message, element=element)
     log.covered = _join([(c.start, c.end) for c in claims])
     return tested
 
@@ -126,7 +127,7 @@ def _one(
             findings.anomaly(names["early"], part.key, [claim.op], message)
         if place in own:
             message = f"op {claim.op.op_id} holds {quoted(value)} at {offset} twice"
-            findings.anomaly(names["duplicated"], part.key, [claim.op], message)
+            findings.anomaly(names["duplicated"], part.key, [claim.op], message, element=value)
         elif last is not None and offset < last:
             message = f"op {claim.op.op_id} holds offset {offset} after {last}"
             findings.anomaly(names["unordered"], part.key, [claim.op], message)
@@ -146,9 +147,9 @@ def _one(
             if at in log.refused:
                 message = f"{quoted(value)} was refused definitely, yet op {claim.op.op_id} has it"
                 ops = [log.refused[at], claim.op]
-                findings.anomaly("failed-but-applied", part.key, ops, message)
+                findings.anomaly("failed-but-applied", part.key, ops, message, element=value)
             else:
                 message = (
                     f"op {claim.op.op_id} has {quoted(value)} at {offset}, which nobody ever wrote"
                 )
-                findings.anomaly(names["phantom"], part.key, [claim.op], message)
+                findings.anomaly(names["phantom"], part.key, [claim.op], message, element=value)

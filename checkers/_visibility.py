@@ -139,23 +139,26 @@ def report_strangers(v: Visibility, key: Any, findings: Findings) -> npt.NDArray
                     f"read {read.op.op_id} returned {quoted(value)} before anybody had "
                     f"tried to add it"
                 )
-                findings.anomaly("future-read", key, [v.attempt[at], read.op], message)
+                findings.anomaly(
+                    "future-read", key, [v.attempt[at], read.op], message, element=value
+                )
             elif at in v.failed:
                 message = (
                     f"{quoted(value)} was refused definitely, yet read {read.op.op_id} returned it"
                 )
-                findings.anomaly("failed-but-applied", key, [v.failed[at], read.op], message)
+                findings.anomaly(
+                    "failed-but-applied", key, [v.failed[at], read.op], message, element=value
+                )
             else:
                 message = f"read {read.op.op_id} returned {quoted(value)}, which nobody ever added"
-                findings.anomaly("phantom", key, [read.op], message)
+                findings.anomaly("phantom", key, [read.op], message, element=value)
     twice: set[int] = set()
     for op, at in v.repeated:
         if at not in twice:
             twice.add(at)
             message = f"read {op.op_id} returned {quoted(v.value(at))} more than once"
-            findings.anomaly(
-                "duplicated", key, [*([v.attempt[at]] if at in v.attempt else []), op], message
-            )
+            ops = [*([v.attempt[at]] if at in v.attempt else []), op]
+            findings.anomaly("duplicated", key, ops, message, element=v.value(at))
     return real
 
 
@@ -228,9 +231,8 @@ def report_missing(
                 f"{v.said_known(at)} before {quoted(v.value(newer))} was first added, yet read "
                 f"{read.op.op_id} saw {quoted(v.value(newer))} and not {quoted(v.value(at))}"
             )
-            findings.anomaly(
-                "causal-reverse", key, [*v.why_known(at), v.attempt[newer], read.op], message
-            )
+            ops = [*v.why_known(at), v.attempt[newer], read.op]
+            findings.anomaly("causal-reverse", key, ops, message, element=v.value(at))
     _latencies(v, findings, stale_until)
     return told
 
@@ -247,7 +249,7 @@ def _say_missing(
         f"is missing "
         f"from it {after}"
     )
-    findings.anomaly(kind, key, [*v.why_known(at), read.op], message)
+    findings.anomaly(kind, key, [*v.why_known(at), read.op], message, element=v.value(at))
 
 
 def _latencies(v: Visibility, findings: Findings, stale_until: npt.NDArray[np.int64]) -> None:

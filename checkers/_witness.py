@@ -23,10 +23,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import UNSET, UnsetType
 
 from checkers import _core, _native
 from checkers._columns import (
@@ -39,6 +40,7 @@ from checkers._columns import (
     WRITE_UNKNOWN,
     Columns,
 )
+from dstest.core.check import Stuck
 from dstest.core.history import History
 from dstest.core.op import NULL_IS_RESULT, Op
 
@@ -278,6 +280,14 @@ def _why_not(columns: Columns, stuck: int, words: Words) -> str:
     return f"it needs the value {value}"
 
 
+class Told(NamedTuple):
+    """A contradiction in sentences, and the operation that no order has a place for."""
+
+    text: str
+    culprit: int | str | UnsetType = UNSET
+    stuck: Stuck | UnsetType = UNSET
+
+
 def explain(
     columns: Columns,
     witness: Witness,
@@ -285,14 +295,14 @@ def explain(
     *,
     memory_bytes: int,
     words: Words = REGISTER,
-) -> str:
+) -> Told:
     """Longest linearizable prefix, the values possible there, and why there is no next step."""
     rows = witness.rows
     count = f"{len(rows)} operation{'s' if len(rows) != 1 else ''}"
     lead = f"On key {text(columns.keys[0])} no order explains the {count} of the witness."
     decision = illegal(columns, rows, 10**9, memory_bytes, states=64)
     if decision is None:
-        return lead
+        return Told(lead)
 
     def op_at(row: int) -> Op:
         return history.ops[int(columns.position[row])]
@@ -321,7 +331,11 @@ def explain(
         if beside
         else "No other operation is running then."
     )
-    return (
-        f"{lead} {prefix} There {can}: {_listed(list(map(words.of, held)))}. Next completes "
-        f"{phrase(op_at(stuck))}: {_why_not(columns, stuck, words)}. {running}"
+    could, why = _listed(list(map(words.of, held))), _why_not(columns, stuck, words)
+    said = (
+        f"{lead} {prefix} There {can}: {could}. Next completes {phrase(op_at(stuck))}: {why}. "
+        f"{running}"
     )
+    held_by = could if words.verb else ""
+    reason = Stuck(needs=why, noun=words.noun.removeprefix("the "), held=held_by)
+    return Told(said, op_at(stuck).op_id, reason)

@@ -63,10 +63,11 @@ def _strangers(
             message = (
                 f"{quoted(value)} was refused definitely, yet final read {read.op_id} holds it"
             )
-            findings.anomaly("failed-but-applied", part.key, [names["refused"][at], read], message)
+            ops = [names["refused"][at], read]
+            findings.anomaly("failed-but-applied", part.key, ops, message, element=value)
         else:
             message = f"final read {read.op_id} holds {quoted(value)}, which nobody ever wrote"
-            findings.anomaly("phantom", part.key, [read], message)
+            findings.anomaly("phantom", part.key, [read], message, element=value)
 
 
 def decide(part: Part, findings: Findings, *, unique: bool) -> int:
@@ -87,22 +88,26 @@ def decide(part: Part, findings: Findings, *, unique: bool) -> int:
     for read in finals:
         findings.tick()
         seen = Counter(ids_of(values, listed(read)))
-        for at in acked.keys() - seen.keys() - lost:
+        for at in sorted(acked.keys() - seen.keys() - lost):
             lost.add(at)
             message = (
                 f"{acked[at].op_type} {acked[at].op_id} (of element {quoted(values.values[at])}) "
                 f"was acknowledged, "
                 f"and final read {read.op_id} does not hold it"
             )
-            findings.anomaly("lost", part.key, [acked[at], read], message)
-        for at in {at for at, n in again.items() if seen[at] < n} - lost:
+            findings.anomaly(
+                "lost", part.key, [acked[at], read], message, element=values.values[at]
+            )
+        for at in sorted({at for at, n in again.items() if seen[at] < n} - lost):
             lost.add(at)
             writes = [op for op in part.of(*_EACH_TIME) if values.id_of(op.input) == at]
             message = (
                 f"{quoted(values.values[at])} was acknowledged {again[at]} times, and final read"
                 f" {read.op_id} holds it {seen[at]} times"
             )
-            findings.anomaly("lost", part.key, [*writes[:7], read], message)
+            findings.anomaly(
+                "lost", part.key, [*writes[:7], read], message, element=values.values[at]
+            )
         _strangers(part, read, seen, names, findings)
         recovered |= (maybe.keys() - acked.keys()) & seen.keys()
         if unique:
@@ -110,7 +115,7 @@ def decide(part: Part, findings: Findings, *, unique: bool) -> int:
                 message = (
                     f"final read {read.op_id} holds {quoted(values.values[at])} {seen[at]} times"
                 )
-                findings.anomaly("duplicated", part.key, [read], message)
+                findings.anomaly("duplicated", part.key, [read], message, element=values.values[at])
     findings.count(
         attempted=len(acked.keys() | maybe.keys()),
         acknowledged=len(acked),

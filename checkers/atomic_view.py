@@ -156,7 +156,7 @@ def _phantoms(every: list[_Seen], part: Part, findings: Findings) -> None:
                 message = f"{op.op_type} {op.op_id} saw {n}, which bump {late.op_id} made later"
             else:
                 continue
-            witness = [op] if late is None or late is op else [op, late]
+            witness = [op] if late is None or late is op else [late, op]
             findings.anomaly("phantom", part.key, witness, message)
             break
 

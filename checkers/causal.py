@@ -105,13 +105,14 @@ def _strange(op: Op, where: tuple[int, int], names: dict[str, Any], findings: Fi
         return False
     if attempt is not None:
         message = f"read {op.op_id} returned {quoted(op.output)} before write {attempt.op_id} began"
-        findings.anomaly("future-read", op.key, [attempt, op], message)
+        findings.anomaly("future-read", op.key, [attempt, op], message, element=op.output)
     elif where in names["refused"]:
         message = f"{quoted(op.output)} was refused definitely, yet read {op.op_id} returned it"
-        findings.anomaly("failed-but-applied", op.key, [names["refused"][where], op], message)
+        ops = [names["refused"][where], op]
+        findings.anomaly("failed-but-applied", op.key, ops, message, element=op.output)
     else:
         message = f"read {op.op_id} returned {quoted(op.output)}, which nobody wrote"
-        findings.anomaly("thin-air-read", op.key, [op], message)
+        findings.anomaly("thin-air-read", op.key, [op], message, element=op.output)
     return True
 
 

@@ -113,7 +113,10 @@ def _unrejected(t: Traffic, part: Part, findings: Findings) -> None:
         message = f"{quoted(t.values.values[at])} was collected by op {op.op_id}, never rejected"
         if unknown:
             message += f" ({len(strange)} such elements, {len(unknown)} unknown rejects)"
-        findings.anomaly("unrejected", part.key, [op], message, minimal=not unknown)
+        element = t.values.values[at]
+        findings.anomaly(
+            "unrejected", part.key, [op], message, minimal=not unknown, element=element
+        )
 
 
 def _missing(t: Traffic, part: Part, findings: Findings) -> int:
@@ -147,7 +150,8 @@ def _missing(t: Traffic, part: Part, findings: Findings) -> int:
         message += ", nobody got it" if len(puts) == 1 else f", it was got {got} times"
         message += f", and op {look.op_id} found no dead letter{who.note(len(missing))}"
         seen = [*[*puts, *takes[at]][:AROUND_MAX], look]
-        findings.anomaly("lost", part.key, seen, message, minimal=not who.takers)
+        element = t.values.values[at]
+        findings.anomaly("lost", part.key, seen, message, minimal=not who.takers, element=element)
     return len(missing) - len(who.takers)
 
 

@@ -53,22 +53,23 @@ def _say(
     outcomes = {op.outcome for op in tries}
     if n > 1:
         message = f"{quoted(value)} was tried {len(tries)} times and took effect {n} times"
-        findings.anomaly("duplicated", key, [*tries[:6], audit], message)
+        findings.anomaly("duplicated", key, [*tries[:6], audit], message, element=value)
     if n == 0 and Outcome.OK in outcomes:
         acked = next(op for op in tries if op.outcome is Outcome.OK)
         message = (
             f"op {acked.op_id} acknowledged {quoted(value)}, and audit {audit.op_id} "
             f"lists no effect"
         )
-        findings.anomaly("lost", key, [acked, audit], message)
+        findings.anomaly("lost", key, [acked, audit], message, element=value)
     if n and not tries:
         message = f"audit {audit.op_id} lists {quoted(value)}, which nobody ever tried"
-        findings.anomaly("phantom", key, [audit], message)
+        findings.anomaly("phantom", key, [audit], message, element=value)
     if n and tries and outcomes == {Outcome.FAIL}:
         message = (
             f"{quoted(value)} was refused definitely each time, and audit {audit.op_id} lists it"
         )
-        findings.anomaly("failed-but-applied", key, [*tries[:6], audit], message)
+        ops = [*tries[:6], audit]
+        findings.anomaly("failed-but-applied", key, ops, message, element=value)
 
 
 def _accounts(part: Part) -> list[tuple[Any, list[Op], list[Op]]]:

@@ -139,15 +139,20 @@ def _overlaps(part: Part, findings: Findings, stretches: list[Hold]) -> None:
             pair = (id(other.acquire), id(hold.acquire))
             if other.end > hold.start and pair not in told:
                 told.add(pair)
-                both_ns = min(other.end, hold.end) - hold.start
+                end_ns = min(other.end, hold.end)
+                both_ns = end_ns - hold.start
+                for_good = both_ns > NEVER // 2
                 message = f"processes {other.by} and {hold.by} both surely held the lock " + (
-                    "from then on" if both_ns > NEVER // 2 else f"for {both_ns / 1e6:.3f} ms"
+                    "from then on" if for_good else f"for {both_ns / 1e6:.3f} ms"
                 )
                 ops = [other.acquire, other.source, hold.acquire, hold.source]
                 ops += [h.until for h in (other, hold) if h.until is not None]
                 if not findings.full("overlapping-holds"):
                     ops += [r for h in (other, hold) for r in _in_vain(part, h, hold.start)]
-                findings.anomaly("overlapping-holds", part.key, [*ops, hold.acquire], message)
+                # The acquire that was wrong goes last.
+                ops = [*(op for op in ops if op is not hold.acquire), hold.acquire]
+                lasts = (hold.start, None if for_good else end_ns)
+                findings.anomaly("overlapping-holds", part.key, ops, message, overlap_ns=lasts)
         latest = _latest_two(latest, hold)
 
 

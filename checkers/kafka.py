@@ -120,7 +120,7 @@ def _duplicates(log: Log, part: Part, findings: Findings) -> None:
                 f"{', '.join(str(o) for o, _ in sorted(where, key=lambda w: w[0])[:4])}"
             )
             ops = [*sends[:4], *[op for _, op in where[:4]]]
-            findings.anomaly("duplicate", part.key, ops, message)
+            findings.anomaly("duplicate", part.key, ops, message, element=log.values.values[at])
 
 
 def decide(part: Part, findings: Findings) -> int:

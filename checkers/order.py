@@ -94,8 +94,8 @@ def _skips(t: Traffic, part: Part, out: dict[int, Op], findings: Findings) -> No
             f"put in, and "
             f"{quoted(t.values.values[b])} came out while {quoted(t.values.values[a])} never did"
         )
-        ops = [t.acked[a][0], t.attempts(b)[0], out[b]]
-        findings.anomaly("skipped", part.key, ops, message, minimal=takers == 0)
+        ops, element = [t.acked[a][0], t.attempts(b)[0], out[b]], t.values.values[a]
+        findings.anomaly("skipped", part.key, ops, message, minimal=takers == 0, element=element)
 
 
 def _prefix(part: Part, findings: Findings) -> int:
@@ -125,7 +125,7 @@ def _prefix(part: Part, findings: Findings) -> int:
                 f"{longest[0].op_id} "
                 f"has {quoted(longest[1][at])}"
             )
-            findings.anomaly("incompatible-order", part.key, [op, longest[0]], message)
+            findings.anomaly("incompatible-order", part.key, [longest[0], op], message)
     report_missing(v, part.key, findings, real)
     _prefix_times(v, part, findings, longest)
     known = np.sort(v.known_ns[real])

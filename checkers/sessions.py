@@ -69,7 +69,7 @@ def _values(part: Part, findings: Findings) -> None:
         elif read and at not in attempted and at not in told and value is not None:
             told.add(at)
             message = f"read {op.op_id} returned {quoted(value)}, which nobody wrote"
-            findings.anomaly("phantom", part.key, [op], message)
+            findings.anomaly("phantom", part.key, [op], message, element=value)
 
 
 def decide(part: Part, findings: Findings) -> int:

@@ -203,13 +203,13 @@ def measured(history: History, metric: str) -> float | str:
 
 
 def _worst(ops: list[Op]) -> list[Op]:
-    """Operations to look at: of unknown outcome first, then the slowest."""
+    """Operations to look at, the worst last: those of unknown outcome, then the slowest."""
 
     def key(op: Op) -> float:
         unknown = op.complete_ts is None or op.timeout_marker
         return float("-inf") if unknown else float(op.invoke_ts - (op.complete_ts or 0))
 
-    return sorted(ops, key=key)[:3]
+    return sorted(ops, key=key)[2::-1]
 
 
 def decide(part: Part, findings: Findings) -> int:

@@ -158,13 +158,14 @@ def strangers(t: Traffic, part: Part, findings: Findings) -> None:
             message = (
                 f"{quoted(value)} came out by op {op.op_id} before anybody had tried to put it in"
             )
-            findings.anomaly("future-read", part.key, [attempts[0], op], message)
+            findings.anomaly("future-read", part.key, [attempts[0], op], message, element=value)
         elif at in t.refused:
             message = f"{quoted(value)} was refused definitely, yet it came out by op {op.op_id}"
-            findings.anomaly("failed-but-applied", part.key, [t.refused[at][0], op], message)
+            ops = [t.refused[at][0], op]
+            findings.anomaly("failed-but-applied", part.key, ops, message, element=value)
         else:
             message = f"{quoted(value)} came out by op {op.op_id}, and nobody ever put it in"
-            findings.anomaly("unexpected", part.key, [op], message)
+            findings.anomaly("unexpected", part.key, [op], message, element=value)
 
 
 def _duplicates(t: Traffic, part: Part, findings: Findings) -> int:
@@ -183,7 +184,9 @@ def _duplicates(t: Traffic, part: Part, findings: Findings) -> int:
             f"{quoted(t.values.values[at])} was put in {len(puts)} times and came out "
             f"{len(ops)} times"
         )
-        findings.anomaly("duplicated", part.key, [*puts, *ops][:8], message, minimal=len(puts) == 1)
+        seen, value = [*puts, *ops][:8], t.values.values[at]
+        minimal = len(puts) == 1
+        findings.anomaly("duplicated", part.key, seen, message, minimal=minimal, element=value)
     return len(again)
 
 
@@ -275,7 +278,8 @@ def _lost(t: Traffic, part: Part, findings: Findings) -> int:
             )
         message += f", and op {look.op_id} found the queue empty{who.note(len(missing))}"
         seen = [*[*puts, *takes[at]][:AROUND_MAX], look]
-        findings.anomaly("lost", part.key, seen, message, minimal=not who.takers)
+        element = t.values.values[at]
+        findings.anomaly("lost", part.key, seen, message, minimal=not who.takers, element=element)
     return len(missing) - len(who.takers)
 
 

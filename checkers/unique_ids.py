@@ -52,7 +52,7 @@ def decide(part: Part, findings: Findings) -> int:
         before = first.setdefault(values.id_of(op.output), op)
         if before is not op:
             message = f"ops {before.op_id} and {op.op_id} were both given {quoted(op.output)}"
-            findings.anomaly("duplicated", part.key, [before, op], message)
+            findings.anomaly("duplicated", part.key, [before, op], message, element=op.output)
     if findings.model == "increasing":
         _increasing(part, ops, findings)
     findings.count(attempted=len(ops) + len(part.unknown), acknowledged=len(ops))

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
+from checkers._spread import epochs_met
 from checkers.ops.table import OpTable
-from dstest.core.check import Anomaly, CheckResult, KeyCount, OpCount, Seconds, Valid
-from dstest.core.history import History, epochs_of
+from dstest.core.check import Anomaly, CheckResult, KeyCount, OpCount, Seconds, Spread, Stuck, Valid
+from dstest.core.history import History
 from dstest.core.limits import WITNESS_OPS_MAX
 from dstest.core.op import Op
 from dstest.core.words import quoted
@@ -58,17 +60,17 @@ def _end_ns(ops: Sequence[Op]) -> int:
 
 
 def anomaly_of(
-    key: Any, ops: list[Op], history: History, minimal: bool, explanation: str
+    key: Any,
+    ops: list[Op],
+    history: History,
+    minimal: bool,
+    explanation: str,
+    culprit: int | str | UnsetType = UNSET,
+    stuck: Stuck | UnsetType = UNSET,
 ) -> Anomaly:
     """The anomaly of one key; a witness too long to show keeps its last operations."""
     end_ns = _end_ns(history.ops)
     shown = ops[-WITNESS_OPS_MAX:]
-    epochs: list[str] = []
-    for op in ops:
-        stamped = [] if op.fault_epoch is None else [op.fault_epoch]
-        for epoch in epochs_of(op, history.header.windows, end_ns) or stamped:
-            if epoch not in epochs:
-                epochs.append(epoch)
     if len(shown) < len(ops):
         explanation += f" The last {len(shown)} of its operations are shown."
     return Anomaly(
@@ -77,8 +79,10 @@ def anomaly_of(
         ops=[op.op_id for op in ops],
         witness=[msgspec.to_builtins(op) for op in shown],
         minimal=minimal,
-        epochs=epochs,
+        epochs=epochs_met(ops, history.header.windows, end_ns),
         explanation=explanation,
+        culprit=culprit,
+        stuck=stuck,
     )
 
 
@@ -101,6 +105,7 @@ def _reason(judged: Judged) -> tuple[Valid, str | None]:
 def result_of(checker: str, model: str, history: History, judged: Judged, ns: int) -> CheckResult:
     """The answer; `ns` is what the check took."""
     valid, reason = _reason(judged)
+    spread = Spread(count=judged.illegal, keys_total=judged.illegal)
     return CheckResult(
         checker=checker,
         valid=valid,
@@ -118,4 +123,5 @@ def result_of(checker: str, model: str, history: History, judged: Judged, ns: in
         seconds=Seconds(check=ns / 1e9),
         peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         reason=reason,
+        spreads={"nonlinearizable": spread} if judged.illegal else UNSET,
     )

@@ -114,8 +114,8 @@ class _Retold:
         coded = encode_calls(KvMap(), named)
         named_all = np.ones(len(coded.classes), np.bool_)
         made = Witness(coded, named_all, None, 0, minimal and each)
-        text = explain(made, replace(self.history, ops=named), memory_bytes)
-        return anomaly_of(key, named, self.history, made.minimal, text)
+        why = explain(made, replace(self.history, ops=named), memory_bytes)
+        return anomaly_of(key, named, self.history, made.minimal, *why)
 
 
 def _tells(sizes: dict[str, int], value: str) -> set[str]:

@@ -163,8 +163,8 @@ class _Engine:
             most = max(CHECK_STEPS_LEAST, 4 * int(self.steps[key]))
             made = witness.of_failure(coded, key, bad, deadline, self.memory_bytes, most)
         ops = [history.ops[int(p)] for p in witness.ops_of(made)]
-        text = witness.explain(made, history, self.memory_bytes)
-        return anomaly_of(name, ops, history, made.minimal, text)
+        told = witness.explain(made, history, self.memory_bytes)
+        return anomaly_of(name, ops, history, made.minimal, *told)
 
     def anomalies(self, illegal: list[int], bad: Any, undecided: dict[int, str]) -> list[Anomaly]:
         """One anomaly for each of the first illegal keys."""

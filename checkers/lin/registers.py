@@ -177,8 +177,8 @@ def _anomalies(
                 anomalies.append(smaller)
                 continue
         ops = [history.ops[int(p)] for p in part.position[witness.rows]]
-        text = _witness.explain(part, witness, history, memory_bytes=memory_bytes, words=words)
-        anomalies.append(anomaly_of(part.keys[0], ops, history, witness.minimal, text))
+        told = _witness.explain(part, witness, history, memory_bytes=memory_bytes, words=words)
+        anomalies.append(anomaly_of(part.keys[0], ops, history, witness.minimal, *told))
     return anomalies
 
 
@@ -198,8 +198,8 @@ def _smaller(
     kept_ops = [history.ops[int(p)] for p in ops_of(made)]
     if len(kept_ops) >= most or not made.minimal:
         return None
-    text = explain(made, history, memory_bytes)
-    return anomaly_of(part.keys[0], kept_ops, history, made.minimal, text)
+    told = explain(made, history, memory_bytes)
+    return anomaly_of(part.keys[0], kept_ops, history, made.minimal, *told)
 
 
 def begun(columns: Columns, start: Any) -> Columns:

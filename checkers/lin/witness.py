@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from checkers._columns import I64, NEVER
 from checkers._native import ILLEGAL, OK, Limits
-from checkers._witness import RECENT, phrase
+from checkers._witness import RECENT, Told, phrase
 from checkers.lin.encode import Coded, only
 from checkers.lin.holds import REFUSED, holds
 from checkers.lin.monitor import LOOK, MAYBE, NOTHING, Parts, some
@@ -258,7 +258,7 @@ def _states(coded: Coded, states: list[Any]) -> str:
     return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
 
 
-def explain(witness: Witness, history: History, memory_bytes: int) -> str:
+def explain(witness: Witness, history: History, memory_bytes: int) -> Told:
     """The longest linearizable prefix, the states possible there, and why no next step exists."""
     coded, named = witness.coded, witness.named
     ops = [history.ops[int(p)] for p in coded.position]
@@ -275,7 +275,7 @@ def explain(witness: Witness, history: History, memory_bytes: int) -> str:
     limits = Limits(10 * 10**9, memory_bytes)
     result = search(coded, limits, witness.begin)
     if result.verdict[0] != ILLEGAL:
-        return f"{lead}."
+        return Told(f"{lead}.")
     stuck = int(result.bad[0])
     by_end = np.argsort(coded.complete, kind="stable")
     order = by_end[(coded.complete[by_end] != NEVER) & (by_end != stuck)].tolist()
@@ -300,10 +300,11 @@ def explain(witness: Witness, history: History, memory_bytes: int) -> str:
             "none of them can make it fit."
         )
     states = _states(coded, result.states[0] or [])
-    return (
+    text = (
         f"{lead}. {prefix} There the {coded.model.name} can be: {states}. Next completes "
         f"{phrase(ops[stuck])}, which is possible in none of these. {running}"
     )
+    return Told(text, ops[stuck].op_id)
 
 
 def ops_of(witness: Witness) -> I64:

@@ -242,9 +242,6 @@ class _Run:
         """What was found."""
         found = self.found
         valid, reason = found.verdict(self.tested, _VACUOUS)
-        if found.counts:
-            found.stats["anomalies"] = dict(found.counts)
-            found.stats["anomalies_by_epoch"] = {k: dict(v) for k, v in found.by_epoch.items()}
         total = max(len(self.groups), len(found.undecided))
         return CheckResult(
             checker=PredicateChecker.name,
@@ -265,7 +262,13 @@ class _Run:
             seconds=Seconds(check=(monotonic_ns() - self.started_ns) / 1e9),
             peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
             reason=reason,
-            stats={"tested": self.tested, "method": "decided", **found.stats},
+            stats={
+                "tested": self.tested,
+                "method": "decided",
+                **found.stats,
+                **found.spreads.stats,
+            },
+            spreads=found.spreads.by_kind(),
         )
 
 

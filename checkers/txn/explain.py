@@ -17,6 +17,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from msgspec import UNSET
+from msgspec.structs import replace
+
 from checkers.txn._native import Analysis, Cycle, Finding
 from checkers.txn._values import name_of, read_value, shown
 from checkers.txn.columns import FAIL, INFO, OK, READ, TxnColumns
@@ -137,7 +140,12 @@ class _Writer:
         txns = [t for t in (first, second) if t >= 0]
         text = self._sentence(f, shown(key), first, second)
         records = [record_of(c, self.workload, t) for t in sorted(set(txns))]
-        return self._anomaly(f.type, key, txns, records, text, minimal=f.type != "cyclic-versions")
+        made = self._anomaly(f.type, key, txns, records, text, minimal=f.type != "cyclic-versions")
+        by = second if f.type == "dirty-update" else first
+        if f.type == "cyclic-versions" or by < 0:
+            return made
+        value = name_of(c, f.value) if f.value >= 0 else UNSET
+        return replace(made, culprit=int(c.op_index[by]), element=value)
 
     def _sentence(self, f: Finding, key: str, first: int, second: int) -> str:
         c, v = self.c, shown(name_of(self.c, f.value) if f.value >= 0 else None)

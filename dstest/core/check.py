@@ -8,10 +8,22 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from dstest.core import limits
 
-__all__ = ["Anomaly", "Budget", "CheckResult", "KeyCount", "OpCount", "Seconds", "Valid"]
+__all__ = [
+    "Anomaly",
+    "Budget",
+    "CheckResult",
+    "KeyCount",
+    "OpCount",
+    "Seconds",
+    "Sightings",
+    "Spread",
+    "Stuck",
+    "Valid",
+]
 
 Valid = Literal[True, False, "unknown"]
 
@@ -23,12 +35,26 @@ class Budget(msgspec.Struct, frozen=True):
     memory_mb: int = limits.CHECK_MEMORY_MB
 
 
+class Stuck(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer that fits no order: what it needs (`it needs the value 3`), of which object, and
+    what that could hold at that place of the order (`1, 2`)."""
+
+    needs: str
+    noun: str = ""
+    held: str = ""
+
+
 class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
     """One violation with its witness.
 
     `ops` are the op_ids that cannot be explained together, in order of invocation; dropping any
     of them from the witness removes the contradiction where `minimal` is true. `epochs` are the
     fault epochs that the witness overlaps. `explanation` is one paragraph for a newcomer.
+
+    The rest is there where the checker knows it, and absent from JSON where not: `element` is the
+    value that was lost, doubled or made up, `culprit` the op_id of the answer that gave it away,
+    `overlap_ns` from when to when two held something at one time (None: to the end of the run), ns
+    of run time, `stuck` why no order has a place for the culprit.
     """
 
     type: str
@@ -38,6 +64,36 @@ class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
     minimal: bool = False
     epochs: list[str] = msgspec.field(default_factory=list)
     explanation: str = ""
+    element: Any | UnsetType = UNSET
+    culprit: int | str | UnsetType = UNSET
+    overlap_ns: tuple[int, int | None] | UnsetType = UNSET
+    stuck: Stuck | UnsetType = UNSET
+
+
+class Sightings(msgspec.Struct, frozen=True, kw_only=True):
+    """Answers, one of each of many anomalies: when the first and the last came, ns of run time, and
+    how many by node and by fault epoch; `outside` counts those in none."""
+
+    first_ns: int
+    last_ns: int
+    nodes: dict[str, int] = msgspec.field(default_factory=dict)
+    epochs: dict[str, int] = msgspec.field(default_factory=dict)
+    outside: int = 0
+
+
+class Spread(msgspec.Struct, frozen=True, kw_only=True):
+    """All anomalies of one kind together, those without a witness of their own as well.
+
+    `told` are the answers that gave them away, `known` those by which what is missing later was
+    known to be there, where a witness has one; None where no operation is named. `keys` are the
+    keys with most of them, each with how many; `keys_total` counts all keys that have any.
+    """
+
+    count: int
+    told: Sightings | None = None
+    known: Sightings | None = None
+    keys: list[tuple[Any, int]] = msgspec.field(default_factory=list)
+    keys_total: int = 0
 
 
 class OpCount(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +124,7 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
 
     An empty history is `"unknown"`, never valid: a vacuous pass proves nothing. `stats` are numbers
     that a checker gives besides: acknowledged, lost, recovered, latencies in ms, counts per type
-    and fault epoch.
+    and fault epoch. `spreads` are by kind of anomaly, of a checker that counts them all.
     """
 
     checker: str
@@ -85,6 +141,7 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
     peak_rss_mb: float = 0.0
     reason: str | None = None
     stats: dict[str, Any] = msgspec.field(default_factory=dict)
+    spreads: dict[str, Spread] | UnsetType = UNSET
 
     @property
     def kinds(self) -> set[str]:

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, Final, Literal
 
 import msgspec
 
 __all__ = [
+    "TAXDC_WORDS",
     "AuditRow",
     "BlameProbe",
     "Budgets",
@@ -46,6 +48,18 @@ TaxDC = Literal[
     "performance",
 ]
 """Types of bugs after Leesatapornwongsa et al. (TaxDC, ASPLOS 2016); empty: not known."""
+
+TAXDC_WORDS: Final[Mapping[str, str]] = {
+    "timing": "something came late, or a clock was wrong",
+    "ordering": "things happened in an order that nobody had thought of",
+    "partition": "members could not reach each other",
+    "crash-recovery": "a server stopped and came back",
+    "upgrade": "servers of different versions met",
+    "config": "the members, or their settings, changed",
+    "fault-handling": "an error was met, and handled wrongly",
+    "performance": "a bound on speed was broken, and no data",
+}
+"""By type: what such a bug needs to show."""
 
 
 class Signal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

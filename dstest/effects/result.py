@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any, Final
 
 import msgspec
 
+from checkers._spread import Spreads, epochs_met
 from dstest.core.check import Anomaly, CheckResult, OpCount
-from dstest.core.history import History, epochs_of
+from dstest.core.history import History
 from dstest.core.op import Op
 from dstest.core.protocols import EffectLog
 from dstest.effects.pairing import Mismatch, Pairing, paired
@@ -60,13 +60,17 @@ def _short(pairing: Pairing) -> Pairing:
 
 
 def _violation(history: History, pairing: Pairing, found: list[Mismatch]) -> CheckResult:
-    counts = Counter(one.kind for one in found)
+    spreads = Spreads()
     by_id = {op.op_id: op for op in history.ops}
     anomalies: dict[str, list[Anomaly]] = {}
     for one in found:
+        ops = [by_id[id] for id in one.op_ids if id in by_id]
+        last = max(ops, key=lambda op: op.complete_ts or op.invoke_ts, default=None)
+        spreads.add(one.kind, one.key, ops, last)
         rows = anomalies.setdefault(one.kind, [])
         if len(rows) < SHOWN_MAX:
-            rows.append(_anomaly(history, one, by_id))
+            rows.append(_anomaly(history, one, ops))
+    counts = spreads.counts
     return CheckResult(
         checker=NAME,
         valid=False,
@@ -78,18 +82,17 @@ def _violation(history: History, pairing: Pairing, found: list[Mismatch]) -> Che
         ops=OpCount(total=len(history.ops), consumed=pairing.operations, excluded={}),
         reason=", ".join(f"{n} {kind}" for kind, n in sorted(counts.items())),
         stats={"effects": pairing.effects, "anomalies": dict(counts)},
+        spreads=spreads.by_kind(),
     )
 
 
-def _anomaly(history: History, one: Mismatch, by_id: dict[int | str, Op]) -> Anomaly:
-    ops = [by_id[id] for id in one.op_ids if id in by_id]
+def _anomaly(history: History, one: Mismatch, ops: list[Op]) -> Anomaly:
     end = max((max(op.invoke_ts, op.complete_ts or 0) for op in history.ops), default=0)
-    epochs = [name for op in ops for name in epochs_of(op, history.header.windows, end)]
     return Anomaly(
         type=one.kind,
         key=one.key,
         ops=[op.op_id for op in ops],
         witness=[msgspec.to_builtins(op) for op in ops],
-        epochs=list(dict.fromkeys(epochs)),
+        epochs=epochs_met(ops, history.header.windows, end),
         explanation=one.said,
     )

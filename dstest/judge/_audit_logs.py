@@ -22,7 +22,7 @@ from dstest.judge.alarm_kinds import CRASHES, all_kinds
 from dstest.judge.facts import SECOND_NS, Alarm, RunFacts
 from dstest.judge.lints import end_of
 from dstest.judge.process_facts import Seen
-from dstest.judge.rows import na, ok, short
+from dstest.judge.rows import UNEXPLAINED, na, ok, short
 
 __all__ = [
     "NO_CRASH",
@@ -145,9 +145,9 @@ def alarms(facts: RunFacts) -> AuditRow:
     problems = []
     if lines:
         first = f"{lines[0].node}: {lines[0].line.strip()[:120]}"
-        problems.append(f"{len(lines)} alarms in the logs that no fault explains, first {first}")
+        problems.append(f"{len(lines)} alarms in the logs {UNEXPLAINED}, first {first}")
     if ends:
-        problems.append(f"{len(ends)} ends of processes that no fault explains: {_some(ends)}")
+        problems.append(f"{len(ends)} ends of processes {UNEXPLAINED}: {_some(ends)}")
     if missing:
         problems.append(f"evidence is missing: {_some(missing)}")
     if problems:

@@ -8,7 +8,7 @@ from typing import Final
 from dstest.core.evidence import AuditRow
 from dstest.judge.facts import SECOND_NS, Pace, RunFacts, agree, pace, windows_of
 from dstest.judge.lints import end_of
-from dstest.judge.rows import ok, short
+from dstest.judge.rows import NOT_SERVING, ok, short
 
 __all__ = ["recovered_row"]
 
@@ -76,7 +76,7 @@ def _left(facts: RunFacts) -> list[str]:
     leaks += [f"{r.fault_id}: {', '.join(r.residue)}" for r in facts.records if r.residue]
     standing = [r.fault_id for r in facts.records if not r.heal_verified]
     rows = {
-        "not serving after the settle phase": sick if nodes else ["no node known"],
+        NOT_SERVING: sick if nodes else ["no node known"],
         "the run ended before anybody asked who serves": unasked,
         "nobody looked for leftovers on": unseen,
         "left behind": leaks,

@@ -14,6 +14,7 @@ import msgspec
 from dstest.core.evidence import BlameProbe, Evidence
 
 __all__ = [
+    "CLASSES",
     "HOST_EVENTS",
     "INDEPENDENT",
     "LINTS",
@@ -94,6 +95,17 @@ PROBES: Final[Mapping[str, About]] = {
 """By name, in the order in which they are asked (discipline 3.1)."""
 
 SUT: Final = "SUT"
+_UNKNOWN: Final = "unknown"
+
+CLASSES: Final[Mapping[str, str]] = {
+    SUT: "the system under test did it: each probe that speaks for the system has a result, and "
+    "none has fired",
+    "harness": "the test did it, by its client or its records, and not the system",
+    "checker": "the judge is wrong about this history, and not the system",
+    "environment": "the host that the test ran on did it, and not the system",
+    _UNKNOWN: "nobody can tell yet whose fault it is: these probes have no result",
+}
+"""What each blame says."""
 
 
 def blame(evidence: Evidence, more: Mapping[str, BlameProbe] | None = None) -> str | None:
@@ -117,7 +129,7 @@ def blame(evidence: Evidence, more: Mapping[str, BlameProbe] | None = None) -> s
     if not _pending(found, needed):
         return SUT
     wanted = [name for name in PROBES if name != QUIET or HOST_EVENTS in fired]
-    return f"unknown - pending: {', '.join(_pending(found, wanted))}"
+    return f"{_UNKNOWN} - pending: {', '.join(_pending(found, wanted))}"
 
 
 def results(

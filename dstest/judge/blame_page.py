@@ -10,8 +10,10 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from dstest.judge.blame import PROBES
+from dstest.core.evidence import TAXDC_WORDS
+from dstest.judge.blame import CLASSES, PROBES
 from dstest.judge.host_events import EVENTS
+from dstest.judge.taxdc import SEVERITIES
 
 __all__ = ["markdown"]
 
@@ -22,6 +24,8 @@ Written by `python -m dstest.judge.blame_page`; do not edit.
 A violation has one blame: `SUT`, `harness`, `checker`, `environment` or `unknown - pending: ...`
 with the probes that have no result. A wrong guess is worse than none: `SUT` is said only where
 each probe that speaks for the system has a result and none has fired.
+
+{classes}
 
 ## Probes
 
@@ -64,6 +68,10 @@ _BUG = """
 `unclassified: ` with why.
 
 {bugs}
+
+{types}
+
+{weights}
 
 P3 is never said: that no user notices is nothing that a run can show.
 """
@@ -133,8 +141,17 @@ def markdown() -> str:
         "|---|---|",
         *(f"| {known} | {gives} |" for known, gives in _FOUND),
     ]
-    bug = _BUG.replace("{bugs}", "\n".join(bugs))
-    return _HEAD + "\n".join(lines) + "\n" + told + _RUNS + table + bug
+    types = ["| type | shows where |", "|---|---|"]
+    types += [f"| `{name}` | {words} |" for name, words in TAXDC_WORDS.items()]
+    weights = ["| weight | says |", "|---|---|"]
+    weights += [f"| {name} | {words} |" for name, words in SEVERITIES.items()]
+    bug = _BUG
+    for name, rows in (("bugs", bugs), ("types", types), ("weights", weights)):
+        bug = bug.replace(f"{{{name}}}", "\n".join(rows))
+    classes = ["| blame | says |", "|---|---|"]
+    classes += [f"| `{name}` | {says} |" for name, says in CLASSES.items()]
+    head = _HEAD.replace("{classes}", "\n".join(classes))
+    return head + "\n".join(lines) + "\n" + told + _RUNS + table + bug
 
 
 if __name__ == "__main__":

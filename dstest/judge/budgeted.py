@@ -160,6 +160,8 @@ def merged(results: Sequence[CheckResult]) -> CheckResult:
             load=max(r.seconds.load for r in results), check=max(r.seconds.check for r in results)
         ),
         stats={r.checker: {"valid": r.valid, **r.stats} for r in results},
+        spreads={kind: one for r in results for kind, one in (r.spreads or {}).items()}
+        or msgspec.UNSET,
     )
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from dstest.core.evidence import AuditRow
 from dstest.judge.facts import RunFacts
 
-__all__ = ["na", "ok", "rows_of", "short"]
+__all__ = ["NOT_SERVING", "UNEXPLAINED", "na", "ok", "rows_of", "short"]
+
+UNEXPLAINED: Final = "that no fault explains"
+NOT_SERVING: Final = "not serving after the settle phase"
+"""What rows say in words that the page of a run looks for."""
 
 
 def ok(evidence: str) -> AuditRow:

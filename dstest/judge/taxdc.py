@@ -12,7 +12,7 @@ from dstest.core.claims import GATED
 from dstest.core.evidence import Evidence, Symptom
 from dstest.core.verdict import Bug
 
-__all__ = ["UNCLASSIFIED", "classify"]
+__all__ = ["SEVERITIES", "UNCLASSIFIED", "classify"]
 
 UNCLASSIFIED: Final = "unclassified: "
 
@@ -29,6 +29,13 @@ _TAGS: Final = {
     **dict.fromkeys(("safety", "isolation", "ordering", "membership", "boundary"), ("safety",)),
 }
 """By broken claim."""
+
+SEVERITIES: Final = {
+    "P0": "data are lost or wrong, or another promise of safety is broken",
+    "P1": "members did not serve in the end",
+    "P2": "users see it, and all members served again",
+}
+"""What each weight says; the first that fits."""
 
 _P0: Final = GATED | {"boundary"}
 _P1: Final = frozenset({"liveness", "operational"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from dstest.judge.rows import NOT_SERVING, UNEXPLAINED
 from dstest.report.model import FaultView, RunReport
 from dstest.report.service import SHOWN_MAX, Stretch
 
@@ -27,7 +28,7 @@ def _unexplained(report: RunReport) -> list[Besides]:
     """Crashes, panics and ends of processes, as the audit says them."""
     found = []
     for row in report.audit:
-        if row.status == "short" and "that no fault explains" in row.evidence:
+        if row.status == "short" and UNEXPLAINED in row.evidence:
             said = row.evidence if len(row.evidence) <= _CUT else row.evidence[: _CUT - 1] + "…"
             found.append(Besides(f"{said}.", f"audit-{row.id}"))
     return found
@@ -39,7 +40,7 @@ def _not_serving(report: RunReport) -> list[Besides]:
         return []
     who = "No node" if len(down) == len(report.meta.healthy or {}) > 1 else ", ".join(down)
     verb = "served" if who == "No node" else "did not serve"
-    row = next((row for row in report.audit if "settle phase" in row.evidence), None)
+    row = next((row for row in report.audit if NOT_SERVING in row.evidence), None)
     anchor = "audit" if row is None else f"audit-{row.id}"
     return [Besides(f"{who} {verb} after the settle phase.", anchor)]
 
@@ -57,7 +58,7 @@ def _free(start_ns: int, end_ns: int, faults: Sequence[FaultView]) -> tuple[int,
 
 def _silence(report: RunReport, outages: Sequence[Stretch]) -> list[Besides]:
     """The longest stretch of the whole system while no fault stood."""
-    whole = [(n, row) for n, row in enumerate(outages) if row.what.startswith("No operation")]
+    whole = [(n, row) for n, row in enumerate(outages) if row.whole]
     found = [(*_free(row.start_ns, row.end_ns, report.faults), n) for n, row in whole]
     longest = max(found, key=lambda row: row[1] - row[0], default=None)
     if longest is None or longest[1] - longest[0] < _LEAST_NS:

@@ -93,7 +93,7 @@ def _faults_chart(axis: Axis, outages: Sequence[Stretch]) -> Chart:
             )
         parts.append(_name(y + 10, "lead changed"))
         y += _LANE
-    whole = [row for row in outages if row.what.startswith("No operation")]
+    whole = [row for row in outages if row.whole]
     for row in whole:
         a, b = axis.x(row.start_ns), axis.x(row.end_ns)
         parts.append(

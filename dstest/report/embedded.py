@@ -53,7 +53,9 @@ def _script_json(value: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _anomaly(moment: Moment, at: dict[int | str, int]) -> dict[str, Any]:
+def _anomaly(moment: Moment, group: list[Moment], at: dict[int | str, int]) -> dict[str, Any]:
+    """`group` are it and those that repeat it."""
+    ops = dict.fromkeys(id for one in group for id in one.anomaly.ops)
     culprit = -1 if moment.culprit is None else at.get(moment.culprit, -1)
     last = moment.end_ns
     return {
@@ -62,7 +64,7 @@ def _anomaly(moment: Moment, at: dict[int | str, int]) -> dict[str, Any]:
         "from": moment.start_ns,
         "to": moment.end_ns,
         "at": last,
-        "ops": [at[id] for id in moment.anomaly.ops if id in at],
+        "ops": [at[id] for id in ops if id in at],
         "culprit": culprit,
     }
 
@@ -128,6 +130,10 @@ def embedded(report: RunReport, axis: Axis, found: Sequence[Moment], room: int) 
     at = {
         ops[place].op_id: n for n, place in enumerate(data.places) if ops[place].op_id in wanted_ids
     }
-    run["anomalies"] = [_anomaly(m, at) for m in found if m.start_ns is not None]
+    groups: dict[int, list[Moment]] = {}
+    for m in found:
+        groups.setdefault(m.twin_of or m.number, []).append(m)
+    told = [m for m in found if m.twin_of is None and m.start_ns is not None]
+    run["anomalies"] = [_anomaly(m, groups[m.number], at) for m in told]
     run["ops"] = data.head
     return Embedded(_script_json(run), data.numbers, data.texts, _said(data, len(ops)))

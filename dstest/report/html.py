@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,11 +12,13 @@ from dstest.core.printable import printable
 from dstest.core.run_meta import RunMeta
 from dstest.core.verdict import State
 from dstest.judge.judged import share
+from dstest.judge.words import blame_words, bug_words, rule_words, spelled, words_of
 from dstest.report.besides import besides
 from dstest.report.blame import probe_rows
 from dstest.report.charts import axis_of, charts
 from dstest.report.embedded import PAGE_MAX, Embedded, embedded, scripts
 from dstest.report.errors import reasons
+from dstest.report.kinds import kinds
 from dstest.report.leaders import recorded_changes
 from dstest.report.logs import LogLine, read_logs, spoken
 from dstest.report.loops import CYCLES_DRAWN_MAX, is_cycle, loop_svg
@@ -70,7 +73,20 @@ def _cut(text: str) -> str:
     return text if len(text) <= _TOLD_MAX else f"{text[:_TOLD_MAX]} … (whole in verdict.json)"
 
 
-def _witness(moment: Moment, report: RunReport) -> dict[str, Any]:
+def _twin(twin: Moment, moment: Moment) -> dict[str, Any]:
+    """What another checker says of the same anomaly beside what is told already."""
+    shown = {op.op_id for op in moment.ops}
+    more = [op for op in twin.ops if op.op_id not in shown]
+    return {
+        "m": twin,
+        "told": _cut(twin.anomaly.explanation),
+        "where": "" if twin.where == moment.where else twin.where,
+        "lines": [story(op) for op in more],
+        "often": [line for line in twin.often if line not in moment.often],
+    }
+
+
+def _witness(moment: Moment, report: RunReport, twins: Sequence[Moment]) -> dict[str, Any]:
     """An anomaly with its drawings."""
     from markupsafe import Markup
 
@@ -85,6 +101,7 @@ def _witness(moment: Moment, report: RunReport) -> dict[str, Any]:
             rows.append((LogLine(place.told_ns, "the answer that gave it away"), "client", True))
     return {
         "m": moment,
+        "twins": [_twin(twin, moment) for twin in twins],
         "told": _cut(anomaly.explanation),
         "svg": Markup(timeline_svg(moment.ops, report.faults, moment.culprit)),
         "loop": Markup(loop_svg(anomaly) if drawn else ""),
@@ -121,6 +138,7 @@ def environment() -> Any:
     )
     made.filters["number"] = number
     made.filters["share"] = share
+    made.filters["spelled"] = spelled
     return made
 
 
@@ -158,6 +176,12 @@ def render_html(report: RunReport) -> str:
     run = Path(report.path)
     logs = read_logs(run, report.meta)
     found = moments(report, logs, arms_of(run))
+    told = [m for m in found if m.twin_of is None]
+    listed = [m for m in told if not m.detailed]
+    twins: dict[int, list[Moment]] = {}
+    for m in found:
+        if m.twin_of is not None:
+            twins.setdefault(m.twin_of, []).append(m)
     leaders = recorded_changes(report.records)
     axis = axis_of(report, leaders)
     load_end = report.meta.load_end_ns
@@ -170,14 +194,20 @@ def render_html(report: RunReport) -> str:
     parts: dict[str, Any] = {
         "r": report,
         "tone": tone_of(report.state),
-        "headline": main or report.verdict.reason,
+        "headline": main or spelled(report.verdict.reason),
         "exact": exact,
         "settings": settings(report),
         "besides": besides(report, outages),
         "reasons": reasons(report.history),
-        "witnesses": [_witness(m, report) for m in found if m.detailed],
-        "listed": [m for m in found if not m.detailed][:LISTED_MAX],
-        "unlisted": max(0, sum(not m.detailed for m in found) - LISTED_MAX),
+        "rule_words": rule_words(report.verdict.rule, report.state),
+        "blame_words": blame_words(report.verdict.blame or ""),
+        "bug_words": bug_words,
+        "words_of": words_of,
+        "kinds": kinds(report, found),
+        "witnesses": [_witness(m, report, twins.get(m.number, [])) for m in told if m.detailed],
+        "listed": listed[:LISTED_MAX],
+        "twins": twins,
+        "unlisted": max(0, len(listed) - LISTED_MAX),
         "steps": _next_steps(report),
         "charts": [(chart.title, Markup(chart.svg)) for chart in drawn],
         "charts_left_out": charts_left_out,

@@ -3,8 +3,7 @@ counters of those faults, the logs of that moment, how often it came."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -19,8 +18,10 @@ from dstest.report.meanings import Meaning, meaning_of
 from dstest.report.model import FaultView, RunReport
 from dstest.report.over_seeds import Arm, often
 from dstest.report.places import Place, last_ns, place_of
+from dstest.report.sentences import culprit_of, stuck_of
 from dstest.report.stale import read_wrongly
 from dstest.report.timeline import told
+from dstest.report.twins import twins
 
 __all__ = ["DETAILED_MAX", "Moment", "headline", "moments"]
 
@@ -34,17 +35,12 @@ _BETWEEN_MAX: Final = 3
 
 _NOWHERE: Final = "The witness names no operation of this history."
 
-_NEXT: Final = re.compile(
-    r"(?:There the (?P<object>[\w -]+) can(?: \w+)?: (?P<held>[^.]*)\. )?"
-    r"Next completes (?P<what>.+?) \(op (?P<op>[^,)]+), process [^)]*\): (?P<why>it needs [^.]*)\."
-)
-"""How the linearizability checker says which answer cannot be, and what could have been."""
-
 
 class Moment(msgspec.Struct, frozen=True, kw_only=True):
     """An anomaly ready to show. `start_ns` to `end_ns` is its witness, None where that names no
     operation of the history; `culprit` the op_id of the answer that gave it away. `logs` and
-    `beside` are empty for those that are not `detailed`."""
+    `beside` are empty for those that are not `detailed`. `twin_of` is the number of the one that
+    it repeats, which another checker found."""
 
     number: int
     checker: str
@@ -59,6 +55,7 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
     logs: list[LogLines]
     often: list[str]
     detailed: bool
+    twin_of: int | None = None
 
     @property
     def id(self) -> str:
@@ -85,19 +82,12 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _culprit(anomaly: Anomaly, ops: Sequence[Op]) -> int | str | None:
-    """The operation whose answer cannot be: the one that the explanation speaks of first, or the
-    last to complete. None in a cycle, where each has its part."""
+    """The operation whose answer cannot be: the one that its checker names, or the last to
+    complete. None in a cycle, where each has its part."""
     if is_cycle(anomaly):
         return None
-    by_id = {str(op.op_id): op.op_id for op in ops}
-    found = _NEXT.search(anomaly.explanation)
-    if found is not None and found["op"] in by_id:
-        return by_id[found["op"]]
-    types = "|".join(sorted({re.escape(op.op_type) for op in ops}))
-    for match in re.finditer(rf"(?:\b(?:ops?|{types}) |\bT)(\d+)\b", anomaly.explanation):
-        if match[1] in by_id:
-            return by_id[match[1]]
-    return max(ops, key=last_ns).op_id if ops else None
+    named = culprit_of(anomaly, ops)
+    return named if named is not None or not ops else max(ops, key=last_ns).op_id
 
 
 def _beside(place: Place, faults: Sequence[FaultView], end_ns: int) -> list[FaultView]:
@@ -150,14 +140,23 @@ def _moment(
     )
 
 
-def _ordered(report: RunReport) -> list[tuple[str, Anomaly]]:
-    """One of each kind first, so that many of one do not hide the others."""
-    seen: dict[tuple[str, str], int] = {}
+def _ordered(
+    report: RunReport, by_id: Mapping[int | str, Op]
+) -> list[tuple[str, Anomaly, int | None]]:
+    """One of each kind first, so that many of one do not hide the others; each with the number of
+    the one that it repeats."""
+    found = report.anomalies
+    repeats = twins(found, lambda checker, kind: meaning_of(checker, kind).shape, by_id)
+    seen: set[tuple[str, str]] = set()
     ranked = []
-    for at, (checker, anomaly) in enumerate(report.anomalies):
-        nth = seen[checker, anomaly.type] = seen.get((checker, anomaly.type), -1) + 1
-        ranked.append((nth > 0, at, checker, anomaly))
-    return [(checker, anomaly) for _, _, checker, anomaly in sorted(ranked, key=lambda r: r[:2])]
+    for at, (checker, anomaly) in enumerate(found):
+        first = at not in repeats and (checker, anomaly.type) not in seen
+        if first:
+            seen.add((checker, anomaly.type))
+        ranked.append((not first, at))
+    order = [at for _, at in sorted(ranked)]
+    number = {at: n for n, at in enumerate(order, 1)}
+    return [(*found[at], number[repeats[at]] if at in repeats else None) for at in order]
 
 
 def moments(
@@ -167,8 +166,11 @@ def moments(
     wanted = {id for _, anomaly in report.anomalies for id in anomaly.ops}
     by_id = {op.op_id: op for op in report.history.ops if op.op_id in wanted}
     return [
-        _moment(report, n, checker, anomaly, logs=logs, arms=arms or [], by_id=by_id)
-        for n, (checker, anomaly) in enumerate(_ordered(report), 1)
+        msgspec.structs.replace(
+            _moment(report, n, checker, anomaly, logs=logs, arms=arms or [], by_id=by_id),
+            twin_of=twin_of,
+        )
+        for n, (checker, anomaly, twin_of) in enumerate(_ordered(report, by_id), 1)
     ]
 
 
@@ -184,7 +186,7 @@ def _short(key: Any) -> str:
 
 def _exactly(moment: Moment) -> str:
     """What the answer was that cannot be, as exactly as it is known."""
-    found = _NEXT.search(moment.anomaly.explanation)
+    found = stuck_of(moment.anomaly)
     culprit = next((op for op in moment.ops if op.op_id == moment.culprit), None)
     if found is None or culprit is None:
         exact = moment.anomaly.explanation.strip()
@@ -193,10 +195,10 @@ def _exactly(moment: Moment) -> str:
     at = f" at {culprit.node_seen}" if culprit.node_seen else ""
     exact = (
         f"Process {culprit.process_id}{at} was answered “{told(culprit)}” at "
-        f"{last_ns(culprit) / 1e9:.2f} s: {found['why']}"
+        f"{last_ns(culprit) / 1e9:.2f} s: {found.needs}"
     )
-    if found["held"]:
-        exact += f", and the {found['object']} could only be {found['held']}"
+    if found.held:
+        exact += f", and the {found.noun} could only be {found.held}"
     return f"{exact}."
 
 
@@ -208,6 +210,6 @@ def headline(report: RunReport, found: Sequence[Moment]) -> tuple[str, str]:
     first = found[0]
     key = "" if first.anomaly.key is None else f", on key {_short(first.anomaly.key)}"
     culprit = next((op for op in first.ops if op.op_id == first.culprit), None)
-    placed = _NEXT.search(first.anomaly.explanation)
-    did = read_wrongly(culprit, report.history.ops) if culprit is not None and placed else ""
+    stuck = stuck_of(first.anomaly) is not None
+    did = read_wrongly(culprit, report.history.ops) if culprit is not None and stuck else ""
     return f"{_system(report)} {did or first.meaning.did}{key}.", _exactly(first)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+from math import isinf
 from typing import Final, NamedTuple
+
+from msgspec import UNSET
 
 from dstest.core.check import Anomaly
 from dstest.core.op import NULL_IS_RESULT, Op, Outcome
 from dstest.report.model import FaultView
+from dstest.report.sentences import lasted_ns
 
 __all__ = ["LOST", "OVERLAP", "Place", "last_ns", "named", "place_of", "touches"]
 
@@ -20,9 +23,8 @@ that held something at the same time. All others show where one answer was given
 _NAMED_MAX: Final = 3
 """Fault windows named in one sentence; a run can have hundreds."""
 
-_HELD: Final = re.compile(r"\bfor (?P<ms>\d+(?:\.\d+)?) ms\b|\b(?P<on>from then on)\b")
 _ROUNDED_NS: Final = 1_000
-"""How exactly an explanation tells a duration."""
+"""How exactly a sentence tells a duration."""
 
 
 class Place(NamedTuple):
@@ -128,14 +130,17 @@ def _ends(op: Op) -> list[int]:
 
 def _overlap(anomaly: Anomaly, ops: Sequence[Op]) -> tuple[Op, int | None] | None:
     """(By which answer both held it, until when; None where to the end of the run)."""
-    found = _HELD.search(anomaly.explanation)
     starts = [op for op in ops if op.outcome is Outcome.OK]
-    if found is None or len({op.process_id for op in starts}) < 2:
+    if anomaly.overlap_ns is not UNSET:
+        begin, end = anomaly.overlap_ns
+        by = next((op for op in starts if last_ns(op) == begin), None)
+        return None if by is None else (by, end)
+    lasted = lasted_ns(anomaly)
+    if lasted is None or len({op.process_id for op in starts}) < 2:
         return None
     second = max(_firsts(starts), key=last_ns)
-    if found["on"]:
+    if isinf(lasted):
         return second, None
-    lasted = float(found["ms"]) * 1e6
     for op in sorted((op for op in starts if last_ns(op) >= last_ns(second)), key=last_ns):
         for end in sorted(t for other in ops for t in _ends(other)):
             if abs(end - last_ns(op) - lasted) <= _ROUNDED_NS:

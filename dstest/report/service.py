@@ -25,7 +25,7 @@ SHOWN_MAX: Final = 12
 
 class Stretch(NamedTuple):
     """Nothing of `what` succeeded from `start_ns` to `end_ns`; `tried` operations were asked for
-    meanwhile. `open_end`: nothing succeeded after it either."""
+    meanwhile. `open_end`: nothing succeeded after it either. `whole`: it is of the whole system."""
 
     what: str
     start_ns: int
@@ -33,6 +33,7 @@ class Stretch(NamedTuple):
     tried: int
     open_end: bool
     said: str
+    whole: bool = False
 
     @property
     def lasted_ns(self) -> int:
@@ -156,7 +157,8 @@ def stretches(
     if not load:
         return []
     span = (load[0].invoke_ts, max(op.invoke_ts for op in load))
-    whole = _named("No operation succeeded", load, span, faults)
+    named = _named("No operation succeeded", load, span, faults)
+    whole = [row._replace(whole=True) for row in named]
     more: list[Stretch] = []
     types = _by_type(load)
     if len(types) > 1:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dstest.core.op import NULL_IS_RESULT, Op, Outcome
 from dstest.core.printable import printable
+from dstest.report.bands import LANE, bands_of
 
 if TYPE_CHECKING:
     from dstest.report.model import FaultView
@@ -138,27 +139,6 @@ def _name(op: Op) -> str:
     return text if len(text) <= _NAME_MAX else text[: _NAME_MAX - 1] + "…"
 
 
-def _bands(
-    faults: Sequence[FaultView], first: int, last: int, x: Callable[[int], float], height: int
-) -> list[str]:
-    """Fault windows that touch the time of the witness, each with its name."""
-    parts = []
-    for fault in faults:
-        if fault.start_ns is None or fault.start_ns > last:
-            continue
-        if fault.end_ns is not None and fault.end_ns < first:
-            continue
-        a = x(max(first, fault.start_ns))
-        b = x(last if fault.end_ns is None else min(last, fault.end_ns))
-        name = escape(printable(f"{fault.id} {fault.nemesis}"))
-        parts.append(
-            f'<rect x="{a:.1f}" y="0" width="{max(2.0, b - a):.1f}" height="{height - 22}" '
-            f'fill="#888888" fill-opacity="0.18"/>'
-            f'<text x="{a + 3:.1f}" y="11" font-size="11" fill="currentColor">{name}</text>'
-        )
-    return parts
-
-
 def _bar(op: Op, y: float, x: Callable[[int], float], telling: bool) -> str:
     open_end = op.complete_ts is None
     start = x(op.invoke_ts)
@@ -186,7 +166,8 @@ def timeline_svg(
     ops: Sequence[Op], faults: Sequence[FaultView] = (), culprit: int | str | None = None
 ) -> str:
     """An SVG of the witness: a row per operation, from call to answer, to scale, with the fault
-    windows of that time behind them. `culprit` is marked.
+    windows of that time behind them, as many of them with a name as there is room for. `culprit`
+    is marked.
 
     A bar that is dashed is an operation whose outcome is unknown; one that never ended goes to the
     edge. Of many operations the last are drawn.
@@ -204,13 +185,14 @@ def timeline_svg(
     def x(time_ns: int) -> float:
         return _LEFT + room * (time_ns - first) / max(1, last - first)
 
-    top = 18
+    bands = bands_of(faults, first, last, x)
+    top = 5 + LANE * bands.lanes
     height = top + len(shown) * _ROW + 24
     size = f'viewBox="0 0 {_WIDTH} {height}" font-size="13" font-family="sans-serif"'
     words = f"{len(ops)} operations of the witness from call to answer"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{words}" {size}>',
-        *_bands(faults, first, last, x, height),
+        *bands.svg(height - 22, _LEFT - 10),
     ]
     for at, op in enumerate(shown):
         y = top + at * _ROW

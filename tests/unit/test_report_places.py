@@ -7,10 +7,12 @@ from pathlib import Path
 import msgspec
 from made_meta import meta
 from made_moments import failing, fault, op
+from made_report import S
 
+from dstest.core.check import Stuck
 from dstest.report.html import render_html
 from dstest.report.logs import read_logs
-from dstest.report.moments import Moment, moments
+from dstest.report.moments import Moment, headline, moments
 
 LOST = "enqueue 616 (of element 165) was acknowledged, it never came out, and op 12148 was empty"
 
@@ -166,3 +168,43 @@ def test_the_logs_beside_a_loss_are_of_the_moment_of_its_acknowledgement(tmp_pat
     page = render_html(msgspec.structs.replace(made, path=str(tmp_path), meta=clocks))
     assert "what is missing later was acknowledged here" in page
     assert "From two seconds before the acknowledgement to two seconds after it" in page
+
+
+def test_data_of_an_anomaly_come_before_its_sentence() -> None:
+    ops = (op(1, 1, "write", input=1), op(2, 2, output=1), op(3, 5, "write", input=2))
+    said = "read 2 saw 1, and read 9 did not"
+    assert only(moments(failing(*ops, faults=[], text=said), [])).culprit == 2
+    assert only(moments(failing(*ops, faults=[], text=said, culprit=3), [])).culprit == 3
+    # One that the history does not hold gives nothing away.
+    gone = failing(*ops, faults=[], text="no operation is named", culprit=77)
+    assert only(moments(gone, [])).culprit == 3
+
+
+def test_why_nothing_fits_is_said_from_data_without_any_sentence() -> None:
+    ops = (op(1, 1, "write", input=1), op(2, 2, "write", input=2), op(3, 3, output=1))
+    stuck = Stuck(needs="it needs the value 1", noun="register", held="2")
+    made = failing(*ops, faults=[], text="Whatever.", culprit=3, stuck=stuck)
+    main, exact = headline(made, moments(made, []))
+    assert "(stale read)" in main
+    assert exact == (
+        "Process 0 at n1 was answered “read → 1” at 3.01 s: it needs the value 1, and the "
+        "register could only be 2."
+    )
+
+
+def test_an_overlap_is_placed_by_its_times_without_any_sentence() -> None:
+    ops = (
+        op(303, 2.95, "acquire", process_id=6),
+        op(665, 6.53, "acquire", process_id=17),
+        op(2103, 20.0, "release", process_id=6, error="not-held: it has expired"),
+    )
+    begin, kind = int(6.54 * S), "overlapping-holds"
+    made = failing(*ops, faults=[], text="", type=kind, overlap_ns=(begin, 20 * S), culprit=665)
+    found = only(moments(made, []))
+    assert found.where.startswith("Both held it from 6.54 s to 20.00 s.")
+    assert found.culprit == 665
+    made = failing(*ops, faults=[], text="", type=kind, overlap_ns=(begin, None), culprit=665)
+    assert "Both held it from 6.54 s on, to the end" in only(moments(made, [])).where
+    # Times that no answer of the witness has are not believed.
+    made = failing(*ops, faults=[], text="", type=kind, overlap_ns=(7, 20 * S), culprit=665)
+    assert "Both held it" not in only(moments(made, [])).where

@@ -1,0 +1,70 @@
+"""Ids of the judge in plain words, for whoever has never heard of them.
+
+The words of rows, lints and rules are those of `audit.TITLES` and `page`; here they are put beside
+the ids in a sentence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from dstest.core.evidence import TAXDC_WORDS
+from dstest.core.verdict import State
+from dstest.judge.audit import TITLES
+from dstest.judge.blame import CLASSES
+from dstest.judge.page import LINTS, WHEN
+from dstest.judge.taxdc import SEVERITIES
+
+__all__ = ["blame_words", "bug_words", "rule_words", "spelled", "words_of"]
+
+_ID: Final = r"(?:RF\d{1,2}|WO\d{1,2}|H\d\d)"
+_TOLD: Final = re.compile(rf"(^|: |\n)({_ID})(?=: )")
+"""Where a sentence of ours tells of a row or a lint: an id before a colon, and never one that a log
+or a server holds."""
+
+_ANY: Final = re.compile(rf"\b{_ID}\b")
+
+
+def _known() -> Mapping[str, str]:
+    return TITLES | LINTS
+
+
+def words_of(id: str) -> str:
+    """What must hold for a row of the audit or a lint; empty for what is neither."""
+    return _known().get(id, "")
+
+
+def _small(words: str) -> str:
+    return words[:1].lower() + words[1:]
+
+
+def spelled(text: str) -> str:
+    """`RF8 (should hold: the cluster recovered): n1 does not serve`."""
+
+    def beside(found: re.Match[str]) -> str:
+        words = words_of(found[2])
+        return f"{found[1]}{found[2]} (should hold: {_small(words)})" if words else found[0]
+
+    return _TOLD.sub(beside, text)
+
+
+def rule_words(rule: str, state: State) -> str:
+    """When a rule of the decision table holds, ids in it spelled out; empty for an unknown one."""
+
+    def beside(found: re.Match[str]) -> str:
+        words = words_of(found[0])
+        return f"{found[0]} ({_small(words)})" if words else found[0]
+
+    return _ANY.sub(beside, WHEN.get((rule, state), ""))
+
+
+def bug_words(word: str) -> str:
+    """What a type of bug or a severity says; empty for one that is not known."""
+    return TAXDC_WORDS.get(word, "") or SEVERITIES.get(word, "")
+
+
+def blame_words(blame: str) -> str:
+    """What is said of a violation by its blame: `SUT`, or `unknown - pending: ...`."""
+    return CLASSES.get(blame.partition(" ")[0], "")

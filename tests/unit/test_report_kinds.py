@@ -1,0 +1,198 @@
+"""Many anomalies of one kind are a line, and what two checkers found is told once."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+from made_moments import fault, op
+from made_report import report
+
+from dstest.core import registry
+from dstest.core.check import Anomaly, Budget, CheckResult
+from dstest.core.history import Header, History
+from dstest.core.op import Op
+from dstest.report.html import render_html
+from dstest.report.kinds import kinds
+from dstest.report.model import FaultView, RunReport
+from dstest.report.moments import moments
+
+
+def judged(ops: list[Op], *names: str) -> dict[str, CheckResult]:
+    found = {}
+    for name in names:
+        checker = registry.load("checkers", name)
+        header = Header(model=checker.models[0])
+        found[name] = checker.check(History(header=header, ops=ops), header.model, Budget())
+    return found
+
+
+def failing(ops: list[Op], results: dict[str, Any], faults: list[FaultView]) -> RunReport:
+    made = report(fail=True)
+    history = msgspec.structs.replace(made.history, ops=ops)
+    return msgspec.structs.replace(made, results=results, history=history, faults=faults)
+
+
+def losses(count: int = 40) -> list[Op]:
+    """An add a second, by two nodes, and a read of nothing a minute later."""
+    adds = [
+        op(n, float(n), "add", input=n, node_seen=f"n{n % 2 + 1}",
+           fault_epoch="f1" if 10 <= n < 15 else None)
+        for n in range(count)
+    ]  # fmt: skip
+    return [*adds, op(999, 100, output=[], node_seen="n3")]
+
+
+def old(results: dict[str, CheckResult]) -> dict[str, CheckResult]:
+    """As checkers answered before they said what an anomaly is about."""
+    unset = msgspec.UNSET
+    made = {}
+    for name, result in results.items():
+        rows = {
+            kind: [msgspec.structs.replace(a, element=unset, culprit=unset) for a in group]
+            for kind, group in result.anomalies.items()
+        }
+        made[name] = msgspec.structs.replace(result, anomalies=rows, spreads=unset)
+    return made
+
+
+FAULTS = [fault("f1", 10, 15), fault("f2", 60, 70)]
+
+
+def test_many_of_a_kind_are_one_line_with_times_nodes_keys_and_windows() -> None:
+    made = failing(losses(), judged(losses(), "set-full"), FAULTS)
+    (kind,) = kinds(made, moments(made, []))
+    assert (kind.type, kind.count, kind.first) == ("lost", 40, 1)
+    assert kind.said == (
+        "found by set-full, 16 of them with a witness. Acknowledged or first read from 0.01 s to "
+        "39.01 s by n1 (20) and n2 (20), 5 inside f1 (partition) and 35 outside every fault "
+        "window; seen to be missing at 100.01 s by n3, all outside every fault window. "
+        "All are on key k."
+    )
+
+
+def test_a_run_of_before_tells_of_its_witnesses_and_says_so() -> None:
+    results = old(judged(losses(), "set-full"))
+    made = failing(losses(), results, FAULTS)
+    (kind,) = kinds(made, moments(made, []))
+    assert kind.count == 40
+    assert kind.said == (
+        "found by set-full, 16 of them with a witness. Of the 16 with a witness: acknowledged or "
+        "first read from 0.01 s to 15.01 s by n1 (8) and n2 (8), 6 inside f1 (partition) and 10 "
+        "outside every fault window; seen to be missing at 100.01 s by n3, all outside every "
+        "fault window. All are on key k."
+    )
+
+
+def test_one_of_a_kind_needs_no_line_and_no_faults_no_windows() -> None:
+    made = failing(losses(1), judged(losses(1), "set-full"), FAULTS)
+    assert kinds(made, moments(made, [])) == []
+    assert 'id="kinds"' not in render_html(made)
+    made = failing(losses(2), judged(losses(2), "set-full"), [])
+    (kind,) = kinds(made, moments(made, []))
+    assert "fault window" not in kind.said
+
+
+def test_of_many_keys_and_windows_those_with_most_are_named() -> None:
+    ops = [op(100 * k + n, k, "add", key=f"k{k}", input=n, fault_epoch=f"f{k}")
+           for k in range(1, 7) for n in range(k)]  # fmt: skip
+    ops += [op(9000 + k, 90, key=f"k{k}", output=[]) for k in range(1, 7)]
+    faults = [fault(f"f{k}", k - 0.4, k + 0.4) for k in range(1, 7)]
+    made = failing(ops, judged(ops, "set-full"), faults)
+    (kind,) = kinds(made, moments(made, []))
+    assert (
+        "6 inside f6 (partition), 5 inside f5 (partition), 4 inside f4 (partition), " in kind.said
+    )
+    assert "6 inside 3 more fault windows and none outside every fault window" in kind.said
+    assert "They are on 6 keys, most on k6 (6), k5 (5) and k4 (4)." in kind.said
+
+
+def test_a_kind_without_operations_is_counted() -> None:
+    rows = [Anomaly(type="panic", key="n1", explanation="panic") for _ in range(3)]
+    result = CheckResult(checker="no-crash", valid=False, anomalies={"panic": rows})
+    made = failing(losses(1), {"no-crash": result}, FAULTS)
+    (kind,) = kinds(made, moments(made, []))
+    assert kind.said == "found by no-crash. No operation of this history is named for them."
+
+
+def test_the_line_stands_on_the_page_and_in_its_head() -> None:
+    page = render_html(failing(losses(), judged(losses(), "set-full"), FAULTS))
+    assert "<b>40 &times; lost</b>, found by set-full, 16 of them with a witness." in page
+    assert "It is one of 40 of this kind:" in page.partition('class="tiles"')[0]
+
+
+def test_the_same_loss_stands_once_with_all_who_found_it() -> None:
+    for results in (
+        judged(losses(12), "set-full", "no-lost-ack"),
+        old(judged(losses(12), "set-full", "no-lost-ack")),
+    ):
+        made = failing(losses(12), results, FAULTS)
+        found = moments(made, [])
+        assert len(found) == 24
+        assert [m.twin_of for m in found] == [None] * 12 + list(range(1, 13))
+        for twin in found[12:]:
+            first = found[(twin.twin_of or 0) - 1]
+            assert (first.checker, twin.checker) == ("set-full", "no-lost-ack")
+            assert first.anomaly.ops == twin.anomaly.ops
+        (kind,) = kinds(made, found)
+        assert "found by set-full (12) and no-lost-ack (12)." in kind.said
+        assert kind.many == "at least 12"
+        page = render_html(made)
+        assert page.count('<article class="anomaly"') == 8
+        assert "4 more witnesses" in page
+        text = re.sub(r"<[^>]+>", "", page)
+        assert "found by set-full, model linearizable and no-lost-ack, model durable" in text
+        # Nothing is dropped: both explanations, and an anchor for each of the 24.
+        for number in range(1, 25):
+            assert f'id="anomaly-{number}"' in page
+        for m in found:
+            assert msgspec.json.encode(m.anomaly.explanation).decode()[1:-1] in page
+
+
+def test_what_else_a_second_checker_holds_against_it_is_shown() -> None:
+    ops = [op(1, 1, "add", input=7), op(2, 5, output=[]), op(3, 9, output=[])]
+    first = Anomaly(type="lost", key="k", ops=[1, 2], element=7, explanation="gone at once")
+    other = Anomaly(type="lost", key="k", ops=[1, 3], element=7, explanation="gone at the end")
+    results = {
+        name: CheckResult(
+            checker=name, valid=False, anomaly_types=["lost"], anomalies={"lost": [a]}
+        )
+        for name, a in (("set-full", first), ("no-lost-ack", other))
+    }
+    made = failing(ops, results, FAULTS)
+    assert [m.twin_of for m in moments(made, [])] == [None, 1]
+    page = render_html(made)
+    assert "no-lost-ack found the same: gone at the end Acknowledged at 1.01 s" in page
+    assert "Its witness holds besides:" in page
+    assert "seen to be missing at 9.01 s" in page
+    assert "By no-lost-ack: " not in page  # what it says of how often is the same
+
+
+def test_others_are_the_same_only_where_their_operations_are() -> None:
+    ops = [op(1, 1, "add", input=7), op(2, 5, output=[]), op(3, 9, output=[7])]
+
+    def twin_of(kind: str, one: dict[str, Any], other: dict[str, Any], *names: str) -> int | None:
+        results: dict[str, Any] = {}
+        for name, fields in zip(names or ("a", "b"), (one, other), strict=True):
+            row = Anomaly(**{"type": kind, "key": "k", "ops": [1, 2], **fields})
+            results[name] = CheckResult(checker=name, valid=False, anomalies={kind: [row]})
+        return moments(failing(ops, results, []), [])[1].twin_of
+
+    assert twin_of("stale", {"element": 7}, {"element": 7}) == 1
+    assert twin_of("stale", {"element": 7}, {"element": 7, "ops": [1, 3]}) is None
+    assert twin_of("stale", {"element": 7}, {"element": 8}) is None
+    assert twin_of("lost", {"element": 7}, {"element": 7, "ops": [1, 3]}) == 1
+    assert twin_of("lost", {"element": 7}, {"element": "7"}) is None
+    assert twin_of("lost", {"element": 7}, {"element": 7, "key": "j"}) is None
+    assert twin_of("lost", {"ops": []}, {"ops": []}) is None
+
+
+def test_two_copies_that_one_checker_misses_are_two_losses() -> None:
+    ops = [op(1, 1, "add", input=7), op(2, 5, output=[])]
+    rows = [Anomaly(type="lost", key="k", ops=[1, 2], element=7) for _ in range(2)]
+    one = CheckResult(checker="a", valid=False, anomalies={"lost": rows})
+    made = failing(ops, {"a": one}, [])
+    assert [m.twin_of for m in moments(made, [])] == [None, None]
+    both = {"a": one, "b": msgspec.structs.replace(one, checker="b")}
+    assert [m.twin_of for m in moments(failing(ops, both, []), [])] == [None, None, 1, 2]
