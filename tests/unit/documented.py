@@ -60,6 +60,7 @@ ELSEWHERE: Final = {
 OWN_TESTS: Final = {
     "docs/new-": "cli/test_how_to_pages.py",
     "docs/plans.md": "cli/test_plan_page.py",
+    "docs/properties.md": "cli/test_how_to_pages.py",
     "docs/simulation.md": "cli/test_how_to_pages.py",
     "docs/specs.md": "cli/test_how_to_pages.py",
     "docs/tutorial.md": "cli/test_how_to_pages.py",
