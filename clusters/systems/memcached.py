@@ -1,6 +1,10 @@
 """memcached: servers that know nothing of one another; a key is where its hash puts it.
 
 Clients choose as users' pools do. Nothing is replicated, and nothing survives a restart.
+
+Its protocol.txt says that an item may be deleted to make place for others, and nothing of restarts.
+That is no model that a checker here knows, nor weaker by one, so no relaxation is declared: what it
+forgets is a violation of the register that it is held to.
 """
 
 from __future__ import annotations
@@ -39,7 +43,8 @@ class MemcachedDeployment(SupervisedDeployment):
         return {name: text == "STORED" for name, text in said.items()}
 
     async def version(self) -> str:
-        return ", ".join(sorted(set((await self.lines(PORT, b"version\r\n")).values())))
+        said = (await self.lines(PORT, b"version\r\n")).values()
+        return ", ".join(sorted({text.removeprefix("VERSION ") for text in said if text}))
 
 
 class RegisterClient(StreamClient):
