@@ -1,10 +1,7 @@
 """memcached: servers that know nothing of one another; a key is where its hash puts it.
 
-Clients choose as users' pools do. Nothing is replicated, and nothing survives a restart.
-
-Its protocol.txt says that an item may be deleted to make place for others, and nothing of restarts.
-That is no model that a checker here knows, nor weaker by one, so no relaxation is declared: what it
-forgets is a violation of the register that it is held to.
+Clients choose as users' pools do. Nothing is replicated, and nothing survives a restart. That items
+may go (protocol.txt) is no model that is known here, so no relaxation is declared.
 """
 
 from __future__ import annotations
