@@ -161,15 +161,16 @@ def list_(
 def _options(chosen: dict[str, str]) -> list[str]:
     """The `-o` options of each plug-in that was named, with their defaults."""
     from dstest.core import registry
+    from dstest.core.option_words import allowed, pair_of
 
     lines = []
     for word, name in chosen.items():
         options = registry.load(GROUPS[word], name).options
         lines += ["", f"options of {word} {name}:" if options else f"{word} {name} has no options"]
         for key, option in options.items():
-            kinds = "|".join(map(str, option.choices))
-            shown = f"-o {key}={'' if option.default is None else option.default}"
-            lines.append(f"  {shown:32} {option.help}{f' ({kinds})' if kinds else ''}")
+            may_be = allowed(option)
+            shown = f"-o {pair_of(key, option.default)}"
+            lines.append(f"  {shown:32} {option.help}{f' ({may_be})' if may_be else ''}")
     return lines
 
 

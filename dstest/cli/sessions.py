@@ -10,7 +10,7 @@ import typer
 from dstest.cli.output import say
 
 if TYPE_CHECKING:
-    from dstest.core.evidence import Tier
+    from dstest.core.tiers import Tier
     from dstest.runner.judged_once import Verify
     from dstest.runner.session_check import SessionFinished
 

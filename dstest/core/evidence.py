@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from dstest.core.tiers import Tier
+
 __all__ = [
     "AuditRow",
     "BlameProbe",
@@ -26,11 +28,9 @@ __all__ = [
     "Signal",
     "Symptom",
     "TaxDC",
-    "Tier",
 ]
 
 Landed = Literal["yes", "no", "ambiguous"]
-Tier = Literal["none", "smoke", "hardening", "release"]
 PageCache = Literal["", "kept", "lost"]
 """What becomes of unsynced writes where a fault ends servers; empty for any other fault."""
 
