@@ -39,8 +39,9 @@ class SessionFinished(msgspec.Struct, frozen=True, kw_only=True):
     failure: Any = None
 
 
-def reread(path: Path, judged: Verify = verified) -> SessionFinished:
-    """A session that is over, judged again from what its runs recorded, each by `judged`.
+def reread(path: Path, judged: Verify | None = None) -> SessionFinished:
+    """A session that is over, judged again from what its runs recorded, each by `judged`
+    (`integrity.verified` without one).
 
     Raises EvidenceError where a file of it is not what the session left, or gives another verdict.
     """
@@ -108,7 +109,7 @@ def _belongs(directory: SessionDir, file: SessionFile, arm: ArmState, run: RunDi
 
 
 def verify(
-    directory: SessionDir, file: SessionFile, arm: ArmState, judged: Verify = verified
+    directory: SessionDir, file: SessionFile, arm: ArmState, judged: Verify | None = None
 ) -> None:
     """Raises EvidenceError where a run of the arm is not what it left. One that was never judged
     has no evidence, or it is nobody's."""
@@ -116,7 +117,7 @@ def verify(
         run = RunDir.open(directory.path / attempt)
         _belongs(directory, file, arm, run)
         if finished(run):
-            judged(run)
+            (judged or verified)(run)
         elif any((run.path / name).exists() for name in ("evidence.json", "verdict.json")):
             raise contradicts(directory, f"{attempt} was not judged to its end, and has evidence")
 
