@@ -17,6 +17,7 @@ Writes go to single members of a group, each member once; a read returns the who
 A fork takes two reads that could each have missed a write: one that had begun and that the read did
 not see, or that nobody had seen and that was not acknowledged before the read began. With fewer of
 them, or fewer than two writes that had begun by their ends, nothing was tested.
+Jepsen's histories have transactions of one write or of a group's reads: `checkers/_groups.py`.
 Source: Jepsen's `tests.long-fork` and `tests.causal-reverse`; Cerone, Bernardi and Gotsman (2015).
 """
 
@@ -26,8 +27,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from checkers._findings import Findings, Part, PerKey, Unreadable, end_of, listed
+from checkers._findings import Decide, Findings, Part, PerKey, Unreadable, end_of, listed
+from checkers._groups import TXN, as_groups
 from checkers._visibility import Visibility, report_forks, report_missing, report_strangers
+from dstest.core.check import Budget, CheckResult, OpCount
+from dstest.core.history import History
 from dstest.core.op import Op
 
 __all__ = ["CHECKER", "REVERSE"]
@@ -118,19 +122,35 @@ def decide_reverse(part: Part, findings: Findings) -> int:
 
 _TYPES: Final = frozenset({"write", "read"})
 
-CHECKER: Final = PerKey(
+
+class _OfGroups(PerKey):
+    """Takes Jepsen's notation as well."""
+
+    def __init__(self, name: str, decide: Decide, *, models: tuple[str, ...], vacuous: str) -> None:
+        super().__init__(
+            name, decide, models=models, types=_TYPES, prefix_closed=True, vacuous=vacuous
+        )
+        self.op_types = dict.fromkeys(models, _TYPES | {TXN})
+
+    def check(self, history: History, model: str, budget: Budget) -> CheckResult:
+        """As `PerKey.check`; unknown where a transaction is none of groups."""
+        try:
+            return super().check(as_groups(history), model, budget)
+        except Unreadable as error:
+            why = f"{error}; --workload rw-register judges any transactions of registers"
+            ops = OpCount(total=len(history.ops))
+            return CheckResult(checker=self.name, valid="unknown", model=model, ops=ops, reason=why)
+
+
+CHECKER: Final = _OfGroups(
     "long-fork",
     decide,
     models=("strict-serializable", "snapshot-isolation"),
-    types=_TYPES,
-    prefix_closed=True,
     vacuous="no group had two writes, and two reads that could have missed one",
 )
-REVERSE: Final = PerKey(
+REVERSE: Final = _OfGroups(
     "causal-reverse",
     decide_reverse,
     models=("strict-serializable", "strong-snapshot-isolation"),
-    types=_TYPES,
-    prefix_closed=True,
     vacuous="no read saw any of two acknowledged writes",
 )

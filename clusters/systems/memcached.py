@@ -1,6 +1,7 @@
 """memcached: servers that know nothing of one another; a key is where its hash puts it.
 
-Clients choose as users' pools do. Nothing is replicated, and nothing survives a restart.
+Clients choose as users' pools do. Nothing is replicated, and nothing survives a restart. That items
+may go (protocol.txt) is no model that is known here, so no relaxation is declared.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class MemcachedDeployment(SupervisedDeployment):
         return {name: text == "STORED" for name, text in said.items()}
 
     async def version(self) -> str:
-        return ", ".join(sorted(set((await self.lines(PORT, b"version\r\n")).values())))
+        said = (await self.lines(PORT, b"version\r\n")).values()
+        return ", ".join(sorted({text.removeprefix("VERSION ") for text in said if text}))
 
 
 class RegisterClient(StreamClient):

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dstest.cli.fit_of_one import GROUPS, lines_of, wrapped
 from dstest.cli.output import say
 
 __all__ = ["list_"]
@@ -15,7 +16,6 @@ _STORE = Path("store")
 _RUNS_SHOWN = 5
 _MODELS_SHOWN = 5
 _DIED = "died"
-_GROUPS = {"system": "systems", "workload": "workloads", "nemesis": "nemeses"}
 
 
 def _workloads() -> list[dict[str, Any]]:
@@ -90,22 +90,11 @@ def _short(rows: list[dict[str, Any]]) -> list[str]:
         nemeses = dict.fromkeys(row["nemesis"] for row in fitting)
         others = dict.fromkeys(row["nemesis"] for row in mine if row["nemesis"] not in nemeses)
         lines += ["", f"{system}"]
-        lines += _wrapped("workloads", workloads)
-        lines += _wrapped("nemeses", nemeses)
+        lines += wrapped("workloads", workloads)
+        lines += wrapped("nemeses", nemeses)
         if others:
-            lines += _wrapped("not", others)
+            lines += wrapped("not", others)
     return lines
-
-
-def _wrapped(word: str, names: dict[str, None]) -> list[str]:
-    import textwrap
-
-    text = ", ".join(names) or "nothing"
-    first = f"  {word:10} "
-    return textwrap.wrap(
-        text, 96, initial_indent=first, subsequent_indent=" " * len(first),
-        break_on_hyphens=False, break_long_words=False,
-    )  # fmt: skip
 
 
 def _note(row: dict[str, Any]) -> str:
@@ -121,9 +110,9 @@ def _chosen(given: dict[str, str | None]) -> dict[str, str]:
     from dstest.core import registry
     from dstest.core.plugin_files import named_in
 
-    found = {word: named_in(_GROUPS[word], name) for word, name in given.items() if name}
+    found = {word: named_in(GROUPS[word], name) for word, name in given.items() if name}
     for word, name in found.items():
-        registry.load(_GROUPS[word], name)
+        registry.load(GROUPS[word], name)
     return found
 
 
@@ -136,9 +125,13 @@ def list_(
     capabilities: Annotated[
         bool, typer.Option("--capabilities", help="Print the page that is docs/capabilities.md.")
     ] = False,
+    matrix_: Annotated[
+        bool, typer.Option("--matrix", help="A line per system, workload and nemesis, and why not.")
+    ] = False,
     json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
-    """What can be run, and what was. With a system, workload or nemesis: what fits it in detail."""
+    """What can be run, and what was. With a system, workload or nemesis: what fits it; with two of
+    them, or --matrix, a line per combination."""
     from dstest.cli.fits import matrix
 
     chosen = _chosen({"system": system, "workload": workload, "nemesis": nemesis})
@@ -151,7 +144,11 @@ def list_(
     rows = [row for row in matrix() if all(row[word] == name for word, name in chosen.items())]
     if json_:
         _as_json(rows, store)
-    elif chosen:
+    elif len(chosen) == 1 and not matrix_:
+        ((word, name),) = chosen.items()
+        for line in [*lines_of(word, name, rows), *_options(chosen)]:
+            typer.echo(line)
+    elif chosen or matrix_:
         for row in rows:
             line = f"{row['system']:14} {row['workload']:14} {row['nemesis']:16}{_note(row)}"
             typer.echo(line.rstrip())
@@ -164,15 +161,16 @@ def list_(
 def _options(chosen: dict[str, str]) -> list[str]:
     """The `-o` options of each plug-in that was named, with their defaults."""
     from dstest.core import registry
+    from dstest.core.option_words import allowed, pair_of
 
     lines = []
     for word, name in chosen.items():
-        options = registry.load(_GROUPS[word], name).options
+        options = registry.load(GROUPS[word], name).options
         lines += ["", f"options of {word} {name}:" if options else f"{word} {name} has no options"]
         for key, option in options.items():
-            kinds = "|".join(map(str, option.choices))
-            shown = f"-o {key}={'' if option.default is None else option.default}"
-            lines.append(f"  {shown:32} {option.help}{f' ({kinds})' if kinds else ''}")
+            may_be = allowed(option)
+            shown = f"-o {pair_of(key, option.default)}"
+            lines.append(f"  {shown:32} {option.help}{f' ({may_be})' if may_be else ''}")
     return lines
 
 

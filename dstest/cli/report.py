@@ -101,19 +101,21 @@ def _report(
 ) -> NoReturn:
     from dstest.cli.report_formats import clear_places, write_formats
     from dstest.cli.report_one import report_one
+    from dstest.runner.judged_once import JudgedOnce
     from dstest.store.signing import require_key, signer_of
 
+    judged = JudgedOnce()
     clear_places(wanted, runs)
     require_key(sign_key)
     one = runs[0] if len(runs) == 1 and not _is_store(runs[0]) else None
     if one is None:
         _no_signatures(verify_key, sign_key)
-        _many(write_formats(wanted, runs), as_json)
+        _many(write_formats(wanted, runs, judged), as_json)
     if wanted.any:
         if verify_key is not None:
             signer_of(one.resolve(), verify_key)  # nothing is green that they have not signed
-        write_formats(wanted, runs)
-    report_one(one, verify_key, sign_key, as_json=as_json)
+        write_formats(wanted, runs, judged)
+    report_one(one, verify_key, sign_key, judged, as_json=as_json)
 
 
 def _is_store(path: Path) -> bool:

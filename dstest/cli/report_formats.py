@@ -17,6 +17,7 @@ from dstest.core.errors import ConfigError, HarnessError
 
 if TYPE_CHECKING:
     from dstest.results.model import Result
+    from dstest.runner.judged_once import Verify
 
 __all__ = ["Wanted", "clear_places", "write_formats"]
 
@@ -64,12 +65,12 @@ def clear_places(wanted: Wanted, runs: Sequence[Path]) -> None:
         endpoint_of(wanted.otlp)
 
 
-def write_formats(wanted: Wanted, runs: Sequence[Path]) -> list[Result]:
-    """Judge all runs and sessions below these directories again, and write what is asked for; its
-    places were cleared before."""
+def write_formats(wanted: Wanted, runs: Sequence[Path], judged: Verify) -> list[Result]:
+    """Judge all runs and sessions below these directories again, each run by `judged`, and write
+    what is asked for; its places were cleared before."""
     from dstest.results.gather import gather
 
-    results = gather(runs)
+    results = gather(runs, judged)
     for flag, path, render in _rendered(wanted, results):
         text = render()
         if flag == "--summary":

@@ -15,15 +15,16 @@ if TYPE_CHECKING:
     from dstest.core.errors import ConfigError
     from dstest.core.reproducer import Reproducer
     from dstest.runner.integrity import Verified
+    from dstest.runner.judged_once import Verify
     from dstest.store.layout import RunDir
 
 __all__ = ["report_one"]
 
 
 def report_one(
-    run: Path, verify_key: Path | None, sign_key: Path | None, *, as_json: bool
+    run: Path, verify_key: Path | None, sign_key: Path | None, judged: Verify, *, as_json: bool
 ) -> NoReturn:
-    """Exits with the code of the verdict."""
+    """Exits with the code of the verdict; `judged` judges each run again."""
     from dstest.core.errors import EvidenceError
     from dstest.core.printable import one_line
     from dstest.judge.blame import blame
@@ -32,7 +33,7 @@ def report_one(
     from dstest.report.terminal import summary_text
     from dstest.report.write import drawn, outdated, render
     from dstest.retention.identity import misplaced
-    from dstest.runner.integrity import finished, verified
+    from dstest.runner.integrity import finished
     from dstest.runner.session_file import is_session
     from dstest.shrink.record import aside_of as reduced_in
     from dstest.shrink.reread import read_reproducer
@@ -44,12 +45,12 @@ def report_one(
         if sign_key is not None:
             typer.echo("dstest: --sign-key: a session is shown, nothing is signed", err=True)
         signer = None if verify_key is None else signer_of(run.resolve(), verify_key)
-        report_session(run, signer, as_json)
+        report_session(run, signer, as_json, judged)
     opened = RunDir.open(run)
     if not finished(opened):
         raise _not_judged(opened)
     signer = None if verify_key is None else signer_of(opened.path, verify_key)
-    checked = verified(opened)
+    checked = judged(opened)
     shown = load_report(opened.path)
     if why := misplaced(opened.path, shown.meta.spec):
         raise EvidenceError(f"{opened.path}: {why}", remedy="take it from where it was made")

@@ -10,7 +10,8 @@ import typer
 from dstest.cli.output import say
 
 if TYPE_CHECKING:
-    from dstest.core.evidence import Tier
+    from dstest.core.tiers import Tier
+    from dstest.runner.judged_once import Verify
     from dstest.runner.session_check import SessionFinished
 
 __all__ = ["no_single_run", "numbers", "report_session", "resume", "show_session", "tier_of"]
@@ -75,11 +76,11 @@ def resume(
     show_session(resume_session(session, sign_key=sign_key), json_)
 
 
-def report_session(path: Path, signer: str | None, as_json: bool) -> NoReturn:
-    """Check a session's files, judge it again, and show it."""
+def report_session(path: Path, signer: str | None, as_json: bool, judged: Verify) -> NoReturn:
+    """Check a session's files, judge it again, each run by `judged`, and show it."""
     from dstest.runner.session_check import reread
 
-    done = reread(path)
+    done = reread(path, judged)
     if signer is not None:
         typer.echo(f"signed      by {signer}", err=as_json)
     show_session(done, as_json)

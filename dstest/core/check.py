@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -23,6 +24,8 @@ __all__ = [
     "Spread",
     "Stuck",
     "Valid",
+    "kinds_in",
+    "kinds_of",
 ]
 
 Valid = Literal[True, False, "unknown"]
@@ -147,6 +150,22 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
     def kinds(self) -> set[str]:
         """Names of what a violation is: its anomalies, or `violation` where it names none; empty
         where there is none."""
-        if self.valid is not False:
-            return set()
-        return {*self.anomaly_types, *self.anomalies} or {"violation"}
+        return _kinds(self.valid, self.anomaly_types, self.anomalies)
+
+
+def kinds_in(checkers: Mapping[str, Any]) -> set[str]:
+    """`CheckResult.kinds` of all results of a verdict, which has them as plain data."""
+    return {kind for plain in checkers.values() for kind in kinds_of(plain)}
+
+
+def kinds_of(plain: Any) -> set[str]:
+    """`CheckResult.kinds` of one that is plain data; empty for what is none."""
+    if not isinstance(plain, Mapping):
+        return set()
+    return _kinds(plain.get("valid"), plain.get("anomaly_types"), plain.get("anomalies"))
+
+
+def _kinds(valid: Any, *named: Iterable[str] | None) -> set[str]:
+    if valid is not False:
+        return set()
+    return {str(kind) for names in named for kind in names or ()} or {"violation"}

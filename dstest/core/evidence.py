@@ -10,6 +10,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from dstest.core.tiers import Tier
+
 __all__ = [
     "TAXDC_WORDS",
     "AuditRow",
@@ -28,11 +30,9 @@ __all__ = [
     "Signal",
     "Symptom",
     "TaxDC",
-    "Tier",
 ]
 
 Landed = Literal["yes", "no", "ambiguous"]
-Tier = Literal["none", "smoke", "hardening", "release"]
 PageCache = Literal["", "kept", "lost"]
 """What becomes of unsynced writes where a fault ends servers; empty for any other fault."""
 

@@ -1,13 +1,14 @@
-"""An `-o key=value` in words: its default as one would give it, and what it may be."""
+"""An `-o key=value` in words: as one would give it, its default, and what it may be."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dstest.core.protocols import Option
 
-__all__ = ["allowed", "written"]
+__all__ = ["allowed", "behind_o", "option_words", "pair_of", "written"]
 
 
 def written(value: Any) -> str:
@@ -15,6 +16,21 @@ def written(value: Any) -> str:
     if value is None:
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def pair_of(name: str, value: Any) -> str:
+    """As it stands behind `-o`."""
+    return f"{name}={written(value)}"
+
+
+def behind_o(pairs: Iterable[str]) -> list[str]:
+    """Each of them behind a `-o` of its own."""
+    return [word for pair in pairs for word in ("-o", pair)]
+
+
+def option_words(options: Mapping[str, Any] | None) -> list[str]:
+    """The `-o` of each, as a person would write it."""
+    return behind_o(pair_of(name, value) for name, value in (options or {}).items())
 
 
 def allowed(option: Option) -> str:

@@ -7,18 +7,17 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from dstest.core.check import CheckResult
 from dstest.core.errors import HistoryError
 from dstest.core.limits import HEAL_S
-from dstest.core.option_words import written
 
-__all__ = ["DSTEST", "checked", "dstest", "environment", "option_words"]
+__all__ = ["DSTEST", "checked", "dstest", "environment"]
 
 DSTEST: Final = (sys.executable, "-m", "dstest")
 
@@ -27,12 +26,6 @@ def environment() -> dict[str, str]:
     """A project may have folders that are called as packages of ours: the current directory is not
     on their path."""
     return {**os.environ, "PYTHONSAFEPATH": "1"}
-
-
-def option_words(options: Mapping[str, Any] | None) -> list[str]:
-    """The `-o` of each, as a person would write it."""
-    pairs = [f"{name}={written(value)}" for name, value in (options or {}).items()]
-    return [word for pair in pairs for word in ("-o", pair)]
 
 
 def dstest(words: Sequence[str], cwd: Path) -> subprocess.CompletedProcess[str]:

@@ -12,9 +12,10 @@ from typing import Any, ClassVar, Self
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from dstest.core.evidence import Rerun, Tier
+from dstest.core.evidence import Rerun
 from dstest.core.history import ClockSource
 from dstest.core.protocols import Endpoint
+from dstest.core.tiers import Tier
 
 __all__ = ["Host", "KeptLog", "Logs", "Recovery", "RunMeta"]
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from dstest.core.check import kinds_in
 from dstest.core.errors import ConfigError, Exit
 from dstest.core.verdict import State
 from dstest.findings.child import Ended, by_command
@@ -111,14 +112,7 @@ def _same_version(one: Trial, other: Trial) -> bool:
 def _trial(seed: int, ended: Ended) -> Trial:
     verdict = ended.said.get("verdict") or {}
     checkers: dict[str, Any] = verdict.get("checkers") or {}
-    anomalies = sorted(
-        {
-            kind
-            for row in checkers.values()
-            if row["valid"] is False
-            for kind in row["anomaly_types"]
-        }
-    )
+    anomalies = sorted(kinds_in(checkers))
     faults: list[dict[str, Any]] = (verdict.get("evidence") or {}).get("faults") or []
     passed_or_failed = ended.exit in (Exit.PASS, Exit.FAIL)
     return Trial(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dstest.ci.github import Level, command
-from dstest.ci.sarif import shown_path
+from dstest.ci.paths import shown_path
 from dstest.gate.decision import Decision
 from dstest.gate.reader import ReadPolicy
 from dstest.gate.rules import RULES, Finding

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from dstest.core.check import kinds_in
 from dstest.core.verdict import Verdict
 from dstest.gate.judged import JudgedRun
 from dstest.gate.rules import Finding
@@ -18,12 +19,7 @@ __all__ = ["anomalies_in", "unproven"]
 
 def anomalies_in(verdict: Verdict) -> set[str]:
     """The types of anomalies that any judge of a run found."""
-    return {
-        str(kind)
-        for row in verdict.checkers.values()
-        if row.get("valid") is False
-        for kind in row.get("anomaly_types", ())
-    }
+    return kinds_in(verdict.checkers)
 
 
 def unproven(runs: Iterable[JudgedRun], of: str = "") -> list[Finding]:

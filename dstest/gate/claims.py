@@ -13,8 +13,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from dstest.core.evidence import CheckerEvidence, Tier
+from dstest.core.evidence import CheckerEvidence
 from dstest.core.run_meta import Host
+from dstest.core.tiers import TIERS, Tier
 from dstest.core.verdict import State
 from dstest.gate.anomalies import unproven
 from dstest.gate.commands import commands_of_claim
@@ -34,7 +35,6 @@ __all__ = [
     "with_near_misses",
 ]
 
-_RANK: Final[tuple[Tier, ...]] = ("none", "smoke", "hardening", "release")
 _WORD: Final = (
     "a [[control]] with these options says that it is a known bug; nights may have a store apart"
 )
@@ -172,7 +172,7 @@ def _open(unit: Unit) -> str:
 def _reaches(state: State, met: Tier, wanted: Tier) -> bool:
     if wanted == "smoke":
         return state.passed
-    return state is State.PASS_HARDENING and _RANK.index(met) >= _RANK.index(wanted)
+    return state is State.PASS_HARDENING and TIERS.index(met) >= TIERS.index(wanted)
 
 
 def landed_by_kind(runs: Iterable[JudgedRun]) -> Counter[str]:
@@ -229,7 +229,7 @@ def _short(
         return [finding("G21", "there is no run that fits and passed")]
     short = []
     if not enough:
-        best = max(passed, key=lambda unit: _RANK.index(unit.met))
+        best = max(passed, key=lambda unit: TIERS.index(unit.met))
         said = f"the tier {claim.tier} is asked for; the best came to {best.state.value} and met"
         short.append(finding("G25", f"{said} {best.met} ({best.reason})"))
     if (seeds := len(_seeds(counted))) < claim.seeds:
@@ -253,7 +253,7 @@ def _counts(claim: Claim, passed: Sequence[Unit], runs: Sequence[JudgedRun]) -> 
     def sizes(found: Iterable[int]) -> str:
         return ", ".join(map(str, sorted(found, reverse=True))) or "none"
 
-    best = max((unit.met for unit in passed), key=_RANK.index, default="none")
+    best = max((unit.met for unit in passed), key=TIERS.index, default="none")
     yield Count("tier", claim.tier, best)
     yield Count("seeds", str(claim.seeds), str(len(_seeds(runs))))
     yield Count("sizes", sizes(claim.sizes), sizes(_sizes(runs)))

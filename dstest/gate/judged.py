@@ -9,9 +9,10 @@ import msgspec
 from dstest import __version__
 from dstest.core import registry
 from dstest.core.errors import DstestError
-from dstest.core.evidence import Evidence, Tier
+from dstest.core.evidence import Evidence
 from dstest.core.history import ClockSource
 from dstest.core.run_meta import RunMeta
+from dstest.core.tiers import Tier
 from dstest.core.verdict import State, Verdict
 from dstest.gate.rules import Finding
 from dstest.judge.decide import decide

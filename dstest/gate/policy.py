@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from dstest.compare.intervals import RUNS_MIN
+from dstest.core.tiers import Level
 
 __all__ = [
     "RISK_DAYS_MAX",
@@ -89,7 +90,7 @@ class Claim(Asked, frozen=True, kw_only=True):
 
     model: Word
     checkers: Annotated[tuple[Word, ...], Meta(min_length=1, max_length=20)]
-    tier: Literal["smoke", "hardening", "release"]
+    tier: Level
     seeds: Annotated[int, Meta(ge=1, le=1000)]
     sizes: Annotated[tuple[Size, ...], Meta(min_length=1, max_length=10)]
     faults: dict[Word, Count] = {}
@@ -129,7 +130,7 @@ class PlanAsked(_Row, frozen=True, kw_only=True):
     id: Id
     slug: Word
     sha256: Sha256
-    budget: Literal["smoke", "hardening", "release"]
+    budget: Level
 
 
 class Baseline(_Row, frozen=True, kw_only=True):

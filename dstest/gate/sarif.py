@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 from typing import Any, Final
 
-from dstest.ci.sarif import render_log, uri_of
+from dstest.ci.paths import uri_of
+from dstest.ci.sarif import render_log
 from dstest.core.errors import Exit
 from dstest.gate.decision import Decision
 from dstest.gate.reader import ReadPolicy

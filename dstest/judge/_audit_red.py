@@ -10,8 +10,9 @@ from typing import Final
 
 from dstest.core import limits
 from dstest.core.details import FaultDetails, PathDetails
-from dstest.core.evidence import AuditRow, Budgets, LandingRecord, Tier
+from dstest.core.evidence import AuditRow, Budgets, LandingRecord
 from dstest.core.op import Outcome
+from dstest.core.tiers import TIERS, Tier
 from dstest.judge._audit_logs import alarms
 from dstest.judge._audit_oracle import oracle
 from dstest.judge._audit_recovery import recovered_row
@@ -315,10 +316,9 @@ def _clock(facts: RunFacts) -> AuditRow:
 
 def budget_row(budget: Budgets, wanted: Tier) -> AuditRow:
     """RF6: was the budget met that the user asked for?"""
-    order = ("none", "smoke", "hardening", "release")
     numbers = ", ".join(f"{key} {value:,.0f}" for key, value in budget.measured.items())
     said = f"tier met: {budget.met}, wanted: {wanted} ({numbers})"
-    return ok(said) if order.index(budget.met) >= order.index(wanted) else short(said)
+    return ok(said) if TIERS.index(budget.met) >= TIERS.index(wanted) else short(said)
 
 
 def alike_row(differences: list[str] | None) -> AuditRow:

@@ -152,7 +152,7 @@ def merged(results: Sequence[CheckResult]) -> CheckResult:
     return msgspec.structs.replace(
         worst,
         checker="+".join(r.checker for r in results),
-        anomaly_types=sorted({kind for r in results for kind in r.anomaly_types}),
+        anomaly_types=sorted({kind for r in results for kind in (*r.anomaly_types, *r.anomalies)}),
         not_=list(dict.fromkeys(name for r in results for name in r.not_)),
         anomalies={kind: group for r in results for kind, group in r.anomalies.items()},
         reason="; ".join(problems) or None,

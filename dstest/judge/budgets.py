@@ -12,7 +12,8 @@ from typing import Final
 
 import msgspec
 
-from dstest.core.evidence import Budgets, Tier
+from dstest.core.evidence import Budgets
+from dstest.core.tiers import Tier
 
 __all__ = ["SHAPES", "TIERS", "UNITS", "Shape", "budgets", "gaps"]
 

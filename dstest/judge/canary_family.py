@@ -113,7 +113,7 @@ def canaries(
                 "kind": mutant.kind,
                 "mutant": mutant.description,
                 "valid": result.valid,
-                "caught": list(result.anomaly_types),
+                "caught": list(result.anomaly_types) or sorted(result.kinds),
                 "sure": family.sure,
             }
         )

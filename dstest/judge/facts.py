@@ -14,10 +14,11 @@ import msgspec
 
 from dstest.core.check import CheckResult
 from dstest.core.claims import GATED, Fields
-from dstest.core.evidence import LandingRecord, PageCache, Rerun, Tier
+from dstest.core.evidence import LandingRecord, PageCache, Rerun
 from dstest.core.history import History
 from dstest.core.op import Op, Outcome
 from dstest.core.run_meta import Recovery
+from dstest.core.tiers import Tier
 from dstest.judge.process_facts import ProcessFacts
 
 __all__ = [

@@ -12,7 +12,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from dstest.core.evidence import AuditRow, Evidence, Tier
+from dstest.core.evidence import AuditRow, Evidence
+from dstest.core.tiers import TIERS, Tier
 from dstest.core.verdict import State, Verdict
 from dstest.judge._audit_red import alike_row, budget_row, seeds_row
 from dstest.judge._audit_weak import agreeing_row, sizes_row
@@ -22,7 +23,6 @@ from dstest.judge.rows import ok
 
 __all__ = ["ArmEvidence", "ArmVerdict", "SessionVerdict", "evidence_among", "judge_session"]
 
-_RANK: Final = ("none", "smoke", "hardening", "release")
 _ALIKE: Final = (
     "dstest", "python", "kernel", "cpus", "system_version", "options", "plugin_files",
 )  # fmt: skip
@@ -97,7 +97,7 @@ def judge_session(arms: Sequence[ArmEvidence], tier: Tier) -> SessionVerdict:
         rows.append(_row(arm, decide(evidence)))
     states = [row.state for row in rows] + [s for arm in arms for s in arm.earlier if s.failed]
     state = aggregate_seeds(states)
-    lowest = min(met, key=_RANK.index) if len(met) == len(arms) and met else "none"
+    lowest = min(met, key=TIERS.index) if len(met) == len(arms) and met else "none"
     outcome = session(states)
     if outcome == "DONE" and not _reaches(state, lowest, tier):
         outcome = "DONE_WITH_CONCERNS"
@@ -131,7 +131,7 @@ def _sizes(arms: Sequence[ArmEvidence]) -> list[int]:
 
 def _reaches(state: State, met: Tier, wanted: Tier) -> bool:
     enough = state is State.PASS_HARDENING or (wanted == "smoke" and state.passed)
-    return enough and _RANK.index(met) >= _RANK.index(wanted)
+    return enough and TIERS.index(met) >= TIERS.index(wanted)
 
 
 def _row(arm: ArmEvidence, verdict: Verdict) -> ArmVerdict:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
+from dstest.core.check import kinds_in
 from dstest.core.errors import ConfigError, DstestError, EvidenceError, Exit
 from dstest.core.evidence import Symptom
 from dstest.core.verdict import State
@@ -84,9 +85,7 @@ def judge_run(path: Path, argv: Sequence[str], seed: int) -> Judged | None:
     except DstestError as error:
         return never_run(error.message)
     verdict = found.verdict
-    results: dict[str, Any] = msgspec.to_builtins(verdict.checkers)
-    wrong_ones = [row for row in results.values() if row["valid"] is False]
-    anomalies = sorted({kind for row in wrong_ones for kind in row["anomaly_types"]})
+    anomalies = sorted(kinds_in(msgspec.to_builtins(verdict.checkers)))
     return Judged(
         state=verdict.verdict,
         rule=verdict.rule,

@@ -198,7 +198,8 @@ class History:
         Raises HistoryError where it cannot be judged, as one of Python with values that JSON cannot
         hold as they are.
         """
-        from dstest.core.own_commands import checked, option_words
+        from dstest.core.option_words import option_words
+        from dstest.core.own_commands import checked
 
         if isinstance(models, str):
             raise TypeError('models are several: models=["register"]')

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from dstest.core.option_words import option_words
 from dstest.judge.budgets import SHAPES
 
 __all__ = ["Arm", "Budget", "Run", "argv_of"]
@@ -88,9 +89,9 @@ def argv_of(run: Run, arm: Arm, tier: str, budget: Budget) -> list[str]:
         ("--seeds", budget.seeds),
         ("--concurrency", run.concurrency),
         ("--rate", None if run.rate is None else _number(run.rate)),
-        *(("-o", f"{key}={_text(value)}") for key, value in options.items()),
     ]
-    return ["run", *(str(word) for row in given if row[1] is not None for word in row)]
+    words = (str(word) for row in given if row[1] is not None for word in row)
+    return ["run", *words, *option_words(options)]
 
 
 def _sizes(tier: str, budget: Budget) -> str | None:
@@ -101,7 +102,3 @@ def _sizes(tier: str, budget: Budget) -> str | None:
 
 def _number(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(value)
-
-
-def _text(value: str | float | bool) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -6,10 +6,11 @@ Lines count from 1 in the file. Nothing here is checked but by type: that is wha
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
+from dstest.core.tiers import LEVELS, Level
 from dstest.plans.launch import Arm, Budget, Run, argv_of
 
 __all__ = [
@@ -38,9 +39,9 @@ __all__ = [
     "Threat",
 ]
 
-BudgetName = Literal["smoke", "hardening", "release"]
+BudgetName = Level
 
-BUDGETS: Final[tuple[BudgetName, ...]] = ("smoke", "hardening", "release")
+BUDGETS: Final = LEVELS
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True):

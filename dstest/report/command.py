@@ -7,6 +7,8 @@ import shlex
 from collections.abc import Sequence
 from typing import Any, Final
 
+from dstest.core.option_words import behind_o, pair_of, written
+
 __all__ = ["command_of", "with_lab"]
 
 _OWN: Final = re.compile(r"default|run-\d+|s\d+-\d+")
@@ -64,11 +66,5 @@ def command_of(spec: dict[str, Any], given: Sequence[str] | None = None) -> str:
         words.append("--stop-on-violation")
     if given is None:
         options = sorted(spec.get("options", {}).items())
-        given = [
-            f"{key}={str(value).lower() if isinstance(value, bool) else value}"
-            for key, value in options
-            if value is not None and value != ""
-        ]
-    for pair in given:
-        words += ["-o", pair]
-    return shlex.join(words)
+        given = [pair_of(key, value) for key, value in options if written(value)]
+    return shlex.join([*words, *behind_o(given)])

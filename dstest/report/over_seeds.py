@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from dstest.core.check import CheckResult
+from dstest.core.check import CheckResult, kinds_of
 from dstest.core.evidence import Rerun
 
 __all__ = ["Arm", "arms_of", "often"]
@@ -26,12 +26,7 @@ class Arm(NamedTuple):
 
 def _found(verdict: Any) -> frozenset[tuple[str, str]]:
     checkers = verdict.get("checkers", {}) if isinstance(verdict, dict) else {}
-    return frozenset(
-        (name, kind)
-        for name, result in checkers.items()
-        if isinstance(result, dict) and result.get("valid") is False
-        for kind in result.get("anomaly_types", ())
-    )
+    return frozenset((name, kind) for name, result in checkers.items() for kind in kinds_of(result))
 
 
 def arms_of(run: Path) -> list[Arm]:

@@ -9,10 +9,10 @@ from typing import Any, Final, NamedTuple
 
 from dstest.core import registry
 from dstest.core.errors import ConfigError
-from dstest.core.evidence import Tier
 from dstest.core.implements import implements
 from dstest.core.plugin_files import FILES
 from dstest.core.protocols import Linked
+from dstest.core.tiers import Tier
 from dstest.judge.beyond_runs import BEYOND_RUNS
 from dstest.judge.budgets import SHAPES, TIERS, UNITS
 from dstest.report.command import command_of

@@ -23,6 +23,7 @@ from dstest.retention.identity import misplaced, operations_digest
 from dstest.retention.look import said
 from dstest.retention.walk import Place, walk
 from dstest.runner.integrity import finished, verified
+from dstest.runner.judged_once import Verify
 from dstest.runner.session_check import reread
 from dstest.runner.session_file import SessionDir
 from dstest.store.layout import RunDir
@@ -39,14 +40,15 @@ def worst(results: Sequence[Result]) -> int:
     return next((int(code) for code in _RANK if code in codes), max(codes, default=Exit.NOT_PROVEN))
 
 
-def gather(paths: Sequence[Path]) -> list[Result]:
-    """A result for each run and session below these directories, each once, in order of paths.
+def gather(paths: Sequence[Path], judged: Verify = verified) -> list[Result]:
+    """A result for each run and session below these directories, each once, in order of paths;
+    `judged` judges each run again.
 
     Raises ConfigError where one of them holds none.
     """
     found: dict[Path, Result] = {}
     for path in paths:
-        here = list(_below(path))
+        here = list(_below(path, judged))
         if not here:
             raise ConfigError(
                 f"{path} holds no run and no session",
@@ -56,7 +58,7 @@ def gather(paths: Sequence[Path]) -> list[Result]:
     return list(_without_copies(found.values()))
 
 
-def _below(path: Path) -> Iterator[Result]:
+def _below(path: Path, judged: Verify) -> Iterator[Result]:
     walked = walk(path)
     for odd in walked.odd:
         if odd.why in _HARMFUL:
@@ -64,9 +66,10 @@ def _below(path: Path) -> Iterator[Result]:
     sessions = {place.path for place in walked.places if place.kind == "session"}
     for place in walked.places:
         if place.kind == "session":
-            yield _session(place)
+            yield _session(place, judged)
         elif place.kind == "run":
-            yield result_of_run(place.path, place.within if place.within in sessions else None)
+            arm_of = place.within if place.within in sessions else None
+            yield result_of_run(place.path, arm_of, judged)
         elif (life := said(place)[1]) != "over":
             yield _not_believed(place.path, "other", f"this {place.kind} is not over ({life})")
 
@@ -82,7 +85,7 @@ def _not_believed(path: Path, kind: str, why: str, arm_of: Path | None = None) -
     )
 
 
-def result_of_run(path: Path, arm_of: Path | None = None) -> Result:
+def result_of_run(path: Path, arm_of: Path | None = None, judged: Verify = verified) -> Result:
     """A run directory, judged again."""
     try:
         run = RunDir.open(path)
@@ -91,7 +94,7 @@ def result_of_run(path: Path, arm_of: Path | None = None) -> Result:
             return _not_believed(
                 run.path, "run", f"it was not judged to its end ({status})", arm_of
             )
-        checked = verified(run)
+        checked = judged(run)
         placed = _of_spec(run)
         if placed:
             return _not_believed(run.path, "run", placed, arm_of)
@@ -144,9 +147,9 @@ def _digest(result: Result) -> str:
         return ""
 
 
-def _session(place: Place) -> Result:
+def _session(place: Place, judged: Verify) -> Result:
     try:
-        done = reread(place.path)
+        done = reread(place.path, judged)
         file = SessionDir.open(place.path).read()
     except DstestError as error:
         return _not_believed(place.path, "session", error.message)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from dstest.ci.github import command
-from dstest.ci.sarif import shown_path
+from dstest.ci.paths import shown_path
 from dstest.results.model import Result
 
 __all__ = ["annotated"]

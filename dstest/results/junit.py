@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from dstest.ci.junit import Case, render_suite
-from dstest.ci.sarif import shown_path
+from dstest.ci.paths import shown_path
 from dstest.results.model import Result
 
 __all__ = ["render_junit"]

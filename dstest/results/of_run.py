@@ -58,8 +58,7 @@ def _without_witness(report: RunReport) -> Iterator[Violation]:
         if result.valid is not False:
             continue
         told = {kind for kind, group in result.anomalies.items() if group}
-        bare = {*result.anomaly_types} - told
-        for kind in sorted(bare or (set() if told else {"violation"})):
+        for kind in sorted(result.kinds - told):
             meaning = meaning_of(name, kind)
             yield Violation(
                 checker=name,

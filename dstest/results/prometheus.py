@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from dstest.ci.sarif import shown_path
+from dstest.ci.paths import shown_path
 from dstest.core.printable import escaped
 from dstest.core.verdict import State
 from dstest.results.model import ENDED_EARLY, NOT_BELIEVED, Result, RunFacts

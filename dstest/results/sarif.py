@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from dstest import __version__
-from dstest.ci.sarif import render_log, shown_path, uri_of
+from dstest.ci.paths import shown_path, uri_of
+from dstest.ci.sarif import render_log
 from dstest.core.verdict import State
 from dstest.report.model import MEANING
 from dstest.results.model import ENDED_EARLY, NOT_BELIEVED, Result, Violation

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dstest import __version__
-from dstest.ci.sarif import shown_path
+from dstest.ci.paths import shown_path
 from dstest.core.extras import need
 from dstest.results.model import FaultSpan, Result, RunFacts
 from dstest.results.prometheus import timestamp_s

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from dstest.ci.sarif import shown_path
+from dstest.ci.paths import shown_path
 from dstest.report.review.markdown import fenced, md
 from dstest.results.model import Result
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from dstest.core.check import kinds_of
 from dstest.core.errors import ConfigError, EvidenceError
 from dstest.core.run_meta import Host, RunMeta
 from dstest.core.verdict import Verdict
@@ -83,7 +84,7 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         "faults landed": dict(sorted(landed.items())),
     }
     for name, found in verdict.checkers.items():
-        kinds = ", ".join(found.get("anomaly_types") or ())
+        kinds = ", ".join(sorted(kinds_of(found)))
         rows[f"checker {name}"] = f"{found.get('valid')}" + (f" ({kinds})" if kinds else "")
     short = [n for n, row in {**e.redflags, **e.weak_audit}.items() if row.status == "short"]
     rows["audit short"] = short

@@ -68,8 +68,23 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 def entries(store: Path) -> tuple[list[Entry], Walked]:
     """What stands by itself in a store, oldest first, and all that was found."""
     walked = walk(store)
-    found = [_entry(place, walked.places) for place in walked.places if place.within is None]
+    inner = _runs_of_each(walked.places)
+    found = [_entry(place, runs) for place, runs in inner]
     return sorted(found, key=lambda entry: (entry.started, str(entry.path))), walked
+
+
+def _runs_of_each(places: Sequence[Place]) -> list[tuple[Place, list[Place]]]:
+    """What stands by itself, each with its runs. `places` have what has runs before these, so that
+    whatever a run lies in is known when it comes."""
+    found: dict[Path, tuple[Place, list[Place]]] = {}
+    top: dict[Path, Path] = {}
+    for place in places:
+        above = place.path if place.within is None else top[place.within]
+        top[place.path] = above
+        _, runs = found.setdefault(above, (place, []))
+        if place.kind == "run":
+            runs.append(place)
+    return list(found.values())
 
 
 def size_bytes(folder: Path) -> int:
@@ -84,8 +99,7 @@ def size_bytes(folder: Path) -> int:
     return total
 
 
-def _entry(place: Place, places: Sequence[Place]) -> Entry:
-    inner = [p for p in places if p.kind == "run" and p.path.is_relative_to(place.path)]
+def _entry(place: Place, inner: Sequence[Place]) -> Entry:
     asides = [aside for run in inner for aside in run.asides]
     outside = [aside for aside in asides if not aside.is_relative_to(place.path)]
     state, life, started = said(place)

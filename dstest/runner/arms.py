@@ -23,8 +23,8 @@ from dstest.core.errors import (
     Interrupted,
     LabError,
 )
-from dstest.core.evidence import Tier
 from dstest.core.spec import RunSpec
+from dstest.core.tiers import Tier
 from dstest.core.verdict import State
 from dstest.judge.budgets import SHAPES
 from dstest.judge.session import SessionVerdict, judge_session

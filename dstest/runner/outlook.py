@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dstest.core.evidence import Tier
+from dstest.core.tiers import Tier
 from dstest.judge.budgets import SHAPES, TIERS
 
 __all__ = ["lasts_s", "shortfalls"]

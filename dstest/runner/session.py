@@ -15,11 +15,11 @@ from clusters.labs.packages import absent, packages_for, strange
 from dstest.core import clock, plugin_files
 from dstest.core.contained import quit_by
 from dstest.core.errors import ConfigError, DstestError, Exit, HarnessError, LabError
-from dstest.core.evidence import Tier
 from dstest.core.live import forget_live
 from dstest.core.node import LabInfo
 from dstest.core.run_meta import RunMeta
 from dstest.core.spec import SPEC, to_toml
+from dstest.core.tiers import Tier
 from dstest.core.verdict import Verdict, exit_code
 from dstest.runner import host
 from dstest.runner.integrity import (

@@ -15,6 +15,7 @@ from dstest.core.verdict import State
 from dstest.judge.decide import decide
 from dstest.judge.session import ArmEvidence, SessionVerdict, judge_session
 from dstest.runner.integrity import finished, intact, verified
+from dstest.runner.judged_once import Verify
 from dstest.runner.session_file import ArmState, SessionDir, SessionFile
 from dstest.store.layout import RunDir
 
@@ -38,8 +39,9 @@ class SessionFinished(msgspec.Struct, frozen=True, kw_only=True):
     failure: Any = None
 
 
-def reread(path: Path) -> SessionFinished:
-    """A session that is over, judged again from what its runs recorded.
+def reread(path: Path, judged: Verify | None = None) -> SessionFinished:
+    """A session that is over, judged again from what its runs recorded, each by `judged`
+    (`integrity.verified` without one).
 
     Raises EvidenceError where a file of it is not what the session left, or gives another verdict.
     """
@@ -49,7 +51,7 @@ def reread(path: Path) -> SessionFinished:
         raise ConfigError(f"{path} is not over", remedy=f"`dstest resume {path}` goes on")
     directory.intact()
     for arm in file.arms:
-        verify(directory, file, arm)
+        verify(directory, file, arm, judged)
     once(directory, file)
     listed = {(directory.path / name).resolve() for arm in file.arms for name in arm.attempts}
     for segments in directory.path.glob("**/segments"):
@@ -106,14 +108,16 @@ def _belongs(directory: SessionDir, file: SessionFile, arm: ArmState, run: RunDi
         raise contradicts(directory, f"{run.path} is a run of another arm or session: {message}")
 
 
-def verify(directory: SessionDir, file: SessionFile, arm: ArmState) -> None:
+def verify(
+    directory: SessionDir, file: SessionFile, arm: ArmState, judged: Verify | None = None
+) -> None:
     """Raises EvidenceError where a run of the arm is not what it left. One that was never judged
     has no evidence, or it is nobody's."""
     for attempt in arm.attempts:
         run = RunDir.open(directory.path / attempt)
         _belongs(directory, file, arm, run)
         if finished(run):
-            verified(run)
+            (judged or verified)(run)
         elif any((run.path / name).exists() for name in ("evidence.json", "verdict.json")):
             raise contradicts(directory, f"{attempt} was not judged to its end, and has evidence")
 

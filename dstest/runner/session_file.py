@@ -16,8 +16,8 @@ from typing import Any, Literal
 import msgspec
 
 from dstest.core.errors import ConfigError, EvidenceError
-from dstest.core.evidence import Tier
 from dstest.core.spec import RunSpec
+from dstest.core.tiers import Tier
 from dstest.store.layout import link_latest, new_directory, no_directory, write_file
 from dstest.store.signing import sign
 from dstest.store.sums import SIGNATURE, SUMS, compare_sums, sums_of

@@ -74,7 +74,7 @@ async def watch_for_violation(
                 )
                 result = await child.ask(look)
                 if result is not None and result.valid is False:
-                    kinds = ", ".join(result.anomaly_types)
+                    kinds = ", ".join(sorted(result.kinds))
                     return f"{name} found {kinds} up to {cut_ns / 1e9:.1f} s"
             pause_s = max(PERIOD_S, REST * (clock.now_ns() - began_ns) / 1e9)
     finally:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import IO, Final
 
 from dstest.core.errors import ConfigError, HarnessError
-from dstest.serve.files import copied_of, files_of, opened_below
+from dstest.serve.files import REPORT, copied_of, files_of, opened_below
 from dstest.serve.index import Index
 from dstest.serve.links import cell_address, pair_address, run_address, run_folder
 from dstest.serve.pages import neighbours
 from dstest.serve.query import Asked
-from dstest.serve.views import Views, report_is_whole
+from dstest.serve.views import Views
 from dstest.store.layout import way_out
 
 __all__ = ["export"]
@@ -55,7 +55,7 @@ class _Export:
         rows = list(self._index.shown.rows.values())
         for number, row in enumerate(rows, start=1):
             self._run(row.ref)
-            before, _ = neighbours(rows, row)
+            before, _ = neighbours(self._index.shown.tests.get(row.test.id, ()), row)
             if before is not None:
                 address = pair_address(before.ref, row.ref)
                 self._put(address, self._views.pair(before.ref, row.ref, address))
@@ -76,10 +76,13 @@ class _Export:
         """Nothing where there is no such page."""
         if text is None:
             return
+        self._target(address).write_bytes(text.encode("utf-8", errors="replace"))
+        self._pages += 1
+
+    def _target(self, address: str) -> Path:
         path = self._to / address
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text.encode("utf-8", errors="replace"))
-        self._pages += 1
+        return path
 
     def _run(self, ref: str) -> None:
         self._put(run_address(ref), self._views.run(ref))
@@ -89,14 +92,13 @@ class _Export:
             self._copy(f"{ref}/{name}", f"{run_folder(ref)}/{name}.txt")
         if row.reproducer:
             self._copy(row.reproducer, f"run/{row.reproducer}.txt")
-        if row.judged and report_is_whole(place.path) == "yes":
-            self._copy(f"{ref}/report.html", f"{run_folder(ref)}/report.html")
+        report = self._views.report(row)
+        if not report.why:
+            self._target(f"{run_folder(ref)}/{REPORT}").write_bytes(report.content)
 
     def _copy(self, path: str, address: str) -> None:
         file: IO[bytes] | None = opened_below(self._index.store, path.split("/"))
         if file is None:
             return
-        target = self._to / address
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with file, target.open("wb") as out:
+        with file, self._target(address).open("wb") as out:
             shutil.copyfileobj(file, out)

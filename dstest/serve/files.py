@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -10,7 +11,12 @@ from typing import IO, Final
 
 import msgspec
 
-__all__ = ["File", "copied_of", "files_of", "opened_below"]
+from dstest.store.sums import SUMS
+
+__all__ = ["REPORT", "File", "Report", "copied_of", "files_of", "opened_below", "report_of"]
+
+REPORT: Final = "report.html"
+_REPORT_MAX: Final = 64 * 1024 * 1024
 
 _FILES_MAX: Final = 500
 _COPIED: Final = frozenset(
@@ -32,6 +38,38 @@ class File(msgspec.Struct, frozen=True, kw_only=True):
     def deep(self) -> bool:
         """It lies in a folder of the run."""
         return "/" in self.name
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """The page that a run left: its bytes, which are what was summed up; or `why` it is not shown,
+    and no bytes."""
+
+    content: bytes = b""
+    why: str = ""
+
+
+def report_of(root: Path, ref: str) -> Report:
+    """The report of the run at `ref` below a store. What is hashed is what is given out, whatever
+    becomes of the file meanwhile."""
+    parts = ref.split("/")
+    file = opened_below(root, [*parts, REPORT])
+    if file is None:
+        return Report(why=f"there is no {REPORT}")
+    try:
+        with file:
+            content = file.read(_REPORT_MAX + 1)
+    except OSError as error:
+        return Report(why=f"{REPORT} cannot be read: {error.strerror}")
+    if len(content) > _REPORT_MAX:
+        return Report(why=f"{REPORT} is too large to be one")
+    sums = opened_below(root, [*parts, SUMS])
+    if sums is None:
+        return Report(why=f"there is no {SUMS}")
+    with sums:
+        lines = sums.read().decode(errors="replace").splitlines()
+    if f"{hashlib.sha256(content).hexdigest()}  {REPORT}" not in lines:
+        return Report(why=f"{REPORT} is not as {SUMS} has it")
+    return Report(content=content)
 
 
 def opened_below(root: Path, parts: Sequence[str]) -> IO[bytes] | None:

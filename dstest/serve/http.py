@@ -13,6 +13,7 @@ import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from io import BytesIO
 from typing import IO, Any, Final, TypeVar
 from urllib.parse import unquote_to_bytes
 
@@ -20,17 +21,17 @@ import msgspec
 from tornado.iostream import StreamClosedError
 from tornado.web import Application, HTTPError, RequestHandler
 
-from dstest.serve.files import opened_below
+from dstest.retention.walk import Place
+from dstest.serve.files import REPORT, Report, opened_below
 from dstest.serve.index import Index
 from dstest.serve.live import live_of
 from dstest.serve.pages import REPORT_POLICY, TEXT_POLICY
 from dstest.serve.query import asked_of
-from dstest.serve.views import Views, report_is_whole
+from dstest.serve.views import Views
 
 __all__ = ["application", "is_loopback", "names_of"]
 
 _CHUNK: Final = 256 * 1024
-_REPORT: Final = "report.html"
 T = TypeVar("T")
 
 
@@ -184,7 +185,7 @@ class _Run(_Page):
         if parts[-1] == "index.html":
             hashed = self.asked().get("hash") == "all"
             self.page(await self.aside(partial(self.views.run, ref, hashed=hashed)))
-        elif parts[-1] == _REPORT and ref in self.views.shown.rows:
+        elif parts[-1] == REPORT and ref in self.views.shown.rows:
             await self._report(ref)
         else:
             await self._file(parts)
@@ -192,19 +193,16 @@ class _Run(_Page):
     async def _report(self, ref: str) -> None:
         """Only where the run stands, and the page is as it was summed up."""
         place = self.views.shown.places[ref]
-        why = await self.aside(partial(_report_of, self.views, ref))
-        file = opened_below(self.views.index.store, [*ref.split("/"), _REPORT])
-        if why != "yes" or file is None:
-            if file is not None:
-                file.close()
+        report = await self.aside(partial(_report_of, self.views, place))
+        if report.why:
             self.set_status(409)
             title = "This report is not shown"
-            told = f"{place.path}: {why}."
-            self.page(self.views.error(f"run/{ref}/{_REPORT}", title, told))
+            told = f"{place.path}: {report.why}."
+            self.page(self.views.error(f"run/{ref}/{REPORT}", title, told))
             return
         self.set_header("Content-Type", "text/html; charset=utf-8")
         self.set_header("Content-Security-Policy", REPORT_POLICY)
-        await self._send(file)
+        await self._send(BytesIO(report.content))
 
     async def _file(self, parts: Sequence[str]) -> None:
         """As text, whatever it is."""
@@ -234,11 +232,9 @@ class _Run(_Page):
                     return
 
 
-def _report_of(views: Views, ref: str) -> str:
-    """`yes`, or why the report is not shown; asked of the files as they are now."""
-    place = views.shown.places[ref]
-    row = views.read(place)
-    return report_is_whole(place.path) if row.judged else f"the run is {row.standing}: {row.why}"
+def _report_of(views: Views, place: Place) -> Report:
+    """Asked of the files as they are now."""
+    return views.report(views.read(place))
 
 
 def _belongs(views: Views, parts: Sequence[str]) -> bool:

@@ -19,6 +19,7 @@ from dstest.core import clock
 from dstest.core.errors import ConfigError
 from dstest.retention.walk import Odd, Place, walk
 from dstest.serve.cache import Cache
+from dstest.serve.copies import copies_in
 from dstest.serve.measures import Measures
 from dstest.serve.query import choices
 from dstest.serve.reading import group_of, key_of, ref_of, row_of
@@ -42,16 +43,25 @@ _MEASURE_S: Final = 2.0
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """What is known at one time. `rows` are the newest first. `unread` runs were found and not read
     yet. `at_ns` is when the store was looked at, `problem` why it could not be since then. `places`
-    are where runs, sessions, plans and nights lie, `choices` what runs can be filtered by."""
+    are where runs, sessions, plans and nights lie, `choices` what runs can be filtered by. `copies`
+    are the runs that are exact copies of others, and of which (`dstest.serve.copies`). `tests` are
+    the runs of each test, likewise the newest first, without copies."""
 
     rows: Mapping[str, Row]
     groups: Sequence[Group]
     places: Mapping[str, Place]
     odd: Sequence[Odd]
     choices: Mapping[str, Sequence[tuple[str, int]]]
+    copies: Mapping[str, str] = msgspec.field(default_factory=dict)
+    tests: Mapping[str, Sequence[Row]] = msgspec.field(default_factory=dict)
     unread: int = 0
     at_ns: int = 0
     problem: str = ""
+
+    @property
+    def counted(self) -> list[Row]:
+        """Every run once, the newest first: what shares, trends and fingerprints are of."""
+        return [row for ref, row in self.rows.items() if ref not in self.copies]
 
     def standing(self, word: str) -> list[Row]:
         """The runs that stand so."""
@@ -108,7 +118,7 @@ class Index:
             self._begins_to(LATE_S)
             self.refresh(stop.is_set)
             self._begins_to(LATE_S)
-            self.measures.some(self.shown.rows.values(), _MEASURE_S, stop.is_set)
+            self.measures.some(self.shown.counted, _MEASURE_S, stop.is_set)
         except Exception as error:
             problem = f"{type(error).__name__}: {error}".splitlines()[0]
             self.shown = msgspec.structs.replace(self.shown, problem=problem)
@@ -178,12 +188,19 @@ class Index:
         known = [self._rows[ref] for ref in refs if ref in self._rows]
         rows = sorted(known, key=lambda row: (row.started, row.ref), reverse=True)
         self._regroup(rows)
+        copies = copies_in(rows)
+        tests: dict[str, list[Row]] = {}
+        for row in rows:
+            if row.test.id and row.ref not in copies:
+                tests.setdefault(row.test.id, []).append(row)
         self.shown = Shown(
             rows={row.ref: row for row in rows},
             groups=sorted(self._groups.values(), key=lambda one: one.started, reverse=True),
             places={ref_of(self.store, place.path): place for place in self._places},
             odd=self._odd,
             choices=choices(rows),
+            copies=copies,
+            tests=tests,
             unread=unread if len(known) < len(refs) else 0,
             at_ns=clock.wall_ns(),
         )

@@ -144,7 +144,8 @@ def size(count: int) -> str:
 
 
 def neighbours(rows: Sequence[Row], row: Row) -> tuple[Row | None, Row | None]:
-    """The run of the same test before and after this one; `rows` are the newest first."""
+    """The run of the same test before and after this one. `rows` are the newest first, and may be
+    of other tests as well."""
     same = [one for one in rows if one.test.id and one.test.id == row.test.id]
     at = next((k for k, one in enumerate(same) if one.ref == row.ref), None)
     if at is None:

@@ -57,7 +57,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     small files of the run are as they were summed up, and its verdict follows from its evidence.
     `why` is the reason of the verdict, or why there is none to be believed. `exit_code` is what
     `dstest report` exits with if it judges as the files say. `key` tells whether its files changed
-    since it was read.
+    since it was read. `sums` is the digest of its sha256sums where it is judged: exact copies of a
+    run have the same.
     """
 
     ref: str
@@ -79,6 +80,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     fingerprints: tuple[str, ...] = ()
     reproducer: str = ""
     asides: tuple[str, ...] = ()
+    sums: str = ""
 
     @property
     def judged(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +12,7 @@ from dstest.retention.contents import contents_of
 from dstest.retention.verify import wrong_sums
 from dstest.retention.walk import Place
 from dstest.serve.charts import Dot, dots
-from dstest.serve.files import copied_of, files_of
+from dstest.serve.files import Report, copied_of, files_of, report_of
 from dstest.serve.index import Index, Shown
 from dstest.serve.links import Site, cell_address, run_address
 from dstest.serve.live import live_of
@@ -24,9 +23,8 @@ from dstest.serve.reading import key_of, row_of
 from dstest.serve.row import Figures, Row
 from dstest.serve.trends import Cell, cells
 from dstest.serve.triage import triage
-from dstest.store.sums import SUMS
 
-__all__ = ["Views", "report_is_whole"]
+__all__ = ["Views"]
 
 _CHARTS: Final = (
     ("ok_per_s", "Operations served per second", "/s"),
@@ -35,8 +33,6 @@ _CHARTS: Final = (
 )
 _CELL_RUNS_MAX: Final = 400
 """Runs of a cell that its page shows, the newest."""
-
-_REPORT_MAX: Final = 64 * 1024 * 1024
 
 
 class Views:
@@ -75,7 +71,7 @@ class Views:
         )
 
     def triage(self) -> str:
-        shown = self.shown.rows.values()
+        shown = self.shown.counted
         claims = [row for row in shown if row.failed and not row.judged]
         return self._page("triage.html.j2", "triage.html", seen=triage(shown), claims=claims)
 
@@ -83,11 +79,11 @@ class Views:
         return self._page("trends.html.j2", "trends.html", cells=self.cells())
 
     def cells(self) -> list[Cell]:
-        return cells(self.shown.rows.values(), self.index.measures.of)
+        return cells(self.shown.counted, self.index.measures.of)
 
     def cell(self, address: str) -> str | None:
         """None where there is no such cell."""
-        rows = [r for r in self.shown.rows.values() if cell_address(r.test.cell) == address]
+        rows = [r for r in self.shown.counted if cell_address(r.test.cell) == address]
         mine = cells(rows, self.index.measures.of)
         if len(mine) != 1:
             return None
@@ -114,14 +110,15 @@ class Views:
             return None
         row = self.read(place)
         there = files_of(place.path)
-        before, after = neighbours(list(self.shown.rows.values()), row)
+        before, after = neighbours(self.shown.tests.get(row.test.id, ()), row)
         return self._page(
             "run.html.j2",
             run_address(ref),
             row=row,
             rows=_contents(place.path),
             figures=self._figures(row),
-            report="" if not row.judged else report_is_whole(place.path),
+            no_report=self.report(row).why,
+            copy_of=self.shown.copies.get(ref, ""),
             files=there,
             copied=copied_of(there),
             wrong=wrong_sums(place.path) if hashed else "",
@@ -130,6 +127,12 @@ class Views:
             before=before,
             after=after,
         )
+
+    def report(self, row: Row) -> Report:
+        """The report of a run that was read just now, and that it stands by."""
+        if not row.judged:
+            return Report(why=f"the run is {row.standing}: {row.why}")
+        return report_of(self.index.store, row.ref)
 
     def read(self, place: Place) -> Row:
         """A run as its files are now."""
@@ -172,20 +175,3 @@ def _chart(title: str, unit: str, metric: str, known: Sequence[tuple[Row, Figure
         told = f"{stamp(row.started)}: {figure(there)} {unit}, {row.word}"
         points.append(Dot(there, row.tone, told))
     return dots(title, unit, points)
-
-
-def report_is_whole(run: Path) -> str:
-    """Is report.html what the run left? `yes`, or why it is not shown."""
-    path = run / "report.html"
-    try:
-        if path.is_symlink() or not path.is_file():
-            return "there is no report.html"
-        if path.stat().st_size > _REPORT_MAX:
-            return "report.html is too large to be one"
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        lines = (run / SUMS).read_text(errors="replace").splitlines()
-    except OSError as error:
-        return f"report.html cannot be read: {error.strerror}"
-    if f"{digest}  report.html" in lines:
-        return "yes"
-    return f"report.html is not as {SUMS} has it"

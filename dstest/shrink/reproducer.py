@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from dstest.core.option_words import behind_o
 from dstest.core.printable import printable
 from dstest.core.reproducer import Reproducer, Size
 from dstest.core.spec import RunSpec
@@ -48,9 +49,7 @@ def argv_of(original: RunSpec, candidate: Candidate, schedule: str, plugins: str
         argv += ["--plugin", f"{plugins}/{Path(path).name}"]
     for name in spec.checkers:
         argv += ["--checker", name]
-    for pair in candidate.pairs:
-        argv += ["-o", pair]
-    return argv
+    return [*argv, *behind_o(candidate.pairs)]
 
 
 _HEAD: Final = """\

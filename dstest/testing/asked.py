@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from dstest.core.own_commands import option_words
+from dstest.core.option_words import option_words
 
 __all__ = ["Asked", "asked_of", "several", "words_of"]
 

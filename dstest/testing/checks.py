@@ -10,7 +10,8 @@ import pytest
 
 from dstest.core.check import CheckResult
 from dstest.core.errors import HistoryError
-from dstest.core.own_commands import checked, option_words
+from dstest.core.option_words import option_words
+from dstest.core.own_commands import checked
 
 if TYPE_CHECKING:
     from dstest.core.history import History

@@ -10,8 +10,9 @@ import pytest
 
 from dstest.core.check import Anomaly, CheckResult
 from dstest.core.errors import Exit
-from dstest.core.evidence import LandingRecord, Tier
+from dstest.core.evidence import LandingRecord
 from dstest.core.own_commands import dstest
+from dstest.core.tiers import Tier
 from dstest.core.verdict import Verdict
 from dstest.testing.asked import Asked, words_of
 

@@ -13,6 +13,7 @@ import pytest
 from documented import ELSEWHERE, OWN_TESTS, ROOT, Shown, elsewhere, shown
 from forked import Ended, dstests
 from gate_store import POLICY, honest
+from spoken import calls_in, options_in, speaks
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -41,6 +42,7 @@ def speaks_of(command: Shown) -> bool:
 
 
 SHOWN = shown()
+COMMANDS = sorted((ROOT / "dstest" / "cli").glob("*.py"))
 HERE = [one for one in SHOWN if elsewhere(one) is None]
 RUNS = [one for one in HERE if one.words[:1] == ("run",) and len(one.words) > 1]
 OTHERS = [one for one in HERE if one.words[:1] != ("run",) and not speaks_of(one)]
@@ -141,20 +143,57 @@ def test_a_command_is_one_and_knows_its_options(command: Shown) -> None:
 
 
 @pytest.mark.parametrize(
-    "test", sorted({*OWN_TESTS.values(), *(test for test, _ in ELSEWHERE.values())})
+    "test", sorted({*OWN_TESTS.values(), *(where.test for where in ELSEWHERE.values())})
 )
 def test_what_is_named_instead_is_there(test: str) -> None:
     assert (ROOT / "tests" / test).is_file()
 
 
-@pytest.mark.parametrize(
-    "command", [one for one in SHOWN if one.page not in OWN_TESTS], ids=lambda one: one.text
-)
-def test_what_is_executed_elsewhere_is_spoken_of_there(command: Shown) -> None:
+OUTSIDE = [one for one in SHOWN if (at := elsewhere(one)) and at.test not in OWN_TESTS.values()]
+
+
+def options_of(words: Sequence[str]) -> set[str]:
+    before = words[: words.index("--")] if "--" in words else words
+    return {word for word in before if word.startswith("--")}
+
+
+@pytest.mark.parametrize("command", OUTSIDE, ids=lambda one: one.text)
+def test_what_is_executed_elsewhere_is_executed_there(command: Shown) -> None:
     where = elsewhere(command)
-    if where is not None and where[0] not in OWN_TESTS.values():
-        text = (ROOT / "tests" / where[0]).read_text()
-        assert command_at(command.words)[0].name in text or command.words[0] in text
+    assert where is not None
+    test, (_, used) = ROOT / "tests" / where.test, command_at(command.words)
+    asked = options_of(command.words[used:])
+    if not where.calls:
+        assert speaks(test, command.words[:used]), f"{where.test} never gives these words"
+        assert asked <= options_in(test), f"{where.test}: {asked - options_in(test)}"
+        return
+    given = calls_in(test, where.calls)
+    assert given is not None, f"{where.test} does not call {where.calls}"
+    names = {option.removeprefix("--").replace("-", "_") for option in asked}
+    assert all(any(arg.startswith(name) for arg in given) for name in names), names
+    used_by = [p for p in COMMANDS if calls_in(p, where.calls) is not None]
+    assert used_by, f"no command calls {where.calls}"
+
+
+@pytest.mark.parametrize(
+    ("source", "command", "wanted"),
+    [
+        ('dstest("lab", "up", "--lab", x)', ("lab", "up"), True),
+        ('ARGV = ["env", *DSTEST, "lab", "up"]', ("lab", "up"), True),
+        ('"see `lab up` there"', ("lab", "up"), False),
+        ('"dstest lab up"', ("lab", "up"), True),
+        ('run(app, ["lab", *words]); run("up")', ("lab", "up"), True),
+        ('run(app, ["lab", *words]); run("down")', ("lab", "up"), False),
+        ('run("lab"); run("up")', ("lab", "up"), False),
+        ("import shrink", ("shrink",), False),
+    ],
+)
+def test_what_a_test_speaks(
+    source: str, command: tuple[str, ...], wanted: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "test_it.py"
+    path.write_text(source)
+    assert speaks(path, command) is wanted
 
 
 def test_no_reason_is_left_from_before() -> None:

@@ -15,7 +15,8 @@ from dstest.scaffold.kinds import KINDS
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = [DOCS / f"new-{kind}.md" for kind in KINDS]
 GUIDES = [
-    DOCS / name for name in ("for-jepsen-users.md", "properties.md", "simulation.md", "specs.md", "tutorial.md")
+    DOCS / name
+    for name in ("for-jepsen-users.md", "properties.md", "simulation.md", "specs.md", "tutorial.md")
 ]
 LAB = ("dstest run ", "dstest lab ", "dstest replay ", "dstest blame ", "dstest shrink ", "make ")
 """Such commands need nodes; `tests/integration` has them."""

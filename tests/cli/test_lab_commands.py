@@ -436,3 +436,17 @@ def test_shell_is_ssh_without_a_command(labs: Labs, monkeypatch: pytest.MonkeyPa
     assert became[0] == became[1]
     assert became[0][-1] == "192.0.2.1"
     assert isinstance(dstest("shell", "n9", "--lab-id", "alpha").exception, ConfigError)
+
+
+def test_gc_takes_images_where_that_is_asked(labs: Labs, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+
+    def gc(*, images: bool) -> list[str]:
+        asked.append(images)
+        return ["image debian"] if images else []
+
+    monkeypatch.setattr(labs, "gc", gc, raising=False)
+    assert dstest("gc").output == "nothing to remove\n"
+    done = dstest("gc", "--images")
+    assert done.output == "removed image debian\n1 things removed\n"
+    assert asked == [False, True]

@@ -15,10 +15,17 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from gate_store import run_at, session_at
+from gate_store import NAME, run_at, session_at
 from made_runs import recorded, registers
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from pydantic_sarif.model import StaticAnalysisResultsFormatSarifVersion210JsonSchema as Sarif
+from typer.testing import CliRunner
+
+from dstest.cli.app import app
+from dstest.core.errors import DstestError
+from dstest.runner import judged_once
+from dstest.runner.integrity import Verified, verified
+from dstest.store.layout import RunDir
 
 DSTEST = [sys.executable, "-m", "dstest"]
 
@@ -206,3 +213,30 @@ def test_without_the_extra_it_is_named(store: Path, tmp_path: Path) -> None:
     words = [sys.executable, "-c", code, "report", str(run), "--otlp", str(tmp_path / "t.json")]
     done = subprocess.run(words, text=True, capture_output=True, timeout=100, check=False)
     assert done.returncode == 2 and 'pip install "dstest[otel]"' in done.stderr
+
+
+@pytest.mark.parametrize("what", ["a pass", "a violation", "a session", "edited"])
+def test_each_run_is_judged_once(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Formats and what is shown are made of one judgement."""
+    asked: list[Path] = []
+
+    def counting(run: RunDir) -> Verified:
+        asked.append(run.path)
+        return verified(run)
+
+    monkeypatch.setattr(judged_once, "verified", counting)
+    given, code = {
+        "a pass": (next((store / NAME).glob("*-1")), 0),
+        "a violation": (next((store / NAME).glob("*-4")), 1),
+        "a session": (next(store.rglob("session.json")).parent, 0),
+        "edited": (store / "odd" / "edited", 3),
+    }[what]
+    words = ["report", str(given), "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, words)
+    ended = 3 if isinstance(done.exception, DstestError) else done.exit_code
+    assert ended == code, (done.output, done.exception)
+    assert (tmp_path / "out" / "junit.xml").is_file()
+    runs = {path.parent.resolve() for path in given.glob("**/segments")}
+    assert sorted(asked) == sorted(runs), "each once, and none left out"

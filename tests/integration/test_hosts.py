@@ -70,7 +70,18 @@ def test_the_main_job_and_the_machines_are_as_they_were(machines: Machines, tmp_
         mine = {"lab_id": LAB_ID, "kind": "hosts", "state": "running"}
         assert mine in json.loads(listed.stdout)
         words = ("--lab", "hosts", "--lab-id", LAB_ID, "--nemesis", "partition,latency,kill")
-        more = ("-o", "fault_s=4", "-o", "quiet_s=8", "--time-limit", "45", "--seed", "7")
+        more = (
+            "--workload",
+            "register",
+            "-o",
+            "fault_s=4",
+            "-o",
+            "quiet_s=8",
+            "--time-limit",
+            "45",
+            "--seed",
+            "7",
+        )
         done = dstest(*CALM, *words, *more, "--store", tmp_path, timeout_s=300)
         assert_code(done.returncode, latest(tmp_path), done.stderr)
         run = latest(tmp_path)

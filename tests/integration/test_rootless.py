@@ -89,7 +89,8 @@ def test_the_main_job_without_root(able: User) -> None:
     """A run with landed faults; the user has a report, and this host nothing."""
     links = set(network.lab_links())
     store = able.home / "store"
-    words = (*CALM, *SPEC, "--nemesis", "partition,kill", "--time-limit", "33", "--store", store)
+    main = ("--workload", "register", "--nemesis", "partition,kill")
+    words = (*CALM, *SPEC, *main, "--time-limit", "33", "--store", store)
     done = able.dstest(*words, timeout_s=250)
     assert_code(done.returncode, latest(store), done.stderr + done.stdout)
     run = latest(store)

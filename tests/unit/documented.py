@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-__all__ = ["ELSEWHERE", "OWN_TESTS", "ROOT", "Shown", "elsewhere", "shown"]
+__all__ = ["ELSEWHERE", "OWN_TESTS", "ROOT", "Executed", "Shown", "elsewhere", "shown"]
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGES: Final = (
@@ -24,38 +24,59 @@ _LAB: Final = "makes nodes, or takes them away"
 _NODES: Final = "acts on nodes"
 _RUNS: Final = "runs on nodes"
 
+
+class Executed(NamedTuple):
+    """Which test executes a command, and why it is not executed with the others. `calls`: a test on
+    nodes that would take another process of its own calls this function, which is all that the
+    command is beside its words."""
+
+    test: str
+    why: str
+    calls: str = ""
+
+
 ELSEWHERE: Final = {
-    "lab (exec|put|get|logs|shell)": ("integration/test_chores.py", _NODES),
-    "lab (adopt|release)": ("integration/test_hosts.py", "takes machines, or gives them back"),
-    "lab (up|image|down|gc|status|ssh)": ("integration/test_lab.py", _LAB),
-    "run .*--lab hosts": ("integration/test_hosts.py", _RUNS),
-    "run .*--lab rootless": ("integration/test_rootless.py", _RUNS),
-    "run .*(./mydb.py|./myfault.py)": ("cli/test_own_files.py", "files of the user's"),
-    "run --sign-key": ("cli/test_signatures.py", "wants a key"),
-    "replay": (
+    "lab (exec|put|get|logs)": Executed("integration/test_chores.py", _NODES),
+    "lab shell": Executed("cli/test_lab_commands.py", "becomes ssh"),
+    "lab (adopt|release)": Executed(
+        "integration/test_hosts.py", "takes machines, or gives them back"
+    ),
+    "lab (up|image|down|gc|status|ssh)": Executed("integration/test_lab.py", _LAB),
+    "lab up --lab vagrant": Executed("integration/test_vagrant.py", _LAB),
+    "lab gc --images": Executed("cli/test_lab_commands.py", "takes images away"),
+    "run .*--lab hosts": Executed("integration/test_hosts.py", _RUNS),
+    "run .*--lab rootless": Executed("integration/test_rootless.py", _RUNS),
+    "run .*(./mydb.py|./myfault.py)": Executed("cli/test_own_files.py", "files of the user's"),
+    "run --sign-key": Executed("cli/test_signatures.py", "wants a key"),
+    "replay": Executed(
         "cli/test_integrity.py",
         f"{_RUNS}: what it refuses is tested, no run that it makes",
     ),
-    "blame": ("integration/test_blame.py", _RUNS),
-    "shrink": ("integration/test_shrink.py", _RUNS),
-    "resume": ("integration/test_sessions.py", _RUNS),
-    "plan (run|resume)": ("unit/test_plan_driver.py", _RUNS),
-    "nightly (?!show)": ("unit/test_night_files.py", f"a night {_RUNS}"),
-    "findings [A-Z]": ("unit/test_findings.py", f"{_RUNS}; docs/findings.md says what came of it"),
-    "serve .*--export": ("unit/test_serve_export.py", "pages of a store of several runs"),
-    "serve .": ("unit/test_serve_http.py", "goes on until it is ended"),
-    "workers": ("unit/test_fan_put.py", "lays dstest on other machines"),
-    "compare .": ("unit/test_compare.py", "wants six runs"),
-    "check --batch": ("cli/test_check_workers.py", "starts workers"),
-    "check (history.txt|logs|c10-ok.txt|awdit.txt)": (
-        "cli/test_check_sessions.py",
-        "files of other tools",
+    "blame": Executed("integration/test_blame.py", _RUNS, "blame_run"),
+    "shrink": Executed("integration/test_shrink.py", _RUNS, "shrink_run"),
+    "resume": Executed("integration/test_sessions.py", _RUNS),
+    "plan run": Executed("unit/test_plan_driver.py", _RUNS, "begin"),
+    "nightly (?!show)": Executed("unit/test_night_files.py", f"a night {_RUNS}"),
+    "nightly report": Executed("unit/test_night_evidence.py", "wants a night that is over"),
+    "nightly index": Executed("unit/test_night_rates.py", "wants nights"),
+    "findings [A-Z]": Executed(
+        "unit/test_findings.py", f"{_RUNS}; docs/findings.md says what came of it"
     ),
-    "check .*--checker ./mychecker.py": ("cli/test_own_files.py", "a checker of the user's"),
-    "generate --txns 100000000": ("cli/test_check_pipes.py", "20 GB; smaller ones there"),
-    "report --verify-key": ("cli/test_signatures.py", "wants keys"),
+    "serve .*--export": Executed("cli/test_serve.py", "writes a place that is not there yet"),
+    "serve .": Executed("cli/test_serve.py", "goes on until it is ended"),
+    "workers": Executed("unit/test_fan_put.py", "lays dstest on other machines"),
+    "compare .": Executed("unit/test_compare.py", "wants six runs"),
+    "check --batch": Executed("cli/test_check_workers.py", "starts workers"),
+    "check (history.txt|logs|c10-ok.txt|awdit.txt)": Executed(
+        "cli/test_check_sessions.py", "files of other tools"
+    ),
+    "check .*--checker ./mychecker.py": Executed(
+        "cli/test_own_files.py", "a checker of the user's"
+    ),
+    "generate --txns 100000000": Executed("cli/test_check_pipes.py", "20 GB; smaller ones there"),
+    "report --verify-key": Executed("cli/test_signatures.py", "wants keys"),
 }
-"""Beginning of a command -> (test that executes it, why it is not executed here)."""
+"""Beginning of a command -> the test that executes it, and why it is not executed here."""
 
 OWN_TESTS: Final = {
     "docs/new-": "cli/test_how_to_pages.py",
@@ -110,10 +131,11 @@ def _words(text: str) -> tuple[str, ...] | None:
     return None if words[1:2] == ["..."] else tuple(words[1:])
 
 
-def elsewhere(command: Shown) -> tuple[str, str] | None:
+def elsewhere(command: Shown) -> Executed | None:
     """Where it is executed, and why there."""
     for page, test in OWN_TESTS.items():
         if command.page.startswith(page):
-            return test, "with what it prints"
-    fitting = [begin for begin in ELSEWHERE if re.match(begin, command.text)]
-    return ELSEWHERE[max(fitting, key=len)] if fitting else None
+            return Executed(test, "with what it prints")
+    fits = {begin: re.match(begin, command.text) for begin in ELSEWHERE}
+    lengths = {begin: match.end() for begin, match in fits.items() if match}
+    return ELSEWHERE[max(lengths, key=lengths.__getitem__)] if lengths else None

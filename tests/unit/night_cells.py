@@ -138,6 +138,16 @@ def night_of(folder: Path, cells: str, head: str = "reruns = 1\n") -> Path:
     return path
 
 
+def ready_offline(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """Cells of a night are `fake_cell` from now on, and touch no node."""
+    marks = folder / "marks"
+    if not marks.exists():
+        marks.mkdir()
+        leave_runs(marks)
+    patch.setenv(MARKS, str(marks))
+    patch.setattr(driver, "run_command", fake_cell)
+
+
 def run_offline(
     folder: Path,
     patch: pytest.MonkeyPatch,
@@ -146,12 +156,7 @@ def run_offline(
     chosen: Sequence[str] = (),
 ) -> tuple[int, NightDir, Night]:
     """Run a night of `night_of`: (exit code, its directory, what that holds)."""
-    marks = folder / "marks"
-    if not marks.exists():
-        marks.mkdir()
-        leave_runs(marks)
-    patch.setenv(MARKS, str(marks))
-    patch.setattr(driver, "run_command", fake_cell)
+    ready_offline(folder, patch)
     path = night_of(folder, cells, head)
     code = begin(path, store=folder / "store", at=None, workers=2, say=print, chosen=chosen)
     directory = NightDir.open(folder / "store" / "latest")

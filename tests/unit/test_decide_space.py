@@ -20,12 +20,8 @@ from made_evidence import (
     short,
 )
 
-from dstest.core.evidence import (
-    Evidence,
-    Lint,
-    Rerun,
-    Tier,
-)
+from dstest.core.evidence import Evidence, Lint, Rerun
+from dstest.core.tiers import Tier
 from dstest.core.verdict import State
 from dstest.judge.decide import decide, match
 from dstest.judge.rules import RULES, Rule

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,45 @@ def test_the_filters_leave_the_rows_of_what_they_name(tmp_path: Path) -> None:
     assert "\n  -o scope=" in of_nemesis
     rows = json.loads(listed(*words, "--json"))["matrix"]
     assert {(row["system"], row["nemesis"]) for row in rows} == {("memcached", "power")}
+
+
+@pytest.mark.parametrize("system", registry.names("systems"))
+def test_what_fits_a_system_takes_a_screen_and_not_nine_hundred_lines(system: str) -> None:
+    words = ("--system", system)
+    text = listed(*words)
+    about, workloads, nemeses, options = text.split("\n\n")
+    assert len(text.splitlines()) <= 80
+    assert about.startswith(f"system {system}: ")
+    assert "system" in options.splitlines()[0]
+    rows = json.loads(listed(*words, "--json"))["matrix"]
+    for kind, said in (("workload", workloads), ("nemesis", nemeses)):
+        fitting = {row[kind] for row in rows if row["fits"]}
+        lines = said.splitlines()
+        shown = [line.split()[0] for line in lines[1:] if re.match(r"  (?!not )\S", line)]
+        assert sorted(shown) == sorted(fitting), "each that fits once"
+        rest = " ".join(" ".join(lines).partition("  not ")[2].split())
+        others = {row[kind] for row in rows} - fitting
+        named = re.sub(r" \([^)]*\)", "", rest).replace(";", ",")
+        assert sorted(named.split(", ") if named else []) == sorted(others), "the rest by reason"
+        assert f": {len(fitting)} of {len(fitting | others)} fit" in lines[0]
+
+
+def test_the_whole_of_one_is_to_be_had() -> None:
+    text = listed("--system", "memcached", "--matrix").split("\n\n")[0]
+    pairs = len(registry.names("workloads")) * len(registry.names("nemeses"))
+    assert len(text.splitlines()) == pairs
+    assert "(memcached offers no bank client)" in text
+
+
+def test_what_fits_a_workload_or_a_nemesis() -> None:
+    text = listed("--nemesis", "backup")
+    assert re.search(r"\n  not .*toykv \(lacks Revisions, Snapshots\)\n", text, re.DOTALL)
+    text = listed("--nemesis", "kill")
+    assert re.search(r"\n  galera .*; not with scope=primaries: no Leadership\)\n", text)
+    text = listed("--workload", "set")
+    assert "\n  not memcached, nats, rabbitmq, zookeeper (offers no set client)\n" in text
+    assert "scope=primaries" not in text, "that is about pairs of a system and a nemesis"
+    assert re.search(r"\n  loss  .* \(not with mariadb, postgresql\)\n", text)
 
 
 def a_run(store: Path, number: int, status: str, pid: int) -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from clusters.systems.memcached import RegisterClient
+from clusters.systems.memcached import MemcachedDeployment, RegisterClient
 from dstest.core.protocols import Definite, Endpoint, Indefinite, OpDraft, Reply
 
 READ = OpDraft("read", "1-1")
@@ -97,3 +97,22 @@ def test_where_nobody_listens_nothing_was_sent() -> None:
     with pytest.raises(Definite, match="not-connected"):
         asyncio.run(client.invoke(WRITE, 5.0))
     assert client.calls == 0
+
+
+@pytest.mark.parametrize(
+    ("told", "version"),
+    [
+        ({"n1": "VERSION 1.6.18", "n2": "VERSION 1.6.18"}, "1.6.18"),
+        ({"n1": "VERSION 1.6.38", "n2": "VERSION 1.6.18", "n3": ""}, "1.6.18, 1.6.38"),
+        ({"n1": ""}, ""),
+    ],
+)
+def test_the_version_is_written_down_without_the_word(told: dict[str, str], version: str) -> None:
+    class Told(MemcachedDeployment):
+        def __init__(self) -> None:
+            pass
+
+        async def lines(self, port: int, request: bytes) -> dict[str, str]:
+            return told
+
+    assert asyncio.run(Told().version()) == version

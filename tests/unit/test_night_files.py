@@ -7,9 +7,10 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 from made_nights import FAILS, PASSES, item_of, night_in, night_with
-from night_cells import cell, night_of, run_offline
+from night_cells import cell, night_of, ready_offline, run_offline
 from touched_runs import dstest
 
 from dstest.core.errors import ConfigError, Exit
@@ -195,6 +196,24 @@ def test_what_a_night_will_ask_is_shown(tmp_path: Path) -> None:
     assert "good (under test, new seed " in said
     code, said = dstest("nightly", "show", night_of(tmp_path, text), "--cell", "god")
     assert code == Exit.USAGE and "did you mean good" in said
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_night_as_a_command_and_how_far_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready_offline(tmp_path, monkeypatch)
+    path, store = night_of(tmp_path, RED + cell(11, id="good")), tmp_path / "store"
+    words = ("--store", store, "--at", "local", "--cell", "good")
+    code, said = dstest("nightly", path, *words)
+    assert code == Exit.NOT_PROVEN, said
+    code, said = dstest("nightly", "status", store / "latest")
+    assert code == 0
+    assert "good" in said and "known-bug" not in said
+    code, said = dstest("nightly", "status", store / "latest", "--json")
+    assert code == 0
+    assert msgspec.json.decode(said)["chosen"] == ["good"]
 
 
 @pytest.mark.slow

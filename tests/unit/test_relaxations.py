@@ -6,14 +6,17 @@ from io import BytesIO
 
 import pytest
 from made_audit import but
+from made_report import evidence
 
 from checkers.txn.plugin import LIST_APPEND
 from dstest.core import registry
 from dstest.core.check import Budget
+from dstest.core.evidence import BlameProbe
 from dstest.core.history import History
 from dstest.core.protocols import Relaxation, SystemTraits
 from dstest.generator.histories import Spec, events
 from dstest.generator.writing import lines
+from dstest.judge.blame import PROBES, RELAXED, blame
 from dstest.runner.blame_probes import _Found, _relaxed
 from dstest.store.jsonl import read_stream
 
@@ -47,6 +50,25 @@ def test_what_is_weaker_than_even_that_is_a_violation() -> None:
     facts = but(history=history, options={"isolation": "repeatable-read"})
     found = _Found(LIST_APPEND, "serializable", None, [])
     assert _relaxed(found, facts, SystemTraits(relaxations=(SNAPSHOT,))).fired is False
+
+
+@pytest.mark.parametrize(
+    ("reads", "fired", "said"),
+    [
+        ("local", None, "the checker does not judge sequential, which is documented"),
+        ("sync", False, "the system documents none for this run"),
+        ("confirmed", False, "the system documents none for this run"),
+    ],
+)
+def test_old_reads_of_zookeeper_stay_a_violation(reads: str, fired: bool | None, said: str) -> None:
+    """Nothing here judges sequential consistency of registers: whether it explains what was seen is
+    not known, which takes nothing from the blame."""
+    zookeeper = SystemTraits.of(registry.load("systems", "zookeeper"))
+    found = _Found(registry.load("checkers", "linearizable"), "register", None, [])
+    probe = _relaxed(found, but(options={"reads": reads}), zookeeper)
+    assert (probe.fired, probe.said) == (fired, said)
+    rest = {name: BlameProbe(fired=False, said="-") for name, row in PROBES.items() if row.for_sut}
+    assert blame(evidence(violation=True), {**rest, RELAXED: probe}) == "SUT"
 
 
 def test_what_systems_document_goes_with_options_of_theirs() -> None:

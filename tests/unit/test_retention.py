@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from gate_store import DAY, GIVEN, NAME, POLICY, now, run_at, sealed, session_at
@@ -286,3 +287,21 @@ def test_what_is_no_part_of_a_store_is_named(store: Path) -> None:
     for command in ("list", "verify"):
         code, said = dstest("store", command, store)
         assert code == Exit.PASS and "foo.txt" in said and "junk" in said
+
+
+def test_a_look_asks_of_no_run_whether_it_lies_in_each_session(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sessions times runs would be minutes where there are thousands of both."""
+    asked: list[Path] = []
+    real = Path.is_relative_to
+
+    def counting(path: Path, *other: Any) -> bool:
+        asked.append(path)
+        return bool(real(path, *other))
+
+    monkeypatch.setattr(Path, "is_relative_to", counting)
+    found, walked = entries(store)
+    runs = [place.path for place in walked.places if place.kind == "run"]
+    assert sum(entry.runs for entry in found) == len(runs) == 6
+    assert max(asked.count(path) for path in runs) <= 1

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -21,9 +22,15 @@ from served_store import (
 )
 
 from dstest.core.errors import ConfigError
+from dstest.serve import files
 from dstest.serve.cache import Cache, cache_file
+from dstest.serve.files import opened_below, report_of
 from dstest.serve.index import Index
+from dstest.serve.links import cell_address
+from dstest.serve.query import Asked
 from dstest.serve.row import Row
+from dstest.serve.triage import triage
+from dstest.serve.views import Views
 from dstest.store.layout import RunDir
 from dstest.store.sums import SUMS
 
@@ -255,3 +262,69 @@ def test_what_is_no_store_is_refused(tmp_path: Path, make: object, said: str) ->
     make(tmp_path / "x")  # type: ignore[operator]
     with pytest.raises(ConfigError, match=said):
         Index(tmp_path / "x", Cache(None))
+
+
+COPY, AGAIN = "kept/the-good-one", "kept/the-good-one-again"
+
+
+def test_an_exact_copy_under_another_name_is_the_same_run(store: Path) -> None:
+    shutil.copytree(store / FAILING, store / COPY)
+    shutil.copytree(store / FAILING, store / AGAIN)
+    shown = indexed(store).shown
+    assert shown.copies == {COPY: FAILING, AGAIN: FAILING}, "who has the name of a run counts"
+    assert {COPY, AGAIN} <= shown.rows.keys(), "they are there to be looked at"
+    assert [row.ref for row in shown.counted] == [INCONCLUSIVE, FAILING, PASSING]
+    views = Views(indexed(store), static=False)
+    (cell,) = views.cells()
+    assert len(cell.runs) == 3
+    assert (cell.found.hits, cell.found.total) == (1, 3), "not 3 of 5"
+    (seen,) = triage(shown.counted)
+    assert [row.ref for row in seen.runs] == [FAILING]
+    assert (seen.rate.hits, seen.rate.total) == (1, 3)
+    for page in (views.triage(), views.trends(), views.cell(cell_address(cell.name))):
+        assert page is not None
+        assert "2 runs are exact copies of others under another name" in page
+    told = views.run(COPY)
+    assert told is not None
+    assert "It is an exact copy of" in told
+    assert f"a copy of {FAILING}" in views.runs(Asked())
+
+
+def test_a_run_with_another_history_is_no_copy(store: Path) -> None:
+    copy_of(store, PASSING, X, started="20260301T000000Z")
+    shown = indexed(store).shown
+    assert shown.copies == {}
+    assert "exact cop" not in Views(indexed(store), static=False).trends()
+
+
+def test_a_copy_that_is_damaged_takes_no_run_away(store: Path) -> None:
+    shutil.copytree(store / FAILING, store / "a/kept")
+    better_verdict_of_failed(store / "a/kept")
+    shown = indexed(store).shown
+    assert shown.rows["a/kept"].word == "damaged"
+    assert shown.copies == {}
+
+
+def better_verdict_of_failed(run: Path) -> None:
+    edit(run / "verdict.json", '"FAIL-', '"PASS-')
+
+
+def test_what_is_hashed_of_a_report_is_what_is_given(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is replaced between its look and whatever comes after."""
+    real, path = opened_below, store / INCONCLUSIVE / "report.html"
+    whole = path.read_bytes()
+
+    def opened(root: Path, parts: list[str]) -> Any:
+        if parts[-1] == SUMS:  # the report has been read
+            path.write_bytes(whole.replace(b"INCONCLUSIVE", b"PASS"))
+        return real(root, parts)
+
+    monkeypatch.setattr(files, "opened_below", opened)
+    report = report_of(store, INCONCLUSIVE)
+    assert (report.content, report.why) == (whole, "")
+    again = report_of(store, INCONCLUSIVE)
+    assert (again.content, again.why) == (b"", f"report.html is not as {SUMS} has it")
+    path.unlink()
+    assert report_of(store, INCONCLUSIVE).why == "there is no report.html"

@@ -9,7 +9,8 @@ import pytest
 from made_audit import but, good
 
 from dstest.core.errors import ConfigError, Exit
-from dstest.core.evidence import Evidence, Tier
+from dstest.core.evidence import Evidence
+from dstest.core.tiers import Tier
 from dstest.core.verdict import State
 from dstest.judge.decide import aggregate_seeds, decide
 from dstest.judge.evidence import build_evidence

@@ -14,7 +14,7 @@ from clusters.supervise import NOT_CONNECTED, SupervisedSystem
 from clusters.systems.zookeeper.clients import CONFLICT, RegisterClient
 from clusters.systems.zookeeper.deployment import HOME, PORT, ZookeeperDeployment
 from clusters.systems.zookeeper.requests import ZookeeperRequests
-from dstest.core.protocols import Option
+from dstest.core.protocols import Option, Relaxation
 
 __all__ = ["SYSTEM"]
 
@@ -41,6 +41,14 @@ class Zookeeper(SupervisedSystem):
         CONFLICT: "ZooKeeper, setData: fails with BadVersion where the version is another one",
     }
     conflict_errors = frozenset({CONFLICT})
+    relaxations = (
+        Relaxation(
+            model="sequential",
+            source="ZooKeeper Programmer's Guide, Consistency Guarantees: it can serve older data",
+            option="reads",
+            value="local",
+        ),
+    )
     log_alarms = ("Unexpected exception causing shutdown", "Severe unrecoverable error")
     ports = (PORT, 2888, 3888)
     client_port = PORT

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from dstest.core.errors import Exit
+from dstest.core.option_words import behind_o
 
 __all__ = ["Finding", "options", "pair", "run"]
 
@@ -47,7 +48,7 @@ def run(system: str, workload: str, nemesis: str, *more: str) -> tuple[str, ...]
 
 def options(*pairs: str) -> tuple[str, ...]:
     """Each behind a `-o`."""
-    return tuple(word for pair in pairs for word in ("-o", pair))
+    return tuple(behind_o(pairs))
 
 
 def pair(

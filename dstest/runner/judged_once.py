@@ -1,0 +1,40 @@
+"""Runs judged again once per command, however many parts of it ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from dstest.core.errors import DstestError
+from dstest.runner.integrity import Verified, verified
+from dstest.store.layout import RunDir
+
+__all__ = ["JudgedOnce", "Verify"]
+
+Verify = Callable[[RunDir], Verified]
+"""As `dstest.runner.integrity.verified`."""
+
+
+class JudgedOnce:
+    """A `Verify` that remembers what each run came to, also where it is not to be believed. For one
+    command: whatever becomes of a run after it was judged, it does not see."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, Verified | DstestError] = {}
+
+    def __call__(self, run: RunDir) -> Verified:
+        """Raises as `verified` does, the same each time."""
+        key = run.path.resolve()
+        if key not in self._known:
+            self._known[key] = _judged(run)
+        found = self._known[key]
+        if isinstance(found, DstestError):
+            raise found
+        return found
+
+
+def _judged(run: RunDir) -> Verified | DstestError:
+    try:
+        return verified(run)
+    except DstestError as error:
+        return error
