@@ -1,0 +1,370 @@
+"""Histories of concurrent operations against a specification: verdict, index, what is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from notation import op as parsed
+
+from dstest.core.errors import ConfigError
+from dstest.core.op import Op
+from dstest.spec import Record, Spec, Step, action, invariant, maps, when
+from dstest.spec.conform import conform_history
+from dstest.spec.conformed import Conformed, lines
+from dstest.spec.model import model_of
+from dstest.spec.shipped.queue import Queue
+from dstest.spec.shipped.register import Register
+
+
+def ops(text: str) -> list[Op]:
+    return [parsed(line, n) for n, line in enumerate(text.strip().splitlines())]
+
+
+def conformed(text: str, spec: Spec | None = None, **options: Any) -> Conformed:
+    return conform_history(model_of(spec or Register()), ops(text), **options)
+
+
+SOUND = """
+0 write 1 -> @1-2
+1 read -> 1 @3-4
+0 cas [1,2] -> true @5-6
+1 cas [1,3] -> false @7-8
+0 read -> 2 @9-10
+"""
+
+
+def test_what_is_a_behaviour_is_accepted_as_a_whole() -> None:
+    said = conformed(SOUND)
+    assert said.verdict == "accept"
+    assert (said.consumed, said.total, said.index, said.parts) == (5, 5, None, 1)
+    assert said.compared == {
+        "cas": ["input", "output"],
+        "read": ["output"],
+        "write": ["input"],
+    }
+    assert (
+        "read: output" in said.meaning and "What is in no record was not compared" in said.meaning
+    )
+    assert said.constants == {"start": "None", "values": "(0, 1, 2)"}
+    assert {id_: count.failed for id_, count in said.counts.items()} == {
+        "REG1": 0,
+        "REG2": 0,
+        "REG3": 0,
+    }
+    assert all(count.passed >= 5 for count in said.counts.values())
+
+
+@pytest.mark.parametrize("at", range(5))
+def test_a_rejection_names_the_completion(at: int) -> None:
+    """A read that saw what was never written, in each place."""
+    rows = SOUND.strip().splitlines()
+    start = 2 * at + 1
+    later = [
+        line.rsplit("@", 1)[0] + f"@{2 * n + 3}-{2 * n + 4}" for n, line in enumerate(rows[at:], at)
+    ]
+    said = conformed("\n".join([*rows[:at], f"7 read -> 9 @{start}-{start + 1}", *later]))
+    assert (said.verdict, said.index, said.consumed, said.total) == ("reject", at, at, 6)
+    assert said.op_id == at and said.record.startswith("read")
+    assert said.refusals[0].step == "read(9)" and said.refusals[0].by == "current"
+
+
+def test_a_rejection_tells_states_and_guards() -> None:
+    said = conformed("0 write 1 -> @1-2\n1 cas [2,3] -> true @3-4")
+    assert (said.verdict, said.index) == ("reject", 1)
+    assert said.frontier == ["State(value=1)"] and said.states == 1
+    assert [(r.step, r.by, r.states) for r in said.refusals] == [("cas(2, 3)", "as compared", 1)]
+    told = "\n".join(lines(said))
+    assert "at 1 (operation 1)" in told and "cas(2, 3): as compared (1 states)" in told
+
+
+def test_the_index_counts_all_completions() -> None:
+    """Those that failed, and of other keys, as well; the first one that is refused is named."""
+    text = """
+    0 write[a] 1 -> ! @1-2
+    0 write[b] 1 -> @3-4
+    1 read[b] -> 7 @7-8
+    0 read[a] -> 1 @5-6
+    """
+    said = conformed("\n".join(line.strip() for line in text.strip().splitlines()))
+    assert (said.verdict, said.index, said.op_id, said.parts) == ("reject", 2, 3, 2)
+    assert said.failed == 1
+
+
+def test_operations_that_overlap_have_any_order() -> None:
+    both = "0 write 1 -> @1-9\n1 write 2 -> @1-9\n"
+    for first, second in ((1, 2), (2, 1)):
+        said = conformed(
+            both + f"2 read -> {first} @2-3\n2 read -> {second} @4-5\n3 read -> 9 @9-9"
+        )
+        assert said.verdict == "reject" and said.index == 4, (first, second)
+    assert conformed(both + "2 read -> 1 @2-3\n2 read -> 2 @4-5\n2 read -> 1 @6-7").index == 2
+
+
+def test_bounds_belong_to_the_interval() -> None:
+    assert conformed("0 write 1 -> @1-3\n1 read -> null @3-4").verdict != "reject"
+    assert conformed("0 write 1 -> @1-2\n1 read -> null @3-4").verdict == "reject"
+
+
+LOST = "0 write 1 -> @1-2\n1 write 2 -> ? @3-4\n"
+
+
+@pytest.mark.parametrize(
+    ("reads", "verdict"),
+    [
+        ("0 read -> 1 @5-6", "not rejected"),
+        ("0 read -> 2 @5-6", "not rejected"),
+        ("0 read -> 1 @5-6\n0 read -> 2 @7-8", "not rejected"),
+        ("0 read -> 2 @5-6\n0 read -> 1 @7-8", "reject"),
+        ("0 read -> 3 @5-6", "reject"),
+        ("0 read -> 2 @5-6\n0 write 4 -> @7-8\n0 read -> 2 @9-10", "reject"),
+        ("0 write 4 -> @7-8\n0 read -> 2 @9-10", "not rejected"),
+    ],
+)
+def test_an_unknown_outcome_has_both_branches(reads: str, verdict: str) -> None:
+    said = conformed(LOST + reads)
+    assert said.unknown == 1
+    assert said.verdict == "reject" if verdict == "reject" else said.verdict != "reject"
+
+
+def test_an_unknown_outcome_happens_once_and_not_before_it_was_asked_for() -> None:
+    twice = "0 read -> 2 @5-6\n0 write 4 -> @7-8\n0 read -> 2 @9-10"
+    assert conformed(LOST + twice).index == 3
+    assert conformed(LOST + "9 write 2 -> ? @3-4\n" + twice).verdict != "reject"
+    assert conformed("0 read -> 2 @1-2\n1 write 2 -> ? @3-4").index == 0
+
+
+def test_the_one_that_is_needed_later_is_left_for_later() -> None:
+    """Each of the two makes it 2, but only the write can do so again when it is 3."""
+    text = "0 write 1 -> @1-2\n1 write 2 -> ? @3-4\n2 cas [1,2] -> ? @3-4\n"
+    text += "0 read -> 2 @5-6\n0 write 3 -> @7-8\n0 read -> 2 @9-10"
+    assert conformed(text).verdict != "reject"
+    assert conformed(text + "\n0 write 3 -> @11-12\n0 read -> 2 @13-14").index == 5
+
+
+def test_equal_ones_of_unknown_outcome_are_one_for_another() -> None:
+    lost = "".join(f"{n} write 2 -> ? @3-4\n" for n in range(1, 40))
+    said = conformed(f"0 write 1 -> @1-2\n{lost}0 read -> 2 @5-6\n0 read -> 2 @7-8")
+    assert said.unknown == 39 and said.frontier_peak == 1
+
+
+def test_a_failed_operation_had_no_effect() -> None:
+    said = conformed("0 write 1 -> ! @1-2\n0 read -> 1 @3-4")
+    assert (said.verdict, said.index, said.failed) == ("reject", 1, 1)
+
+
+def test_the_output_of_an_unknown_outcome_is_nobodys() -> None:
+    class Asks(Register):
+        @maps("swap")
+        def of_swap(self, record: Record) -> Iterator[Step]:
+            yield Step("write", (record.output,))
+
+    with pytest.raises(ConfigError, match="nobody knows the output of a swap"):
+        conformed("0 swap -> ? @1-2", Asks())
+
+
+def test_a_kind_that_is_not_mapped_is_an_error_that_names_it() -> None:
+    with pytest.raises(ConfigError, match="neither maps nor ignores records of kind 'increment'"):
+        conformed(SOUND + "3 increment 1 -> @11-12")
+
+
+class Lax(Register):
+    ignores = frozenset({"increment", "ping"})
+
+
+def test_what_is_ignored_is_counted_by_kind() -> None:
+    said = conformed(SOUND + "3 increment 1 -> @11-12\n3 ping -> @13-14\n3 ping -> @15-16", Lax())
+    assert said.verdict == "accept" and said.ignored == {"increment": 1, "ping": 2}
+    assert "ignored: 2 of kind ping" in lines(said)
+
+
+def test_nothing_left_is_vacuous() -> None:
+    for text in ("3 ping -> @13-14", "3 write 1 -> ! @1-2", "3 write 1 -> ? @1-2"):
+        said = conformed(text, Lax())
+        assert said.verdict == "vacuous"
+        assert said.weak == ["no record was held against the specification"]
+    assert conform_history(model_of(Lax()), []).verdict == "vacuous"
+
+
+def test_a_cap_is_inconclusive_and_says_how_to_raise_it() -> None:
+    text = "\n".join(f"{n} enqueue {n} -> @1-{n + 10}" for n in range(6))
+    said = conformed(text, Queue(), frontier_max=50)
+    assert said.verdict == "inconclusive" and said.index is not None
+    assert "frontier_max=50" in said.reason and "allow more (frontier_max)" in said.reason
+    assert conformed(text + "\n0 dequeue -> 3 @20-21", Queue()).verdict != "inconclusive"
+
+
+def test_a_rejection_elsewhere_counts_in_spite_of_a_cap() -> None:
+    many = "\n".join(f"{n} enqueue[a] {n} -> @1-{n + 10}" for n in range(6))
+    said = conformed(many + "\n9 dequeue[b] -> 3 @30-31", Queue(), frontier_max=50)
+    assert (said.verdict, said.index) == ("reject", 6)
+    assert "was not decided" in said.reason
+
+
+def test_swapped_records_are_refused_at_their_place() -> None:
+    said = conformed("0 write 1 -> @1-2\n1 read -> 1 @3-4")
+    assert said.verdict == "accept" and said.swap is not None
+    assert (said.swap.index, said.swap.other, said.swap.rejected_at) == (0, 1, 0)
+    assert said.swap.refused_by == ["current"]
+    swapped = conformed("1 read -> 1 @1-2\n0 write 1 -> @3-4")
+    assert (swapped.verdict, swapped.index) == ("reject", said.swap.rejected_at)
+
+
+def test_what_no_swap_can_break_is_not_accepted() -> None:
+    said = conformed("0 write 1 -> @1-2\n1 write 2 -> @3-4\n0 write 1 -> @5-6")
+    assert said.verdict == "vacuous" and said.swap is None and said.swaps_tried >= 2
+    assert "no two records near each other matter" in said.weak[0]
+
+
+class Deaf(Queue):
+    """A queue that does not listen to what was dequeued."""
+
+    @maps("take")
+    def of_take(self, record: Record, s: Any) -> Iterator[Step]:
+        yield from (Step("dequeue", (oldest,)) for oldest in s.waiting[:1])
+
+
+def test_outputs_that_nothing_compares_are_not_accepted() -> None:
+    text = "0 enqueue 1 -> @1-2\n0 take -> 5 @3-4\n0 enqueue 2 -> @5-6\n0 take -> 6 @7-8"
+    said = conformed(text, Deaf())
+    assert said.swap is not None and said.without_guards
+    assert said.altered[0].kind == "take" and said.altered[0].refused == 0 < said.altered[0].tried
+    assert said.verdict == "vacuous" and "no output is compared" in said.weak[0]
+    heard = text.replace("take -> 5", "dequeue -> 1").replace("take -> 6", "dequeue -> 2")
+    said = conformed(heard, Deaf())
+    assert said.verdict == "accept" and said.altered[0].refused > 0
+
+
+def test_guards_that_were_not_needed_are_named() -> None:
+    said = conformed("0 write 1 -> @1-2\n1 read -> 1 @3-4")
+    assert set(said.never_false) == {"read: current", "cas: as compared", "refuse: another"}
+    needed = conformed("0 write 1 -> @1-9\n1 write 2 -> @1-9\n2 read -> 2 @3-4\n2 read -> 1 @5-6")
+    assert "read: current" not in needed.never_false
+
+
+@dataclass(frozen=True)
+class Total:
+    n: int = 0
+
+
+class Counter(Spec):
+    """Adds up; 13 must not be reached."""
+
+    def initial(self) -> Iterator[Total]:
+        yield Total()
+
+    @action(by=(1, 2))
+    def add(self, s: Total, by: int) -> Total:
+        return replace(s, n=s.n + by)
+
+    @action(n=(0, 1, 2))
+    @when("current", lambda s, n: s.n == n)
+    def tell(self, s: Total, n: int) -> Total:
+        return s
+
+    @action(by=lambda s: range(s.n + 1))
+    def take(self, s: Total, by: int) -> Total:
+        return replace(s, n=s.n - by)
+
+    @invariant("CNT1", "never 13")
+    def lucky(self, s: Total) -> bool:
+        return s.n != 13
+
+    @maps("add")
+    def of_add(self, record: Record) -> Iterator[Step]:
+        yield Step("add", (record.input,))
+
+    @maps("read", only_reads=True)
+    def of_read(self, record: Record) -> Iterator[Step]:
+        yield Step("tell", (record.output,))
+
+    @maps("take")
+    def of_take(self, record: Record) -> Iterator[Step]:
+        yield Step("take", (record.input,))
+
+
+def test_an_invariant_refuses_what_breaks_it() -> None:
+    said = conformed("0 add 6 -> @1-2\n0 add 7 -> @3-4\n0 read -> 13 @5-6", Counter())
+    assert (said.verdict, said.index) == ("reject", 1)
+    assert said.refusals[0].by == "invariant CNT1" and said.counts["CNT1"].failed >= 1
+    assert said.counts["CNT1"].passed >= 2
+
+
+def test_a_domain_of_the_state_restricts_and_a_fixed_one_does_not() -> None:
+    assert conformed("0 add 99 -> @1-2\n0 read -> 99 @3-4", Counter()).verdict == "accept"
+    said = conformed("0 add 5 -> @1-2\n0 take 6 -> @3-4", Counter())
+    assert (said.verdict, said.index, said.refusals[0].by) == ("reject", 1, "domain of by")
+
+
+class Anything(Counter):
+    @maps("any")
+    def of_any(self, record: Record) -> Iterator[Step]:
+        yield Step("add", (1,))
+        yield Step("tell", (record.output,))
+        yield Step("take", (1,))
+
+
+def test_a_record_that_may_be_any_action_is_refused() -> None:
+    with pytest.raises(ConfigError, match="may stand for any action"):
+        conformed("0 any -> @1-2", Anything())
+
+
+def test_what_is_said_to_only_read_must_not_change_the_state() -> None:
+    class Wrong(Counter):
+        @maps("bump", only_reads=True)
+        def of_bump(self, record: Record) -> Iterator[Step]:
+            yield Step("add", (record.input,))
+
+    with pytest.raises(ConfigError, match="said to only read, and changes"):
+        conformed("0 bump 1 -> @1-2", Wrong())
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        (Step("ad", (1,)), "no action with its arguments"),
+        (Step("add"), "no action with its arguments"),
+        (Step("add", ([1],)), "cannot be hashed"),
+        (("add", 1), "no action with its arguments"),
+    ],
+)
+def test_a_step_that_no_action_can_take_is_refused(step: Any, said: str) -> None:
+    class Wrong(Counter):
+        @maps("bump")
+        def of_bump(self, record: Record) -> Iterator[Step]:
+            yield step
+
+    with pytest.raises(ConfigError, match=said):
+        conformed("0 bump 1 -> @1-2", Wrong())
+
+
+def test_two_mappings_of_a_kind_or_one_that_is_ignored_are_refused() -> None:
+    class Twice(Counter):
+        @maps("add")
+        def of_add_again(self, record: Record) -> Iterator[Step]:
+            yield Step("add", (record.input,))
+
+    class Ignored(Counter):
+        ignores = frozenset({"add"})
+
+    for spec in (Twice(), Ignored()):
+        with pytest.raises(ConfigError, match="mapped or ignored elsewhere"):
+            conformed("0 add 1 -> @1-2", spec)
+    for kind in ("*", "", "gap"):
+        with pytest.raises(ConfigError, match="named one by one"):
+            maps(kind)
+
+
+def test_a_specification_without_mappings_is_refused() -> None:
+    class Mute(Spec):
+        def initial(self) -> Iterator[Total]:
+            yield Total()
+
+        @action()
+        def grow(self, s: Total) -> Total:
+            return Total(s.n + 1)
+
+    with pytest.raises(ConfigError, match="says of no record what it stands for"):
+        conformed("0 add 1 -> @1-2", Mute())
