@@ -13,7 +13,7 @@ from dstest.core.errors import ConfigError
 from dstest.core.op import Op
 from dstest.spec import Record, Spec, Step, action, invariant, maps, when
 from dstest.spec.conform import conform_history
-from dstest.spec.conformed import Conformed, lines
+from dstest.spec.conformed import Conformed, as_data, lines
 from dstest.spec.model import model_of
 from dstest.spec.shipped.queue import Queue
 from dstest.spec.shipped.register import Register
@@ -134,6 +134,18 @@ def test_an_unknown_outcome_happens_once_and_not_before_it_was_asked_for() -> No
     assert conformed(LOST + twice).index == 3
     assert conformed(LOST + "9 write 2 -> ? @3-4\n" + twice).verdict != "reject"
     assert conformed("0 read -> 2 @1-2\n1 write 2 -> ? @3-4").index == 0
+
+
+@pytest.mark.parametrize(
+    ("reads", "happened"),
+    [("0 read -> 1 @5-6", 0), ("0 read -> 2 @5-6", 1), ("0 write 3 -> @5-6\n0 read -> 3 @7-8", 0)],
+)
+def test_what_happened_for_certain_is_counted(reads: str, happened: int) -> None:
+    said = conformed(LOST + "2 write 9 -> ? @3-4\n" + reads)
+    assert (said.unknown, said.unknown_happened) == (2, happened)
+    told = f"unknown outcome: 2 operations, of which {happened} took effect for certain"
+    assert told in lines(said)
+    assert as_data(said)["never_taken"] == said.never_taken
 
 
 def test_the_one_that_is_needed_later_is_left_for_later() -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dstest.core.errors import ConfigError
+from dstest.core.errors import ConfigError, HistoryError
 from dstest.spec import Record, Spec, Step, System, action, invariant, maps, when
 from dstest.spec.conform import conform_log
 from dstest.spec.conformed import Conformed
+from dstest.spec.log_file import read_log
 from dstest.spec.mapping import Event
 from dstest.spec.model import model_of
 
@@ -271,3 +273,18 @@ def test_lines_become_events() -> None:
 def test_a_field_that_is_not_there_is_named() -> None:
     with pytest.raises(ConfigError, match="has no field 'upto'"):
         conform_log(model_of(Journal()), [Event("sync", {"up": 2})])
+
+
+def test_a_file_is_read_line_by_line(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"event": "append", "entry": 1}\n\n{"event": "gap"}\n{"event": "sy')
+    found = list(read_log(path, kind="event"))
+    assert found == [Event("append", {"entry": 1}), Event("gap")]
+    path.write_text('{"event": "append", "entry": 1}\n{"event": "sy\n{"event": "gap"}\n')
+    with pytest.raises(HistoryError, match="line 2: no JSON object"):
+        list(read_log(path, kind="event"))
+    path.write_text('{"event": "append"}\n{"kind": 7}\n')
+    with pytest.raises(HistoryError, match="line 1: a record has no 'kind'"):
+        list(read_log(path))
+    with pytest.raises(HistoryError, match="No such file"):
+        list(read_log(tmp_path / "none"))

@@ -16,6 +16,7 @@ from dstest.spec import FrozenDict, Spec, shipped
 from dstest.spec.conform import conform_history
 from dstest.spec.conformed import Conformed
 from dstest.spec.explore import explore
+from dstest.spec.load import load
 from dstest.spec.model import Guard, Model, model_of
 from dstest.spec.shipped.kv import Kv
 from dstest.spec.shipped.list_append import ListAppend
@@ -78,13 +79,13 @@ GUARDS = [
 
 @pytest.mark.parametrize(("name", "action", "guard"), GUARDS)
 def test_each_guard_is_held_by_an_invariant(name: str, action: str, guard: str) -> None:
-    """Without it something is violated, or cannot be done; but what may expire always may."""
+    """Without it something is violated, or cannot be done; but what may expire may always."""
     changed = without(model_of(spec_of(name)), action, guard)
     if (name, action, guard) == ("kv", "delete", "there"):
         with pytest.raises(ConfigError, match="KeyError"):
             explore(changed)
         return
-    harmless = (name, action) == ("lock", "expire")
+    harmless = (name, action, guard) == ("lock", "expire", "leased")
     assert explore(changed, max_states=20_000).outcome == ("holds" if harmless else "violated")
 
 
@@ -214,3 +215,10 @@ def test_frozen_dicts_are_values() -> None:
     assert two.without("y").with_({"x": 1}) == one != two and dict(one) == {"x": 1}
     assert hash(two.without("y").with_({"x": 1})) == hash(one)
     assert repr(two) == "{'x': 3, 'y': 2}" and two.get("z", 0) == 0 and "y" not in one
+
+
+def test_what_begins_as_null_may_begin_as_anything() -> None:
+    model = load("register", ["start=0"])
+    assert model.initial[0].value == 0
+    with pytest.raises(ConfigError, match="leased=3 is no bool"):
+        load("lock", ["leased=3"])
