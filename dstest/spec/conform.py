@@ -12,6 +12,7 @@ Kroening, "Faster linearizability checking via P-compositionality", 2015).
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 from collections.abc import Callable, Iterable
 from typing import Final, Literal
@@ -126,7 +127,7 @@ def _judged(
     exceeded: list[int] = []
     for part in parts:
         replay = how(taker, frontier_max)
-        ended = run(replay, part)
+        ended = run(replay, _until(part, min(rejected, default=None)))
         said.unknown_taken += replay.unknown_taken
         said.frontier_peak = max(said.frontier_peak, ended.peak)
         if ended.at is None:
@@ -155,6 +156,13 @@ def _judged(
         said.consumed = said.total
         controlled(said, how, model, mapped, parts, frontier_max)
     return said
+
+
+def _until(part: list[Happening], place: int | None) -> Iterable[Happening]:
+    """What comes before a place at which something is refused already, that of another key."""
+    if place is None:
+        return part
+    return itertools.takewhile(lambda e: e.begins or e.place is None or e.place < place, part)
 
 
 def _in_all(ended: Ended) -> int:

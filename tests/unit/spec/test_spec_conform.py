@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import pytest
 from notation import op as parsed
 
@@ -15,6 +16,7 @@ from dstest.spec import Record, Spec, Step, action, invariant, maps, when
 from dstest.spec.conform import conform_history
 from dstest.spec.conformed import Conformed, as_data, lines
 from dstest.spec.model import model_of
+from dstest.spec.replay import without_guards
 from dstest.spec.shipped.queue import Queue
 from dstest.spec.shipped.register import Register
 
@@ -254,6 +256,33 @@ def test_guards_that_were_not_needed_are_named() -> None:
     assert set(said.never_false) == {"read: current", "cas: as compared", "refuse: another"}
     needed = conformed("0 write 1 -> @1-9\n1 write 2 -> @1-9\n2 read -> 2 @3-4\n2 read -> 1 @5-6")
     assert "read: current" not in needed.never_false
+
+
+def test_without_a_guard_that_was_never_false_all_is_as_before() -> None:
+    model = msgspec.structs.replace(model_of(Queue()), invariants=())
+    rows = "\n".join(f"{n} enqueue {n} -> @{n}-{n + 4}" for n in range(1, 5))
+    text = rows + "\n1 dequeue -> 2 @20-21\n1 dequeue -> 1 @22-23"
+    said = conform_history(model, ops(text))
+    assert said.verdict == "accept"
+    assert said.never_false == ["enqueue: never there", "find_empty: nothing waits"]
+    for one in said.guards:
+        spare = without_guards(model, {f"{one.action}.{one.guard}"})
+        again = conform_history(spare, ops(text))
+        same = (again.verdict, again.taken, again.frontier_peak) == (
+            said.verdict,
+            said.taken,
+            said.frontier_peak,
+        )
+        assert same == (not one.false), one
+
+
+def test_of_several_keys_the_first_that_is_refused_is_named_in_any_order() -> None:
+    for first, second in ("ab", "ba"):
+        text = f"0 read[{first}] -> 8 @1-2\n0 write[{second}] 3 -> @3-4\n0 read[{second}] -> 8 @5-6"
+        said = conformed(text + f"\n0 read[{first}] -> 7 @7-8")
+        assert (said.index, said.op_id, said.parts) == (0, 0, 2)
+        said = conformed(f"1 write[{first}] 3 -> @9-10\n{text.partition(chr(10))[2]}")
+        assert (said.index, said.op_id) == (1, 2)
 
 
 @dataclass(frozen=True)
