@@ -80,7 +80,7 @@ def conform_log(
     mapped = Mapped(model)
     said = _begun(model, "log")
     gaps: list[Happening] = []
-    parts: dict[object, list[Happening]] = {}
+    parts: dict[str, list[Happening]] = {}
     for at, event in enumerate(events):
         said.total += 1
         if event.kind == GAP:
@@ -88,9 +88,8 @@ def conform_log(
         elif not mapped.knows(event.kind):
             said.ignored[event.kind] = said.ignored.get(event.kind, 0) + 1
         else:
-            part = event.fields.get("key") if model.spec.per_key else None
-            one = Happening(False, at, record_of(event), at)
-            parts.setdefault((type(part), part), []).append(one)
+            part = shown(event.fields.get("key")) if model.spec.per_key else ""
+            parts.setdefault(part, []).append(Happening(False, at, record_of(event), at))
     said.gaps = len(gaps)
     with_gaps = [sorted([*part, *gaps], key=lambda one: one.number) for part in parts.values()]
     return _judged(said, Logged, model, mapped, with_gaps, frontier_max)

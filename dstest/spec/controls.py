@@ -248,7 +248,10 @@ def _unguarded(model: Model, mapped: Mapped, part: list[Happening]) -> bool:
         record: Record = event.record
         if event.begins or record.kind == GAP:
             continue
-        found, _ = taker.record(record, state)
+        try:
+            found, _ = taker.record(record, state)
+        except ConfigError:
+            return False
         if not found:
             return False
         state = found[0]

@@ -4,9 +4,12 @@ its completion, with the output that it had.
 Operations take effect just in time: only when one completes that has not yet. Then all orders of
 those that are open are tried that end with it. What only reads takes effect where it first can:
 nothing is lost by that. What could as well take effect after the one that completes is left for
-later. An operation of unknown outcome stays open for ever and may take effect or
-not; of two states that differ in that alone, the one in which less has happened can do all that the
-other can, and stands for both. Equal ones of unknown outcome take effect in their order.
+later. Of those under way it is known what they will return: the completion that is refused can be
+one before that of the operation which has it wrong.
+
+An operation of unknown outcome stays open for ever and may take effect or not; of two states that
+differ in that alone, the one in which less has happened can do all that the other can, and stands
+for both. Equal ones of unknown outcome take effect in their order.
 
 Source: Lowe, "Testing for linearizability" (2017), just-in-time linearization; Herlihy and Wing,
 "Linearizability" (1990).

@@ -13,7 +13,7 @@ It names `record`, and `s` where it has to know the state. What it yields are ca
 action with all of its arguments; guards decide. Arguments come from the record and not from the
 domains of the specification: whatever must hold of one is a guard, or a domain that asks for `s`.
 A kind that has no such method is one of `ignores`, or an error. Nothing stands for every action
-there is: such a mapping could not refuse anything.
+there is: such a mapping could not refuse anything. Values are equal as Python has it: true is 1.
 """
 
 from __future__ import annotations

@@ -251,6 +251,26 @@ def test_outputs_that_nothing_compares_are_not_accepted() -> None:
     assert said.verdict == "accept" and said.altered[0].refused > 0
 
 
+def test_a_mapping_may_rely_on_guards() -> None:
+    """With all guards dropped it is asked in states that there are not otherwise."""
+
+    class Sure(Register):
+        @maps("double")
+        def of_double(self, record: Record, s: Any) -> Iterator[Step]:
+            yield Step("cas", (s.value, 2 * s.value))
+
+        @maps("either")
+        def of_either(self, record: Record) -> Iterator[Step]:
+            yield Step("cas", (9, None))
+            yield Step("cas", (1, 2))
+
+    text = "0 write 1 -> @1-2\n0 either -> @3-4\n0 double -> @5-6\n0 read -> 4 @7-8"
+    said = conformed(text, Sure())
+    assert said.verdict == "accept" and said.without_guards is False
+    said = conformed(text.replace("either", "double"), Sure())
+    assert said.verdict == "accept" and said.without_guards is True
+
+
 def test_guards_that_were_not_needed_are_named() -> None:
     said = conformed("0 write 1 -> @1-2\n1 read -> 1 @3-4")
     assert set(said.never_false) == {"read: current", "cas: as compared", "refuse: another"}

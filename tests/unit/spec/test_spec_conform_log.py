@@ -262,6 +262,9 @@ def test_each_key_has_a_log_of_its_own_and_all_have_the_gaps() -> None:
     assert (said.verdict, said.parts, said.total) == ("accept", 2, 6)
     said = keyed(*rows[:-2], "b count 0", "a count 0")
     assert (said.verdict, said.index) == ("reject", 5)
+    model = model_of(Journals())
+    two = [Event("append", {"entry": 1, "key": key}) for key in ([1, "x"], [1, "y"], {"z": 0})]
+    assert conform_log(model, two).parts == 3
 
 
 def test_lines_become_events() -> None:
