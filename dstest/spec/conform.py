@@ -17,6 +17,7 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import Final, Literal
 
+from dstest.core.errors import ConfigError
 from dstest.core.op import Op, Outcome
 from dstest.spec.conformed import SHOWN_MAX, Conformed, Refusal
 from dstest.spec.controls import controlled
@@ -129,6 +130,8 @@ def _judged(
         ended = run(replay, _until(part, min(rejected, default=None)))
         said.unknown_taken += replay.unknown_taken
         said.frontier_peak = max(said.frontier_peak, ended.peak)
+        if ended.stuck is not None and isinstance(replay, Linearize) and replay.left:
+            ended = _without_looking_ahead(said, taker, part, frontier_max, ended)
         if ended.at is None:
             said.unknown_happened += _in_all(ended)
         else:
@@ -155,6 +158,26 @@ def _judged(
         said.consumed = said.total
         controlled(said, how, model, mapped, parts, frontier_max)
     return said
+
+
+def _without_looking_ahead(
+    said: Conformed, taker: Taker, part: list[Happening], frontier_max: int, ended: Ended
+) -> Ended:
+    """The same again, for the first completion that is refused by what was known then."""
+    again = run(Linearize(taker, frontier_max, ahead=False), part)
+    said.frontier_peak = max(said.frontier_peak, again.peak)
+    if again.stuck is not None:
+        return again
+    if again.at is None:
+        raise ConfigError(
+            f"{taker.model.name}: what is said to be too late has happened later",
+            remedy="too_late is of records that can never happen again",
+        )
+    said.reason = (
+        "what was under way then could not happen any more; which completion is the first that "
+        f"cannot be, not looking ahead, would take more than frontier_max={frontier_max} states"
+    )
+    return ended
 
 
 def _until(part: list[Happening], place: int | None) -> Iterable[Happening]:

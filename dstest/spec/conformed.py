@@ -116,7 +116,7 @@ def lines(said: Conformed) -> list[str]:
     found = [f"{said.verdict}: {said.consumed} of {said.total} {what} of {said.model}"]
     if said.verdict == "reject":
         found += _rejected(said)
-    elif said.reason:
+    if said.reason:
         found.append(said.reason)
     found += [f"weak: {why}" for why in said.weak]
     found += _left_out(said)

@@ -51,9 +51,10 @@ class Exceeded(Exception):
 
 class Replay(Protocol):
     """`unknown_taken` counts how often an operation of unknown outcome was taken to have had an
-    effect."""
+    effect, `left` the states that were left since they lead nowhere."""
 
     unknown_taken: int
+    left: int
 
     def begin(self) -> Known: ...
 

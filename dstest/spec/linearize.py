@@ -18,10 +18,11 @@ Source: Lowe, "Testing for linearizability" (2017), just-in-time linearization; 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from dstest.core.errors import ConfigError
+from dstest.core.plugin_files import said_of
 from dstest.spec.frontier import Exceeded, Happening, Known, Stuck
 from dstest.spec.mapping import Record
 from dstest.spec.model import shown
@@ -35,12 +36,14 @@ _Config = tuple[Any, int]
 class _Open:
     """An operation under way. `twins` are equal ones of unknown outcome before it, as bits."""
 
-    __slots__ = ("_found", "bit", "candidates", "reads", "record", "twins")
+    __slots__ = ("_found", "_late", "bit", "candidates", "late_by", "reads", "record", "twins")
 
     def __init__(self, record: Record, bit: int, reads: bool, candidates: Any) -> None:
         self.record, self.bit, self.reads = record, bit, reads
         self.candidates, self.twins = candidates, 0
+        self.late_by: Callable[[Any, Record], bool] | None = None
         self._found: dict[Any, list[Any]] = {}
+        self._late: dict[Any, bool] = {}
 
     def reach(self, taker: Taker, state: Any) -> list[Any]:
         """The states after it, those that are equal once."""
@@ -57,17 +60,41 @@ class _Open:
             self._found[state] = found
         return found
 
+    def too_late(self, taker: Taker, state: Any) -> bool:
+        """Can it not happen any more, as the specification says? Raises ConfigError where it can at
+        once."""
+        late = self._late.get(state)
+        if late is None:
+            assert self.late_by is not None
+            try:
+                late = self._late[state] = bool(self.late_by(state, self.record))
+            except ConfigError:
+                raise
+            except Exception as error:
+                raise ConfigError(
+                    f"{self.record}: too_late goes wrong in {shown(state)}: {said_of(error)}",
+                    remedy="it takes each record of its kind, in each state",
+                ) from None
+            if late and self.reach(taker, state):
+                raise ConfigError(
+                    f"{self.record} is said to be too late in {shown(state)}, and can happen there",
+                    remedy="too_late is of records that can never happen again",
+                )
+        return late
+
     def forget(self) -> None:
         self._found.clear()
+        self._late.clear()
 
 
 class Linearize:
     """A `Replay` of operations. `unknown_taken` counts how often one of unknown outcome was taken
-    to have had an effect."""
+    to have had an effect, `left` the states that lead nowhere, as `too_late` of a mapping says;
+    `ahead` false does not ask that."""
 
-    def __init__(self, taker: Taker, frontier_max: int) -> None:
-        self.taker = taker
-        self.unknown_taken = 0
+    def __init__(self, taker: Taker, frontier_max: int, ahead: bool = True) -> None:
+        self.taker, self.ahead = taker, ahead
+        self.unknown_taken = self.left = 0
         self._most = frontier_max
         self._hidden = sorted(taker.model.spec.hidden)
 
@@ -94,6 +121,8 @@ class Linearize:
         if candidates is not None:
             for other in known.open.values():
                 one.twins |= other.bit if other.candidates == candidates else 0
+        if self.ahead and record.known:
+            one.late_by = mapped.too_late(record)
         opened = {**known.open, event.number: one}
         if not (reads and record.known):
             return Known(known.frontier, opened)
@@ -105,31 +134,47 @@ class Linearize:
 
     def _ended(self, known: Known, event: Happening) -> Known:
         one: _Open = known.open[event.number]
-        found, seen = self._search(known, one)
+        found, seen, late = self._search(known, one)
         if not found:
-            raise self._stuck(event.record, seen)
+            raise self._stuck(event.record, seen, late)
         one.forget()
         rest = {number: o for number, o in known.open.items() if number != event.number}
         return Known(tuple(_least(found, _unknown(rest))), rest)
 
-    def _search(self, known: Known, wanted: _Open) -> tuple[list[_Config], dict[Any, None]]:
-        """All in which `wanted` has taken effect, without its bit; and the states that were looked
-        at for it."""
+    def _search(
+        self, known: Known, wanted: _Open
+    ) -> tuple[list[_Config], dict[Any, None], Counter[_Open]]:
+        """All in which `wanted` has taken effect, without its bit; the states that were looked at
+        for it, and what was too late in how many."""
         unknown = _unknown(known.open)
         others = [one for one in known.open.values() if one is not wanted]
         reads = [one for one in known.open.values() if one.reads]
         found: dict[_Config, None] = {}
         least: dict[_Config, list[int]] = {}
         looked: dict[Any, None] = {}
+        late: Counter[_Open] = Counter()
+        timed = [one for one in known.open.values() if one.late_by is not None]
         todo: deque[_Config] = deque()
 
+        def leads_on(state: Any, done: int) -> bool:
+            for one in timed:
+                if not done & one.bit and one.too_late(self.taker, state):
+                    late[one] += 1
+                    return False
+            return True
+
         def met(state: Any, done: int, covered: bool) -> None:
+            if not leads_on(state, done):
+                looked[state] = None
+                return
             if done & wanted.bit:
                 found[state, done ^ wanted.bit] = None
                 return
             if not covered:
                 for after in wanted.reach(self.taker, state):
-                    found[after, self._settled(reads, after, done)] = None
+                    more = self._settled(reads, after, done)
+                    if leads_on(after, more | wanted.bit):
+                        found[after, more] = None
             if _less(least, state, done, unknown):
                 todo.append((state, done))
             if len(found) + len(least) > self._most:
@@ -144,7 +189,8 @@ class Linearize:
                 taken = done | (one.bit if one else 0)
                 more = self._settled(reads, after, taken)
                 met(after, more, more == taken and self._commute(state, one, after, wanted))
-        return list(found), looked
+        self.left += late.total()
+        return list(found), looked, late
 
     def _next(
         self, others: list[_Open], state: Any, done: int
@@ -177,8 +223,10 @@ class Linearize:
                 done |= one.bit
         return done
 
-    def _stuck(self, record: Record, looked: dict[Any, None]) -> Stuck:
-        refused: Counter[Refused] = Counter()
+    def _stuck(self, record: Record, looked: dict[Any, None], late: Counter[_Open]) -> Stuck:
+        refused = Counter(
+            {Refused(None, f"{one.record} is too late after it"): n for one, n in late.items()}
+        )
         for state in looked:
             refused.update(dict.fromkeys(self.taker.record(record, state)[1], 1))
         return Stuck(refused, len(looked))

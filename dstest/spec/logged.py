@@ -23,7 +23,7 @@ class Logged:
 
     def __init__(self, taker: Taker, frontier_max: int) -> None:
         self.taker = taker
-        self.unknown_taken = 0
+        self.unknown_taken = self.left = 0
         self._most = frontier_max
         self._hidden = sorted(taker.model.spec.hidden)
 

@@ -39,6 +39,7 @@ GAP: Final = "gap"
 _ACCEPTED: Final = ("self", "record", "s")
 
 _Of = bool | Callable[["Record"], bool]
+_OfState = Callable[[Any, "Record"], bool]
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -152,19 +153,23 @@ def _frozen(value: Any) -> Any:
 class _Maps(msgspec.Struct, frozen=True):
     kinds: tuple[str, ...]
     only_reads: _Of
-    after: Callable[[Any, Record], bool] | None
+    after: _OfState | None
+    too_late: _OfState | None
 
 
 def maps(
     *kinds: str,
     only_reads: _Of = False,
-    after: Callable[[Any, Record], bool] | None = None,
+    after: _OfState | None = None,
+    too_late: _OfState | None = None,
 ) -> Callable[[Callable[..., Iterable[Step]]], Callable[..., Iterable[Step]]]:
     """The method says which steps a record of these kinds may stand for.
 
     `only_reads`, or a function of the record: its steps leave the state as it is, so one of unknown
     outcome tells nothing. `after` is what must hold of the state after the step and the record, for
-    records that say something of it.
+    records that say something of it. `too_late`: can the record, once it is known what came of it,
+    not happen any more in this state, nor in any that comes after it? That is not needed for a
+    right answer, and saves much work: a state in which what is under way is too late leads nowhere.
     """
     if not kinds or GAP in kinds or not all(kind.strip("*? ") for kind in kinds):
         raise ConfigError(
@@ -173,7 +178,7 @@ def maps(
         )
 
     def mark(function: Callable[..., Iterable[Step]]) -> Callable[..., Iterable[Step]]:
-        vars(function)["spec_maps"] = _Maps(kinds, only_reads, after)
+        vars(function)["spec_maps"] = _Maps(kinds, only_reads, after, too_late)
         return function
 
     return mark
@@ -258,9 +263,13 @@ class Mapped:
         said = self._ways[record.kind].said.only_reads
         return bool(said(record)) if callable(said) else said
 
-    def after(self, record: Record) -> Callable[[Any, Record], bool] | None:
+    def after(self, record: Record) -> _OfState | None:
         """What the record says of the state after it, None where that is nothing."""
         return self._ways[record.kind].said.after
+
+    def too_late(self, record: Record) -> _OfState | None:
+        """Whether it can no longer happen, None where the specification does not say."""
+        return self._ways[record.kind].said.too_late
 
     def steps(self, record: Record, state: Any) -> list[Step]:
         """The candidates. Raises ConfigError for what no action can be taken with, and for

@@ -48,6 +48,18 @@ def as_compared(s: State, compared: Pairs) -> bool:
     return all(s.row(key)[1] == version for key, version in compared)
 
 
+def overwritten(s: State, record: Record) -> bool:
+    """Has the store come to the version that was read, without the key having it?"""
+    version: int = record.output["version"]
+    return 0 < version <= s.revision and s.row(record.key)[1] != version
+
+
+def past(s: State, record: Record) -> bool:
+    """Has the store come to the revision that this change has made?"""
+    version = record.output and record.output["version"]
+    return version is not None and version <= s.revision
+
+
 class Kv(Spec):
     """Values with versions, and transactions that compare these."""
 
@@ -162,17 +174,17 @@ class Kv(Spec):
                 return not as_compared(before, compared)
         return True
 
-    @maps("read", only_reads=True)
+    @maps("read", only_reads=True, too_late=overwritten)
     def of_read(self, record: Record) -> Iterator[Step]:
         yield Step("get", (record.key, record.output["value"], record.output["version"]))
 
-    @maps("write")
+    @maps("write", too_late=past)
     def of_write(self, record: Record, s: State) -> Iterator[Step]:
         """Where the answer was lost, its revision is the next one, whenever that was."""
         revision = record.output["version"] if record.known else s.revision + 1
         yield Step("put", (record.key, record.input, revision))
 
-    @maps("delete")
+    @maps("delete", too_late=past)
     def of_delete(self, record: Record, s: State) -> Iterator[Step]:
         revision = record.output["version"] if record.known else s.revision + 1
         if revision is None:
@@ -180,7 +192,7 @@ class Kv(Spec):
         else:
             yield Step("delete", (record.key, revision))
 
-    @maps("txn")
+    @maps("txn", too_late=past)
     def of_txn(self, record: Record, s: State) -> Iterator[Step]:
         compared, puts = record.input["if"], record.input["then"]
         if record.known and record.output is None:

@@ -11,6 +11,7 @@ is appended to a key is appended once, as in Jepsen's list-append.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -50,6 +51,19 @@ def consistent(lists: Lists, txn: tuple[Micro, ...]) -> bool:
 def fresh(lists: Lists, txn: tuple[Micro, ...]) -> bool:
     """Is nothing appended that is there?"""
     return all(f != "append" or value not in there for f, _, value, there in walk(lists, txn))
+
+
+def outgrown(s: State, record: Record) -> bool:
+    """Was something read that no list can become again? What is in one stays, at its place."""
+    own: Counter[Any] = Counter()
+    for function, key, value in record.output:
+        if function == "append":
+            own[key] += 1
+            continue
+        there, seen = s.lists.get(key, ()), value or ()
+        if seen[: len(seen) - own[key]][: len(there)] != there:
+            return True
+    return False
 
 
 class ListAppend(Spec):
@@ -123,7 +137,11 @@ class ListAppend(Spec):
     def longer(self, s: State) -> bool:
         return any(len(one) > 1 for one in s.lists.values())
 
-    @maps("txn", only_reads=lambda record: all(f == "r" for f, _, _ in record.input))
+    @maps(
+        "txn",
+        only_reads=lambda record: all(f == "r" for f, _, _ in record.input),
+        too_late=outgrown,
+    )
     def of_txn(self, record: Record) -> Iterator[Step]:
         """Of one whose answer was lost only the appends are known, and these are all it does."""
         found = record.output if record.known else [m for m in record.input if m[0] != "r"]

@@ -29,6 +29,13 @@ class State:
     token: int = 0
 
 
+def token_of(record: Record) -> int:
+    """0 where none was told."""
+    told = record.output if record.known else None
+    token: int = told["token"] if isinstance(told, dict) else 0
+    return token
+
+
 class Lock(Spec):
     """At most one holder, whose hold may end by itself."""
 
@@ -120,14 +127,13 @@ class Lock(Spec):
     def again(self, s: State) -> bool:
         return s.holder is not None and s.token > 1
 
-    @maps("acquire")
+    @maps("acquire", too_late=lambda s, record: 0 < token_of(record) <= s.token)
     def of_acquire(self, record: Record) -> Iterator[Step]:
         told = record.output if record.known else None
         if told is False:
             yield Step("refuse", (record.process,))
         else:
-            token = told["token"] if isinstance(told, dict) else None
-            yield Step("acquire", (record.process, token))
+            yield Step("acquire", (record.process, token_of(record) or None))
 
     @maps("renew", "release")
     def of_own(self, record: Record) -> Iterator[Step]:

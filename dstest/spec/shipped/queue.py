@@ -85,7 +85,7 @@ class Queue(Spec):
     def of_enqueue(self, record: Record) -> Iterator[Step]:
         yield Step("enqueue", (record.input,))
 
-    @maps("dequeue")
+    @maps("dequeue", too_late=lambda s, record: record.output in s.gone)
     def of_dequeue(self, record: Record, s: State) -> Iterator[Step]:
         """Where the answer was lost, it is the oldest that has left, if anything has."""
         if not record.known:

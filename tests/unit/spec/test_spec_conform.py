@@ -17,6 +17,7 @@ from dstest.spec.conform import conform_history
 from dstest.spec.conformed import Conformed, as_data, lines
 from dstest.spec.model import model_of
 from dstest.spec.replay import without_guards
+from dstest.spec.shipped.list_append import ListAppend
 from dstest.spec.shipped.queue import Queue
 from dstest.spec.shipped.register import Register
 
@@ -208,6 +209,43 @@ def test_a_cap_is_inconclusive_and_says_how_to_raise_it() -> None:
     assert said.verdict == "inconclusive" and said.index is not None
     assert "frontier_max=50" in said.reason and "allow more (frontier_max)" in said.reason
     assert conformed(text + "\n0 dequeue -> 3 @20-21", Queue()).verdict != "inconclusive"
+
+
+def test_a_state_in_which_what_is_under_way_is_too_late_leads_nowhere() -> None:
+    """The reader knows the order of all, so that others need not be tried."""
+    rows = [f'{n} txn [["append","x",{n}]] -> [["append","x",{n}]] @1-{20 + n}' for n in range(7)]
+    order = [3, 1, 0, 2, 6, 5, 4]
+    rows.append(f'9 txn [["r","x",null]] -> [["r","x",{order}]] @2-30')
+    later = '\n9 txn [["append","x",50]] -> [["append","x",50]] @40-41'
+    later += f'\n9 txn [["r","x",null]] -> [["r","x",{[*order, 50]}]] @42-43'
+    said = conformed("\n".join(rows) + later, ListAppend())
+    assert said.verdict == "accept" and said.frontier_peak < 8
+    rows[-1] = f'9 txn [["r","x",null]] -> [["r","x",{order[:-1]}]] @2-30'
+    assert conformed("\n".join(rows), ListAppend()).index is None
+    rows[-1] = f'9 txn [["r","x",null]] -> [["r","x",{[*order, 99]}]] @2-30'
+    said = conformed("\n".join(rows), ListAppend(), frontier_max=100)
+    assert said.verdict == "reject" and "would take more than frontier_max=100" in said.reason
+    exact = conformed("\n".join(rows), ListAppend())
+    assert (exact.verdict, exact.index, exact.reason) == ("reject", 7, "")
+    assert exact.refusals[0].by == "reads are current"
+
+
+def test_what_is_too_late_cannot_happen() -> None:
+    class Hasty(Register):
+        @maps("put", too_late=lambda s, record: s.value is not None)
+        def of_put(self, record: Record) -> Iterator[Step]:
+            yield Step("write", (record.input,))
+
+    with pytest.raises(ConfigError, match="is said to be too late in State"):
+        conformed("0 write 1 -> @1-2\n0 put 2 -> @3-4\n0 read -> 2 @5-6", Hasty())
+
+    class Wrong(Register):
+        @maps("change", too_late=lambda s, record: s.value != record.input[0])
+        def of_change(self, record: Record) -> Iterator[Step]:
+            yield Step("cas", record.input)
+
+    with pytest.raises(ConfigError, match="what is said to be too late has happened later"):
+        conformed("0 change [1,2] -> @1-9\n1 write 1 -> @2-3\n0 read -> 2 @10-11", Wrong())
 
 
 def test_a_rejection_elsewhere_counts_in_spite_of_a_cap() -> None:

@@ -17,6 +17,7 @@ from dstest.core.history import Header, History
 from dstest.core.op import Op, Outcome
 from dstest.spec import Spec
 from dstest.spec.conform import conform_history
+from dstest.spec.mapping import Mapped
 from dstest.spec.model import model_of
 from dstest.spec.shipped.list_append import ListAppend
 from dstest.spec.shipped.lock import Lock
@@ -178,6 +179,25 @@ def test_verdicts_agree(
             assert said.consumed == said.total
         seen[valid, said.verdict] += 1
     assert seen[False, "reject"] >= count // 30 and seen[True, "accept"] >= count // 10, seen
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec"), [(TrueQueue, Queue()), (TrueLists, ListAppend())], ids=["queue", "lists"]
+)
+def test_looking_ahead_changes_no_answer(
+    kind: type[Store], spec: Spec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready, seen = model_of(spec), 0
+    for seed in range(5000, 5120):
+        ops = history(kind, seed, keyed=kind is TrueQueue)
+        with monkeypatch.context() as without:
+            without.setattr(Mapped, "too_late", lambda self, record: None)
+            plain = conform_history(ready, ops)
+        said = conform_history(ready, ops)
+        assert (said.verdict == "reject", said.index) == (plain.verdict == "reject", plain.index)
+        assert said.refusals == plain.refusals
+        seen += said.verdict == "reject"
+    assert seen >= 4
 
 
 def until(ops: list[Op], index: int) -> list[Op]:
