@@ -155,7 +155,9 @@ def test_the_one_that_is_needed_later_is_left_for_later() -> None:
     """Each of the two makes it 2, but only the write can do so again when it is 3."""
     text = "0 write 1 -> @1-2\n1 write 2 -> ? @3-4\n2 cas [1,2] -> ? @3-4\n"
     text += "0 read -> 2 @5-6\n0 write 3 -> @7-8\n0 read -> 2 @9-10"
-    assert conformed(text).verdict != "reject"
+    said = conformed(text)
+    assert said.verdict != "reject" and said.unknown_happened == 2
+    assert conformed(text[: text.index("0 write 3")]).unknown_happened == 0
     assert conformed(text + "\n0 write 3 -> @11-12\n0 read -> 2 @13-14").index == 5
 
 
@@ -341,6 +343,12 @@ def test_of_several_keys_the_first_that_is_refused_is_named_in_any_order() -> No
         assert (said.index, said.op_id, said.parts) == (0, 0, 2)
         said = conformed(f"1 write[{first}] 3 -> @9-10\n{text.partition(chr(10))[2]}")
         assert (said.index, said.op_id) == (1, 2)
+
+
+def test_of_another_key_what_began_before_is_looked_at() -> None:
+    text = "0 read[a] -> 8 @4-5\n1 write[b] 3 -> @1-100\n2 read[b] -> 9 @2-3"
+    assert conformed(text).index == 0
+    assert conformed(text.replace("9 @", "3 @")).index == 1
 
 
 @dataclass(frozen=True)
