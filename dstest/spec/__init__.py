@@ -2,10 +2,23 @@
 
 A file of a user's own imports from here:
 
-    from dstest.spec import Spec, action, invariant, when
+    from dstest.spec import Spec, Step, action, invariant, maps, when
 """
 
 from dstest.spec.compose import System
 from dstest.spec.declare import Spec, action, invariant, when
+from dstest.spec.frozen import FrozenDict
+from dstest.spec.mapping import Record, maps
+from dstest.spec.model import Step
 
-__all__ = ["Spec", "System", "action", "invariant", "when"]
+__all__ = [
+    "FrozenDict",
+    "Record",
+    "Spec",
+    "Step",
+    "System",
+    "action",
+    "invariant",
+    "maps",
+    "when",
+]

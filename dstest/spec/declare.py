@@ -137,6 +137,15 @@ class Spec:
     ignores: ClassVar[frozenset[str]] = frozenset()
     """Kinds of operations or events that it has no action for, and that a comparison leaves out."""
 
+    per_key: ClassVar[bool] = False
+    """Is it of one key, where records of others are histories of their own?"""
+
+    hidden: ClassVar[frozenset[str]] = frozenset()
+    """Actions that no record stands for: they may have happened between any two."""
+
+    crash: ClassVar[str] = ""
+    """The action that a gap in a log stands for, with all arguments that its domains allow."""
+
     def __init__(self, **constants: Any) -> None:
         known = constants_of(type(self))
         for name, value in constants.items():
@@ -170,7 +179,7 @@ def constants_of(cls: type[Spec]) -> dict[str, Any]:
         if not name.startswith("_")
         and not callable(value)
         and not isinstance(value, classmethod | staticmethod | property)
-        and name != "ignores"
+        and not hasattr(Spec, name)
     }
 
 

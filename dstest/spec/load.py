@@ -77,7 +77,8 @@ def _module(where: str) -> ModuleType:
 def constants_in(given: Iterable[str], model_class: type[Spec]) -> dict[str, Any]:
     """`name=value` each, the value as Python writes it: `n=3`, `values=(1, 2)`, `mode=fast`.
 
-    Raises ConfigError for one without a name or value, or of another type than the class has.
+    Raises ConfigError for one without a name or value, or of another type than the class has; where
+    the class has None it may be anything.
     """
     known, found = constants_of(model_class), {}
     for one in given:
@@ -91,7 +92,7 @@ def constants_in(given: Iterable[str], model_class: type[Spec]) -> dict[str, Any
             value = ast.literal_eval(text)
         except (ValueError, SyntaxError):
             value = text
-        if type(value) is not type(known[name]):
+        if known[name] is not None and type(value) is not type(known[name]):
             kind = type(known[name]).__name__
             raise ConfigError(f"{name}={text} is no {kind}", remedy=f"as in {name}={known[name]!r}")
         found[name] = value
