@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dstest.cli import spec_debug
+from dstest.cli import spec_conform, spec_debug
 from dstest.cli.output import say, write_whole
 from dstest.cli.spec_common import Constants, Given, Json, Out, as_json, told
 from dstest.core.errors import Exit
@@ -24,6 +24,7 @@ spec_app = typer.Typer(
     "cannot be taken, and real runs held to them.",
 )
 for _command in (
+    spec_conform.conform,
     spec_debug.why,
     spec_debug.knock,
     spec_debug.drive,

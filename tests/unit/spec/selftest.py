@@ -69,7 +69,12 @@ ROWS: Final = (
         ("planted", "no_bug"),
     ),
     Row("F-SIM", "torn and lost writes", SIM / "test_sim_files.py", ("",)),
-    Row("F-CONF", "a swapped pair is rejected at its index", None),
+    Row(
+        "F-CONF",
+        "a swapped pair is rejected at its index",
+        HERE / "test_spec_conform_log.py",
+        ("",),
+    ),
     Row(
         "F-PROD",
         "a violation counts within one sample",
@@ -86,7 +91,7 @@ ROWS: Final = (
     Row(
         "F-RAND", "planted violation; never enabled; never false", HERE / "test_spec_walk.py", ("",)
     ),
-    Row("F-REPLAY", "unknown outcomes are branched", None),
+    Row("F-REPLAY", "unknown outcomes are branched", HERE / "test_spec_conform.py", ("",)),
     Row(
         "F-DRIVE",
         "20 of 20 planted states",

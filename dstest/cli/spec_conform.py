@@ -1,0 +1,76 @@
+"""`dstest spec conform`: is what was recorded a behaviour of the specification?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dstest.cli.output import say
+from dstest.cli.spec_common import Constants, Given, Json, as_json
+from dstest.core.errors import Exit
+
+if TYPE_CHECKING:
+    from dstest.spec.conformed import Conformed
+    from dstest.spec.model import Model
+
+__all__ = ["conform"]
+
+
+def conform(
+    spec: Given,
+    recorded: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="A history, a run directory, or with --log a log."),
+    ],
+    log: Annotated[
+        bool, typer.Option("--log", help="What a server wrote, in its order: JSON, a line each.")
+    ] = False,
+    kind: Annotated[
+        str, typer.Option(metavar="FIELD", help="Of --log: what says of what kind a line is.")
+    ] = "kind",
+    frontier: Annotated[
+        int, typer.Option(min=1, help="States to look at for one record, at most.")
+    ] = 20_000,
+    constants: Constants = None,
+    json_: Json = False,
+) -> None:
+    """Is what was recorded a behaviour of the specification? Operations of unknown outcome took
+    effect, or did not; then the records are held to controls: two of them exchanged, outputs
+    replaced, guards left out.
+
+    Exits with 0 where all of it is one, with 1 where it is none, by the index of the record that
+    cannot be, and with 3 where the bound was met or nothing could have been refused."""
+    from dstest.spec.conform import conform_log
+    from dstest.spec.conformed import as_data, lines
+    from dstest.spec.load import load
+    from dstest.spec.log_file import read_log
+
+    model = load(spec, constants or ())
+    if log:
+        said = conform_log(model, read_log(recorded, kind), frontier_max=frontier)
+    else:
+        said = _of_history(model, recorded, frontier)
+    if json_:
+        as_json(as_data(said))
+    else:
+        for line in lines(said):
+            say(line)
+    code = {"accept": Exit.PASS, "reject": Exit.FAIL}.get(said.verdict, Exit.NOT_PROVEN)
+    raise typer.Exit(code)
+
+
+def _of_history(model: Model, path: Path, frontier: int) -> Conformed:
+    """What a history file cannot show, its reader says: then nothing is accepted."""
+    from dstest.cli.check_source import history_file
+    from dstest.spec.conform import conform_history
+    from dstest.store.importers import load_history
+
+    weak: list[str] = []
+    history = load_history(history_file(path), weak=weak)
+    said = conform_history(model, history.ops, frontier_max=frontier)
+    if weak and said.verdict == "accept":
+        said.verdict = "vacuous"
+    said.weak += weak
+    return said
