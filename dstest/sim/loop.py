@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from dstest.core.errors import HarnessError
 from dstest.sim.process import PROCESS, Process
 
 __all__ = ["Over", "VirtualLoop"]
@@ -20,9 +21,12 @@ __all__ = ["Over", "VirtualLoop"]
 DISK_S = (0.0002, 0.004)
 """A blocking call on a thread takes so long: mostly a write that is synced."""
 
+STILL = 1_000_000
+"""Rounds in which something ran and no time passed."""
 
-class Over(Exception):
-    """Nothing is left to happen: all wait for one another."""
+
+class Over(HarnessError):
+    """Nothing is left to happen, or the clock stands still."""
 
 
 def _task_of(loop: Any, coro: Any, context: Any = None) -> asyncio.Task[Any]:
@@ -39,10 +43,20 @@ class _Clock:
 
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop
+        self._rounds = 0
 
     def select(self, timeout: float | None) -> list[Any]:
         if timeout is None:
-            raise Over("nothing is left to happen")
+            raise Over(
+                "nothing is left to happen in the simulation: all wait for one another",
+                remedy="a wait without a limit is in the server or the client",
+            )
+        self._rounds = 0 if timeout else self._rounds + 1
+        if self._rounds > STILL:
+            raise Over(
+                f"the simulated clock stands still at {self._loop.time_ns / 1e9:.3f} s",
+                remedy="something in the server asks again and again without a sleep",
+            )
         self._loop.time_ns += math.ceil(timeout * 1e9)
         return []
 

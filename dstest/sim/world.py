@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -133,7 +132,6 @@ class World:
         process = Process(host, host)
         context = contextvars.copy_context()
         context.run(PROCESS.set, process)
-        asyncio.set_event_loop(None)
         return self.loop.run_until_complete(self.loop.create_task(_awaited(what), context=context))
 
     def close(self) -> None:

@@ -77,6 +77,17 @@ def test_who_waits_for_nothing_is_told_so() -> None:
         during(story)
 
 
+def test_a_clock_that_stands_still_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dstest.sim.loop.STILL", 1000)
+
+    async def story(made: World) -> None:
+        while True:
+            await asyncio.sleep(0)
+
+    with pytest.raises(Over, match="stands still"):
+        during(story)
+
+
 def test_nobody_listens_there() -> None:
     async def story(made: World) -> None:
         await asyncio.sleep(0.1)
