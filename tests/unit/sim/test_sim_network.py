@@ -81,7 +81,7 @@ def test_a_clock_that_stands_still_is_told_too(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("dstest.sim.loop.STILL", 1000)
 
     async def story(made: World) -> None:
-        while True:
+        while True:  # noqa: ASYNC110
             await asyncio.sleep(0)
 
     with pytest.raises(Over, match="stands still"):
