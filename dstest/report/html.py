@@ -18,7 +18,7 @@ from dstest.report.blame import probe_rows
 from dstest.report.charts import axis_of, charts
 from dstest.report.embedded import PAGE_MAX, Embedded, embedded, scripts
 from dstest.report.errors import reasons
-from dstest.report.kinds import kinds
+from dstest.report.kinds import kinds, others
 from dstest.report.leaders import recorded_changes
 from dstest.report.logs import LogLine, read_logs, spoken
 from dstest.report.loops import CYCLES_DRAWN_MAX, is_cycle, loop_svg
@@ -189,6 +189,7 @@ def render_html(report: RunReport) -> str:
         report.history.ops, report.faults, load_end if isinstance(load_end, int) else None
     )
     drawn, charts_left_out = charts(report, axis, outages)
+    together = kinds(report, found)
     main, exact = headline(report, found) if report.state.failed else ("", "")
     template = environment().get_template("report.html.j2")
     parts: dict[str, Any] = {
@@ -203,7 +204,8 @@ def render_html(report: RunReport) -> str:
         "blame_words": blame_words(report.verdict.blame or ""),
         "bug_words": bug_words,
         "words_of": words_of,
-        "kinds": kinds(report, found),
+        "kinds": together,
+        "others": others(told, together),
         "witnesses": [_witness(m, report, twins.get(m.number, [])) for m in told if m.detailed],
         "listed": listed[:LISTED_MAX],
         "twins": twins,

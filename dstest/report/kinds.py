@@ -18,7 +18,7 @@ from dstest.report.moments import Moment
 from dstest.report.numbers import number
 from dstest.report.places import LOST, last_ns, touches
 
-__all__ = ["Kind", "kinds"]
+__all__ = ["Kind", "kinds", "others"]
 
 _NAMED_MAX: Final = 3
 """Nodes, keys and fault windows that are named, those with most."""
@@ -42,6 +42,15 @@ class _Whole(NamedTuple):
 
     spread: Spread
     placed: int
+
+
+def others(found: Sequence[Moment], together: Sequence[Kind]) -> list[tuple[str, str]]:
+    """(kind, how many) of each kind but that of the first anomaly."""
+    counts = Counter(moment.anomaly.type for moment in found)
+    many = {name: number(count) for name, count in counts.items()}
+    many |= {kind.type: kind.many for kind in together}
+    first = found[0].anomaly.type if found else None
+    return [(name, said) for name, said in many.items() if name != first]
 
 
 def _sightings(ops: Sequence[Op], faults: Sequence[FaultView]) -> Sightings | None:

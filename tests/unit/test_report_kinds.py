@@ -122,6 +122,20 @@ def test_the_line_stands_on_the_page_and_in_its_head() -> None:
     assert "It is one of 40 of this kind:" in page.partition('class="tiles"')[0]
 
 
+def test_other_kinds_are_named_in_the_head() -> None:
+    """Also one that is there once, and has no line of its own."""
+    results = judged(losses(), "set-full")
+    alone = Anomaly(type="panic", key="n1", explanation="panic")
+    results["no-crash"] = CheckResult(checker="no-crash", valid=False, anomalies={"panic": [alone]})
+    page = render_html(failing(losses(), results, FAULTS))
+    head = page.partition('class="tiles"')[0]
+    named = re.search(r"Found as well: (.*?)\.</p>", head)
+    assert named is not None
+    assert named[1] in ("1 &times; panic", "40 &times; lost")
+    alone_page = render_html(failing(losses(), judged(losses(), "set-full"), FAULTS))
+    assert "Found as well" not in alone_page
+
+
 def test_the_same_loss_stands_once_with_all_who_found_it() -> None:
     for results in (
         judged(losses(12), "set-full", "no-lost-ack"),
