@@ -174,6 +174,7 @@ def mutate(
     spec: Given,
     constants: Constants = None,
     max_states: Annotated[int, typer.Option(min=1, help="States of a mutant, at most.")] = 100_000,
+    deadlock: Annotated[bool, typer.Option(help="Is a state without a way on an error?")] = True,
     json_: Json = False,
 ) -> None:
     """Rules dropped or changed, one at a time: do the invariants notice?
@@ -183,17 +184,27 @@ def mutate(
     from dstest.spec.mutate import campaign
 
     model = load(spec, constants or ())
-    done = campaign(model, max_states=max_states)
+    done = campaign(model, max_states=max_states, deadlock=deadlock)
     killed = sum(one.fate == "killed" for one in done)
+    wrong = sum(one.fate == "error" for one in done)
     if json_:
-        as_json({"spec": model.name, "killed": killed, "total": len(done), "mutants": done})
+        as_json(
+            {
+                "spec": model.name,
+                "killed": killed,
+                "errors": wrong,
+                "total": len(done),
+                "mutants": done,
+            }
+        )
     else:
         for one in done:
-            if one.fate != "killed":
+            if one.fate not in ("killed", "error"):
                 near = f"; nearest: {', '.join(one.nearest)}" if one.nearest else ""
                 typer.echo(f"{one.fate}: {one.operator} of {one.action}: {one.what}{near}")
-        typer.echo(f"{killed} of {len(done)} mutants killed")
-    raise typer.Exit(Exit.PASS if done and killed == len(done) else Exit.NOT_PROVEN)
+        also = f", {wrong} went wrong by themselves" if wrong else ""
+        typer.echo(f"{killed} of {len(done)} mutants killed{also}")
+    raise typer.Exit(Exit.PASS if killed and killed + wrong == len(done) else Exit.NOT_PROVEN)
 
 
 def _code(outcome: Outcome) -> Exit:
@@ -211,8 +222,12 @@ def _violations(model: Model, violations: list[Violation]) -> list[dict[str, Any
 def _write(model: Model, violations: list[Violation], out: Path | None) -> None:
     from dstest.spec.trace_file import to_bytes
 
-    if out is not None and violations:
+    if out is None:
+        return
+    if violations:
         write_whole(out, to_bytes(model, violations[0].trace), "--out")
+    else:
+        typer.echo(f"no violation, so {out} is not written", err=True)
 
 
 def _say_rest(

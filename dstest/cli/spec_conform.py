@@ -45,11 +45,13 @@ def conform(
     from dstest.spec.conform import conform_log
     from dstest.spec.conformed import as_data, lines
     from dstest.spec.load import load
-    from dstest.spec.log_file import read_log
+    from dstest.spec.log_file import cut_off, read_log
 
     model = load(spec, constants or ())
     if log:
         said = conform_log(model, read_log(recorded, kind), frontier_max=frontier)
+        if cut_off(recorded):
+            said.ignored["(a last line that was cut off)"] = 1
     else:
         said = _of_history(model, recorded, frontier)
     if json_:

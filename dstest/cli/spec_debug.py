@@ -23,18 +23,19 @@ TraceFile = Annotated[
 ]
 After = Annotated[
     Path | None,
-    typer.Option(metavar="TRACE", help="In the state at its end; default: an initial one."),
+    typer.Option(metavar="TRACE", help="In the state at its end; default: the initial ones."),
 ]
 Events = Annotated[int | None, typer.Option(min=0, help="Only so many steps of the trace.")]
 
 
-def _state(model: Model, after: Path | None, events: int | None) -> Any:
+def _states(model: Model, after: Path | None, events: int | None) -> list[Any]:
     from dstest.spec.drive import drive_along
     from dstest.spec.trace_file import read_trace, steps_in
 
     if after is None:
-        return model.initial[0]
-    return drive_along(model, steps_in(model, read_trace(after)), events).trace.last
+        return list(model.initial)
+    read = steps_in(model, read_trace(after))
+    return [drive_along(model, read.steps, events, read.start).trace.last]
 
 
 def why(
@@ -57,7 +58,7 @@ def why(
     from dstest.spec.why import why as ask
 
     model = load(spec, constants or ())
-    found = ask(model, action, _state(model, after, events), seed=seed, most_states=max_states)
+    found = ask(model, action, _states(model, after, events), seed=seed, most_states=max_states)
     if json_:
         from dstest.spec.trace_file import written
 
@@ -118,11 +119,11 @@ def knock(
     from dstest.spec.trace_file import read_trace, steps_in
 
     model = load(spec, constants or ())
-    steps = steps_in(model, read_trace(trace))
+    read = steps_in(model, read_trace(trace))
 
     def accepts(changed: Model) -> bool:
         try:
-            return replay(changed, steps).refused is None
+            return replay(changed, read.steps, read.start).refused is None
         except ConfigError:
             raise
         except Exception:  # an update that relies on a guard which is gone
@@ -166,7 +167,8 @@ def drive(
         raise ConfigError("where to?", remedy="--along TRACE or --where EXPRESSION, one of them")
     model = load(spec, constants or ())
     if along is not None:
-        done = drive_along(model, steps_in(model, read_trace(along)), events)
+        read = steps_in(model, read_trace(along))
+        done = drive_along(model, read.steps, events, read.start)
     else:
         done = drive_to(model, _wanted(model, where or ""), most_states=max_states)
     if out is not None and done.how != "not found":
@@ -186,6 +188,8 @@ def drive(
 def _wanted(model: Model, text: str) -> Any:
     import sys
 
+    from dstest.spec.model import shown
+
     names = {**vars(sys.modules[type(model.spec).__module__]), "self": model.spec}
     try:
         code = compile(text, "--where", "eval")
@@ -195,7 +199,17 @@ def _wanted(model: Model, text: str) -> Any:
             f"--where {text!r}: {type(error).__name__}: {error}",
             remedy="an expression of Python about the state s, as in 's.leader is None'",
         ) from None
-    return lambda state: bool(eval(code, {**names, "s": state}))
+
+    def holds(state: Any) -> bool:
+        try:
+            return bool(eval(code, {**names, "s": state}))
+        except Exception as error:
+            raise ConfigError(
+                f"--where {text!r} in {shown(state)}: {type(error).__name__}: {error}",
+                remedy="an expression that says something of each state",
+            ) from None
+
+    return holds
 
 
 def chart(
@@ -217,7 +231,7 @@ def chart(
 
     model = load(spec, constants or ())
     files = [trace] if other is None else [trace, other]
-    arrows = [arrows_of(steps_in(model, read_trace(path))) for path in files]
+    arrows = [arrows_of(steps_in(model, read_trace(path)).steps) for path in files]
     if other is None:
         drawn, differs_at = [draw(arrows[0], trace.name)], None
     else:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -75,11 +76,14 @@ class System(Spec):
         return finished(self, actions, self._invariants())
 
     def _invariants(self) -> tuple[Invariant, ...]:
+        """Of an id that several parts have, each is told by its part: `left.P1`."""
         found = list(invariant_models(self))
-        for name, part in self.parts.items():
-            for one in invariant_models(part):
-                holds = _of_field(one.holds, name, one.kind == "action")
-                found.append(Invariant(one.id, one.text, one.kind, holds, one.source))
+        of_parts = [(n, one) for n, part in self.parts.items() for one in invariant_models(part)]
+        times = Counter(one.id for _, one in of_parts)
+        for name, one in of_parts:
+            holds = _of_field(one.holds, name, one.kind == "action")
+            id_ = one.id if times[one.id] == 1 else f"{name}.{one.id}"
+            found.append(Invariant(id_, one.text, one.kind, holds, one.source))
         return tuple(found)
 
     def _joined(

@@ -128,7 +128,51 @@ def invariant(id: str, text: str, kind: Kind = "state") -> Callable[[_Function],
     return mark
 
 
-class Spec:
+def marked(value: Any) -> bool:
+    """Is it an action or an invariant, whatever it is wrapped in?"""
+    layers = (value, getattr(value, "__func__", None), getattr(value, "__wrapped__", None))
+    names = {name for one in layers for name in getattr(one, "__dict__", ())}
+    return bool(names & {"spec_action", "spec_invariant"})
+
+
+class _Names(dict[str, Any]):
+    """What a class body names: an action or an invariant of a name that another takes would be
+    gone without a word."""
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if marked(self.get(name)):
+            raise ConfigError(f"{name} is defined twice", remedy="rename one of the methods")
+        super().__setitem__(name, value)
+
+
+class _SpecType(type):
+    """Looks at a class where it is made. Raises ConfigError for an action or invariant that would
+    not be seen: what is no plain method, or was marked in a class above and is not here."""
+
+    @classmethod
+    def __prepare__(cls, name: str, bases: tuple[type, ...], /, **_: Any) -> _Names:
+        return _Names()
+
+    def __new__(cls, name: str, bases: tuple[type, ...], names: dict[str, Any], **more: Any) -> Any:
+        made = super().__new__(cls, name, bases, dict(names), **more)
+        for attribute, value in names.items():
+            if marked(value) and not inspect.isfunction(value):
+                kind = type(value).__name__
+                raise ConfigError(
+                    f"{name}.{attribute} is a {kind}, which is no action and no invariant",
+                    remedy="@action or @invariant above a plain method, nothing between",
+                )
+            above = [base for base in made.__mro__[1:] if marked(vars(base).get(attribute))]
+            if above and not marked(value):
+                raise ConfigError(
+                    f"{name}.{attribute} takes the place of one of {above[0].__name__}, and is"
+                    " not marked",
+                    remedy="mark it as that one is, or call it otherwise",
+                )
+        return made
+
+
+class Spec(metaclass=_SpecType):
     """A specification. Its constants are the class's plain attributes; given here they are others.
 
     Raises ConfigError for a constant that the class does not have.

@@ -36,11 +36,15 @@ class Driven(msgspec.Struct, frozen=True, kw_only=True):
     complete: bool = False
 
 
-def drive_along(model: Model, steps: Iterable[Step], events: int | None = None) -> Driven:
-    """The first `events` steps of a trace. Raises ConfigError where one cannot be taken."""
+def drive_along(
+    model: Model, steps: Iterable[Step], events: int | None = None, start: Any = None
+) -> Driven:
+    """The first `events` steps of a trace from `start`, the first initial state where None.
+
+    Raises ConfigError where one cannot be taken."""
     wanted = list(steps)
     wanted = wanted if events is None else wanted[:events]
-    done = replay(model, wanted)
+    done = replay(model, wanted, start)
     if done.refused is not None:
         raise ConfigError(
             f"step {done.refused}, {wanted[done.refused]}, is not enabled in"

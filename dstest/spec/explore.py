@@ -8,20 +8,27 @@ must stay reachable, Lamport, "Specifying Systems" (2002), chapter 14.
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
 from dstest.core.errors import ConfigError
-from dstest.core.plugin_files import said_of
+from dstest.core.rng import stream
 from dstest.spec.counts import Count, counted, vacuous
-from dstest.spec.declare import State
+from dstest.spec.declare import Spec, State
 from dstest.spec.model import Invariant, Model, Step, shown
 from dstest.spec.trace import Trace
 
 __all__ = ["Explored", "Outcome", "Violation", "explore"]
 
 Outcome = Literal["holds", "violated", "bounded", "vacuous"]
+
+FROZEN: Final = 2000
+"""States of which it is looked at whether an action changes them."""
+
+WALKS: Final = 100
+WALK_STEPS: Final = 50
+"""By which `canonical` is looked at."""
 
 _Found = dict[Any, Any]
 """Canonical state -> the one before it, None for an initial one."""
@@ -83,14 +90,42 @@ def explore(
     search = _Search(model, max_states, max_depth, deadlock, all_violations)
     try:
         search.run()
-    except (ConfigError, KeyboardInterrupt, MemoryError):
+    except (ConfigError, MemoryError):
         raise
     except Exception as error:
-        raise ConfigError(
-            f"{model.name} goes wrong in {shown(search.at)}: {said_of(error)}",
-            remedy="a guard that must hold first stands above those that rely on it",
-        ) from None
+        raise model.gone_wrong(search.at, error) from None
+    if search.merged and search.said.outcome == "holds":
+        _walk_by(search)
     return search.said
+
+
+def _walk_by(search: _Search) -> None:
+    """What `canonical` makes one must be one: walks that go by each state as it is hold the
+    invariants, and come by no state that the search has not seen. A sample, no proof."""
+    model, said = search.model, search.said
+    rng = stream(0, "canonical")
+    for _ in range(WALKS):
+        state, steps, states = rng.choice(model.initial), list[Step](), list[Any]()
+        states.append(state)
+        for _ in range(WALK_STEPS):
+            if model.canonical(state) not in search.found:
+                raise ConfigError(
+                    f"{model.name}: {shown(state)} can be reached, and no state that stands for it"
+                    " was seen",
+                    remedy="canonical() may make one of two states only where they differ in names",
+                )
+            bad = next((one for one in model.of_kind("state") if not one.asked(state)), None)
+            if bad is not None:
+                said.counts[bad.id].failed += 1
+                trace = Trace(tuple(states), tuple(steps))
+                said.violations.append(Violation(bad.id, bad.text, trace))
+                return
+            ways = list(model.steps(state))
+            if not ways:
+                break
+            step, state = rng.choice(ways)
+            steps.append(step)
+            states.append(state)
 
 
 class _Search:
@@ -109,7 +144,11 @@ class _Search:
         self.at: Any = None
         self._most, self._deepest = max_states, max_depth
         self._deadlock, self._all = deadlock, all_violations
-        self._found: _Found = {}
+        self.found: _Found = {}
+        self.merged = type(model.spec).canonical is not Spec.canonical
+        """Does a state stand for others?"""
+        self._stands_for: dict[Any, Any] = {}
+        """Canonical state -> the first one that was seen of it, where it may be another."""
         self._of_states = model.of_kind("state")
         self._of_steps = model.of_kind("action")
         self._sometimes = model.of_kind("sometimes")
@@ -118,14 +157,15 @@ class _Search:
 
     def run(self) -> None:
         """Until nothing is new, a bound is met, or a violation is enough."""
-        model, said, found = self.model, self.said, self._found
-        kind = type(model.initial[0])
+        model, said, found = self.model, self.said, self.found
         todo: deque[tuple[Any, Any, int]] = deque()
         for state in model.initial:
             key = model.canonical(state)
             if key not in found:
                 found[key] = None
                 todo.append((state, key, 0))
+                if self.merged:
+                    self._stands_for[key] = state
                 self._look_at(state, key)
         while todo and not self._enough():
             state, key, depth = todo.popleft()
@@ -134,16 +174,11 @@ class _Search:
             if self._deepest is not None and depth >= self._deepest:
                 said.complete = False
                 continue
-            stuck = True
+            stuck, before = True, shown(state) if len(found) < FROZEN else ""
             for step, after in model.steps(state):
                 stuck = False
                 said.steps += 1
                 said.taken[step.action] += 1
-                if type(after) is not kind:
-                    raise ConfigError(
-                        f"{step} gave {shown(after)}, which is no {kind.__name__}",
-                        remedy="an action returns the next state",
-                    )
                 new = model.canonical(after)
                 if new not in found:
                     if len(found) >= self._most:
@@ -151,11 +186,18 @@ class _Search:
                         continue
                     found[new] = key
                     todo.append((after, new, depth + 1))
+                    if self.merged:
+                        self._stands_for[new] = after
                     self._look_at(after, new)
                 if self._edges is not None:
                     self._edges.append((key, new))
                 if self._of_steps:
                     self._look_at_step(key, state, step, after)
+            if before and shown(state) != before:
+                raise ConfigError(
+                    f"{model.name}: an action has changed the state that it was given, {before}",
+                    remedy="a state holds what is frozen: tuples, frozensets, numbers, text",
+                )
             if stuck and self._deadlock and not model.done(state):
                 self._wrong("deadlock", "no action is enabled, and it may not stay here", key)
         if todo:
@@ -170,18 +212,18 @@ class _Search:
         self.at = state
         counts = self.said.counts
         for one in self._of_states:
-            if one.holds(state):
+            if one.asked(state):
                 counts[one.id].passed += 1
             else:
                 counts[one.id].failed += 1
                 self._wrong(one.id, one.text, key)
         for one in self._sometimes:
-            if one.holds(state):
+            if one.asked(state):
                 counts[one.id].passed += 1
 
     def _look_at_step(self, key: Any, state: Any, step: Step, after: Any) -> None:
         for one in self._of_steps:
-            if one.holds(state, step, after):
+            if one.asked(state, step, after):
                 self.said.counts[one.id].passed += 1
             else:
                 self.said.counts[one.id].failed += 1
@@ -198,7 +240,7 @@ class _Search:
         """A way there, done again from the beginning: a state may stand for others (`canonical`),
         whose steps have other arguments. Raises ConfigError where those cannot do what it did."""
         keys = [key]
-        while (before := self._found[keys[-1]]) is not None:
+        while (before := self.found[keys[-1]]) is not None:
             keys.append(before)
         keys.reverse()
         canonical = self.model.canonical
@@ -235,7 +277,7 @@ class _Search:
         before: dict[Any, list[Any]] = {}
         for start, end in self._edges or []:
             before.setdefault(end, []).append(start)
-        todo = [key for key in self._found if one.holds(key)]
+        todo = [k for k in self.found if one.asked(self._stands_for.get(k, k))]
         good = set(todo)
         while todo:
             for start in before.get(todo.pop(), ()):
@@ -243,7 +285,7 @@ class _Search:
                     good.add(start)
                     todo.append(start)
         count = self.said.counts[one.id]
-        count.passed, count.failed = len(good), len(self._found) - len(good)
-        lost = next((key for key in self._found if key not in good), None)
+        count.passed, count.failed = len(good), len(self.found) - len(good)
+        lost = next((key for key in self.found if key not in good), None)
         if lost is not None:
             self._wrong(one.id, f"cannot be reached any more: {one.text}", lost)

@@ -12,11 +12,30 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from dstest.core.errors import ConfigError, HistoryError
 from dstest.spec.mapping import Event
 
-__all__ = ["read_log"]
+__all__ = ["cut_off", "read_log"]
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Raises ValueError for a name that stands twice: which of them is meant?"""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name stands twice")
+    return found
+
+
+def cut_off(path: Path) -> bool:
+    """Does the last line lack its end, so that it is left out?"""
+    last = path.read_bytes().rpartition(b"\n")[2]
+    try:
+        json.loads(last or b"{}")
+    except ValueError:
+        return True
+    return False
 
 
 def read_log(path: Path, kind: str = "kind") -> Iterator[Event]:
@@ -34,7 +53,7 @@ def read_log(path: Path, kind: str = "kind") -> Iterator[Event]:
         if not row.strip():
             continue
         try:
-            line = json.loads(row)
+            line = json.loads(row, object_pairs_hook=_once)
         except ValueError:
             if number == len(rows):
                 return

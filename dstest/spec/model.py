@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -19,10 +19,11 @@ from dstest.spec.declare import (
     Spec,
     State,
     actions_of,
+    constants_of,
     invariants_of,
 )
 
-__all__ = ["Action", "Args", "Guard", "Invariant", "Model", "Step", "model_of", "shown"]
+__all__ = ["Action", "Args", "Guard", "Invariant", "Model", "Step", "model_of", "shown", "truth"]
 
 Args = tuple[Any, ...]
 
@@ -40,6 +41,17 @@ class Step(msgspec.Struct, frozen=True):
         return f"{self.action}({', '.join(map(shown, self.args))})"
 
 
+def truth(value: Any, what: str) -> bool:
+    """The value, which is true or false. Raises ConfigError for anything else: what is only taken
+    for true, as a generator is, holds whatever it was to say."""
+    if value is True or value is False:
+        return value
+    raise ConfigError(
+        f"{what} gave {shown(value)[:80]}, which is neither true nor false",
+        remedy="return a bool, as in `bool(..)`, `all(..)`, `x == y`",
+    )
+
+
 class Guard(msgspec.Struct, frozen=True):
     """`level` is `system`, or `sub:NAME` for one of a part. `source` is the function as written."""
 
@@ -47,6 +59,10 @@ class Guard(msgspec.Struct, frozen=True):
     level: str
     holds: Callable[[Any, Args], bool]
     source: Callable[..., Any]
+
+    def asked(self, state: Any, args: Args) -> bool:
+        """Does it hold? Raises ConfigError where it gives neither true nor false."""
+        return truth(self.holds(state, args), f"guard {self.label!r}")
 
     @property
     def label(self) -> str:
@@ -69,7 +85,7 @@ class Action(msgspec.Struct, frozen=True):
     def enabled(self, state: State, args: Args) -> bool:
         """Do all of its guards hold? They are asked in their order, up to the first that does
         not: one may rely on those before it."""
-        return all(guard.holds(state, args) for guard in self.guards)
+        return all(guard.asked(state, args) for guard in self.guards)
 
 
 class Invariant(msgspec.Struct, frozen=True):
@@ -80,6 +96,10 @@ class Invariant(msgspec.Struct, frozen=True):
     kind: Kind
     holds: Callable[..., bool]
     source: Callable[..., Any]
+
+    def asked(self, *given: Any) -> bool:
+        """Does it hold? Raises ConfigError where it gives neither true nor false."""
+        return truth(self.holds(*given), f"invariant {self.id}")
 
 
 class Model(msgspec.Struct, frozen=True):
@@ -111,15 +131,40 @@ class Model(msgspec.Struct, frozen=True):
         return found
 
     def steps(self, state: State) -> Iterator[tuple[Step, State]]:
-        """All that can be done in a state, and the states that it leads to."""
-        for one in self.actions:
-            guards, update = one.guards, one.update
-            for args in one.choices(state):
-                for guard in guards:
-                    if not guard.holds(state, args):
-                        break
-                else:
-                    yield Step(one.name, args), update(state, args)
+        """All that can be done in a state, and the states that it leads to.
+
+        Raises ConfigError where a guard, a domain or an update goes wrong, or gives what it must
+        not.
+        """
+        kind = type(self.initial[0])
+        try:
+            for one in self.actions:
+                guards, update = one.guards, one.update
+                for args in one.choices(state):
+                    for guard in guards:
+                        held = guard.holds(state, args)
+                        if held is not True:
+                            truth(held, f"guard {guard.label!r} of {one.name}")
+                            break
+                    else:
+                        step, after = Step(one.name, args), update(state, args)
+                        if type(after) is not kind:
+                            raise ConfigError(
+                                f"{step} gave {shown(after)}, which is no {kind.__name__}",
+                                remedy="an action returns the next state",
+                            )
+                        yield step, after
+        except ConfigError:
+            raise
+        except Exception as error:
+            raise self.gone_wrong(state, error) from None
+
+    def gone_wrong(self, state: State, error: Exception) -> ConfigError:
+        """What the model's own code raised, as an error of whoever wrote it."""
+        return ConfigError(
+            f"{self.name} goes wrong in {shown(state)}: {said_of(error)}",
+            remedy="a guard that must hold first stands above those that rely on it",
+        )
 
 
 def shown(value: Any) -> str:
@@ -174,6 +219,17 @@ def _values(spec: Spec, domain: Any, where: str) -> Callable[[Any], Iterable[Any
     if callable(domain):
         asked = bound(spec, domain, (), where)
         return lambda s: asked(s, ())
+    if not isinstance(domain, Collection):
+        raise ConfigError(
+            f"{where} is a {type(domain).__name__}, which is empty when it was read once",
+            remedy="a tuple, a range, or a function of self and s",
+        )
+    for name, value in constants_of(type(spec)).items():
+        if value is domain and name in vars(spec):
+            raise ConfigError(
+                f"{where} is {name} as the class has it, and another value was given",
+                remedy=f"a function, so that it follows: lambda self: self.{name}",
+            )
     fixed = tuple(domain)
     return lambda s: fixed
 

@@ -17,12 +17,12 @@ import msgspec
 
 from dstest.core.errors import ConfigError
 from dstest.spec.explore import explore
-from dstest.spec.expressions import fields_named, function_of
+from dstest.spec.expressions import expression_of, fields_named, function_of
 from dstest.spec.model import Action, Guard, Model, bound
 
 __all__ = ["Judged", "Mutant", "campaign", "mutants"]
 
-Fate = Literal["killed", "survived", "undecided"]
+Fate = Literal["killed", "survived", "undecided", "error"]
 
 
 class Mutant(msgspec.Struct, frozen=True):
@@ -35,9 +35,10 @@ class Mutant(msgspec.Struct, frozen=True):
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
-    """`by` is the invariant that noticed, `deadlock`, or `error` where the mutant goes wrong.
+    """`by` is the invariant that noticed, or `deadlock`.
 
-    `undecided`: the bound ended the search. `nearest` are invariants that read the fields which the
+    `undecided`: the bound ended the search. `error`: the mutant goes wrong, for which no invariant
+    is needed; nobody knows whether one would have noticed. `nearest` are invariants that read the fields which the
     place reads too, for a mutant that survived.
     """
 
@@ -59,7 +60,8 @@ def mutants(model: Model) -> Iterator[Mutant]:
             guards = tuple(negated if g is guard else g for g in action.guards)
             yield _with(model, action, "negate-guard", guard.label, guards=guards)
             yield from _of_guard(model, action, guard)
-        yield _with(model, action, "drop-update", action.name, update=lambda s, a: s)
+        if not all(map(_changes_nothing, action.sources)):
+            yield _with(model, action, "drop-update", action.name, update=lambda s, a: s)
         yield from _of_update(model, action)
 
 
@@ -68,11 +70,12 @@ def campaign(
     *,
     max_states: int = 100_000,
     max_depth: int | None = None,
+    deadlock: bool = True,
     on_judged: Callable[[Judged], None] = lambda _: None,
 ) -> list[Judged]:
     """Each mutant explored. Raises ConfigError where the model itself does not hold: then nothing
     is learned from its mutants."""
-    itself = explore(model, max_states=max_states, max_depth=max_depth)
+    itself = explore(model, max_states=max_states, max_depth=max_depth, deadlock=deadlock)
     if itself.outcome not in ("holds", "bounded"):
         raise ConfigError(
             f"{model.name} is {itself.outcome} as it is, so a mutant proves nothing",
@@ -80,19 +83,27 @@ def campaign(
         )
     done = []
     for mutant in mutants(model):
-        judged = _judge(model, mutant, max_states, max_depth)
+        judged = _judge(model, mutant, max_states, max_depth, deadlock)
         on_judged(judged)
         done.append(judged)
     return done
 
 
-def _judge(model: Model, mutant: Mutant, max_states: int, max_depth: int | None) -> Judged:
+def _changes_nothing(update: Callable[..., Any]) -> bool:
+    """Does it return the state that it was given?"""
+    said = expression_of(update)
+    return isinstance(said, ast.Name) and said.id == "s"
+
+
+def _judge(
+    model: Model, mutant: Mutant, max_states: int, max_depth: int | None, deadlock: bool
+) -> Judged:
     fate: Fate = "survived"
     by = None
     try:
-        seen = explore(mutant.model, max_states=max_states, max_depth=max_depth)
-    except ConfigError:
-        fate, by = "killed", "error"
+        seen = explore(mutant.model, max_states=max_states, max_depth=max_depth, deadlock=deadlock)
+    except ConfigError as error:
+        fate, by = "error", error.message
     else:
         if seen.violations:
             fate, by = "killed", seen.violations[0].id
@@ -104,7 +115,7 @@ def _judge(model: Model, mutant: Mutant, max_states: int, max_depth: int | None)
         what=mutant.what,
         fate=fate,
         by=by,
-        nearest=_nearest(model, mutant.action) if fate != "killed" else (),
+        nearest=_nearest(model, mutant.action) if fate == "survived" else (),
     )
 
 
@@ -175,24 +186,33 @@ class _Swap(ast.NodeTransformer):
 
 
 def _compiled(tree: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    """As it would be in its class: with what it has from there, `super()` and names of the class's
+    own included."""
+    owner = function.__qualname__.rpartition(".")[0].rpartition(".")[2]
+    tree = _Mangled(owner).visit(copy.deepcopy(tree))
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    enclosed = {name: cell.cell_contents for name, cell in cells}
+    body: list[ast.stmt] = [ast.Return(tree)]
+    if isinstance(tree, ast.FunctionDef):
+        body = [tree, ast.Return(ast.Name(tree.name, ast.Load()))]
+    args = ast.arguments([], [ast.arg(name) for name in enclosed], None, [], [], None, [])
+    maker = ast.FunctionDef("make", args, body, [])
     names = dict(function.__globals__)
-    names.update(
-        {
-            name: cell.cell_contents
-            for name, cell in zip(
-                function.__code__.co_freevars, function.__closure__ or (), strict=True
-            )
-        }
-    )
-    if isinstance(tree, ast.Lambda):
-        made = eval(
-            compile(ast.fix_missing_locations(ast.Expression(tree)), "mutant", "eval"), names
-        )
-    else:
-        module = ast.fix_missing_locations(ast.Module([tree], []))
-        exec(compile(module, "mutant", "exec"), names)
-        made = names[tree.name]
-    return made  # type: ignore[no-any-return]
+    exec(compile(ast.fix_missing_locations(ast.Module([maker], [])), "mutant", "exec"), names)
+    return names["make"](**enclosed)  # type: ignore[no-any-return]
+
+
+class _Mangled(ast.NodeTransformer):
+    """Names with two underscores in front, as a class has them."""
+
+    def __init__(self, owner: str) -> None:
+        self._owner = owner.lstrip("_")
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.generic_visit(node)
+        if node.attr.startswith("__") and not node.attr.endswith("__"):
+            node.attr = f"_{self._owner}{node.attr}"
+        return node
 
 
 _LIMITS: dict[type[ast.cmpop], type[ast.cmpop]] = {

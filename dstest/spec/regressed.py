@@ -6,6 +6,9 @@ not build), anything else up to 127 bad.
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
@@ -33,7 +36,8 @@ class Tried(msgspec.Struct, frozen=True):
 
 
 class Regressed(msgspec.Struct, frozen=True, kw_only=True):
-    """`suspects` is the first bad commit alone, or with those before it that could not be told."""
+    """`suspects` is the first bad commit alone, or with those before it that could not be told.
+    `tried` begins with the two ends."""
 
     suspects: tuple[str, ...]
     tried: tuple[Tried, ...]
@@ -48,33 +52,51 @@ def first_bad(
     timeout_s: float = 600.0,
     on_tried: Callable[[Tried], None] = lambda _: None,
 ) -> Regressed:
-    """`good` is before `bad`, and is taken at its word, as `bad` is.
+    """`good` is before `bad`; merges are followed as `git bisect` follows them.
 
-    Raises ConfigError where they are no commits in this order, or the command cannot be run.
+    Raises ConfigError where they are no commits in this order, or are not good and bad, or the
+    command cannot be run.
     """
-    line = _git(repository, "rev-list", "--ancestry-path", "--reverse", f"{good}..{bad}").split()
-    if not line:
+    ends = [_git(repository, "rev-parse", "--verify", f"{one}^{{commit}}") for one in (good, bad)]
+    good, bad = (one.strip() for one in ends)
+    if not _git(repository, "rev-list", "--ancestry-path", f"{good}..{bad}").split():
         raise ConfigError(
-            f"{bad} does not come after {good}", remedy="the good commit first, then the bad one"
+            f"{bad[:12]} does not come after {good[:12]}",
+            remedy="the good commit first, then the bad one",
         )
-    tried: list[Tried] = []
-    skipped: set[int] = set()
-    low, high = -1, len(line) - 1  # good up to `low`, bad from `high` on
+    tried = [
+        _end(repository, good, "good", command, timeout_s),
+        _end(repository, bad, "bad", command, timeout_s),
+    ]
+    goods, skipped = [good], set[str]()
     while True:
-        open_ = [i for i in range(low + 1, high) if i not in skipped]
-        if not open_:
-            break
-        middle = min(open_, key=lambda i: abs(2 * i - low - high))
-        one = _try(repository, line[middle], command, timeout_s)
+        rows = _git(repository, "rev-list", "--bisect-all", bad, *(f"^{one}" for one in goods))
+        open_ = [row.split()[0] for row in rows.splitlines()]
+        left = [one for one in open_ if one != bad and one not in skipped]
+        if not left:
+            return Regressed(suspects=tuple(reversed(open_)), tried=tuple(tried))
+        one = _try(repository, left[0], command, timeout_s)
         tried.append(one)
         on_tried(one)
         if one.answer == "good":
-            low = middle
+            goods.append(one.commit)
         elif one.answer == "bad":
-            high = middle
+            bad = one.commit
         else:
-            skipped.add(middle)
-    return Regressed(suspects=tuple(line[low + 1 : high + 1]), tried=tuple(tried))
+            skipped.add(one.commit)
+
+
+def _end(
+    repository: Path, commit: str, wanted: Answer, command: Sequence[str], timeout_s: float
+) -> Tried:
+    """What is said to be good or bad is asked first. Raises ConfigError where it is not."""
+    one = _try(repository, commit, command, timeout_s)
+    if one.answer != wanted:
+        raise ConfigError(
+            f"{commit[:12]} is {one.answer} (the command ended with {one.code}), not {wanted}",
+            remedy="a commit under which the command passes, and one under which it fails",
+        )
+    return one
 
 
 def _git(repository: Path, *words: str) -> str:
@@ -89,17 +111,31 @@ def _git(repository: Path, *words: str) -> str:
     return done.stdout
 
 
+def _ended(command: Sequence[str], tree: Path, timeout_s: float) -> int:
+    """Its exit code; with all that it has started it is ended where it takes too long."""
+    process = subprocess.Popen(
+        list(command),
+        cwd=tree,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        return process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        return SKIP
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
 def _try(repository: Path, commit: str, command: Sequence[str], timeout_s: float) -> Tried:
     with tempfile.TemporaryDirectory(prefix="dstest-bisect-") as place:
         tree = Path(place) / "tree"
         _git(repository, "worktree", "add", "--detach", "--quiet", str(tree), commit)
         try:
-            done = subprocess.run(
-                list(command), cwd=tree, capture_output=True, timeout=timeout_s, check=False
-            )
-            code = done.returncode
-        except subprocess.TimeoutExpired:
-            code = SKIP
+            code = _ended(command, tree, timeout_s)
         except OSError as error:
             raise ConfigError(
                 f"{command[0]}: {error.strerror}", remedy="a command that can be run in the tree"

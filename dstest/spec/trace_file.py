@@ -12,10 +12,11 @@ from typing import Any
 import msgspec
 
 from dstest.core.errors import ConfigError
+from dstest.spec.declare import constants_of
 from dstest.spec.model import Action, Args, Model, Step, shown
 from dstest.spec.trace import Trace, as_data
 
-__all__ = ["Written", "read_trace", "steps_in", "to_bytes", "written"]
+__all__ = ["Read", "Written", "read_trace", "steps_in", "to_bytes", "written"]
 
 
 class WrittenStep(msgspec.Struct, frozen=True):
@@ -37,8 +38,7 @@ class Written(msgspec.Struct, frozen=True):
 
 def written(model: Model, trace: Trace) -> dict[str, Any]:
     """As data."""
-    constants = {name: shown(value) for name, value in vars(model.spec).items() if name != "state"}
-    return {"spec": model.name, "constants": constants, **as_data(model, trace)}
+    return {"spec": model.name, "constants": constants_shown(model), **as_data(model, trace)}
 
 
 def to_bytes(model: Model, trace: Trace) -> bytes:
@@ -58,15 +58,29 @@ def read_trace(path: Path) -> Written:
         ) from None
 
 
-def steps_in(model: Model, file: Written) -> list[Step]:
-    """As steps of the model, from its first initial state, or that which the file names.
+class Read(msgspec.Struct, frozen=True):
+    """Where a trace begins, and its steps."""
 
-    Raises ConfigError for an action or an argument that the model does not have. A step that is not
-    enabled is no error here: its arguments are looked for in the state before it, and those after
-    it in that same state.
+    start: Any
+    steps: tuple[Step, ...]
+
+
+def steps_in(model: Model, file: Written) -> Read:
+    """As steps of the model, from the state in which the file begins.
+
+    Raises ConfigError for a trace of another specification, with other constants, that begins where
+    the model does not, without steps, or with an action or argument that the model does not have. A
+    step that is not enabled is no error here: its arguments are looked for in the state before it,
+    and those after it in that same state.
     """
-    named = [one for one in model.initial if shown(one) == file.initial]
-    state = (named or list(model.initial))[0]
+    _require_same(model, file)
+    starts = [one for one in model.initial if shown(one) == file.initial]
+    if not starts:
+        raise ConfigError(
+            f"{model.name} does not begin in {file.initial!r}",
+            remedy=f"a trace of it, which begins in {shown(model.initial[0])}",
+        )
+    state = starts[0]
     found = []
     for number, row in enumerate(file.steps):
         action = model.action(row.action)
@@ -74,7 +88,24 @@ def steps_in(model: Model, file: Written) -> list[Step]:
         found.append(Step(action.name, args))
         if action.enabled(state, args):
             state = action.update(state, args)
-    return found
+    return Read(starts[0], tuple(found))
+
+
+def _require_same(model: Model, file: Written) -> None:
+    if file.spec != model.name:
+        raise ConfigError(f"a trace of {file.spec}, not of {model.name}", remedy="its own SPEC")
+    mine = constants_shown(model)
+    if other := sorted(n for n in {*mine, *file.constants} if mine.get(n) != file.constants.get(n)):
+        given = " ".join(f"--set '{name}={file.constants.get(name, '?')}'" for name in other)
+        raise ConfigError(f"the trace has other constants: {', '.join(other)}", remedy=given)
+    if not file.steps:
+        raise ConfigError("the trace has no step", remedy="one of at least one step")
+
+
+def constants_shown(model: Model) -> dict[str, str]:
+    """All of them, as they are."""
+    spec = model.spec
+    return {name: shown(getattr(spec, name)) for name in constants_of(type(spec))}
 
 
 def _args(action: Action, row: WrittenStep, state: Any, number: int) -> Args:

@@ -13,11 +13,10 @@ from typing import Any
 import msgspec
 
 from dstest.core.errors import ConfigError
-from dstest.core.plugin_files import said_of
 from dstest.core.rng import stream
 from dstest.spec.counts import Count, counted, vacuous
 from dstest.spec.explore import Outcome, Violation
-from dstest.spec.model import Action, Args, Model, Step, shown
+from dstest.spec.model import Action, Args, Model, Step
 from dstest.spec.trace import Trace
 
 __all__ = ["Asked", "Walked", "walk", "walk_from"]
@@ -120,6 +119,8 @@ class _Walk:
     ) -> None:
         self._model, self._said, self._heavy, self._rng = model, said, heavy, rng
         self._deadlock = deadlock
+        self.stuck = False
+        """Was nothing at all enabled when it was last asked?"""
 
     def run(self, start: Any, max_steps: int) -> None:
         """One walk, into what is said of all."""
@@ -137,10 +138,7 @@ class _Walk:
         except ConfigError:
             raise
         except Exception as error:
-            raise ConfigError(
-                f"{self._model.name} goes wrong in {shown(states[-1])}: {said_of(error)}",
-                remedy="a guard that must hold first stands above those that rely on it",
-            ) from None
+            raise self._model.gone_wrong(states[-1], error) from None
         self._said.steps += len(steps)
         self._said.longest = max(self._said.longest, len(steps))
 
@@ -148,21 +146,21 @@ class _Walk:
         """By weight among the actions that are enabled, then among their arguments."""
         open_: list[tuple[Action, list[Args]]] = []
         for one in self._model.actions:
-            if self._heavy[one.name] <= 0:
-                continue
             ways = [args for args in one.choices(state) if self._asked(one, state, args)]
             if ways:
                 open_.append((one, ways))
-        if not open_:
+        self.stuck = not open_
+        wanted = [row for row in open_ if self._heavy[row[0].name] > 0]
+        if not wanted:
             return None
-        (chosen, ways) = self._rng.choices(open_, [self._heavy[one.name] for one, _ in open_])[0]
+        (chosen, ways) = self._rng.choices(wanted, [self._heavy[one.name] for one, _ in wanted])[0]
         self._said.taken[chosen.name] += 1
         return Step(chosen.name, self._rng.choice(ways))
 
     def _asked(self, one: Action, state: Any, args: Args) -> bool:
         for guard in one.guards:
             record = self._said.guards[f"{one.name}.{guard.label}"]
-            if not guard.holds(state, args):
+            if not guard.asked(state, args):
                 record.false += 1
                 return False
             record.true += 1
@@ -171,7 +169,7 @@ class _Walk:
     def _look_at(self, state: Any, states: list[Any], steps: list[Step]) -> None:
         counts = self._said.counts
         for one in self._model.of_kind("state", "sometimes"):
-            if one.holds(state):
+            if one.asked(state):
                 counts[one.id].passed += 1
             elif one.kind == "state":
                 counts[one.id].failed += 1
@@ -182,7 +180,7 @@ class _Walk:
         states.append(after)
         steps.append(step)
         for one in self._model.of_kind("action"):
-            if one.holds(before, step, after):
+            if one.asked(before, step, after):
                 self._said.counts[one.id].passed += 1
             else:
                 self._said.counts[one.id].failed += 1
@@ -190,7 +188,7 @@ class _Walk:
         self._look_at(after, states, steps)
 
     def _at_an_end(self, states: list[Any], steps: list[Step]) -> None:
-        if self._deadlock and not self._model.done(states[-1]):
+        if self._deadlock and self.stuck and not self._model.done(states[-1]):
             self._said.stuck += 1
             text = "no action is enabled, and it may not stay here"
             self._wrong("deadlock", text, states, steps)

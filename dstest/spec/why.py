@@ -13,11 +13,12 @@ from __future__ import annotations
 import itertools
 import random
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import msgspec
 
+from dstest.core.errors import ConfigError
 from dstest.core.rng import stream
 from dstest.spec.expressions import operands, text_of
 from dstest.spec.model import Action, Args, Guard, Model, Step
@@ -101,7 +102,9 @@ def refusals(model: Model, action: Action, state: Any, args: Args) -> list[Refus
 
 def _truth(guard: Guard, state: Any, args: Args) -> Truth:
     try:
-        return "true" if guard.holds(state, args) else "false"
+        return "true" if guard.asked(state, args) else "false"
+    except ConfigError:
+        raise
     except Exception:  # it relies on a guard before it, which does not hold either
         return "undefined"
 
@@ -118,26 +121,31 @@ def _names(model: Model, guard: Guard, state: Any, given: dict[str, Any]) -> dic
 def why(
     model: Model,
     name: str,
-    state: Any,
+    states: Sequence[Any],
     args: Args | None = None,
     *,
     seed: int = 0,
     most_states: int = 20_000,
     walks: int = 1000,
 ) -> Why:
-    """Asks of `state`, then of the states that can be reached from there: all of them up to
+    """Asks of `states`, then of those that can be reached from there: all of them up to
     `most_states`, and where those are more, also what that many walks come by.
 
     Raises ConfigError where there is no such action.
     """
     action = model.action(name)
-    given = [args] if args is not None else list(action.choices(state))
-    enabled = [one for one in given if not refusals(model, action, state, one)]
-    refused = [row for one in given for row in refusals(model, action, state, one)]
+    enabled: list[Args] = []
+    refused: list[Refusal] = []
+    for state in states:
+        for one in [args] if args is not None else action.choices(state):
+            rows = refusals(model, action, state, one)
+            refused += rows
+            if not rows:
+                enabled.append(one)
     seen = _Seen(model, action, args)
-    complete = seen.all_from(state, most_states)
+    complete = seen.all_from(states, most_states)
     if not complete and seen.found is None:
-        seen.by_walks(state, walks, stream(seed, "why"))
+        seen.by_walks(states, walks, stream(seed, "why"))
     found = seen.found
     return Why(
         action=name,
@@ -178,10 +186,10 @@ class _Seen:
                 return Step(self._action.name, args)
         return None
 
-    def all_from(self, start: Any, most: int) -> bool:
+    def all_from(self, starts: Sequence[Any], most: int) -> bool:
         """Breadth first, until the action can be taken. Were that all states?"""
-        before: dict[Any, tuple[Any, Step] | None] = {start: None}
-        todo = deque([start])
+        before: dict[Any, tuple[Any, Step] | None] = dict.fromkeys(starts)
+        todo = deque(before)
         while todo:
             state = todo.popleft()
             step = self.ask(state)
@@ -196,10 +204,10 @@ class _Seen:
                     todo.append(after)
         return True
 
-    def by_walks(self, start: Any, walks: int, rng: random.Random) -> None:
+    def by_walks(self, starts: Sequence[Any], walks: int, rng: random.Random) -> None:
         """States that lie further away."""
         for _ in range(walks):
-            trace = walk_from(self._model, start, rng, WALK_STEPS)
+            trace = walk_from(self._model, rng.choice(starts), rng, WALK_STEPS)
             for length, state in enumerate(trace.states):
                 step = None if state in self.states else self.ask(state)
                 if step is not None:

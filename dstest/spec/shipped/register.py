@@ -99,8 +99,9 @@ class Register(Spec):
 
     @maps("cas")
     def of_cas(self, record: Record) -> Iterator[Step]:
+        """Of Jepsen's, what took effect tells its input once more."""
         old, new = record.input
-        if record.known and record.output is False:
-            yield Step("refuse", (old,))
-        else:
+        if not record.known or record.output is True or record.output == record.input:
             yield Step("cas", (old, new))
+        elif record.output is False:
+            yield Step("refuse", (old,))

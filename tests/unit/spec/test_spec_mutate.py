@@ -72,7 +72,8 @@ class Weak(Tickets):
 def test_every_mutant_is_killed_by_invariants_that_say_enough() -> None:
     done = campaign(model_of(Tickets()))
     assert len(done) >= 12
-    assert [one for one in done if one.fate != "killed"] == []
+    assert [one for one in done if one.fate not in ("killed", "error")] == []
+    assert {one.action for one in done if one.fate == "error"} <= {"serve"}
     assert {one.operator for one in done} >= {
         *("drop-guard", "negate-guard", "drop-update", "limit", "off-by-one", "skip-sort"),
     }
@@ -86,9 +87,47 @@ def test_a_mutant_that_nobody_notices_is_listed_with_what_is_nearest() -> None:
     assert survived[0].nearest[0] in ("T1", "T2", "T3", "T5")
 
 
+class Above(Spec):
+    limit = 3
+
+    def allowed(self, s: Line) -> bool:
+        return len(s.served) < self.limit
+
+
+class Below(Above):
+    """With what it has from its class: `super()`, and a name of its own."""
+
+    __step = 1
+
+    def initial(self) -> Iterable[Line]:
+        yield Line()
+
+    def done(self, s: Line) -> bool:
+        return True
+
+    def allowed(self, s: Line) -> bool:
+        return super().allowed(s)
+
+    @action()
+    @when("allowed", lambda self, s: self.allowed(s))
+    def serve(self, s: Line) -> Line:
+        assert super().limit
+        return Line(s.waiting, (*s.served, len(s.served) + self.__step + 0))
+
+    @invariant("B1", "anything")
+    def anything(self, s: Line) -> bool:
+        return True
+
+
+def test_a_mutant_lives_in_its_class() -> None:
+    """None goes wrong by what was taken out of its class; nothing is noticed here."""
+    done = campaign(model_of(Below()), max_states=50)
+    assert {one.fate for one in done} == {"survived", "undecided"}
+
+
 def test_a_bound_decides_nothing() -> None:
     done = campaign(model_of(Tickets()), max_states=3)
-    assert {one.fate for one in done} <= {"killed", "undecided"}
+    assert {one.fate for one in done} <= {"killed", "undecided", "error"}
     assert any(one.fate == "undecided" for one in done)
 
 

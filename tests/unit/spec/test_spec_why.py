@@ -62,7 +62,7 @@ class Outer(System):
 
 def test_two_guards_at_two_levels_contradict_one_another() -> None:
     model = model_of(Outer())
-    found = why(model, "go", model.initial[0])
+    found = why(model, "go", model.initial)
     assert [one.guards for one in found.contradictions] == [("x_is_3", "sub:inner.x_is_2")]
     (one,) = found.contradictions
     assert one.levels == ("system", "sub:inner")
@@ -88,7 +88,7 @@ class OfThree(Inner):
 
 def test_a_contradiction_of_three_is_minimal() -> None:
     model = model_of(OfThree())
-    found = why(model, "jump", model.initial[0])
+    found = why(model, "jump", model.initial)
     assert [one.guards for one in found.contradictions] == [("sum_even", "x_even", "y_odd")]
     assert not found.contradictions[0].across
 
@@ -103,7 +103,7 @@ class Far(Inner):
 
 def test_what_can_be_reached_is_no_contradiction() -> None:
     model = model_of(Far())
-    found = why(model, "end", model.initial[0])
+    found = why(model, "end", model.initial)
     assert not found.contradictions
     assert found.path is not None
     assert found.step is not None
@@ -114,14 +114,14 @@ def test_what_can_be_reached_is_no_contradiction() -> None:
 
 def test_what_was_not_seen_of_many_states_is_not_proved() -> None:
     model = model_of(Outer())
-    found = why(model, "go", model.initial[0], most_states=8, walks=20)
+    found = why(model, "go", model.initial, most_states=8, walks=20)
     assert not found.complete
     assert all(not one.proved for one in found.contradictions)
 
 
 def test_an_enabled_action_is_said_to_be() -> None:
     model = model_of(Inner())
-    found = why(model, "go", Point(2, 0))
+    found = why(model, "go", [Point(2, 0)])
     assert found.enabled == ((),)
     assert not found.refused
 
@@ -136,7 +136,7 @@ class Relies(Inner):
 
 def test_a_guard_that_relies_on_another_is_undefined_not_false() -> None:
     model = model_of(Relies())
-    found = why(model, "divide", model.initial[0])
+    found = why(model, "divide", model.initial)
     assert {row.guard: row.truth for row in found.refused} == {
         "there": "false",
         "divides": "undefined",
