@@ -29,8 +29,8 @@ def weaker(
     ] = None,
     json_: Json = False,
 ) -> None:
-    """Were invariants made weaker since a commit, or the model less of what they are asked of? For
-    the CI of whoever has invariants.
+    """Were invariants made weaker since a commit, or the model that they are asked of? For the CI
+    of whoever has invariants.
 
     Exits with 0 where nothing was, or all of it is approved; with 1 for what is not approved, and
     for a waiver that approves nothing; with 3 where a file could not be compared: the commit does

@@ -9,7 +9,7 @@ from typing import Final
 
 from dstest.spec.compose import System
 from dstest.spec.places import File, Place
-from dstest.spec.stronger import pure
+from dstest.spec.stronger import keeps_all, pure
 
 __all__ = ["is_harmless"]
 
@@ -45,9 +45,11 @@ def is_harmless(place: Place, old: File, new: File) -> bool:
     own = frozenset(one.word for one in new.places.values())
     match node:
         case ast.FunctionDef():
-            stated = any(one.place.name == place.name for one in new.stated.values())
+            keys = [k for k, one in new.stated.items() if one.place.name == place.name]
             defaults = [*node.args.defaults, *filter(None, node.args.kw_defaults)]
-            return (stated or not node.decorator_list) and not defaults and not _annotated(node)
+            plain = (keys or not node.decorator_list) and not defaults and not _annotated(node)
+            compared = any(key in old.stated for key in keys)
+            return bool(plain) and (compared or keeps_all(node, _defined(old, new)))
         case ast.Assign(value=value):
             return _takes_constants(place, old) and pure(value, own)
         case ast.AnnAssign(value=ast.expr() as value, annotation=annotation):
@@ -58,6 +60,16 @@ def is_harmless(place: Place, old: File, new: File) -> bool:
         case ast.ImportFrom(module=str(module), level=0):
             return module.partition(".")[0] in sys.stdlib_module_names
     return False
+
+
+def _defined(old: File, new: File) -> frozenset[str]:
+    """Functions and classes of the file, and what it imported before."""
+    return frozenset(
+        one.word
+        for file in (old, new)
+        for one in file.places.values()
+        if one.sort in ("function", "class") or (one.sort == "import" and file is old)
+    )
 
 
 def _annotated(node: ast.FunctionDef) -> bool:

@@ -95,10 +95,17 @@ def identifiers(nodes: Iterable[ast.AST]) -> Iterator[str]:
 
 
 def _without_annotations(node: ast.FunctionDef) -> None:
-    node.returns = None
+    """But for those that do something when the function is defined."""
+    if _only_names(node.returns):
+        node.returns = None
     for one in ast.walk(node.args):
-        if isinstance(one, ast.arg):
+        if isinstance(one, ast.arg) and _only_names(one.annotation):
             one.annotation = None
+
+
+def _only_names(annotation: ast.expr | None) -> bool:
+    acts = (ast.Call, ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom, ast.comprehension)
+    return annotation is None or not any(isinstance(n, acts) for n in ast.walk(annotation))
 
 
 def _locals(node: ast.FunctionDef, parameters: bool) -> dict[str, str]:

@@ -154,7 +154,8 @@ def _stated(place: Place) -> Stated | None:
         return None
     plain = normal(node, parameters=True)
     assert isinstance(plain, ast.FunctionDef)
-    shape = ast.Expr(ast.Constant(ast.dump(mark.func) + ast.dump(plain.args)))
+    around = [mark.func, plain.args, *filter(None, [plain.returns])]
+    shape = ast.Expr(ast.Constant("".join(map(ast.dump, around))))
     text = "; ".join(map(text_of, bare(node)))
     return Stated(
         str(words["id"]), str(kind), str(words["text"]), place, (shape, *plain.body), text

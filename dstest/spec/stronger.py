@@ -11,7 +11,7 @@ import ast
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["number_of", "pure", "stronger"]
+__all__ = ["keeps_all", "number_of", "pure", "stronger"]
 
 _ASKS: Final = frozenset(
     {
@@ -70,15 +70,40 @@ def pure(node: ast.expr, own: frozenset[str]) -> bool:
     for one in ast.walk(node):
         if isinstance(one, ast.NamedExpr | ast.Await | ast.Yield | ast.YieldFrom | ast.Lambda):
             return False
-        if isinstance(one, ast.Call):
-            match one.func:
-                case ast.Name(id=name):
-                    known = name in _ASKS and name not in own
-                case ast.Attribute(attr=name):
-                    known = name in _ASKS_OF and name not in own
-                case _:
-                    known = False
-            if not known:
+        if isinstance(one, ast.Attribute | ast.Subscript) and not isinstance(one.ctx, ast.Load):
+            return False
+        if isinstance(one, ast.Call) and not _only_answers(one.func, own):
+            return False
+    return True
+
+
+def _only_answers(function: ast.expr, own: frozenset[str]) -> bool:
+    match function:
+        case ast.Name(id=name):
+            return name in _ASKS and name not in own
+        case ast.Attribute(attr=name):
+            return name in _ASKS_OF and name not in own
+    return False
+
+
+def keeps_all(node: ast.FunctionDef, defined: frozenset[str]) -> bool:
+    """Does its body change nothing that others see? It calls what only answers, or what is
+    `defined` in the file, and binds local names alone."""
+    for one in ast.walk(node):
+        match one:
+            case ast.Attribute() | ast.Subscript() if not isinstance(one.ctx, ast.Load):
+                return False
+            case ast.Global() | ast.Nonlocal() | ast.Import() | ast.ImportFrom() | ast.ClassDef():
+                return False
+            case ast.AugAssign(value=value) if number_of(value) is None:
+                return False
+            case ast.Call() if one in node.decorator_list:
+                continue
+            case ast.Call(
+                func=ast.Name(id=name) | ast.Attribute(value=ast.Name(id="self"), attr=name)
+            ) if name in defined:
+                continue
+            case ast.Call(func=function) if not _only_answers(function, frozenset()):
                 return False
     return True
 

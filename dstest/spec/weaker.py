@@ -19,7 +19,7 @@ from dstest.spec.acted import action_changes
 from dstest.spec.additions import is_harmless
 from dstest.spec.normal import identifiers, normal
 from dstest.spec.places import File, Place, Stated, taken_apart
-from dstest.spec.stronger import stronger
+from dstest.spec.stronger import pure, stronger
 from dstest.spec.telling import How, of_constant, of_predicate
 from dstest.spec.tightened import assigned, grown, limits, with_values
 
@@ -192,5 +192,8 @@ def _order(old: File, new: File) -> Iterator[Weakening]:
 def _is_tangled(file: File) -> bool:
     outer = {one.word for one in file.places.values() if not one.owner}
     inner = {one.word for one in file.places.values() if one.owner}
+    words = frozenset(outer | inner)
+    values = [assigned(one) for one in file.places.values() if one.sort == "constant"]
+    acts = any(one is not None and not pure(one, words) for one in values)
     several = any(len(one.nodes) > 1 or one.sort == "statement" for one in file.places.values())
-    return several or bool(outer & inner) or bool((outer | inner) & set(dir(builtins)))
+    return several or acts or bool(outer & inner) or bool((outer | inner) & set(dir(builtins)))

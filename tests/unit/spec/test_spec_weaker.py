@@ -162,6 +162,28 @@ MORE = {
     "set afterwards": ("class Log(Spec)", "State.ok = True\n\n\nclass Log(Spec)"),
     "set with others": ("STRICT = True", "STRICT = True\nLIMIT, X = 9, 1"),
     "set with another": ("STRICT = True", "STRICT = True\nX = LIMIT = 9"),
+    "annotation that acts": (
+        "def leader(self, s)",
+        "def leader(self, s) -> NAMES.append(1)",
+    ),
+    "conjunct that binds": (
+        "return len(s.leaders) <= 1",
+        "return [0 for self.clients in ((),)] and len(s.leaders) <= 1",
+    ),
+    "new invariant that binds": (
+        '    @invariant("L3"',
+        (
+            '    @invariant("L7", "x")\n    def fresh(self, s):\n        self.clients = ()\n'
+            '        return True\n\n    @invariant("L3"'
+        ),
+    ),
+    "new invariant that adds": (
+        '    @invariant("L3"',
+        (
+            '    @invariant("L7", "x")\n    def fresh(self, s):\n        NAMES.append(s)\n'
+            '        return True\n\n    @invariant("L3"'
+        ),
+    ),
     "loop": ("class Log(Spec)", "for one in ():\n    print(one)\n\n\nclass Log(Spec)"),
     "builtin shadowed": ("IGNORED =", "def all(_):\n    return True\n\n\nIGNORED ="),
     "hook added": (
@@ -208,7 +230,8 @@ HARMLESS = {
     "a new invariant": (
         '    @invariant("L3"',
         (
-            '    @invariant("L7", "new")\n    def fresh(self, s):\n        return s.ok\n\n'
+            '    @invariant("L7", "new")\n    def fresh(self, s):\n        '
+            "return all(self.caught_up(s, n) for n in s.nodes)\n\n"
             '    @invariant("L3"'
         ),
     ),
@@ -290,6 +313,11 @@ def test_what_a_predicate_depends_on_is_flagged_with_its_id() -> None:
     assert (found.id, found.how, found.reaches) == ("quiet", "always true", ("L4",))
     [found] = weakenings(BEFORE, changed('MODE = "strict"', 'MODE = "lax"'))
     assert (found.id, found.how, found.reaches) == ("MODE", "changed", ("L6",))
+
+
+def test_a_method_that_calls_what_is_unknown_may_be_renamed() -> None:
+    old = BEFORE.replace("return len(s.leaders) <= 1", "return s.leaders.fit()")
+    assert weakenings(old, old.replace("def leader(", "def one_leader(")) == []
 
 
 def test_what_could_be_read_once_is_not_read_before() -> None:
