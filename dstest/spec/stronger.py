@@ -14,11 +14,11 @@ from typing import Final
 __all__ = ["keeps_all", "number_of", "pure", "stronger"]
 
 _ASKS: Final = frozenset(
-    {
-        "abs", "all", "any", "bool", "dict", "enumerate", "float", "frozenset", "int",
-        "isinstance", "len", "list", "max", "min", "range", "reversed", "round", "set",
-        "sorted", "str", "sum", "tuple", "zip",
-    }
+    one.__name__
+    for one in (
+        abs, all, any, bool, dict, enumerate, float, frozenset, int, isinstance, len, list, max,
+        min, range, reversed, round, set, sorted, str, sum, tuple, zip,
+    )
 )  # fmt: skip
 _ASKS_OF: Final = frozenset(
     {
