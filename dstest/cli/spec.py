@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dstest.cli import spec_conform, spec_debug
+from dstest.cli import spec_conform, spec_debug, spec_weaker
 from dstest.cli.output import say, write_whole
 from dstest.cli.spec_common import Constants, Given, Json, Out, as_json, told
 from dstest.core.errors import Exit
@@ -29,7 +29,7 @@ for _command in (
     spec_debug.knock,
     spec_debug.drive,
     spec_debug.chart,
-    spec_debug.weaker,
+    spec_weaker.weaker,
     spec_debug.bisect,
     spec_debug.export,
 ):

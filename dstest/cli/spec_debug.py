@@ -1,5 +1,5 @@
 """Commands of `dstest spec` for a model that does not do what it should: why, knock, drive, chart,
-weaker, bisect, export."""
+bisect, export."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dstest.spec.model import Model
     from dstest.spec.why import Why
 
-__all__ = ["bisect", "chart", "drive", "export", "knock", "weaker", "why"]
+__all__ = ["bisect", "chart", "drive", "export", "knock", "why"]
 
 TraceFile = Annotated[
     Path, typer.Argument(metavar="TRACE", help="A file that `--out` of another command wrote.")
@@ -243,42 +243,6 @@ def chart(
     else:
         say("\n".join(drawn), end="")
     raise typer.Exit(Exit.PASS if differs_at is None else Exit.FAIL)
-
-
-def weaker(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE..", help="Files with invariants.")],
-    since: Annotated[str, typer.Option(metavar="COMMIT", help="As they were there.")] = "HEAD",
-    waivers: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="What somebody has approved, as TOML.")
-    ] = None,
-    json_: Json = False,
-) -> None:
-    """Were invariants made weaker since a commit? For the CI of whoever has invariants.
-
-    Exits with 0 where none was, or all of it is approved, and with 1 for what is not."""
-    from dstest.spec.versions import text_at, text_now
-    from dstest.spec.waivers import open_ones, read_waivers
-    from dstest.spec.weaker import weakenings
-
-    found = [
-        (path, one) for path in files for one in weakenings(text_at(path, since), text_now(path))
-    ]
-    approved = read_waivers(waivers) if waivers is not None else ()
-    left = {(path, one) for path, one in found if open_ones([one], approved)}
-    if json_:
-        import msgspec
-
-        rows = [
-            {"file": str(path), "approved": (path, one) not in left, **msgspec.to_builtins(one)}
-            for path, one in found
-        ]
-        as_json({"weakenings": rows, "open": len(left)})
-    else:
-        for path, one in found:
-            word = "open" if (path, one) in left else "approved"
-            say(f"{word}: {path}: {one.id}: {one.how}\n  was  {one.before}\n  is   {one.after}")
-        say(f"weakened: {len(found)}, open: {len(left)}")
-    raise typer.Exit(Exit.FAIL if left else Exit.PASS)
 
 
 def bisect(

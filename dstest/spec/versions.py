@@ -19,8 +19,8 @@ def text_now(path: Path) -> str:
         raise ConfigError(f"{path}: {error}", remedy="a file of Python") from None
 
 
-def text_at(path: Path, commit: str) -> str:
-    """Empty where the commit does not have the file: then nothing can be weaker than there.
+def text_at(path: Path, commit: str) -> str | None:
+    """None where the commit has it neither under this name nor, as far as git can tell, another.
 
     Raises ConfigError where there is no such commit, or no repository around the file.
     """
@@ -28,8 +28,23 @@ def text_at(path: Path, commit: str) -> str:
     known = _git(place.parent, "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}")
     if known.returncode:
         raise ConfigError(f"{commit!r} is no commit around {path}", remedy="--since COMMIT")
-    shown = _git(place.parent, "show", f"{commit}:./{place.name}")
-    return _python(shown.stdout, f"{commit}:{path}") if shown.returncode == 0 else ""
+    sha = known.stdout.strip()
+    shown = _git(place.parent, "show", f"{sha}:./{place.name}")
+    if shown.returncode:
+        former = _former_name(place, sha)
+        if former is None:
+            return None
+        shown = _git(place.parent, "show", f"{sha}:{former}")
+    return _python(shown.stdout, f"{commit}:{path}")
+
+
+def _former_name(place: Path, commit: str) -> str | None:
+    """From the top of the repository. Git knows files that are added to its index."""
+    prefix = _git(place.parent, "rev-parse", "--show-prefix").stdout.strip()
+    asked = ("--name-status", "--diff-filter=R", "--find-renames=20%", "--no-relative")
+    listed = _git(place.parent, "diff", "-z", *asked, commit).stdout.split("\0")
+    pairs = zip(listed[1::3], listed[2::3], strict=False)
+    return next((old for old, new in pairs if new == f"{prefix}{place.name}"), None)
 
 
 def _git(where: Path, *words: str) -> subprocess.CompletedProcess[str]:
