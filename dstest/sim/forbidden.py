@@ -82,8 +82,9 @@ _HARMLESS: Final = {
 """Of those modules what decides nothing by itself, with at least so many arguments."""
 
 _OF_PATHS: Final = frozenset(
-    "read_bytes read_text write_bytes write_text open exists is_file is_dir stat iterdir glob rglob"
-    " mkdir rmdir touch unlink rename replace".split()
+    {"exists", "is_dir", "is_file", "stat", "iterdir", "glob", "rglob"}
+    | {"open", "read_bytes", "read_text", "write_bytes", "write_text"}
+    | {"mkdir", "rename", "replace", "rmdir", "touch", "unlink"}
 )
 
 
@@ -134,9 +135,12 @@ def _judged(
 ) -> tuple[str | None, str | None]:
     """The call in full, and what stands in its place; None where it may be called."""
     func = node.func
-    if isinstance(func, ast.Attribute) and func.attr in _OF_PATHS:
-        if _is_path(func.value, names, paths):
-            return f"pathlib.Path.{func.attr}", _FILES
+    if (
+        isinstance(func, ast.Attribute)
+        and func.attr in _OF_PATHS
+        and _is_path(func.value, names, paths)
+    ):
+        return f"pathlib.Path.{func.attr}", _FILES
     call = _full(func, names)
     if call is None:
         return None, None
@@ -149,7 +153,8 @@ def _judged(
 
 def _imported(tree: ast.Module) -> dict[str, str]:
     """Name in the module -> what it is in full."""
-    own = {node.id for node in ast.walk(tree) if _stores(node)}
+    stored = (node for node in ast.walk(tree) if isinstance(node, ast.Name))
+    own = {node.id for node in stored if isinstance(node.ctx, ast.Store)}
     own |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
     own |= {
         node.name
@@ -167,10 +172,6 @@ def _imported(tree: ast.Module) -> dict[str, str]:
             for alias in node.names:
                 names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
     return names
-
-
-def _stores(node: ast.AST) -> bool:
-    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
 
 
 def _full(node: ast.expr, names: dict[str, str]) -> str | None:
