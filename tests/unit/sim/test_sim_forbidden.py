@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dstest.core import registry
 from dstest.core.errors import ConfigError
 from dstest.core.protocols import SystemTraits
 from dstest.sim import simulate
@@ -90,7 +91,7 @@ def test_a_system_with_such_a_call_is_refused(
     file = tmp_path / "planted_server.py"
     file.write_text("import time\n\ndef stamp():\n    return time.time()\n")
     monkeypatch.syspath_prepend(tmp_path)
-    system = simulate.registry.load("systems", "toykv")
+    system = registry.load("systems", "toykv")
     simulable = SystemTraits.of(system).simulable
     assert simulable is not None
     simulate.wanted_of("toykv", "register", [])
@@ -100,7 +101,7 @@ def test_a_system_with_such_a_call_is_refused(
 
 
 def test_a_system_that_names_no_modules_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    simulable = SystemTraits.of(simulate.registry.load("systems", "toykv")).simulable
+    simulable = SystemTraits.of(registry.load("systems", "toykv")).simulable
     monkeypatch.setattr(simulable, "modules", ())
     with pytest.raises(ConfigError, match="does not name the modules"):
         simulate.wanted_of("toykv", "register", [])
