@@ -25,12 +25,13 @@ def sim(
     workload: Annotated[
         str | None, typer.Option(help="What its clients do; default: as for `dstest run`.")
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="How many.")] = 20,
-    seed: Annotated[int, typer.Option(min=0, help="The first of them.")] = 1,
+    seeds: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many.")] = 20,
+    seed: Annotated[int, typer.Option(min=0, max=1 << 53, help="The first of them.")] = 1,
     nodes: Annotated[int, typer.Option(min=1, max=99, help="Simulated hosts.")] = 3,
     concurrency: Annotated[int, typer.Option(min=1, max=1000, help="Logical clients.")] = 5,
     time_limit: Annotated[
-        float, typer.Option(min=0.1, help="Seconds of load, of the simulated clock.")
+        float,
+        typer.Option(min=0.1, max=86_400, help="Seconds of load, of the simulated clock."),
     ] = 15.0,
     faults: Annotated[
         str | None, typer.Option(metavar="KINDS", help="Such as kill,power; none for none.")
@@ -38,14 +39,18 @@ def sim(
     option: Annotated[
         list[str] | None, typer.Option("-o", metavar="KEY=VALUE", help="Of system or workload.")
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
+    workers: Annotated[int, typer.Option(min=1, max=256, help="Processes.")] = 2,
     history: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write the history of the first seed that fails there."),
     ] = None,
     log: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write what happened there, of that same seed."),
+        typer.Option(
+            metavar="FILE",
+            help="Write what happened there, of that same seed: 200 bytes of each message, and of "
+            "more than 200000 lines the last 100000 or more.",
+        ),
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -55,8 +60,9 @@ def sim(
 
     It is not the production path: what is found is real in this code, what is not found proves
     little, and is no more than smoke. Exits with 0 where no seed showed a violation, with 1 where
-    one did, with 3 where a seed showed nothing at all: nothing succeeded, no fault landed, or no
-    checker could decide."""
+    one did, with 3 where a seed showed nothing: nothing succeeded, the cluster did not serve, no
+    fault landed, a checker could not decide, a server ended that no fault had ended, or the same
+    seed gave two simulations."""
     from dstest.sim.faults import Profile, kinds_of
     from dstest.sim.simulate import simulable_names, wanted_of
 
@@ -74,17 +80,18 @@ def sim(
         time_s=time_limit,
         profile=Profile(kinds=kinds),
     )
-    swept = _swept(wanted, range(seed, seed + seeds), min(workers, seeds), json_)
-    if swept.violated and (history is not None or log is not None):
-        _write(wanted, swept.violated[0], history, log)
+    swept, shown = _swept(wanted, range(seed, seed + seeds), min(workers, seeds), json_)
+    if shown is not None and (history is not None or log is not None):
+        _write(wanted, shown, history, log)
     if not json_:
         _tell(swept)
     bad = swept.vacuous or swept.failed
     raise typer.Exit(Exit.FAIL if swept.violated else Exit.NOT_PROVEN if bad else Exit.PASS)
 
 
-def _swept(wanted: Wanted, seeds: range, workers: int, json_: bool) -> Swept:
-    """All seeds, told of as they come, or as one object at the end."""
+def _swept(wanted: Wanted, seeds: range, workers: int, json_: bool) -> tuple[Swept, Seen | None]:
+    """All seeds, told of as they come, or as one object at the end; and the first that shows a
+    violation, or, where there is none, in which something else failed."""
     import msgspec
 
     from dstest.sim.sweep import Swept, sweep
@@ -94,18 +101,23 @@ def _swept(wanted: Wanted, seeds: range, workers: int, json_: bool) -> Swept:
         swept.add(one)
         rows.append(one)
         if not json_ and (one.violated or one.failures):
-            found = ", ".join(one.anomalies) or "; ".join(one.failures)
-            say(f"seed {one.seed}: {found}")
+            say(f"seed {one.seed}: {'; '.join([*_found(one), *one.failures])}")
     if json_:
         told = {
             "seeds": rows,
             "violated": swept.violated,
             "rate": swept.rate,
             "vacuous": swept.vacuous,
+            "failed": swept.failed,
             "landed": swept.landed,
         }
         say(msgspec.json.encode(told).decode())
-    return swept
+    bad = [one for one in rows if one.violated] or [one for one in rows if one.failures]
+    return swept, bad[0] if bad else None
+
+
+def _found(one: Seen) -> list[str]:
+    return [", ".join(one.anomalies) or "violation"] if one.violated else []
 
 
 def _tell(swept: Swept) -> None:
@@ -117,23 +129,25 @@ def _tell(swept: Swept) -> None:
     for why, count in swept.vacuous.items():
         say(f"{count} seeds show nothing: {why}")
     if swept.failed:
-        say(f"servers ended by themselves in seeds {', '.join(map(str, swept.failed))}")
+        say(f"something failed that no fault had asked for: {len(swept.failed)} seeds")
     if swept.violated:
         low, high = swept.rate.low, swept.rate.high
         say(
             f"{len(swept.violated)} of {swept.seeds} seeds show a violation"
             f" ({low:.0%} to {high:.0%}); again: --seed {swept.violated[0]} --seeds 1"
         )
-    elif not swept.vacuous:
+    elif not swept.vacuous and not swept.failed:
         say("no violation in these seeds: smoke, and no more")
 
 
-def _write(wanted: Wanted, seed: int, history: Path | None, log: Path | None) -> None:
+def _write(wanted: Wanted, seen: Seen, history: Path | None, log: Path | None) -> None:
     import msgspec
 
     from dstest.sim.simulate import simulate
+    from dstest.sim.sweep import require_alike
 
-    done = simulate(wanted, seed)
+    done = simulate(wanted, seen.seed)
+    require_alike(seen.seed, seen.digest, done.digest)
     if log is not None:
         write_whole(log, "\n".join([*done.log, ""]).encode(), "--log")
     if history is not None:

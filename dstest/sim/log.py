@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from typing import Final
 
-__all__ = ["Log"]
+__all__ = ["SHOWN_BYTES", "Log"]
+
+SHOWN_BYTES: Final = 200
+"""Of a message, in a line."""
 
 
 class Log:
@@ -18,10 +22,10 @@ class Log:
         self.lines: list[str] = []
         self.count = 0
 
-    def say(self, text: str) -> None:
-        """One event."""
-        line = f"{self._now_ns():>15} {text}"
-        self._sum.update(line.encode() + b"\n")
+    def say(self, text: str, data: bytes = b"") -> None:
+        """One event. `data` counts for the digest, and its first bytes are shown."""
+        line = f"{self._now_ns():>15} {text}" + (f" {data[:SHOWN_BYTES]!r}" if data else "")
+        self._sum.update(line.encode() + b"\n" + data)
         self.count += 1
         self.lines.append(line)
         if len(self.lines) > 2 * self._keep:

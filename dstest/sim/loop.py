@@ -35,6 +35,7 @@ def _task_of(loop: Any, coro: Any, context: Any = None) -> asyncio.Task[Any]:
     process = (context or contextvars.copy_context()).get(PROCESS)
     if process is not None:
         process.tasks.add(task)
+        task.add_done_callback(process.forget, context=context)
     return task
 
 
@@ -65,24 +66,30 @@ class _Clock:
 
 
 class VirtualLoop(asyncio.base_events.BaseEventLoop):
-    """`net` is the network that connections are made in, set by whoever makes the loop."""
+    """`net` is the network that connections are made in, set by whoever makes the loop. `exits` is
+    told which process called sys.exit, and whether that was its business alone."""
 
     def __init__(self, latency_s: Callable[[], float]) -> None:
         super().__init__()
         self.time_ns = 0
         self.net: Any = None
-        self.steps = 0
         self._latency_s = latency_s
         self._selector = _Clock(self)
         self._clock_resolution = 1e-9
         self.set_task_factory(_task_of)
         self.set_exception_handler(self._unhandled)
-        self.failures: list[BaseException] = []
+        self.failures: list[str] = []
+        self.exits: Callable[[Process, SystemExit], bool] = lambda process, error: False
+
+    def fail(self, process: Process | None, what: str) -> None:
+        """Something that nobody planned has happened in this process."""
+        name = process.name if process is not None else "somebody"
+        self.failures.append(f"{name} at {self.time_ns / 1e9:.3f} s: {what}")
 
     def _unhandled(self, loop: Any, context: dict[str, Any]) -> None:
         error = context.get("exception")
         if error is not None:
-            self.failures.append(error)
+            self.fail(PROCESS.get(), f"{error!r} is unhandled")
 
     def time(self) -> float:
         """Seconds since the simulation began, with what the process's clock is wrong by."""
@@ -121,13 +128,16 @@ class VirtualLoop(asyncio.base_events.BaseEventLoop):
             return callback
 
         def run(*args: Any) -> None:
-            self.steps += 1
             if process.dead:
                 return
             if process.paused:
                 process.held.append((callback, args, context))
                 return
-            callback(*args)
+            try:
+                callback(*args)
+            except SystemExit as error:
+                if not self.exits(process, error):
+                    raise
 
         return run
 

@@ -169,7 +169,6 @@ class Network:
         self.boxes: dict[tuple[str, int], _Datagrams] = {}
         self.cut: set[tuple[str, str]] = set()
         self.dropped: dict[tuple[str, str], int] = {}
-        self.delivered = 0
         self._ends: list[_Transport] = []
 
     def _delay_s(self) -> float:
@@ -249,8 +248,7 @@ class Network:
             return
         if not self._open(end.to, end.host):
             self._count_down(end)
-        self.delivered += 1
-        self._log.say(f"{end.host} -> {end.to} {len(data)} {data[:200]!r}")
+        self._log.say(f"{end.host} -> {end.to} {len(data)}", data)
         self._loop.call_soon(self._receive, other, data, context=other.context)
 
     def _receive(self, end: _Transport, data: bytes) -> None:
@@ -339,6 +337,5 @@ class Network:
         box = self.boxes.get(to)
         if not self._open(source[0], to[0]) or box is None:
             return
-        self.delivered += 1
-        self._log.say(f"{source[0]} -> {to[0]} {len(data)} {data[:200]!r}")
+        self._log.say(f"{source[0]} -> {to[0]} {len(data)}", data)
         self._loop.call_soon(box.protocol.datagram_received, data, source, context=box.context)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from contextvars import ContextVar
 from typing import Any
 
@@ -21,14 +20,24 @@ class Process:
         self.clock_s = 0.0
         self.held: list[tuple[Any, tuple[Any, ...], Any]] = []
         self.signals: dict[int, tuple[Any, tuple[Any, ...], Any]] = {}
-        self.tasks: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._kept: list[Any] = []
+        self.tasks: set[Any] = set()
+
+    def forget(self, task: Any) -> None:
+        """One that is over. What it raised is kept until somebody has looked at it, or the end.
+
+        Of a process that is dead no task is forgotten: that would close it, in the middle of
+        whatever else runs then."""
+        if task.cancelled() or task._exception is None:
+            self.tasks.discard(task)
+
+    def unseen(self) -> list[BaseException]:
+        """What tasks of it have raised and nobody has looked at; each of them once."""
+        found = [task for task in self.tasks if task.done() and task._log_traceback]
+        return sorted((task.exception() for task in found), key=repr)
 
     def die(self) -> None:
-        """Nothing of it runs any more. Its tasks are kept: to forget one would close it, in the
-        middle of whatever else runs then."""
+        """Nothing of it runs any more."""
         self.dead = True
-        self._kept = list(self.tasks)
 
 
 PROCESS: ContextVar[Process | None] = ContextVar("PROCESS", default=None)

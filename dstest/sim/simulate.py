@@ -4,6 +4,7 @@ of it."""
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -13,7 +14,7 @@ import msgspec
 
 from dstest.core import registry
 from dstest.core.check import Budget, CheckResult
-from dstest.core.errors import ConfigError
+from dstest.core.errors import ConfigError, DstestError
 from dstest.core.history import Header, History, Window
 from dstest.core.near import meant
 from dstest.core.protocols import Checker, Endpoint, Finishing, Reactive, Simulable, SystemTraits
@@ -22,12 +23,16 @@ from dstest.sim.faults import Fault, Profile, Struck, planned, strike
 from dstest.sim.forbidden import forbidden_in
 from dstest.sim.load import Load
 from dstest.sim.network import Weather
+from dstest.sim.process import PROCESS
 from dstest.sim.world import World
 
 __all__ = ["Simulated", "Wanted", "simulable_names", "simulate", "wanted_of"]
 
 SETTLE_S: Final = 30.0
 FINAL_S: Final = 120.0
+
+TIME_MOST_S: Final = 86_400.0
+"""Of load in one simulation."""
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,8 +52,9 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Simulated(msgspec.Struct, frozen=True, kw_only=True):
-    """`digest` is over all that happened: equal for equal seeds. `failures` are what servers ended
-    with that nobody planned."""
+    """`digest` is over all that happened: equal for equal seeds. `failures` are ends of servers and
+    errors of servers and clients that no fault had asked for; `unserved` is when the cluster did
+    not come to serve. `asked`: were there to be faults?"""
 
     seed: int
     digest: str
@@ -58,6 +64,8 @@ class Simulated(msgspec.Struct, frozen=True, kw_only=True):
     faults: list[Struck]
     results: list[CheckResult]
     failures: list[str]
+    unserved: list[str]
+    asked: bool
     log: list[str]
 
     @property
@@ -90,6 +98,11 @@ def wanted_of(system: str, workload: str, given: list[str], **more: Any) -> Want
     simulable = SystemTraits.of(of).simulable
     if simulable is None:
         raise ConfigError(f"{system} cannot be simulated", remedy=meant(system, simulable_names()))
+    if not simulable.modules:
+        raise ConfigError(
+            f"{system} does not name the modules of its servers",
+            remedy="simulable.modules: those that run in the simulation, docs/simulation.md",
+        )
     for name in simulable.modules:
         for call in forbidden_in(Path(str(import_module(name).__file__))):
             raise ConfigError(str(call), remedy="what a host is given: docs/simulation.md")
@@ -100,7 +113,12 @@ def wanted_of(system: str, workload: str, given: list[str], **more: Any) -> Want
         )
     declared = {**of.options, **work.options}
     options = registry.parse_options(given, declared, f"{system} and {workload}")
-    return Wanted(system=system, workload=workload, options=options, **more)
+    wanted = Wanted(system=system, workload=workload, options=options, **more)
+    if not (math.isfinite(wanted.time_s) and 0 < wanted.time_s <= TIME_MOST_S):
+        raise ConfigError(
+            f"{wanted.time_s} seconds of load", remedy=f"more than 0, at most {TIME_MOST_S:.0f}"
+        )
+    return wanted
 
 
 def simulate(wanted: Wanted, seed: int) -> Simulated:
@@ -131,10 +149,14 @@ def simulate(wanted: Wanted, seed: int) -> Simulated:
     faults = wanted.plan
     if faults is None:
         faults = tuple(planned(wanted.profile, names, wanted.time_s, world.stream("faults")))
+    course = _Course(world, wanted, simulable, load, generator)
     try:
-        struck = world.run(_whole(world, wanted, simulable, load, generator, faults), "clients")
+        world.run(course.run(faults), "clients")
+    except (Exception, SystemExit) as error:
+        world.loop.failures.append(f"the simulation ended early: {_told(error)}")
     finally:
         world.close()
+    struck = course.struck
     history = _history(wanted, workload, load, struck, names, seed)
     return Simulated(
         seed=seed,
@@ -144,7 +166,9 @@ def simulate(wanted: Wanted, seed: int) -> Simulated:
         history=history,
         faults=struck,
         results=[_judged(name, history, workload.model) for name in workload.checkers],
-        failures=[repr(one) for one in world.loop.failures],
+        failures=world.loop.failures,
+        unserved=course.unserved,
+        asked=bool(wanted.profile.kinds if wanted.plan is None else wanted.plan),
         log=world.log.lines,
     )
 
@@ -155,41 +179,60 @@ def _judged(name: str, history: History, model: str) -> CheckResult:
     return checker.check(history, model if model in checker.models else checker.models[0], Budget())
 
 
-async def _whole(
-    world: World,
-    wanted: Wanted,
-    simulable: Simulable,
-    load: Load,
-    generator: Any,
-    faults: tuple[Fault, ...],
-) -> list[Struck]:
-    for name in world.hosts:
-        world.start(name)
-    await _settled(world, simulable)
-    begin_s = world.loop.time_ns / 1e9
-    until_ns = world.loop.time_ns + int(wanted.time_s * 1e9)
-    reactive = isinstance(generator, Reactive)
-    draw = generator.next_for if reactive else lambda slot, last: generator.next()
-    working = [
-        asyncio.ensure_future(load.process(slot, draw, until_ns, wanted.pause_s))
-        for slot in range(wanted.clients)
-    ]
-    struck = []
-    for fault in faults:
-        await asyncio.sleep(max(0.0, begin_s + fault.at_s - world.loop.time_ns / 1e9))
-        struck.append(await strike(world, fault))
-    await asyncio.gather(*working)
-    await _settled(world, simulable)
-    if isinstance(generator, Finishing):
-        await load.final(generator.final, world.loop.time_ns + int(FINAL_S * 1e9))
-    return struck
+def _told(error: BaseException) -> str:
+    return str(error) if isinstance(error, DstestError) else repr(error)
 
 
-async def _settled(world: World, simulable: Simulable) -> None:
-    """Until all serve; what does not is seen by what it answers."""
-    until_ns = world.loop.time_ns + int(SETTLE_S * 1e9)
-    while world.loop.time_ns < until_ns and not await simulable.serves(world):  # noqa: ASYNC110
-        await asyncio.sleep(0.1)
+class _Course:
+    """Start, load and faults, final state. `struck` and `unserved` are what came of it."""
+
+    def __init__(
+        self, world: World, wanted: Wanted, simulable: Simulable, load: Load, generator: Any
+    ) -> None:
+        self._world, self._wanted, self._simulable = world, wanted, simulable
+        self._load, self._generator = load, generator
+        self.struck: list[Struck] = []
+        self.unserved: list[str] = []
+
+    async def run(self, faults: tuple[Fault, ...] | list[Fault]) -> None:
+        """All of it."""
+        world = self._world
+        for name in world.hosts:
+            world.start(name)
+        await self._settled("before the load")
+        begin_s = world.loop.time_ns / 1e9
+        until_ns = world.loop.time_ns + int(self._wanted.time_s * 1e9)
+        working = [
+            asyncio.ensure_future(self._client(slot, until_ns))
+            for slot in range(self._wanted.clients)
+        ]
+        for fault in faults:
+            await asyncio.sleep(max(0.0, begin_s + fault.at_s - world.loop.time_ns / 1e9))
+            self.struck.append(await strike(world, fault))
+        await asyncio.gather(*working)
+        await self._settled("after the load")
+        if isinstance(self._generator, Finishing):
+            final_ns = world.loop.time_ns + int(FINAL_S * 1e9)
+            await self._load.final(self._generator.final, final_ns)
+
+    async def _client(self, slot: int, until_ns: int) -> None:
+        generator = self._generator
+        reactive = isinstance(generator, Reactive)
+        draw = generator.next_for if reactive else lambda slot, last: generator.next()
+        try:
+            await self._load.process(slot, draw, until_ns, self._wanted.pause_s)
+        except Exception as error:
+            self._world.loop.fail(PROCESS.get(), f"client {slot} ended with {_told(error)}")
+
+    async def _settled(self, when: str) -> None:
+        """Until all serve."""
+        loop = self._world.loop
+        until_ns = loop.time_ns + int(SETTLE_S * 1e9)
+        while not await self._simulable.serves(self._world):
+            if loop.time_ns >= until_ns:
+                self.unserved.append(when)
+                return
+            await asyncio.sleep(0.1)
 
 
 def _history(
@@ -215,5 +258,6 @@ def _history(
         concurrency=wanted.clients,
         seed=seed,
         windows=windows,
+        options=dict(wanted.options),
     )
     return History(header=header, ops=load.history())

@@ -1,22 +1,37 @@
-"""Many seeds, on as many processes as the machine has cores."""
+"""Many seeds, on as many processes as are asked for, which end with the one that started them.
+
+The first seed is simulated twice: where that gives two simulations, no seed would say anything.
+"""
 
 from __future__ import annotations
 
 import multiprocessing
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from itertools import chain
 
 import msgspec
 
+from dstest.core.errors import DstestError, Exit, HarnessError
+from dstest.core.parent import end_with_parent
 from dstest.core.shares import Rate, interval
 from dstest.sim.simulate import Simulated, Wanted, simulate
 
-__all__ = ["Seen", "Swept", "seen_in", "sweep"]
+__all__ = ["Seen", "Swept", "Unlike", "require_alike", "seen_in", "sweep"]
+
+
+class Unlike(DstestError):
+    """The same seed gave two simulations: nothing is shown by either."""
+
+    exit_code = Exit.NOT_PROVEN
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """What one seed came to. `valid` is by checker; `anomalies` are those of all of them."""
+    """What one seed came to. `valid` is by checker; `anomalies` are those of all of them. `asked`:
+    were there to be faults? `unserved`: when the cluster did not come to serve."""
 
     seed: int
     digest: str
@@ -29,6 +44,8 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     valid: dict[str, bool | str]
     anomalies: list[str]
     failures: list[str]
+    unserved: list[str]
+    asked: bool
 
     @property
     def violated(self) -> bool:
@@ -40,10 +57,13 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
         """Why it shows nothing; None where it does."""
         if not self.ok:
             return "no operation succeeded"
-        if not self.landed and self.not_landed:
+        if self.unserved:
+            return f"the cluster did not serve {' and '.join(self.unserved)}"
+        if self.asked and not self.landed:
             return "no fault landed"
-        if all(valid == "unknown" for valid in self.valid.values()):
-            return "no checker could decide"
+        undecided = sorted(name for name, valid in self.valid.items() if valid == "unknown")
+        if undecided or not self.valid:
+            return f"undecided: {', '.join(undecided) or 'no checker was asked'}"
         return None
 
 
@@ -57,7 +77,6 @@ class Swept(msgspec.Struct):
     failed: list[int] = msgspec.field(default_factory=list)
     landed: Counter[str] = msgspec.field(default_factory=Counter)
     not_landed: int = 0
-    anomalies: Counter[str] = msgspec.field(default_factory=Counter)
 
     def add(self, seen: Seen) -> None:
         """One more."""
@@ -65,7 +84,6 @@ class Swept(msgspec.Struct):
         self.ops += seen.ok + seen.fail + seen.unknown
         self.landed.update(seen.landed)
         self.not_landed += seen.not_landed
-        self.anomalies.update(seen.anomalies)
         if seen.violated:
             self.violated.append(seen.seed)
         elif seen.vacuous:
@@ -94,6 +112,8 @@ def seen_in(done: Simulated) -> Seen:
         valid={one.checker: one.valid for one in done.results},
         anomalies=sorted({name for one in done.results for name in one.kinds}),
         failures=done.failures,
+        unserved=done.unserved,
+        asked=done.asked,
     )
 
 
@@ -101,13 +121,50 @@ def _one(wanted: Wanted, seed: int) -> Seen:
     return seen_in(simulate(wanted, seed))
 
 
+def require_alike(seed: int, digest: str, again: str) -> None:
+    """Raises Unlike where the digests of two simulations of a seed differ."""
+    if digest != again:
+        raise Unlike(
+            f"seed {seed} gave two simulations: {digest[:12]} and {again[:12]}",
+            remedy="what is simulated asks something that no seed decides: a clock, random numbers"
+            " of the process, the order of a set, id() or hash(): docs/simulation.md",
+        )
+
+
 def sweep(wanted: Wanted, seeds: Iterable[int], workers: int = 1) -> Iterator[Seen]:
-    """In the order of the seeds."""
+    """In the order of the seeds. Raises Unlike where the first one differs when it is repeated,
+    and HarnessError where a process of the sweep has gone."""
+    left = iter(seeds)
+    first = next(left, None)
+    if first is None:
+        return
     if workers == 1:
-        for seed in seeds:
+        seen = _one(wanted, first)
+        require_alike(first, seen.digest, _one(wanted, first).digest)
+        yield seen
+        for seed in left:
             yield _one(wanted, seed)
         return
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
-        yield from pool.map(
-            _one, *zip(*((wanted, seed) for seed in seeds), strict=True), chunksize=4
-        )
+    with ProcessPoolExecutor(
+        workers, multiprocessing.get_context("spawn"), _of_parent, (os.getpid(),)
+    ) as pool:
+        twice = pool.submit(_one, wanted, first)
+        pairs = zip(*((wanted, seed) for seed in chain([first], left)), strict=True)
+        try:
+            for number, seen in enumerate(pool.map(_one, *pairs, chunksize=4)):
+                if number == 0:
+                    require_alike(first, seen.digest, twice.result().digest)
+                yield seen
+        except BrokenProcessPool:
+            raise HarnessError(
+                "a process of the sweep has gone", remedy="was it killed? --workers 1 has none"
+            ) from None
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _of_parent(parent: int) -> None:
+    """A worker ends with its parent, even where that went while the worker began."""
+    end_with_parent()
+    if os.getppid() != parent:
+        os._exit(1)

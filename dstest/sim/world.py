@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -48,6 +49,8 @@ class World:
         self.log = Log(lambda: self.loop.time_ns)
         self.net = Network(self.loop, rng.stream(seed, "sim", "network"), self.log, weather)
         self.loop.net = self.net
+        self.loop.exits = self._exited
+        self._processes: list[Process] = []
         self._main = main
         self.hosts: Mapping[str, Host] = {
             name: Host(
@@ -69,6 +72,7 @@ class World:
             return
         host.starts += 1
         host.process = Process(f"{name}/{host.starts}", name)
+        self._processes.append(host.process)
         self.log.say(f"{host.process.name} starts")
         context = contextvars.copy_context()
         context.run(PROCESS.set, host.process)
@@ -77,15 +81,33 @@ class World:
     async def _guarded(self, host: Host, process: Process) -> None:
         try:
             await self._main(self, host)
+        except asyncio.CancelledError:
+            self._unplanned(process, "its main was cancelled")
         except Exception as error:
-            self.log.say(f"{process.name} fails: {error!r}")
-            self.loop.failures.append(error)
-            self.die(process, "an error")
+            self._unplanned(process, f"it ended with an error: {error!r}")
+        else:
+            self._unplanned(process, "its main returned")
+
+    def _exited(self, process: Process, error: SystemExit) -> bool:
+        """A process of a host ends itself, whichever task said so; the simulation goes on."""
+        if process not in self._processes:
+            return False
+        self._unplanned(process, f"sys.exit({error.code!r})")
+        return True
 
     def die(self, process: Process, why: str) -> None:
-        """Nothing of it runs any more; its connections end as the kernel ends them."""
+        """A process ends itself, which no fault had asked of it."""
+        self._unplanned(process, f"it ended itself: {why}")
+
+    def _unplanned(self, process: Process, how: str) -> None:
         if process.dead:
             return
+        errors = [repr(error) for error in process.unseen() if not isinstance(error, SystemExit)]
+        self.loop.fail(process, "; ".join([how, *errors]))
+        self._end(process, how)
+
+    def _end(self, process: Process, why: str) -> None:
+        """Nothing of it runs any more; its connections end as the kernel ends them."""
         process.die()
         self.log.say(f"{process.name} is dead: {why}")
         self.net.died(process)
@@ -93,8 +115,8 @@ class World:
     def kill(self, name: str) -> None:
         """As by SIGKILL: what it has written stays."""
         process = self.hosts[name].process
-        if process is not None:
-            self.die(process, "killed")
+        if process is not None and not process.dead:
+            self._end(process, "killed")
 
     def lose_power(self, name: str) -> None:
         """What is not synced is lost."""
@@ -135,10 +157,12 @@ class World:
         return self.loop.run_until_complete(self.loop.create_task(_awaited(what), context=context))
 
     def close(self) -> None:
-        """Nothing goes on."""
-        for host in self.hosts.values():
-            if host.process is not None:
-                host.process.die()
+        """Nothing goes on. What tasks of servers have raised, and nobody has seen, is a failure."""
+        for process in self._processes:
+            for error in process.unseen():
+                if not isinstance(error, SystemExit):
+                    self.loop.fail(process, f"a task of it ended with {error!r}, which nobody saw")
+            process.die()
         self.loop.close()
 
 

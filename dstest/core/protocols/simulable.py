@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from dstest.core.protocols.clients import Client
 from dstest.core.protocols.services import Endpoint
@@ -11,12 +11,14 @@ from dstest.core.protocols.services import Endpoint
 __all__ = ["Simulable"]
 
 
+@runtime_checkable
 class Simulable(Protocol):
     """Its servers and clients, to be run on simulated hosts. `port` is where clients connect.
     `modules` are those of its servers: they are held to call nothing that cannot be simulated.
 
     A `world` has `hosts` by name, `loop`, `log` and `die`; a `host` has `name`, `process`, `files`
-    and `numbers`, from which all that is random is drawn.
+    and `numbers`, from which all that is random is drawn. `world.die(process, why)` is how a server
+    ends itself: a failure of the simulation, as is any end that no fault has asked for.
     """
 
     port: int

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import zlib
 from typing import Any
 
@@ -74,7 +73,7 @@ class Disk:
             entry = _entry(line)
             if entry is None:
                 if any(_entry(later) for later in lines[number + 1 :]):
-                    sys.exit(f"toykv: the log is damaged at line {number + 1}")
+                    raise SystemExit(f"toykv: the log is damaged at line {number + 1}")
                 break
             self._remember(entry, len(line) + 1)
         if self._size < len(data):
