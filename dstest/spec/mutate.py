@@ -38,8 +38,8 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     """`by` is the invariant that noticed, or `deadlock`.
 
     `undecided`: the bound ended the search. `error`: the mutant goes wrong, for which no invariant
-    is needed; nobody knows whether one would have noticed. `nearest` are invariants that read the fields which the
-    place reads too, for a mutant that survived.
+    is needed; nobody knows whether one would have noticed. `nearest` are invariants that read the
+    fields which the place reads too, for a mutant that survived.
     """
 
     operator: str
