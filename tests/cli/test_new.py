@@ -82,7 +82,7 @@ def test_nothing_is_overwritten(tmp_path: Path, there: str) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("fault", "x"), "one of: system, workload, nemesis, checker"),
+        (("fault", "x"), "one of system, workload, nemesis, checker"),
         (("checker", "Upper"), "no name of a plug-in"),
         (("checker", "under_score"), "no name of a plug-in"),
         (("checker", "../up"), "no name of a plug-in"),
