@@ -23,11 +23,11 @@ def monitor(found: list[Broken]) -> Monitor:
 def test_a_violation_counts_within_one_sample() -> None:
     found = list[Broken]()
     watching = monitor(found)
-    assert watching.healthy is None
+    assert list(watching.metrics())[-1].startswith("# TYPE")  # no gauge before the first sample
     watching.sample(textbook.Two(("idle", "inside"), (False, True), 0))
-    assert (watching.healthy, watching.counts["PE1"].passed, found) == (True, 1, [])
+    assert [watching.healthy, watching.counts["PE1"].passed, found] == [True, 1, []]
     watching.sample(textbook.Two(("inside", "inside"), (True, True), 0))
-    assert (watching.healthy, watching.counts["PE1"].failed) == (False, 1)
+    assert [watching.healthy, watching.counts["PE1"].failed] == [False, 1]
     assert [one.id for one in found] == ["PE1"]
     watching.sample(textbook.Two(("idle", "idle"), (False, False), 0))
     assert watching.healthy is True

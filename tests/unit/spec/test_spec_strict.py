@@ -48,7 +48,7 @@ class Up(Spec):
 @pytest.mark.parametrize(
     "given",
     [
-        lambda s: (one for one in ()),
+        lambda s: iter([False]),
         lambda s: (False, "why"),
         lambda s: "no",
         lambda s: None,
@@ -102,7 +102,7 @@ def twice() -> type:
             return s.x != 3
 
         @invariant("W2", "never four")
-        def three(self, s: S) -> bool:  # type: ignore[no-redef]  # noqa: F811
+        def three(self, s: S) -> bool:  # noqa: F811
             return s.x != 4
 
     return Twice
