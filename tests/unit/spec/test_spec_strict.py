@@ -101,7 +101,7 @@ def twice() -> type:
         def three(self, s: S) -> bool:
             return s.x != 3
 
-        @invariant("W2", "never four")
+        @invariant("W2", "never four")  # type: ignore[no-redef]
         def three(self, s: S) -> bool:  # noqa: F811
             return s.x != 4
 
