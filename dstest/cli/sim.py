@@ -55,8 +55,8 @@ def sim(
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Simulate a system, seed by seed: the same servers, clients, workloads and checkers as on
-    nodes, on a simulated network, clock and disk. No root, no nodes. A seed gives the same events,
-    byte for byte, wherever it runs.
+    nodes, on a simulated network, clock and disk. No root, no nodes. A seed and a version of
+    Python give the same events, byte for byte.
 
     It is not the production path: what is found is real in this code, what is not found proves
     little, and is no more than smoke. Exits with 0 where no seed showed a violation, with 1 where

@@ -85,6 +85,7 @@ def explore(
                 "steps": seen.steps,
                 "depth": seen.depth,
                 "complete": seen.complete,
+                "merged": seen.merged,
                 "taken": seen.taken,
                 "invariants": seen.counts,
                 "violations": _violations(model, seen.violations),
@@ -93,6 +94,8 @@ def explore(
     else:
         more = "" if seen.complete else ", and there are more"
         typer.echo(f"{seen.states} states, {seen.steps} steps, depth {seen.depth}{more}")
+        if seen.merged:
+            typer.echo("states stand for others by the word of canonical(), which is not proved")
         _say_rest(model, seen.counts, seen.never_taken, seen.violations, seen.outcome)
     raise typer.Exit(_code(seen.outcome))
 

@@ -14,6 +14,7 @@ from dstest.core.errors import ConfigError, Exit
 
 if TYPE_CHECKING:
     from dstest.spec.model import Model
+    from dstest.spec.regressed import Tried
     from dstest.spec.why import Why
 
 __all__ = ["bisect", "chart", "drive", "export", "knock", "why"]
@@ -260,12 +261,14 @@ def bisect(
     Exits with 0 where it is one commit, with 3 where commits without an answer leave several."""
     from dstest.spec.regressed import first_bad
 
-    found = first_bad(repository, good, bad, command, timeout_s=timeout_s)
+    def told_of(one: Tried) -> None:
+        if not json_:
+            say(f"{one.commit[:12]} {one.answer}")
+
+    found = first_bad(repository, good, bad, command, timeout_s=timeout_s, on_tried=told_of)
     if json_:
         as_json(found)
     else:
-        for one in found.tried:
-            say(f"{one.commit[:12]} {one.answer}")
         word = "first bad" if len(found.suspects) == 1 else "one of these is the first bad"
         say(f"{word}: {', '.join(c[:12] for c in found.suspects)} ({len(found.tried)} runs)")
     raise typer.Exit(Exit.PASS if len(found.suspects) == 1 else Exit.NOT_PROVEN)

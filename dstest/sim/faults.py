@@ -126,10 +126,13 @@ async def _pause(world: World, fault: Fault) -> str | None:
 async def _kill(world: World, fault: Fault) -> str | None:
     struck = [world.hosts[name].process for name in fault.hosts]
     alive = [one for one in struck if one is not None and not one.dead]
+    disks = [world.hosts[name].files for name in fault.hosts]
+    before = sum(disk.lost_bytes for disk in disks)
     for name in fault.hosts:
         (world.lose_power if fault.kind == "power" else world.kill)(name)
+    lost = sum(disk.lost_bytes for disk in disks) - before
     await asyncio.sleep(fault.stands_s)
     dead = sum(one.dead for one in alive)
     for name in fault.hosts:
         world.start(name)
-    return f"{dead} processes are gone" if dead else None
+    return f"{dead} processes are gone, with {lost} bytes not synced" if dead else None

@@ -39,37 +39,26 @@ class _File:
 
 
 class _Open:
-    def __init__(self, files: SimFiles, file: _File) -> None:
-        self._files, self._file = files, file
+    def __init__(self, file: _File) -> None:
+        self._file = file
 
     def write(self, data: bytes) -> None:
-        self._files.require()
         self._file.data += data
 
     def truncate(self, size: int) -> None:
-        self._files.require()
         del self._file.data[size:]
 
     def sync(self) -> None:
-        self._files.require()
-        self._files.syncs += 1
         self._file.synced = bytes(self._file.data)
 
 
 class SimFiles:
-    """One machine's disk. `refuses` makes each call an OSError; `syncs` counts."""
+    """One machine's disk. `lost_bytes` counts what was not synced when the power went."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
         self._files: dict[str, _File] = {}
-        self.refuses = False
-        self.syncs = 0
         self.lost_bytes = 0
-
-    def require(self) -> None:
-        """Raises OSError where the disk refuses."""
-        if self.refuses:
-            raise OSError(5, "the simulated disk refuses")
 
     def exists(self, name: str) -> bool:
         """Is there such a file?"""
@@ -77,24 +66,20 @@ class SimFiles:
 
     def read(self, name: str) -> bytes:
         """All of it. Raises OSError where there is none."""
-        self.require()
         if name not in self._files:
             raise OSError(2, f"no file {name}")
         return bytes(self._files[name].data)
 
     def replace(self, name: str, data: bytes) -> None:
         """As a whole, and synced."""
-        self.require()
         file = _File()
         file.data += data
         file.synced = data
         self._files[name] = file
-        self.syncs += 1
 
     def open(self, name: str) -> LogFile:
         """To append to; made where it is not there."""
-        self.require()
-        return _Open(self, self._files.setdefault(name, _File()))
+        return _Open(self._files.setdefault(name, _File()))
 
     def lose_power(self) -> None:
         """What was not synced is gone, but for a beginning of it of any length."""

@@ -15,6 +15,9 @@ __all__ = ["Load"]
 _PAUSE_S: Final = 0.05
 """After a failure, before the next operation."""
 
+_FINAL: Final = 1_000_000
+"""Process ids of the final phase begin there."""
+
 _STEP: Final = 1000
 """Process ids of one logical client are so far apart."""
 
@@ -44,45 +47,30 @@ class Load:
         pause_s: float,
     ) -> None:
         """One logical client, until the time is over; `pause_s` between two operations."""
-        end = self._endpoints[slot % len(self._endpoints)]
-        process_id = slot
-        client = self._client(end)
-        await client.open()
+        client = await self._opened(slot, self._endpoints[slot % len(self._endpoints)])
         last: Answer | None = None
         while self._now_ns() < until_ns:
-            draft = draw(slot, last)
-            if draft.after_ns:
-                await asyncio.sleep(draft.after_ns / 1e9)
-            last = await self.operation(draft, process_id, end.node, client)
-            if last.kind == "unknown":
-                process_id += _STEP
-                await client.close()
-                client = self._client(end)
-                await client.open()
+            last = await client.does(draw(slot, last))
             await asyncio.sleep(pause_s if last.kind == "ok" else max(pause_s, _PAUSE_S))
         await client.close()
+
+    async def _opened(self, process_id: int, end: Endpoint) -> _Process:
+        made = _Process(self, process_id, end, self._client)
+        await made.open()
+        return made
 
     async def final(
         self, ask: Callable[[int, Answer | None], OpDraft | None], until_ns: int
     ) -> None:
         """The final state, node after node."""
         for node, end in enumerate(self._endpoints):
-            process_id = 1_000_000 + node
-            client = self._client(end)
-            await client.open()
+            client = await self._opened(_FINAL + node, end)
             last: Answer | None = None
             while self._now_ns() < until_ns:
                 draft = ask(node, last)
                 if draft is None:
                     break
-                if draft.after_ns:
-                    await asyncio.sleep(draft.after_ns / 1e9)
-                last = await self.operation(draft, process_id, end.node, client)
-                if last.kind == "unknown":
-                    process_id += _STEP
-                    await client.close()
-                    client = self._client(end)
-                    await client.open()
+                last = await client.does(draft)
                 if last.kind != "ok":
                     await asyncio.sleep(_PAUSE_S)
             await client.close()
@@ -120,3 +108,33 @@ class Load:
     def history(self) -> list[Op]:
         """In order of invocation."""
         return sorted(self.ops, key=lambda op: (op.invoke_ts, int(op.op_id)))
+
+
+class _Process:
+    """A logical process: after an unknown outcome another one, with a client of its own."""
+
+    def __init__(
+        self, load: Load, process_id: int, end: Endpoint, make: Callable[[Endpoint], Client]
+    ) -> None:
+        self._load, self._id, self._end, self._make = load, process_id, end, make
+        self._client = make(end)
+
+    async def open(self) -> None:
+        """Before the first operation."""
+        await self._client.open()
+
+    async def close(self) -> None:
+        """After the last one."""
+        await self._client.close()
+
+    async def does(self, draft: OpDraft) -> Answer:
+        """One operation, when what it waits for is over."""
+        if draft.after_ns:
+            await asyncio.sleep(draft.after_ns / 1e9)
+        answer = await self._load.operation(draft, self._id, self._end.node, self._client)
+        if answer.kind == "unknown":
+            self._id += _STEP
+            await self._client.close()
+            self._client = self._make(self._end)
+            await self._client.open()
+        return answer

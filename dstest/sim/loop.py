@@ -92,9 +92,8 @@ class VirtualLoop(asyncio.base_events.BaseEventLoop):
             self.fail(PROCESS.get(), f"{error!r} is unhandled")
 
     def time(self) -> float:
-        """Seconds since the simulation began, with what the process's clock is wrong by."""
-        process = PROCESS.get()
-        return self.time_ns / 1e9 + (process.clock_s if process is not None else 0.0)
+        """Seconds since the simulation began."""
+        return self.time_ns / 1e9
 
     def _process_events(self, event_list: Any) -> None:
         """There are none."""
@@ -115,12 +114,10 @@ class VirtualLoop(asyncio.base_events.BaseEventLoop):
     def call_at(  # type: ignore[override]
         self, when: float, callback: Any, *args: Any, context: Any = None
     ) -> asyncio.TimerHandle:
-        """`when` is by the clock of the process that asks."""
-        asking = PROCESS.get()
+        """As any loop does, for the process in whose context it is."""
         context = context or contextvars.copy_context()
         process = context.get(PROCESS)
-        true = when - (asking.clock_s if asking is not None else 0.0)
-        return super().call_at(true, self._of(process, callback, context), *args, context=context)
+        return super().call_at(when, self._of(process, callback, context), *args, context=context)
 
     def _of(self, process: Process | None, callback: Any, context: Any) -> Any:
         """The callback, where its process can run it."""
@@ -185,10 +182,7 @@ class VirtualLoop(asyncio.base_events.BaseEventLoop):
     def add_signal_handler(  # type: ignore[override]
         self, sig: int, callback: Any, *args: Any
     ) -> None:
-        """A signal is a call by the simulation."""
-        process = PROCESS.get()
-        if process is not None:
-            process.signals[sig] = (callback, args, contextvars.copy_context())
+        """No signal comes: a process ends by a fault, or by itself."""
 
     def resume(self, process: Process) -> None:
         """What was due meanwhile runs now."""

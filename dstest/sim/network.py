@@ -178,13 +178,8 @@ class Network:
         return self._loop.time_ns / 1e9
 
     def _at(self, when_s: float, call: Callable[..., None], *args: Any) -> None:
-        """By the true clock, for no process."""
-        context = contextvars.Context()
-        self._loop.call_at(self._mine(when_s), call, *args, context=context)
-
-    def _mine(self, when_s: float) -> float:
-        process = PROCESS.get()
-        return when_s + (process.clock_s if process is not None else 0.0)
+        """For no process."""
+        self._loop.call_at(when_s, call, *args, context=contextvars.Context())
 
     def _host(self) -> str:
         process = PROCESS.get()

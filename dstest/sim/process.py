@@ -9,17 +9,14 @@ __all__ = ["PROCESS", "Process"]
 
 
 class Process:
-    """From its start to its death; a restart is another one. `clock_s` is what its clock is wrong
-    by."""
+    """From its start to its death; a restart is another one."""
 
     def __init__(self, name: str, host: str) -> None:
         self.name = name
         self.host = host
         self.dead = False
         self.paused = False
-        self.clock_s = 0.0
         self.held: list[tuple[Any, tuple[Any, ...], Any]] = []
-        self.signals: dict[int, tuple[Any, tuple[Any, ...], Any]] = {}
         self.tasks: set[Any] = set()
 
     def forget(self, task: Any) -> None:

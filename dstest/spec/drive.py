@@ -17,7 +17,7 @@ import msgspec
 from dstest.core.errors import ConfigError
 from dstest.spec.model import Model, Step, fields_of, shown
 from dstest.spec.replay import replay
-from dstest.spec.trace import Trace
+from dstest.spec.trace import Trace, way_to
 
 __all__ = ["Driven", "drive_along", "drive_to"]
 
@@ -75,7 +75,7 @@ def drive_to(
     while todo:
         _, _, state = heapq.heappop(todo)
         if is_goal(state):
-            return Driven(trace=_way(before, state), how="found", asked=len(before))
+            return Driven(trace=way_to(before, state), how="found", asked=len(before))
         for step, after in model.steps(state):
             if after not in before and len(before) < most_states:
                 before[after] = (state, step)
@@ -104,11 +104,3 @@ def _to(goal: Any) -> Callable[[Any], int]:
         return differ.count(True) + abs(len(mine) - len(wanted))
 
     return distance
-
-
-def _way(before: dict[Any, tuple[Any, Step] | None], end: Any) -> Trace:
-    states, steps = [end], list[Step]()
-    while (last := before[states[-1]]) is not None:
-        states.append(last[0])
-        steps.append(last[1])
-    return Trace(tuple(reversed(states)), tuple(reversed(steps)))

@@ -17,7 +17,7 @@ from dstest.core.rng import stream
 from dstest.spec.counts import Count, counted, vacuous
 from dstest.spec.declare import Spec, State
 from dstest.spec.model import Invariant, Model, Step, shown
-from dstest.spec.trace import Trace
+from dstest.spec.trace import Trace, walk_from
 
 __all__ = ["Explored", "Outcome", "Violation", "explore"]
 
@@ -45,14 +45,17 @@ class Violation(msgspec.Struct, frozen=True):
 class Explored(msgspec.Struct, kw_only=True):
     """What was seen. `complete` is false where a bound ended the search.
 
-    `taken` counts the steps of each action. `outcome` is `vacuous` where an invariant was never
-    evaluated, or nothing was to be held; `bounded` where no violation was met within the bounds.
+    `merged`: states stand for others, by the word of `canonical`, which a sample of walks was held
+    against. `taken` counts the steps of each action. `outcome` is `vacuous` where an invariant was
+    never evaluated, or nothing was to be held; `bounded` where no violation was met within the
+    bounds.
     """
 
     states: int = 0
     steps: int = 0
     depth: int = 0
     complete: bool = True
+    merged: bool = False
     taken: dict[str, int]
     counts: dict[str, Count]
     violations: list[Violation] = msgspec.field(default_factory=list)
@@ -94,7 +97,7 @@ def explore(
         raise
     except Exception as error:
         raise model.gone_wrong(search.at, error) from None
-    if search.merged and search.said.outcome == "holds":
+    if search.said.merged and search.said.outcome == "holds":
         _walk_by(search)
     return search.said
 
@@ -105,9 +108,8 @@ def _walk_by(search: _Search) -> None:
     model, said = search.model, search.said
     rng = stream(0, "canonical")
     for _ in range(WALKS):
-        state, steps, states = rng.choice(model.initial), list[Step](), list[Any]()
-        states.append(state)
-        for _ in range(WALK_STEPS):
+        trace = walk_from(model, rng.choice(model.initial), rng, WALK_STEPS)
+        for length, state in enumerate(trace.states):
             if model.canonical(state) not in search.found:
                 raise ConfigError(
                     f"{model.name}: {shown(state)} can be reached, and no state that stands for it"
@@ -117,15 +119,9 @@ def _walk_by(search: _Search) -> None:
             bad = next((one for one in model.of_kind("state") if not one.asked(state)), None)
             if bad is not None:
                 said.counts[bad.id].failed += 1
-                trace = Trace(tuple(states), tuple(steps))
-                said.violations.append(Violation(bad.id, bad.text, trace))
+                way = Trace(trace.states[: length + 1], trace.steps[:length])
+                said.violations.append(Violation(bad.id, bad.text, way))
                 return
-            ways = list(model.steps(state))
-            if not ways:
-                break
-            step, state = rng.choice(ways)
-            steps.append(step)
-            states.append(state)
 
 
 class _Search:
@@ -145,8 +141,7 @@ class _Search:
         self._most, self._deepest = max_states, max_depth
         self._deadlock, self._all = deadlock, all_violations
         self.found: _Found = {}
-        self.merged = type(model.spec).canonical is not Spec.canonical
-        """Does a state stand for others?"""
+        self.said.merged = type(model.spec).canonical is not Spec.canonical
         self._stands_for: dict[Any, Any] = {}
         """Canonical state -> the first one that was seen of it, where it may be another."""
         self._of_states = model.of_kind("state")
@@ -164,7 +159,7 @@ class _Search:
             if key not in found:
                 found[key] = None
                 todo.append((state, key, 0))
-                if self.merged:
+                if self.said.merged:
                     self._stands_for[key] = state
                 self._look_at(state, key)
         while todo and not self._enough():
@@ -186,7 +181,7 @@ class _Search:
                         continue
                     found[new] = key
                     todo.append((after, new, depth + 1))
-                    if self.merged:
+                    if self.said.merged:
                         self._stands_for[new] = after
                     self._look_at(after, new)
                 if self._edges is not None:

@@ -9,12 +9,10 @@ Source: Junker, "QuickXplain: Preferred Explanations and Relaxations for Over-Co
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import msgspec
 
 from dstest.spec.model import Model
-from dstest.spec.replay import without_guards
+from dstest.spec.replay import Accepts, without_guards
 
 __all__ = ["Knocked", "knock"]
 
@@ -27,7 +25,7 @@ class Knocked(msgspec.Struct, frozen=True):
     asked: int
 
 
-def knock(model: Model, accepts: Callable[[Model], bool]) -> Knocked:
+def knock(model: Model, accepts: Accepts) -> Knocked:
     """`accepts` says whether a model allows what is wanted."""
     row = [f"{one.name}.{g.label}" for one in model.actions for g in one.guards]
     asked = 0

@@ -69,24 +69,17 @@ def campaign(
     model: Model,
     *,
     max_states: int = 100_000,
-    max_depth: int | None = None,
     deadlock: bool = True,
-    on_judged: Callable[[Judged], None] = lambda _: None,
 ) -> list[Judged]:
     """Each mutant explored. Raises ConfigError where the model itself does not hold: then nothing
     is learned from its mutants."""
-    itself = explore(model, max_states=max_states, max_depth=max_depth, deadlock=deadlock)
+    itself = explore(model, max_states=max_states, deadlock=deadlock)
     if itself.outcome not in ("holds", "bounded"):
         raise ConfigError(
             f"{model.name} is {itself.outcome} as it is, so a mutant proves nothing",
             remedy="dstest spec explore, first",
         )
-    done = []
-    for mutant in mutants(model):
-        judged = _judge(model, mutant, max_states, max_depth, deadlock)
-        on_judged(judged)
-        done.append(judged)
-    return done
+    return [_judge(model, mutant, max_states, deadlock) for mutant in mutants(model)]
 
 
 def _changes_nothing(update: Callable[..., Any]) -> bool:
@@ -95,19 +88,17 @@ def _changes_nothing(update: Callable[..., Any]) -> bool:
     return isinstance(said, ast.Name) and said.id == "s"
 
 
-def _judge(
-    model: Model, mutant: Mutant, max_states: int, max_depth: int | None, deadlock: bool
-) -> Judged:
+def _judge(model: Model, mutant: Mutant, max_states: int, deadlock: bool) -> Judged:
     fate: Fate = "survived"
     by = None
     try:
-        seen = explore(mutant.model, max_states=max_states, max_depth=max_depth, deadlock=deadlock)
+        seen = explore(mutant.model, max_states=max_states, deadlock=deadlock)
     except ConfigError as error:
         fate, by = "error", error.message
     else:
         if seen.violations:
             fate, by = "killed", seen.violations[0].id
-        elif not seen.complete and max_depth is None:
+        elif not seen.complete:
             fate = "undecided"
     return Judged(
         operator=mutant.operator,

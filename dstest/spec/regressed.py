@@ -57,17 +57,18 @@ def first_bad(
     Raises ConfigError where they are no commits in this order, or are not good and bad, or the
     command cannot be run.
     """
-    ends = [_git(repository, "rev-parse", "--verify", f"{one}^{{commit}}") for one in (good, bad)]
-    good, bad = (one.strip() for one in ends)
+    names = [_git(repository, "rev-parse", "--verify", f"{one}^{{commit}}") for one in (good, bad)]
+    good, bad = (one.strip() for one in names)
     if not _git(repository, "rev-list", "--ancestry-path", f"{good}..{bad}").split():
         raise ConfigError(
             f"{bad[:12]} does not come after {good[:12]}",
             remedy="the good commit first, then the bad one",
         )
-    tried = [
-        _end(repository, good, "good", command, timeout_s),
-        _end(repository, bad, "bad", command, timeout_s),
-    ]
+    tried = list[Tried]()
+    ends: tuple[tuple[str, Answer], ...] = ((good, "good"), (bad, "bad"))
+    for commit, wanted in ends:
+        tried.append(_end(repository, commit, wanted, command, timeout_s))
+        on_tried(tried[-1])
     goods, skipped = [good], set[str]()
     while True:
         rows = _git(repository, "rev-list", "--bisect-all", bad, *(f"^{one}" for one in goods))

@@ -11,7 +11,11 @@ from dstest.core.errors import ConfigError
 from dstest.spec.model import Action, Model, Step
 from dstest.spec.trace import Trace
 
-__all__ = ["Replayed", "replay", "without_guards"]
+__all__ = ["Accepts", "Replayed", "replay", "without_guards"]
+
+
+Accepts = Callable[[Model], bool]
+"""Is what was to be possible possible in this model?"""
 
 
 class Replayed(msgspec.Struct, frozen=True):
@@ -49,7 +53,3 @@ def without_guards(model: Model, dropped: Collection[str]) -> Model:
         return msgspec.structs.replace(action, guards=guards)
 
     return msgspec.structs.replace(model, actions=tuple(map(kept, model.actions)))
-
-
-Accepts = Callable[[Model], bool]
-"""Is what was to be possible possible in this model?"""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -9,7 +11,7 @@ import msgspec
 from dstest.spec.declare import State
 from dstest.spec.model import Model, Step, fields_of, shown
 
-__all__ = ["Trace", "as_data", "changed", "lines"]
+__all__ = ["Trace", "as_data", "changed", "lines", "walk_from", "way_to"]
 
 
 class Trace(msgspec.Struct, frozen=True):
@@ -26,6 +28,27 @@ class Trace(msgspec.Struct, frozen=True):
     def then(self, step: Step, state: State) -> Trace:
         """With one step more."""
         return Trace((*self.states, state), (*self.steps, step))
+
+
+def way_to(before: Mapping[Any, tuple[Any, Step] | None], end: Any) -> Trace:
+    """The way that a search came by: `before` has, for each state, the one before it with what was
+    done there, None for one in which it began."""
+    states, steps = [end], list[Step]()
+    while (last := before[states[-1]]) is not None:
+        states.append(last[0])
+        steps.append(last[1])
+    return Trace(tuple(reversed(states)), tuple(reversed(steps)))
+
+
+def walk_from(model: Model, start: Any, rng: random.Random, steps: int) -> Trace:
+    """A random walk without a look at invariants, of so many steps at most."""
+    trace = Trace((start,))
+    for _ in range(steps):
+        ways = list(model.steps(trace.last))
+        if not ways:
+            break
+        trace = trace.then(*rng.choice(ways))
+    return trace
 
 
 def changed(before: Any, after: Any) -> str:

@@ -19,7 +19,7 @@ from dstest.spec.explore import Outcome, Violation
 from dstest.spec.model import Action, Args, Model, Step
 from dstest.spec.trace import Trace
 
-__all__ = ["Asked", "Walked", "walk", "walk_from"]
+__all__ = ["Asked", "Walked", "walk"]
 
 
 class Asked(msgspec.Struct):
@@ -95,17 +95,6 @@ def walk(
             said.walk_of_violation = number
             break
     return said
-
-
-def walk_from(model: Model, start: Any, rng: random.Random, steps: int) -> Trace:
-    """One walk without a look at invariants."""
-    trace = Trace((start,))
-    for _ in range(steps):
-        ways = list(model.steps(trace.last))
-        if not ways:
-            break
-        trace = trace.then(*rng.choice(ways))
-    return trace
 
 
 class _Walk:

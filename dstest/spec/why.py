@@ -22,8 +22,7 @@ from dstest.core.errors import ConfigError
 from dstest.core.rng import stream
 from dstest.spec.expressions import operands, text_of
 from dstest.spec.model import Action, Args, Guard, Model, Step
-from dstest.spec.trace import Trace
-from dstest.spec.walk import walk_from
+from dstest.spec.trace import Trace, walk_from, way_to
 
 __all__ = ["Contradiction", "Refusal", "Why", "refusals", "why"]
 
@@ -194,7 +193,7 @@ class _Seen:
             state = todo.popleft()
             step = self.ask(state)
             if step is not None:
-                self.found = _way(before, state), step
+                self.found = way_to(before, state), step
                 return False
             for done, after in self._model.steps(state):
                 if after not in before:
@@ -213,14 +212,6 @@ class _Seen:
                 if step is not None:
                     self.found = Trace(trace.states[: length + 1], trace.steps[:length]), step
                     return
-
-
-def _way(before: dict[Any, tuple[Any, Step] | None], end: Any) -> Trace:
-    states, steps = [end], list[Step]()
-    while (last := before[states[-1]]) is not None:
-        states.append(last[0])
-        steps.append(last[1])
-    return Trace(tuple(reversed(states)), tuple(reversed(steps)))
 
 
 def _contradictions(action: Action, seen: _Seen, proved: bool) -> Iterator[Contradiction]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from clusters.supervise import OpsClient, StreamClient, told
 from dstest.core.protocols import Definite, Indefinite, OpDraft
 
-__all__ = ["CLIENTS"]
+__all__ = ["CLIENTS", "ToyClient"]
 
 
 class ToyClient(StreamClient):

@@ -28,7 +28,7 @@ from dstest.core.protocols import (
     Unit,
 )
 
-__all__ = ["CLIENT_PORT", "HOME", "PEER_PORT", "ToykvDeployment"]
+__all__ = ["AGENTS", "CLIENT_PORT", "HOME", "PEER_PORT", "ToykvDeployment"]
 
 HOME: Final = "/opt/toykv"
 DATA: Final = f"{HOME}/data"

@@ -10,13 +10,12 @@ from typing import Any, Final
 
 from clusters.systems.toykv.agents.around import Around
 from clusters.systems.toykv.agents.main import Server
-from clusters.systems.toykv.clients import CLIENTS
+from clusters.systems.toykv.clients import CLIENTS, ToyClient
+from clusters.systems.toykv.deployment import AGENTS, CLIENT_PORT, PEER_PORT
 from dstest.core.protocols import Client, Endpoint, Simulable
 
 __all__ = ["SIMULATED", "SimulatedToykv"]
 
-CLIENT_PORT: Final = 7700
-PEER_PORT: Final = 7701
 ASK_S: Final = 1.0
 
 
@@ -25,7 +24,7 @@ class SimulatedToykv:
 
     port = CLIENT_PORT
     modules = tuple(
-        f"clusters.systems.toykv.agents.{name}"
+        f"{AGENTS}.{name}"
         for name in ("consensus", "leading", "front", "disk", "machine", "membership", "wire")
     )
 
@@ -78,7 +77,8 @@ class SimulatedToykv:
     ) -> Client:
         """A client that calls itself so."""
         made = CLIENTS[capability](at, every, options)
-        made.named = name  # type: ignore[attr-defined]
+        assert isinstance(made, ToyClient)
+        made.named = name
         return made
 
 

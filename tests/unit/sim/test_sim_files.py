@@ -52,15 +52,6 @@ def test_a_cut_that_was_not_synced_is_lost() -> None:
     assert made.read("log") == b"ab"
 
 
-def test_a_disk_that_refuses() -> None:
-    made = files()
-    log = made.open("log")
-    made.refuses = True
-    for call in (lambda: log.write(b"x"), log.sync, lambda: made.read("log")):
-        with pytest.raises(OSError, match="refuses"):
-            call()
-
-
 def test_a_file_that_is_not_there() -> None:
     assert not files().exists("log")
     with pytest.raises(OSError, match="no file log"):

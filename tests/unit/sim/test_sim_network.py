@@ -234,26 +234,3 @@ def test_datagrams_in_foul_weather(weather: Weather, less: bool, more: bool, tur
     assert (len(numbers) > len(set(numbers))) == more
     firsts = list(dict.fromkeys(numbers))
     assert (firsts != sorted(firsts)) == turned
-
-
-def test_a_clock_that_is_wrong_wakes_its_own_process_right() -> None:
-    """It shows another time; how long it sleeps is the same."""
-
-    async def clocked(made: World, host: Host) -> None:
-        loop = asyncio.get_running_loop()
-        before, true = loop.time(), made.loop.time_ns
-        await asyncio.sleep(1)
-        made.log.say(f"{host.name} {before:.1f} {(made.loop.time_ns - true) / 1e9:.3f}")
-        await asyncio.Event().wait()
-
-    made = World(1, ["a"], clocked)
-    made.start("a")
-    process = made.hosts["a"].process
-    assert process is not None
-    process.clock_s = 100.0
-
-    async def story(_: World) -> None:
-        await asyncio.sleep(2)
-
-    during(story, made)
-    assert any(line.endswith("a 100.0 1.000") for line in made.log.lines)

@@ -297,3 +297,12 @@ def test_a_file_whose_functions_raise_says_where(tmp_path: Path) -> None:
     model = load(str(file))
     with pytest.raises(ConfigError, match="ZeroDivisionError"):
         list(model.steps(model.initial[0]))
+
+
+def test_a_result_by_the_word_of_canonical_says_so() -> None:
+    class Same(Up):
+        def canonical(self, s: S) -> S:
+            return s
+
+    assert explore(model_of(Same())).merged
+    assert not explore(model_of(Up())).merged
