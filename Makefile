@@ -42,6 +42,7 @@ test-lab: setup
 ## make coverage   test-no-lab, counting lines; fails below the share that pyproject.toml names
 coverage: setup
 	-@.ci/setup browser
+	-@.ci/setup quint $(VENV)
 	$(BIN)/python -m pytest -rfEsR $(NO_LAB) --cov --cov-report=term $(TEST_ARGS)
 
 ## make lint       style, format and types, those of the tests as well
