@@ -281,8 +281,12 @@ class PerKey:
         owed: frozenset[str] = frozenset(),
         keyed: bool = True,
         claims: frozenset[str] = frozenset(),
+        means: Mapping[str, str] = MappingProxyType({}),
+        did: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.name = self.mutants = name
+        self.means = means
+        self.did = did
         self.models = models
         self.kind = kind
         self.prefix_closed = prefix_closed

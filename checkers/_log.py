@@ -105,8 +105,9 @@ def check_claims(
                 at, op = known[place]
                 kind = names["missed"] if place in log.seen else names["lost"]
                 message = (
-                    f"op {claim.op.op_id} claims all of [{claim.start}, {claim.end}] and lacks "
-                    f"{quoted(log.values.values[at])} at {place[0]}, which op {op.op_id} has"
+                    f"op {claim.op.op_id} was told of all from {claim.start} to {claim.end}, but "
+                    f"not of {quoted(log.values.values[at])} at {place[0]}, of which op {op.op_id} "
+                    "was"
                 )
                 element = log.values.values[at]
                 findings.anomaly(kind, part.key, [op, claim.op], message, element=element)

@@ -110,8 +110,8 @@ class Visibility:
     def said_known(self, at: int) -> str:
         """`why_known` in words."""
         if at in self.witness:
-            return f"read {self.witness[at][0].op_id} had returned it"
-        return f"{self.acked[at].op_type} {self.acked[at].op_id} had been acknowledged"
+            return f"read (op {self.witness[at][0].op_id}) had returned it"
+        return f"{self.acked[at].op_type} (op {self.acked[at].op_id}) had been acknowledged"
 
     def value(self, at: int) -> Any:
         """The element with this id."""
@@ -136,7 +136,7 @@ def report_strangers(v: Visibility, key: Any, findings: Findings) -> npt.NDArray
             value = v.value(at)
             if at in v.attempt:
                 message = (
-                    f"read {read.op.op_id} returned {quoted(value)} before anybody had "
+                    f"read (op {read.op.op_id}) returned {quoted(value)} before anybody had "
                     f"tried to add it"
                 )
                 findings.anomaly(
@@ -144,19 +144,21 @@ def report_strangers(v: Visibility, key: Any, findings: Findings) -> npt.NDArray
                 )
             elif at in v.failed:
                 message = (
-                    f"{quoted(value)} was refused definitely, yet read {read.op.op_id} returned it"
+                    f"{quoted(value)} was refused definitely, "
+                    f"yet read (op {read.op.op_id}) returned it"
                 )
                 findings.anomaly(
                     "failed-but-applied", key, [v.failed[at], read.op], message, element=value
                 )
             else:
-                message = f"read {read.op.op_id} returned {quoted(value)}, which nobody ever added"
+                what = f"{quoted(value)}, which nobody ever added"
+                message = f"read (op {read.op.op_id}) returned {what}"
                 findings.anomaly("phantom", key, [read.op], message, element=value)
     twice: set[int] = set()
     for op, at in v.repeated:
         if at not in twice:
             twice.add(at)
-            message = f"read {op.op_id} returned {quoted(v.value(at))} more than once"
+            message = f"read (op {op.op_id}) returned {quoted(v.value(at))} more than once"
             ops = [*([v.attempt[at]] if at in v.attempt else []), op]
             findings.anomaly("duplicated", key, ops, message, element=v.value(at))
     return real
@@ -185,8 +187,8 @@ def report_forks(v: Visibility, key: Any, findings: Findings, ignore: npt.NDArra
         mark[small] = False
         a, b = int(alone[0]), int(other[0])
         message = (
-            f"read {small_op.op_id} saw {quoted(v.value(a))} and not {quoted(v.value(b))}, read "
-            f"{big_op.op_id} saw {quoted(v.value(b))} and not {quoted(v.value(a))}: no "
+            f"read (op {small_op.op_id}) saw {quoted(v.value(a))} and not {quoted(v.value(b))}, "
+            f"read (op {big_op.op_id}) saw {quoted(v.value(b))} and not {quoted(v.value(a))}: no "
             f"order explains both"
         )
         writers = [v.attempt[at] for at in (a, b) if at in v.attempt]
@@ -229,7 +231,7 @@ def report_missing(
             told[at] = True
             message = (
                 f"{v.said_known(at)} before {quoted(v.value(newer))} was first added, yet read "
-                f"{read.op.op_id} saw {quoted(v.value(newer))} and not {quoted(v.value(at))}"
+                f"(op {read.op.op_id}) saw {quoted(v.value(newer))} and not {quoted(v.value(at))}"
             )
             ops = [*v.why_known(at), v.attempt[newer], read.op]
             findings.anomaly("causal-reverse", key, ops, message, element=v.value(at))
@@ -245,7 +247,7 @@ def _say_missing(
         ("stale", "and was read again later") if stale else ("lost", "and all that follow")
     )
     message = (
-        f"{v.said_known(at)} before read {read.op.op_id} began, yet {quoted(v.value(at))} "
+        f"{v.said_known(at)} before read (op {read.op.op_id}) began, yet {quoted(v.value(at))} "
         f"is missing "
         f"from it {after}"
     )

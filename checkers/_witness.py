@@ -299,7 +299,9 @@ def explain(
     """Longest linearizable prefix, the values possible there, and why there is no next step."""
     rows = witness.rows
     count = f"{len(rows)} operation{'s' if len(rows) != 1 else ''}"
-    lead = f"On key {text(columns.keys[0])} no order explains the {count} of the witness."
+    key = columns.keys[0]
+    lead = "No order" if key is None else f"On key {text(key)} no order"
+    lead += f" explains the {count} of the witness."
     decision = illegal(columns, rows, 10**9, memory_bytes, states=64)
     if decision is None:
         return Told(lead)

@@ -61,12 +61,12 @@ def _strangers(
         value = names["values"].values[at]
         if at in names["refused"]:
             message = (
-                f"{quoted(value)} was refused definitely, yet final read {read.op_id} holds it"
+                f"{quoted(value)} was refused definitely, yet final read (op {read.op_id}) holds it"
             )
             ops = [names["refused"][at], read]
             findings.anomaly("failed-but-applied", part.key, ops, message, element=value)
         else:
-            message = f"final read {read.op_id} holds {quoted(value)}, which nobody ever wrote"
+            message = f"final read (op {read.op_id}) holds {quoted(value)}, which nobody ever wrote"
             findings.anomaly("phantom", part.key, [read], message, element=value)
 
 
@@ -93,7 +93,7 @@ def decide(part: Part, findings: Findings, *, unique: bool) -> int:
             message = (
                 f"{acked[at].op_type} {acked[at].op_id} (of element {quoted(values.values[at])}) "
                 f"was acknowledged, "
-                f"and final read {read.op_id} does not hold it"
+                f"and final read (op {read.op_id}) does not hold it"
             )
             findings.anomaly(
                 "lost", part.key, [acked[at], read], message, element=values.values[at]
@@ -113,7 +113,8 @@ def decide(part: Part, findings: Findings, *, unique: bool) -> int:
         if unique:
             for at in [at for at, n in seen.items() if n > 1]:
                 message = (
-                    f"final read {read.op_id} holds {quoted(values.values[at])} {seen[at]} times"
+                    f"final read (op {read.op_id}) holds {quoted(values.values[at])} "
+                    f"{seen[at]} times"
                 )
                 findings.anomaly("duplicated", part.key, [read], message, element=values.values[at])
     findings.count(

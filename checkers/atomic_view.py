@@ -114,9 +114,9 @@ def _lost(bumps: list[_Seen], part: Part, findings: Findings) -> bool:
             continue
         lost = True
         if findings.model != _VIEW:
-            message = f"bumps {before.op_id} and {seen.op.op_id} both made {seen.low}"
+            message = f"bumps (ops {before.op_id} and {seen.op.op_id}) both made {seen.low}"
             if seen.low != seen.high:
-                message = f"bump {seen.op.op_id} made {seen.low} and {seen.high}"
+                message = f"bump (op {seen.op.op_id}) made {seen.low} and {seen.high}"
             findings.anomaly("lost-update", part.key, [before, seen.op], message)
     return lost
 
@@ -129,7 +129,8 @@ def _within(seen: _Seen, part: Part, findings: Findings) -> None:
         again = member in earlier
         before, row = (earlier[member], member) if again and n > top else (top, last)
         message = (
-            f"look {op.op_id} read {before} in row {quoted(row)}, then {n} in row {quoted(member)}"
+            f"look (op {op.op_id}) read {before} in row {quoted(row)}, then {n} in row "
+            f"{quoted(member)}"
         )
         if n < top:
             findings.anomaly("nonmonotonic-view", part.key, [op], message)
@@ -151,9 +152,10 @@ def _phantoms(every: list[_Seen], part: Part, findings: Findings) -> None:
         for _, n in reads:
             late = maker.get(n)
             if n > most:
-                message = f"{op.op_type} {op.op_id} saw {n}, and {most} bumps had begun"
+                message = f"{op.op_type} (op {op.op_id}) saw {n}, and {most} bumps had begun"
             elif late is not None and late.invoke_ts > end_of(op):
-                message = f"{op.op_type} {op.op_id} saw {n}, which bump {late.op_id} made later"
+                what = f"which bump (op {late.op_id}) made later"
+                message = f"{op.op_type} (op {op.op_id}) saw {n}, {what}"
             else:
                 continue
             witness = [op] if late is None or late is op else [late, op]
@@ -180,9 +182,9 @@ def _stale(every: list[_Seen], part: Part, findings: Findings) -> None:
         what = f"{count} bumps had ended before it"
         witness = [seen.op]
         if top is not None and known >= count:
-            what = f"{top.op.op_type} {top.op.op_id} had {known} before it began"
+            what = f"{top.op.op_type} (op {top.op.op_id}) had {known} before it began"
             witness = [top.op, seen.op]
-        message = f"{seen.op.op_type} {seen.op.op_id} has {seen.low}, and {what}"
+        message = f"{seen.op.op_type} (op {seen.op.op_id}) has {seen.low}, and {what}"
         findings.anomaly("stale", part.key, witness, message)
 
 

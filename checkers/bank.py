@@ -76,7 +76,7 @@ def _plain_reads(part: Part, expected: set[str], findings: Findings) -> list[_Re
             ("nil-balance", {n for n, v in balances.items() if type(v) is not int}),
         ):
             if names:
-                message = f"read {op.op_id}: {', '.join(sorted(names))}"
+                message = f"read (op {op.op_id}): {', '.join(sorted(names))}"
                 findings.anomaly(kind, part.key, [op], message)
         if all(type(v) is int for v in balances.values()):
             reads.append((op, balances))
@@ -92,13 +92,13 @@ def _totals(
         if total is None:
             total, reference = got, op
         if got != total:
-            message = f"the balances of read {op.op_id} add up to {got}, not to {total}"
+            message = f"the balances of read (op {op.op_id}) add up to {got}, not to {total}"
             findings.anomaly(
                 "wrong-total", part.key, [op] if reference is None else [reference, op], message
             )
         below = sorted(name for name, value in balances.items() if value < 0)
         if below and not negative:
-            message = f"read {op.op_id}: account {below[0]} holds {balances[below[0]]}"
+            message = f"read (op {op.op_id}): account {below[0]} holds {balances[below[0]]}"
             findings.anomaly("negative-value", part.key, [op], message)
 
 
@@ -119,7 +119,8 @@ def _bounds(
                 continue
             lost = value < low[i] + start
             limit = f"{low[i] + start} at least" if lost else f"{high[i] + start} at most"
-            message = f"account {name} holds {value} in read {op.op_id}; transfers allow {limit}"
+            who = f"read (op {op.op_id})"
+            message = f"account {name} holds {value} in {who}; transfers allow {limit}"
             kind = "lost-transfer" if lost else "phantom-transfer"
             witness = [op] if findings.full(kind) else near(moves, op)
             findings.anomaly(kind, part.key, witness, message, minimal=False)

@@ -78,13 +78,14 @@ def _read(op: Op, key: int, seen: _Write | None, clock: I32, state: _State, f: F
         if over is None or over is seen:
             continue
         if seen is None:
-            message = f"read {op.op_id} found nothing, though write {over.op.op_id} came before it"
+            why = f"though write (op {over.op.op_id}) came before it"
+            message = f"read (op {op.op_id}) found nothing, {why}"
             f.anomaly("write-co-init-read", op.key, [over.op, op], message)
             return
         if over.clock[seen.session] >= seen.index:
             message = (
-                f"read {op.op_id} returned the value of write {seen.op.op_id}, which write "
-                f"{over.op.op_id} had overwritten in its causal past"
+                f"read (op {op.op_id}) returned the value of write (op {seen.op.op_id}), which "
+                f"write (op {over.op.op_id}) had overwritten in its causal past"
             )
             f.anomaly("write-co-read", op.key, [seen.op, over.op, op], message)
             return
@@ -104,14 +105,16 @@ def _strange(op: Op, where: tuple[int, int], names: dict[str, Any], findings: Fi
     if attempt is not None and attempt.invoke_ts <= end_of(op):
         return False
     if attempt is not None:
-        message = f"read {op.op_id} returned {quoted(op.output)} before write {attempt.op_id} began"
+        began = f"before write (op {attempt.op_id}) began"
+        message = f"read (op {op.op_id}) returned {quoted(op.output)} {began}"
         findings.anomaly("future-read", op.key, [attempt, op], message, element=op.output)
     elif where in names["refused"]:
-        message = f"{quoted(op.output)} was refused definitely, yet read {op.op_id} returned it"
+        who = f"read (op {op.op_id})"
+        message = f"{quoted(op.output)} was refused definitely, yet {who} returned it"
         ops = [names["refused"][where], op]
         findings.anomaly("failed-but-applied", op.key, ops, message, element=op.output)
     else:
-        message = f"read {op.op_id} returned {quoted(op.output)}, which nobody wrote"
+        message = f"read (op {op.op_id}) returned {quoted(op.output)}, which nobody wrote"
         findings.anomaly("thin-air-read", op.key, [op], message, element=op.output)
     return True
 

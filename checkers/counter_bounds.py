@@ -12,7 +12,7 @@ Unknown increments may have happened, failed ones have not. A counter starts at 
 | anomaly | meaning |
 |---|---|
 | lost-increment | below the lower bound |
-| phantom-increment | above the upper bound |
+| phantom-increment | above the upper bound, or below anything that was asked for |
 | nonmonotonic | smaller than a value seen before, though nothing is ever subtracted |
 
 Bounds are necessary, not sufficient: a history within them need not be linearizable. Jepsen's
@@ -21,7 +21,7 @@ Bounds are necessary, not sufficient: a history within them need not be lineariz
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -57,6 +57,10 @@ class Bounds:
         high = _sum_until(up_maybe, complete, "right") + _sum_until(down_sure, invoke, "left")
         return low, high
 
+    def least(self, complete: I64) -> I64:
+        """The sum if all that can have been subtracted until `complete` was, and nothing added."""
+        return _sum_until(self._sides["down"][1], complete, "right")
+
 
 _Steps = tuple[I64, I64]
 
@@ -87,14 +91,22 @@ def near(ops: list[tuple[Op, int]], seen: Op, at_most: int = 7) -> list[Op]:
     return [*before[-at_most:], seen]
 
 
-def _say(
-    part: Part, findings: Findings, seen: Op, value: int, low: int, high: int, ops: Any
-) -> None:
-    if value < low:
-        kind, why = "lost-increment", f"acknowledged before it began are {low} at least"
+class Limits(NamedTuple):
+    """Of a value that was seen: what it can be, and the `least` had nothing been added at all."""
+
+    low: int
+    high: int
+    least: int
+
+
+def _say(part: Part, findings: Findings, seen: Op, value: int, limits: Limits, ops: Any) -> None:
+    if limits.least <= value < limits.low:
+        kind, why = "lost-increment", f"acknowledged before it began are {limits.low} at least"
+    elif value < limits.least:
+        kind, why = "phantom-increment", f"begun before it ended leave {limits.least} at least"
     else:
-        kind, why = "phantom-increment", f"begun before it ended are {high} at most"
-    said = f"{seen.op_type} {seen.op_id} saw {value}, and the increments {why}"
+        kind, why = "phantom-increment", f"begun before it ended are {limits.high} at most"
+    said = f"{seen.op_type} (op {seen.op_id}) saw {value}, and the increments {why}"
     witness = [seen] if findings.full(kind) else near(ops, seen)
     findings.anomaly(kind, part.key, witness, said, minimal=False)
 
@@ -139,16 +151,17 @@ def decide(part: Part, findings: Findings) -> int:
         for op in part.of("inc")
         if op.output is not None
     ]
-    low, high = Bounds(deltas).at(
-        np.array([op.invoke_ts for op, _, _ in seen], dtype=np.int64),
-        np.array([end_of(op) for op, _, _ in seen], dtype=np.int64),
-    )
+    bounds = Bounds(deltas)
+    ended = np.array([end_of(op) for op, _, _ in seen], dtype=np.int64)
+    low, high = bounds.at(np.array([op.invoke_ts for op, _, _ in seen], dtype=np.int64), ended)
     own = np.array([d for _, _, d in seen], dtype=np.int64)
     low, high = low + start + np.maximum(own, 0), high + start + np.minimum(own, 0)
+    least = bounds.least(ended) + start
     values = np.array([value for _, value, _ in seen], dtype=np.int64)
     for i in np.flatnonzero((values < low) | (values > high)).tolist():
         findings.tick()
-        _say(part, findings, seen[i][0], seen[i][1], int(low[i]), int(high[i]), deltas)
+        limits = Limits(int(low[i]), int(high[i]), int(least[i]))
+        _say(part, findings, seen[i][0], seen[i][1], limits, deltas)
     if all(d >= 0 for _, d in deltas):
         _monotonic(part, [(op, value) for op, value, _ in seen], findings)
     findings.count(increments=len(deltas), values=len(seen))

@@ -142,7 +142,7 @@ def _missing(t: Traffic, part: Part, findings: Findings) -> int:
         rejects = [op for op in takes[at] if op.op_type == "reject"]
         got = len(takes[at]) - len(rejects)
         value = quoted(t.values.values[at])
-        message = f"enqueue {puts[0].op_id} (of element {value}) was acknowledged"
+        message = f"enqueue (op {puts[0].op_id}, element {value}) was acknowledged"
         if len(puts) > 1:
             message = f"{value} was acknowledged {len(puts)} times"
         if len(rejects) > got:

@@ -57,16 +57,17 @@ def _say(
     if n == 0 and Outcome.OK in outcomes:
         acked = next(op for op in tries if op.outcome is Outcome.OK)
         message = (
-            f"op {acked.op_id} acknowledged {quoted(value)}, and audit {audit.op_id} "
+            f"op {acked.op_id} acknowledged {quoted(value)}, and audit (op {audit.op_id}) "
             f"lists no effect"
         )
         findings.anomaly("lost", key, [acked, audit], message, element=value)
     if n and not tries:
-        message = f"audit {audit.op_id} lists {quoted(value)}, which nobody ever tried"
+        message = f"audit (op {audit.op_id}) lists {quoted(value)}, which nobody ever tried"
         findings.anomaly("phantom", key, [audit], message, element=value)
     if n and tries and outcomes == {Outcome.FAIL}:
         message = (
-            f"{quoted(value)} was refused definitely each time, and audit {audit.op_id} lists it"
+            f"{quoted(value)} was refused definitely each time, and audit (op {audit.op_id}) "
+            "lists it"
         )
         ops = [*tries[:6], audit]
         findings.anomaly("failed-but-applied", key, ops, message, element=value)

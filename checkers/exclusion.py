@@ -202,7 +202,8 @@ def _tokens(part: Part, findings: Findings) -> None:
     for op in given:
         before = first.setdefault(_token(op), op)
         if before is not op:
-            message = f"acquires {before.op_id} and {op.op_id} both got the token {_token(op)}"
+            who = f"acquires (ops {before.op_id} and {op.op_id})"
+            message = f"{who} both got the token {_token(op)}"
             findings.anomaly("fencing-token-reused", part.key, [before, op], message)
     for top, op in regressions(given, _token):
         message = f"token {_token(op)} came after {_token(top)}, so it fences nothing off"

@@ -91,7 +91,7 @@ def decide(part: Part, findings: Findings) -> int:
         for text in declared:
             tested += 1
             if not _holds(op, text, values, findings.options):
-                message = f"{text} does not hold in dump {op.op_id}: {quoted(values[:8])}"
+                message = f"{text} does not hold in dump (op {op.op_id}): {quoted(values[:8])}"
                 findings.anomaly("invariant-violated", part.key, [op], message)
     return tested
 

@@ -103,10 +103,10 @@ def _told(findings: Findings, key: Any, won: list[Op]) -> Iterator[str]:
         with suppress(Unreadable):
             rows = dict(_rows_of(op, pair) for pair in _pairs(op)).get(key, [])
             if numbers <= {*rows}:
-                yield f"read {op.op_id} found their rows"
+                yield f"read (op {op.op_id}) found their rows"
             elif not op.output.get("more"):
                 where = f" at {op.node_seen}" if op.node_seen else ""
-                yield f"read {op.op_id}{where} did not find the rows of all of them"
+                yield f"read (op {op.op_id}){where} did not find all of their rows"
 
 
 def _inserts_of(history: History) -> dict[tuple[type, Any], list[Op] | None]:
@@ -138,7 +138,7 @@ def _judge_rows(
     named = len(won) > 1 and all(type(op.output) is bool for op in done)
     if len({_number(op) for op in putters}) > 1 and not named:
         names = ", ".join(str(number) for number in rows[:8])
-        message = f"read {read.op_id} found rows {names}, of which each was put where none was"
+        message = f"read (op {read.op_id}) found rows {names}, of which each was put where none was"
         findings.anomaly("G2", key, [*putters, read], message)
     for number in rows:
         if any(_number(op) == number for op in may):
@@ -146,7 +146,7 @@ def _judge_rows(
         failed = [op for op in began if _number(op) == number and op.outcome is Outcome.FAIL]
         kind = "G1a" if failed else "phantom"
         who = "only a failed insert" if failed else "no insert"
-        message = f"read {read.op_id} found row {number}, and {who} can have put it"
+        message = f"read (op {read.op_id}) found row {number}, and {who} can have put it"
         findings.anomaly(kind, key, [*failed, read], message)
 
 
@@ -189,7 +189,10 @@ def decide(part: Part, findings: Findings) -> int:
     if len(won) > 1:
         names = ", ".join(str(op.op_id) for op in won[:8])
         told = [] if findings.full("G2") else _told(findings, part.key, won)
-        message = f"inserts {names} took effect, each saw no row"
+        message = (
+            f"inserts (ops {names}) were acknowledged, each having seen no row of the others: in "
+            "any serial order the later one sees the earlier one's"
+        )
         findings.anomaly("G2", part.key, won, "; ".join([message, *told]))
     winner, unknown = _first(won), _first(part.unknown)
     failed = _first(part.refused("insert"))
@@ -200,13 +203,13 @@ def decide(part: Part, findings: Findings) -> int:
         if unknown is not None and _began(unknown, op):
             if winner is not None and len(won) == 1:
                 message = (
-                    f"insert {op.op_id} saw a row that only one of unknown outcome can have put,"
-                    f" and insert {winner.op_id}, which began later, saw none"
+                    f"insert (op {op.op_id}) saw a row that only one of unknown outcome can have "
+                    f"put, and insert (op {winner.op_id}), which began later, saw none"
                 )
                 findings.anomaly("G2", part.key, [unknown, op, winner], message)
             continue
         kind, what = ("G1a", "only failed inserts") if _began(failed, op) else ("phantom", "nobody")
-        message = f"insert {op.op_id} saw a row, and {what} can have put it there"
+        message = f"insert (op {op.op_id}) saw a row, and {what} can have put it there"
         seen = [failed, op] if failed is not None and kind == "G1a" else [op]
         findings.anomaly(kind, part.key, seen, message)
     findings.count(keys_with_a_row=int(bool(won)), inserts=len(won), refused=len(refused))

@@ -85,7 +85,7 @@ def _order(sends: list[Op], part: Part, findings: Findings) -> None:
         groups.setdefault(None if one else op.process_id, []).append(op)
     for group in groups.values():
         for top, op in regressions(group, _offset):
-            message = f"send {op.op_id} got {_offset(op)} after {_offset(top)} had been given"
+            message = f"send (op {op.op_id}) got {_offset(op)} after {_offset(top)} had been given"
             findings.anomaly("nonmonotonic-send", part.key, [top, op], message)
 
 
@@ -101,7 +101,7 @@ def _stale(sends: list[Op], claims: list[Claim], part: Part, findings: Findings)
         whole = "to" in claim.op.output and not claim.op.output.get("more")
         if whole and top is not None and claim.end < _offset(top):
             message = (
-                f"poll {claim.op.op_id} ends at {claim.end}, though {_offset(top)} had been "
+                f"poll (op {claim.op.op_id}) ends at {claim.end}, though {_offset(top)} had been "
                 "acknowledged before it began"
             )
             findings.anomaly("stale", part.key, [top, claim.op], message)

@@ -101,8 +101,9 @@ def _reversed(v: Visibility, part: Part, findings: Findings, real: Any) -> Any:
         for at in np.flatnonzero(absent).tolist():
             told[at] = True
             message = (
-                f"write {v.acked[at].op_id} had ended before write {v.attempt[newest].op_id} "
-                f"began, yet read {read.op.op_id} saw only the younger one"
+                f"write (op {v.acked[at].op_id}) had ended before write "
+                f"(op {v.attempt[newest].op_id}) began, yet read (op {read.op.op_id}) saw only "
+                "the younger one"
             )
             ops = [v.acked[at], v.attempt[newest], read.op]
             findings.anomaly("causal-reverse", part.key, ops, message)

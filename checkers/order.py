@@ -121,8 +121,8 @@ def _prefix(part: Part, findings: Findings) -> int:
         if items != longest[1][: len(items)]:
             at = next(i for i, (x, y) in enumerate(zip(items, longest[1], strict=False)) if x != y)
             message = (
-                f"read {op.op_id} has {quoted(items[at])} at index {at}, where read "
-                f"{longest[0].op_id} "
+                f"read (op {op.op_id}) has {quoted(items[at])} at index {at}, where read "
+                f"(op {longest[0].op_id}) "
                 f"has {quoted(longest[1][at])}"
             )
             findings.anomaly("incompatible-order", part.key, [longest[0], op], message)
@@ -145,7 +145,7 @@ def _prefix_times(
             message = (
                 f"append of {quoted(value)} had ended before that of "
                 f"{quoted(v.value(front))} began, yet it "
-                f"stands behind it in read {longest[0].op_id}"
+                f"stands behind it in read (op {longest[0].op_id})"
             )
             ops = [v.acked[at], v.attempt[front], longest[0]]
             findings.anomaly("reordered", part.key, ops, message)

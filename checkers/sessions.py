@@ -68,7 +68,7 @@ def _values(part: Part, findings: Findings) -> None:
             findings.anomaly("version-conflict", part.key, [by, op], message)
         elif read and at not in attempted and at not in told and value is not None:
             told.add(at)
-            message = f"read {op.op_id} returned {quoted(value)}, which nobody wrote"
+            message = f"read (op {op.op_id}) returned {quoted(value)}, which nobody wrote"
             findings.anomaly("phantom", part.key, [op], message, element=value)
 
 
@@ -89,7 +89,7 @@ def decide(part: Part, findings: Findings) -> int:
             wrong = version < old if op.op_type == "read" else version <= old
             if wrong and guarantee in asked:
                 message = (
-                    f"process {who}: {op.op_type} {op.op_id} has version {version} after its "
+                    f"process {who}: {op.op_type} (op {op.op_id}) has version {version} after its "
                     f"{kind} {before.op_id} had version {old}, which breaks {guarantee}"
                 )
                 findings.anomaly(GUARANTEES[guarantee], part.key, [before, op], message)

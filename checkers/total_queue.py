@@ -270,7 +270,7 @@ def _lost(t: Traffic, part: Part, findings: Findings) -> int:
     for at in missing:
         puts, value = t.acked[at], quoted(t.values.values[at])
         message = (
-            f"enqueue {puts[0].op_id} (of element {value}) was acknowledged, it never came out"
+            f"enqueue (op {puts[0].op_id}, element {value}) was acknowledged, it never came out"
         )
         if len(puts) > 1:
             message = (

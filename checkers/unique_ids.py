@@ -59,6 +59,20 @@ def decide(part: Part, findings: Findings) -> int:
     return max(0, len(ops) - 1)
 
 
+MEANS: Final = {
+    "duplicated": "Each of these ids was to be given once, so that it stands for one thing. Two "
+    "callers were given the same one: what one of them stores under it overwrites, or is taken "
+    "for, what the other has stored. The usual cause is a counter that went back: a new leader or "
+    "a restarted server that begins again where another had already been.",
+    "nonmonotonic": "An id is below one that had been given before it was asked for, though ids "
+    "were to grow: whoever orders by them, by pages of a list or by what is newest, leaves "
+    "something out.",
+}
+DID: Final = {
+    "duplicated": "gave one id to two callers",
+    "nonmonotonic": "gave an id below one that it had already given",
+}
+
 CHECKER: Final = PerKey(
     "unique-ids",
     decide,
@@ -66,5 +80,7 @@ CHECKER: Final = PerKey(
     types=frozenset({"generate"}),
     prefix_closed=True,
     vacuous="fewer than two ids were given",
+    means=MEANS,
+    did=DID,
     observers=frozenset(),
 )

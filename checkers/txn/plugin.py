@@ -124,6 +124,10 @@ class TxnChecker:
         """The anomalies that a history under `model` must not hold."""
         return proscribed(model)
 
+    def forbidden_by(self, kind: str) -> int:
+        """How many of the models forbid this anomaly."""
+        return sum(kind in proscribed(model) for model in self.models)
+
     def weaker(self, model: str) -> tuple[str, ...]:
         """The models next below `model` that forbid less."""
         return weaker_models(model)

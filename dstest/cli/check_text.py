@@ -64,7 +64,7 @@ def _is_cycle(anomaly: Anomaly) -> bool:
 def _anomaly(anomaly: Anomaly) -> list[str]:
     size = f"{len(anomaly.ops)} operation{'s' if len(anomaly.ops) != 1 else ''}"
     minimal = "none can be left out" if anomaly.minimal else "perhaps not the smallest"
-    where = "" if _is_cycle(anomaly) else f" on key {_cell(anomaly.key) or 'null'}"
+    where = "" if _is_cycle(anomaly) or anomaly.key is None else f" on key {_cell(anomaly.key)}"
     lines = ["", f"{anomaly.type}{where}: {size}, {minimal}"]
     lines += [f"  {line}" for line in _table(anomaly.witness)]
     if anomaly.epochs:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from dstest.judge.rows import NOT_SERVING, UNEXPLAINED
 from dstest.report.model import FaultView, RunReport
-from dstest.report.service import SHOWN_MAX, Stretch
+from dstest.report.service import Stretch, first_shown
 
 __all__ = ["Besides", "besides"]
 
@@ -65,7 +65,8 @@ def _silence(report: RunReport, outages: Sequence[Stretch]) -> list[Besides]:
         return []
     start, end, n = longest
     until = f"from {start / 1e9:.1f} s to {end / 1e9:.1f} s ({(end - start) / 1e9:.1f} s)"
-    anchor = f"outage-{n + 1}" if n < SHOWN_MAX else "timeline-charts"
+    shown = {number for number, _ in first_shown(outages)[0]}
+    anchor = f"outage-{n + 1}" if n + 1 in shown else "timeline-charts"
     return [Besides(f"No operation succeeded {until}, while no fault stood.", anchor)]
 
 

@@ -91,7 +91,7 @@ def _faults_chart(axis: Axis, outages: Sequence[Stretch]) -> Chart:
                 f'<path class="leadmark" d="M{x:.1f} {y + 2}l4 6h-8z"/>'
                 f'<text class="small" x="{x + 6:.1f}" y="{y + 10}">{said(change.said)}</text>'
             )
-        parts.append(_name(y + 10, "lead changed"))
+        parts.append(_name(y + 10, "lead had changed"))
         y += _LANE
     whole = [row for row in outages if row.whole]
     for row in whole:

@@ -26,7 +26,7 @@ from dstest.report.model import RunReport
 from dstest.report.moments import Moment, headline, moments
 from dstest.report.numbers import number
 from dstest.report.over_seeds import arms_of
-from dstest.report.service import SHOWN_MAX, stretches
+from dstest.report.service import ALL_MAX, first_shown, stretches
 from dstest.report.settings import settings
 from dstest.report.timeline import story, timeline_svg
 
@@ -174,7 +174,7 @@ def render_html(report: RunReport) -> str:
     from markupsafe import Markup
 
     run = Path(report.path)
-    logs = read_logs(run, report.meta)
+    logs = read_logs(run, report.meta, report.history.header.system)
     found = moments(report, logs, arms_of(run))
     told = [m for m in found if m.twin_of is None]
     listed = [m for m in told if not m.detailed]
@@ -188,6 +188,7 @@ def render_html(report: RunReport) -> str:
     outages = stretches(
         report.history.ops, report.faults, load_end if isinstance(load_end, int) else None
     )
+    at_once, later = first_shown(outages)
     drawn, charts_left_out = charts(report, axis, outages)
     together = kinds(report, found)
     main, exact = headline(report, found) if report.state.failed else ("", "")
@@ -213,8 +214,9 @@ def render_html(report: RunReport) -> str:
         "steps": _next_steps(report),
         "charts": [(chart.title, Markup(chart.svg)) for chart in drawn],
         "charts_left_out": charts_left_out,
-        "outages": outages[:SHOWN_MAX],
-        "outages_left_out": len(outages) - SHOWN_MAX,
+        "outages": at_once,
+        "more_outages": later[:ALL_MAX],
+        "outages_left_out": len(later) - ALL_MAX,
         "leaders": leaders,
         "spoken": spoken(logs) if len(logs) else [],
         # What went wrong comes first where not all faults can be shown.

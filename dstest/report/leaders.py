@@ -50,18 +50,19 @@ def recorded_changes(records: Sequence[LandingRecord]) -> list[LeaderChange]:
 
 
 def _of_steps(record: LandingRecord) -> list[LeaderChange]:
-    """Of a fault that goes from node to node: spread evenly, since its steps carry no times."""
+    """Of a fault that goes from node to node: its steps carry no times, so each was at the end of
+    the fault at the latest."""
     steps = record.facts.get("steps")
     if not isinstance(steps, list) or record.injected_at is None:
         return []
     end = record.healed_at or record.landed_at or record.injected_at
-    rows = [step for step in steps if isinstance(step, dict)]
-    moved = [(n, row) for n, row in enumerate(rows) if row.get("moved")]
     return [
         LeaderChange(
-            record.injected_at + (end - record.injected_at) * (n + 1) // (len(rows) + 1),
-            _named(row.get("leader"), row.get("new_leader"), row.get("new_term"), "") + " (about)",
+            end,
+            _named(row.get("leader"), row.get("new_leader"), row.get("new_term"), "")
+            + f", step {n} of {len(steps)}",
             record.fault_id,
         )
-        for n, row in moved
+        for n, row in enumerate(steps, 1)
+        if isinstance(row, dict) and row.get("moved")
     ]

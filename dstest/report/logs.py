@@ -7,7 +7,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from dstest.core import registry
+from dstest.core.errors import ConfigError
 from dstest.core.log_stamps import run_time_ns
+from dstest.core.protocols import SystemTraits
 from dstest.core.run_meta import RunMeta
 from dstest.judge.alarm_kinds import kind_of
 from dstest.report.leaders import SPEAKS
@@ -47,12 +50,15 @@ class LogLine(NamedTuple):
 
 
 class NodeLog(NamedTuple):
-    """One log of one node: its lines that have a stamp, by time; `stampless` have none."""
+    """One log of one node: its lines that have a stamp, by time; `stampless` have none. `own` are
+    texts of alarms, `harmless` of lines that only look like one."""
 
     node: str
     name: str
     lines: list[LogLine]
     stampless: int
+    own: tuple[str, ...] = ()
+    harmless: tuple[str, ...] = ()
 
 
 class LogLines(NamedTuple):
@@ -72,8 +78,10 @@ def _files(run: Path) -> Iterator[tuple[str, Path]]:
             yield path.parent.name, path
 
 
-def read_logs(run: Path, meta: RunMeta) -> list[NodeLog]:
-    """All logs that were kept of the nodes; nothing where there is no such folder."""
+def read_logs(run: Path, meta: RunMeta, system: str | None = None) -> list[NodeLog]:
+    """All logs that were kept of the nodes; nothing where there is no such folder. What is an alarm
+    is what it is to the judge: `system` says what its own alarms are, and what only looks so."""
+    texts = _texts_of(system)
     found = []
     for node, path in _files(run):
         lines, stampless = [], 0
@@ -91,8 +99,17 @@ def read_logs(run: Path, meta: RunMeta) -> list[NodeLog]:
         except OSError:
             continue
         lines.sort(key=lambda line: line.time_ns)
-        found.append(NodeLog(node, path.name, lines, stampless))
+        found.append(NodeLog(node, path.name, lines, stampless, *texts))
     return found
+
+
+def _texts_of(system: str | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(its own alarms, harmless texts) of a system; nothing where it is not there any more."""
+    try:
+        traits = SystemTraits.of(registry.load("systems", system)) if system else SystemTraits()
+    except ConfigError:
+        return (), ()
+    return tuple(traits.log_alarms), tuple(traits.log_harmless)
 
 
 def spoken(logs: Sequence[NodeLog]) -> list[tuple[int, str, str]]:
@@ -110,8 +127,8 @@ def _cut(text: str) -> str:
     return text if len(text) <= WIDTH_MAX else text[: WIDTH_MAX - 1] + "…"
 
 
-def _with_alarm(line: LogLine) -> LogLine:
-    alarm = kind_of(line.text, (), ())
+def _with_alarm(line: LogLine, log: NodeLog) -> LogLine:
+    alarm = kind_of(line.text, log.own, log.harmless)
     return LogLine(line.time_ns, _cut(line.text), alarm[0] if alarm else "")
 
 
@@ -120,13 +137,13 @@ def _around(log: NodeLog, start_ns: int, end_ns: int, most: int) -> LogLines:
         why = "no line has a time stamp" if log.stampless else "it is empty"
         return LogLines(log.node, log.name, [], 0, why)
     low, high = start_ns - MARGIN_NS, end_ns + MARGIN_NS
-    near = [_with_alarm(line) for line in log.lines if low <= line.time_ns <= high]
+    near = [_with_alarm(line, log) for line in log.lines if low <= line.time_ns <= high]
     if not near:
         before = [line for line in log.lines if line.time_ns < low][-_BEFORE:]
         after = [line for line in log.lines if line.time_ns > high][:_AFTER]
         sides = ["last lines before"] * bool(before) + ["next ones"] * bool(after)
         shown = f"; its {' and the '.join(sides)} are shown" if sides else ""
-        lines = [_with_alarm(line) for line in (*before, *after)]
+        lines = [_with_alarm(line, log) for line in (*before, *after)]
         return LogLines(log.node, log.name, lines, 0, f"it says nothing then{shown}")
 
     def rank(line: LogLine) -> tuple[bool, int]:

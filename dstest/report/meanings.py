@@ -17,7 +17,7 @@ from dstest.core import registry
 from dstest.core.errors import ConfigError
 from dstest.core.protocols import CheckerTraits
 
-__all__ = ["Meaning", "endings", "known", "meaning_of", "mistyped", "told_names"]
+__all__ = ["Meaning", "endings", "gravity", "known", "meaning_of", "mistyped", "told_names"]
 
 _ENDINGS: Final = ("process", "realtime", "item", "cycle-exists")
 
@@ -71,21 +71,26 @@ def mistyped(name: str) -> list[str]:
     return [] if known(name) else get_close_matches(name, {*_table()} - {"endings"}, n=3)
 
 
-def _own(checker: str) -> Mapping[str, str]:
+def _own(checker: str) -> CheckerTraits:
     """What the checker says itself; nothing where it is not there any more."""
     try:
-        return CheckerTraits.of(registry.load("checkers", checker)).means
+        return CheckerTraits.of(registry.load("checkers", checker))
     except ConfigError:
-        return {}
+        return CheckerTraits()
+
+
+def gravity(checker: str, name: str) -> int:
+    """How many models forbid this anomaly, as far as its checker says so."""
+    return _own(checker).forbidden_by(name)
 
 
 def meaning_of(checker: str, name: str) -> Meaning:
     """The meaning of an anomaly that `checker` has found."""
-    if text := _own(checker).get(name):
+    own = _own(checker)
+    if text := own.means.get(name):
+        did = own.did.get(name, f"broke what {checker} demands: {name}")
         found = known(name)
-        return Meaning(
-            f"broke what {checker} demands: {name}", text, shape=found.shape if found else ""
-        )
+        return Meaning(did, text, shape=found.shape if found else "")
     return known(name) or Meaning(
         f"broke what {checker} demands: {name}",
         f"{name} is a name that {checker} gives; its documentation says what it demands.",

@@ -14,7 +14,7 @@ from dstest.core.op import Op
 from dstest.core.words import quoted
 from dstest.report.logs import LogLines, NodeLog, around
 from dstest.report.loops import is_cycle
-from dstest.report.meanings import Meaning, meaning_of
+from dstest.report.meanings import Meaning, gravity, meaning_of
 from dstest.report.model import FaultView, RunReport
 from dstest.report.over_seeds import Arm, often
 from dstest.report.places import Place, last_ns, place_of
@@ -143,18 +143,20 @@ def _moment(
 def _ordered(
     report: RunReport, by_id: Mapping[int | str, Op]
 ) -> list[tuple[str, Anomaly, int | None]]:
-    """One of each kind first, so that many of one do not hide the others; each with the number of
-    the one that it repeats."""
+    """One of each kind first, so that many of one do not hide the others, and of the kinds of a
+    checker first what most models forbid; each with the number of the one that it repeats."""
     found = report.anomalies
     repeats = twins(found, lambda checker, kind: meaning_of(checker, kind).shape, by_id)
     seen: set[tuple[str, str]] = set()
+    checkers = list(dict.fromkeys(checker for checker, _ in found))
     ranked = []
     for at, (checker, anomaly) in enumerate(found):
         first = at not in repeats and (checker, anomaly.type) not in seen
         if first:
             seen.add((checker, anomaly.type))
-        ranked.append((not first, at))
-    order = [at for _, at in sorted(ranked)]
+        grave = gravity(checker, anomaly.type) if first else 0
+        ranked.append((not first, checkers.index(checker), -grave, at))
+    order = [at for *_, at in sorted(ranked)]
     number = {at: n for n, at in enumerate(order, 1)}
     return [(*found[at], number[repeats[at]] if at in repeats else None) for at in order]
 
@@ -162,7 +164,7 @@ def _ordered(
 def moments(
     report: RunReport, logs: Sequence[NodeLog], arms: list[Arm] | None = None
 ) -> list[Moment]:
-    """All anomalies of a run: one of each kind first, in the order that they were found in."""
+    """All anomalies of a run: one of each kind first."""
     wanted = {id for _, anomaly in report.anomalies for id in anomaly.ops}
     by_id = {op.op_id: op for op in report.history.ops if op.op_id in wanted}
     return [

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from dstest.core.op import Op, Outcome
 from dstest.report.model import FaultView
 
-__all__ = ["SHOWN_MAX", "Stretch", "placed", "stretches"]
+__all__ = ["ALL_MAX", "SHOWN_MAX", "Stretch", "first_shown", "placed", "stretches"]
 
 LEAST_NS: Final = 1_000_000_000
 """What is shorter than a second is no outage on a machine that others use as well."""
@@ -21,11 +21,16 @@ _GAPS: Final = 20
 _NEAR_NS: Final = 1_000_000_000
 _AT_ONCE_NS: Final = 50_000_000
 SHOWN_MAX: Final = 12
+"""Stretches that are shown at once."""
+
+ALL_MAX: Final = 200
+"""Stretches that a page has at all."""
 
 
 class Stretch(NamedTuple):
     """Nothing of `what` succeeded from `start_ns` to `end_ns`; `tried` operations were asked for
-    meanwhile. `open_end`: nothing succeeded after it either. `whole`: it is of the whole system."""
+    meanwhile. `open_end`: nothing succeeded after it either. `whole`: it is of the whole system.
+    `times`: so many stretches are told in one, from the first to the last."""
 
     what: str
     start_ns: int
@@ -34,6 +39,7 @@ class Stretch(NamedTuple):
     open_end: bool
     said: str
     whole: bool = False
+    times: int = 1
 
     @property
     def lasted_ns(self) -> int:
@@ -125,6 +131,35 @@ def _beyond(rows: Sequence[Stretch], known: Sequence[Stretch]) -> list[Stretch]:
     return more
 
 
+def _told_once(rows: Sequence[Stretch], faults: Sequence[FaultView]) -> list[Stretch]:
+    """What stops again and again while the same faults stand, in one sentence."""
+    groups: dict[tuple[str, tuple[str, ...]], list[Stretch]] = {}
+    for n, row in enumerate(rows):
+        inside = tuple(
+            f"{f.id} ({f.nemesis})"
+            for f in faults
+            if f.start_ns is not None and _within(row.start_ns, f)
+        )
+        groups.setdefault((row.what, inside or (f"{n}",)), []).append(row)
+    return [_together(group, inside) for (_, inside), group in groups.items()]
+
+
+def _together(group: Sequence[Stretch], inside: Sequence[str]) -> Stretch:
+    first, last = group[0], group[-1]
+    if len(group) == 1:
+        return first
+    lasted = [row.lasted_ns for row in group]
+    tried = sum(row.tried for row in group)
+    said = (
+        f"{first.what} {len(group)} times from {_s(first.start_ns)} to {_s(last.end_ns)}, while "
+        f"{' and '.join(inside)} stood: {_s(sum(lasted))} in all, {_s(max(lasted))} the longest; "
+        f"{tried:,} asked for meanwhile."
+    )
+    return Stretch(
+        first.what, first.start_ns, last.end_ns, tried, last.open_end, said, times=len(group)
+    )
+
+
 def _by_type(ops: Sequence[Op]) -> Mapping[str, list[Op]]:
     groups: dict[str, list[Op]] = {}
     for op in ops:
@@ -163,10 +198,26 @@ def stretches(
     types = _by_type(load)
     if len(types) > 1:
         for name, group in sorted(types.items()):
-            more += _beyond(_named(f"No {name} succeeded", group, span, faults), whole)
+            rows = _named(f"No {name} succeeded", group, span, faults)
+            more += _told_once(_beyond(rows, whole), faults)
     nodes = _by_node(load)
     if len(nodes) > 1:
         for name, group in sorted(nodes.items()):
             rows = _named(f"{name} answered nothing with success", group, span, faults)
-            more += _beyond(rows, whole)
+            more += _told_once(_beyond(rows, whole), faults)
     return sorted([*whole, *more], key=lambda row: (row.start_ns, row.what))
+
+
+Numbered = list[tuple[int, Stretch]]
+
+
+def first_shown(rows: Sequence[Stretch]) -> tuple[Numbered, Numbered]:
+    """(those to show at once, the others), each with its number from 1 on and by start: first those
+    of the whole system, then the longest."""
+    numbered = list(enumerate(rows, 1))
+    ranked = sorted(numbered, key=lambda one: (not one[1].whole, -one[1].lasted_ns))
+    kept = {n for n, _ in ranked[:SHOWN_MAX]}
+    return (
+        [one for one in numbered if one[0] in kept],
+        [one for one in numbered if one[0] not in kept],
+    )

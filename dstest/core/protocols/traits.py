@@ -6,7 +6,7 @@ what it has and takes the default for the rest, so that nobody else asks whether
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -45,8 +45,10 @@ class CheckerTraits(_Traits, frozen=True, kw_only=True):
     `claims`: what a run claims besides where it asks this with `--checker`
     (`dstest.core.claims`). `breaks`: which claim a type of anomaly breaks, where it is not simply
     those of the workload. `means`: what a type of anomaly means, as a paragraph for somebody who
-    has never heard of it, where the report does not know it. `second`: another judge of what it
-    finds that has none of its code."""
+    has never heard of it, where the report does not know it; `did`: what the system did then, as
+    it follows the system's name in a sentence. `forbidden_by`: how many models forbid a type of
+    anomaly; what most of them forbid is told first. `second`: another judge of what it finds that
+    has none of its code."""
 
     mutants: str = ""
     keyed: bool = False
@@ -58,6 +60,8 @@ class CheckerTraits(_Traits, frozen=True, kw_only=True):
     claims: frozenset[str] = frozenset()
     breaks: Mapping[str, str] = MappingProxyType({})
     means: Mapping[str, str] = MappingProxyType({})
+    did: Mapping[str, str] = MappingProxyType({})
+    forbidden_by: Callable[[str], int] = lambda kind: 0
     second: SecondJudge | None = None
 
 

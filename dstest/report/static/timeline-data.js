@@ -70,6 +70,17 @@ class Ops {
 
   outcome(i) { return this.flags[i] & 3; }
   answered(i) { return (this.flags[i] & 8) !== 0; }
+  // The names of the rows that operations are sorted into.
+  names(by) {
+    const names = this.head[{ process: "process_id", key: "key", node: "node_seen", type: "op_type" }[by]];
+    return names.map((name) => (name === null ? (by === "node" ? "nobody" : "no key") : String(name)));
+  }
+
+  indexOf(id) {
+    for (let i = 0; i < this.n; i++) if (String(this.id(i)) === id) return i;
+    return -1;
+  }
+
   id(i) { return this.ids ? this.ids[i] : this.head.ids[i]; }
 
   // What was asked and answered; only read when somebody looks.

@@ -10,9 +10,8 @@ class Rows {
     this.ops = ops;
     this.by = by;
     const lane = ops[by];
-    const names = ops.head[{ process: "process_id", key: "key", node: "node_seen", type: "op_type" }[by]];
-    this.laneNames = names.map((name) => (name === null ? (by === "node" ? "nobody" : "no key") : String(name)));
-    this._assign(lane, names.length);
+    this.laneNames = ops.names(by);
+    this._assign(lane, this.laneNames.length);
     this._blocks();
   }
 

@@ -29,7 +29,7 @@ class TimelineUi {
   _buttons() {
     const { t } = this;
     const acts = {
-      in: () => t.zoom(0.5), out: () => t.zoom(2), all: () => t.view(...t.whole),
+      in: () => t.zoom(0.5), out: () => t.zoom(2), all: () => { this.mark(t.run.anomalies); t.view(...t.whole); },
       left: () => t.pan(-0.25), right: () => t.pan(0.25),
       next: () => this.anomaly(1), previous: () => this.anomaly(-1),
     };
@@ -58,17 +58,42 @@ class TimelineUi {
     this.say(`rows by ${by}`);
   }
 
+  // A row by its name, also of another way to make rows, or an operation: "op 12", as texts of the
+  // page name it ("T12" where it is a transaction).
   find(wanted) {
     if (!wanted) return;
+    const id = /^(?:op |#|T)\s*(\S+)$/i.exec(wanted);
+    if (id) return this.operation(id[1]);
+    const there = (by) => this.t.ops.names(by).some((name) => name.includes(wanted));
+    if (!there(this.t.by)) {
+      const other = ["process", "key", "node", "type"].find(there);
+      if (!other) return this.say(`no row has ${wanted} in its name; for an operation write “op ${wanted}”`);
+      this.group(other);
+    }
     const { rows } = this.t;
     const names = rows.laneNames;
     let lane = names.indexOf(wanted);
     if (lane < 0) lane = names.findIndex((name) => name.includes(wanted));
-    const r = lane < 0 ? -1 : rows.laneOf.indexOf(lane);
-    if (r < 0) return this.say(`no row is called ${wanted}`);
     this.t.top = 0;
-    this.t.scroll(r);
-    this.say(`row ${names[lane]}`);
+    this.t.scroll(rows.laneOf.indexOf(lane));
+    this.say(`rows by ${this.t.by}, row ${names[lane]}`);
+  }
+
+  operation(id) {
+    const { t } = this;
+    const i = t.ops.indexOf(id);
+    if (i < 0) return this.say(`this page has no operation ${id}`);
+    const room = Math.max(t.ops.end[i] - t.ops.begin[i], 2e6) * 2;
+    t.view(t.ops.begin[i] - room, t.ops.end[i] + room);
+    t.select(i);
+    this.say(`operation ${id}`);
+  }
+
+  mark(anomalies) {
+    const { t } = this;
+    t.ops.mark.fill(0);
+    for (const anomaly of anomalies) for (const i of anomaly.ops) t.ops.mark[i] = 1;
+    t.marked();
   }
 
   anomaly(by) {
@@ -83,11 +108,9 @@ class TimelineUi {
     this.at = n;
     const least = Math.max(found.to - found.from, 2e6);
     t.view(found.from - least * 1.2, found.to + least * 1.2);
-    t.ops.mark.fill(0);
-    for (const anomaly of t.run.anomalies) for (const i of anomaly.ops) t.ops.mark[i] = 1;
-    t.marked();
+    this.mark([found]);
     if (found.ops.length) t.select(found.culprit >= 0 ? found.culprit : found.ops[0]);
-    this.say(`anomaly ${n + 1} of ${t.run.anomalies.length}: ${found.title}`);
+    this.say(`anomaly ${n + 1} of ${t.run.anomalies.length}: ${found.title}; what belongs to it is marked`);
   }
 
   async details(i) {

@@ -221,7 +221,7 @@ class Timeline {
       ctx.strokeStyle = ctx.fillStyle = this.ink;
       ctx.setLineDash([2, 3]); ctx.beginPath(); ctx.moveTo(x, y); ctx.lineTo(x, this.height); ctx.stroke();
       ctx.setLineDash([]);
-      ctx.fillText(`▲ ${lead.said}`, x - 4, y + LANE / 2 - 1);
+      ctx.fillText(`▲ by then ${lead.said}`, x - 4, y + LANE / 2 - 1);
     }
     ctx.restore();
   }
