@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dstest.core.errors import ConfigError, HistoryError
+from dstest.core.words import shell_word
 
 if TYPE_CHECKING:
     from dstest.core.history import History
@@ -86,7 +87,7 @@ def history_file(path: Path) -> Path:
         RunDir.open(path)
         raise HistoryError(
             f"{path} is a directory without a history.jsonl",
-            remedy=f"a run that was cut off is sealed by `dstest recover {path}`",
+            remedy=f"a run that was cut off is sealed by `dstest recover {shell_word(path)}`",
         )
     return inside
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 import typer
 
 from dstest.cli.sessions import report_session
+from dstest.core.words import shell_word
 
 if TYPE_CHECKING:
     from dstest.core.errors import ConfigError
@@ -130,5 +131,8 @@ def _not_judged(run: RunDir) -> ConfigError:
         return ConfigError(
             f"{run.path} is still running (pid {meta.pid})", remedy="wait for its end"
         )
-    message = (f"`dstest recover {run.path}` judges it", None if meta is None else lab_left(meta))
+    message = (
+        f"`dstest recover {shell_word(run.path)}` judges it",
+        None if meta is None else lab_left(meta),
+    )
     return ConfigError(f"{run.path} was not judged yet", remedy="; ".join(filter(None, message)))

@@ -14,6 +14,7 @@ from dstest.core.errors import ConfigError
 from dstest.core.history import History
 from dstest.core.run_meta import Host, RunMeta
 from dstest.core.verdict import Verdict
+from dstest.core.words import shell_word
 from dstest.runner.integrity import finished, verified
 from dstest.runner.session_file import SessionDir, is_session
 from dstest.store.jsonl import read_history
@@ -81,7 +82,9 @@ def _one(path: Path) -> One:
     run = RunDir.open(path)
     meta = run.read_meta()
     if meta is None or not finished(run):
-        raise ConfigError(f"{path} was not judged", remedy=f"`dstest recover {path}` judges it")
+        raise ConfigError(
+            f"{path} was not judged", remedy=f"`dstest recover {shell_word(path)}` judges it"
+        )
     verdict = verified(run).verdict
     return One(
         path=run.path,

@@ -104,7 +104,9 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
     `elapsed_s` counts from the start of the load, before that from the making of the run directory.
     `left_s` is what is left of the time of the load, None before it and after it; at 0 the load may
     go on until a recovery is measured. `rates` are operations that went well per second, one for
-    each of the last looks, oldest first; the last one is `rate_per_s`.
+    each of the last looks, oldest first; the last one is `rate_per_s`. `unhealed` are faults
+    that do not stand any more as far as their nemesis knows, and whose heal nothing has proven:
+    `f1 partition`.
     """
 
     schema: str = SCHEMA
@@ -117,6 +119,7 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
     rate_per_s: float = 0.0
     nodes: list[NodeNow] = msgspec.field(default_factory=list)
     faults: list[FaultNow] = msgspec.field(default_factory=list)
+    unhealed: list[str] = msgspec.field(default_factory=list)
     next_fault: NextFault | None = None
     faults_left: int = 0
     phases: list[str] = msgspec.field(default_factory=list)

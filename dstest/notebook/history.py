@@ -11,6 +11,7 @@ from dstest.core.errors import ConfigError, EvidenceError
 from dstest.core.formats import AUTO
 from dstest.core.history import Header, Window
 from dstest.core.op import Op
+from dstest.core.words import shell_word
 from dstest.notebook.sources import Source, of_file, of_ops
 from dstest.notebook.unchanged import Unchanged
 from dstest.store.exact import write_exact
@@ -55,8 +56,8 @@ class History:
         if not finished(run):
             raise EvidenceError(
                 f"{run.path} was not judged to its end ({run.status() or 'no status'})",
-                remedy=f"`dstest recover {run.path}` judges it; History.from_file reads its "
-                "history alone, where it is sealed",
+                remedy=f"`dstest recover {shell_word(run.path)}` judges it; History.from_file "
+                "reads its history alone, where it is sealed",
             )
         files = Unchanged(run.path)
         checked = verified(run)

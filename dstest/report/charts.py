@@ -37,11 +37,13 @@ class Chart(NamedTuple):
 
 
 def axis_of(report: RunReport, leaders: Sequence[LeaderChange] = ()) -> Axis:
-    """From the first operation, or the start of the run, to the last answer or heal."""
+    """From the first operation, or the start of the run, to the end of the load, the last answer or
+    the last heal."""
     ops = report.history.ops
     ends = [op.complete_ts or op.invoke_ts for op in ops]
     ends += [f.end_ns for f in report.faults if f.end_ns is not None]
     ends += [f.start_ns for f in report.faults if f.start_ns is not None]
+    ends += [report.load_end_ns] if report.load_end_ns is not None else []
     end = max(ends, default=1_000_000_000)
     start = min([0, *(op.invoke_ts for op in ops[:1])])
     return Axis(start, max(end, start + 1), report.faults, list(leaders))

@@ -12,6 +12,7 @@ from typing import Final
 from dstest.core.evidence import BlameProbe
 from dstest.core.printable import printable
 from dstest.core.reproducer import SCRIPT, Reproducer
+from dstest.core.words import shell_word
 from dstest.judge.blame import blame
 from dstest.judge.judged import share
 from dstest.report.blame import bug_of, probe_rows
@@ -152,19 +153,19 @@ def finding_of(
         reasons=tuple(bug.reasons),
         probes=tuple(probe_rows(report.evidence, more)),
         reduction=_reduction(report, small),
-        reproducer=report.command or f"dstest check {report.path}/history.jsonl",
+        reproducer=report.command or f"dstest check {shell_word(report.path)}/history.jsonl",
         evidence=("verdict.json, evidence.json, history.jsonl, faults.jsonl",),
         witness=_witness(report),
         cause="not known; its owner is who maintains what is blamed",
-        next_action=f"sh {report.path}.shrink/{SCRIPT}"
+        next_action=f"sh {shell_word(report.path)}.shrink/{SCRIPT}"
         if small
-        else f"dstest shrink {report.path}",
+        else f"dstest shrink {shell_word(report.path)}",
     )
 
 
 def _reduction(report: RunReport, small: Reproducer | None) -> str:
     if small is None:
-        return f"not reduced: `dstest shrink {report.path}` does it"
+        return f"not reduced: `dstest shrink {shell_word(report.path)}` does it"
     came, after = small.rate_after, small.after
     kinds = ", ".join(after.kinds) or "no fault"
     return (

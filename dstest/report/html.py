@@ -11,6 +11,7 @@ from dstest.core.check import Anomaly
 from dstest.core.printable import printable
 from dstest.core.run_meta import RunMeta
 from dstest.core.verdict import State
+from dstest.core.words import shell_word
 from dstest.judge.judged import share
 from dstest.judge.words import blame_words, bug_words, rule_words, spelled, words_of
 from dstest.report.besides import besides
@@ -26,7 +27,7 @@ from dstest.report.model import RunReport
 from dstest.report.moments import Moment, headline, moments
 from dstest.report.numbers import number
 from dstest.report.over_seeds import arms_of
-from dstest.report.service import ALL_MAX, first_shown, stretches
+from dstest.report.service import ALL_MAX, first_shown, least_ns, stretches
 from dstest.report.settings import settings
 from dstest.report.timeline import story, timeline_svg
 
@@ -137,6 +138,7 @@ def environment() -> Any:
         lstrip_blocks=True,
     )
     made.filters["number"] = number
+    made.filters["shell_word"] = shell_word
     made.filters["share"] = share
     made.filters["spelled"] = spelled
     return made
@@ -184,10 +186,7 @@ def render_html(report: RunReport) -> str:
             twins.setdefault(m.twin_of, []).append(m)
     leaders = recorded_changes(report.records)
     axis = axis_of(report, leaders)
-    load_end = report.meta.load_end_ns
-    outages = stretches(
-        report.history.ops, report.faults, load_end if isinstance(load_end, int) else None
-    )
+    outages = stretches(report.history.ops, report.faults, report.load_end_ns)
     at_once, later = first_shown(outages)
     drawn, charts_left_out = charts(report, axis, outages)
     together = kinds(report, found)
@@ -215,6 +214,7 @@ def render_html(report: RunReport) -> str:
         "charts": [(chart.title, Markup(chart.svg)) for chart in drawn],
         "charts_left_out": charts_left_out,
         "outages": at_once,
+        "least_outage_s": f"{least_ns(report.history.ops) / 1e9:.3g}",
         "more_outages": later[:ALL_MAX],
         "outages_left_out": len(later) - ALL_MAX,
         "leaders": leaders,

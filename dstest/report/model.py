@@ -80,6 +80,17 @@ class FaultView(msgspec.Struct, frozen=True, kw_only=True):
     start_ns: int | None
     end_ns: int | None
 
+    @property
+    def name(self) -> str:
+        """`f1 (partition)`, and whether it is proven that it was one."""
+        proven = "" if self.landed == "yes" else ", not proven to have landed"
+        return f"{self.id} ({self.nemesis}{proven})"
+
+    @property
+    def ended(self) -> str:
+        """What became of it at `end_ns`."""
+        return "was healed" if self.heal_verified else "was taken back, which is not proven"
+
 
 class AuditView(msgspec.Struct, frozen=True, kw_only=True):
     """One audit row with its title."""
@@ -117,6 +128,11 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def state(self) -> State:
         return self.verdict.verdict
+
+    @property
+    def load_end_ns(self) -> int | None:
+        """When the load was told to end; None where a run did not come to that."""
+        return self.meta.load_end_ns if isinstance(self.meta.load_end_ns, int) else None
 
     @property
     def remedies(self) -> list[Remedy]:
@@ -259,6 +275,8 @@ def build_report(
 ) -> RunReport:
     """Gather what the reports show. `meta` is run.json."""
     times = [op.invoke_ts for op in history.ops]
+    if times and isinstance(meta.load_end_ns, int):
+        times.append(max(times[-1], meta.load_end_ns))
     notice = too_good(evidence.redflags | evidence.weak_audit)
     lint = evidence.history_lint
     ended_by = meta.ended_by

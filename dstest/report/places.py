@@ -65,7 +65,8 @@ def touches(op: Op, fault: FaultView) -> bool:
 def named(faults: Sequence[FaultView]) -> str:
     """`fault window f1 (kill on n1) and fault window f2 (...)`, of many the first."""
     shown = [
-        f"fault window {f.id} ({f.nemesis}{f' {f.kind}' if f.kind else ''} on {f.targets})"
+        f"fault window {f.id} ({f.nemesis}{f' {f.kind}' if f.kind else ''} on {f.targets}"
+        f"{'' if f.landed == 'yes' else ', not proven to have landed'})"
         for f in faults[:_NAMED_MAX]
     ]
     if more := faults[_NAMED_MAX:]:
@@ -88,13 +89,10 @@ def _around(end_ns: int, faults: Sequence[FaultView]) -> list[str]:
     said = []
     if healed:
         last = max(healed, key=lambda f: f.end_ns or 0)
-        said.append(
-            f"{_s(end_ns - (last.end_ns or 0))} after {last.id} ({last.nemesis}) was healed"
-        )
+        said.append(f"{_s(end_ns - (last.end_ns or 0))} after {last.name} {last.ended}")
     if coming:
         first = min(coming, key=lambda f: f.start_ns or 0)
-        name = f"{first.id} ({first.nemesis})"
-        said.append(f"{_s((first.start_ns or 0) - end_ns)} before {name} was injected")
+        said.append(f"{_s((first.start_ns or 0) - end_ns)} before {first.name} was injected")
     return said
 
 

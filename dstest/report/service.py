@@ -3,6 +3,7 @@ node; each named in a sentence with the fault that it goes with."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -10,13 +11,15 @@ from typing import Final, NamedTuple
 from dstest.core.op import Op, Outcome
 from dstest.report.model import FaultView
 
-__all__ = ["ALL_MAX", "SHOWN_MAX", "Stretch", "first_shown", "placed", "stretches"]
+__all__ = ["ALL_MAX", "SHOWN_MAX", "Stretch", "first_shown", "least_ns", "placed", "stretches"]
 
 LEAST_NS: Final = 1_000_000_000
 """What is shorter than a second is no outage on a machine that others use as well."""
 
 _GAPS: Final = 20
-"""A slow load pauses by itself: a stretch lasts this many usual gaps between successes at least."""
+_TRIED: Final = 8
+"""A slow load pauses by itself: a stretch lasts this many usual gaps between successes at least, or
+so many operations were asked for in it."""
 
 _NEAR_NS: Final = 1_000_000_000
 _AT_ONCE_NS: Final = 50_000_000
@@ -60,19 +63,18 @@ def placed(time_ns: int, faults: Sequence[FaultView], *, near_ns: int = _NEAR_NS
     inside = [f for f in faults if f.start_ns is not None and _within(time_ns, f)]
     if inside:
         return " and ".join(
-            _after(time_ns, f.start_ns or 0, f"{f.id} ({f.nemesis}) was injected")
-            for f in inside[-2:]
+            _after(time_ns, f.start_ns or 0, f"{f.name} was injected") for f in inside[-2:]
         )
     soon = [f for f in faults if f.start_ns is not None and 0 <= f.start_ns - time_ns <= near_ns]
     if soon:
         first = min(soon, key=lambda f: f.start_ns or 0)
         away = (first.start_ns or 0) - time_ns
-        what = f"{first.id} ({first.nemesis}) was injected"
+        what = f"{first.name} was injected"
         return f"as {what}" if away < _AT_ONCE_NS else f"{_s(away)} before {what}"
     healed = [f for f in faults if f.end_ns is not None and f.end_ns <= time_ns]
     if healed:
         last = max(healed, key=lambda f: f.end_ns or 0)
-        return _after(time_ns, last.end_ns or 0, f"{last.id} ({last.nemesis}) was healed")
+        return _after(time_ns, last.end_ns or 0, f"{last.name} {last.ended}")
     return "before the first fault" if any(f.start_ns is not None for f in faults) else ""
 
 
@@ -80,26 +82,34 @@ def _within(time_ns: int, fault: FaultView) -> bool:
     return (fault.start_ns or 0) <= time_ns and (fault.end_ns is None or time_ns < fault.end_ns)
 
 
-def _silent(
-    ops: Sequence[Op], begin_ns: int, end_ns: int, least_ns: int
-) -> Iterable[tuple[int, int, bool]]:
-    """(start, end, does it last to the end?) of each stretch without a success."""
+def _silent(ops: Sequence[Op], begin_ns: int, end_ns: int) -> Iterable[tuple[int, int, bool]]:
+    """(start, end, does it last to the end?) of each stretch without a success that is long
+    enough."""
     done = sorted(
         op.complete_ts for op in ops if op.outcome is Outcome.OK and op.complete_ts is not None
     )
     gaps = sorted(b - a for a, b in pairwise(done))
-    limit = max(least_ns, _GAPS * (gaps[len(gaps) // 2] if gaps else 0))
+    usual_ns = _GAPS * (gaps[len(gaps) // 2] if gaps else 0)
+    asked = sorted(op.invoke_ts for op in ops)
     last_ns = done[-1] if done else -1
     for start, end in pairwise([begin_ns, *(t for t in done if begin_ns < t < end_ns), end_ns]):
-        if end - start >= limit:
+        tried = bisect_left(asked, end) - bisect_left(asked, start)
+        if end - start >= LEAST_NS and (end - start >= usual_ns or tried >= _TRIED):
             yield start, end, last_ns <= start
+
+
+def least_ns(ops: Sequence[Op]) -> int:
+    """What is shorter than this may be left out of `stretches` though nothing succeeded in it."""
+    asked = sorted(op.invoke_ts for op in ops)
+    gaps = sorted(b - a for a, b in pairwise(asked))
+    return max(LEAST_NS, (_TRIED + 1) * (gaps[-1 - len(gaps) // 20] if gaps else 0))
 
 
 def _named(
     what: str, ops: Sequence[Op], span: tuple[int, int], faults: Sequence[FaultView]
 ) -> list[Stretch]:
     found = []
-    for start, end, open_end in _silent(ops, *span, LEAST_NS):
+    for start, end, open_end in _silent(ops, *span):
         tried = [op for op in ops if start <= op.invoke_ts < end]
         if not tried or end - tried[0].invoke_ts < LEAST_NS:
             continue  # nobody asked: a pause of the load is no outage
@@ -136,9 +146,7 @@ def _told_once(rows: Sequence[Stretch], faults: Sequence[FaultView]) -> list[Str
     groups: dict[tuple[str, tuple[str, ...]], list[Stretch]] = {}
     for n, row in enumerate(rows):
         inside = tuple(
-            f"{f.id} ({f.nemesis})"
-            for f in faults
-            if f.start_ns is not None and _within(row.start_ns, f)
+            f.name for f in faults if f.start_ns is not None and _within(row.start_ns, f)
         )
         groups.setdefault((row.what, inside or (f"{n}",)), []).append(row)
     return [_together(group, inside) for (_, inside), group in groups.items()]
@@ -186,12 +194,14 @@ def _by_node(ops: Sequence[Op]) -> Mapping[str, list[Op]]:
 def stretches(
     ops: Sequence[Op], faults: Sequence[FaultView], end_ns: int | None = None
 ) -> list[Stretch]:
-    """All stretches without service, by start. `end_ns` is the end of the load where it is known;
-    what follows it is no load."""
+    """All stretches without service, by start. `end_ns` is the end of the load where it is known:
+    what was asked for until then and never answered was missed until then, and what follows is no
+    load."""
     load = [op for op in ops if end_ns is None or op.invoke_ts <= end_ns]
     if not load:
         return []
-    span = (load[0].invoke_ts, max(op.invoke_ts for op in load))
+    ended = [op.invoke_ts if op.complete_ts is None else op.complete_ts for op in load]
+    span = (load[0].invoke_ts, max(ended) if end_ns is None else end_ns)
     named = _named("No operation succeeded", load, span, faults)
     whole = [row._replace(whole=True) for row in named]
     more: list[Stretch] = []

@@ -11,6 +11,7 @@ from dstest.core.evidence import LandingRecord
 from dstest.core.history import History
 from dstest.core.run_meta import RunMeta
 from dstest.core.verdict import Verdict
+from dstest.core.words import shell_word
 from dstest.judge.facts import Canary
 from dstest.report.model import RunReport, build_report, load_report
 from dstest.report.terminal import summary_text
@@ -29,7 +30,7 @@ def _write(run: Path, name: str, text: str) -> None:
     except OSError as error:
         raise HarnessError(
             f"cannot write {path}: {error.strerror}",
-            remedy=f"{way_out(run, error)}, then `dstest report {run}`",
+            remedy=f"{way_out(run, error)}, then `dstest report {shell_word(run)}`",
         ) from None
 
 

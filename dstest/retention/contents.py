@@ -13,6 +13,7 @@ from dstest.core.check import kinds_of
 from dstest.core.errors import ConfigError, EvidenceError
 from dstest.core.run_meta import Host, RunMeta
 from dstest.core.verdict import Verdict
+from dstest.core.words import shell_word
 from dstest.plans.execution.state import ExecutionDir
 from dstest.report.command import command_of
 from dstest.retention.walk import Kind, walk
@@ -66,7 +67,7 @@ def _run(path: Path) -> dict[str, Any]:
         except msgspec.ValidationError as error:
             raise EvidenceError(
                 f"{path / 'verdict.json'} cannot be read: {error}",
-                remedy=f"`dstest report {path}` says what is wrong with it",
+                remedy=f"`dstest report {shell_word(path)}` says what is wrong with it",
             ) from None
     return {**rows, **_meta(meta)}
 

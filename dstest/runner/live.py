@@ -44,6 +44,7 @@ _NODES_S: Final = 5
 """So many looks back a node's operations count for what it is doing."""
 
 _DETAIL_MAX: Final = 200
+_UNHEALED_MAX: Final = 4
 _LANDED: Final[dict[str, Literal["landed", "in doubt", "not landed"]]] = {
     "yes": "landed",
     "ambiguous": "in doubt",
@@ -176,6 +177,7 @@ class LiveRun:
                 live,
                 left_s=round(max(0.0, loaded.limit_s - now_ns / 1e9), 3) if loading else None,
                 faults=_faults(loaded, now_ns),
+                unhealed=_unhealed(loaded.faults),
                 next_fault=due if loading else None,
                 faults_left=left if loading else 0,
             )
@@ -214,6 +216,17 @@ def _node(name: str, row: dict[str, int], earlier: dict[str, int]) -> NodeNow:
 
 def _faults(loaded: _Loaded, now_ns: int) -> list[FaultNow]:
     return [_fault(loaded.faults, record, now_ns) for record in loaded.faults.standing.values()]
+
+
+def _unhealed(faults: NemesisLoop) -> list[str]:
+    """Faults that were taken back, which nothing has proven; the last ones of many."""
+    return [
+        f"{record.fault_id} {record.nemesis}"
+        for record in faults.records.values()
+        if record.fault_id not in faults.standing
+        and record.healed_at is not None
+        and not record.heal_verified
+    ][-_UNHEALED_MAX:]
 
 
 def _fault(faults: NemesisLoop, record: LandingRecord, now_ns: int) -> FaultNow:

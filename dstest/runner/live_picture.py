@@ -37,8 +37,10 @@ def picture(now: Live, *, width: int = 80, ascii_only: bool = False) -> list[Tex
         lines += [_time(now), _rate(now, width, ascii_only), _outcomes(now)]
     for fault in now.faults:
         lines += _fault(fault)
-    if not now.faults and now.left_s is not None:
-        lines.append(_line("fault", ("none, the cluster is whole", "dim")))
+    for name in now.unhealed:
+        lines.append(_line("fault", (f"{name}: its heal is not proven", "yellow")))
+    if not now.faults and not now.unhealed and now.left_s is not None:
+        lines.append(_line("fault", ("none stands", "dim")))
     if (due := now.next_fault) is not None:
         when = f"in {due.in_s:.0f} s" if due.in_s else "when the cluster has recovered"
         lines.append(_line("next", f"{due.id} {due.nemesis} {when}, {now.faults_left} to come"))

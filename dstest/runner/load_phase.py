@@ -123,7 +123,7 @@ class LoadPhase:
             now, now_ns = load.traffic.total(), clock.now_ns()
             rate = (now["ok"] - last["ok"]) / ((now_ns - last_ns) / 1e9)
             standing = list(self._loop.standing)
-            fault = f"fault {' and '.join(standing)}" if standing else "cluster whole"
+            fault = f"fault {' and '.join(standing)}" if standing else "no fault stands"
             if now_ns > self._plugins.spec.time_limit_s * 1e9:
                 fault += ", load goes on until its recovery is measured"
             self._ui.figures(

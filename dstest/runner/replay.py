@@ -16,6 +16,7 @@ from dstest.core.evidence import Rerun
 from dstest.core.plugin_files import unchanged
 from dstest.core.run_meta import RunMeta
 from dstest.core.spec import RunSpec
+from dstest.core.words import shell_word
 from dstest.runner.integrity import code_of, verified
 from dstest.runner.judgement import judge
 from dstest.runner.plugins import Plugins, resolve
@@ -62,7 +63,9 @@ def replay(
     run = RunDir.open(path)
     meta = run.read_meta()
     if meta is None or not (run.path / "evidence.json").exists():
-        raise ConfigError(f"{path} was never judged", remedy=f"`dstest recover {path}` first")
+        raise ConfigError(
+            f"{path} was never judged", remedy=f"`dstest recover {shell_word(path)}` first"
+        )
     original = verified(run)
     wanted = original.verdict.evidence.violation_fingerprint
     if wanted is not None and (run.path / SIGNATURE).exists() and sign_key is None:

@@ -17,6 +17,7 @@ import msgspec
 
 from dstest.core import clock
 from dstest.core.errors import ConfigError
+from dstest.core.words import shell_word
 from dstest.retention.walk import Odd, Place, walk
 from dstest.serve.cache import Cache
 from dstest.serve.copies import copies_in
@@ -232,7 +233,8 @@ def _required(store: Path) -> Path:
     walked = walk(found)
     if any(place.path == found and place.kind == "run" for place in walked.places):
         raise ConfigError(
-            f"{store} is a single run", remedy=f"`dstest report {store}`, or give its store"
+            f"{store} is a single run",
+            remedy=f"`dstest report {shell_word(store)}`, or give its store",
         )
     if not walked.places:
         raise ConfigError(

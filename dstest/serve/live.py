@@ -12,6 +12,7 @@ import msgspec
 from dstest.core import clock
 from dstest.core.live import Live, read_live
 from dstest.core.printable import printable
+from dstest.core.words import shell_word
 from dstest.retention.look import said
 from dstest.retention.walk import Place
 from dstest.runner.progress import LOG
@@ -50,7 +51,8 @@ def live_of(place: Place) -> Told:
     if life == "over":
         return Told(life="over", told="This run is over.", log=_tail(place.path / LOG))
     if life == "died":
-        told = f"Seems dead: its process is gone. `dstest recover {name}` seals and judges it."
+        recover = f"`dstest recover {shell_word(name)}` seals and judges it."
+        told = f"Seems dead: its process is gone. {recover}"
         return Told(life="died", told=told, age_s=age_s, figures=figures, log=_tail(name / LOG))
     told, state = "Running.", "running"
     if figures is None:
@@ -60,7 +62,8 @@ def live_of(place: Place) -> Told:
         state = "silent"
         told = (
             f"Seems dead: its process is there, but what it last said of itself is {since}. If it "
-            f"does not go on, end it, and `dstest recover {name}` judges what it recorded."
+            f"does not go on, end it, and `dstest recover {shell_word(name)}` judges what it "
+            "recorded."
         )
     return Told(life=state, told=told, age_s=age_s, figures=figures, log=_tail(name / LOG))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from dstest.core.errors import DstestError, EvidenceError
+from dstest.core.words import shell_word
 from dstest.retention.identity import misplaced
 from dstest.retention.look import said
 from dstest.retention.walk import Place, links_in
@@ -49,7 +50,7 @@ def look_at(place: Place) -> Look:
 
 def _unjudged(run: RunDir) -> str:
     status = run.status() or "no status"
-    return f"never judged to its end ({status}): `dstest recover {run.path}` judges it"
+    return f"never judged to its end ({status}): `dstest recover {shell_word(run.path)}` judges it"
 
 
 def _checked(run: RunDir) -> Told:

@@ -26,6 +26,7 @@ from dstest.core import clock, limits
 from dstest.core.errors import ConfigError, EvidenceError, HarnessError
 from dstest.core.plain import odd_in
 from dstest.core.run_meta import RunMeta
+from dstest.core.words import shell_word
 from dstest.store.signing import sign
 from dstest.store.sums import SIGNATURE, SUMS, sums_of
 
@@ -50,7 +51,8 @@ def disk_full(path: Path, error: OSError) -> HarnessError:
     why = "no space left" if full else str(error.strerror)
     return HarnessError(
         f"cannot record: {why} on the disk of {path}",
-        remedy=f"{way_out(path, error)}, then `dstest recover {path}`; what was recorded is kept",
+        remedy=f"{way_out(path, error)}, then `dstest recover {shell_word(path)}`; "
+        "what was recorded is kept",
     )
 
 

@@ -25,6 +25,7 @@ from dstest.runner import ticking
 from dstest.runner.board import Board
 from dstest.runner.epochs import NoEpochs
 from dstest.runner.live import LiveRun, state_of
+from dstest.runner.live_picture import picture
 from dstest.runner.load import LoadTraffic, NoTraffic
 from dstest.runner.nemesis_loop import NemesisLoop
 from dstest.runner.plugins import resolve
@@ -179,6 +180,30 @@ def test_one_snapshot_for_all_who_watch(tmp_path: Path, board: Board) -> None:
     assert shown[-1] is None
     assert not list(tmp_path.glob("*live*"))
     assert not list(tmp_path.glob(".live*"))
+
+
+@pytest.mark.parametrize("proven", [True, False])
+def test_a_heal_that_is_not_proven_stays_in_view(
+    tmp_path: Path, board: Board, proven: bool
+) -> None:
+    ui = Shown()
+    told = LiveRun(RunDir(tmp_path), ui, RunSpec(system="db", seed=7, time_limit_s=60))
+    loop = loop_of(Counting())
+    loop.records["f1"] = fault(healed_at=9, heal_verified=proven)
+    clock = RunClock(monotonic_ns() - 10 * S)
+    told.loads(
+        LoadTraffic(board, ["n1", "n2", "n3"], ["n1", "n2", "n3"]), clock, loop, [plan("f1", 1)]
+    )
+    ui.phase("load")
+    told.publish()
+    now = ui.shown[-1]
+    assert now is not None
+    assert (now.faults, now.unhealed) == ([], [] if proven else ["f1 counting"])
+    words = "\n".join(line.plain for line in picture(now))
+    assert ("none stands" in words) == proven
+    assert ("f1 counting: its heal is not proven" in words) != proven
+    assert "whole" not in words
+    told.close()
 
 
 def test_what_cannot_be_written_or_drawn_ends_nothing(

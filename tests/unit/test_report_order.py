@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from made_meta import meta
-from made_moments import fault, op
+from made_moments import failing, fault, op
 from made_report import S, record, report
 
 from dstest.core import registry
 from dstest.core.check import Budget
 from dstest.core.history import Header, History
 from dstest.core.op import Op
+from dstest.report.charts import axis_of
+from dstest.report.findings import render_findings
 from dstest.report.html import render_html
 from dstest.report.leaders import recorded_changes
 from dstest.report.logs import around, read_logs
+from dstest.report.model import RunReport
 from dstest.report.moments import headline, moments
-from dstest.report.service import SHOWN_MAX, first_shown, stretches
+from dstest.report.service import SHOWN_MAX, first_shown, least_ns, placed, stretches
 
 
 def txn(number: int, at_s: float, mops: list[list[object]]) -> Op:
@@ -141,7 +146,73 @@ def test_the_longest_stops_of_the_whole_are_shown_whatever_else_there_is() -> No
     assert all(f'id="outage-{n}"' in page for n in range(1, len(rows) + 1))
 
 
-def _run_of(ops: list[Op]) -> object:
+@pytest.mark.parametrize("last_s", [18.0, 22.4])
+def test_all_hung_until_the_end_of_the_load_is_a_stretch_and_on_the_charts(last_s: float) -> None:
+    # The last calls go out right after the last answer, and nothing comes back.
+    ops = [*load(20, int(last_s), []), *load(20, int(last_s) + 1, [(0, 99, "all")])[-10:]]
+    ops = [op for op in ops if op.invoke_ts < last_s * S]
+    hung = [
+        msgspec.structs.replace(op, op_id=90_000 + n, invoke_ts=int(last_s * S) + n)
+        for n, op in enumerate(load(1, 2, [(0, 9, "all")]))
+    ]
+    ops = [*ops, *hung]
+    rows = stretches(ops, [], 28 * S)
+    whole = next(row for row in rows if row.whole)
+    assert whole.open_end
+    assert whole.end_ns == 28 * S
+    assert "to the end of the load" in whole.said
+    made = _run_of(ops)
+    made = msgspec.structs.replace(made, meta=meta(load_end_ns=28 * S))
+    assert axis_of(made).end_ns >= 28 * S
+    assert "Service never stood still" not in render_html(made)
+
+
+def test_a_slow_load_that_is_refused_for_nine_seconds_was_not_served() -> None:
+    ops = [op(n, n / 2, output=1) for n in range(60)]
+    for n in range(20, 38):
+        ops[n] = op(n, n / 2, output=None, error="no")
+    (row,) = stretches(ops, [])
+    assert row.start_ns // S == 9
+    assert row.end_ns // S == 19
+    assert least_ns(ops) == 9 * S // 2
+    assert "no stretch of 4.5 s or more" in render_html(_run_of(ops[:20]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "2.0 s after f1 (partition) was healed"),
+        (
+            {"heal_verified": False},
+            "2.0 s after f1 (partition) was taken back, which is not proven",
+        ),
+        ({"landed": "no"}, "2.0 s after f1 (partition, not proven to have landed) was healed"),
+        ({"landed": "ambiguous"}, "2.0 s after f1 (partition, not proven to have landed)"),
+    ],
+)
+def test_an_anomaly_is_not_placed_after_a_heal_that_nothing_proves(
+    changes: dict[str, Any], said: str
+) -> None:
+    stood = msgspec.structs.replace(fault("f1", 4, 9), **changes)
+    (found,) = moments(failing(op(1, 11 - 0.01), faults=[stood]), [])
+    assert f"2.0 s after {said}" in found.where
+    assert f"2.0 s after {said}" in placed(11 * S, [stood])
+
+
+def test_a_command_on_the_page_can_be_copied_whatever_the_path() -> None:
+    made = failing(op(1, 5), faults=[])
+    made = msgspec.structs.replace(made, path="/tmp/sp ace; touch PWNED/r1")
+    page = render_html(made)
+    assert "dstest shrink &#39;/tmp/sp ace; touch PWNED/r1&#39;" in page
+    assert "dstest report &#39;/tmp/sp ace; touch PWNED/r1&#39;" in page
+    assert shlex.split(_next_action(made))[-1] == "/tmp/sp ace; touch PWNED/r1"
+
+
+def _next_action(made: RunReport) -> str:
+    return render_findings(made).partition("- Next action: ")[2].splitlines()[0].strip("`. ")
+
+
+def _run_of(ops: list[Op]) -> RunReport:
     made = report(fail=True)
     history = msgspec.structs.replace(made.history, ops=ops)
     return msgspec.structs.replace(made, history=history, faults=[])

@@ -89,6 +89,7 @@
         tile(`${shown(ops.ok)} / ${shown(ops.fail)} / ${shown(ops.unknown)}`, `ok, failed, unknown of ${shown(ops.invoked)}`));
       const faults = list(f.faults);
       part("faults").replaceChildren(make("p", faults.length ? "Faults that stand:" : "No fault stands."),
+        ...list(f.unhealed).map((name) => make("p", `${name}: its heal is not proven.`)),
         make("ul", faults.map((one) => make("li", `${shown(one.id)} ${shown(one.nemesis)} on ${list(one.on).join(", ") || "-"}: `
           + `${shown(one.state)} for ${shown(one.since_s, " s")}`
           + (one.counter ? `; ${shown(one.counter.name)} ${shown(one.counter.before)} -> ${shown(one.counter.now)}` : "")))));
