@@ -195,8 +195,8 @@ def test_an_anomaly_is_not_placed_after_a_heal_that_nothing_proves(
 ) -> None:
     stood = msgspec.structs.replace(fault("f1", 4, 9), **changes)
     (found,) = moments(failing(op(1, 11 - 0.01), faults=[stood]), [])
-    assert f"2.0 s after {said}" in found.where
-    assert f"2.0 s after {said}" in placed(11 * S, [stood])
+    assert said in found.where
+    assert said in placed(11 * S, [stood])
 
 
 def test_a_command_on_the_page_can_be_copied_whatever_the_path() -> None:
