@@ -24,7 +24,7 @@ from dstest.report.leaders import recorded_changes
 from dstest.report.logs import LogLine, read_logs, spoken
 from dstest.report.loops import CYCLES_DRAWN_MAX, is_cycle, loop_svg
 from dstest.report.model import RunReport
-from dstest.report.moments import Moment, headline, moments
+from dstest.report.moments import Moment, headline, moments, sentence
 from dstest.report.numbers import number
 from dstest.report.over_seeds import arms_of
 from dstest.report.service import ALL_MAX, first_shown, least_ns, stretches
@@ -103,7 +103,7 @@ def _witness(moment: Moment, report: RunReport, twins: Sequence[Moment]) -> dict
     return {
         "m": moment,
         "twins": [_twin(twin, moment) for twin in twins],
-        "told": _cut(anomaly.explanation),
+        "told": _cut(sentence(anomaly.explanation)),
         "svg": Markup(timeline_svg(moment.ops, report.faults, moment.culprit)),
         "loop": Markup(loop_svg(anomaly) if drawn else ""),
         "lines": [(op.op_id == moment.culprit, story(op)) for op in moment.ops],

@@ -23,7 +23,7 @@ from dstest.report.stale import read_wrongly
 from dstest.report.timeline import told
 from dstest.report.twins import twins
 
-__all__ = ["DETAILED_MAX", "Moment", "headline", "moments"]
+__all__ = ["DETAILED_MAX", "Moment", "headline", "moments", "sentence"]
 
 DETAILED_MAX: Final = 8
 """Anomalies with logs and counters beside them: of more of one kind nobody reads, and the page has
@@ -186,14 +186,19 @@ def _short(key: Any) -> str:
     return text if len(text) <= _KEY_MAX else text[: _KEY_MAX - 1] + "…"
 
 
+def sentence(text: str) -> str:
+    """With a capital letter and a full stop."""
+    told = text.strip()
+    told = told[:1].upper() + told[1:]
+    return told + ("" if not told or told.endswith((".", "!", "?")) else ".")
+
+
 def _exactly(moment: Moment) -> str:
     """What the answer was that cannot be, as exactly as it is known."""
     found = stuck_of(moment.anomaly)
     culprit = next((op for op in moment.ops if op.op_id == moment.culprit), None)
     if found is None or culprit is None:
-        exact = moment.anomaly.explanation.strip()
-        exact = exact[:1].upper() + exact[1:]
-        return exact + ("" if not exact or exact.endswith((".", "!", "?")) else ".")
+        return sentence(moment.anomaly.explanation)
     at = f" at {culprit.node_seen}" if culprit.node_seen else ""
     exact = (
         f"Process {culprit.process_id}{at} was answered “{told(culprit)}” at "

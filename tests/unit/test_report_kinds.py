@@ -161,7 +161,7 @@ def test_the_same_loss_stands_once_with_all_who_found_it() -> None:
         for number in range(1, 25):
             assert f'id="anomaly-{number}"' in page
         for m in found:
-            assert msgspec.json.encode(m.anomaly.explanation).decode()[1:-1] in page
+            assert msgspec.json.encode(m.anomaly.explanation).decode()[2:-1] in page
 
 
 def test_what_else_a_second_checker_holds_against_it_is_shown() -> None:
