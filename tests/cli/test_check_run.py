@@ -13,7 +13,7 @@ from touched_runs import dstest
 
 from dstest.core import own_commands
 from dstest.core.check import CheckResult, OpCount
-from dstest.core.errors import Exit
+from dstest.core.errors import Exit, HistoryError
 from dstest.notebook import History
 from dstest.testing import checks
 from dstest.testing.checks import Checks
@@ -123,5 +123,5 @@ def test_an_answer_and_its_exit_code_agree(passed: Path, monkeypatch: pytest.Mon
     done = own_commands.dstest(["check", str(passed), "--json"], passed)
     done.returncode = Exit.NOT_PROVEN
     monkeypatch.setattr(own_commands, "dstest", lambda *_: done)
-    with pytest.raises(own_commands.HistoryError, match="said True and ended with 3"):
+    with pytest.raises(HistoryError, match="said True and ended with 3"):
         own_commands.checked(passed, (), passed)
