@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -106,8 +106,9 @@ def check(
     Plume, DBCop, Cobra or AWDIT, which have no times (docs/formats.md).
 
     Exit codes: 0 valid, 1 violation, 2 unreadable, corrupt or wrong usage, 3 unknown. With --batch
-    that of the worst line: 1 before 3 before 2 before 0; a batch without lines is 2. A finished run
-    directory is verified first (3 where its files do not agree), and no better than its verdict."""
+    that of the worst line: 1 before 3 before 2 before 0; a batch without lines is 2.
+    A finished run is verified first (3 where its files do not agree) and its verdict stands beside
+    the answer: never 0 where it is no pass; 1 where it failed; asked by name, 3 without a find."""
     budget = _budget(budget_s, budget_mb)
     asked = (
         *(history, workload, model, checker, independent, option, report, initial, proof),
@@ -162,6 +163,7 @@ def _judged(asked: _Question, budget: Budget, wanted: _Wanted) -> Exit:
     """Judges, and says what came out."""
     from dstest.cli.check_budget import in_time
     from dstest.cli.check_options import require_format
+    from dstest.cli.check_run import exit_of
     from dstest.cli.check_text import text_of
     from dstest.cli.spool import readable_again
 
@@ -178,7 +180,13 @@ def _judged(asked: _Question, budget: Budget, wanted: _Wanted) -> Exit:
     if wanted.report is not None:
         _write(wanted.report, result, text)
     say(_json(result).decode() if wanted.json else text)
-    return _CODES[result.valid]
+    return exit_of(result, named=_named(asked))
+
+
+def _named(asked: _Question) -> bool:
+    """Was anything asked but what the history says of itself?"""
+    given = asked.workload, asked.model, asked.checker, asked.initial
+    return bool(asked.option) or any(value is not None for value in given)
 
 
 def _require_provable(asked: _Question, file: Path) -> None:
@@ -209,20 +217,13 @@ def _prove(asked: _Question, result: CheckResult, budget: Budget, file: Path) ->
 
 
 def _believed(history: Path, answer: Callable[[], CheckResult]) -> CheckResult:
-    """The answer; about a finished run, which is verified first, no better than its verdict."""
+    """The answer; about a finished run, which is verified first, with its verdict beside it."""
     if not history.is_dir():
         return answer()
     from dstest.cli.check_run import as_the_run, run_at
 
     run = run_at(history)
     return as_the_run(answer(), run)
-
-
-_CODES: Final[dict[Any, Exit]] = {
-    True: Exit.PASS,
-    False: Exit.FAIL,
-    "unknown": Exit.NOT_PROVEN,
-}
 
 
 def _answer(asked: _Question, budget: Budget) -> CheckResult:

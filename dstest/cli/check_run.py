@@ -1,24 +1,26 @@
-"""`dstest check RUN_DIR`: a finished run is believed no more than its files agree, and its history
-is not judged better than the run was."""
+"""`dstest check RUN_DIR`: a finished run is believed no more than its files agree, and what is
+found in its history ends no better than the run did."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from msgspec.structs import replace
 
+from dstest.core.check import CheckResult, RunVerdict
 from dstest.core.errors import Exit
 from dstest.runner.integrity import Verified, finished, verified
 from dstest.runner.session_file import is_session
 from dstest.store.layout import RunDir
 
-if TYPE_CHECKING:
-    from dstest.core.check import CheckResult
+__all__ = ["as_the_run", "exit_of", "run_at"]
 
-__all__ = ["as_the_run", "run_at"]
-
-_WORSE: Final = (Exit.FAIL, Exit.NOT_PROVEN)
+_CODES: Final[dict[Any, Exit]] = {
+    True: Exit.PASS,
+    False: Exit.FAIL,
+    "unknown": Exit.NOT_PROVEN,
+}
 
 
 def run_at(path: Path) -> Verified | None:
@@ -33,11 +35,28 @@ def run_at(path: Path) -> Verified | None:
 
 
 def as_the_run(result: CheckResult, run: Verified | None) -> CheckResult:
-    """The answer about the history, or the run's own verdict where that is worse."""
-    if run is None or result.valid is False or run.exit_code not in _WORSE:
+    """The answer about the history, with the run's own verdict beside it."""
+    if run is None:
         return result
-    failed = run.exit_code == Exit.FAIL
-    own = f"the run itself is {run.verdict.verdict.value}: {run.verdict.reason}"
-    found = "nothing is wrong in its history" if result.valid is True else None
-    said = "; ".join(filter(None, [own, found, result.reason]))
-    return replace(result, valid=False if failed else "unknown", reason=said)
+    own = run.verdict
+    beside = RunVerdict(verdict=own.verdict.value, reason=own.reason, exit=int(run.exit_code))
+    result = replace(result, run=beside)
+    if not result.of_a_run_without_a_pass:
+        return result
+    said = f"the run itself is {beside.verdict}: {beside.reason}"
+    return replace(result, reason="; ".join(filter(None, [said, result.reason])))
+
+
+def exit_of(result: CheckResult, *, named: bool) -> Exit:
+    """The exit code of an answer: never 0 where the run it is about is no pass.
+
+    `named`: was a model, workload or checker asked for by name? Then 1 says that a violation of
+    just that was found, and a run that failed otherwise is 3; else the question was the run's own,
+    and a run that failed is 1.
+    """
+    code = _CODES[result.valid]
+    if code == Exit.FAIL or not result.of_a_run_without_a_pass:
+        return code
+    assert isinstance(result.run, RunVerdict)
+    failed = result.run.exit == Exit.FAIL
+    return Exit.FAIL if failed and not named else Exit.NOT_PROVEN

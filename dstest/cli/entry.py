@@ -18,7 +18,7 @@ from dstest.cli.commands import COMMANDS, app_of, outline
 from dstest.cli.output import say
 from dstest.cli.streams import answered, steady
 from dstest.core import plugin_files
-from dstest.core.errors import DstestError, Exit
+from dstest.core.errors import ConfigError, DstestError, Exit
 from dstest.core.printable import printable
 from dstest.core.whole import is_missing, said_of
 
@@ -72,12 +72,29 @@ def _command(error: BaseException) -> str:
     return str(getattr(ctx, "command_path", None) or "dstest").replace("__main__.py", "dstest")
 
 
+def _require_words(words: list[str]) -> None:
+    """Raises ConfigError where one is empty, as of a variable that is not set: as a path that would
+    be the current directory, as an address every one. What follows `--` is for somebody else."""
+    ours = words[: words.index("--")] if "--" in words else words
+    for at, word in enumerate(ours):
+        name = word[:-1] if word.startswith("--") and word.find("=") == len(word) - 1 else ""
+        if word and not name:
+            continue
+        before = name or (ours[at - 1] if at else "dstest")
+        raise ConfigError(
+            f"an empty word {'after' if word == '' else 'for'} {before}",
+            remedy="is a variable of the shell not set? Leave it out for the default; `.` is the "
+            "current directory",
+        )
+
+
 def _main(words: list[str]) -> None:
     asked = [word for word in words[:1] if word in COMMANDS]
     # Help, and what is no command, need none of them; a shell that completes may need any.
     completes = any(name.endswith("_COMPLETE") for name in os.environ)
     known = completes or any(word in COMMANDS for word in words)
     try:
+        _require_words(words)
         try:
             (app_of(*(asked or COMMANDS)) if known else outline())()
         finally:

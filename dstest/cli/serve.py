@@ -47,6 +47,11 @@ def serve(
     from dstest.serve.cache import Cache, cache_file
     from dstest.serve.index import Index
 
+    if not host.strip():
+        raise ConfigError(
+            "--host is empty, which would be every address of this machine",
+            remedy="leave it out for this machine alone; 0.0.0.0 for every address",
+        )
     if not 0 <= port <= 65535:
         raise ConfigError(f"--port {port}: no port has this number", remedy="0 to 65535")
     kept = Cache(cache_file(store) if cache else None)

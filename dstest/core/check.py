@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from dstest.core import limits
+from dstest.core.errors import Exit
 
 __all__ = [
     "Anomaly",
@@ -19,6 +20,7 @@ __all__ = [
     "CheckResult",
     "KeyCount",
     "OpCount",
+    "RunVerdict",
     "Seconds",
     "Sightings",
     "Spread",
@@ -122,12 +124,22 @@ class Seconds(msgspec.Struct, frozen=True, kw_only=True):
     check: float = 0.0
 
 
+class RunVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What a finished run came to whose history was asked about: its verdict, why, and the exit
+    code of that verdict."""
+
+    verdict: str
+    reason: str
+    exit: int
+
+
 class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
     """A checker's answer. `valid` is `"unknown"` where the budget ran out or nothing was checked.
 
     An empty history is `"unknown"`, never valid: a vacuous pass proves nothing. `stats` are numbers
     that a checker gives besides: acknowledged, lost, recovered, latencies in ms, counts per type
-    and fault epoch. `spreads` are by kind of anomaly, of a checker that counts them all.
+    and fault epoch. `spreads` are by kind of anomaly, of a checker that counts them all. `run` is
+    there where a finished run was asked about; it changes nothing of what the checker found.
     """
 
     checker: str
@@ -145,6 +157,12 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
     stats: dict[str, Any] = msgspec.field(default_factory=dict)
     spreads: dict[str, Spread] | UnsetType = UNSET
+    run: RunVerdict | UnsetType = UNSET
+
+    @property
+    def of_a_run_without_a_pass(self) -> bool:
+        """Was it asked about a finished run whose verdict is no pass?"""
+        return isinstance(self.run, RunVerdict) and self.run.exit != Exit.PASS
 
     @property
     def kinds(self) -> set[str]:

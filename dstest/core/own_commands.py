@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from dstest.core.check import CheckResult
+from dstest.core.check import CheckResult, RunVerdict
 from dstest.core.errors import HistoryError
 from dstest.core.limits import HEAL_S
 
@@ -57,6 +57,9 @@ def checked(path: Path, words: Sequence[str], cwd: Path) -> CheckResult:
         result = msgspec.json.decode(done.stdout, type=CheckResult)
     except msgspec.DecodeError:
         raise HistoryError(f"dstest check ended with {done.returncode}: {said}") from None
-    if {0: True, 1: False, 3: "unknown"}.get(done.returncode) != result.valid:
+    codes = {{True: 0, False: 1, "unknown": 3}[result.valid]}
+    if result.valid is not False and isinstance(result.run, RunVerdict) and result.run.exit:
+        codes = {3, result.run.exit}  # a run that is no pass ends no better
+    if done.returncode not in codes:
         raise HistoryError(f"dstest check said {result.valid} and ended with {done.returncode}")
     return result

@@ -78,10 +78,12 @@ class History:
 
     @classmethod
     def from_parquet(cls, path: str | Path) -> Self:
-        """What `to_parquet` wrote. It is a history, and no run: it has no verdict."""
-        from dstest.notebook.parquet import each_of_parquet, read_parquet_header
+        """What `to_parquet` wrote, read once to see that it still is that: raises HistoryError. It
+        is a history, and no run: it has no verdict."""
+        from dstest.notebook.parquet import each_of_parquet, read_parquet_header, require_whole
 
         file = Path(path)
+        require_whole(file)
         return cls(Source(read_parquet_header(file), lambda: each_of_parquet(file)))
 
     @classmethod

@@ -3,13 +3,19 @@
 The twelve fields are columns of these names. Keys, inputs and outputs are JSON, because they are of
 any shape; so are ids where not all of them are integers. The header is in the file's metadata, and
 `outcome` and `windows` are beside the fields for whoever reads the file without dstest.
+
+Parquet notices few of the changes that a file may suffer. So the metadata holds how many rows there
+are, and a digest of the header and of what the rows say, in their order (`_Content`): both are
+asked whenever the file is read, and a file that has none is refused.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +29,7 @@ from dstest.core.op import FIELDS, Op
 from dstest.notebook.frames import EXTRA, windows_of
 from dstest.store.exact import exact_ops, require_exact
 
-__all__ = ["SCHEMA", "each_of_parquet", "read_parquet_header", "write_parquet"]
+__all__ = ["SCHEMA", "each_of_parquet", "read_parquet_header", "require_whole", "write_parquet"]
 
 SCHEMA: Final = "dstest.history.parquet/1"
 ROWS: Final = 50_000
@@ -34,6 +40,7 @@ _JSON: Final = {"encoding": "json"}
 _JSON_FIELDS: Final = ("key", "input", "output")
 _IDS: Final = ("op_id", "process_id")
 _WHAT: Final = "Parquet"
+_REMEDY: Final = "write it again: History.to_parquet, or `dstest export RUN --to parquet`"
 
 
 class _NotIntegers(Exception):
@@ -109,45 +116,108 @@ def write_parquet(target: Any, header: Header, each: Callable[[], Iterator[Op]])
         return _written(target, header, exact_ops(each()), text_ids=True)
 
 
+class _Content:
+    """SHA-256 of what a file says, however Parquet encodes it: the header, the names of the columns
+    that are JSON, then of each row the twelve fields as a JSON list and a line end."""
+
+    def __init__(self, header: bytes, text: Iterable[str]) -> None:
+        self.rows = 0
+        self._sum = hashlib.sha256(header + b"\n" + " ".join(sorted(text)).encode() + b"\n")
+
+    def add(self, columns: dict[str, list[Any]]) -> None:
+        for row in zip(*(columns[name] for name in FIELDS), strict=True):
+            self._sum.update(_ENCODE(row).encode() + b"\n")
+            self.rows += 1
+
+    def told(self) -> dict[str, str]:
+        return {"dstest.rows": str(self.rows), "dstest.sha256": self._sum.hexdigest()}
+
+
 def _written(target: Any, header: Header, ops: Iterator[Op], *, text_ids: bool) -> Counter[str]:
     pa: Any = need("pyarrow", EXTRA, _WHAT)
     pq: Any = need("pyarrow.parquet", EXTRA, _WHAT)
     schema = _schema(pa, header, text_ids)
     counted: Counter[str] = Counter()
-    with pq.ParquetWriter(target, schema, compression="zstd") as writer:
+    content = _Content(schema.metadata[b"dstest.header"], _text_columns(schema))
+    with pq.ParquetWriter(target, schema, compression="zstd", write_page_checksum=True) as writer:
         while rows := list(islice(ops, ROWS)):
             columns = _columns(rows, header, text_ids)
             counted.update(columns["outcome"])
+            content.add(columns)
             writer.write_table(pa.table(columns, schema=schema))
+        writer.add_key_value_metadata(content.told())
     return counted
+
+
+def _text_columns(schema: Any) -> set[str]:
+    """The columns whose values are JSON."""
+    return {f.name for f in schema if (f.metadata or {}).get(b"encoding") == b"json"}
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Whatever is wrong with a file is a HistoryError."""
+    pa: Any = need("pyarrow", EXTRA, _WHAT)
+    try:
+        yield
+    except (
+        *(OSError, pa.ArrowException, msgspec.MsgspecError),
+        *(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError),
+    ) as error:
+        said = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
+        raise HistoryError(f"{path} cannot be read: {said}", remedy=_REMEDY) from None
 
 
 def _opened(path: Path) -> Any:
     pq: Any = need("pyarrow.parquet", EXTRA, _WHAT)
-    pa: Any = need("pyarrow", EXTRA, _WHAT)
-    try:
-        return pq.ParquetFile(path)
-    except (OSError, pa.ArrowInvalid) as error:
-        raise HistoryError(f"{path} cannot be read: {error}", remedy="write it again") from None
+    return pq.ParquetFile(path, page_checksum_verification=True)
 
 
-def read_parquet_header(path: Path) -> Header:
-    """The header of such a file. Raises HistoryError where it is none of ours."""
-    with _opened(path) as file:
-        about = file.schema_arrow.metadata or {}
+def _header_of(path: Path, file: Any) -> bytes:
+    about = file.schema_arrow.metadata or {}
     if about.get(b"dstest.schema") != SCHEMA.encode():
         raise HistoryError(
             f"{path} is no history that dstest wrote", remedy="dstest export RUN --to parquet"
         )
-    return msgspec.json.decode(about[b"dstest.header"], type=Header)
+    return bytes(about[b"dstest.header"])
+
+
+def read_parquet_header(path: Path) -> Header:
+    """The header of such a file. Raises HistoryError where it is none of ours."""
+    with _reading(path), _opened(path) as file:
+        return msgspec.json.decode(_header_of(path, file), type=Header)
 
 
 def each_of_parquet(path: Path) -> Iterator[Op]:
-    """The operations of such a file, one row group in memory at a time."""
-    with _opened(path) as file:
-        text = {f.name for f in file.schema_arrow if (f.metadata or {}).get(b"encoding") == b"json"}
+    """The operations of such a file, one row group in memory at a time. Raises HistoryError, at the
+    latest when all were read, where they are not those that were written."""
+    with _reading(path), _opened(path) as file:
+        told = file.metadata.metadata or {}
+        text = _text_columns(file.schema_arrow)
+        content = _Content(_header_of(path, file), text)
+        if b"dstest.sha256" not in told:
+            raise HistoryError(
+                f"{path} has no digest of its rows: an older version wrote it, or something else "
+                "has since",
+                remedy=_REMEDY,
+            )
         for batch in file.iter_batches(batch_size=ROWS, columns=list(FIELDS)):
-            yield from _rows(batch.to_pydict(), text)
+            columns = batch.to_pydict()
+            content.add(columns)
+            yield from _rows(columns, text)
+        wanted = {name: told.get(name.encode(), b"").decode() for name in content.told()}
+        if wanted != content.told():
+            raise HistoryError(
+                f"{path} was changed since it was written: {wanted['dstest.rows']} operations "
+                f"were, {content.rows} are there, and the digest of what they say is another",
+                remedy=_REMEDY,
+            )
+
+
+def require_whole(path: Path) -> None:
+    """Raises HistoryError where such a file is not as it was written."""
+    for _ in each_of_parquet(path):
+        pass
 
 
 def _rows(columns: dict[str, list[Any]], text: Iterable[str]) -> Iterator[Op]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dstest.core.errors import ConfigError
 from dstest.core.op import Op, Outcome
 from dstest.report.moments import Moment, moments
+from dstest.report.numbers import per_second, seconds_of
 from dstest.report.plots import COLORS, Band, draw_latency, draw_rate, shade
 from dstest.report.timeline import told
 
@@ -66,29 +66,25 @@ def plot_rate(history: History, ax: Axes | None = None) -> Axes:
 def plot_outcomes(history: History, ax: Axes | None = None) -> Axes:
     """The share of each outcome among the operations invoked in each second."""
     ax, ink = _axes(ax)
-    counts: Counter[tuple[int, Outcome]] = Counter()
-    last = 0
-    for op in history:
-        second = op.invoke_ts // _S
-        counts[second, op.outcome] += 1
-        last = max(last, second)
-    seconds = range(last + 1)
-    below = [0.0] * (last + 1)
+    ops = history.ops
+    seconds, counts = seconds_of(ops), per_second(ops)
+    totals = [sum(parts) for parts in zip(*counts.values(), strict=True)]
+    edges = list(range(seconds.first_s, seconds.end_s + 1, seconds.width_s))
+    below = [0.0] * seconds.parts
     for outcome, color in COLORS.items():
-        shares = []
-        for second in seconds:
-            total = sum(counts[second, one] for one in Outcome)
-            shares.append(counts[second, outcome] / total if total else 0.0)
-        ax.bar(
-            [second + 0.5 for second in seconds], shares, width=1.0, bottom=below, color=color,
-            alpha=0.7, label=outcome.value,
-        )  # fmt: skip
-        below = [a + b for a, b in zip(below, shares, strict=True)]
-    shade(ax, _bands(history), last + 1, ink)
+        shares = [
+            n / total if total else 0.0 for n, total in zip(counts[outcome], totals, strict=True)
+        ]
+        top = [a + b for a, b in zip(below, shares, strict=True)]
+        ax.stairs(
+            top, edges, baseline=below, fill=True, color=color, alpha=0.7, label=outcome.value
+        )
+        below = top
+    shade(ax, _bands(history), seconds.end_s, ink)
     ax.set_title("Outcomes of the operations invoked in each second", loc="left", fontsize=10)
     ax.set_xlabel("seconds since the load began")
     ax.set_ylabel("share")
-    ax.set_xlim(0, last + 1)
+    ax.set_xlim(seconds.first_s, seconds.end_s)
     ax.set_ylim(0, 1)
     ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=8)
     return ax

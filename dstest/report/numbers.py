@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -12,13 +12,16 @@ from dstest.core.history import History
 from dstest.core.op import Op, Outcome
 
 __all__ = [
+    "RATE_SECONDS_MAX",
     "NodeRow",
+    "Seconds",
     "TypeRow",
     "by_node",
     "by_type",
     "number",
     "per_second",
     "seconds",
+    "seconds_of",
 ]
 
 
@@ -112,10 +115,40 @@ def by_node(history: History) -> list[NodeRow]:
     ]
 
 
+RATE_SECONDS_MAX: Final = 100_000
+"""A history that lasts longer is counted in so many parts of several seconds."""
+
+
+class Seconds(NamedTuple):
+    """So many parts of `width_s` seconds from `first_s` on, whole seconds of run time. Times of a
+    clock on the wall begin at their first operation, others at 0, the begin of the load."""
+
+    first_s: int
+    width_s: int
+    parts: int
+
+    def part(self, op: Op) -> int:
+        """The part in which an operation was invoked."""
+        return (op.invoke_ts // 1_000_000_000 - self.first_s) // self.width_s
+
+    @property
+    def end_s(self) -> int:
+        return self.first_s + self.width_s * self.parts
+
+
+def seconds_of(ops: list[Op]) -> Seconds:
+    """The seconds in which operations were invoked, at most `RATE_SECONDS_MAX` parts."""
+    times = [op.invoke_ts // 1_000_000_000 for op in ops] or [0]
+    first, last = min(times), max(times)
+    first = first if first < 0 or first > RATE_SECONDS_MAX else 0
+    width = -(-(last - first + 1) // RATE_SECONDS_MAX)
+    return Seconds(first, width, (last - first) // width + 1)
+
+
 def per_second(ops: list[Op]) -> dict[Outcome, list[int]]:
-    """Operations invoked in each second of the run, by outcome."""
-    last = max((op.invoke_ts for op in ops), default=0) // 1_000_000_000
-    rows = {outcome: [0] * (last + 1) for outcome in Outcome}
+    """Operations invoked in each part of `seconds_of`, by outcome."""
+    seconds = seconds_of(ops)
+    rows = {outcome: [0] * seconds.parts for outcome in Outcome}
     for op in ops:
-        rows[op.outcome][op.invoke_ts // 1_000_000_000] += 1
+        rows[op.outcome][seconds.part(op)] += 1
     return rows

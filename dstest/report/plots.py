@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from dstest.core import rng
 from dstest.core.op import Op, Outcome
 from dstest.report.model import RunReport
-from dstest.report.numbers import per_second
+from dstest.report.numbers import per_second, seconds_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -171,13 +171,13 @@ def draw_rate(axes: Any, ops: list[Op], faults: Sequence[Band], ink: str) -> Non
     """Operations invoked per second, by outcome."""
     _style(axes, "Operations invoked in each second", "operations per second", ink)
     shade(axes, faults, _end_s(ops), ink)
-    rows = per_second(ops)
+    seconds, rows = seconds_of(ops), per_second(ops)
     for outcome, color in COLORS.items():
         counts = rows[outcome]
-        edges = list(range(len(counts) + 1))
+        edges = list(range(seconds.first_s, seconds.end_s + 1, seconds.width_s))
         axes.stairs(counts, edges, color=color, linewidth=1.3, label=outcome.value)
     axes.set_ylim(bottom=0)
-    axes.set_xlim(0, _end_s(ops) or 1)
+    axes.set_xlim(seconds.first_s, max(_end_s(ops), seconds.first_s + 1))
     _legend(axes, ink)
 
 

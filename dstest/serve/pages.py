@@ -18,6 +18,7 @@ from dstest.report.html import environment as report_environment
 from dstest.report.numbers import number
 from dstest.retention.stamps import stamp_of
 from dstest.serve.links import PAGES, Site
+from dstest.serve.query import words_of
 from dstest.serve.row import Row
 from dstest.serve.trends import SIGNS, sign_of
 
@@ -61,7 +62,7 @@ class Pages:
             "stamp": stamp, "value": value, "share_of": share_of, "bytes": size, "figure": figure,
             "when": when,
         }  # fmt: skip
-        made.globals |= {"signs": SIGNS, "sign_of": sign_of, "pages": PAGES}
+        made.globals |= {"signs": SIGNS, "sign_of": sign_of, "pages": PAGES, "words_of": words_of}
         return made
 
     @cached_property

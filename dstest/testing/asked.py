@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from math import isfinite
+from pathlib import PurePath
 from typing import Any, Final
 
 import pytest
@@ -52,9 +54,95 @@ class Asked:
 
     @property
     def nodes(self) -> int:
-        """The nodes of the largest cluster that is asked for."""
-        given = str(self.given.get("nodes", 5))
-        return max(int(part) for part in given.split(","))
+        """The nodes of the largest cluster that is asked for. Raises ValueError where none is."""
+        return max(_counts(self.given.get("nodes", 5)))
+
+
+def _counts(given: Any) -> list[int]:
+    """Numbers, each above zero, of one or several, or of text with commas."""
+    parts = given.split(",") if isinstance(given, str) else several(given)
+    found = [int(part) for part in parts if type(part) in (int, str)]
+    if not found or len(found) != len(parts) or min(found) < 1:
+        raise ValueError(f"{given!r} is no count of nodes")
+    return found
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+
+
+def _malformed(kwargs: Mapping[str, Any]) -> str:
+    """What is of another type than its argument takes; empty where nothing is."""
+    for name, value in kwargs.items():
+        if value is None and name != "expect":
+            continue
+        takes, fits = _TAKES[name]
+        if not fits(value):
+            return f"{name}={value!r}: it takes {takes}"
+    return ""
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list | tuple | set) and all(map(_is_text, value))
+
+
+def _are_nodes(value: Any) -> bool:
+    try:
+        return bool(_counts(value))
+    except ValueError:
+        return False
+
+
+def _may_be_number(value: Any) -> bool:
+    """The words of `dstest run` may say it as text, such as `90`: those it reads itself."""
+    return _is_number(value) or _is_text(value)
+
+
+def _are_seeds(value: Any) -> bool:
+    return bool(several(value)) and all(map(_may_be_number, several(value)))
+
+
+def _are_options(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(map(_is_text, value))
+
+
+def _is_path(value: Any) -> bool:
+    return _is_text(value) or isinstance(value, PurePath)
+
+
+def _are_paths(value: Any) -> bool:
+    return isinstance(value, list | tuple | set) and all(map(_is_path, value))
+
+
+_TEXT: Final = ("a text", _is_text)
+_TEXTS: Final = ("a list of texts", _are_texts)
+_PATHS: Final = ("a list of names or paths", _are_paths)
+_NUMBER: Final = ("a number", _may_be_number)
+_TAKES: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
+    "system": _TEXT,
+    "workload": _TEXT,
+    "nemesis": _TEXT,
+    "time_limit_s": _NUMBER,
+    "nodes": ("a number above 0, or a list of such", _are_nodes),
+    "rate": _NUMBER,
+    "concurrency": _NUMBER,
+    "seed": ("a number, or a list of numbers", _are_seeds),
+    "seeds": _NUMBER,
+    "tier": _TEXT,
+    "model": _TEXT,
+    "system_version": ("a name or a path, or a list", lambda v: _are_paths(several(v))),
+    "options": ("a dict of names and values", _are_options),
+    "checkers": _PATHS,
+    "plugins": _PATHS,
+    "lab_id": _TEXT,
+    "expect": _TEXT,
+    "anomalies": _TEXTS,
+}
+"""Of each argument, what it takes in words, and whether a value is that."""
 
 
 def _wrong(said: str) -> Any:
@@ -70,7 +158,9 @@ def asked_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Asked:
         _wrong("give its arguments by name, such as system='etcd'")
     if strange := [name for name in kwargs if name not in known]:
         _wrong(f"{strange[0]} is no argument of it; those are {', '.join(known)}")
-    asked = Asked(kwargs)
+    if malformed := _malformed(kwargs):
+        _wrong(malformed)
+    asked = Asked({name: value for name, value in kwargs.items() if value is not None})
     if asked.expect not in {*_GROUPS, *State}:
         _wrong(f"expect={asked.expect!r}: {', '.join([*_GROUPS, *State])}")
     if asked.anomalies and asked.expect not in ("fail", *(s for s in State if s.failed)):

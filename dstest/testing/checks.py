@@ -40,7 +40,8 @@ class Checks:
         itself. Fails the test where one of them is not as expected: `unknown` is not `valid`.
 
         `history` is a `History`, a file in any notation that `dstest check` reads, or a run
-        directory; `expect` is `valid` or `violation`.
+        directory; `expect` is `valid` or `violation`. `valid` is no finished run without a pass, a
+        `violation` is an anomaly that was found among operations that were judged.
         """
         __tracebackhide__ = True
         if expect not in ("valid", "violation"):
@@ -55,9 +56,9 @@ class Checks:
         words += option_words(options)
         asked = [["--model", model] for model in models] or [[]]
         results = [self._answer(path, [*words, *model]) for model in asked]
-        wanted = expect == "valid"
+        as_expected = _is_valid if expect == "valid" else _is_violation
         for result in results:
-            if result.valid is not wanted:
+            if not as_expected(result):
                 pytest.fail(_told(path, result, expect), pytrace=False)
         return results
 
@@ -80,10 +81,24 @@ class Checks:
         pytest.fail(refused, pytrace=False)
 
 
+def _is_valid(result: CheckResult) -> bool:
+    return result.valid is True and not result.of_a_run_without_a_pass
+
+
+def _is_violation(result: CheckResult) -> bool:
+    """Has the checker that was asked named what is wrong, in operations that it judged?"""
+    named = result.anomaly_types or any(result.anomalies.values())
+    return result.valid is False and bool(named) and result.ops.consumed > 0
+
+
 def _told(path: Path, result: CheckResult, expect: str) -> str:
     said = {True: "valid", False: "a violation", "unknown": "unknown"}[result.valid]
     by = " by ".join(filter(None, [result.checker, result.model]))
     lines = [f"{path}: {said} ({by}), and {expect} was expected"]
+    if result.valid is False and expect == "violation":
+        lines.append(f"it names no anomaly in the {result.ops.consumed} operations that it judged")
+    if result.of_a_run_without_a_pass:
+        lines.append(f"its history alone: {path / 'history.jsonl'}")
     lines += [result.reason] if result.reason else []
     for kind, group in result.anomalies.items():
         lines += [f"{kind}: {anomaly.explanation}" for anomaly in group[:3]]

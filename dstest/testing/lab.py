@@ -24,10 +24,18 @@ _DOWN_S: Final = 300.0
 
 
 def _marked(items: Sequence[pytest.Item]) -> list[Asked]:
-    """Those that need a lab of ours."""
+    """Those that need a lab of ours. What cannot be meant needs none: it is an error of its own
+    test, and of no other."""
     marks = (item.get_closest_marker("dstest") for item in items)
-    asked = [asked_of(mark.args, mark.kwargs) for mark in marks if mark is not None]
-    return [one for one in asked if one.lab_id is None]
+    asked = (_meant(mark) for mark in marks if mark is not None)
+    return [one for one in asked if one is not None and one.lab_id is None]
+
+
+def _meant(mark: pytest.Mark) -> Asked | None:
+    try:
+        return asked_of(mark.args, mark.kwargs)
+    except pytest.fail.Exception:
+        return None
 
 
 def _words(config: pytest.Config, asked: Sequence[Asked]) -> list[str]:

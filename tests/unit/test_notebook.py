@@ -23,6 +23,7 @@ from dstest.core.errors import ConfigError, DstestError, EvidenceError, HistoryE
 from dstest.core.history import Header, Window
 from dstest.core.op import FIELDS, Op, Outcome
 from dstest.notebook import History, parquet, plot_anomaly, plot_latency, plot_outcomes, plot_rate
+from dstest.report.numbers import RATE_SECONDS_MAX, per_second, seconds_of
 from dstest.store.export import export_lines
 from dstest.store.jsonl import read_history, write_ops
 
@@ -127,6 +128,55 @@ def test_another_parquet_file_is_none_of_ours(tmp_path: Path) -> None:
     (tmp_path / "y.parquet").write_bytes(b"PAR1")
     with pytest.raises(HistoryError, match="cannot be read"):
         History.from_parquet(tmp_path / "y.parquet")
+
+
+def test_a_damaged_parquet_file_is_refused_or_the_same(tmp_path: Path) -> None:
+    """Each byte with a bit flipped, in a file of few operations."""
+    path = tmp_path / "h.parquet"
+    made = History.of(HEADER, odd_ops())
+    made.to_parquet(path)
+    whole = path.read_bytes()
+    refused = 0
+    for at in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[at] ^= 1 << (at % 8)
+        path.write_bytes(damaged)
+        try:
+            again = History.from_parquet(path)
+            assert plain(again.ops) == plain(odd_ops()) and again.header == HEADER, at
+        except HistoryError as error:
+            assert error.remedy, at
+            refused += 1
+    assert refused > len(whole) // 3
+
+
+def test_a_parquet_file_of_other_rows_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "h.parquet"
+    History.of(HEADER, odd_ops()).to_parquet(path)
+    table = pq.read_table(path)
+    about = {**table.schema.metadata, **pq.ParquetFile(path).metadata.metadata}
+    about.pop(b"ARROW:schema", None)
+    older = {k: v for k, v in about.items() if k not in (b"dstest.sha256", b"dstest.rows")}
+    headless = {k: v for k, v in about.items() if k != b"dstest.header"}
+    table = table.replace_schema_metadata(about)
+    others = {
+        "16 operations were, 5 are there": table.slice(0, 5),
+        "16 operations were, 16 are there": table.take(list(range(15, -1, -1))),
+        "no digest of its rows": table.replace_schema_metadata(older),
+        "dstest.header": table.replace_schema_metadata(headless),
+        "the digest of what they say": table.replace_schema_metadata(
+            {**about, b"dstest.header": b'{"seed": 8}'}
+        ),
+        "key": table.drop_columns(["key"]),
+        "another": table.replace_schema_metadata({**about, b"dstest.header": b'{"x"'}),
+    }
+    pq.write_table(table, path)
+    assert plain(History.from_parquet(path).ops) == plain(odd_ops())
+    for said, other in others.items():
+        pq.write_table(other, path)
+        with pytest.raises(HistoryError, match=said) as caught:
+            History.from_parquet(path)
+        assert caught.value.remedy
 
 
 def test_a_data_frame_has_the_twelve_fields_and_their_times() -> None:
@@ -268,6 +318,21 @@ def test_plots_are_axes(failed: Path) -> None:
     import matplotlib.pyplot as plt
 
     plt.close("all")
+
+
+@pytest.mark.parametrize("apart_s", [1, 10**9])
+def test_plots_of_times_of_the_wall_are_bounded(apart_s: int) -> None:
+    start, s = 1_700_000_000, 1_000_000_000
+    ops = [
+        msgspec.structs.replace(odd_ops()[0], op_id=n, invoke_ts=at * s, complete_ts=at * s + 1)
+        for n, at in enumerate((start, start + apart_s))
+    ]
+    history = History.of(Header(), ops)
+    for plot in (plot_rate, plot_outcomes):
+        left, right = plot(history).get_xlim()
+        assert left == start and start + apart_s <= right <= start + 2 * apart_s
+    assert seconds_of(ops).parts <= RATE_SECONDS_MAX
+    assert sum(map(sum, per_second(ops).values())) == 2
 
 
 def test_plots_of_a_file_say_that_no_fault_is_proven(failed: Path) -> None:

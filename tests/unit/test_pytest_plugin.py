@@ -159,6 +159,21 @@ def test_a_session(pytester: pytest.Pytester, comes_to: Runs, tmp_path: Path) ->
         ("sytem='etcd'", "sytem is no argument"),
         ("expect='green'", "expect='green'"),
         ("anomalies=['lost']", "anomalies are for expect='fail'"),
+        ("nodes='three'", "nodes='three': it takes a number above 0"),
+        ("nodes=[3, 0]", "nodes=[3, 0]: it takes"),
+        ("nodes=[]", "nodes=[]: it takes"),
+        ("nodes=2.5", "nodes=2.5: it takes"),
+        ("seed=[]", "seed=[]: it takes"),
+        ("seed={}", "seed={}: it takes"),
+        ("rate=float('nan')", "rate=nan: it takes a number"),
+        ("options='shape=one'", "options='shape=one': it takes a dict"),
+        ("options={3: 4}", "options={3: 4}: it takes"),
+        ("checkers='set'", "checkers='set': it takes a list"),
+        ("plugins=3", "plugins=3: it takes a list"),
+        ("system=['etcd']", "system=['etcd']: it takes a text"),
+        ("lab_id=''", "lab_id='': it takes a text"),
+        ("expect=['fail']", "expect=['fail']: it takes a text"),
+        ("anomalies='lost', expect='fail'", "anomalies='lost': it takes a list"),
     ],
 )
 def test_a_marker_that_cannot_be_meant_is_an_error(
@@ -261,6 +276,33 @@ def test_words_of_a_marker() -> None:
     text = " ".join(words_of(Asked(given)))
     assert text == "--nodes 3,5 --system-version a.deb --system-version b.deb --checker set"
     assert Asked(given | {"nodes": "3,7"}).nodes == 7
+    assert Asked(given).nodes == Asked({"nodes": (5, "3")}).nodes == 5
+
+
+def test_a_malformed_marker_is_an_error_of_its_own_test(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, comes_to: Runs,
+    passed: dict[str, Any],
+) -> None:  # fmt: skip
+    log, fake = tmp_path / "log", tmp_path / "fake.py"
+    fake.write_text(FAKE.format(log=str(log), code=0))
+    comes_to(passed, 0)
+    monkeypatch.setattr(lab, "KEEPER", (sys.executable, "-c", KEEPER, str(fake)))
+    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
+    body = """
+    import pytest
+
+    @pytest.mark.dstest(nodes=[3, 5])
+    def test_whole(): pass
+
+    @pytest.mark.dstest(nodes="three")
+    def test_nodes(): pass
+
+    @pytest.mark.dstest(sytem=3)
+    def test_strange(): pass
+    """
+    ended(pytester, body).assert_outcomes(passed=1, errors=2)
+    assert log.read_text().startswith("lab up --lab-id pytest-")
+    assert "--nodes 5\n" in log.read_text()
 
 
 def test_options_of_a_check_are_written_as_those_of_a_marker(

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from markupsafe import escape
 from served_store import (
     FAILING,
     INCONCLUSIVE,
@@ -27,7 +28,7 @@ from dstest.serve.cache import Cache, cache_file
 from dstest.serve.files import opened_below, report_of
 from dstest.serve.index import Index
 from dstest.serve.links import cell_address
-from dstest.serve.query import Asked
+from dstest.serve.query import Asked, words_of
 from dstest.serve.row import Row
 from dstest.serve.triage import triage
 from dstest.serve.views import Views
@@ -288,6 +289,22 @@ def test_an_exact_copy_under_another_name_is_the_same_run(store: Path) -> None:
     assert told is not None
     assert "It is an exact copy of" in told
     assert f"a copy of {FAILING}" in views.runs(Asked())
+
+
+def test_a_copy_whose_report_was_drawn_again_is_the_same_run(store: Path) -> None:
+    shutil.copytree(store / FAILING, store / COPY)
+    run = RunDir(store / COPY)
+    (run.path / "findings.md").write_text("another place\n")
+    run.write_sums()
+    assert indexed(store).shown.copies == {COPY: FAILING}
+
+
+def test_an_export_finds_by_the_words_of_the_server(store: Path) -> None:
+    index = indexed(store)
+    page = Views(index, static=True).runs(Asked())
+    for row in index.shown.rows.values():
+        assert f'data-words="{escape(words_of(row))}"' in page
+    assert "data-words" not in Views(index, static=False).runs(Asked())
 
 
 def test_a_run_with_another_history_is_no_copy(store: Path) -> None:

@@ -33,8 +33,7 @@
   const form = document.querySelector("form[data-here]");
   if (form) {
     const rows = [...document.querySelectorAll("#runs tbody tr[data-system]")].map((row) => ({
-      row, said: row.textContent.toLowerCase(), data: row.dataset,
-      links: row.querySelector("a")?.getAttribute("href")?.toLowerCase() ?? "",
+      row, said: row.dataset.words, data: row.dataset,
     }));
     const stamp = (given) => given.toUpperCase().replace(" ", "T").replace(/[^0-9T]/g, "");
     const show = () => {
@@ -42,8 +41,8 @@
       const words = asked.words.toLowerCase().split(/\s+/).filter(Boolean);
       const [since, until] = [stamp(asked.since), stamp(asked.until)];
       let count = 0;
-      for (const { row, said, data, links } of rows) {
-        const fits = words.every((word) => said.includes(word) || links.includes(word))
+      for (const { row, said, data } of rows) {
+        const fits = words.every((word) => said.includes(word))
           && ["system", "workload", "verdict"].every((name) => !asked[name] || data[name] === asked[name])
           && ["nemesis", "anomaly"].every((name) => !asked[name] || data[name].split(",").includes(asked[name]))
           && (!since || data.since >= since) && (!until || data.since.slice(0, until.length) <= until);
@@ -92,7 +91,8 @@
         ...list(f.unhealed).map((name) => make("p", `${name}: its heal is not proven.`)),
         make("ul", faults.map((one) => make("li", `${shown(one.id)} ${shown(one.nemesis)} on ${list(one.on).join(", ") || "-"}: `
           + `${shown(one.state)} for ${shown(one.since_s, " s")}`
-          + (one.counter ? `; ${shown(one.counter.name)} ${shown(one.counter.before)} -> ${shown(one.counter.now)}` : "")))));
+          + (one.counter ? `; ${shown(one.counter.name)} ${shown(one.counter.before)} -> ${shown(one.counter.now)}`
+            + (one.counter.age_s >= 3 ? `, ${one.counter.age_s.toFixed(0)} s ago` : "") : "")))));
       const nodes = list(f.nodes);
       part("nodes").replaceChildren(...(nodes.length ? [table("Answers by node in the last five seconds", ["node", "ok", "failed", "unknown", "state"],
         nodes.map((one) => [shown(one.name), shown(one.ok), shown(one.fail), shown(one.unknown), shown(one.state)]))] : []));
