@@ -6,6 +6,7 @@ of its runs.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Final
 
@@ -156,15 +157,21 @@ def finding_of(
         evidence=("verdict.json, evidence.json, history.jsonl, faults.jsonl",),
         witness=_witness(report),
         cause="not known; its owner is who maintains what is blamed",
-        next_action=f"sh {report.path}.shrink/{SCRIPT}"
-        if small
-        else f"dstest shrink {report.path}",
+        next_action=_next(report, more, small),
     )
+
+
+def _next(report: RunReport, more: Probes | None, small: Reproducer | None) -> str:
+    """Commands, in the order in which they pay; the last makes it smaller, unless that was done."""
+    steps = [step.command for step in report.steps(more)]
+    if small is not None:
+        steps = [f"sh {shlex.quote(f'{report.path}.shrink/{SCRIPT}')}", *steps[:-1]]
+    return "; ".join(steps) or f"dstest check {shlex.quote(f'{report.path}/history.jsonl')}"
 
 
 def _reduction(report: RunReport, small: Reproducer | None) -> str:
     if small is None:
-        return f"not reduced: `dstest shrink {report.path}` does it"
+        return f"not reduced: `dstest shrink {shlex.quote(report.path)}` does it"
     came, after = small.rate_after, small.after
     kinds = ", ".join(after.kinds) or "no fault"
     return (

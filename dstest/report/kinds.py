@@ -4,7 +4,7 @@ which nodes, on which keys, inside which fault windows."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -82,18 +82,12 @@ def _of_witnesses(found: Sequence[Moment], count: int, faults: Sequence[FaultVie
     return _Whole(spread, len(places))
 
 
-def _count(result: CheckResult, kind: str) -> int:
-    counts = result.stats.get("anomalies")
-    counted = counts.get(kind) if isinstance(counts, Mapping) else None
-    return counted if isinstance(counted, int) else len(result.anomalies.get(kind, ()))
-
-
 def _whole(
     result: CheckResult, kind: str, found: Sequence[Moment], faults: Sequence[FaultView]
 ) -> _Whole:
     spread = (result.spreads or {}).get(kind)
     if spread is None:
-        return _of_witnesses(found, _count(result, kind), faults)
+        return _of_witnesses(found, result.counted[kind], faults)
     if spread.told is None:
         return _of_witnesses(found, spread.count, faults)
     return _Whole(spread, sum(spread.told.epochs.values()) + spread.told.outside)
