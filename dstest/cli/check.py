@@ -174,10 +174,11 @@ def _judged(asked: _Question, budget: Budget, wanted: _Wanted) -> Exit:
         result = _believed(file, lambda: in_time(_answer(asked, budget), budget))
         if wanted.proof is not None:
             _prove(asked, result, budget, wanted.proof)
+        plain = _json(result, asked) if wanted.json or wanted.report is not None else b""
     text = text_of(name, result)
     if wanted.report is not None:
-        _write(wanted.report, result, text)
-    say(_json(result).decode() if wanted.json else text)
+        _write(wanted.report, result, plain, text)
+    say(plain.decode() if wanted.json else text)
     return _CODES[result.valid]
 
 
@@ -320,14 +321,17 @@ def _require_fitting(workload: str | None, checker: str | None) -> None:
     require_fitting(workload, checker)
 
 
-def _json(result: CheckResult) -> bytes:
+def _json(result: CheckResult, asked: _Question) -> bytes:
     import msgspec
 
-    return msgspec.json.encode(result)
+    from dstest.cli.check_headline import headline_in
+
+    said = headline_in(result, asked.history, asked.format, asked.independent)
+    return msgspec.json.encode({**msgspec.to_builtins(result), "headline": said})
 
 
-def _write(folder: Path, result: CheckResult, text: str) -> None:
-    files = {"result.json": _json(result) + b"\n", "witness.txt": f"{text}\n".encode()}
+def _write(folder: Path, result: CheckResult, plain: bytes, text: str) -> None:
+    files = {"result.json": plain + b"\n", "witness.txt": f"{text}\n".encode()}
     for at, drawing in enumerate(_drawings(result)):
         files[f"cycle-{at}.svg"] = drawing.encode()
     for at, drawing in enumerate(_timelines(result)):

@@ -152,7 +152,13 @@ def _many(results: list[Result], as_json: bool) -> NoReturn:
     passed = sum(one.green for one in results)
     if as_json:
         rows = [
-            {"run": str(one.path), "verdict": one.word, "passed": one.green, "why": one.sentence}
+            {
+                "run": str(one.path),
+                "verdict": one.word,
+                "passed": one.green,
+                "headline": one.headline,
+                "why": one.sentence,
+            }
             for one in results
         ]
         say(msgspec.json.encode({"runs": rows, "passed": passed, "exit": code}).decode())

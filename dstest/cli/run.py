@@ -13,6 +13,7 @@ from dstest.cli.secluded import enter
 from dstest.cli.sessions import no_single_run, numbers, show_session, tier_of
 
 if TYPE_CHECKING:
+    from dstest.core.verdict import Verdict
     from dstest.runner.schedule_file import Schedule as FaultSchedule
     from dstest.runner.session import Finished
 
@@ -298,6 +299,18 @@ def _show(done: Finished, as_json: bool) -> NoReturn:
     raise typer.Exit(int(done.exit_code))
 
 
+def _headline(path: Path, verdict: Verdict) -> str:
+    """As report.html begins; the reason of the verdict where the reports could not be written."""
+    from dstest.core.errors import DstestError
+    from dstest.report.headline import headline_of
+    from dstest.report.model import load_report
+
+    try:
+        return headline_of(load_report(path))
+    except DstestError:
+        return verdict.reason
+
+
 def _print(done: Finished, as_json: bool) -> None:
     import sys
 
@@ -310,6 +323,7 @@ def _print(done: Finished, as_json: bool) -> None:
         message = None if done.failure is None else done.failure.message
         shown = {"run": str(done.path), "exit": int(done.exit_code), "ended_by": message}
         shown["fingerprints"] = [] if done.verdict is None else all_fingerprints(done.verdict)
+        shown["headline"] = None if done.verdict is None else _headline(done.path, done.verdict)
         shown["verdict"] = verdict
         say(msgspec.json.encode(shown).decode())
     elif done.verdict is not None:

@@ -133,6 +133,11 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         return "failure" if self.state is not None and self.state.failed else "error"
 
     @property
+    def headline(self) -> str:
+        """What the database did wrong, or the reason of the verdict."""
+        return (self.run.headline if self.run is not None else "") or self.reason
+
+    @property
     def sentence(self) -> str:
         """What happened, in a sentence."""
         if self.run is not None and self.run.headline:
