@@ -213,8 +213,9 @@ def _believed(history: Path, answer: Callable[[], CheckResult]) -> CheckResult:
     """The answer; about a finished run, which is verified first, no better than its verdict."""
     if not history.is_dir():
         return answer()
-    from dstest.cli.check_run import as_the_run, run_at
+    from dstest.cli.check_run import as_the_run, require_no_store, run_at
 
+    require_no_store(history)
     run = run_at(history)
     return as_the_run(answer(), run)
 

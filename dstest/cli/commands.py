@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal
 import typer
 from typer.core import TyperGroup
 
+from dstest.cli.examples import epilog_of
 from dstest.core.contained import quit_by
 
 __all__ = ["COMMANDS", "SAYS", "app_of", "outline"]
@@ -139,7 +140,11 @@ class _Commands(TyperGroup):
             return super().invoke(ctx)
         except (EOFError, BrokenPipeError) as error:
             raise RuntimeError(f"something ended in mid-read or mid-write: {error!r}") from error
-        except (Exception, KeyboardInterrupt):
+        except (Exception, KeyboardInterrupt) as error:
+            if hasattr(error, "format_message"):  # of typer: wrong usage
+                from dstest.cli.mistakes import helped
+
+                helped(error)
             raise
         except BaseException as end:
             raise quit_by(end) from end
@@ -175,6 +180,7 @@ def _bare(cls: type[TyperGroup], mode: Literal["markdown"] | None) -> typer.Type
         add_completion=True,
         # Help texts are plain: "[key value]" is no markup of Rich's.
         rich_markup_mode=mode,
+        context_settings={"help_option_names": ["--help", "-h"]},
     )
     app.callback(invoke_without_command=True)(_top)
     return app
@@ -199,7 +205,10 @@ def app_of(*names: str) -> typer.Typer:
         module, _, function = COMMANDS[name].partition(":")
         made = getattr(import_module(f"dstest.cli.{module}"), function)
         if name in _GROUPS:
+            for command in made.registered_commands:
+                command.epilog = epilog_of(f"{name} {command.name or command.callback.__name__}")
             app.add_typer(made, name=name, rich_help_panel=_PANEL_OF[name])
         else:
-            app.command(name, rich_help_panel=_PANEL_OF[name])(made)
+            panel, epilog = _PANEL_OF[name], epilog_of(name)
+            app.command(name, rich_help_panel=panel, epilog=epilog)(made)
     return app

@@ -15,7 +15,9 @@ from typer.testing import CliRunner
 
 from dstest.cli.app import app
 from dstest.cli.run import _headline, _print
+from dstest.core.history import Header
 from dstest.core.op import Op
+from dstest.notebook import History
 from dstest.report.headline import headline_of, headline_of_result
 from dstest.report.model import load_report
 from dstest.runner.session import Finished
@@ -86,3 +88,10 @@ def test_a_run_prints_it_and_the_reason_where_there_is_no_report(
     _print(Finished(path=run, exit_code=1, verdict=verdict), True)
     assert json.loads(capsys.readouterr().out)["headline"] == on_the_page(run)
     assert _headline(tmp_path, verdict) == verdict.reason
+
+
+def test_a_notebook_shows_what_a_history_is(tmp_path: Path) -> None:
+    run = failing(tmp_path / "run").path
+    shown = repr(History.from_run(run))
+    assert shown == "<History: etcd 3.4.23, register, 685 operations, FAIL-nondeterministic>"
+    assert repr(History.of(Header(), [])) == "<History: 0 operations, no run, not judged>"
