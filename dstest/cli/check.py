@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
+from dstest.cli import completion
 from dstest.cli.output import say, write_whole
 from dstest.core import limits
 from dstest.core.errors import ConfigError, Exit
@@ -62,14 +63,25 @@ def check(
         Path | None, typer.Argument(metavar="HISTORY", help="A history file.")
     ] = None,
     workload: Annotated[
-        str | None, typer.Option(help="What the clients did; default: as the history says.")
+        str | None,
+        typer.Option(
+            help="What the clients did; default: as the history says.",
+            autocompletion=completion.workloads,
+        ),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="Of transactions or an object: fifo-queue, .. (`dstest models`)."),
+        typer.Option(
+            help="Of transactions or an object: fifo-queue, .. (`dstest models`).",
+            autocompletion=completion.models,
+        ),
     ] = None,
     checker: Annotated[
-        str | None, typer.Option(help="One checker, by name or file, not the workload's.")
+        str | None,
+        typer.Option(
+            help="One checker, by name or file, not the workload's.",
+            autocompletion=completion.checkers,
+        ),
     ] = None,
     format_: Annotated[
         str,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from dstest.cli.completion import runs as complete_runs
 from dstest.cli.on_github import ON_GITHUB, Github
 
 if TYPE_CHECKING:
@@ -45,7 +46,11 @@ _Otlp = Annotated[
 def report(
     runs: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN...", help="Runs, sessions, or stores of them."),
+        typer.Argument(
+            metavar="RUN...",
+            help="Runs, sessions, or stores of them.",
+            autocompletion=complete_runs,
+        ),
     ],
     verify_key: Annotated[
         Path | None,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from dstest.cli import completion
 from dstest.cli.lab_common import SystemVersion, kind_of_run
 from dstest.cli.output import say
 from dstest.cli.secluded import enter
@@ -28,15 +29,28 @@ _GOES = "What comes out"
 
 
 System = Annotated[
-    str, typer.Option(help="What to test: a name, or a file of your own.", rich_help_panel=_WHAT)
+    str,
+    typer.Option(
+        help="What to test: a name, or a file of your own.",
+        rich_help_panel=_WHAT,
+        autocompletion=completion.systems,
+    ),
 ]
 Workload = Annotated[
     str,
-    typer.Option(help="What its clients do: a name, or a file of your own.", rich_help_panel=_WHAT),
+    typer.Option(
+        help="What its clients do: a name, or a file of your own.",
+        rich_help_panel=_WHAT,
+        autocompletion=completion.workloads,
+    ),
 ]
 Nemesis = Annotated[
     str | None,
-    typer.Option(help="Which faults; `none` for none. Default partition.", rich_help_panel=_WHAT),
+    typer.Option(
+        help="Which faults; `none` for none. Default partition.",
+        rich_help_panel=_WHAT,
+        autocompletion=completion.nemeses,
+    ),
 ]
 Plugin = Annotated[
     list[Path] | None,
@@ -94,12 +108,17 @@ TierName = Annotated[
 ]
 Model = Annotated[
     str | None,
-    typer.Option(help="Model to check, default the workload's.", rich_help_panel=_JUDGED),
+    typer.Option(
+        help="Model to check, default the workload's.",
+        rich_help_panel=_JUDGED,
+        autocompletion=completion.models,
+    ),
 ]
 Checkers = Annotated[
     list[str] | None,
     typer.Option(
         help="Ask this one besides the workload's own: a name, or a file of your own.",
+        autocompletion=completion.checkers,
         rich_help_panel=_JUDGED,
     ),
 ]
@@ -109,6 +128,7 @@ Pairs = Annotated[
         "-o",
         "--option",
         help="key=value of the system, workload or nemesis; `dstest options` lists them.",
+        autocompletion=completion.pairs,
         rich_help_panel=_WHAT,
     ),
 ]
@@ -253,7 +273,14 @@ def _scheduled(path: Path, nemesis: str | None) -> FaultSchedule:
 
 
 def recover(
-    run_dir: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
+    run_dir: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN",
+            help="A run directory.",
+            autocompletion=completion.runs,
+        ),
+    ],
     sign_key: SignKey = None,
     json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
@@ -275,7 +302,14 @@ def recover(
 
 
 def replay(
-    run_dir: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
+    run_dir: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN",
+            help="A run directory.",
+            autocompletion=completion.runs,
+        ),
+    ],
     times: Annotated[int, typer.Option(help="How often.")] = 1,
     store: Annotated[Path, typer.Option(help="Where the new run directories go.")] = _STORE,
     lab_id: Annotated[str | None, typer.Option(help="Use or make the lab of this name.")] = None,

@@ -93,5 +93,5 @@ def test_a_run_prints_it_and_the_reason_where_there_is_no_report(
 def test_a_notebook_shows_what_a_history_is(tmp_path: Path) -> None:
     run = failing(tmp_path / "run").path
     shown = repr(History.from_run(run))
-    assert shown == "<History: etcd 3.4.23, register, 685 operations, FAIL-nondeterministic>"
+    assert shown == "<History: etcd 3.4.23, register, 700 operations, FAIL-nondeterministic>"
     assert repr(History.of(Header(), [])) == "<History: 0 operations, no run, not judged>"
