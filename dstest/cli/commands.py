@@ -10,7 +10,6 @@ from typing import Annotated, Any, Final, Literal
 import typer
 from typer.core import TyperGroup
 
-from dstest.cli.examples import epilog_of
 from dstest.core.contained import quit_by
 
 __all__ = ["COMMANDS", "SAYS", "app_of", "outline"]
@@ -200,6 +199,8 @@ def _not_here() -> None:
 
 def app_of(*names: str) -> typer.Typer:
     """`dstest` with these of its commands. Raises KeyError for a name that is none."""
+    from dstest.cli.examples import epilog_of
+
     app = _bare(_Commands, "markdown")
     for name in names:
         module, _, function = COMMANDS[name].partition(":")
