@@ -7,11 +7,20 @@ from typing import Annotated
 
 import typer
 
+from dstest.cli.completion import runs
+
 __all__ = ["blame"]
 
 
 def blame(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run with a violation.")],
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN",
+            help="A run with a violation.",
+            autocompletion=runs,
+        ),
+    ],
     times: Annotated[
         int, typer.Option(help="How many runs of each kind, more where it comes more rarely.")
     ] = 3,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from dstest.cli import completion
 from dstest.cli.output import say, write_whole
 from dstest.core import limits
 from dstest.core.errors import ConfigError, Exit
@@ -62,14 +63,25 @@ def check(
         Path | None, typer.Argument(metavar="HISTORY", help="A history file.")
     ] = None,
     workload: Annotated[
-        str | None, typer.Option(help="What the clients did; default: as the history says.")
+        str | None,
+        typer.Option(
+            help="What the clients did; default: as the history says.",
+            autocompletion=completion.workloads,
+        ),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="Of transactions or an object: fifo-queue, .. (`dstest models`)."),
+        typer.Option(
+            help="Of transactions or an object: fifo-queue, .. (`dstest models`).",
+            autocompletion=completion.models,
+        ),
     ] = None,
     checker: Annotated[
-        str | None, typer.Option(help="One checker, by name or file, not the workload's.")
+        str | None,
+        typer.Option(
+            help="One checker, by name or file, not the workload's.",
+            autocompletion=completion.checkers,
+        ),
     ] = None,
     format_: Annotated[
         str,
@@ -176,10 +188,11 @@ def _judged(asked: _Question, budget: Budget, wanted: _Wanted) -> Exit:
         result = _believed(file, lambda: in_time(_answer(asked, budget), budget))
         if wanted.proof is not None:
             _prove(asked, result, budget, wanted.proof)
+        plain = _json(result, asked) if wanted.json or wanted.report is not None else b""
     text = text_of(name, result)
     if wanted.report is not None:
-        _write(wanted.report, result, text)
-    say(_json(result).decode() if wanted.json else text)
+        _write(wanted.report, result, plain, text)
+    say(plain.decode() if wanted.json else text)
     return exit_of(result, named=_named(asked))
 
 
@@ -220,8 +233,9 @@ def _believed(history: Path, answer: Callable[[], CheckResult]) -> CheckResult:
     """The answer; about a finished run, which is verified first, with its verdict beside it."""
     if not history.is_dir():
         return answer()
-    from dstest.cli.check_run import as_the_run, run_at
+    from dstest.cli.check_run import as_the_run, require_no_store, run_at
 
+    require_no_store(history)
     run = run_at(history)
     return as_the_run(answer(), run)
 
@@ -321,14 +335,17 @@ def _require_fitting(workload: str | None, checker: str | None) -> None:
     require_fitting(workload, checker)
 
 
-def _json(result: CheckResult) -> bytes:
+def _json(result: CheckResult, asked: _Question) -> bytes:
     import msgspec
 
-    return msgspec.json.encode(result)
+    from dstest.cli.check_headline import headline_in
+
+    said = headline_in(result, asked.history, asked.format, asked.independent)
+    return msgspec.json.encode({**msgspec.to_builtins(result), "headline": said})
 
 
-def _write(folder: Path, result: CheckResult, text: str) -> None:
-    files = {"result.json": _json(result) + b"\n", "witness.txt": f"{text}\n".encode()}
+def _write(folder: Path, result: CheckResult, plain: bytes, text: str) -> None:
+    files = {"result.json": plain + b"\n", "witness.txt": f"{text}\n".encode()}
     for at, drawing in enumerate(_drawings(result)):
         files[f"cycle-{at}.svg"] = drawing.encode()
     for at, drawing in enumerate(_timelines(result)):

@@ -9,18 +9,34 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from dstest.core.check import CheckResult, RunVerdict
-from dstest.core.errors import Exit
+from dstest.core.errors import ConfigError, Exit
 from dstest.runner.integrity import Verified, finished, verified
 from dstest.runner.session_file import is_session
 from dstest.store.layout import RunDir
 
-__all__ = ["as_the_run", "exit_of", "run_at"]
+__all__ = ["as_the_run", "exit_of", "require_no_store", "run_at"]
 
 _CODES: Final[dict[Any, Exit]] = {
     True: Exit.PASS,
     False: Exit.FAIL,
     "unknown": Exit.NOT_PROVEN,
 }
+_OF_A_RUN: Final = ("segments", "history.jsonl", "run.json")
+
+
+def require_no_store(path: Path) -> None:
+    """Raises ConfigError for a directory of runs, which is judged by another command."""
+    if not path.is_dir() or is_session(path) or any((path / n).exists() for n in _OF_A_RUN):
+        return
+    from dstest.retention.walk import walk
+
+    runs = [place.path for place in walk(path).places if place.kind == "run"]
+    if runs:
+        many = f"{len(runs)} runs" if len(runs) > 1 else "a run"
+        raise ConfigError(
+            f"{path} is not a run directory: it is a store with {many}",
+            remedy=f"`dstest report {path}` judges all that is in it, `dstest check {runs[0]}` one",
+        )
 
 
 def run_at(path: Path) -> Verified | None:

@@ -73,6 +73,16 @@ def _anomaly(anomaly: Anomaly) -> list[str]:
     return lines
 
 
+def _more(witnesses: int, counted: int) -> str:
+    """How many there are besides those shown; empty where all are."""
+    left = max(0, witnesses - ANOMALIES_SHOWN_MAX)
+    there = f"{left:,} more in --json" if left else ""
+    if counted <= witnesses:
+        return there
+    all_ = f"counted were {counted:,} in all, {witnesses:,} of them with a witness"
+    return f"{there}; {all_}" if there else f"{all_[:1].upper()}{all_[1:]}"
+
+
 def text_of(name: str, result: CheckResult) -> str:
     """The answer for people."""
     from dstest.cli.check_budget import not_read
@@ -86,8 +96,8 @@ def text_of(name: str, result: CheckResult) -> str:
     anomalies = [a for group in result.anomalies.values() for a in group]
     for anomaly in anomalies[:ANOMALIES_SHOWN_MAX]:
         lines += _anomaly(anomaly)
-    if len(anomalies) > ANOMALIES_SHOWN_MAX:
-        lines += ["", f"{len(anomalies) - ANOMALIES_SHOWN_MAX} more in --json"]
+    if more := _more(len(anomalies), sum(result.counted.values())):
+        lines += ["", more]
     excluded = "".join(f", {n} {why}" for why, n in sorted(result.ops.excluded.items()))
     counts = (
         f"{result.ops.consumed} of {result.ops.total} operations judged{excluded}; "

@@ -139,7 +139,11 @@ class _Commands(TyperGroup):
             return super().invoke(ctx)
         except (EOFError, BrokenPipeError) as error:
             raise RuntimeError(f"something ended in mid-read or mid-write: {error!r}") from error
-        except (Exception, KeyboardInterrupt):
+        except (Exception, KeyboardInterrupt) as error:
+            if hasattr(error, "format_message"):  # of typer: wrong usage
+                from dstest.cli.mistakes import helped
+
+                helped(error)
             raise
         except BaseException as end:
             raise quit_by(end) from end
@@ -175,6 +179,7 @@ def _bare(cls: type[TyperGroup], mode: Literal["markdown"] | None) -> typer.Type
         add_completion=True,
         # Help texts are plain: "[key value]" is no markup of Rich's.
         rich_markup_mode=mode,
+        context_settings={"help_option_names": ["--help", "-h"]},
     )
     app.callback(invoke_without_command=True)(_top)
     return app
@@ -194,12 +199,17 @@ def _not_here() -> None:
 
 def app_of(*names: str) -> typer.Typer:
     """`dstest` with these of its commands. Raises KeyError for a name that is none."""
+    from dstest.cli.examples import epilog_of
+
     app = _bare(_Commands, "markdown")
     for name in names:
         module, _, function = COMMANDS[name].partition(":")
         made = getattr(import_module(f"dstest.cli.{module}"), function)
         if name in _GROUPS:
+            for command in made.registered_commands:
+                command.epilog = epilog_of(f"{name} {command.name or command.callback.__name__}")
             app.add_typer(made, name=name, rich_help_panel=_PANEL_OF[name])
         else:
-            app.command(name, rich_help_panel=_PANEL_OF[name])(made)
+            panel, epilog = _PANEL_OF[name], epilog_of(name)
+            app.command(name, rich_help_panel=panel, epilog=epilog)(made)
     return app

@@ -96,9 +96,13 @@ def _numbers(
     raise typer.Exit(int(code))
 
 
+def _mean(value: float) -> str:
+    return "no value" if value != value else f"{value:,.4g}"
+
+
 def _row(row: Difference, confidence: float) -> str:
     if row.why:
-        means = f"{row.baseline:,.4g} -> {row.candidate:,.4g}: "
+        means = f"{_mean(row.baseline)} -> {_mean(row.candidate)}: "
         return f"{row.metric:14} {means}{row.judgement}: {row.why}"
     low, high = row.ratio_interval
     return (

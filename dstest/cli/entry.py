@@ -29,7 +29,7 @@ _READ_ON: Final = "standard error says more"
 
 def _read_by_a_program(words: list[str]) -> bool:
     """Is the answer to be one JSON object? Help and mistakes are for people."""
-    return "--json" in words and "--help" not in words
+    return "--json" in words and not {"-h", "--help"} & {*words}
 
 
 def main() -> None:

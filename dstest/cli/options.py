@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dstest.cli import completion
 from dstest.cli.output import say
 
 if TYPE_CHECKING:
@@ -18,11 +19,22 @@ __all__ = ["options"]
 
 def options(
     system: Annotated[
-        str | None, typer.Option(help="Those of this system: a name, or a file of your own.")
+        str | None,
+        typer.Option(
+            help="Those of this system: a name, or a file of your own.",
+            autocompletion=completion.systems,
+        ),
     ] = None,
-    workload: Annotated[str | None, typer.Option(help="Those of this workload.")] = None,
+    workload: Annotated[
+        str | None,
+        typer.Option(help="Those of this workload.", autocompletion=completion.workloads),
+    ] = None,
     nemesis: Annotated[
-        str | None, typer.Option(help="Those of this nemesis, or of several: partition,kill.")
+        str | None,
+        typer.Option(
+            help="Those of this nemesis, or of several: partition,kill.",
+            autocompletion=completion.nemeses,
+        ),
     ] = None,
     plugin: Annotated[
         list[Path] | None, typer.Option(metavar="FILE.py", help="A file of your own with one.")

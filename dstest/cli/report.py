@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from dstest.cli.completion import runs as complete_runs
 from dstest.cli.on_github import ON_GITHUB, Github
 
 if TYPE_CHECKING:
@@ -45,7 +46,11 @@ _Otlp = Annotated[
 def report(
     runs: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN...", help="Runs, sessions, or stores of them."),
+        typer.Argument(
+            metavar="RUN...",
+            help="Runs, sessions, or stores of them.",
+            autocompletion=complete_runs,
+        ),
     ],
     verify_key: Annotated[
         Path | None,
@@ -107,6 +112,7 @@ def _report(
     judged = JudgedOnce()
     clear_places(wanted, runs)
     require_key(sign_key)
+    _say_what_is_looked_at(runs)
     one = runs[0] if len(runs) == 1 and not _is_store(runs[0]) else None
     if one is None:
         _no_signatures(verify_key, sign_key)
@@ -116,6 +122,13 @@ def _report(
             signer_of(one.resolve(), verify_key)  # nothing is green that they have not signed
         write_formats(wanted, runs, judged)
     report_one(one, verify_key, sign_key, judged, as_json=as_json)
+
+
+def _say_what_is_looked_at(runs: list[Path]) -> None:
+    """Whoever gives a large directory sees at once what is going on."""
+    for run in runs:
+        if run.is_dir() and not (run / "segments").exists() and not (run / "session.json").exists():
+            typer.echo(f"dstest: looking for runs below {run}", err=True)
 
 
 def _is_store(path: Path) -> bool:
@@ -128,7 +141,7 @@ def _is_store(path: Path) -> bool:
     walked = walk(path)
     if any(one.path == path.resolve() for one in walked.odd):
         return False  # what is left of a run
-    return bool(walked.places or any(one.why in ("cut", "link", "orphan") for one in walked.odd))
+    return bool(walked.places or any(one.why in ("cut", "orphan") for one in walked.odd))
 
 
 def _no_signatures(verify_key: Path | None, sign_key: Path | None) -> None:
@@ -152,7 +165,13 @@ def _many(results: list[Result], as_json: bool) -> NoReturn:
     passed = sum(one.green for one in results)
     if as_json:
         rows = [
-            {"run": str(one.path), "verdict": one.word, "passed": one.green, "why": one.sentence}
+            {
+                "run": str(one.path),
+                "verdict": one.word,
+                "passed": one.green,
+                "headline": one.headline,
+                "why": one.sentence,
+            }
             for one in results
         ]
         say(msgspec.json.encode({"runs": rows, "passed": passed, "exit": code}).decode())

@@ -30,6 +30,7 @@ def report_one(
     from dstest.core.printable import one_line
     from dstest.judge.blame import blame
     from dstest.judge.blame_file import read_blame
+    from dstest.report.headline import headline_of
     from dstest.report.model import load_report
     from dstest.report.terminal import summary_text
     from dstest.report.write import drawn, outdated, render
@@ -64,7 +65,14 @@ def report_one(
     blamed = None if told is None else str(blame(shown.evidence, told.probes))
     if as_json:
         reduced = None if small is None else str(reduced_in(opened.path))
-        _say_json(opened.path, checked, blame=blamed, reduced=reduced, signed_by=signer)
+        _say_json(
+            opened.path,
+            checked,
+            headline=headline_of(shown),
+            blame=blamed,
+            reduced=reduced,
+            signed_by=signer,
+        )
     else:
         typer.echo(summary_text(shown, color=sys.stdout.isatty()))
         for line in _besides(opened.path, blamed, small, signer):

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from dstest.cli import completion
 from dstest.cli.lab_common import SystemVersion, kind_of_run
 from dstest.cli.output import say
 from dstest.cli.secluded import enter
 from dstest.cli.sessions import no_single_run, numbers, show_session, tier_of
 
 if TYPE_CHECKING:
+    from dstest.core.verdict import Verdict
     from dstest.runner.schedule_file import Schedule as FaultSchedule
     from dstest.runner.session import Finished
 
@@ -27,15 +29,28 @@ _GOES = "What comes out"
 
 
 System = Annotated[
-    str, typer.Option(help="What to test: a name, or a file of your own.", rich_help_panel=_WHAT)
+    str,
+    typer.Option(
+        help="What to test: a name, or a file of your own.",
+        rich_help_panel=_WHAT,
+        autocompletion=completion.systems,
+    ),
 ]
 Workload = Annotated[
     str,
-    typer.Option(help="What its clients do: a name, or a file of your own.", rich_help_panel=_WHAT),
+    typer.Option(
+        help="What its clients do: a name, or a file of your own.",
+        rich_help_panel=_WHAT,
+        autocompletion=completion.workloads,
+    ),
 ]
 Nemesis = Annotated[
     str | None,
-    typer.Option(help="Which faults; `none` for none. Default partition.", rich_help_panel=_WHAT),
+    typer.Option(
+        help="Which faults; `none` for none. Default partition.",
+        rich_help_panel=_WHAT,
+        autocompletion=completion.nemeses,
+    ),
 ]
 Plugin = Annotated[
     list[Path] | None,
@@ -93,12 +108,17 @@ TierName = Annotated[
 ]
 Model = Annotated[
     str | None,
-    typer.Option(help="Model to check, default the workload's.", rich_help_panel=_JUDGED),
+    typer.Option(
+        help="Model to check, default the workload's.",
+        rich_help_panel=_JUDGED,
+        autocompletion=completion.models,
+    ),
 ]
 Checkers = Annotated[
     list[str] | None,
     typer.Option(
         help="Ask this one besides the workload's own: a name, or a file of your own.",
+        autocompletion=completion.checkers,
         rich_help_panel=_JUDGED,
     ),
 ]
@@ -108,6 +128,7 @@ Pairs = Annotated[
         "-o",
         "--option",
         help="key=value of the system, workload or nemesis; `dstest options` lists them.",
+        autocompletion=completion.pairs,
         rich_help_panel=_WHAT,
     ),
 ]
@@ -252,7 +273,14 @@ def _scheduled(path: Path, nemesis: str | None) -> FaultSchedule:
 
 
 def recover(
-    run_dir: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
+    run_dir: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN",
+            help="A run directory.",
+            autocompletion=completion.runs,
+        ),
+    ],
     sign_key: SignKey = None,
     json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
@@ -274,7 +302,14 @@ def recover(
 
 
 def replay(
-    run_dir: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
+    run_dir: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN",
+            help="A run directory.",
+            autocompletion=completion.runs,
+        ),
+    ],
     times: Annotated[int, typer.Option(help="How often.")] = 1,
     store: Annotated[Path, typer.Option(help="Where the new run directories go.")] = _STORE,
     lab_id: Annotated[str | None, typer.Option(help="Use or make the lab of this name.")] = None,
@@ -298,6 +333,18 @@ def _show(done: Finished, as_json: bool) -> NoReturn:
     raise typer.Exit(int(done.exit_code))
 
 
+def _headline(path: Path, verdict: Verdict) -> str:
+    """As report.html begins; the reason of the verdict where the reports could not be written."""
+    from dstest.core.errors import DstestError
+    from dstest.report.headline import headline_of
+    from dstest.report.model import load_report
+
+    try:
+        return headline_of(load_report(path))
+    except DstestError:
+        return verdict.reason
+
+
 def _print(done: Finished, as_json: bool) -> None:
     import sys
 
@@ -310,6 +357,7 @@ def _print(done: Finished, as_json: bool) -> None:
         message = None if done.failure is None else done.failure.message
         shown = {"run": str(done.path), "exit": int(done.exit_code), "ended_by": message}
         shown["fingerprints"] = [] if done.verdict is None else all_fingerprints(done.verdict)
+        shown["headline"] = None if done.verdict is None else _headline(done.path, done.verdict)
         shown["verdict"] = verdict
         say(msgspec.json.encode(shown).decode())
     elif done.verdict is not None:

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from dstest.cli.completion import runs
+
 __all__ = ["shrink"]
 
 Within = Annotated[
@@ -37,7 +39,14 @@ Workers = Annotated[
 
 
 def shrink(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run with a violation.")],
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN",
+            help="A run with a violation.",
+            autocompletion=runs,
+        ),
+    ],
     within: Within = 60.0,
     confirm: Confirm = 5,
     violation: Violation = None,

@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import msgspec
+
 from checkers.slo import measured
 from dstest.compare.fair import Side
 from dstest.compare.intervals import Difference, compared
 
-__all__ = ["METRICS", "MORE_IS_BETTER", "differences_of"]
+__all__ = ["METRICS", "MORE_IS_BETTER", "differences_of", "metric_words"]
 
 METRICS: Final = ("ok_per_s", "p50_ms", "p99_ms", "ok_ratio", "unknown_ratio", "gap_s")
 """Those that are compared where nobody names others."""
+
+_WORDS: Final = {
+    "max_ms": "longest latency, ms",
+    "ok_ratio": "share of operations that were served",
+    "unknown_ratio": "share of operations whose outcome is unknown",
+    "ok_per_s": "operations served per second",
+    "gap_s": "longest stretch in which none was served, s",
+    "p50_ms": "median latency, ms",
+}
 
 MORE_IS_BETTER: Final = frozenset({"ok_per_s", "ok_ratio"})
 
@@ -30,22 +41,28 @@ def differences_of(
     many as there are metrics. ValueError for a metric that there is not."""
     rows = []
     for metric in metrics:
-        values = [
-            [_value(measured(run.history, metric)) for run in side.runs]
-            for side in (baseline, candidate)
+        found = [
+            [measured(run.history, metric) for run in side.runs] for side in (baseline, candidate)
         ]
-        rows.append(
-            compared(
-                metric,
-                values[0],
-                values[1],
-                more_is_better=metric in MORE_IS_BETTER,
-                tolerance=tolerance,
-                confidence=confidence,
-                comparisons=comparisons or len(metrics),
-            )
+        row = compared(
+            metric,
+            [_value(one) for one in found[0]],
+            [_value(one) for one in found[1]],
+            more_is_better=metric in MORE_IS_BETTER,
+            tolerance=tolerance,
+            confidence=confidence,
+            comparisons=comparisons or len(metrics),
         )
+        lacking = dict.fromkeys(one for side in found for one in side if isinstance(one, str))
+        rows.append(msgspec.structs.replace(row, why="; ".join(filter(None, [row.why, *lacking]))))
     return rows
+
+
+def metric_words(metric: str) -> str:
+    """What a metric is: `99th percentile of latency, ms`."""
+    per = metric.removeprefix("p").removesuffix("_ms")
+    shown = f"{per[:2]}.{per[2:]}".rstrip(".")
+    return _WORDS.get(metric) or f"{shown}th percentile of latency, ms"
 
 
 def _value(found: float | str) -> float:

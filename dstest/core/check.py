@@ -170,6 +170,19 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
         where there is none."""
         return _kinds(self.valid, self.anomaly_types, self.anomalies)
 
+    @property
+    def counted(self) -> dict[str, int]:
+        """How many anomalies there are of each kind, those that have no witness here as well."""
+        told = self.stats.get("anomalies")
+        spreads = self.spreads or {}
+        found = {}
+        for kind in [*self.anomalies, *(name for name in spreads if name not in self.anomalies)]:
+            said = told.get(kind) if isinstance(told, Mapping) else None
+            count = spreads[kind].count if kind in spreads else said
+            shown = len(self.anomalies.get(kind, ()))
+            found[kind] = max(shown, count) if isinstance(count, int) else shown
+        return {kind: count for kind, count in found.items() if count}
+
 
 def kinds_in(checkers: Mapping[str, Any]) -> set[str]:
     """`CheckResult.kinds` of all results of a verdict, which has them as plain data."""

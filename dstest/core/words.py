@@ -1,5 +1,5 @@
-"""How a value of a history stands in a sentence: as in the history itself, which is JSON. And how
-a path stands in a command that is to be copied."""
+"""How a value of a history stands in a sentence, as in the history itself, which is JSON; sentences
+after one another; and how a path stands in a command that is to be copied."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-__all__ = ["quoted", "shell_word"]
+__all__ = ["quoted", "sentences", "shell_word"]
 
 
 def quoted(value: Any) -> str:
-    """`null`, `1`, `"x"`, `["x", null]`; what JSON has no form for as Python shows it."""
+    """As in the history itself: `null`, `1`, `"x"`, `["x", null]`; what JSON has no form for as
+    Python shows it."""
     try:
         return json.dumps(value, ensure_ascii=False, default=repr)
     except (TypeError, ValueError):
@@ -22,3 +23,10 @@ def quoted(value: Any) -> str:
 def shell_word(path: Path | str) -> str:
     """One word of a shell's command line, whatever is in it."""
     return shlex.quote(str(path))
+
+
+def sentences(*parts: str) -> str:
+    """The parts one after the other, each with the full stop that it may lack; empty ones fall
+    out."""
+    told = [part.strip() for part in parts if part.strip()]
+    return " ".join(part if part.endswith((".", "!", "?")) else f"{part}." for part in told)

@@ -141,7 +141,12 @@ def results(
     if SELF_TEST not in given and canary.canary_total and not canary.canary_killed:
         said = f"none of {canary.canary_total} broken copies of the run was rejected"
         given[SELF_TEST] = BlameProbe(fired=True, said=said)
-    return {name: given.get(name, BlameProbe(said="not run")) for name in PROBES}
+    return {name: given.get(name, _not_run(about)) for name, about in PROBES.items()}
+
+
+def _not_run(about: About) -> BlameProbe:
+    said = "not run: `dstest blame` does, on nodes" if about.cluster else "not run"
+    return BlameProbe(said=said)
 
 
 def _pending(found: Mapping[str, BlameProbe], names: Iterable[str]) -> list[str]:

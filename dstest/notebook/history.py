@@ -91,6 +91,19 @@ class History:
         """Of operations that were made in Python."""
         return cls(of_ops(header, ops))
 
+    def __repr__(self) -> str:
+        """System, workload, how many operations, verdict; of what is not known nothing."""
+        header = self.header
+        system = " ".join(part for part in (header.system, header.system_version) if part)
+        named = [part for part in (system, header.workload) if part]
+        count = sum(1 for _ in self._source.each())
+        verdict = "no run, not judged" if self._checked is None else self._verdict_word()
+        return f"<History: {', '.join([*named, f'{count:,} operations', verdict])}>"
+
+    def _verdict_word(self) -> str:
+        assert self._checked is not None
+        return str(self._checked.verdict.verdict.value)
+
     @property
     def header(self) -> Header:
         """Model, seed, nodes, clock, fault windows; what is not known is None."""

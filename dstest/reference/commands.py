@@ -10,6 +10,7 @@ from typing import Any, Final, get_args
 from typer.main import get_command
 
 from dstest.cli.app import app
+from dstest.cli.examples import EXAMPLES
 from dstest.reference.tables import code, table
 
 __all__ = ["commands_page", "every_command"]
@@ -21,7 +22,7 @@ Written by `python -m dstest.reference`; do not edit. Exit codes are in the READ
 --help` says the same.
 """
 
-_INSTALLS: Final = frozenset({"--install-completion", "--show-completion", "--help"})
+_INSTALLS: Final = frozenset({"--install-completion", "--show-completion", "--help", "-h"})
 
 
 def every_command() -> Iterator[tuple[str, Any]]:
@@ -44,6 +45,8 @@ def commands_page() -> str:
     lines = [_HEAD]
     for words, command in every_command():
         lines += [f"## {words}", "", *_said(command.help or ""), ""]
+        examples = EXAMPLES.get(words.removeprefix("dstest "), ())
+        lines += ["Examples:", "", "```", *examples, "```", ""] if examples else []
         given = [p for p in command.params if not _INSTALLS & set(p.opts)]
         if given:
             lines += [*table(("", "takes", "default", ""), map(_row, given)), ""]

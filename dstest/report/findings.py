@@ -157,10 +157,16 @@ def finding_of(
         evidence=("verdict.json, evidence.json, history.jsonl, faults.jsonl",),
         witness=_witness(report),
         cause="not known; its owner is who maintains what is blamed",
-        next_action=f"sh {shell_word(report.path)}.shrink/{SCRIPT}"
-        if small
-        else f"dstest shrink {shell_word(report.path)}",
+        next_action=_next(report, more, small),
     )
+
+
+def _next(report: RunReport, more: Probes | None, small: Reproducer | None) -> str:
+    """Commands, in the order in which they pay; the last makes it smaller, unless that was done."""
+    steps = [step.command for step in report.steps(more)]
+    if small is not None:
+        steps = [f"sh {shell_word(f'{report.path}.shrink/{SCRIPT}')}", *steps[:-1]]
+    return "; ".join(steps) or f"dstest check {shell_word(f'{report.path}/history.jsonl')}"
 
 
 def _reduction(report: RunReport, small: Reproducer | None) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dstest.ci.junit import Case, Kind, render_suite
 from dstest.core.verdict import State
 from dstest.judge.fingerprint import all_fingerprints
+from dstest.report.after import after_failure
 from dstest.report.model import RunReport
 
 __all__ = ["case_of", "kind_of", "render_junit"]
@@ -42,6 +43,15 @@ def _properties(report: RunReport) -> dict[str, object]:
     }
 
 
+def _next(report: RunReport) -> list[str]:
+    """The file is the same wherever the run lies, so its place is not in it."""
+    if not report.steps():
+        return []
+    steps = after_failure({**report.meta.spec, "lab_id": None}, "RUN")
+    told = "; ".join(step.command for step in steps)
+    return [f"what next, where RUN is the directory of this run: {told}"]
+
+
 def case_of(report: RunReport) -> Case:
     """The run as one case. A run that ended early is no green one, whatever it found."""
     state, verdict, header = report.state, report.verdict, report.history.header
@@ -53,7 +63,7 @@ def case_of(report: RunReport) -> Case:
         kind="error" if early else kind_of(state),
         message=f"the run ended early: {early}" if early else verdict.reason,
         type="ended-early" if early else state.value,
-        text="\n".join(verdict.why_not_better),
+        text="\n".join([*verdict.why_not_better, *_next(report)]),
         said=f"{state.value} ({verdict.rule}): {verdict.reason}",
         time_s=report.load_s,
         properties=_properties(report),

@@ -16,7 +16,6 @@ from dstest.report.meanings import meaning_of
 from dstest.report.model import FaultView, RunReport
 from dstest.report.moments import Moment
 from dstest.report.numbers import number
-from dstest.report.over_seeds import count_of
 from dstest.report.places import LOST, last_ns, touches
 
 __all__ = ["Kind", "kinds", "others"]
@@ -88,7 +87,7 @@ def _whole(
 ) -> _Whole:
     spread = (result.spreads or {}).get(kind)
     if spread is None or spread.told is None:
-        return _of_witnesses(found, count_of(result, kind), faults)
+        return _of_witnesses(found, result.counted.get(kind, 0), faults)
     return _Whole(spread, sum(spread.told.epochs.values()) + spread.told.outside)
 
 

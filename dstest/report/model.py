@@ -7,6 +7,7 @@ verdict.json and, where it is there, canary.json.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,14 +17,16 @@ from dstest.core import limits
 from dstest.core.check import Anomaly, CheckResult
 from dstest.core.details import FaultDetails
 from dstest.core.errors import ConfigError
-from dstest.core.evidence import AuditRow, Evidence, LandingRecord, Signal
+from dstest.core.evidence import AuditRow, BlameProbe, Evidence, LandingRecord, Signal
 from dstest.core.history import History
 from dstest.core.op import Op
 from dstest.core.run_meta import RunMeta
 from dstest.core.verdict import State, Verdict
 from dstest.judge.audit import TITLES, too_good
+from dstest.judge.blame import SUT, blame
 from dstest.judge.decide import session
 from dstest.judge.facts import Canary
+from dstest.report.after import Step, after_failure
 from dstest.report.command import command_of, with_lab
 from dstest.report.errors import UNSUPPORTED, ErrorRow, unusual
 from dstest.report.numbers import NodeRow, TypeRow, by_node, by_type, number, seconds
@@ -147,6 +150,14 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
             if any(error.text.startswith(UNSUPPORTED) for error in row.texts)
         ]
         return without_method(found, lacking)
+
+    def steps(self, more: Mapping[str, BlameProbe] | None = None) -> list[Step]:
+        """What to do after its failure; none where it has not failed. `more` are results of probes
+        that were run apart."""
+        if not self.state.failed:
+            return []
+        spec = with_lab(self.meta.spec, self.meta.lab_id)
+        return after_failure(spec, self.path, blamed=blame(self.evidence, more) == SUT)
 
     @property
     def landed(self) -> int:

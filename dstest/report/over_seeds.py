@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -11,7 +10,7 @@ import msgspec
 from dstest.core.check import CheckResult, kinds_of
 from dstest.core.evidence import Rerun
 
-__all__ = ["Arm", "arms_of", "count_of", "often"]
+__all__ = ["Arm", "arms_of", "often"]
 
 _FOLDER: Final = "arms"
 
@@ -49,20 +48,10 @@ def arms_of(run: Path) -> list[Arm]:
     return arms
 
 
-def count_of(result: CheckResult, kind: str) -> int:
-    """How many anomalies of a kind a checker has found, those without a witness as well."""
-    spread = (result.spreads or {}).get(kind)
-    if spread is not None:
-        return spread.count
-    counts = result.stats.get("anomalies")
-    counted = counts.get(kind) if isinstance(counts, Mapping) else None
-    return counted if isinstance(counted, int) else len(result.anomalies.get(kind, ()))
-
-
 def often(checker: str, kind: str, result: CheckResult, rerun: Rerun, arms: list[Arm]) -> list[str]:
     """Sentences that say it."""
     shown = len(result.anomalies.get(kind, ()))
-    n = count_of(result, kind)
+    n = result.counted.get(kind, 0)
     times = "once" if n == 1 else f"{n:,} times"
     said = [f"In this run: {times}" + (f", {shown} with a witness." if n > shown else ".")]
     if rerun.same_seed_runs:

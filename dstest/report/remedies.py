@@ -17,7 +17,7 @@ from dstest.judge.beyond_runs import BEYOND_RUNS
 from dstest.judge.budgets import SHAPES, TIERS, UNITS
 from dstest.report.command import command_of
 
-__all__ = ["Remedy", "before_load", "remedies", "without_method"]
+__all__ = ["REPLAYED", "Remedy", "before_load", "of_run", "remedies", "without_method"]
 
 
 _LOAD_MIN_S: Final = 30.0
@@ -92,12 +92,17 @@ def _longer(run: _Run, line: str) -> str:
     return run.command(tier=tier, nodes=None, time_limit_s=float(round(needed_s)))
 
 
-def _replay(run: _Run, _: str) -> str:
-    files = os.pathsep.join(map(str, run.spec.get("files", ())))
+def of_run(verb: str, spec: dict[str, Any], path: str) -> str:
+    """The command `dstest VERB` about the run at `path`, with the files and the lab it had."""
+    files = os.pathsep.join(map(str, spec.get("files", ())))
     using = f"{FILES}={shlex.quote(files)} " if files else ""
-    lab = run.spec.get("lab_id")
+    lab = spec.get("lab_id")
     there = f" --lab-id {shlex.quote(lab)}" if lab else ""
-    return f"{using}dstest replay {shlex.quote(run.path)}{there}{REPLAYED}"
+    return f"{using}dstest {verb} {shlex.quote(path)}{there}"
+
+
+def _replay(run: _Run, _: str) -> str:
+    return f"{of_run('replay', run.spec, run.path)}{REPLAYED}"
 
 
 def _again(run: _Run, _: str) -> str:

@@ -12,6 +12,7 @@ from dstest.ci.junit import Case, render_suite
 from dstest.core.printable import one_line
 from dstest.core.spec import RunSpec
 from dstest.judge.session import ArmVerdict, SessionVerdict
+from dstest.report.after import after_failure
 from dstest.report.command import command_of
 from dstest.report.html import environment, tone_of
 from dstest.report.junit import kind_of
@@ -79,6 +80,7 @@ def session_text(
         lines += ["", "why not better", *obstacles(named)]
     if len(rows_of_obstacles) > _SHOWN_MAX:
         lines.append(f"  - and {len(rows_of_obstacles) - _SHOWN_MAX} more, in the report")
+    lines += _after(spec, verdict, links)
     lines += [
         "",
         f"session     {verdict.outcome}",
@@ -86,6 +88,16 @@ def session_text(
         one_line(f"again       {command_of_session(spec, given, verdict)}"),
     ]
     return "\n".join(lines)
+
+
+def _after(spec: RunSpec, verdict: SessionVerdict, links: Mapping[str, str]) -> list[str]:
+    """What to do after a failure, with the first arm that has failed."""
+    arm = next((arm.id for arm in verdict.arms if arm.state.failed and links.get(arm.id)), None)
+    if arm is None:
+        return []
+    steps = after_failure(msgspec.to_builtins(spec), links[arm])
+    said = [Remedy(f"{arm}: {step.asks}", step.command) for step in steps]
+    return ["", "what next", *obstacles(said)]
 
 
 def _runs(path: Path, arm: ArmVerdict) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 import textwrap
 from collections.abc import Sequence
 from typing import Final
@@ -13,8 +12,9 @@ from dstest.core.verdict import State
 from dstest.judge.judged import share
 from dstest.report.blame import short_lines
 from dstest.report.errors import ErrorRow
+from dstest.report.kinds import kinds, others
 from dstest.report.model import FaultView, RunReport, SignalView
-from dstest.report.moments import headline, moments
+from dstest.report.moments import Moment, headline, moments
 from dstest.report.remedies import Remedy
 from dstest.report.settings import settings
 from dstest.report.tally import tallies
@@ -24,6 +24,9 @@ __all__ = ["colored", "obstacles", "summary_text", "wrap"]
 _WIDTH: Final = 96
 _CODES: Final = {"PASS": "32", "FAIL": "31"}
 _SHOWN_MAX: Final = 12
+_TOLD_MAX: Final = 3
+"""Anomalies that are told: a terminal is for the first look."""
+
 _ORDER: Final = re.compile(r"^(\s*)::")
 
 
@@ -103,12 +106,48 @@ def _errors(rows: Sequence[ErrorRow]) -> list[str]:
     return lines
 
 
+def _where(report: RunReport, found: Sequence[Moment]) -> list[str]:
+    """Where the first anomaly lies among the faults, and how many there are."""
+    if not found:
+        return []
+    first, together = found[0], kinds(report, found)
+    said = [
+        f"It is one of {k.many} of this kind." for k in together if k.type == first.anomaly.type
+    ]
+    if more := others([one for one in found if one.twin_of is None], together):
+        said.append(f"Found as well: {', '.join(f'{many} × {name}' for name, many in more)}.")
+    return [first.where, " ".join(said)]
+
+
+def _told(found: Sequence[Moment]) -> list[str]:
+    """The first anomalies, and how many more have a witness: of all that were counted, few may."""
+    told = [moment for moment in found if moment.twin_of is None]
+    lines: list[str] = []
+    for moment in told[:_TOLD_MAX]:
+        message = f"{moment.checker}: {moment.title}. {moment.anomaly.explanation}"
+        lines += ["", *wrap(message, "  ", "  ")]
+    if (more := len(told) - _TOLD_MAX) > 0:
+        lines += ["", f"  {more:,} more with a witness, in report.html and --json"]
+    return lines
+
+
+def _next(report: RunReport) -> list[str]:
+    """What stands between the verdict and a better one, or what to do about a failure: that it is
+    one needs no saying."""
+    failed = report.state.failed
+    rows = [r for r in report.remedies if not (failed and r.obstacle.startswith("A violation"))]
+    given = {remedy.command for remedy in rows}
+    rows += [Remedy(one.asks, one.command) for one in report.steps() if one.command not in given]
+    return ["", "what next" if failed else "why not better", *obstacles(rows)] if rows else []
+
+
 def summary_text(report: RunReport, *, color: bool = False) -> str:
     """The summary, one newline-separated text. `color` adds ANSI codes around the state."""
     lines = ["", colored(report.state, color)]
+    found = moments(report, ()) if report.state.failed else []
     if report.state.failed:
-        lines += wrap(headline(report, moments(report, ()))[0], "  ", "  ")
-        lines += wrap(settings(report), "  ", "  ")
+        for said in (headline(report, found)[0], *_where(report, found), settings(report)):
+            lines += wrap(said, "  ", "  ")
     lines += wrap(report.verdict.reason, "  ", "  ")
     for notice in report.notices:
         lines += wrap(notice, "  ", "  ")
@@ -135,17 +174,11 @@ def summary_text(report: RunReport, *, color: bool = False) -> str:
         lines.append(f"  {len(report.faults) - _SHOWN_MAX} more in the report")
     for line in tallies(report.results):
         lines += wrap(line, "counted     ", "            ")
-    for checker_name, anomaly in report.anomalies[:3]:
-        key = "" if anomaly.key is None else f" on key {anomaly.key}"
-        message = f"{checker_name}: {anomaly.type}{key}. {anomaly.explanation}"
-        lines += ["", *wrap(message, "  ", "  ")]
+    lines += _told(found)
     if told := short_lines(report.evidence, report.verdict.bug):
         lines += ["", *(row for line in told for row in wrap(line, "", "            "))]
-    if report.remedies:
-        lines += ["", "why not better", *obstacles(report.remedies)]
+    lines += _next(report)
     lines += ["", _clean(f"report      {report.path}/report.html")]
     if report.command:
         lines.append(f"again       {_clean(report.command)}")
-        if report.state.failed:
-            lines.append(_clean(f"smaller     dstest shrink {shlex.quote(str(report.path))}"))
     return "\n".join(lines)

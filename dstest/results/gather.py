@@ -60,6 +60,8 @@ def gather(paths: Sequence[Path], judged: Verify = verified) -> list[Result]:
 
 def _below(path: Path, judged: Verify) -> Iterator[Result]:
     walked = walk(path)
+    if not walked.places and all(odd.why == "link" for odd in walked.odd):
+        return  # links alone, such as any directory of a machine has: nothing here is of ours
     for odd in walked.odd:
         if odd.why in _HARMFUL:
             yield _not_believed(odd.path, "other", odd.told)

@@ -50,7 +50,7 @@ def _text(result: Result) -> str:
         said = [f"{one.checker}: {one.type}: {one.explanation}" for one in shown]
         if more := len(run.violations) - len(shown):
             said.append(f"{more} more in {shown_path(result.path / 'report.html')}")
-        return "\n".join([result.reason, *said, *run.why_not_better])
+        return "\n".join([result.reason, *said, *run.why_not_better, *run.steps])
     if (session := result.session) is not None:
         return "\n".join(f"{arm.id}: {arm.state.value}: {arm.reason}" for arm in session.arms)
     return result.reason

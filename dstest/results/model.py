@@ -62,7 +62,8 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     `origin_ns` is when its clock began, in nanoseconds since 1970, None where it did not write that
     down; `end_ns` is the last moment of its history, `load_end_ns` when its load was told to end.
-    `settled` are pairs of a heal and when the load went well again, None for never.
+    `settled` are pairs of a heal and when the load went well again, None for never. `steps` are the
+    commands to give after a failure.
     """
 
     run: str
@@ -93,6 +94,7 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     faults: tuple[FaultSpan, ...]
     violations: tuple[Violation, ...]
     settled: tuple[tuple[int, int | None], ...]
+    steps: tuple[str, ...] = ()
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,6 +131,11 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         if self.green:
             return None
         return "failure" if self.state is not None and self.state.failed else "error"
+
+    @property
+    def headline(self) -> str:
+        """What the database did wrong, or the reason of the verdict."""
+        return (self.run.headline if self.run is not None else "") or self.reason
 
     @property
     def sentence(self) -> str:

@@ -136,5 +136,6 @@ def facts_of(report: RunReport) -> RunFacts:
         types=tuple(report.types),
         faults=tuple(_fault(view, landed_at.get(view.id)) for view in report.faults),
         violations=(*violations, *_without_witness(report)),
+        steps=tuple(printable(step.command) for step in report.steps()),
         settled=tuple((one.healed_ns, one.settled_ns) for one in meta.recoveries or ()),
     )

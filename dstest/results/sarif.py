@@ -17,6 +17,7 @@ from dstest import __version__
 from dstest.ci.paths import shown_path, uri_of
 from dstest.ci.sarif import render_log
 from dstest.core.verdict import State
+from dstest.core.words import sentences
 from dstest.report.model import MEANING
 from dstest.results.model import ENDED_EARLY, NOT_BELIEVED, Result, Violation
 
@@ -83,7 +84,7 @@ def _of_violation(
     assert run is not None
     history = result.path / "history.jsonl"
     first, *others = one.lines or (None,)
-    said = " ".join(filter(None, [f"{run.system} {one.did}: {one.explanation}", one.where]))
+    said = sentences(f"{run.system} {one.did}: {one.explanation}", one.where)
     row: dict[str, Any] = {
         "ruleId": one.type,
         "ruleIndex": rules.index(one.type, f"{one.type}: the system {one.did}", one.means),

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from dstest.ci.paths import shown_path
+from dstest.core.words import sentences
 from dstest.report.review.markdown import fenced, md
 from dstest.results.model import Result
 
@@ -39,7 +40,8 @@ def _detail(result: Result) -> Iterator[str]:
     yield ""
     if result.run is not None:
         for one in result.run.violations[:5]:
-            yield f"- {md(one.type)} by {md(one.checker)}: {md(one.explanation)} {md(one.where)}"
+            said = sentences(one.explanation, one.where)
+            yield f"- {md(one.type)} by {md(one.checker)}: {md(said)}"
         if len(result.run.violations) > 5:
             yield f"- and {len(result.run.violations) - 5} more in its report"
         if result.run.violations:
@@ -48,6 +50,11 @@ def _detail(result: Result) -> Iterator[str]:
         yield "Again:"
         yield ""
         yield fenced(result.command)
+        yield ""
+    if result.run is not None and result.run.steps:
+        yield "What next: is it reproducible, who is to blame, what does it take?"
+        yield ""
+        yield fenced("\n".join(result.run.steps))
         yield ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -72,6 +72,9 @@ def _run(path: Path) -> dict[str, Any]:
     return {**rows, **_meta(meta)}
 
 
+_ANSWERS: Final = {"True": "valid", "False": "violation", "unknown": "unknown"}
+
+
 def _verdict(verdict: Verdict) -> dict[str, Any]:
     e = verdict.evidence
     landed = Counter(fault.nemesis for fault in e.faults if fault.landed == "yes")
@@ -86,7 +89,8 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
     }
     for name, found in verdict.checkers.items():
         kinds = ", ".join(sorted(kinds_of(found)))
-        rows[f"checker {name}"] = f"{found.get('valid')}" + (f" ({kinds})" if kinds else "")
+        answer = _ANSWERS.get(str(found.get("valid")), "no answer")
+        rows[f"checker {name}"] = answer + (f" ({kinds})" if kinds else "")
     short = [n for n, row in {**e.redflags, **e.weak_audit}.items() if row.status == "short"]
     rows["audit short"] = short
     return rows

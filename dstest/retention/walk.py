@@ -41,6 +41,8 @@ _TOLD: Final = {
 _LATEST: Final = "latest"
 _FOLDERS_MAX: Final = 100_000
 """More are no store: somebody has given the root of a disk."""
+_EMPTY_MAX: Final = 5_000
+"""Folders without anything of ours in them, after which none is expected any more."""
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +96,11 @@ def walk(store: Path) -> Walked:
         if looked > _FOLDERS_MAX:
             raise ConfigError(
                 f"{store} has more than {_FOLDERS_MAX:,} folders", remedy="give the store alone"
+            )
+        if looked > _EMPTY_MAX and not places:
+            raise ConfigError(
+                f"{store} has no run in its first {_EMPTY_MAX:,} folders",
+                remedy="give the store alone: a directory of runs, such as ./store",
             )
         before = len(places)
         below = _here(folder, within, places, odd)

@@ -244,7 +244,7 @@ def _placeless(text: str) -> str:
     line = next((row for row in text.splitlines() if row.startswith(_PLACE)), _PLACE)
     told = line.removeprefix(_PLACE).strip()
     for place in {told, told.replace("\\", "")} - {""}:
-        text = text.replace(place, "RUN")
+        text = text.replace(f"'{place}'", "RUN").replace(place, "RUN")  # quoted for a shell or not
     return text
 
 

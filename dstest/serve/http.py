@@ -26,7 +26,7 @@ from dstest.serve.files import REPORT, Report, opened_below
 from dstest.serve.index import Index
 from dstest.serve.live import live_of
 from dstest.serve.pages import REPORT_POLICY, TEXT_POLICY
-from dstest.serve.query import asked_of
+from dstest.serve.query import asked_of, unread
 from dstest.serve.views import Views
 
 __all__ = ["application", "is_loopback", "names_of"]
@@ -132,7 +132,8 @@ class _Page(RequestHandler):
 
 class _Runs(_Page):
     def get(self, *_: str) -> None:
-        self.page(self.views.runs(asked_of(self.asked())))
+        given = self.asked()
+        self.page(self.views.runs(asked_of(given), unread(given)))
 
 
 class _Named(_Page):

@@ -18,6 +18,8 @@ from checkers.slo import measured
 from dstest.compare.measured import METRICS
 from dstest.core import clock
 from dstest.core.parent import end_with_parent
+from dstest.report.headline import headline_of
+from dstest.report.model import load_report
 from dstest.serve.cache import Cache
 from dstest.serve.reading import HISTORY
 from dstest.serve.row import Figures, Row
@@ -33,8 +35,22 @@ AT_ONCE_BYTES: Final = 2 * 1024 * 1024
 """A page waits for a history of this size."""
 
 
-def figures_of(run: Path) -> Figures:
-    """Of a sealed run. Never raises for what lies there."""
+def figures_of(run: Path, failed: bool = False) -> Figures:
+    """Of a sealed run, which has `failed` or not. Never raises for what lies there."""
+    found = _figures_of(run)
+    small = (run / HISTORY).is_file() and (run / HISTORY).stat().st_size <= LARGEST_BYTES
+    return msgspec.structs.replace(found, headline=_headline(run) if failed and small else "")
+
+
+def _headline(run: Path) -> str:
+    """Empty where there is no report to be had, for whatever reason."""
+    try:
+        return headline_of(load_report(run))
+    except Exception:
+        return ""
+
+
+def _figures_of(run: Path) -> Figures:
     path = run / HISTORY
     try:
         size = path.stat().st_size
@@ -48,8 +64,9 @@ def figures_of(run: Path) -> Figures:
             history = msgspec.structs.replace(history, header=header)
         found = {metric: measured(history, metric) for metric in METRICS}
         values = {name: value for name, value in found.items() if not isinstance(value, str)}
-        whys = [value for value in found.values() if isinstance(value, str)]
-        return Figures(**values, why="" if values else whys[0])
+        whys = {name: value for name, value in found.items() if isinstance(value, str)}
+        none = "" if values else next(iter(whys.values()))
+        return msgspec.structs.replace(Figures(whys=whys, why=none), **values)
     except Exception as error:
         return Figures(why=f"{error or type(error).__name__}".splitlines()[0])
 
@@ -68,6 +85,12 @@ class Measures:
         """What is known already; None where nobody has looked."""
         return self._found.get(row.key) if row.judged else None
 
+    def headline(self, row: Row) -> str:
+        """What the database did wrong, as exactly as it is known by now; empty where nothing is, or
+        where the run is not to be believed."""
+        known = self.of(row)
+        return (known.headline if known is not None else "") or (row.headline if row.judged else "")
+
     def soon(self, row: Row) -> Figures | None:
         """What is known, or can be at once; None where it takes longer, and comes by and by."""
         try:
@@ -80,7 +103,7 @@ class Measures:
         """Measure, if it is not known."""
         if not row.judged:
             return Figures(why=f"not measured: it is {row.word}")
-        return self.of(row) or self._keep(row, figures_of(self._store / row.ref))
+        return self.of(row) or self._keep(row, figures_of(self._store / row.ref, row.failed))
 
     def some(self, rows: Iterable[Row], limit_s: float, stop: Callable[[], bool]) -> int:
         """Measure those that are not known, one after the other, for about so long; how many."""
@@ -113,7 +136,7 @@ class Measures:
             context = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(1, mp_context=context, initializer=_begins)
         try:
-            future = self._pool.submit(figures_of, self._store / row.ref)
+            future = self._pool.submit(figures_of, self._store / row.ref, row.failed)
             while not stop():
                 try:
                     return future.result(timeout=0.2)

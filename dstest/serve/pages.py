@@ -7,6 +7,7 @@ import base64
 import hashlib
 import math
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from importlib.resources import files
@@ -60,7 +61,7 @@ class Pages:
         made.loader = ChoiceLoader([PackageLoader("dstest.serve"), made.loader])
         made.filters |= {
             "stamp": stamp, "value": value, "share_of": share_of, "bytes": size, "figure": figure,
-            "when": when,
+            "when": when, "quoted": shlex.quote, "without": without,
         }  # fmt: skip
         made.globals |= {"signs": SIGNS, "sign_of": sign_of, "pages": PAGES, "words_of": words_of}
         return made
@@ -107,6 +108,12 @@ def stamp(text: str) -> str:
 def when(time_ns: int) -> str:
     """A wall clock, for people."""
     return stamp(stamp_of(time_ns))
+
+
+def without(headline: str, system: str) -> str:
+    """A headline beside whose system it stands: what that did."""
+    did = headline.removeprefix(f"{system.strip()} ")
+    return did if did == headline else did[:1].upper() + did[1:]
 
 
 def value(given: Any) -> str:

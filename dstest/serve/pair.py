@@ -13,7 +13,7 @@ import msgspec
 
 from dstest.compare.fair import Met, unfair
 from dstest.compare.intervals import RUNS_MIN
-from dstest.compare.measured import METRICS, MORE_IS_BETTER
+from dstest.compare.measured import METRICS, MORE_IS_BETTER, metric_words
 from dstest.retention.contents import contents_of
 from dstest.retention.walk import Place
 from dstest.runner.integrity import Told
@@ -32,9 +32,12 @@ _OUTCOME: Final = ("verdict", "rule", "reason", "operations", "budget", "audit s
 
 
 class Measure(msgspec.Struct, frozen=True, kw_only=True):
-    """A metric of both; `ratio` is right to left, None where there is none."""
+    """A metric of both, `words` say which; `ratio` is right to left, None where there is none.
+    `why` says of which side there is no value, and why."""
 
     metric: str
+    words: str
+    why: str
     left: float | None
     right: float | None
     ratio: float | None
@@ -127,6 +130,8 @@ def _measures(left: Figures, right: Figures) -> list[Measure]:
         rows.append(
             Measure(
                 metric=metric,
+                words=metric_words(metric),
+                why=_no_value(metric, left, right),
                 left=one,
                 right=other,
                 ratio=_ratio(one, other),
@@ -134,6 +139,13 @@ def _measures(left: Figures, right: Figures) -> list[Measure]:
             )
         )
     return rows
+
+
+def _no_value(metric: str, left: Figures, right: Figures) -> str:
+    sides = {side: one.whys.get(metric) for side, one in (("left", left), ("right", right))}
+    if sides["left"] and sides["left"] == sides["right"]:
+        return sides["left"]
+    return "; ".join(f"{side}: {why}" for side, why in sides.items() if why)
 
 
 def _ratio(one: float | None, other: float | None) -> float | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from calendar import monthrange
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -9,7 +11,17 @@ import msgspec
 
 from dstest.serve.row import Row
 
-__all__ = ["FIELDS", "SORTS", "Asked", "asked_of", "choices", "found", "sorted_by", "words_of"]
+__all__ = [
+    "FIELDS",
+    "SORTS",
+    "Asked",
+    "asked_of",
+    "choices",
+    "found",
+    "sorted_by",
+    "unread",
+    "words_of",
+]
 
 PAGE: Final = 100
 """Rows of a page."""
@@ -22,6 +34,10 @@ FIELDS: Final[dict[str, Callable[[Row], Iterable[str]]]] = {
     "anomaly": lambda row: row.anomalies,
 }
 """What can be filtered by, and what a run has of it."""
+
+_TIME: Final = re.compile(
+    r"(\d{4})(?:-?(\d\d)(?:-?(\d\d)(?:T(\d\d)(?::?(\d\d)(?::?(\d\d))?)?)?)?)?", re.ASCII
+)
 
 SORTS: Final[dict[str, Callable[[Row], Any]]] = {
     "started": lambda row: row.started,
@@ -82,13 +98,33 @@ def asked_of(given: Mapping[str, str]) -> Asked:
     )
 
 
+def unread(given: Mapping[str, str]) -> dict[str, str]:
+    """What was given as a time and is none, by name: no run is left out for it."""
+    found = {name: given.get(name, "").strip()[:300] for name in ("since", "until")}
+    return {name: text for name, text in found.items() if text and not _stamp(text)}
+
+
 def _stamp(given: str) -> str:
-    """`2026-11-27 18:05` as the beginning of a stamp, `20261127T1805`."""
-    return "".join(c for c in given.upper().replace(" ", "T") if c.isdigit() or c == "T")[:15]
+    """`2026-11-27 18:05` as the beginning of a stamp, `20261127T1805`; empty for what is none."""
+    text = re.sub(r"[ T]+", "T", given.upper().removesuffix("Z"))
+    match = _TIME.fullmatch(text)
+    if match is None:
+        return ""
+    year, month, day, hour, minute, second = match.groups()
+    if not (1 <= int(month or 1) <= 12 and int(year) > 0):
+        return ""
+    if int(day or 1) not in range(1, monthrange(int(year), int(month or 1))[1] + 1):
+        return ""
+    if int(hour or 0) > 23 or int(minute or 0) > 59 or int(second or 0) > 59:
+        return ""
+    date, time = (month or "") + (day or ""), (hour or "") + (minute or "") + (second or "")
+    return f"{year}{date}{'T' if time else ''}{time}"
 
 
-def found(rows: Iterable[Row], asked: Asked) -> list[Row]:
-    """Those that are asked for, sorted."""
+def found(
+    rows: Iterable[Row], asked: Asked, headline: Callable[[Row], str] = lambda row: row.headline
+) -> list[Row]:
+    """Those that are asked for, sorted; `headline` says what went wrong in one."""
     words = asked.words.casefold().split()
     fields = [(get, getattr(asked, name)) for name, get in FIELDS.items() if getattr(asked, name)]
     kept = [
@@ -98,7 +134,7 @@ def found(rows: Iterable[Row], asked: Asked) -> list[Row]:
         and (not asked.since or row.started >= asked.since)
         and (not asked.until or row.started[: len(asked.until)] <= asked.until)
         and (not asked.fingerprint or asked.fingerprint in row.fingerprints)
-        and (not words or _has(row, words))
+        and (not words or _has(row, words, headline))
     ]
     return sorted_by(kept, asked.sort, asked.down)
 
@@ -107,8 +143,8 @@ def sorted_by(rows: Iterable[Row], name: str, down: bool) -> list[Row]:
     return sorted(rows, key=SORTS[name], reverse=down)
 
 
-def _has(row: Row, words: Sequence[str]) -> bool:
-    text = words_of(row)
+def _has(row: Row, words: Sequence[str], headline: Callable[[Row], str]) -> bool:
+    text = f"{words_of(row)} {headline(row).casefold()}"
     return all(word in text for word in words)
 
 

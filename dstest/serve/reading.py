@@ -14,6 +14,7 @@ from dstest.core.check import CheckResult
 from dstest.core.reproducer import REPRODUCER, SCRIPT
 from dstest.core.run_meta import RunMeta
 from dstest.judge.fingerprint import all_fingerprints
+from dstest.report.headline import headline_of_result
 from dstest.retention.look import said
 from dstest.retention.walk import Place
 from dstest.runner.integrity import Told, code_of
@@ -123,6 +124,7 @@ def _with_verdict(row: Row, told: Told) -> Row:
         planned=evidence.faults_planned,
         landed=sum(fault.landed == "yes" for fault in evidence.faults),
         anomalies=_anomalies(verdict.checkers),
+        headline=_headline(row, verdict.checkers) if verdict.verdict.failed else "",
         fingerprints=_fingerprints(told),
     )
 
@@ -130,6 +132,14 @@ def _with_verdict(row: Row, told: Told) -> Row:
 def _anomalies(checkers: dict[str, Any]) -> tuple[str, ...]:
     results = msgspec.convert(checkers, dict[str, CheckResult])
     return tuple(sorted({kind for result in results.values() for kind in result.kinds}))
+
+
+def _headline(row: Row, checkers: dict[str, Any]) -> str:
+    """By the first violation that has a witness; empty where none has."""
+    results = msgspec.convert(checkers, dict[str, CheckResult])
+    system = f"{row.test.system} {row.test.version}".strip()
+    said = (headline_of_result(result, system, tuple) for result in results.values())
+    return next(filter(None, said), "")
 
 
 def _fingerprints(told: Told) -> tuple[str, ...]:

@@ -37,8 +37,9 @@ class Tested(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run served, as `dstest compare` measures it; None where there is no value. `why` says
-    why there are none at all."""
+    """What takes a history to know: how a run served, as `dstest compare` measures it; None where
+    there is no value. `why` says why there are none at all. `headline` is that of its report, for a
+    run that failed. `whys` are, by metric, why a single one has no value."""
 
     ok_per_s: float | None = None
     p50_ms: float | None = None
@@ -47,6 +48,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     unknown_ratio: float | None = None
     gap_s: float | None = None
     why: str = ""
+    headline: str = ""
+    whys: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +60,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     small files of the run are as they were summed up, and its verdict follows from its evidence.
     `why` is the reason of the verdict, or why there is none to be believed. `exit_code` is what
     `dstest report` exits with if it judges as the files say. `key` tells whether its files changed
-    since it was read. `sums` is the digest of its sha256sums where it is judged: exact copies of a
+    since it was read. `headline` says what the database did wrong, as far as that is known without
+    its history. `sums` is the digest of its sha256sums where it is judged: exact copies of a
     run have the same.
     """
 
@@ -67,6 +71,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     standing: Standing
     said: str = ""
     why: str
+    headline: str = ""
     exit_code: int = int(Exit.NOT_PROVEN)
     ended_by: str = ""
     rule: str = ""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from dstest.report.meanings import meaning_of
 from dstest.retention.contents import contents_of
 from dstest.retention.verify import wrong_sums
 from dstest.retention.walk import Place
@@ -22,7 +23,7 @@ from dstest.serve.query import PAGE, SORTS, Asked, found
 from dstest.serve.reading import key_of, row_of
 from dstest.serve.row import Figures, Row
 from dstest.serve.trends import Cell, cells
-from dstest.serve.triage import triage
+from dstest.serve.triage import Seen, triage
 
 __all__ = ["Views"]
 
@@ -52,10 +53,10 @@ class Views:
         late = self.index.late and not self._static
         return self.pages.render(template, site, shown=self.shown, late=late, **parts)
 
-    def runs(self, asked: Asked) -> str:
-        """The list of runs; of an export all of them."""
+    def runs(self, asked: Asked, unread: Mapping[str, str] | None = None) -> str:
+        """The list of runs; of an export all of them. `unread` are times that cannot be read."""
         rows = self.shown.rows.values()
-        every = found(rows, asked)
+        every = found(rows, asked, self.index.measures.headline)
         pages = 1 if self._static else max(1, -(-len(every) // PAGE))
         page = min(asked.page, pages)
         part = every if self._static else every[(page - 1) * PAGE : page * PAGE]
@@ -68,12 +69,23 @@ class Views:
             page_count=pages,
             choices=self.shown.choices,
             sorts=SORTS,
+            headline=self.index.measures.headline,
+            unread=unread or {},
         )
 
     def triage(self) -> str:
         shown = self.shown.counted
         claims = [row for row in shown if row.failed and not row.judged]
-        return self._page("triage.html.j2", "triage.html", seen=triage(shown), claims=claims)
+        seen = triage(shown)
+        said = {one.fingerprint: self._meaning(one) for one in seen}
+        return self._page("triage.html.j2", "triage.html", seen=seen, claims=claims, said=said)
+
+    def _meaning(self, one: Seen) -> str:
+        """What a violation is: the headline of a run without others, or what its kind means."""
+        alone = next((row for row in one.runs if len(row.fingerprints) == 1), None)
+        said = "" if alone is None else self.index.measures.headline(alone)
+        checker, _, rest = one.fingerprint.partition("/")
+        return said or f"A system {meaning_of(checker, rest.partition('/')[0]).did}."
 
     def trends(self) -> str:
         return self._page("trends.html.j2", "trends.html", cells=self.cells())
@@ -117,6 +129,7 @@ class Views:
             row=row,
             rows=_contents(place.path),
             figures=self._figures(row),
+            headline=self.index.measures.headline(row),
             no_report=self.report(row).why,
             copy_of=self.shown.copies.get(ref, ""),
             files=there,
@@ -153,7 +166,8 @@ class Views:
                 return None
             sides.append((self.read(place), place))
         pair = pair_of(sides[0], sides[1], self.index.measures.now)
-        return self._page("pair.html.j2", address, p=pair)
+        headline = self.index.measures.headline
+        return self._page("pair.html.j2", address, p=pair, headline=headline)
 
     def error(self, address: str, title: str, text: str) -> str:
         return self._page("error.html.j2", address, title=title, text=text)

@@ -9,14 +9,15 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+import msgspec
 import pytest
 
 from dstest.core.errors import Exit
-from dstest.core.own_commands import environment
+from dstest.core.own_commands import dstest, environment
 from dstest.testing.asked import Asked, asked_of, several
 from dstest.testing.keeper import UP
 
-__all__ = ["lab_for"]
+__all__ = ["lab_for", "require_up"]
 
 KEEPER: Final = (sys.executable, "-m", "dstest.testing.keeper")
 _DOWN_S: Final = 300.0
@@ -57,6 +58,7 @@ def lab_for(config: pytest.Config, items: Sequence[pytest.Item]) -> Iterator[str
     if wanted not in ("error", "skip"):
         raise pytest.UsageError(f"dstest_without_lab = {wanted}: error or skip")
     if named := str(config.getini("dstest_lab_id")):
+        require_up(named, config)
         yield named
         return
     lab_id = f"pytest-{os.getpid()}"
@@ -77,6 +79,30 @@ def lab_for(config: pytest.Config, items: Sequence[pytest.Item]) -> Iterator[str
             if _end(keeper) and is_up:
                 way_out = f"`dstest lab down --lab-id {lab_id}`"
                 raise RuntimeError(f"lab {lab_id} may be left: {way_out}")
+
+
+def labs_up(config: pytest.Config) -> list[str] | None:
+    """The ids of the labs of this machine; None where nobody can say."""
+    kind = str(config.getini("dstest_lab"))
+    words = ["lab", "list", "--json", *(["--lab", kind] if kind else [])]
+    try:
+        told = msgspec.json.decode(dstest(words, config.rootpath).stdout)
+        rows = told if isinstance(told, list) else next(iter(told.values()))
+        return [str(row["lab_id"]) for row in rows]
+    except (msgspec.DecodeError, AttributeError, KeyError, StopIteration, TypeError):
+        return None
+
+
+def require_up(lab_id: str, config: pytest.Config) -> None:
+    """Fails where no lab is called so: `dstest run` would make one for an id that is misspelt."""
+    there = labs_up(config)
+    if there is None or lab_id in there:
+        return
+    known = f"there are {', '.join(there)}" if there else "there is none"
+    pytest.fail(
+        f"no lab with the id {lab_id!r} is up: {known}; `dstest lab up --lab-id {lab_id}` makes it",
+        pytrace=False,
+    )
 
 
 def _none(wanted: str, keeper: subprocess.Popen[str], said: Any) -> None:

@@ -89,6 +89,10 @@ def dstest_run(request: pytest.FixtureRequest) -> Run:
     run = guard.earlier(request.node)
     if run is None:
         asked = asked_of(mark.args, mark.kwargs)
+        if asked.lab_id is not None:
+            from dstest.testing.lab import require_up
+
+            require_up(asked.lab_id, request.config)
         lab_id = asked.lab_id or request.getfixturevalue("dstest_lab")
         run = execute(asked, lab_id, request.config)
         guard.keep(request.node, run)

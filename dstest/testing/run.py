@@ -120,7 +120,30 @@ def _problem(run: Run, asked: Asked) -> str:
     lines = [f"dstest: {run.state}: {why}", run.headline]
     if asked.expect != "pass":
         lines[0] += f" (expected: {asked.expect})"
-    return "\n".join([*lines, f"report: {run.report}"])
+    return "\n".join([*lines, f"report: {run.report}", *_next(run)])
+
+
+def _next(run: Run) -> list[str]:
+    """The command of the run again, and what finds out more of a failure."""
+    from dstest.core.errors import DstestError
+    from dstest.results.gather import result_of_run
+
+    try:
+        one = next((r for r in run.runs if not run.session or _failed(r)), None)
+        facts = None if one is None else result_of_run(one)
+    except (DstestError, OSError):
+        return []
+    if facts is None or facts.run is None:
+        return []
+    again = [f"again: {facts.command}"] if facts.command else []
+    return [*again, *(f"next: {command}" for command in facts.run.steps)]
+
+
+def _failed(run: Path) -> bool:
+    file = run / "verdict.json"
+    if not file.is_file():
+        return False
+    return msgspec.json.decode(file.read_bytes(), type=Verdict).verdict.failed
 
 
 def _difference(run: Run, asked: Asked) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dstest.testing import run
+from dstest.testing import lab, run
 
 __all__ = ["INI", "MARKED", "PLUGIN", "Runs", "comes_with", "ended", "shown_of"]
 
@@ -47,6 +47,7 @@ def comes_with(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Ru
         return asked
 
     monkeypatch.setattr(run, "dstest", fake)
+    monkeypatch.setattr(lab, "labs_up", lambda config: ["there"])
     return comes
 
 

@@ -49,6 +49,20 @@ def test_a_violation_fails_the_test_and_its_body_is_not_run(
     assert "FAIL-nondeterministic" in text and "the body was run" not in text
     assert "returned an old value after a newer one had been confirmed" in text
     assert f"report: {failed['run']}/report.html" in text
+    assert "again: dstest run --system" in text
+    for verb in ("replay", "blame", "shrink"):
+        assert f"next: dstest {verb} {failed['run']}" in text
+
+
+def test_an_id_that_no_lab_has_is_an_error(
+    pytester: pytest.Pytester, comes_to: Runs, passed: dict[str, Any]
+) -> None:
+    words = comes_to(passed, 0)
+    done = ended(pytester, MARKED % (", lab_id='nolab'", "", "pass"))
+    done.assert_outcomes(errors=1)
+    assert "no lab with the id 'nolab' is up: there are there" in done.stdout.str()
+    assert not words
+    ended(pytester, MARKED % (", lab_id='there'", "", "pass")).assert_outcomes(passed=1)
 
 
 def test_a_pass_is_one_and_the_run_can_be_looked_at(

@@ -35,7 +35,8 @@
     const rows = [...document.querySelectorAll("#runs tbody tr[data-system]")].map((row) => ({
       row, said: row.dataset.words, data: row.dataset,
     }));
-    const stamp = (given) => given.toUpperCase().replace(" ", "T").replace(/[^0-9T]/g, "");
+    const time = /^(\d{4})(-?(0[1-9]|1[0-2])(-?(0[1-9]|[12]\d|3[01])([ T]+([01]\d|2[0-3])(:?[0-5]\d(:?[0-5]\d)?)?)?)?)?Z?$/i;
+    const stamp = (given) => !time.test(given.trim()) ? "" : given.toUpperCase().replace(" ", "T").replace(/[^0-9T]/g, "");
     const show = () => {
       const asked = Object.fromEntries(new FormData(form));
       const words = asked.words.toLowerCase().split(/\s+/).filter(Boolean);
@@ -49,7 +50,9 @@
         row.hidden = !fits;
         count += fits;
       }
-      document.querySelector("#count").textContent = `${count} of ${rows.length} runs.`;
+      const odd = ["since", "until"].filter((name) => asked[name].trim() && !time.test(asked[name].trim()));
+      document.querySelector("#count").textContent = `${count} of ${rows.length} runs.`
+        + odd.map((name) => ` Cannot read this time (${name}): write 2026-11-27 or 20261127T18.`).join("");
     };
     form.hidden = false;
     form.addEventListener("input", show);

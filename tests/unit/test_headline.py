@@ -1,0 +1,97 @@
+"""The sentence of a page, for programs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+from failing_runs import FAMILIES, failing, passing, stale_etcd
+from typer.testing import CliRunner
+
+from dstest.cli.app import app
+from dstest.cli.run import _headline, _print
+from dstest.core.history import Header
+from dstest.core.op import Op
+from dstest.notebook import History
+from dstest.report.headline import headline_of, headline_of_result
+from dstest.report.model import load_report
+from dstest.runner.session import Finished
+
+CLI = CliRunner()
+
+
+def asked(*words: str) -> dict[str, Any]:
+    done = CLI.invoke(app, [*words, "--json"])
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def on_the_page(run: Path) -> str:
+    found = re.search(r'<h1 id="headline">(.*?)</h1>', (run / "report.html").read_text())
+    assert found is not None
+    return unescape(found[1])
+
+
+@pytest.mark.parametrize("kind", sorted(FAMILIES))
+def test_all_of_them_say_what_the_page_says(kind: str, tmp_path: Path) -> None:
+    run = failing(tmp_path / "run", kind).path
+    said = on_the_page(run)
+    assert said.startswith("etcd 3.4.23 ") and said.endswith(".")
+    assert headline_of(load_report(run)) == said
+    assert asked("report", str(run))["headline"] == said
+    (row,) = asked("report", str(tmp_path))["runs"]
+    assert row["headline"] == said
+    result = next(r for r in load_report(run).results.values() if r.valid is False)
+
+    def ops() -> Sequence[Op]:
+        return load_report(run).history.ops
+
+    assert headline_of_result(result, "etcd 3.4.23", ops) == said
+
+
+def test_a_check_says_how_a_read_was_wrong(tmp_path: Path) -> None:
+    run = stale_etcd(tmp_path / "run").path
+    said = "etcd 3.4.23 returned an old value after a newer one had been confirmed (stale read)"
+    for history in (run, run / "history.jsonl"):
+        answer = asked("check", str(history))
+        assert answer["headline"].startswith(said), history
+    CLI.invoke(app, ["check", str(run), "--report", str(tmp_path / "out")])
+    assert json.loads((tmp_path / "out/result.json").read_text())["headline"].startswith(said)
+
+
+def test_a_foreign_history_names_no_system(tmp_path: Path) -> None:
+    run = stale_etcd(tmp_path / "run").path
+    edn = tmp_path / "history.edn"
+    CLI.invoke(app, ["export", str(run), "--format", "edn", "--output", str(edn)])
+    text = edn.read_text()
+    assert text
+    answer = asked("check", str(edn))
+    assert "(stale read)" in answer["headline"]
+
+
+def test_a_pass_has_the_reason_of_its_verdict_and_a_check_none(tmp_path: Path) -> None:
+    run = passing(tmp_path / "run").path
+    assert asked("report", str(run))["headline"] == on_the_page(run)
+    assert asked("check", str(run))["headline"] is None
+
+
+def test_a_run_prints_it_and_the_reason_where_there_is_no_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = failing(tmp_path / "run").path
+    verdict = load_report(run).verdict
+    _print(Finished(path=run, exit_code=1, verdict=verdict), True)
+    assert json.loads(capsys.readouterr().out)["headline"] == on_the_page(run)
+    assert _headline(tmp_path, verdict) == verdict.reason
+
+
+def test_a_notebook_shows_what_a_history_is(tmp_path: Path) -> None:
+    run = failing(tmp_path / "run").path
+    shown = repr(History.from_run(run))
+    assert shown == "<History: etcd 3.4.23, register, 700 operations, FAIL-nondeterministic>"
+    assert repr(History.of(Header(), [])) == "<History: 0 operations, no run, not judged>"
