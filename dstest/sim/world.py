@@ -118,10 +118,15 @@ class World:
         if process is not None and not process.dead:
             self._end(process, "killed")
 
-    def lose_power(self, name: str) -> None:
-        """What is not synced is lost."""
+    def stall(self, name: str) -> None:
+        """Blocking calls of its process that sync a file do not return until its power goes."""
+        self.log.say(f"{name} syncs nothing")
+        self.hosts[name].files.stall(lambda: self.loop.blocking)
+
+    def lose_power(self, name: str, least: int = 0) -> None:
+        """What is not synced is lost, as `SimFiles.lose_power` has it."""
         self.kill(name)
-        self.hosts[name].files.lose_power()
+        self.hosts[name].files.lose_power(least)
 
     def pause(self, name: str) -> None:
         """As by SIGSTOP."""
@@ -148,6 +153,16 @@ class World:
         back = sorted(set(links) & self.net.cut)
         self.log.say(f"mended {back}")
         self.net.mend(back)
+
+    def standing(self, name: str) -> list[str]:
+        """What of faults is still there at a host, a sentence each."""
+        host = self.hosts[name]
+        found = [f"link {a}->{b} is cut" for a, b in sorted(self.net.cut) if b == name]
+        if not host.up:
+            found.append("its server does not run")
+        elif host.process is not None and host.process.paused:
+            found.append("its server stands still")
+        return found
 
     def run(self, what: Awaitable[Any], host: str = "outside") -> Any:
         """Run this until it is done, as a process that nothing happens to."""
