@@ -89,7 +89,9 @@ def _wanted(line: str) -> Tier:
 
 
 def _tier(run: _Run, line: str) -> str:
-    return run.on_nodes(tier=_wanted(line), nodes=None, time_limit_s=None)
+    tier = _wanted(line)
+    command = run.command if tier == "smoke" else run.on_nodes
+    return command(tier=tier, nodes=None, time_limit_s=None)
 
 
 def _one_way(run: _Run, _: str) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from dstest.core import rng
 from dstest.sim.files import SimFiles
@@ -16,6 +17,9 @@ from dstest.sim.network import Network, Weather
 from dstest.sim.process import PROCESS, Process
 
 __all__ = ["Host", "World"]
+
+
+_NEW: Final = inspect.CORO_CREATED
 
 
 class Host:
@@ -178,6 +182,10 @@ class World:
                 if not isinstance(error, SystemExit):
                     self.loop.fail(process, f"a task of it ended with {error!r}, which nobody saw")
             process.die()
+            for task in process.tasks:
+                begun = task.get_coro()
+                if inspect.iscoroutine(begun) and inspect.getcoroutinestate(begun) == _NEW:
+                    begun.close()  # Python complains of what never ran
         self.loop.close()
 
 
