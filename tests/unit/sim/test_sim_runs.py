@@ -16,6 +16,7 @@ import pytest
 
 from clusters.systems.toykv.simulated import SimulatedToykv
 from dstest.core.errors import ConfigError, DstestError, EvidenceError, Exit
+from dstest.core.op import FIELDS
 from dstest.core.spec import RunSpec
 from dstest.core.verdict import State, Verdict
 from dstest.judge.session import ArmEvidence, judge_session
@@ -84,7 +85,7 @@ def test_a_run_directory_has_all_that_any_has(clean: Path) -> None:
     assert meta["events"] > 1000 and len(meta["digest"]) == 64
     assert not {"processes", "logs", "node_clocks_start_ns", "cleaned"} & meta.keys()
     header, *ops = map(json.loads, (clean / "history.jsonl").read_bytes().splitlines())
-    assert header["clock"]["name"] == "SIMULATED_MONOTONIC" and len(ops[0]) == 11
+    assert header["clock"]["name"] == "SIMULATED_MONOTONIC" and ops[0].keys() >= {*FIELDS}
     assert len(ops) > 1000
 
 
@@ -195,7 +196,7 @@ def test_no_traffic_is_no_pass(tmp_path: Path) -> None:
 
 
 class _Dying(SimulatedToykv):
-    """One server ends itself in the middle of the load; it comes back with the next fault."""
+    """One server ends itself in the middle of the load."""
 
     def main(self, world: Any, host: Any, options: Mapping[str, Any]) -> Any:
         process = host.process
@@ -204,7 +205,7 @@ class _Dying(SimulatedToykv):
             world.die(process, "a planted end")
 
         if host.name == "n2" and host.starts == 1:
-            world.loop.call_at(9.0, die)
+            world.loop.call_at(3.0, die)
         return super().main(world, host, options)
 
 
