@@ -21,7 +21,7 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core import plugin_files
-from dstest.core.clock import RunClock
+from dstest.core.clock import RunClock, wall_ns
 from dstest.core.contained import quit_by
 from dstest.core.errors import DstestError, Exit, FaultRefused, HarnessError, Interrupted
 from dstest.core.history import ClockSource
@@ -147,9 +147,11 @@ class SimulatedRun:
         )
         meta.workers = load.workers
         await load.start()
+        self._run.write_meta(meta)  # a run that dies has said by which path its load went
         clock = load.begin()
-        # Wall and monotonic clock of a simulation are one.
-        meta.origin_ns, meta.clock_start_ns = clock.origin_ns, 0
+        # When it was made, for people and for gates; within a simulation there is one clock.
+        meta.origin_ns = clock.origin_ns
+        meta.clock_start_ns = meta.clock_end_ns = wall_ns() - clock.origin_ns
         await self._loaded(load, clock)
         if meta.stopped_by is None:
             await self._settled(load, clock)
@@ -239,7 +241,6 @@ class SimulatedRun:
             meta.load = self._load.figures()
             meta.traffic = self._load.traffic.counted()
             self._load.close()
-        meta.clock_end_ns = 0
         meta.cpu_s = host.cpu_s()
 
     def _standing(self) -> dict[str, list[str]]:

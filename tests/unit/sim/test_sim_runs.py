@@ -15,10 +15,13 @@ import msgspec
 import pytest
 
 from clusters.systems.toykv.simulated import SimulatedToykv
+from dstest.core.clock import sleep_s, wall_ns
 from dstest.core.errors import ConfigError, DstestError, EvidenceError, Exit
 from dstest.core.op import FIELDS
 from dstest.core.spec import RunSpec
 from dstest.core.verdict import State, Verdict
+from dstest.gate.decision import decide
+from dstest.gate.reader import read_policy
 from dstest.judge.session import ArmEvidence, judge_session
 from dstest.runner.arms import ArmsPlan, begin
 from dstest.runner.integrity import verified
@@ -344,17 +347,77 @@ def _rows(evidence: Any) -> Any:
 
 def test_the_declared_path_cannot_be_edited_away(clean: Path, tmp_path: Path) -> None:
     """run.json alone is held against the journal and against what the lab declares."""
-    for number, change in enumerate(({"transport": "network"}, {"transport": "network", "lab": 0})):
+    for number, lab in enumerate(("sim", "lxc")):
         run = _copied(clean, tmp_path / str(number))
         meta = json.loads((run.path / "run.json").read_bytes())
-        lab = {"spec": {**meta["spec"], "lab": "lxc"}} if "lab" in change else {}
-        meta = {**meta, "transport": change["transport"], **lab}
+        meta = {**meta, "transport": "network", "spec": {**meta["spec"], "lab": lab}}
         (run.path / "run.json").write_text(json.dumps(meta))
         with pytest.raises(EvidenceError):
             verified(run)
         judged = assess(run)
         assert judged.verdict.verdict is State.INCONCLUSIVE_ORACLE, judged.verdict.reason
         assert judged.verdict.evidence.transport == "in-process"
+
+
+def test_one_that_is_killed_is_judged_by_what_it_left(tmp_path: Path) -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    program = PROGRAM.replace("30.0", "3000.0")
+    command = [sys.executable, "-c", program, str(tmp_path), "register"]
+    with subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL) as process:
+        for _ in range(600):
+            found = list(tmp_path.glob("it/*/segments/worker-0.seg"))
+            if found and found[0].read_bytes().count(b"\n") > 500:
+                break
+            sleep_s(0.1)
+        process.kill()
+    (path,) = tmp_path.glob("it/*")
+    done = recover(path)
+    assert not done.verdict.verdict.passed and done.exit_code == Exit.NOT_PROVEN
+    evidence = done.verdict.evidence
+    assert evidence.transport == "in-process" and not evidence.history_lint.corrupt
+    assert "not recorded" in evidence.redflags["RF7"].evidence
+
+
+POLICY = """\
+schema = "dstest.gate/1"
+name = "toykv"
+
+[evidence]
+age-days-max = 14
+canaries = "kept"
+
+[[claim]]
+id = "C1"
+text = "a read sees the newest write, whatever a partition does"
+system = "toykv"
+system-version = "VERSION"
+workload = "register"
+model = "register"
+checkers = ["linearizable"]
+nemesis = "partition"
+options = ["fault_s=4"]
+tier = "smoke"
+seeds = 1
+sizes = [3]
+operations = 500
+"""
+
+
+def test_a_gate_counts_it_as_smoke_where_its_lab_is_named(clean: Path, tmp_path: Path) -> None:
+    run = _copied(clean, tmp_path / "store" / "it")
+    version = json.loads((run.path / "run.json").read_bytes())["system_version"]
+    policy = POLICY.replace("VERSION", version)
+
+    def broken(text: str) -> str:
+        path = tmp_path / "release.toml"
+        path.write_text(text)
+        decision = decide(read_policy(path), [tmp_path / "store"], (), wall_ns())
+        return " ".join(f"{found.rule} {found.what}" for found in decision.findings)
+
+    named = policy.replace('tier = "', 'lab = "sim"\ntier = "')
+    assert broken(named) == ""
+    assert "counts where the policy names it" in broken(policy)
+    assert "G25" in broken(named.replace('"smoke"', '"hardening"'))
 
 
 def test_edited_evidence_is_refused(clean: Path, tmp_path: Path) -> None:
