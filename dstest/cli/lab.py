@@ -52,12 +52,17 @@ def up(
     """Bring a lab up that stays until `dstest lab down`. A running one is used as it is."""
     from dstest.core import clock
     from dstest.core.builds import builds_of
+    from dstest.core.protocols import LabTraits
 
     wanted = (*_packages(system, packages), *builds_of(system_version or []))
     started_ns = clock.monotonic_ns()
-    info = lab_of_kind(kind_of(lab_id, lab)).up(
-        lab_id, nodes, packages=wanted, progress=say, persistent=True
-    )
+    made = lab_of_kind(kind_of(lab_id, lab))
+    if LabTraits.of(made).transport != "network":
+        raise ConfigError(
+            f"nodes of a {made.name} lab come and go with their run",
+            remedy=f"dstest run --lab {made.name}",
+        )
+    info = made.up(lab_id, nodes, packages=wanted, progress=say, persistent=True)
     say(f"lab {lab_id} is up after {(clock.monotonic_ns() - started_ns) / 1e9:.1f} s")
     if as_json:
         show(info)

@@ -80,7 +80,8 @@ TimeLimit = Annotated[
 Rate = Annotated[
     float | None,
     typer.Option(
-        help="Offered operations per second over all clients; default closed loop.",
+        help="Offered operations per second over all clients; default closed loop, or what the lab"
+        " says.",
         rich_help_panel=_MUCH,
     ),
 ]

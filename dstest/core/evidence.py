@@ -30,9 +30,14 @@ __all__ = [
     "Signal",
     "Symptom",
     "TaxDC",
+    "Transport",
 ]
 
 Landed = Literal["yes", "no", "ambiguous"]
+Transport = Literal["network", "in-process"]
+"""How clients reach servers, and these each other: as in production, or within one process of ours,
+which is not the production path."""
+
 PageCache = Literal["", "kept", "lost"]
 """What becomes of unsynced writes where a fault ends servers; empty for any other fault."""
 
@@ -228,7 +233,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     `oracle_kinds` are the kinds of the declared checkers: `history`, `final-state`, `logs`,
     `health`, `no-error`. `probes` are those of who is to blame that need no cluster, and `symptom`
-    is how the violation showed; both are there where there is one.
+    is how the violation showed; both are there where there is one. `transport` is the path that the
+    run has declared.
     """
 
     attempted: bool
@@ -248,6 +254,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     budget: Budgets = msgspec.field(default_factory=Budgets)
     probes: dict[str, BlameProbe] = msgspec.field(default_factory=dict)
     symptom: Symptom | None = None
+    transport: Transport = "network"
 
     @property
     def fault_landed(self) -> bool:

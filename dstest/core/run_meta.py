@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from dstest.core.evidence import Rerun
+from dstest.core.evidence import Rerun, Transport
 from dstest.core.history import ClockSource
 from dstest.core.protocols import Endpoint
 from dstest.core.tiers import Tier
@@ -60,7 +60,8 @@ class RunMeta(msgspec.Struct, kw_only=True, omit_defaults=True):
     `plugin_files` the digests of the user's own files. `pid` with its start time in clock ticks
     tells whether the run still lives. `clock_start_ns` and `clock_end_ns` are wall minus monotonic
     clock of the control host, those of the nodes are in `node_clocks_*`. `cleaned` is what earlier
-    runs had left on the nodes. `members_at` is who was a member as each fault was injected.
+    runs had left on the nodes. `transport` is the path that the lab and the system have declared.
+    `members_at` is who was a member as each fault was injected.
 
     `stopped_by` is the violation that ended the load. `settled_ns` is since when the load went well
     after the last heal, `load_end_ns` when it was told to end. `healthy` is which members served
@@ -72,6 +73,9 @@ class RunMeta(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     `log_files` are the paths of the logs that each member has; a list, of older runs, is what each
     of all members has.
+
+    Of a simulation, `events` counts what happened in it, `digest` is over all of that, and
+    `failures` are ends of servers and errors that no fault had asked for.
 
     `ended_by` is the error that ended the run early, None where it ended by itself; `rerun` is what
     its replays showed.
@@ -94,6 +98,7 @@ class RunMeta(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     host: Host | None = None
     lab: str | None = None
+    transport: Transport = "network"
     cleaned: dict[str, list[str]] | None = None
     system_version: str | None = None
     builds_in_use: dict[str, str] = msgspec.field(default_factory=dict)
@@ -129,6 +134,9 @@ class RunMeta(msgspec.Struct, kw_only=True, omit_defaults=True):
     logs: Logs | None = None
     other_files: Logs | None = None
     clean_up_problems: list[str] | None = None
+    events: int | None = None
+    digest: str | None = None
+    failures: list[str] | None = None
 
     ended_by: str | UnsetType | None = UNSET
     rerun: Rerun | None = None
@@ -145,6 +153,14 @@ class RunMeta(msgspec.Struct, kw_only=True, omit_defaults=True):
         }
     )
     """What is written of a run that ended by itself."""
+
+    OF_NODES: ClassVar[frozenset[str]] = frozenset(
+        {"node_clocks_start_ns", "node_clocks_end_ns", "processes", "logs", "cleaned"}
+    )
+    """Of these, what is asked of nodes that are machines."""
+
+    SIMULATED: ClassVar[frozenset[str]] = frozenset({"events", "digest", "failures"})
+    """What is written besides where there were none."""
 
     @classmethod
     def of(cls, plain: Any) -> Self:

@@ -80,6 +80,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError("a PASS needs a landing record for each planned fault")
         if self.verdict is State.PASS_HARDENING and not e.fault_landed:
             raise ValueError("a PASS-hardening needs a fault that landed")
+        if self.verdict is State.PASS_HARDENING and e.transport != "network":
+            raise ValueError("a PASS-hardening needs the production path")
 
 
 def exit_code(state: State) -> Exit:

@@ -148,6 +148,9 @@ def _of_asked(run: JudgedRun, asked: Asked, rules: EvidenceRules) -> Iterator[_M
         what = f"of {found}, asked for is {wanted}"
         yield _Misfit("G13", what, untold=of_version(meta, asked))
     yield from _of_host(run, rules)
+    if asked.lab is None and run.evidence.transport != "network":
+        what = f"of lab {meta.lab}, all in one process, which counts where the policy names it"
+        yield _Misfit("G14", what)
     if asked.lab is not None and meta.lab != asked.lab:
         what = f"of lab {meta.lab}, the policy names {asked.lab}"
         yield _Misfit("G14", what, untold=meta.lab is None)

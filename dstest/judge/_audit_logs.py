@@ -139,6 +139,8 @@ def _missing(facts: RunFacts) -> list[str]:
 
 def alarms(facts: RunFacts) -> AuditRow:
     """The row."""
+    if facts.failures is not None:
+        return _of_simulation(facts.failures)
     if facts.log_lines is None and facts.processes is None:
         return na("the system offers neither logs nor processes to look at")
     missing, lines, ends = _missing(facts), unexplained_alarms(facts), unexplained_ends(facts)
@@ -162,6 +164,16 @@ def alarms(facts: RunFacts) -> AuditRow:
     found = [] if facts.log_lines is None else [_count(len(facts.alarms), "alarm", "alarms")]
     found.append(_count(ended, "end of a process", "ends of processes"))
     return ok(f"{logs}, {looks:,} looks at processes; {', '.join(found)}{cores}")
+
+
+def _of_simulation(failures: list[str]) -> AuditRow:
+    """Nodes that are simulated have no logs: what became of their servers is all known."""
+    if failures:
+        return short(f"{len(failures)} failures {UNEXPLAINED}: {_some(failures)}")
+    return ok(
+        "no server ended, and nothing failed in one or in a client, that no fault had asked for;"
+        " logs of nodes do not apply to a simulation"
+    )
 
 
 def _count(count: int, one: str, many: str) -> str:

@@ -114,6 +114,9 @@ def _broken_facts(facts: RunFacts) -> Iterator[tuple[str, str, str, RunFacts]]:
             loud = replace(facts, alarms=[*facts.alarms, alarm])
             yield "RF7", "alarm", f"{node} panics and nothing explains it", loud
             yield "RF7", "no-logs", "no log was read", replace(facts, log_lines={})
+    if facts.failures is not None:
+        ended = replace(facts, failures=["a server ended itself"])
+        yield "RF7", "failure", "a server ended that no fault had ended", ended
     if facts.clocks:
         yield "RF5", "no-clock", "the clocks were not compared", replace(facts, clocks=[])
     if facts.checkers_declared:

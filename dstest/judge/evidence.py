@@ -266,4 +266,5 @@ def build_evidence(
         redflags=red_flags(facts, budget),
         weak_audit=weak_items(facts),
         budget=budget,
+        transport=facts.transport,
     )

@@ -14,7 +14,7 @@ import msgspec
 
 from dstest.core.check import CheckResult
 from dstest.core.claims import GATED, Fields
-from dstest.core.evidence import LandingRecord, PageCache, Rerun
+from dstest.core.evidence import LandingRecord, PageCache, Rerun, Transport
 from dstest.core.history import History
 from dstest.core.op import Op, Outcome
 from dstest.core.run_meta import Recovery
@@ -124,6 +124,8 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     are what the reconciliation of the record found wrong, and what a writer that died explains.
     `tier_wanted` is the budget that the user asked for, `members_most` how many members the system
     has at most, None where that is not known. `built_in` are violations that nobody had to ask for.
+    `transport` is the path that was declared; `failures` are ends of simulated servers, and errors
+    in them, that no fault had asked for, None where there was no simulation.
     """
 
     history: History
@@ -171,6 +173,8 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     built_in: list[CheckResult] = msgspec.field(default_factory=list)
     node_counts_run: list[int] = msgspec.field(default_factory=list)
     tier_wanted: Tier = "smoke"
+    transport: Transport = "network"
+    failures: list[str] | None = None
 
     @property
     def serious(self) -> bool:

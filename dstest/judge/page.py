@@ -48,7 +48,8 @@ WHEN: Final[dict[tuple[str, State], str]] = {
     ("V12", State.PARTIAL_SURFACE): "a WO row about the oracle is short, and only the surface was "
     "judged",
     ("V12", State.PARTIAL_MODEL): "a WO row about the oracle is short",
-    ("V12b", State.PASS_SMOKE): "clean, and RF10, WO6, WO7, WO10 or WO11 is short: too narrow",
+    ("V12b", State.PASS_SMOKE): "clean, and RF10, WO6, WO7, WO10 or WO11 is short: too narrow; or "
+    "servers and clients ran in one process",
     ("V13", State.PARTIAL_MODEL): "not even the smoke budget was met",
     ("V14", State.PASS_SMOKE): "clean, and only the smoke budget was met, or RF6 is short",
     ("V15", State.PASS_HARDENING): "none of the above",

@@ -52,6 +52,7 @@ class View:
     clean: bool
     surface_only: bool
     heals_verified: bool
+    in_process: bool
     short: frozenset[str]
     missing: frozenset[str]
 
@@ -81,6 +82,7 @@ def view(e: Evidence) -> View:
         clean=e.checker.result == "clean",
         surface_only=bool(e.oracle_kinds) and SURFACE_KINDS.issuperset(e.oracle_kinds),
         heals_verified=heals_verified,
+        in_process=e.transport != "network",
         short=frozenset(short),
         missing=missing,
     )

@@ -11,7 +11,7 @@ from dstest.core import registry
 from dstest.core.errors import ConfigError
 from dstest.core.implements import implements
 from dstest.core.plugin_files import FILES
-from dstest.core.protocols import Linked
+from dstest.core.protocols import LabTraits, Linked
 from dstest.core.tiers import Tier
 from dstest.judge.beyond_runs import BEYOND_RUNS
 from dstest.judge.budgets import SHAPES, TIERS, UNITS
@@ -53,6 +53,22 @@ class _Run(NamedTuple):
             return "partition"
         return "partition" if implements(system.deployment, Linked) else "kill"
 
+    @property
+    def lab(self) -> LabTraits:
+        """What its lab says of itself."""
+        try:
+            return LabTraits.of(registry.load("labs", self.spec["lab"]))
+        except (ConfigError, KeyError):
+            return LabTraits()
+
+    def on_nodes(self, **changes: Any) -> str:
+        """As `command`, where its nodes were simulated on some that are not."""
+        if self.lab.transport == "network":
+            return self.command(**changes)
+        rate = self.spec.get("rate")
+        given = None if rate == self.lab.rate else rate
+        return self.command(lab=None, rate=given, **changes)
+
     def command(self, **changes: Any) -> str:
         """The command of this run, without its seed, with other flags; its load is as long as any
         pass needs."""
@@ -73,7 +89,9 @@ def _wanted(line: str) -> Tier:
 
 
 def _tier(run: _Run, line: str) -> str:
-    return run.command(tier=_wanted(line), nodes=None, time_limit_s=None)
+    tier = _wanted(line)
+    command = run.command if tier == "smoke" else run.on_nodes
+    return command(tier=tier, nodes=None, time_limit_s=None)
 
 
 def _one_way(run: _Run, _: str) -> str:
@@ -89,7 +107,7 @@ def _longer(run: _Run, line: str) -> str:
     needed_s = 15.0 + cycle_s * TIERS[tier]["faults"]
     if needed_s <= SHAPES[tier].time_limit_s:
         return _tier(run, line)
-    return run.command(tier=tier, nodes=None, time_limit_s=float(round(needed_s)))
+    return run.on_nodes(tier=tier, nodes=None, time_limit_s=float(round(needed_s)))
 
 
 def of_run(verb: str, spec: dict[str, Any], path: str) -> str:
@@ -110,6 +128,7 @@ def _again(run: _Run, _: str) -> str:
 
 
 _COMMANDS: Final[tuple[tuple[str, Callable[[_Run, str], str]], ...]] = (
+    ("ran in one process", lambda run, _: run.on_nodes()),
     ("WO7:", _one_way),
     (UNITS["faults"], _longer),
     ("WO6:", _tier),

@@ -28,6 +28,7 @@ from dstest.core.tiers import Tier
 from dstest.core.verdict import State
 from dstest.judge.budgets import SHAPES
 from dstest.judge.session import SessionVerdict, judge_session
+from dstest.runner.declared_path import simulates
 from dstest.runner.integrity import finished
 from dstest.runner.live_view import progress_for
 from dstest.runner.outlook import lasts_s, shortfalls
@@ -52,6 +53,7 @@ from dstest.runner.session_check import (
     verify,
 )
 from dstest.runner.session_file import ArmState, SessionDir, SessionFile
+from dstest.runner.simulated_fit import check_lab, check_tier
 from dstest.store.layout import RunDir
 from dstest.store.signing import require_key
 from dstest.store.sums import SIGNATURE
@@ -142,6 +144,9 @@ def begin(
     ui, faults = ui or progress_for(), []
     for arm in arms:
         plugins = plugins_of(_spec_of(file, arm), given)
+        if simulates(plugins.lab):
+            check_lab(lab_id, keep_lab=False)
+            check_tier(plan.tier)
         _named_lab(plugins, file, arm)
         faults.append(len(plugins.plans))
     require_key(sign_key)
@@ -310,8 +315,11 @@ class _Driver:
         self._ui.say(f"arm {arm.id}: {state.value}")
         return state
 
-    def _lab(self, plugins: Plugins, arm: ArmState) -> str:
-        """The lab for this arm; one that is not up is brought up, and is ours to take down."""
+    def _lab(self, plugins: Plugins, arm: ArmState) -> str | None:
+        """The lab for this arm; one that is not up is brought up, and is ours to take down. None
+        where its nodes come with the run."""
+        if simulates(plugins.lab):
+            return None
         name, up = _named_lab(plugins, self._file, arm)
         if not up:
             self._file.own_lab = name

@@ -19,13 +19,9 @@ from dstest.core.check import Budget, CheckResult
 from dstest.core.errors import EvidenceError, HarnessError
 from dstest.core.evidence import LandingRecord, Rerun
 from dstest.core.history import Header, History
-from dstest.core.implements import implements
 from dstest.core.protocols import (
     CheckerTraits,
-    Membership,
     NemesisTraits,
-    Processes,
-    Replicas,
     SystemTraits,
 )
 from dstest.core.run_meta import RunMeta
@@ -40,16 +36,15 @@ from dstest.judge.canary_family import canaries
 from dstest.judge.checker_answers import asked
 from dstest.judge.decide import decide
 from dstest.judge.evidence import build_evidence, lint_context
-from dstest.judge.facts import Canary, ClockFact, Gap, RunFacts, Wire
+from dstest.judge.facts import Canary, Gap, RunFacts, Wire
 from dstest.judge.lints import lint
-from dstest.judge.process_facts import ProcessFacts
 from dstest.judge.symptom import symptom_of
 from dstest.judge.taxdc import classify
 from dstest.runner.blame_probes import offline_probes
+from dstest.runner.declared_path import path_of
 from dstest.runner.judges import claims_of
-from dstest.runner.logscan import log_names, scan_logs
+from dstest.runner.of_nodes import OfNodes, of_nodes
 from dstest.runner.reconcile import Beside, issued, reconcile
-from dstest.runner.requirements import deployment_of
 from dstest.runner.schedule_file import SCHEDULE, Schedule
 from dstest.runner.self_test import record_canaries
 from dstest.runner.server_effects import server_effects
@@ -183,17 +178,6 @@ def _foreign(meta: RunMeta, workload: Any, claims: frozenset[str]) -> list[str]:
     return wrong
 
 
-def _clocks(meta: RunMeta) -> list[ClockFact]:
-    """Wall against monotonic clock of this host and of every node, where both ends were taken."""
-    own = (meta.clock.host, meta.clock_start_ns, meta.clock_end_ns)
-    start, end = meta.node_clocks_start_ns or {}, meta.node_clocks_end_ns or {}
-    return [
-        ClockFact(host=host, wall_minus_mono_start_ns=before, wall_minus_mono_end_ns=after)
-        for host, before, after in (own, *((n, start[n], end.get(n)) for n in start))
-        if before is not None and after is not None
-    ]
-
-
 def _traits(nemesis: str) -> NemesisTraits:
     """What this nemesis declares; nothing for one that is not known."""
     known = nemesis in registry.names("nemeses")
@@ -207,12 +191,9 @@ def _traits_of(facts: RunFacts) -> tuple[dict[str, CheckerTraits], dict[str, Nem
     return known, {record.nemesis: _traits(record.nemesis) for record in facts.records}
 
 
-def _logs_of(system: Any, meta: RunMeta) -> dict[str, list[str]]:
-    """The logs of each member, without what it writes down of its effects, which is no log."""
-    effects = SystemTraits.of(system).effects
-    beside = "" if effects is None else effects.file
-    every = log_names(system, meta)
-    return {member: [name for name in names if name != beside] for member, names in every.items()}
+def _failures(meta: RunMeta) -> list[str]:
+    """Of a simulation; one that died did not come to say."""
+    return ["what failed in it was not recorded"] if meta.failures is None else meta.failures
 
 
 def _known(time_ns: int | msgspec.UnsetType | None) -> int | None:
@@ -224,22 +205,14 @@ def _run_facts(
 ) -> RunFacts:
     spec = msgspec.convert(meta.spec, RunSpec)
     system = registry.load("systems", spec.system)
-    kind = deployment_of(system)
     workload = registry.load("workloads", spec.workload)
     claims = claims_of(workload, [registry.load("checkers", name) for name in meta.checkers])
-    seen = meta.processes
-    processes = None if seen is None else msgspec.convert(seen, ProcessFacts)
-    if processes is not None and not processes.offered and implements(kind, Processes):
-        processes = None
-    logs = scan_logs(run, system, _logs_of(system, meta), meta, processes)
+    path = path_of(spec, meta, folded)
+    told = OfNodes() if path.simulated else of_nodes(run, system, meta, folded)
     records: list[LandingRecord] = folded.records
     load_end_ns = _known(meta.load_end_ns)
     nemeses = {name: _traits(name) for name in dict.fromkeys(r.nemesis for r in records)}
     agreed = reconcile(folded, meta, _beside(run))
-    # A run that died did not come to write run.json again.
-    journaled = {k: v for note in folded.notes for k, v in note.get("members_at", {}).items()}
-    members_at = journaled if implements(kind, Membership) else None
-    replicas: dict[str, str | None] | None = {} if implements(kind, Replicas) else None
     return RunFacts(
         history=history,
         records=records,
@@ -260,23 +233,28 @@ def _run_facts(
         conflict_errors=SystemTraits.of(system).conflict_errors,
         generator_gaps=_gaps(history, 1 if meta.workers is None else meta.workers, load_end_ns),
         op_timeout_s=float(spec.options["op_timeout_s"]),
-        clocks=_clocks(meta),
-        log_lines=logs.lines,
-        alarms=logs.alarms,
-        log_gaps=logs.gaps,
-        logless=logs.none,
-        processes=processes,
+        clocks=told.clocks,
+        log_lines=told.logs.lines,
+        alarms=told.logs.alarms,
+        log_gaps=told.logs.gaps,
+        logless=told.logs.none,
+        processes=told.processes,
         explains={name: sorted(one.explains) for name, one in nemeses.items()},
         page_cache={name: one.page_cache for name, one in nemeses.items()},
         settled_ns=_known(meta.settled_ns),
         load_end_ns=load_end_ns,
         minimum={**dict.fromkeys(workload.op_types, 0), **workload.minimum},
         healthy=meta.healthy or {},
-        mismatches=[*agreed.wrong, *_absent(run, meta), *_foreign(meta, workload, claims)],
+        mismatches=[
+            *agreed.wrong,
+            *path.wrong,
+            *_absent(run, meta),
+            *_foreign(meta, workload, claims),
+        ],
         forgiven=agreed.forgiven,
         residue=_NO_AUDIT if meta.residue is None else meta.residue,
-        replicas=replicas if meta.replicas is None else meta.replicas,
-        members_at=members_at if meta.members_at is None else meta.members_at,
+        replicas=told.replicas,
+        members_at=told.members_at,
         problems=[*(meta.clean_up_problems or []), *(meta.heal_problems or [])],
         recoveries=meta.recoveries or [],
         wire=[msgspec.convert(n["wire"], Wire) for n in folded.notes if "wire" in n],
@@ -285,6 +263,8 @@ def _run_facts(
         node_counts_run=[spec.nodes],
         built_in=[found] if (found := server_effects(run, system, meta, history)) else [],
         tier_wanted=meta.tier_wanted or "smoke",
+        transport=path.transport,
+        failures=_failures(meta) if path.simulated else None,
     )
 
 

@@ -91,13 +91,15 @@ class Load:
         self._run = run
         self._endpoints = list(endpoints)
         n = len(endpoints)
-        wanted = int(spec.options["workers"])
-        fitting = min(_WORKERS_MAX, os.cpu_count() or 1, spec.concurrency // _PROCESSES_PER_WORKER)
-        # Every worker's processes must reach all nodes: its keys are its own.
-        self.workers = max(1, min(wanted or fitting, spec.concurrency // n))
+        self.workers = self._fitting(int(spec.options["workers"]), spec.concurrency, n)
         self.board = Board(run.path / ".board", self.workers, n, create=True)
         self.traffic = LoadTraffic(self.board, [one.node for one in endpoints], plugins.members)
         self._processes: list[asyncio.subprocess.Process] = []
+
+    def _fitting(self, wanted: int, concurrency: int, endpoints: int) -> int:
+        fitting = min(_WORKERS_MAX, os.cpu_count() or 1, concurrency // _PROCESSES_PER_WORKER)
+        # Every worker's processes must reach all nodes: its keys are its own.
+        return max(1, min(wanted or fitting, concurrency // endpoints))
 
     def _config(self, worker: int) -> WorkerConfig:
         spec, n = self._plugins.spec, len(self._endpoints)

@@ -16,6 +16,7 @@ from dstest.core.protocols import (
     CheckerTraits,
     FaultPlan,
     Finishing,
+    LabTraits,
     Nemesis,
     NemesisTraits,
     Option,
@@ -25,6 +26,8 @@ from dstest.core.protocols import (
 )
 from dstest.core.rng import stream
 from dstest.core.spec import RunSpec
+from dstest.runner import simulated_fit
+from dstest.runner.declared_path import simulates
 from dstest.runner.judges import added, checkers_of, claims_of
 from dstest.runner.left_out import LEFT_OUT_OPTION, check_left_out
 from dstest.runner.planned import completed, end_ns, facts_problem, problem_of
@@ -264,6 +267,20 @@ def schedule_of(plugins: Plugins) -> Schedule:
     )
 
 
+def _fitting(
+    spec: RunSpec, lab: Lab, system: System, nemesis: Nemesis, pairs: list[str]
+) -> RunSpec:
+    """The spec, as far as the lab has a say in it. Raises ConfigError where system, nemesis and lab
+    cannot go together."""
+    if simulates(lab):
+        simulated_fit.check_fit(spec, system, nemesis, pairs)
+    else:
+        check_requires(system, nemesis)
+    check_lab(lab, nemesis)
+    rate = LabTraits.of(lab).rate if spec.rate is None else spec.rate
+    return msgspec.structs.replace(spec, rate=rate)
+
+
 def resolve(
     spec: RunSpec,
     pairs: list[str],
@@ -286,8 +303,7 @@ def resolve(
     chosen: Nemesis = nemesis or _nemesis(spec.nemesis)
     check_client(system, work)
     lab = registry.load("labs", spec.lab)
-    check_requires(system, chosen)
-    check_lab(lab, chosen)
+    spec = _fitting(spec, lab, system, chosen, pairs)
     checkers = checkers_of(work, spec.model, spec.checkers)
     model = work.model if spec.model is None else spec.model
     if spec.stop_on_violation and not any(CheckerTraits.of(c).prefix_closed for c in checkers):
@@ -303,7 +319,12 @@ def resolve(
     names = _members(system, spec, options)
     _check_nodes(options, declared, names)
     _check_services(options, declared, system)
-    given = for_planning(system, chosen, options)
+    simulated = simulates(lab)
+    given = (
+        simulated_fit.for_planning(chosen, options)
+        if simulated
+        else for_planning(system, chosen, options)
+    )
     rng = stream(spec.seed, "nemesis")
     if schedule is None:
         plans = chosen.plan(rng, names, spec.time_limit_s, given)
@@ -312,7 +333,10 @@ def resolve(
         plans = completed(schedule.plans, samples, chosen.options)
         _refuse(chosen, facts_problem(plans, samples, chosen.options))
     _check_planned(chosen, plans, spec.time_limit_s)
-    check_plans(system, chosen, plans)
+    if simulated:
+        simulated_fit.check_plans(chosen, plans)
+    else:
+        check_plans(system, chosen, plans)
     return Plugins(
         spec=msgspec.structs.replace(spec, options=options),
         system=system,

@@ -68,7 +68,10 @@ def _whole(meta: RunMeta, wrong: list[str], forgiven: list[str]) -> None:
         wrong.append("run.json does not say how the run ended")
     if meta.ended_by:
         return
-    absent = RunMeta.AT_THE_END - meta.plain.keys()
+    wanted = RunMeta.AT_THE_END
+    if meta.transport != "network" and meta.failures is not None:
+        wanted = wanted - RunMeta.OF_NODES | RunMeta.SIMULATED
+    absent = wanted - meta.plain.keys()
     if meta.stopped_by:
         # A violation was proven in mid-run: nobody waited for the cluster to be whole again.
         absent -= {"load_end_ns", "healthy"}

@@ -22,6 +22,7 @@ from dstest.core.spec import SPEC, to_toml
 from dstest.core.tiers import Tier
 from dstest.core.verdict import Verdict, exit_code
 from dstest.runner import host
+from dstest.runner.declared_path import simulates
 from dstest.runner.integrity import (
     code_of,
     finished,
@@ -39,6 +40,8 @@ from dstest.runner.progress import LOG, Progress
 from dstest.runner.run import Run
 from dstest.runner.schedule_file import SCHEDULE
 from dstest.runner.session_file import SessionFile
+from dstest.runner.simulated_fit import check_lab, check_tier
+from dstest.runner.simulated_run import SimulatedRun
 from dstest.store.layout import PLUGINS, RunDir, disk_full, link_latest
 from dstest.store.signing import require_key
 
@@ -157,6 +160,10 @@ def _require_free(lab: LabInfo) -> None:
 def _lab(plugins: Plugins, lab_id: str | None, keep: bool, live: LiveRun) -> Iterator[LabInfo]:
     """A running lab: the named or the default one where it is up, else one of our own."""
     spec, lab = plugins.spec, plugins.lab
+    if simulates(lab):
+        live.phase("lab", f"{spec.nodes} simulated nodes")
+        yield lab.up(f"run-{os.getpid()}", spec.nodes, packages=())
+        return
     standing = _fitting(plugins, lab_id)
     if standing is not None:
         names = ", ".join(standing.shown(node.name) for node in standing.nodes)
@@ -201,6 +208,9 @@ def run_session(
     """
     ui = ui or progress_for()
     spec = plugins.spec
+    if simulates(plugins.lab):
+        check_lab(lab_id, keep_lab=keep_lab)
+        check_tier(tier)
     missing = plugins.lab.missing()
     if missing:
         remedies = dict.fromkeys(missing.values())
@@ -229,7 +239,10 @@ def run_session(
             run.write_meta(meta)
             if name is None:
                 link_latest(store, run.path)
-            failure = _executed(Run(plugins, lab, run, meta, live), live)
+            if simulates(plugins.lab):
+                failure = SimulatedRun(plugins, lab, run, meta, live).execute()
+            else:
+                failure = _executed(Run(plugins, lab, run, meta, live), live)
         live.close()
     except DstestError as error:
         run.write_status(f"error: {error.message.splitlines()[0]}")

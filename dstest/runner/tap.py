@@ -30,18 +30,16 @@ class Tap:
         self._make = counter
         self._counters: list[RequestCounter] = []
         self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
 
     async def open(self, number: int) -> str:
         """Listen on the node's port at a loopback address of our own, which is returned.
 
         `number` keeps the taps of one run apart. Raises OSError where no address is free.
         """
-        pid = os.getpid()
         failure = OSError("no loopback address is free")
         for attempt in range(_TRIES):
-            last = (number * _TRIES + attempt) % 254 + 1
-            address = f"127.{64 + pid % 64}.{(pid >> 6) % 250 + 1}.{last}"
+            address = self.address_of(number * _TRIES + attempt)
             try:
                 self._server = await asyncio.start_server(self._serve, address, self._port)
             except OSError as error:
@@ -49,6 +47,11 @@ class Tap:
             else:
                 return address
         raise failure
+
+    def address_of(self, number: int) -> str:
+        """Where it may listen."""
+        pid = os.getpid()
+        return f"127.{64 + pid % 64}.{(pid >> 6) % 250 + 1}.{number % 254 + 1}"
 
     @property
     def requests(self) -> int:
@@ -74,14 +77,14 @@ class Tap:
             return
         there = asyncio.create_task(_pump(reader, far_writer, counter.feed))
         back = asyncio.create_task(_pump(far_reader, writer, None))
-        self._tasks |= {there, back}
+        self._tasks |= {there: None, back: None}
         try:
             # What ends one direction ends the connection, as it would without us.
             await asyncio.wait({there, back}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in (there, back):
                 task.cancel()
-                self._tasks.discard(task)
+                self._tasks.pop(task, None)
             far_writer.transport.abort()
             writer.transport.abort()
 

@@ -82,10 +82,10 @@ def not_listed(error: Definite, listed: Container[str]) -> str | None:
 
 
 class Worker:
-    """The loop of one worker process."""
+    """The loop of one worker process. `make` and `tap` are what a simulation has others of."""
 
-    def __init__(self, config: WorkerConfig) -> None:
-        self._config = config
+    def __init__(self, config: WorkerConfig, make: Any = client_of, tap: type[Tap] = Tap) -> None:
+        self._config, self._make, self._tap = config, make, tap
         self._board = Board(Path(config.board), config.workers, len(config.endpoints), create=False)
         self._segment = SegmentWriter(
             Path(config.segment), Writer(worker=config.worker, workers=config.workers)
@@ -112,9 +112,7 @@ class Worker:
     async def run(self) -> None:
         """Wait for the start, load until told to stop, then let what is in flight end."""
         config, board = self._config, self._board
-        await self._open_tap()
-        clients = [self._client(node, slot) for slot, node in config.slots]
-        await asyncio.gather(*(client.open() for client in clients))
+        clients = await self.open_clients()
         while board.state == WAITING:
             if os.getppid() != config.parent_pid:
                 return
@@ -123,31 +121,46 @@ class Worker:
         self._clock = RunClock(board.origin_ns)
         self._cpu_began_s = process_time()
         beat = asyncio.create_task(self._beat())
-        tasks = [
-            asyncio.create_task(self._process(slot, node, client))
-            for (slot, node), client in zip(config.slots, clients, strict=True)
-        ]
         try:
-            for used in await asyncio.gather(*tasks):
-                await used.close()
-            if board.state == FINISHING and isinstance(self._generator, Finishing):
-                await self._finish(self._generator)
-            await self._note_wire()
-            if not self._failed:
-                self._segment.finish()
+            await self.load(clients)
         finally:
             beat.cancel()
-            # What is left to do here takes as long as the disk, and the client's own threads, take.
-            self._board.done(config.worker)
-            self._segment.sync()
-            self._segment.close()
+            self.end()
+
+    async def open_clients(self) -> list[Client]:
+        """A client for each logical process, opened, and the tap for the first of them."""
+        await self._open_tap()
+        clients = [self._client(node, slot) for slot, node in self._config.slots]
+        await asyncio.gather(*(client.open() for client in clients))
+        return clients
+
+    async def load(self, clients: list[Client]) -> None:
+        """All that these clients do, until the board says that it is over."""
+        tasks = [
+            asyncio.create_task(self._process(slot, node, client))
+            for (slot, node), client in zip(self._config.slots, clients, strict=True)
+        ]
+        for used in await asyncio.gather(*tasks):
+            await used.close()
+        if self._board.state == FINISHING and isinstance(self._generator, Finishing):
+            await self._finish(self._generator)
+        await self._note_wire()
+        if not self._failed:
+            self._segment.finish()
+
+    def end(self) -> None:
+        """Nothing more is recorded."""
+        # What is left to do here takes as long as the disk, and the client's own threads, take.
+        self._board.done(self._config.worker)
+        self._segment.sync()
+        self._segment.close()
 
     def _client(self, node: int, slot: int | None = None) -> Client:
         """A client at this endpoint; that of the first slot goes through the tap."""
         tapped = bool(self._dialed) and slot == self._config.slots[0][0]
         every = self._dialed if tapped else self._config.endpoints
         config = self._config
-        client = client_of(self._system, config.capability, every[node], every, config.options)
+        client = self._make(self._system, config.capability, every[node], every, config.options)
         if tapped:
             self._tapped.append(client)
         return BoundedClient(client)
@@ -169,7 +182,7 @@ class Worker:
         for index, end in enumerate(dialed):
             if end.pinned and index != config.slots[0][1]:
                 continue
-            tap = Tap(end.address, system.client_port, system.request_counter)
+            tap = self._tap(end.address, system.client_port, system.request_counter)
             try:
                 address = await tap.open(config.worker * len(dialed) + index)
             except OSError as error:

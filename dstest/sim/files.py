@@ -7,9 +7,14 @@ the same methods. A file is appended to, cut and synced, or replaced as a whole.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Protocol
 
-__all__ = ["Files", "LogFile", "SimFiles"]
+__all__ = ["Files", "LogFile", "SimFiles", "Stalled"]
+
+
+class Stalled(BaseException):
+    """A sync does not return: who waits for it on a thread waits until the power goes."""
 
 
 class LogFile(Protocol):
@@ -39,8 +44,8 @@ class _File:
 
 
 class _Open:
-    def __init__(self, file: _File) -> None:
-        self._file = file
+    def __init__(self, file: _File, waits: Callable[[], bool]) -> None:
+        self._file, self._waits = file, waits
 
     def write(self, data: bytes) -> None:
         self._file.data += data
@@ -49,6 +54,8 @@ class _Open:
         del self._file.data[size:]
 
     def sync(self) -> None:
+        if self._waits():
+            raise Stalled
         self._file.synced = bytes(self._file.data)
 
 
@@ -58,6 +65,7 @@ class SimFiles:
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
         self._files: dict[str, _File] = {}
+        self._waits: Callable[[], bool] | None = None
         self.lost_bytes = 0
 
     def exists(self, name: str) -> bool:
@@ -79,15 +87,34 @@ class SimFiles:
 
     def open(self, name: str) -> LogFile:
         """To append to; made where it is not there."""
-        return _Open(self._files.setdefault(name, _File()))
+        return _Open(
+            self._files.setdefault(name, _File()),
+            lambda: self._waits is not None and self._waits(),
+        )
 
-    def lose_power(self) -> None:
-        """What was not synced is gone, but for a beginning of it of any length."""
+    def stall(self, waits: Callable[[], bool]) -> None:
+        """From now on no sync returns, but for those of whom it `waits` for nobody; until the power
+        goes."""
+        self._waits = waits
+
+    @property
+    def unsynced_bytes(self) -> int:
+        """What a power cut could take now."""
+        return sum(
+            len(file.data) - len(file.synced)
+            for file in self._files.values()
+            if file.data.startswith(file.synced)
+        )
+
+    def lose_power(self, least: int = 0) -> None:
+        """What was not synced is gone, but for a beginning of it of any length; of each file that
+        has so much `least` bytes are lost."""
+        self._waits = None
         for file in self._files.values():
             data, synced = bytes(file.data), file.synced
             if data.startswith(synced):
                 tail = data[len(synced) :]
-                kept = self._rng.randint(0, len(tail)) if tail else 0
+                kept = self._rng.randint(0, max(0, len(tail) - least)) if tail else 0
                 self.lost_bytes += len(tail) - kept
                 file.data = bytearray(synced + tail[:kept])
             else:  # it was cut, and the cut is not on the disk

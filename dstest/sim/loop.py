@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dstest.core.errors import HarnessError
+from dstest.sim.files import Stalled
 from dstest.sim.process import PROCESS, Process
 
 __all__ = ["Over", "VirtualLoop"]
@@ -67,7 +68,8 @@ class _Clock:
 
 class VirtualLoop(asyncio.base_events.BaseEventLoop):
     """`net` is the network that connections are made in, set by whoever makes the loop. `exits` is
-    told which process called sys.exit, and whether that was its business alone."""
+    told which process called sys.exit, and whether that was its business alone. `blocking`: what
+    runs now is a blocking call on a thread."""
 
     def __init__(self, latency_s: Callable[[], float]) -> None:
         super().__init__()
@@ -79,6 +81,7 @@ class VirtualLoop(asyncio.base_events.BaseEventLoop):
         self.set_task_factory(_task_of)
         self.set_exception_handler(self._unhandled)
         self.failures: list[str] = []
+        self.blocking = False
         self.exits: Callable[[Process, SystemExit], bool] = lambda process, error: False
 
     def fail(self, process: Process | None, what: str) -> None:
@@ -153,10 +156,15 @@ class VirtualLoop(asyncio.base_events.BaseEventLoop):
         def run() -> None:
             if done.cancelled():
                 return
+            self.blocking = True
             try:
                 done.set_result(function(*args))
+            except Stalled:
+                return
             except Exception as error:
                 done.set_exception(error)
+            finally:
+                self.blocking = False
 
         self.call_later(self._latency_s(), run)
         return done

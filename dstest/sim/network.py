@@ -12,6 +12,7 @@ import asyncio
 import contextvars
 import random
 import socket
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
@@ -158,7 +159,8 @@ class _Listener(msgspec.Struct):
 
 
 class Network:
-    """`dropped` counts, by (from, to), what a cut link did not let through."""
+    """`dropped` counts, by (from, to), what a cut link did not let through, `carried` what
+    arrived."""
 
     def __init__(
         self, loop: VirtualLoop, rng: random.Random, log: Log, weather: Weather | None = None
@@ -169,6 +171,7 @@ class Network:
         self.boxes: dict[tuple[str, int], _Datagrams] = {}
         self.cut: set[tuple[str, str]] = set()
         self.dropped: dict[tuple[str, str], int] = {}
+        self.carried: Counter[tuple[str, str]] = Counter()
         self._ends: list[_Transport] = []
 
     def _delay_s(self) -> float:
@@ -243,6 +246,7 @@ class Network:
             return
         if not self._open(end.to, end.host):
             self._count_down(end)
+        self.carried[end.host, end.to] += 1
         self._log.say(f"{end.host} -> {end.to} {len(data)}", data)
         self._loop.call_soon(self._receive, other, data, context=other.context)
 
@@ -332,5 +336,6 @@ class Network:
         box = self.boxes.get(to)
         if not self._open(source[0], to[0]) or box is None:
             return
+        self.carried[source[0], to[0]] += 1
         self._log.say(f"{source[0]} -> {to[0]} {len(data)}", data)
         self._loop.call_soon(box.protocol.datagram_received, data, source, context=box.context)

@@ -26,7 +26,7 @@ from dstest.sim.network import Weather
 from dstest.sim.process import PROCESS
 from dstest.sim.world import World
 
-__all__ = ["Simulated", "Wanted", "simulable_names", "simulate", "wanted_of"]
+__all__ = ["Simulated", "Wanted", "simulable_names", "simulable_of", "simulate", "wanted_of"]
 
 SETTLE_S: Final = 30.0
 FINAL_S: Final = 120.0
@@ -88,14 +88,9 @@ def simulable_names() -> list[str]:
     ]
 
 
-def wanted_of(system: str, workload: str, given: list[str], **more: Any) -> Wanted:
-    """With the options `key=value` of system and workload.
-
-    Raises ConfigError for names that are none, a system that cannot be simulated or calls what
-    cannot be, and a workload that asks for what its clients cannot do.
-    """
-    of, work = registry.load("systems", system), registry.load("workloads", workload)
-    simulable = SystemTraits.of(of).simulable
+def simulable_of(system: str) -> Simulable:
+    """How it is simulated. Raises ConfigError for one that cannot be, or calls what cannot be."""
+    simulable = SystemTraits.of(registry.load("systems", system)).simulable
     if simulable is None:
         raise ConfigError(f"{system} cannot be simulated", remedy=meant(system, simulable_names()))
     if not simulable.modules:
@@ -106,6 +101,17 @@ def wanted_of(system: str, workload: str, given: list[str], **more: Any) -> Want
     for name in simulable.modules:
         for call in forbidden_in(Path(str(import_module(name).__file__))):
             raise ConfigError(str(call), remedy="what a host is given: docs/simulation.md")
+    return simulable
+
+
+def wanted_of(system: str, workload: str, given: list[str], **more: Any) -> Wanted:
+    """With the options `key=value` of system and workload.
+
+    Raises ConfigError for names that are none, a system that cannot be simulated or calls what
+    cannot be, and a workload that asks for what its clients cannot do.
+    """
+    simulable_of(system)
+    of, work = registry.load("systems", system), registry.load("workloads", workload)
     if work.capability not in of.capabilities:
         raise ConfigError(
             f"{system} has no clients for {workload}, which needs {work.capability}",

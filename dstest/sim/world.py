@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from dstest.core import rng
 from dstest.sim.files import SimFiles
@@ -16,6 +17,9 @@ from dstest.sim.network import Network, Weather
 from dstest.sim.process import PROCESS, Process
 
 __all__ = ["Host", "World"]
+
+
+_NEW: Final = inspect.CORO_CREATED
 
 
 class Host:
@@ -118,10 +122,15 @@ class World:
         if process is not None and not process.dead:
             self._end(process, "killed")
 
-    def lose_power(self, name: str) -> None:
-        """What is not synced is lost."""
+    def stall(self, name: str) -> None:
+        """Blocking calls of its process that sync a file do not return until its power goes."""
+        self.log.say(f"{name} syncs nothing")
+        self.hosts[name].files.stall(lambda: self.loop.blocking)
+
+    def lose_power(self, name: str, least: int = 0) -> None:
+        """What is not synced is lost, as `SimFiles.lose_power` has it."""
         self.kill(name)
-        self.hosts[name].files.lose_power()
+        self.hosts[name].files.lose_power(least)
 
     def pause(self, name: str) -> None:
         """As by SIGSTOP."""
@@ -149,6 +158,16 @@ class World:
         self.log.say(f"mended {back}")
         self.net.mend(back)
 
+    def standing(self, name: str) -> list[str]:
+        """What of faults is still there at a host, a sentence each."""
+        host = self.hosts[name]
+        found = [f"link {a}->{b} is cut" for a, b in sorted(self.net.cut) if b == name]
+        if not host.up:
+            found.append("its server does not run")
+        elif host.process is not None and host.process.paused:
+            found.append("its server stands still")
+        return found
+
     def run(self, what: Awaitable[Any], host: str = "outside") -> Any:
         """Run this until it is done, as a process that nothing happens to."""
         process = Process(host, host)
@@ -163,6 +182,10 @@ class World:
                 if not isinstance(error, SystemExit):
                     self.loop.fail(process, f"a task of it ended with {error!r}, which nobody saw")
             process.die()
+            for task in process.tasks:
+                begun = task.get_coro()
+                if inspect.iscoroutine(begun) and inspect.getcoroutinestate(begun) == _NEW:
+                    begun.close()  # Python complains of what never ran
         self.loop.close()
 
 

@@ -27,6 +27,8 @@ from dstest.core.protocols import NemesisContext, Option, Process, Supervised
 from nemeses.base.leadership import voters
 from nemeses.base.process_evidence import Snapshots
 from nemeses.base.process_fault import gather_evidence
+from nemeses.base.simulated import Simulated
+from nemeses.base.simulated_processes import SimulatedPower
 from nemeses.base.steps import Facts, Observed, with_facts
 from nemeses.disk import faultfs
 from nemeses.disk.disk_fault import (
@@ -62,6 +64,12 @@ class Power(DiskFault):
     # What was promised is on the disk: after a cut nothing is corrupt, and nobody panics.
     explains: frozenset[str] = frozenset({"exit"})
     page_cache: PageCache = "lost"
+    simulated = Simulated(
+        driver=SimulatedPower,
+        options=frozenset(DiskFault.options),
+        only={"torn_seed": (0,), "lose": ("targets",)},
+        never={"scope": ("primaries",)},
+    )
     options: Mapping[str, Option] = {
         **DiskFault.options,
         "torn": Option(

@@ -24,6 +24,8 @@ from nemeses.base.overlap import NEEDS_TRAFFIC
 from nemeses.base.path_evidence import Reached, alive, evidence, reach_now, token_during
 from nemeses.base.path_fault import PATH_OPTIONS
 from nemeses.base.schedule import WINDOW_OPTIONS
+from nemeses.base.simulated import Simulated
+from nemeses.base.simulated_paths import SimulatedCut
 from nemeses.base.steps import Facts, Observed
 from nemeses.network.rules import ACTION_OPTION, RuleFault, cut_rules, draw_action
 
@@ -37,6 +39,13 @@ class Partition(RuleFault):
     taxdc = "partition"
     doc = "cuts the network between nodes, in one or both directions, in both address families"
     faults: tuple[str, ...] = ("N05", "N06", "N10", "N11", "N12")
+    simulated = Simulated(
+        driver=SimulatedCut,
+        options=frozenset({*PATH_OPTIONS, *WINDOW_OPTIONS, "clients"}),
+        fixed={"action": "drop"},
+        only={"action": ("drop",)},
+        never={"shape": ("leader",)},
+    )
     overlap = msgspec.structs.replace(NEEDS_TRAFFIC, may_lose_leader=True)
     options: Mapping[str, Option] = {
         **PATH_OPTIONS,

@@ -17,6 +17,8 @@ from dstest.core.evidence import LandingRecord, PageCache
 from dstest.core.protocols import NemesisContext, Option, Process, Restartable, Supervised
 from nemeses.base.overlap import ENDS_TRAFFIC
 from nemeses.base.process_fault import SERVICE_OPTION, ProcessFault, gather_evidence
+from nemeses.base.simulated import Simulated
+from nemeses.base.simulated_processes import SimulatedKill
 from nemeses.base.steps import Observed
 from nemeses.observe.processes import ProcessSnapshot
 from nemeses.process.gone import gone_signal, not_replaced
@@ -36,6 +38,12 @@ class Kill(ProcessFault):
     explains: frozenset[str] = frozenset({"exit"})
     page_cache: PageCache = "kept"
     overlap = ENDS_TRAFFIC
+    simulated = Simulated(
+        driver=SimulatedKill,
+        options=frozenset(ProcessFault.options),
+        only={"service": ("",)},
+        never={"scope": ("primaries",)},
+    )
     options: Mapping[str, Option] = {**ProcessFault.options, **SERVICE_OPTION}
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:

@@ -31,6 +31,8 @@ from nemeses.base.process_fault import (
     served_before,
 )
 from nemeses.base.process_heal import not_serving
+from nemeses.base.simulated import Simulated
+from nemeses.base.simulated_processes import SimulatedPause
 from nemeses.base.steps import Facts, Observed
 from nemeses.observe.processes import STOPPED, ProcessSnapshot, processes_before, signal_command
 from nemeses.tools.cgroup import V1, version_of
@@ -53,6 +55,12 @@ class Pause(ProcessFault):
     )
     residues: tuple[Residue, ...] = (STOPPED,)
     overlap = ENDS_TRAFFIC
+    simulated = Simulated(
+        driver=SimulatedPause,
+        options=frozenset(ProcessFault.options),
+        only={"service": ("",), "way": ("signal", None)},
+        never={"scope": ("primaries",)},
+    )
     options: Mapping[str, Option] = {
         "way": Option(
             type=str,

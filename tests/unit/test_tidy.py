@@ -25,7 +25,7 @@ ALLOWED = {
     "dstest.judge": {"dstest.core", "dstest.store"},
     "dstest.runner": {
         *("dstest.core", "dstest.store", "dstest.judge", "dstest.report", "dstest.generator"),
-        *("dstest.effects", "nemeses", "workloads", "checkers", "clusters", "dstest"),
+        *("dstest.effects", "dstest.sim", "nemeses", "workloads", "checkers", "clusters", "dstest"),
     },
     "dstest.effects": {"dstest.core", "checkers"},
     "dstest.compare": {"dstest.core", "dstest.store", "dstest.runner", "checkers"},

@@ -23,6 +23,7 @@ class SimulatedToykv:
     """What a simulation asks for."""
 
     port = CLIENT_PORT
+    left_out = frozenset({"audit"})
     modules = tuple(
         f"{AGENTS}.{name}"
         for name in ("consensus", "leading", "front", "disk", "machine", "membership", "wire")

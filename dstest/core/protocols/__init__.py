@@ -92,10 +92,11 @@ from dstest.core.protocols.services import (
     Service,
     Timing,
 )
-from dstest.core.protocols.simulable import Simulable
+from dstest.core.protocols.simulable import LeavesOut, Simulable, SimulatedFaults
 from dstest.core.protocols.systems import Deployment, Relaxation, System
 from dstest.core.protocols.traits import (
     CheckerTraits,
+    LabTraits,
     NemesisTraits,
     SystemTraits,
     WorkloadTraits,
@@ -145,8 +146,10 @@ __all__ = [
     "Generator",
     "Indefinite",
     "Kill",
+    "LabTraits",
     "LeaderView",
     "Leadership",
+    "LeavesOut",
     "Linked",
     "LogFiles",
     "LogWords",
@@ -181,6 +184,7 @@ __all__ = [
     "ServerTime",
     "Service",
     "Simulable",
+    "SimulatedFaults",
     "Snapshots",
     "Store",
     "Supervised",

@@ -1,14 +1,15 @@
-"""What a system offers to be simulated (`dstest.sim`)."""
-
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from dstest.core.protocols.clients import Client
 from dstest.core.protocols.services import Endpoint
 
-__all__ = ["Simulable"]
+if TYPE_CHECKING:
+    from dstest.core.protocols.faults import Nemesis
+
+__all__ = ["LeavesOut", "Simulable", "SimulatedFaults"]
 
 
 @runtime_checkable
@@ -41,4 +42,32 @@ class Simulable(Protocol):
         name: str,
     ) -> Client:
         """One logical process's client; `name` is what it may call itself."""
+        ...
+
+
+@runtime_checkable
+class LeavesOut(Protocol):
+    """A `Simulable` without some of what the system can do: `left_out` are options of the system
+    that mean nothing in a simulation, so that `dstest run` refuses them there."""
+
+    left_out: frozenset[str]
+
+
+@runtime_checkable
+class SimulatedFaults(Protocol):
+    """How a nemesis makes its faults on simulated hosts. It plans them itself, as for any run.
+
+    `options` are those of its own that mean the same in a simulation; `fixed` has values of others,
+    for its plan, so that nothing is drawn which cannot be simulated.
+    """
+
+    options: frozenset[str]
+    fixed: Mapping[str, Any]
+
+    def problem(self, facts: Mapping[str, Any]) -> str | None:
+        """Why a fault that is planned so cannot be simulated; None where it can."""
+        ...
+
+    def made(self, nemesis: Nemesis, world: Any) -> Nemesis:
+        """The nemesis that makes them in this world (`dstest.sim.world.World`)."""
         ...

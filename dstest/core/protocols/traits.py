@@ -12,17 +12,17 @@ from typing import Any, Self
 
 import msgspec
 
-from dstest.core.evidence import PageCache, TaxDC
+from dstest.core.evidence import PageCache, TaxDC, Transport
 from dstest.core.protocols.checkers import SecondJudge
 from dstest.core.protocols.effects import EffectLog
 from dstest.core.protocols.faults import When
 from dstest.core.protocols.options import Option
 from dstest.core.protocols.services import EndpointKind
-from dstest.core.protocols.simulable import Simulable
+from dstest.core.protocols.simulable import Simulable, SimulatedFaults
 from dstest.core.protocols.systems import Relaxation
 from dstest.core.residue import Residue
 
-__all__ = ["CheckerTraits", "NemesisTraits", "SystemTraits", "WorkloadTraits"]
+__all__ = ["CheckerTraits", "LabTraits", "NemesisTraits", "SystemTraits", "WorkloadTraits"]
 
 
 class _Traits(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +65,15 @@ class CheckerTraits(_Traits, frozen=True, kw_only=True):
     second: SecondJudge | None = None
 
 
+class LabTraits(_Traits, frozen=True, kw_only=True):
+    """`transport`: what is between its nodes. Those of a lab that is `in-process` are simulated:
+    they come and go with the run. `rate`: operations per second that a run offers where its user
+    says nothing; None: as many as are answered."""
+
+    transport: Transport = "network"
+    rate: float | None = None
+
+
 class NemesisTraits(_Traits, frozen=True, kw_only=True):
     """`requires_when`: what only some of its faults ask of the system. `requires_lab`: protocols of
     `dstest.core.node` that it asks of the lab. `residues`: what it may leave on a node. `explains`:
@@ -78,7 +87,8 @@ class NemesisTraits(_Traits, frozen=True, kw_only=True):
     (`dstest.core.node_features`) without which none of its faults can be injected; of `one|another`
     either is enough. `taxdc`: the type of bug that a violation under its faults shows, `taxdc_tags`
     what it is about besides. `disturbs_host`: kinds of events of the control host
-    (`dstest.judge.host_events`) that its own faults cause where nodes share its kernel."""
+    (`dstest.judge.host_events`) that its own faults cause where nodes share its kernel.
+    `simulated`: how its faults are made in a simulation, where they can be."""
 
     requires_when: tuple[When, ...] = ()
     requires_lab: tuple[type, ...] = ()
@@ -93,6 +103,7 @@ class NemesisTraits(_Traits, frozen=True, kw_only=True):
     taxdc: TaxDC = ""
     taxdc_tags: frozenset[str] = frozenset()
     disturbs_host: frozenset[str] = frozenset()
+    simulated: SimulatedFaults | None = None
 
 
 class SystemTraits(_Traits, frozen=True, kw_only=True):
@@ -112,8 +123,9 @@ class SystemTraits(_Traits, frozen=True, kw_only=True):
     `members_most`: it never has more members than this, on however many nodes, and no tier asks for
     more of it. `homes`: directories of a node in which all that it writes is, each `/opt/NAME`; a
     release of adopted machines removes those that runs have made. `effects`: how what its
-    servers write down of what they did is read, where they do. `simulable`: its servers and clients
-    on simulated hosts, where it has them."""
+    servers write down of what they did is read, where they do. `simulable`: its servers and
+    clients on simulated hosts, where it has them. `transport`: how its clients reach it; of one
+    that runs in the process of its clients no run is better than smoke."""
 
     residues: tuple[Residue, ...] = ()
     log_alarms: tuple[str, ...] = ()
@@ -131,6 +143,7 @@ class SystemTraits(_Traits, frozen=True, kw_only=True):
     homes: tuple[str, ...] = ()
     effects: EffectLog | None = None
     simulable: Simulable | None = None
+    transport: Transport = "network"
 
 
 class WorkloadTraits(_Traits, frozen=True, kw_only=True):

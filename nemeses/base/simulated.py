@@ -1,0 +1,103 @@
+"""Faults on simulated hosts: what a simulation shows of them, as records of the same steps.
+
+A nemesis that can be simulated says `simulated = Simulated(...)`. It plans its faults itself; what
+makes them there is a `SimulatedDriver`, which goes the way of any fault (`driver.py`) and asks the
+world (`dstest.sim.world.World`) where others ask nodes. There is nobody who could die behind us, so
+no lease is armed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from dstest.core.evidence import LandingRecord
+from dstest.core.node import Node
+from dstest.core.protocols import FaultPlan, Nemesis, NemesisContext
+from nemeses.base.driver import Driver
+from nemeses.base.overlap import Overlap
+
+__all__ = ["Simulated", "SimulatedDriver"]
+
+LANDING_S: Final = 5.0
+"""Besides the time after which clients give up."""
+
+REJOIN_S: Final = 15.0
+
+
+class Simulated(msgspec.Struct, frozen=True, kw_only=True):
+    """`dstest.core.protocols.SimulatedFaults` of a nemesis: by which driver, which of its options
+    mean the same, which are `fixed` for its plan, and which values of planned facts are `only`, or
+    `never`, possible."""
+
+    driver: Callable[[Nemesis, Any], Nemesis]
+    options: frozenset[str]
+    fixed: Mapping[str, Any] = {}
+    only: Mapping[str, tuple[Any, ...]] = {}
+    never: Mapping[str, tuple[Any, ...]] = {}
+
+    def problem(self, facts: Mapping[str, Any]) -> str | None:
+        """Which fact cannot be simulated."""
+        wrong = [k for k, values in self.only.items() if k in facts and facts[k] not in values]
+        wrong += [k for k, values in self.never.items() if facts.get(k) in values]
+        return f"{wrong[0]}={facts[wrong[0]]}" if wrong else None
+
+    def made(self, nemesis: Nemesis, world: Any) -> Nemesis:
+        """What makes the faults of this nemesis in a world."""
+        return self.driver(nemesis, world)
+
+
+class SimulatedDriver(Driver):
+    """Base of them. `world` is asked for what a nemesis of nodes asks these for."""
+
+    tolerated = (TimeoutError,)
+    missing_prefix = "after the heal: "
+
+    def __init__(self, of: Any, world: Any) -> None:
+        self._of = of
+        self.name = of.name
+        self.doc = of.doc
+        self.faults = of.faults
+        self.options = of.options
+        self.world = world
+
+    @property
+    def overlap(self) -> Overlap:  # type: ignore[override]
+        """As on nodes."""
+        overlap: Overlap = self._of.overlap
+        return overlap
+
+    def plan(
+        self,
+        rng: random.Random,
+        nodes: Sequence[str],
+        time_limit_s: float,
+        options: Mapping[str, Any],
+    ) -> list[FaultPlan]:
+        """As the nemesis itself."""
+        plans: list[FaultPlan] = self._of.plan(rng, nodes, time_limit_s, options)
+        return plans
+
+    async def clear(self, nodes: Sequence[Node]) -> None:
+        """There is nothing of a dead run."""
+
+    def lease_nodes(self, record: LandingRecord) -> list[str]:
+        return []
+
+    def heal_commands(
+        self, ctx: NemesisContext, record: LandingRecord, name: str
+    ) -> list[list[str]]:
+        return []
+
+    def usual_patience_s(self, ctx: NemesisContext, record: LandingRecord) -> float:
+        return float(ctx.options.get("op_timeout_s", 2.0)) + LANDING_S
+
+    def heal_within_s(self, ctx: NemesisContext) -> float:
+        return max(REJOIN_S, ctx.deployment.timing.rejoin_s)
+
+    async def audit(self, ctx: NemesisContext) -> dict[str, list[str]]:
+        """By host."""
+        return {name: self.world.standing(name) for name in ctx.nodes}
