@@ -173,11 +173,12 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def counted(self) -> dict[str, int]:
         """How many anomalies there are of each kind, those that have no witness here as well."""
-        told = self.stats.get("anomalies")
+        counts = self.stats.get("anomalies")
+        told = counts if isinstance(counts, Mapping) else {}
         spreads = self.spreads or {}
         found = {}
-        for kind in [*self.anomalies, *(name for name in spreads if name not in self.anomalies)]:
-            said = told.get(kind) if isinstance(told, Mapping) else None
+        for kind in dict.fromkeys([*self.anomalies, *spreads, *told]):
+            said = told.get(kind)
             count = spreads[kind].count if kind in spreads else said
             shown = len(self.anomalies.get(kind, ()))
             found[kind] = max(shown, count) if isinstance(count, int) else shown

@@ -10,7 +10,7 @@ from dstest.core.check import Anomaly, CheckResult
 from dstest.core.op import Op
 from dstest.core.words import quoted
 from dstest.judge.words import spelled
-from dstest.report.meanings import meaning_of
+from dstest.report.meanings import gravity, meaning_of
 from dstest.report.model import RunReport
 from dstest.report.moments import headline, moments
 from dstest.report.sentences import culprit_of, stuck_of
@@ -33,7 +33,7 @@ def headline_of_result(result: CheckResult, system: str, ops: Callable[[], Seque
     found = [one for group in result.anomalies.values() for one in group]
     if result.valid is not False or not found:
         return ""
-    first = found[0]
+    first = min(found, key=lambda one: -gravity(result.checker, one.type))
     did = _read(first, ops) or meaning_of(result.checker, first.type).did
     key = "" if first.key is None else f", on key {_short(first.key)}"
     return f"{system or 'The system'} {did}{key}."

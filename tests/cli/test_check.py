@@ -71,7 +71,7 @@ def test_text_for_people(tmp_path: Path) -> None:
     code, out = run(tmp_path, STALE)
     assert code == 1
     assert "history.edn: VIOLATION under cas-register" in out
-    assert "nonlinearizable on key null: 3 operations, none can be left out" in out
+    assert "nonlinearizable: 3 operations, none can be left out" in out
     lines = out.splitlines()
     head = next(i for i, line in enumerate(lines) if line.startswith("  op  process"))
     rows = [line.split() for line in lines[head + 1 : head + 4]]

@@ -97,6 +97,7 @@ def test_a_violation_is_never_tried_again(tmp_path: Path, monkeypatch: pytest.Mo
     done = start(tmp_path, runs, monkeypatch)
     assert len(runs.made) == 4
     assert done.exit_code == Exit.FAIL
+    assert done.verdict is not None
     said = session_text(done.path, RunSpec(), [], done.verdict)
     assert f"dstest blame {done.path}/arms/n5-s2/" in said
 

@@ -54,10 +54,10 @@ def test_a_view_that_went_back_names_numbers_and_rows() -> None:
     history = History(header=Header(), ops=ops)
     result = VIEWS.check(history, "monotonic-atomic-view", Budget())
     (found,) = result.anomalies["nonmonotonic-view"]
-    assert found.explanation == "look 35 read 1 in row 1, then 0 in row 2"
+    assert found.explanation == "look (op 35) read 1 in row 1, then 0 in row 2"
     result = VIEWS.check(history, "snapshot-isolation", Budget())
     (found,) = result.anomalies["read-skew"]
-    assert found.explanation == "look 35 read 0 in row 0, then 1 in row 1"
+    assert found.explanation == "look (op 35) read 0 in row 0, then 1 in row 1"
 
 
 def test_a_lost_message_is_told_from_its_operation() -> None:
@@ -69,4 +69,4 @@ def test_a_lost_message_is_told_from_its_operation() -> None:
     ]
     result = QUEUE.check(History(header=Header(), ops=ops), QUEUE.models[0], Budget())
     (found,) = result.anomalies["lost"]
-    assert found.explanation.startswith("enqueue 616 (of element 165) was acknowledged, it never")
+    assert found.explanation.startswith("enqueue (op 616, element 165) was acknowledged, it never")
