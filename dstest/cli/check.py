@@ -31,6 +31,33 @@ _Proof = Annotated[
         metavar="FILE", help="Write an order of transactions that proves the answer there."
     ),
 ]
+_Workload = Annotated[
+    str | None,
+    typer.Option(
+        help="What the clients did; default: as the history says.",
+        autocompletion=completion.workloads,
+    ),
+]
+_Model = Annotated[
+    str | None,
+    typer.Option(
+        help="Of transactions or an object: fifo-queue, .. (`dstest models`).",
+        autocompletion=completion.models,
+    ),
+]
+_Checker = Annotated[
+    str | None,
+    typer.Option(
+        help="One checker, by name or file, not the workload's.",
+        autocompletion=completion.checkers,
+    ),
+]
+_Initial = Annotated[
+    str | None,
+    typer.Option(
+        metavar="JSON", help="""What the objects start with: 0, or by key '{"x": 0, "y": 1}'."""
+    ),
+]
 _Seconds = Annotated[
     float,
     typer.Option(
@@ -62,27 +89,9 @@ def check(
     history: Annotated[
         Path | None, typer.Argument(metavar="HISTORY", help="A history file.")
     ] = None,
-    workload: Annotated[
-        str | None,
-        typer.Option(
-            help="What the clients did; default: as the history says.",
-            autocompletion=completion.workloads,
-        ),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="Of transactions or an object: fifo-queue, .. (`dstest models`).",
-            autocompletion=completion.models,
-        ),
-    ] = None,
-    checker: Annotated[
-        str | None,
-        typer.Option(
-            help="One checker, by name or file, not the workload's.",
-            autocompletion=completion.checkers,
-        ),
-    ] = None,
+    workload: _Workload = None,
+    model: _Model = None,
+    checker: _Checker = None,
     format_: Annotated[
         str,
         typer.Option("--format", help=f"{', '.join([AUTO, *FORMATS])}."),
@@ -102,12 +111,7 @@ def check(
         list[str] | None,
         typer.Option("-o", "--option", help="key=value: wfr-keys, anomalies, permits, total .."),
     ] = None,
-    initial: Annotated[
-        str | None,
-        typer.Option(
-            metavar="JSON", help="""What the objects start with: 0, or by key '{"x": 0, "y": 1}'."""
-        ),
-    ] = None,
+    initial: _Initial = None,
     report: _Report = None,
     proof: _Proof = None,
     stream: _Stream = False,
