@@ -15,7 +15,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "dstest run --system redis --nemesis kill -o fault_s=5 --tier hardening",
     ),
     "sim": (
-        "dstest sim --system raft --workload register --seeds 100",
+        "dstest sim --system toykv --workload register --seeds 100",
         "dstest sim --seed 7 --log sim.log",
     ),
     "resume": ("dstest resume store/latest",),

@@ -89,7 +89,7 @@ def test_nothing_is_overwritten(tmp_path: Path, there: str) -> None:
         (("checker", "two--dashes"), "no name of a plug-in"),
         (("checker", "7up"), "no name of a plug-in"),
         (("checker", "n" * 31), "no name of a plug-in"),
-        (("checker", ""), "no name of a plug-in"),
+        (("checker", ""), "an empty word after checker"),
         (("checker", "class"), "a word of Python"),
         (("checker", "none"), "a word of Python"),
         (("system", "etcd"), "there is a system called 'etcd' already"),

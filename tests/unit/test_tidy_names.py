@@ -25,6 +25,7 @@ ALLOWED = {
     "what goes wrong in a simulation, which has no nemeses": {
         "sim/faults.py": {"partition", "kill", "pause", "power", "none"},
     },
+    "a command, which is called as a lab is": {"cli/examples.py": {"sim"}},
     "a set, as a kind of value and as Python has it": {
         "spec/export/kinds.py": {"set"},
         "spec/export/quint.py": {"set"},
