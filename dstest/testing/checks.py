@@ -87,8 +87,7 @@ def _is_valid(result: CheckResult) -> bool:
 
 def _is_violation(result: CheckResult) -> bool:
     """Has the checker that was asked named what is wrong, in operations that it judged?"""
-    named = result.anomaly_types or any(result.anomalies.values())
-    return result.valid is False and bool(named) and result.ops.consumed > 0
+    return result.valid is False and bool(result.kinds) and result.ops.consumed > 0
 
 
 def _told(path: Path, result: CheckResult, expect: str) -> str:

@@ -12,6 +12,7 @@ import pytest
 from dstest.core.protocols import Client, OpDraft, Reply
 from dstest.runner import bounded
 from dstest.runner.bounded import BoundedClient
+from dstest.runner.raw_client import client_of
 from dstest.runner.worker import Worker
 
 READ = OpDraft("read", "k")
@@ -60,5 +61,6 @@ def test_so_is_every_client_of_a_load_worker() -> None:
         Any, SimpleNamespace(slots=[(0, 0)], endpoints=["n1"], capability="register", options={})
     )
     made._system = SimpleNamespace(client=Hanging)
+    made._make = client_of
     client: Client = made._client(0, 0)
     assert isinstance(client, BoundedClient)
