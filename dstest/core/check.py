@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -15,6 +15,7 @@ from dstest.core import limits
 from dstest.core.errors import Exit
 
 __all__ = [
+    "NAMELESS",
     "Anomaly",
     "Budget",
     "CheckResult",
@@ -29,6 +30,9 @@ __all__ = [
     "kinds_in",
     "kinds_of",
 ]
+
+NAMELESS: Final = "violation"
+"""The kind of a violation to which its checker gives no name."""
 
 Valid = Literal[True, False, "unknown"]
 
@@ -166,7 +170,7 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def kinds(self) -> set[str]:
-        """Names of what a violation is: its anomalies, or `violation` where it names none; empty
+        """Names of what a violation is: its anomalies, or NAMELESS where it names none; empty
         where there is none."""
         return _kinds(self.valid, self.anomaly_types, self.anomalies)
 
@@ -200,4 +204,4 @@ def kinds_of(plain: Any) -> set[str]:
 def _kinds(valid: Any, *named: Iterable[str] | None) -> set[str]:
     if valid is not False:
         return set()
-    return {str(kind) for names in named for kind in names or ()} or {"violation"}
+    return {str(kind) for names in named for kind in names or ()} or {NAMELESS}
