@@ -4,21 +4,17 @@ did wrong."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
 
 from dstest.core.check import Anomaly, CheckResult
 from dstest.core.op import Op
-from dstest.core.words import quoted
 from dstest.judge.words import spelled
-from dstest.report.meanings import gravity, meaning_of
+from dstest.report.meanings import meaning_of
 from dstest.report.model import RunReport
-from dstest.report.moments import headline, moments
+from dstest.report.moments import headline, in_a_line, moments, rank
 from dstest.report.sentences import culprit_of, stuck_of
 from dstest.report.stale import read_wrongly
 
 __all__ = ["headline_of", "headline_of_result"]
-
-_KEY_MAX: Final = 60
 
 
 def headline_of(report: RunReport) -> str:
@@ -33,10 +29,9 @@ def headline_of_result(result: CheckResult, system: str, ops: Callable[[], Seque
     found = [one for group in result.anomalies.values() for one in group]
     if result.valid is not False or not found:
         return ""
-    first = min(found, key=lambda one: -gravity(result.checker, one.type))
+    first = min(found, key=lambda one: rank(result.checker, one))
     did = _read(first, ops) or meaning_of(result.checker, first.type).did
-    key = "" if first.key is None else f", on key {_short(first.key)}"
-    return f"{system or 'The system'} {did}{key}."
+    return in_a_line(system, did, first.key)
 
 
 def _read(anomaly: Anomaly, ops: Callable[[], Sequence[Op]]) -> str:
@@ -49,8 +44,3 @@ def _read(anomaly: Anomaly, ops: Callable[[], Sequence[Op]]) -> str:
     named = culprit_of(anomaly, witness)
     culprit = next((op for op in witness if op.op_id == named), None)
     return "" if culprit is None else read_wrongly(culprit, every)
-
-
-def _short(key: Any) -> str:
-    text = key if isinstance(key, str) else quoted(key)
-    return text if len(text) <= _KEY_MAX else text[: _KEY_MAX - 1] + "…"

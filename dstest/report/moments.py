@@ -11,7 +11,7 @@ import msgspec
 from dstest.core import limits
 from dstest.core.check import Anomaly, CheckResult
 from dstest.core.op import Op
-from dstest.core.words import quoted
+from dstest.core.words import quoted, sentences
 from dstest.report.logs import LogLines, NodeLog, around
 from dstest.report.loops import is_cycle
 from dstest.report.meanings import Meaning, gravity, meaning_of
@@ -23,7 +23,7 @@ from dstest.report.stale import read_wrongly
 from dstest.report.timeline import told
 from dstest.report.twins import twins
 
-__all__ = ["DETAILED_MAX", "Moment", "headline", "moments", "sentence"]
+__all__ = ["DETAILED_MAX", "Moment", "headline", "in_a_line", "moments", "rank", "sentence"]
 
 DETAILED_MAX: Final = 8
 """Anomalies with logs and counters beside them: of more of one kind nobody reads, and the page has
@@ -140,11 +140,17 @@ def _moment(
     )
 
 
+def rank(checker: str, anomaly: Anomaly) -> tuple[bool, int]:
+    """What is told first of two kinds: what was seen, before a circle, which stands on an order
+    that was inferred, also where elements are lost; of these what most models forbid."""
+    return is_cycle(anomaly), -gravity(checker, anomaly.type)
+
+
 def _ordered(
     report: RunReport, by_id: Mapping[int | str, Op]
 ) -> list[tuple[str, Anomaly, int | None]]:
-    """One of each kind first, so that many of one do not hide the others, and of the kinds of a
-    checker first what most models forbid; each with the number of the one that it repeats."""
+    """One of each kind first, so that many of one do not hide the others, those of a checker by
+    `rank`; each with the number of the one that it repeats."""
     found = report.anomalies
     repeats = twins(found, lambda checker, kind: meaning_of(checker, kind).shape, by_id)
     seen: set[tuple[str, str]] = set()
@@ -154,8 +160,9 @@ def _ordered(
         first = at not in repeats and (checker, anomaly.type) not in seen
         if first:
             seen.add((checker, anomaly.type))
-        grave = gravity(checker, anomaly.type) if first else 0
-        ranked.append((not first, checkers.index(checker), -grave, at))
+        ranked.append(
+            (not first, checkers.index(checker), rank(checker, anomaly) if first else (), at)
+        )
     order = [at for *_, at in sorted(ranked)]
     number = {at: n for n, at in enumerate(order, 1)}
     return [(*found[at], number[repeats[at]] if at in repeats else None) for at in order]
@@ -188,9 +195,8 @@ def _short(key: Any) -> str:
 
 def sentence(text: str) -> str:
     """With a capital letter and a full stop."""
-    told = text.strip()
-    told = told[:1].upper() + told[1:]
-    return told + ("" if not told or told.endswith((".", "!", "?")) else ".")
+    told = sentences(text)
+    return told[:1].upper() + told[1:]
 
 
 def _exactly(moment: Moment) -> str:
@@ -209,14 +215,19 @@ def _exactly(moment: Moment) -> str:
     return f"{exact}."
 
 
+def in_a_line(system: str, did: str, key: Any) -> str:
+    """What the database did wrong, as a sentence; `key` is None where it is about none."""
+    return f"{system or 'The system'} {did}{'' if key is None else f', on key {_short(key)}'}."
+
+
 def headline(report: RunReport, found: Sequence[Moment]) -> tuple[str, str]:
     """(What the database did wrong in a sentence, what exactly), for a run with a violation; two
     empty texts where nothing is known of it."""
     if not found:
         return "", ""
     first = found[0]
-    key = "" if first.anomaly.key is None else f", on key {_short(first.anomaly.key)}"
     culprit = next((op for op in first.ops if op.op_id == first.culprit), None)
     stuck = stuck_of(first.anomaly) is not None
     did = read_wrongly(culprit, report.history.ops) if culprit is not None and stuck else ""
-    return f"{_system(report)} {did or first.meaning.did}{key}.", _exactly(first)
+    said = in_a_line(_system(report), did or first.meaning.did, first.anomaly.key)
+    return said, _exactly(first)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import copy
 import signal
-import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -18,11 +17,11 @@ import msgspec
 
 from clusters.remote import connect_all
 from clusters.remote.agent_start import PREPARE_S
-from dstest.core import patience, plugin_files
+from dstest.core import patience
 from dstest.core.answers import check_log_files, check_names, check_states, check_version
 from dstest.core.clock import RunClock
 from dstest.core.contained import contained
-from dstest.core.errors import DstestError, FaultRefused, HarnessError, Interrupted
+from dstest.core.errors import DstestError, Interrupted
 from dstest.core.node import LabInfo, Node
 from dstest.core.patience import in_time
 from dstest.core.protocols import (
@@ -39,6 +38,7 @@ from dstest.core.run_meta import RunMeta
 from dstest.judge.facts import agree
 from dstest.runner import answers, host, listeners, residues
 from dstest.runner.epochs import Journal, NoEpochs, RunEpochs
+from dstest.runner.failures import failure_of
 from dstest.runner.guard import SERVE, Guard
 from dstest.runner.homes import lay_homes
 from dstest.runner.host_sampler import HostSampler
@@ -56,7 +56,7 @@ from dstest.runner.recovery import Recovery
 from dstest.runner.requirements import check_endpoints, deployed
 from dstest.runner.settle import all_serve
 from dstest.store.events import Writer
-from dstest.store.layout import RunDir, disk_full
+from dstest.store.layout import RunDir
 from dstest.store.segment import SegmentWriter
 
 __all__ = ["Run"]
@@ -116,18 +116,8 @@ class Run:
             await body
         except asyncio.CancelledError:
             failure = Interrupted(f"stopped by {stopped[0] if stopped else 'cancellation'}")
-        except FaultRefused as error:
-            failure = error
-            self._meta.missing_capability = [error.message]
-        except DstestError as error:
-            failure = error
-        except OSError as error:
-            failure = disk_full(self._run.path, error)
         except Exception as error:
-            failure = HarnessError(
-                f"{plugin_files.place_of(error)}: {type(error).__name__}: {error}"
-            )
-            self._meta.traceback = "".join(traceback.format_exception(error))
+            failure = failure_of(error, self._run, self._meta)
         try:
             await self._clean_up(failure)
         finally:

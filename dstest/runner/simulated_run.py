@@ -11,7 +11,6 @@ import asyncio
 import hashlib
 import signal
 import threading
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -20,10 +19,9 @@ from typing import Any, Final
 
 import msgspec
 
-from dstest.core import plugin_files
 from dstest.core.clock import RunClock, wall_ns
 from dstest.core.contained import quit_by
-from dstest.core.errors import DstestError, Exit, FaultRefused, HarnessError, Interrupted
+from dstest.core.errors import DstestError, Exit, Interrupted
 from dstest.core.history import ClockSource
 from dstest.core.node import LabInfo
 from dstest.core.protocols import Endpoint, NemesisContext, Simulable, SystemTraits, Timing
@@ -31,6 +29,7 @@ from dstest.core.run_meta import RunMeta
 from dstest.runner import host
 from dstest.runner.declared_path import declared
 from dstest.runner.epochs import Journal, RunEpochs
+from dstest.runner.failures import failure_of
 from dstest.runner.guard import Guard
 from dstest.runner.live import LiveRun
 from dstest.runner.load_phase import LoadPhase
@@ -43,7 +42,7 @@ from dstest.runner.simulated_load import SimulatedLoad
 from dstest.sim.simulate import SETTLE_S
 from dstest.sim.world import World
 from dstest.store.events import Writer
-from dstest.store.layout import RunDir, disk_full
+from dstest.store.layout import RunDir
 from dstest.store.segment import SegmentWriter
 
 __all__ = ["EVENTS", "NotServing", "SimulatedRun"]
@@ -108,17 +107,8 @@ class SimulatedRun:
                 failure = Interrupted(f"stopped by {stopped[0] if stopped else 'SIGINT'}")
             except SystemExit as end:
                 failure = quit_by(end)
-            except FaultRefused as error:
-                failure, self._meta.missing_capability = error, [error.message]
-            except DstestError as error:
-                failure = error
-            except OSError as error:
-                failure = disk_full(self._run.path, error)
             except Exception as error:
-                failure = HarnessError(
-                    f"{plugin_files.place_of(error)}: {type(error).__name__}: {error}"
-                )
-                self._meta.traceback = "".join(traceback.format_exception(error))
+                failure = failure_of(error, self._run, self._meta)
         try:
             self._world.run(self._clean_up(failure), CLIENTS)
         finally:
@@ -210,8 +200,9 @@ class SimulatedRun:
     def _context(self, load: SimulatedLoad, clock: RunClock, epochs: RunEpochs) -> NemesisContext:
         """What a nemesis of a simulation may ask for: it has no nodes, but their names."""
         deployment: Any = _Simulated(self._timing)
+        hosts: Any = {name: self._world.hosts[name] for name in self._plugins.members}
         return NemesisContext(
-            nodes={name: self._world.hosts[name] for name in self._plugins.members},  # type: ignore[misc]
+            nodes=hosts,
             lab=self._lab,
             deployment=deployment,
             clock=clock,

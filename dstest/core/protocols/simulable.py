@@ -1,3 +1,5 @@
+"""What a system, and a nemesis, offer to be simulated (`dstest.sim`)."""
+
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
