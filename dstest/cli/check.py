@@ -189,7 +189,7 @@ def _judged(asked: _Question, budget: Budget, wanted: _Wanted) -> Exit:
         _require_provable(asked, wanted.proof)
     with readable_again(asked.history, budget.memory_mb) as file:
         asked = asked._replace(history=file)
-        result = _believed(file, lambda: in_time(_answer(asked, budget), budget))
+        result = _believed(file, lambda: in_time(_answer(asked, budget), budget), _named(asked))
         if wanted.proof is not None:
             _prove(asked, result, budget, wanted.proof)
         plain = _json(result, asked) if wanted.json or wanted.report is not None else b""
@@ -233,7 +233,7 @@ def _prove(asked: _Question, result: CheckResult, budget: Budget, file: Path) ->
     write_order(*asked_for, result, budget, file)
 
 
-def _believed(history: Path, answer: Callable[[], CheckResult]) -> CheckResult:
+def _believed(history: Path, answer: Callable[[], CheckResult], named: bool) -> CheckResult:
     """The answer; about a finished run, which is verified first, with its verdict beside it."""
     if not history.is_dir():
         return answer()
@@ -241,7 +241,7 @@ def _believed(history: Path, answer: Callable[[], CheckResult]) -> CheckResult:
 
     require_no_store(history)
     run = run_at(history)
-    return as_the_run(answer(), run)
+    return as_the_run(answer(), run, named=named)
 
 
 def _answer(asked: _Question, budget: Budget) -> CheckResult:

@@ -50,8 +50,13 @@ def run_at(path: Path) -> Verified | None:
     return verified(run) if finished(run) else None
 
 
-def as_the_run(result: CheckResult, run: Verified | None) -> CheckResult:
-    """The answer about the history, with the run's own verdict beside it."""
+def as_the_run(result: CheckResult, run: Verified | None, *, named: bool) -> CheckResult:
+    """The answer about the history, with the run's own verdict beside it.
+
+    `valid` is True beside a run that is no pass only where something was asked for by name (as in
+    `exit_of`) of one that failed: a history that broke one model may satisfy another. What an
+    unproven run holds is unknown, whatever its history says.
+    """
     if run is None:
         return result
     own = run.verdict
@@ -60,7 +65,10 @@ def as_the_run(result: CheckResult, run: Verified | None) -> CheckResult:
     if not result.of_a_run_without_a_pass:
         return result
     said = f"the run itself is {beside.verdict}: {beside.reason}"
-    return replace(result, reason="; ".join(filter(None, [said, result.reason])))
+    result = replace(result, reason="; ".join(filter(None, [said, result.reason])))
+    if result.valid is True and not (named and run.exit_code == Exit.FAIL):
+        return replace(result, valid="unknown")
+    return result
 
 
 def exit_of(result: CheckResult, *, named: bool) -> Exit:

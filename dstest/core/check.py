@@ -143,7 +143,8 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
     An empty history is `"unknown"`, never valid: a vacuous pass proves nothing. `stats` are numbers
     that a checker gives besides: acknowledged, lost, recovered, latencies in ms, counts per type
     and fault epoch. `spreads` are by kind of anomaly, of a checker that counts them all. `run` is
-    there where a finished run was asked about; it changes nothing of what the checker found.
+    there where a finished run was asked about; beside one that is no pass `valid` is True only
+    where one that failed was asked for a model, workload or checker by name.
     """
 
     checker: str
