@@ -24,6 +24,7 @@ from dstest.runner import session, worker
 from dstest.runner.run import Run
 from dstest.runner.worker_config import WorkerConfig
 from dstest.store.events import Succeeded, Unknown
+from dstest.store.layout import RunDir
 
 
 async def quits() -> None:
@@ -57,6 +58,7 @@ class Bare(Run):
 
     def __init__(self, body: Callable[[], Awaitable[None]]) -> None:
         self._given = body
+        self._run = RunDir(Path())
         self._meta = cast(RunMeta, SimpleNamespace())
         self.cleaned: list[DstestError | None] = []
 
