@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import secrets
+import shutil
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -65,6 +66,15 @@ async def fan_out(
             yield fan
         finally:
             await asyncio.shield(fan.close())
+
+
+def _add(arriving: Path, some: bytes) -> None:
+    """Raises HarnessError where this machine's disk does not take it: no worker is lost by that."""
+    try:
+        with arriving.open("ab") as file:
+            file.write(some)
+    except OSError as error:
+        raise HarnessError(f"{arriving} cannot be written: {reason_of(error)}") from error
 
 
 class Fan:
@@ -193,10 +203,8 @@ class Fan:
                 raise NotBegunError from None
 
     async def _fetched(self, task: Task, sent: Sent, parcel: Parcel) -> Path:
-        """Its directory, here. Raises HarnessError where it is not what was sent or too large,
-        OSError where the worker is lost."""
-        from dstest.fan.desk import forget, part
-
+        """Its directory, here. Raises HarnessError where it is not what was sent, too large, or
+        cannot be written here; OSError where the worker is lost before it has arrived."""
         if parcel.bytes > self._limits.parcel_bytes:
             raise HarnessError(
                 f"{task.id}: its directory takes {parcel.bytes} bytes on the way, more than "
@@ -204,18 +212,35 @@ class Fan:
             )
         arriving = self._into / WORK / f"{task.id}.{self._given}.arriving"
         try:
-            with arriving.open("wb") as file:
-                while file.tell() < parcel.bytes:
-                    some = await self._at(sent.worker, part, parcel.path, file.tell())
-                    if not some:
-                        raise HarnessError(f"{task.id}: its directory came in part")
-                    file.write(some)
+            await self._arrive(task, sent, parcel, arriving)
             target = self._into / task.id
             await asyncio.to_thread(unpack, arriving, parcel, target, self._limits)
         finally:
             arriving.unlink(missing_ok=True)
-        await self._at(sent.worker, forget, sent.home)
+        await self._forget(sent)
         return target
+
+    async def _arrive(self, task: Task, sent: Sent, parcel: Parcel, arriving: Path) -> None:
+        from dstest.fan.desk import part
+
+        size = 0
+        while size < parcel.bytes:
+            some = await self._at(sent.worker, part, parcel.path, size)
+            if not some:
+                raise HarnessError(f"{task.id}: its directory came in part")
+            _add(arriving, some)
+            size += len(some)
+
+    async def _forget(self, sent: Sent) -> None:
+        """Take away the worker's copy of what has arrived. A worker that is lost by now has cost
+        nothing; what a local one leaves would be taken for a run that never came back."""
+        from dstest.fan.desk import forget
+
+        with suppress(OSError):
+            await self._at(sent.worker, forget, sent.home)
+        home = Path(sent.home)
+        if home.is_relative_to(self._into / WORK):
+            await asyncio.to_thread(shutil.rmtree, home, ignore_errors=True)
 
     async def _at(self, worker: str, function: Any, *args: Any) -> Any:
         """Call a function on this worker, beside its tasks. Raises OSError where it is lost."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fan_work import double, fail, leave_files, link_out, lose_worker_once, stuck, version
@@ -12,7 +15,8 @@ from fan_work import double, fail, leave_files, link_out, lose_worker_once, stuc
 from clusters.labs.state import check_lab_id
 from dstest import __version__
 from dstest.core.errors import ConfigError
-from dstest.fan.fan import fan_out
+from dstest.fan.desk import forget, part
+from dstest.fan.fan import Fan, fan_out
 from dstest.fan.task import Done, Task
 from dstest.fan.where import where
 
@@ -49,6 +53,52 @@ def test_a_lost_worker_costs_one_task_which_is_done_elsewhere(tmp_path: Path) ->
     assert found["lost"].lost == 1
     assert found["lost"].error is None
     assert sorted(d.value for d in found.values() if d.id != "lost") == [0, 2, 4, 6]
+
+
+def _without(monkeypatch: pytest.MonkeyPatch, lost: Callable[..., Any]) -> None:
+    """The worker is lost when it is asked for this."""
+    asked = Fan._at
+
+    async def at(fan: Fan, worker: str, function: Callable[..., Any], *args: Any) -> Any:
+        if function is lost:
+            raise ConnectionError(f"{worker} is gone")
+        return await asked(fan, worker, function, *args)
+
+    monkeypatch.setattr(Fan, "_at", at)
+
+
+def test_a_worker_that_is_lost_after_all_has_arrived_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _without(monkeypatch, forget)
+    found = asyncio.run(_all([Task(id="f", work=leave_files, args=("text",))], tmp_path, 1))["f"]
+    assert (found.error, found.lost, found.folder) == (None, 0, tmp_path / "f")
+    assert [path.name for path in (tmp_path / ".work").iterdir()] == []
+
+
+def test_a_worker_that_is_lost_on_the_way_costs_the_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _without(monkeypatch, part)
+    found = asyncio.run(_all([Task(id="f", work=leave_files, args=("text",))], tmp_path, 1))["f"]
+    assert (found.error, found.folder) == ("3 workers were lost with it", None)
+
+
+def test_a_full_disk_here_is_no_lost_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = Path.open
+
+    def full(path: Path, *args: Any, **more: Any) -> Any:
+        if path.suffix == ".arriving" and args == ("ab",):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return opened(path, *args, **more)
+
+    monkeypatch.setattr(Path, "open", full)
+    found = asyncio.run(_all([Task(id="f", work=leave_files, args=("text",))], tmp_path, 1))["f"]
+    assert found.error is not None
+    assert "cannot be written: [Errno 28] No space left on device" in found.error
+    assert found.lost == 0
 
 
 @pytest.mark.parametrize("text", ["", "here", "ssh:", "ssh:a,,b", "http://x"])
