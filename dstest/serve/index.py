@@ -45,8 +45,8 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """What is known at one time. `rows` are the newest first. `unread` runs were found and not read
     yet. `at_ns` is when the store was looked at, `problem` why it could not be since then. `places`
     are where runs, sessions, plans and nights lie, `choices` what runs can be filtered by. `copies`
-    are the runs that are copies of others, and of which (`dstest.retention.copies`). `tests` are the
-    runs of each test, likewise the newest first, without copies."""
+    are the runs that are copies of others, and of which (`dstest.retention.copies`). `tests` are
+    the runs of each test, likewise the newest first, without copies."""
 
     rows: Mapping[str, Row]
     groups: Sequence[Group]

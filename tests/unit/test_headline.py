@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterator, Sequence
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from dstest.core.errors import Exit
 from dstest.core.history import Header
 from dstest.core.op import Op
 from dstest.judge.session import SessionVerdict
-from dstest.notebook import History
+from dstest.notebook import History, sources
 from dstest.report.headline import headline_of, headline_of_result
 from dstest.report.model import load_report
 from dstest.runner.session import Finished
@@ -162,3 +163,58 @@ def test_a_notebook_shows_what_a_history_is(tmp_path: Path) -> None:
     shown = repr(History.from_run(run))
     assert shown == "<History: etcd 3.4.23, register, 700 operations, FAIL-nondeterministic>"
     assert repr(History.of(Header(), [])) == "<History: 0 operations, no run, not judged>"
+
+
+def passes_over(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> list[Path]:
+    """The files that this function goes through, each time once more."""
+    found: list[Path] = []
+    real = getattr(module, name)
+
+    def each(path: Path) -> Iterator[Op]:
+        found.append(path)
+        yield from real(path)
+
+    monkeypatch.setattr(module, name, each)
+    return found
+
+
+def test_a_notebook_counts_operations_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = passing(tmp_path / "run").path
+    passes = passes_over(monkeypatch, sources, "each_op")
+    file = tmp_path / "h.jsonl"
+    shutil.copy(run / "history.jsonl", file)
+    for history in (History.from_run(run), History.from_file(file)):
+        passes.clear()
+        shown = {repr(history) for _ in range(3)}
+        assert len(shown) == 1 and "700 operations" in shown.pop()
+        assert len(passes) == 1
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join([*lines, *lines[-1:]]))
+    assert "701 operations" in repr(history), "it is another file since"
+    assert len(passes) == 2
+
+
+def test_operations_in_memory_are_not_gone_through() -> None:
+    class Ops(list[Op]):
+        def __iter__(self) -> Iterator[Op]:
+            raise AssertionError("gone through")
+
+    ops = Ops([Op(op_id=1, process_id=1, op_type="read", invoke_ts=1)])
+    history = History.of(Header(), ops)
+    assert "1 operations" in repr(history)
+    ops.append(ops[0])
+    assert "2 operations" in repr(history)
+
+
+def test_a_table_is_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyarrow")
+    from dstest.notebook import parquet
+
+    History.from_run(passing(tmp_path / "run").path).to_parquet(tmp_path / "h.parquet")
+    passes = passes_over(monkeypatch, parquet, "each_of_parquet")
+    history = History.from_parquet(tmp_path / "h.parquet")
+    passes.clear()
+    assert {repr(history) for _ in range(3)} == {
+        "<History: etcd 3.4.23, register, 700 operations, no run, not judged>"
+    }
+    assert len(passes) == 1
