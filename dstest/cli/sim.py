@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dstest.cli import completion
 from dstest.cli.output import say, write_whole
 from dstest.core.errors import ConfigError, Exit
 from dstest.core.spec import RunSpec
@@ -20,10 +21,18 @@ __all__ = ["sim"]
 
 def sim(
     system: Annotated[
-        str | None, typer.Option(help="One that can be simulated; default: the first of them.")
+        str | None,
+        typer.Option(
+            help="One that can be simulated; default: the first of them.",
+            autocompletion=completion.simulated_systems,
+        ),
     ] = None,
     workload: Annotated[
-        str | None, typer.Option(help="What its clients do; default: as for `dstest run`.")
+        str | None,
+        typer.Option(
+            help="What its clients do; default: as for `dstest run`.",
+            autocompletion=completion.workloads,
+        ),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many.")] = 20,
     seed: Annotated[int, typer.Option(min=0, max=1 << 53, help="The first of them.")] = 1,
@@ -34,10 +43,21 @@ def sim(
         typer.Option(min=0.1, max=86_400, help="Seconds of load, of the simulated clock."),
     ] = 15.0,
     faults: Annotated[
-        str | None, typer.Option(metavar="KINDS", help="Such as kill,power; none for none.")
+        str | None,
+        typer.Option(
+            metavar="KINDS",
+            help="Such as kill,power; none for none.",
+            autocompletion=completion.simulated_faults,
+        ),
     ] = None,
     option: Annotated[
-        list[str] | None, typer.Option("-o", metavar="KEY=VALUE", help="Of system or workload.")
+        list[str] | None,
+        typer.Option(
+            "-o",
+            metavar="KEY=VALUE",
+            help="Of system or workload.",
+            autocompletion=completion.simulated_pairs,
+        ),
     ] = None,
     workers: Annotated[int, typer.Option(min=1, max=256, help="Processes.")] = 2,
     history: Annotated[

@@ -100,7 +100,7 @@ class History:
         header = self.header
         system = " ".join(part for part in (header.system, header.system_version) if part)
         named = [part for part in (system, header.workload) if part]
-        count = self._source.count()
+        count = self._source.size()
         verdict = "no run, not judged" if self._checked is None else self._verdict_word()
         return f"<History: {', '.join([*named, f'{count:,} operations', verdict])}>"
 

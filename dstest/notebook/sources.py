@@ -22,12 +22,12 @@ _OURS: Final = re.compile(rb'\{"')
 
 class Source(NamedTuple):
     """A header, and a function that goes through the operations from the beginning. `path` with
-    `words` is how `dstest check` is given the same, None where there is no such file. `count` says
+    `words` is how `dstest check` is given the same, None where there is no such file. `size` says
     how many operations there are: once it was asked, without going through them again."""
 
     header: Header
     each: Callable[[], Iterator[Op]]
-    count: Callable[[], int]
+    size: Callable[[], int]
     path: Path | None = None
     words: tuple[str, ...] = ()
 
