@@ -66,11 +66,11 @@ def simulated_systems(incomplete: str) -> list[str]:
 
 def simulated_faults(incomplete: str) -> list[str]:
     """Kinds of simulated faults; behind a comma one more that is not there yet."""
-    from dstest.sim.faults import KINDS
+    from dstest.sim.faults import KINDS, NO_KIND
 
     before, comma, last = incomplete.rpartition(",")
     kinds = [kind for kind in KINDS if kind not in before.split(",")]
-    offered = kinds if comma else [*kinds, "none"]
+    offered = kinds if comma else [*kinds, NO_KIND]
     return [f"{before}{comma}{kind}" for kind in offered if kind.startswith(last)]
 
 
