@@ -23,6 +23,9 @@ __all__ = ["REPLAYED", "Remedy", "before_load", "of_run", "remedies", "without_m
 _LOAD_MIN_S: Final = 30.0
 """Seconds of load: those of the smoke budget, and what the first fault waits for."""
 
+_MORE: Final = 3.0
+"""Times as much load as was too little."""
+
 REPLAYED: Final = " --times 3"
 """How a replay is asked for."""
 
@@ -127,9 +130,16 @@ def _again(run: _Run, _: str) -> str:
     return run.command()
 
 
+def _more_load(run: _Run, _: str) -> str:
+    """More keys before each fault, where its load was held back."""
+    rate = run.spec.get("rate")
+    return run.command(rate=_MORE * rate) if rate else run.command()
+
+
 _COMMANDS: Final[tuple[tuple[str, Callable[[_Run, str], str]], ...]] = (
     ("ran in one process", lambda run, _: run.on_nodes()),
     ("WO7:", _one_way),
+    ("written before it were read after", _more_load),
     (UNITS["faults"], _longer),
     ("WO6:", _tier),
     ("WO10:", _tier),

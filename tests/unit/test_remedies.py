@@ -123,3 +123,18 @@ def test_the_tier_alone_gives_time_enough_for_its_faults() -> None:
 def test_a_schedule_names_its_own_faults() -> None:
     said = command_of({**SPEC, "schedule": "a.json"})
     assert "--nemesis" not in said and "--schedule a.json" in said
+
+
+@pytest.mark.parametrize(("rate", "asked"), [(100.0, "300"), (None, None)])
+def test_too_few_keys_before_a_fault_ask_for_more_load(
+    rate: float | None, asked: str | None
+) -> None:
+    """The same command again would come to the same."""
+    line = (
+        "RF2: f1: fewer than 5 keys written before it were read after it, so that what it "
+        "destroyed would not show"
+    )
+    (found,) = remedies([line], {**SPEC, "rate": rate}, [], "store/run")
+    command = shlex.split(found.command)
+    assert ("--rate" in command) == (asked is not None)
+    assert asked is None or command[command.index("--rate") + 1] == asked
