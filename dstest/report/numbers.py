@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -13,11 +15,13 @@ from dstest.core.op import Op, Outcome
 
 __all__ = [
     "RATE_SECONDS_MAX",
+    "Load",
     "NodeRow",
     "Seconds",
     "TypeRow",
     "by_node",
     "by_type",
+    "load_of",
     "number",
     "per_second",
     "seconds",
@@ -134,6 +138,28 @@ class Seconds(NamedTuple):
     @property
     def end_s(self) -> int:
         return self.first_s + self.width_s * self.parts
+
+
+class Load(NamedTuple):
+    """How long clients asked, in seconds, and for how many operations."""
+
+    lasted_s: float
+    asked: int
+
+    @property
+    def per_s(self) -> float:
+        return self.asked / self.lasted_s if self.lasted_s else 0.0
+
+
+def load_of(ops: Sequence[Op], end_ns: int | None) -> Load:
+    """The load of a run, from its first invocation. `end_ns` is when it was told to end: what was
+    asked for later are final reads. Where that is None, it ends with the last invocation. `ops` are
+    in order of invocation."""
+    if not ops:
+        return Load(0.0, 0)
+    end = ops[-1].invoke_ts if end_ns is None else max(end_ns, ops[0].invoke_ts)
+    asked = bisect_right(ops, end, key=lambda op: op.invoke_ts)
+    return Load((end - ops[0].invoke_ts) / 1e9, asked)
 
 
 def seconds_of(ops: list[Op]) -> Seconds:

@@ -46,10 +46,8 @@ def figures_of(run: Path, failed: bool = False) -> Figures:
         report = _report(run) if failed else None
         history = read_history(path) if report is None else report.history
         meta = RunDir(run).read_meta()
-        if meta is not None and meta.stopped_by:  # a violation ended the load, on purpose
-            header = msgspec.structs.replace(history.header, time_limit_s=None)
-            history = msgspec.structs.replace(history, header=header)
-        found = {metric: measured(history, metric) for metric in METRICS}
+        stopped = meta is not None and bool(meta.stopped_by)
+        found = {metric: measured(history, metric, stopped=stopped) for metric in METRICS}
         values = {name: value for name, value in found.items() if not isinstance(value, str)}
         whys = {name: value for name, value in found.items() if isinstance(value, str)}
         none = "" if values else next(iter(whys.values()))
