@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,7 +36,7 @@ _WATCHED: Final[dict[str, tuple[str, ...]]] = {
     "plan": ("", "execution.json"),
     "night": ("", "night.json"),
 }
-"""Whatever is done to a directory, one of these is no longer what it was."""
+"""What tells that a directory is no longer what it was; of a run that has its sums, every file."""
 
 
 def ref_of(store: Path, path: Path) -> str:
@@ -51,11 +51,28 @@ def key_of(place: Place) -> str:
     folder = str(place.path)  # a path of its own for each would take longer than all the rest
     for path in [*(f"{folder}/{name}" for name in _WATCHED[place.kind]), *beside]:
         try:
-            s = os.stat(path, follow_symlinks=False)
-            found.append((s.st_ino, s.st_mtime_ns, s.st_ctime_ns, s.st_size))
+            found.append(_told_by(os.stat(path, follow_symlinks=False)))
         except OSError:
             found.append(None)
+    if place.kind == "run" and os.path.isfile(f"{folder}/{SUMS}"):
+        found += sorted(_files(folder))
     return hashlib.sha256(repr((place.path.name, found)).encode()).hexdigest()[:24]
+
+
+def _told_by(s: os.stat_result) -> tuple[int, ...]:
+    return s.st_ino, s.st_mtime_ns, s.st_ctime_ns, s.st_size
+
+
+def _files(folder: str) -> Iterator[tuple[int, ...]]:
+    """All that lies below, as `_told_by` has it; what cannot be read is left out."""
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                yield _told_by(entry.stat(follow_symlinks=False))
+                if entry.is_dir(follow_symlinks=False):
+                    yield from _files(entry.path)
+    except OSError:
+        return
 
 
 def row_of(store: Path, place: Place, key: str) -> Row:
