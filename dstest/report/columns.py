@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from dstest.core.op import Op, Outcome
+from dstest.core.op import FINAL_IDS, Op, Outcome, who
 from dstest.core.printable import printable
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ _TRIES: Final = 6
 class Packed(NamedTuple):
     """`head` is plain data for JSON, `numbers` and `texts` base64. `kept` of all operations are
     there, `told` of them with what was asked and answered; times are whole `unit_ns`. `places` are
-    where the kept ones stand in the history."""
+    where the kept ones stand in the history. `finals` of the head are what final readers are called,
+    by their process."""
 
     head: dict[str, Any]
     numbers: str
@@ -184,7 +185,8 @@ def _timeless(ops: Sequence[Op]) -> tuple[dict[str, Any], list[_Column]]:
         rows.append(_column("op_id", ids))
     head: dict[str, Any] = {field: table.values for field, table in names.items()}
     head["key"] = [_key(value) for value in head["key"]]
-    return {**head, "ids": texts}, rows
+    finals = {str(p): who(p) for p in head["process_id"] if type(p) is int and p >= FINAL_IDS}
+    return {**head, "ids": texts, "finals": finals}, rows
 
 
 def _key(value: Any) -> Any:

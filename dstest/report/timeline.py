@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
-from dstest.core.op import NULL_IS_RESULT, Op, Outcome
+from dstest.core.op import NULL_IS_RESULT, Op, Outcome, who
 from dstest.core.printable import printable
 from dstest.report.bands import LANE, bands_of
 
@@ -30,9 +30,6 @@ _TAIL: Final = 3
 
 _ROWS_MAX: Final = 40
 _STORY_MAX: Final = 600
-_FINAL_IDS: Final = 1 << 40
-"""Processes from here on are those that read all at the end, one per node
-(`dstest.runner.worker`)."""
 
 _COLORS: Final = {Outcome.OK: "#2a9d5c", Outcome.FAIL: "#d08700", Outcome.UNKNOWN: "#c0392b"}
 
@@ -89,11 +86,6 @@ def told(op: Op, shown: Callable[[Any], str] = _short) -> str:
     return printable(", ".join(map(mop_text, mops)) + ending).replace("\n", " ")
 
 
-def _who(process_id: int | str) -> str:
-    final = isinstance(process_id, int) and process_id >= _FINAL_IDS
-    return "the final reader" if final else f"process {process_id}"
-
-
 def _whole(value: Any) -> str:
     """A value as far as there is room; of a long list its end too, where it differs from others."""
     text = value if isinstance(value, str) else json.dumps(value, default=repr)
@@ -114,7 +106,7 @@ def _sentence(op: Op, what: str) -> str:
     fault = f", in fault window {op.fault_epoch}" if op.fault_epoch else ""
     error = f" ({_short(op.error)})" if op.error else ""
     return (
-        f"operation {op.op_id}, {_who(op.process_id)}{node}: {what}{error}; "
+        f"operation {op.op_id}, {who(op.process_id)}{node}: {what}{error}; "
         f"asked at {start}, {end}{fault}"
     )
 
@@ -134,8 +126,7 @@ def story(op: Op) -> str:
 def _name(op: Op) -> str:
     """`p3 n2  read → 4`, short enough to stand before its bar."""
     at = f" {op.node_seen}" if op.node_seen else ""
-    process = f"p{op.process_id}" if _who(op.process_id).startswith("process") else "final"
-    text = printable(f"{process}{at}  {told(op)}")
+    text = printable(f"{who(op.process_id, short=True)}{at}  {told(op)}")
     return text if len(text) <= _NAME_MAX else text[: _NAME_MAX - 1] + "…"
 
 
