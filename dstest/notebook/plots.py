@@ -8,8 +8,8 @@ from dstest.core.errors import ConfigError
 from dstest.core.op import Op, Outcome, who
 from dstest.report.moments import Moment, moments
 from dstest.report.numbers import per_second, seconds_of
-from dstest.report.plots import COLORS, Band, draw_latency, draw_rate, shade
-from dstest.report.timeline import told
+from dstest.report.plots import Band, draw_latency, draw_rate, shade
+from dstest.report.timeline import COLORS, told
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

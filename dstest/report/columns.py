@@ -47,8 +47,8 @@ _TRIES: Final = 6
 class Packed(NamedTuple):
     """`head` is plain data for JSON, `numbers` and `texts` base64. `kept` of all operations are
     there, `told` of them with what was asked and answered; times are whole `unit_ns`. `places` are
-    where the kept ones stand in the history. `finals` of the head are what final readers are called,
-    by their process."""
+    where the kept ones stand in the history. `finals` of the head are what final readers are
+    called, by their process."""
 
     head: dict[str, Any]
     numbers: str

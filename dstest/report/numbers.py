@@ -24,6 +24,7 @@ __all__ = [
     "load_of",
     "number",
     "per_second",
+    "quantile_ms",
     "seconds",
     "seconds_of",
 ]
@@ -71,8 +72,10 @@ def number(value: Any) -> str:
     return str(value)
 
 
-def _rank(times: list[int], share: float) -> float | None:
-    return times[math.ceil(share * len(times)) - 1] / 1e6 if times else None
+def quantile_ms(times_ns: Sequence[int], share: float) -> float | None:
+    """The duration that this share of them do not exceed, in milliseconds; `times_ns` ascend. None
+    where there is none."""
+    return times_ns[max(0, math.ceil(share * len(times_ns)) - 1)] / 1e6 if times_ns else None
 
 
 def by_type(history: History) -> list[TypeRow]:
@@ -95,9 +98,9 @@ def by_type(history: History) -> list[TypeRow]:
                 ok=outcomes[Outcome.OK],
                 fail=outcomes[Outcome.FAIL],
                 unknown=outcomes[Outcome.UNKNOWN],
-                p50_ms=_rank(times, 0.5),
-                p99_ms=_rank(times, 0.99),
-                max_ms=_rank(times, 1.0),
+                p50_ms=quantile_ms(times, 0.5),
+                p99_ms=quantile_ms(times, 0.99),
+                max_ms=quantile_ms(times, 1.0),
             )
         )
     return rows

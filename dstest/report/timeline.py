@@ -14,7 +14,7 @@ from dstest.report.bands import LANE, bands_of
 if TYPE_CHECKING:
     from dstest.report.model import FaultView
 
-__all__ = ["label", "mop_text", "sentence", "story", "timeline_svg", "told"]
+__all__ = ["COLORS", "label", "mop_text", "sentence", "story", "timeline_svg", "told"]
 
 _WIDTH: Final = 1000
 _LEFT: Final = 330
@@ -31,7 +31,8 @@ _TAIL: Final = 3
 _ROWS_MAX: Final = 40
 _STORY_MAX: Final = 600
 
-_COLORS: Final = {Outcome.OK: "#2a9d5c", Outcome.FAIL: "#d08700", Outcome.UNKNOWN: "#c0392b"}
+COLORS: Final = {Outcome.OK: "#2a9d5c", Outcome.FAIL: "#d08700", Outcome.UNKNOWN: "#c0392b"}
+"""Of outcomes, in drawings that take no colours of a page."""
 
 
 def _short(value: Any) -> str:
@@ -134,7 +135,7 @@ def _bar(op: Op, y: float, x: Callable[[int], float], telling: bool) -> str:
     open_end = op.complete_ts is None
     start = x(op.invoke_ts)
     end = _WIDTH - _RIGHT if op.complete_ts is None else x(op.complete_ts)
-    color = _COLORS[op.outcome]
+    color = COLORS[op.outcome]
     dash = ' stroke-dasharray="5 3"' if op.outcome is Outcome.UNKNOWN else ""
     weight = ' font-weight="700"' if telling else ""
     name, words = escape(_name(op)), escape(printable(_sentence(op, told(op))))

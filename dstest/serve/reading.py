@@ -15,6 +15,7 @@ from dstest.core.reproducer import REPRODUCER, SCRIPT
 from dstest.core.run_meta import RunMeta
 from dstest.judge.fingerprint import all_fingerprints
 from dstest.report.headline import headline_of_result
+from dstest.retention.contents import contents_of
 from dstest.retention.look import said
 from dstest.retention.walk import Place
 from dstest.runner.integrity import Told, code_of
@@ -23,7 +24,7 @@ from dstest.serve.standing import SMALL_BYTES, look_at
 from dstest.store.layout import RunDir
 from dstest.store.sums import SUMS, compare_sums
 
-__all__ = ["HISTORY", "group_of", "key_of", "ref_of", "row_of", "test_of"]
+__all__ = ["HISTORY", "contents_shown", "group_of", "key_of", "ref_of", "row_of", "test_of"]
 
 HISTORY: Final = "history.jsonl"
 _RECORDED: Final = (b"segments/", HISTORY.encode())
@@ -37,6 +38,14 @@ _WATCHED: Final[dict[str, tuple[str, ...]]] = {
     "night": ("", "night.json"),
 }
 """What tells that a directory is no longer what it was; of a run that has its sums, every file."""
+
+
+def contents_shown(run: Path) -> dict[str, Any]:
+    """What a run tested and came to, by name. Never raises for what lies there."""
+    try:
+        return contents_of(run).rows
+    except Exception as error:
+        return {"cannot be read": f"{error or type(error).__name__}".splitlines()[0]}
 
 
 def ref_of(store: Path, path: Path) -> str:
