@@ -26,10 +26,12 @@ from dstest.core.history import SCHEMA
 __all__ = ["Judge", "run_batch"]
 
 Judge = Callable[[TxnColumns, str, list[str], dict[str, Any]], Any]
-"""Columns, workload, models, options -> what msgspec can encode."""
+"""Columns, workload, models, options -> the answer."""
 
 
 Seen = Callable[[Exit], Any]
+Told = Callable[[Any], Any]
+"""What a judge answered -> what is written of it; msgspec can encode it."""
 
 _FIELD: Final = re.compile(rb'"(?:name|workload|models|opts|history)"\s*:')
 
@@ -92,7 +94,7 @@ def _code(answer: Any) -> Exit:
     return codes.get(getattr(answer, "valid", None), Exit.NOT_PROVEN)
 
 
-def _results(line: _Line, judge: Judge, seen: Seen) -> dict[str, Any]:
+def _results(line: _Line, judge: Judge, seen: Seen, told: Told) -> dict[str, Any]:
     if not line.models:
         raise ValueError("no model is asked: leave models out, or name one")
     for name, value in line.opts.items():
@@ -104,8 +106,9 @@ def _results(line: _Line, judge: Judge, seen: Seen) -> dict[str, Any]:
     results: dict[str, Any] = {}
     for model in line.models:
         try:
-            results[model] = judge(columns, line.workload, [model], line.opts)
-            seen(_code(results[model]))
+            answer = judge(columns, line.workload, [model], line.opts)
+            results[model] = told(answer)
+            seen(_code(answer))
         except _FAULTS as error:
             results[model] = _failure(error)
             seen(Exit.USAGE)
@@ -120,7 +123,10 @@ def _name_of(text: bytes) -> Any:
 
 
 def run_batch(
-    lines: Iterable[bytes | str], judge: Judge = api.check, seen: Seen = lambda code: None
+    lines: Iterable[bytes | str],
+    judge: Judge = api.check,
+    seen: Seen = lambda code: None,
+    told: Told = lambda answer: answer,
 ) -> Iterator[bytes]:
     """One line of JSON (without its newline) for each line that is not blank, in their order.
 
@@ -133,7 +139,7 @@ def run_batch(
         try:
             line = msgspec.json.decode(raw, type=_Line)
             _require_once(raw)
-            answer = {"name": line.name, "results": _results(line, judge, seen)}
+            answer = {"name": line.name, "results": _results(line, judge, seen, told)}
         except _FAULTS as error:
             seen(Exit.USAGE)
             answer = {"name": _name_of(raw), **_failure(error)}

@@ -41,6 +41,10 @@ _CYCLES: Final = {
 }
 
 
+_OF_TWO: Final = frozenset({"incompatible-order", "lost-update"})
+"""Kinds in which neither of two transactions is wrong by itself."""
+
+
 def _micro_ops(c: TxnColumns, workload: str, t: int, *, results: bool) -> list[list[Any]]:
     write = KINDS[workload].write
     return [
@@ -141,11 +145,19 @@ class _Writer:
         text = self._sentence(f, shown(key), first, second)
         records = [record_of(c, self.workload, t) for t in sorted(set(txns))]
         made = self._anomaly(f.type, key, txns, records, text, minimal=f.type != "cyclic-versions")
-        by = second if f.type == "dirty-update" else first
+        by = self._by(f.type, first, second)
         if f.type == "cyclic-versions" or by < 0:
             return made
         value = name_of(c, f.value) if f.value >= 0 else UNSET
         return replace(made, culprit=int(c.op_index[by]), element=value)
+
+    def _by(self, kind: str, first: int, second: int) -> int:
+        """The transaction that gave it away: of two that exclude each other the later answer."""
+        if kind == "dirty-update":
+            return second
+        if kind in _OF_TWO and second >= 0:
+            return max(first, second, key=lambda t: (int(self.c.complete_pos[t]), t))
+        return first
 
     def _sentence(self, f: Finding, key: str, first: int, second: int) -> str:
         c, v = self.c, shown(name_of(self.c, f.value) if f.value >= 0 else None)

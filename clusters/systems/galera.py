@@ -20,7 +20,7 @@ from clusters.systems.mariadb import (
     connect,
 )
 from dstest.core.node import Node
-from dstest.core.protocols import Option, Replication, Timing, Unit
+from dstest.core.protocols import Caution, Option, Replication, Timing, Unit
 
 __all__ = ["SYSTEM", "GaleraClient"]
 
@@ -137,6 +137,14 @@ class Galera(Mariadb):
     }
     clients = clients_on(GaleraClient)
     definite_errors = {**Mariadb.definite_errors, **NOT_READY}
+    cautions = (
+        *Mariadb.cautions,
+        Caution(
+            says="a read does not wait for what other members have committed",
+            source="MariaDB, wsrep_sync_wait",
+            when={"sync_wait": (0,)},
+        ),
+    )
     log_alarms = (
         *Mariadb.log_alarms,
         "Inconsistency detected",

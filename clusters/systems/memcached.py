@@ -14,7 +14,7 @@ import msgspec
 
 from clusters.supervise import StreamClient, SupervisedDeployment, SupervisedSystem, told, wire
 from dstest.core.node import Node
-from dstest.core.protocols import Indefinite, OpDraft, Probe, Service
+from dstest.core.protocols import Caution, Indefinite, OpDraft, Probe, Service
 
 __all__ = ["SYSTEM"]
 
@@ -87,6 +87,12 @@ class Memcached(SupervisedSystem):
     services = ("memcached",)
     deployment = MemcachedDeployment
     clients = {"register": RegisterClient}
+    cautions = (
+        Caution(
+            says="an item may be gone before it expires, and is with its server",
+            source="memcached, protocol.txt",
+        ),
+    )
     no_log_alarms = "what it says of a crash is a failed assertion, which is any system's alarm"
     ports = (PORT,)
     home = HOME

@@ -25,6 +25,7 @@ from clusters.systems.postgresql import (
 from clusters.systems.postgresql_standby import CUT_OFF, Streaming
 from dstest.core.node import Node
 from dstest.core.protocols import (
+    Caution,
     DependsOnStore,
     Ending,
     Endpoint,
@@ -229,6 +230,14 @@ class Patroni(Postgresql):
             help="synchronous: a commit waits for a standby while there is one; strict: always",
         ),
     }
+    cautions = (
+        *Postgresql.cautions,
+        Caution(
+            says="a failover may lose what the old primary had acknowledged",
+            source="Patroni 3.0, Replication modes: Asynchronous mode durability",
+            when={"replication": ("asynchronous",)},
+        ),
+    )
     log_alarms = (
         *Postgresql.log_alarms,
         *Etcd.log_alarms,

@@ -24,7 +24,7 @@ from clusters.sql import (
 )
 from clusters.supervise import FramedRequests, SupervisedSystem
 from dstest.core.node import Node
-from dstest.core.protocols import Ending, Endpoint, LogWords, Option, Probe, Service
+from dstest.core.protocols import Caution, Ending, Endpoint, LogWords, Option, Probe, Service
 
 __all__ = [
     "CONNECTIONS_MAX",
@@ -243,6 +243,18 @@ class Postgresql(SupervisedSystem):
         **REFUSED,
     }
     conflict_errors = frozenset({"40001", "40P01", "55P03", "23505", ROLLED_BACK})
+    cautions: tuple[Caution, ...] = (
+        Caution(
+            says="a power cut may lose or damage what was acknowledged",
+            source="PostgreSQL 15, 20.5 Write Ahead Log: fsync",
+            when={"fsync": ("off",)},
+        ),
+        Caution(
+            says="a crash may lose the last commits that were acknowledged",
+            source="PostgreSQL 15, 30.4 Asynchronous Commit",
+            when={"synchronous_commit": ("off",)},
+        ),
+    )
     log_alarms: tuple[str, ...] = (
         "PANIC:",
         "invalid page in block",

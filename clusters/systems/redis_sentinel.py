@@ -9,7 +9,15 @@ from typing import Any
 from clusters.supervise import Durable, FullMesh, RespRequests, SupervisedSystem, resp, resp_raw
 from dstest.core import protocols
 from dstest.core.node import Node
-from dstest.core.protocols import Endpoint, Leadership, LeaderView, Option, Replication, Service
+from dstest.core.protocols import (
+    Caution,
+    Endpoint,
+    Leadership,
+    LeaderView,
+    Option,
+    Replication,
+    Service,
+)
 
 __all__ = ["SYSTEM"]
 
@@ -140,6 +148,27 @@ class RedisSentinel(SupervisedSystem):
             type=int, default=0, least=0, most=98, help="until so many replicas have it"
         ),
     }
+    cautions = (
+        Caution(
+            says="it replicates asynchronously: what was acknowledged may be lost in a failover",
+            source="Redis, High availability with Redis Sentinel",
+        ),
+        Caution(
+            says="WAIT does not make it a strongly consistent store",
+            source="Redis, WAIT: Consistency and WAIT",
+            unless={"wait": (0,)},
+        ),
+        Caution(
+            says="a power cut may lose the last second of what was acknowledged",
+            source="Redis, Persistence: How durable is the append only file?",
+            when={"appendfsync": ("everysec",)},
+        ),
+        Caution(
+            says="a power cut may lose what the operating system had not written yet",
+            source="Redis, Persistence: How durable is the append only file?",
+            when={"appendfsync": ("no",)},
+        ),
+    )
     log_alarms = resp.LOG_ALARMS
     ports = (REDIS, SENTINEL)
     client_port = REDIS

@@ -345,10 +345,10 @@ def _require_fitting(workload: str | None, checker: str | None) -> None:
 def _json(result: CheckResult, asked: _Question) -> bytes:
     import msgspec
 
-    from dstest.cli.check_headline import headline_in
+    from dstest.cli.check_headline import headline_in, with_headline
 
     said = headline_in(result, asked.history, asked.format, asked.independent)
-    return msgspec.json.encode({**msgspec.to_builtins(result), "headline": said})
+    return msgspec.json.encode(with_headline(result, said))
 
 
 def _write(folder: Path, result: CheckResult, plain: bytes, text: str) -> None:

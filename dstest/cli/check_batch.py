@@ -60,11 +60,17 @@ def _judged(lines: Iterable[bytes], budget: Budget, seen: Callable[[Exit], Any])
     from checkers.txn.api import check
     from checkers.txn.batch import run_batch
     from dstest.cli.check_budget import in_time
+    from dstest.cli.check_headline import with_headline
+    from dstest.report.headline import headline_of_result
 
     def judge(c: Any, workload: str, models: list[str], opts: dict[str, Any]) -> CheckResult:
         return in_time(check(c, workload, models, opts, budget), budget)
 
-    return run_batch(lines, judge, seen=seen)
+    def told(result: CheckResult) -> dict[str, Any]:
+        # Of transactions an anomaly says all by itself, and a line of a batch names no system.
+        return with_headline(result, headline_of_result(result, "", tuple))
+
+    return run_batch(lines, judge, seen=seen, told=told)
 
 
 def judge_lines(place: Place, lines: list[bytes], budget: Budget) -> Answers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dstest.core.errors import DstestError
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dstest.core.check import CheckResult
     from dstest.core.op import Op
 
-__all__ = ["headline_in"]
+__all__ = ["headline_in", "with_headline"]
 
 
 def headline_in(
@@ -39,6 +39,13 @@ def headline_in(
             return ()  # what is no file of operations was judged otherwise
 
     return headline_of_result(result, _system(history), ops) or None
+
+
+def with_headline(result: CheckResult, said: str | None) -> dict[str, Any]:
+    """The answer as an object, with its sentence; null where there is none."""
+    import msgspec
+
+    return {**msgspec.to_builtins(result), "headline": said or None}
 
 
 def _system(history: Path) -> str:

@@ -5,12 +5,24 @@ Nothing here raises: a shell that completes has no place for an error."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import typer
 
-__all__ = ["checkers", "models", "nemeses", "pairs", "runs", "systems", "workloads"]
+__all__ = [
+    "checkers",
+    "models",
+    "nemeses",
+    "one_nemesis",
+    "pairs",
+    "runs",
+    "simulated_faults",
+    "simulated_pairs",
+    "simulated_systems",
+    "systems",
+    "workloads",
+]
 
 _RUNS_MAX: Final = 40
 """Of a store the newest."""
@@ -35,6 +47,39 @@ def nemeses(incomplete: str) -> list[str]:
     """Names of nemeses; behind a comma one more."""
     before, comma, last = incomplete.rpartition(",")
     return [f"{before}{comma}{name}" for name in _names("nemeses", last)]
+
+
+def one_nemesis(incomplete: str) -> list[str]:
+    """Names of nemeses, where several make no sense."""
+    return _names("nemeses", incomplete)
+
+
+def simulated_systems(incomplete: str) -> list[str]:
+    """Names of systems that can be simulated."""
+    from dstest.sim.simulate import simulable_names
+
+    try:
+        return [name for name in simulable_names() if name.startswith(incomplete)]
+    except Exception:
+        return []
+
+
+def simulated_faults(incomplete: str) -> list[str]:
+    """Kinds of simulated faults; behind a comma one more that is not there yet."""
+    from dstest.sim.faults import KINDS, NO_KIND
+
+    before, comma, last = incomplete.rpartition(",")
+    kinds = [kind for kind in KINDS if kind not in before.split(",")]
+    offered = kinds if comma else [*kinds, NO_KIND]
+    return [f"{before}{comma}{kind}" for kind in offered if kind.startswith(last)]
+
+
+def simulated_pairs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """`-o` of the system and workload on the line; behind the `=` what it may be."""
+    try:
+        return list(_simulated_pairs(ctx, incomplete))
+    except Exception:
+        return []
 
 
 def models(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -90,8 +135,22 @@ def _pairs(ctx: typer.Context, incomplete: str) -> Iterator[tuple[str, str]]:
     usual = RunSpec()
     on_line = [ctx.params.get(name) for name in ("system", "workload", "nemesis")]
     asked = [given or one for given, one in zip(on_line, _three(usual), strict=True)]
+    yield from _fitting(((name, option) for _, name, option in options_of(*asked)), incomplete)
+
+
+def _simulated_pairs(ctx: typer.Context, incomplete: str) -> Iterator[tuple[str, str]]:
+    from dstest.core import registry
+    from dstest.core.spec import RunSpec
+    from dstest.sim.simulate import simulable_names
+
+    system = registry.load("systems", ctx.params.get("system") or simulable_names()[0])
+    workload = registry.load("workloads", ctx.params.get("workload") or RunSpec().workload)
+    yield from _fitting({**system.options, **workload.options}.items(), incomplete)
+
+
+def _fitting(options: Iterable[tuple[str, Any]], incomplete: str) -> Iterator[tuple[str, str]]:
     wanted, behind, begun = incomplete.partition("=")
-    for _, name, option in options_of(*asked):
+    for name, option in options:
         if not behind and name.startswith(wanted):
             yield f"{name}=", option.help
         elif behind and name == wanted:

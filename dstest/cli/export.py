@@ -25,11 +25,17 @@ def export(
     keyed: Annotated[
         bool, typer.Option(help="Values as [key value] tuples, as Jepsen's independent workloads.")
     ] = True,
+    json_: Annotated[
+        bool, typer.Option("--json", help="One JSON object on stdout; the history goes to -o.")
+    ] = False,
 ) -> None:
     """Write a history as Jepsen op maps, one event per line, or as Parquet, a row per operation.
-    Parquet is written while it is read, however large it is. There is no `--json`: the history is
-    the answer, in JSON with `--format json`."""
+    Parquet is written while it is read, however large it is. `--format json` has the history in
+    JSON, `--json` an object that says what was written."""
+    import msgspec
+
     from dstest.cli.check_source import history_file
+    from dstest.cli.output import require_file, say
     from dstest.core.errors import ConfigError
     from dstest.runner.integrity import finished, verified
     from dstest.store.layout import RunDir
@@ -40,6 +46,7 @@ def export(
         )
     if fmt == "parquet" and output is None:
         raise ConfigError("--to parquet writes a file", remedy="-o FILE.parquet")
+    require_file(output, "a history", json=json_)
     if run.is_dir():
         opened = RunDir.open(run)
         if finished(opened):
@@ -47,12 +54,16 @@ def export(
     file = history_file(run)
     if fmt == "parquet":
         assert output is not None
-        _parquet(file, output)
+        count = _parquet(file, output)
     else:
-        _op_maps(file, fmt, output, keyed)
+        count = _op_maps(file, fmt, output, keyed)
+    if json_:
+        made = {"path": str(output), "format": fmt, "history": str(file), "operations": count}
+        say(msgspec.json.encode(made).decode())
 
 
-def _op_maps(file: Path, fmt: str, output: Path | None, keyed: bool) -> None:
+def _op_maps(file: Path, fmt: str, output: Path | None, keyed: bool) -> int:
+    """How many operations were written."""
     from itertools import chain
 
     from dstest.cli.check_lints import require_sound
@@ -73,11 +84,12 @@ def _op_maps(file: Path, fmt: str, output: Path | None, keyed: bool) -> None:
     with writing(output, refused=HarnessError) as out:
         for line in every:
             out.write(line.encode() + b"\n")
+    return len(history.ops)
 
 
-def _parquet(file: Path, output: Path) -> None:
-    """Nothing is judged: what contradicts itself is written as it is, but for operations that the
-    recorder counted and that are not there."""
+def _parquet(file: Path, output: Path) -> int:
+    """How many operations were written. Nothing is judged: what contradicts itself is written as it
+    is, but for operations that the recorder counted and that are not there."""
     from dstest.cli.check_lints import require_counts
     from dstest.cli.output import writing
     from dstest.core.errors import HarnessError
@@ -88,3 +100,4 @@ def _parquet(file: Path, output: Path) -> None:
     with writing(output, refused=HarnessError) as out:
         counted = write_parquet(out, header, lambda: each_op(file))
         require_counts(header, {name: counted[name] for name in ("ok", "fail", "unknown")})
+    return counted.total()

@@ -80,9 +80,9 @@ def image(
     plugin: Annotated[
         list[Path] | None, typer.Option(metavar="FILE.py", help="A file of yours with the system.")
     ] = None,
+    as_json: Json = False,
 ) -> None:
-    """Make the image that the nodes of a lab begin from, so that no run has to wait for it. It has
-    no `--json`: the image is its answer."""
+    """Make the image that the nodes of a lab begin from, so that no run has to wait for it."""
     from dstest.core import plugin_files
     from dstest.core.builds import builds_of
     from dstest.core.node import Prepares
@@ -90,12 +90,15 @@ def image(
     plugin_files.use(map(str, plugin or []))
     kind = kind_of_run(None, lab)
     made = lab_of_kind(kind)
-    if not isinstance(made, Prepares):
+    prepares = isinstance(made, Prepares)
+    wanted = (*_packages(system, packages), *builds_of(system_version or [])) if prepares else ()
+    if isinstance(made, Prepares):
+        made.prepare(wanted, progress=say)
+        say("the image is there")
+    else:
         say(f"nodes of a {kind} lab begin from no image: nothing was made")
-        return
-    wanted = (*_packages(system, packages), *builds_of(system_version or []))
-    made.prepare(wanted, progress=say)
-    say("the image is there")
+    if as_json:
+        show({"lab": kind, "image": prepares, "packages": wanted})
 
 
 def _packages(systems: list[str] | None, packages: list[str] | None) -> tuple[str, ...]:

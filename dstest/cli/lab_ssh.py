@@ -66,7 +66,7 @@ def ssh(
     lab: Kind = None,
 ) -> None:
     """Log in to a node, or run a command on it, with the lab's key and its pinned host keys. It has
-    no `--json`: `dstest lab exec --json` runs commands for programs."""
+    no `--json`: it is for people; `dstest lab exec --json` runs commands for programs."""
     given = words or []
     info = running_lab(lab, lab_id)
     if everywhere:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dstest.cli import completion
 from dstest.cli.fit_of_one import GROUPS, lines_of, wrapped
 from dstest.cli.output import say
 
@@ -118,9 +119,20 @@ def _chosen(given: dict[str, str | None]) -> dict[str, str]:
 
 def list_(
     store: Annotated[Path, typer.Option(help="Where run directories are.")] = _STORE,
-    system: Annotated[str | None, typer.Option(help="What fits this one, and why not.")] = None,
-    workload: Annotated[str | None, typer.Option(help="What fits this one, and why not.")] = None,
-    nemesis: Annotated[str | None, typer.Option(help="What fits this one, and why not.")] = None,
+    system: Annotated[
+        str | None,
+        typer.Option(help="What fits this one, and why not.", autocompletion=completion.systems),
+    ] = None,
+    workload: Annotated[
+        str | None,
+        typer.Option(help="What fits this one, and why not.", autocompletion=completion.workloads),
+    ] = None,
+    nemesis: Annotated[
+        str | None,
+        typer.Option(
+            help="What fits this one, and why not.", autocompletion=completion.one_nemesis
+        ),
+    ] = None,
     runs: Annotated[bool, typer.Option("--runs", help="All runs in the store.")] = False,
     capabilities: Annotated[
         bool, typer.Option("--capabilities", help="Print the page that is docs/capabilities.md.")

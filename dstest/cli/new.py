@@ -16,18 +16,33 @@ def new(
     kind: Annotated[str, typer.Argument(help="system, workload, nemesis or checker.")],
     name: Annotated[str, typer.Argument(help="Its name: lower case, with dashes.")],
     folder: Annotated[Path, typer.Option("--dir", help="Where the two files go.")] = _HERE,
+    json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
-    """Write a file of your own that runs at once, and a test of it. It has no `--json`: the files
-    are its answer."""
+    """Write a file of your own that runs at once, and a test of it."""
     from dstest.scaffold.write import kind_called, write
 
     chosen = kind_called(kind)
     written = write(chosen, name, folder)
+    skeleton, test = written
+    commands = [f"pytest {_shown(test)}"]
+    commands += [command.format(file=_shown(skeleton)) for command in chosen.commands]
+    following = [_runnable(command) for command in commands]
+    if json_:
+        _as_json(kind, name, written, following)
+        return
     typer.echo(f"written: {' and '.join(map(_shown, written))}; they are yours to change")
     typer.echo("next:")
-    skeleton, test = written
-    for command in (f"pytest {_shown(test)}", *chosen.commands):
-        typer.echo(f"  {_runnable(command.format(file=_shown(skeleton)))}")
+    for command in following:
+        typer.echo(f"  {command}")
+
+
+def _as_json(kind: str, name: str, written: list[Path], following: list[str]) -> None:
+    import msgspec
+
+    from dstest.cli.output import say
+
+    made = {"kind": kind, "name": name, "written": [*map(str, written)], "next": following}
+    say(msgspec.json.encode(made).decode())
 
 
 def _shown(path: Path) -> str:

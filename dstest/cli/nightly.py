@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -61,16 +61,18 @@ def run(
     at: At = None,
     workers: Workers = None,
     cell: Cells = None,
+    json_: Json = False,
 ) -> None:
     """Run a night, or go on with the newest one of this file that did not end. Exit 0 only where
     every control was red or green as it must and every other cell passed; 1 where a cell that has
     to pass saw a violation; 3 where a control or a verdict is missing, and with --cell where all
-    others come to 0: what was not asked is not proven. It has no `--json`: `dstest nightly status
-    --json` tells how far it is, `report --json` what it came to."""
+    others come to 0: what was not asked is not proven."""
     from dstest.nightly.begin import begin
 
+    places: list[Path] = []
     given: dict[str, Any] = {"at": at, "workers": workers, "chosen": tuple(cell or ())}
-    raise typer.Exit(begin(config, store=store, say=_say, **given))
+    code = begin(config, store=store, say=_say, began=places.append, **given)
+    _ended(places[0], code, json_)
 
 
 @nightly_app.command()
@@ -97,12 +99,26 @@ def show(
 
 
 @nightly_app.command()
-def resume(directory: Directory, at: At = None, workers: Workers = None) -> None:
-    """Go on with a night that was stopped or killed. It has no `--json`: `dstest nightly report
-    --json` tells what it came to."""
+def resume(
+    directory: Directory, at: At = None, workers: Workers = None, json_: Json = False
+) -> None:
+    """Go on with a night that was stopped or killed."""
     from dstest.nightly.begin import resume as go_on
 
-    raise typer.Exit(go_on(directory, at=at, workers=workers, say=_say))
+    _ended(directory, go_on(directory, at=at, workers=workers, say=_say), json_)
+
+
+def _ended(directory: Path, code: int, json_: bool) -> NoReturn:
+    """Tell a program what came of it, and exit."""
+    import msgspec
+
+    from dstest.nightly.state import NightDir
+
+    if json_:
+        opened = NightDir.open(directory)
+        shown = {"directory": str(opened.path), "exit": code, "night": opened.read()}
+        say(msgspec.json.encode(shown).decode())
+    raise typer.Exit(code)
 
 
 @nightly_app.command()

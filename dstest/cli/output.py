@@ -13,7 +13,7 @@ from typing import IO, Final
 from dstest.cli.streams import answer, no_output
 from dstest.core.errors import ConfigError, DstestError
 
-__all__ = ["say", "write_whole", "writing"]
+__all__ = ["require_file", "say", "write_whole", "writing"]
 
 _DEVICES: Final = (Path("/dev"), Path("/dev/fd"))
 
@@ -23,6 +23,16 @@ def say(text: str, end: str = "\n") -> None:
     out = answer()
     out.write(text + end)
     out.flush()
+
+
+def require_file(output: Path | None, what: str, *, json: bool) -> None:
+    """Raises ConfigError where standard output would have to hold both one JSON object and `what`
+    is written."""
+    if json and output is None:
+        raise ConfigError(
+            f"--json tells of {what} that is written to a file, and none is named",
+            remedy=f"-o FILE, or leave --json out: {what} is then on standard output",
+        )
 
 
 @contextmanager

@@ -11,6 +11,8 @@ from dstest.cli.output import say
 from dstest.core.errors import Exit
 
 if TYPE_CHECKING:
+    from dstest.plans.draft.diff import Change
+    from dstest.plans.draft.new import Written
     from dstest.plans.lint import Finding
     from dstest.plans.model import Plan, Scenario
     from dstest.plans.toolbox import Missing, Tool
@@ -43,33 +45,51 @@ def new(
     ] = None,
     slug: Annotated[str, typer.Option(help="What it is called.", show_default=False)] = "",
     author: Annotated[str, typer.Option(help="Who answers for it.", show_default=False)] = "",
+    json_: Json = False,
 ) -> None:
     """Write a plan: of all claims that can be tested of a system, or of those that a change
     touches. What only a person knows is marked `<fill: ...>`. A change without behaviour gets no
-    plan. It has no `--json`: the plan is its answer; `dstest plan lint --json` judges it."""
-    from dstest.core.errors import ConfigError
+    plan."""
     from dstest.core.plugin_files import named_in
-    from dstest.plans.draft.diff import changed_by_diff, changed_by_git
     from dstest.plans.draft.new import Request, too_small, write
+
+    found = _changed(repo, change, diff)
+    if found is not None and (why := too_small(found)):
+        _told(None, f"{why}; no plan is needed, and none was written", json_)
+        return
+    named = named_in("systems", system)
+    root = repo or (None if found is None else Path())
+    written = write(
+        Request(system=named, repo=root, change=found, output=output, slug=slug, author=author)
+    )
+    _told(written, "", json_)
+
+
+def _changed(repo: Path | None, change: str | None, diff: Path | None) -> Change | None:
+    """What --change or --diff says; None for the whole of a system."""
+    from dstest.core.errors import ConfigError
+    from dstest.plans.draft.diff import changed_by_diff, changed_by_git
 
     if change is not None and diff is not None:
         raise ConfigError("--change and --diff both say what has changed", remedy="one of them")
-    if (change is not None or diff is not None) and repo is None:
-        repo = Path()
     if repo is not None and not repo.is_dir():
         raise ConfigError(f"--repo {repo}: no directory", remedy="the root of a repository")
-    found = None
-    if change is not None and repo is not None:
-        found = changed_by_git(repo, change)
-    elif diff is not None:
-        found = changed_by_diff(diff)
-    if found is not None and (why := too_small(found)):
-        typer.echo(f"{why}; no plan is needed, and none was written")
+    if change is not None:
+        return changed_by_git(repo or Path(), change)
+    return None if diff is None else changed_by_diff(diff)
+
+
+def _told(written: Written | None, why: str, json_: bool) -> None:
+    """What was written, or why nothing was."""
+    import msgspec
+
+    if json_:
+        made = {"path": None} if written is None else msgspec.to_builtins(written, enc_hook=str)
+        say(msgspec.json.encode({**made, "why_not": why or None}).decode())
         return
-    named = named_in("systems", system)
-    written = write(
-        Request(system=named, repo=repo, change=found, output=output, slug=slug, author=author)
-    )
+    if written is None:
+        typer.echo(why)
+        return
     typer.echo(
         f"written: {written.path}; {_count(written.claims, 'claim')}, "
         f"{_count(written.hypotheses, 'hypothesis', 'hypotheses')}, "

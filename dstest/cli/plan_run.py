@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -42,13 +42,14 @@ def run(
     allow_missing: Annotated[
         bool, typer.Option("--allow-missing", help="Leave out what needs what is not there.")
     ] = False,
+    json_: Json = False,
 ) -> None:
     """Execute a plan: what it needs is looked for first, then its scenarios run one by one, and a
     findings report says what they came to. Exit 2, with nothing touched, where the plan is unsound
-    or something is missing. It has no `--json`: `dstest plan status --json` tells how far it is,
-    `report --json` what it came to."""
+    or something is missing."""
     from dstest.plans.execution.driver import begin
 
+    places: list[Path] = []
     code = begin(
         plan,
         budget=budget,
@@ -58,17 +59,48 @@ def run(
         allow_missing=allow_missing,
         commit=commit,
         say=_say,
+        began=places.append,
     )
-    raise typer.Exit(code)
+    _ended(places[0], code, json_)
 
 
 @plan_app.command()
-def resume(directory: Directory) -> None:
-    """Go on with a plan that was stopped or killed, from its first step that is not done. It has no
-    `--json`: `dstest plan report --json` tells what it came to."""
+def resume(directory: Directory, json_: Json = False) -> None:
+    """Go on with a plan that was stopped or killed, from its first step that is not done."""
     from dstest.plans.execution.driver import resume as go_on
 
-    raise typer.Exit(go_on(directory, say=_say))
+    _ended(directory, go_on(directory, say=_say), json_)
+
+
+def _ended(directory: Path, code: int, json_: bool) -> NoReturn:
+    """Tell a program what came of it, and exit."""
+    import msgspec
+
+    from dstest.plans.execution.state import ExecutionDir
+    from dstest.plans.review.write import REPORT
+
+    if json_:
+        opened = ExecutionDir.open(directory)
+        execution, report = opened.read(), opened.path / REPORT
+        rows = [
+            {
+                "id": step.id,
+                "status": step.status,
+                "verdict": step.state,
+                "reason": step.reason,
+                "result": str(opened.path / step.result) if step.result else None,
+            }
+            for step in execution.steps
+        ]
+        shown = {
+            "directory": str(opened.path),
+            "exit": code,
+            "outcome": execution.outcome or None,
+            "report": str(report) if report.is_file() else None,
+            "steps": rows,
+        }
+        say(msgspec.json.encode(shown).decode())
+    raise typer.Exit(code)
 
 
 @plan_app.command()
@@ -159,13 +191,19 @@ def author(
     beside: Annotated[
         bool, typer.Option("--new", help="Beside a file that is there, one with .new at its end.")
     ] = False,
+    json_: Json = False,
 ) -> None:
     """Write the skeletons of a plan where its scenarios want them, with DSTEST_AUTHOR_MODE=1 alone.
-    A file that is there is never written over. Exit 0, also where some were skipped. It has no
-    `--json`: the files are its answer."""
+    A file that is there is never written over. Exit 0, also where some were skipped."""
+    import msgspec
+
     from dstest.plans.authoring import author as write
     from dstest.plans.reader import read_plan
 
-    for row in write(read_plan(plan), repo, beside=beside):
+    rows = write(read_plan(plan), repo, beside=beside)
+    if json_:
+        say(msgspec.json.encode({"plan": str(plan), "files": rows}, enc_hook=str).decode())
+        return
+    for row in rows:
         why = f" ({row.why})" if row.why else ""
         typer.echo(f"{row.scenario:6} {row.what:8} {row.path}{why}")

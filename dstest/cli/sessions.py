@@ -93,12 +93,17 @@ def show_session(done: SessionFinished, as_json: bool) -> NoReturn:
     import msgspec
 
     if as_json:
+        from dstest.report.session import headline_of_session
+
         message = None if done.failure is None else done.failure.message
+        verdict = done.verdict
+        headline = None if verdict is None else headline_of_session(done.path, verdict)
         shown = {
             "session": str(done.path),
             "exit": int(done.exit_code),
             "ended_by": message,
-            "verdict": msgspec.to_builtins(done.verdict),
+            "headline": headline,
+            "verdict": msgspec.to_builtins(verdict),
         }
         say(msgspec.json.encode(shown).decode())
     elif done.verdict is not None:

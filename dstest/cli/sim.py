@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dstest.cli import completion
 from dstest.cli.output import say, write_whole
 from dstest.core.errors import ConfigError, Exit
 from dstest.core.spec import RunSpec
@@ -18,13 +19,42 @@ if TYPE_CHECKING:
 __all__ = ["sim"]
 
 
+System = Annotated[
+    str | None,
+    typer.Option(
+        help="One that can be simulated; default: the first of them.",
+        autocompletion=completion.simulated_systems,
+    ),
+]
+Workload = Annotated[
+    str | None,
+    typer.Option(
+        help="What its clients do; default: as for `dstest run`.",
+        autocompletion=completion.workloads,
+    ),
+]
+Faults = Annotated[
+    str | None,
+    typer.Option(
+        metavar="KINDS",
+        help="Such as kill,power; none for none.",
+        autocompletion=completion.simulated_faults,
+    ),
+]
+Pairs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-o",
+        metavar="KEY=VALUE",
+        help="Of system or workload.",
+        autocompletion=completion.simulated_pairs,
+    ),
+]
+
+
 def sim(
-    system: Annotated[
-        str | None, typer.Option(help="One that can be simulated; default: the first of them.")
-    ] = None,
-    workload: Annotated[
-        str | None, typer.Option(help="What its clients do; default: as for `dstest run`.")
-    ] = None,
+    system: System = None,
+    workload: Workload = None,
     seeds: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many.")] = 20,
     seed: Annotated[int, typer.Option(min=0, max=1 << 53, help="The first of them.")] = 1,
     nodes: Annotated[int, typer.Option(min=1, max=99, help="Simulated hosts.")] = 3,
@@ -33,12 +63,8 @@ def sim(
         float,
         typer.Option(min=0.1, max=86_400, help="Seconds of load, of the simulated clock."),
     ] = 15.0,
-    faults: Annotated[
-        str | None, typer.Option(metavar="KINDS", help="Such as kill,power; none for none.")
-    ] = None,
-    option: Annotated[
-        list[str] | None, typer.Option("-o", metavar="KEY=VALUE", help="Of system or workload.")
-    ] = None,
+    faults: Faults = None,
+    option: Pairs = None,
     workers: Annotated[int, typer.Option(min=1, max=256, help="Processes.")] = 2,
     history: Annotated[
         Path | None,

@@ -281,11 +281,11 @@ def export(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Default: stdout.")
     ] = None,
+    json_: Json = False,
 ) -> None:
     """Write a specification as a module of Quint or TLA+.
 
-    What has no counterpart there is refused, by name. There is no `--json`: the answer is the
-    module."""
+    What has no counterpart there is refused, by name."""
     from dstest.core.near import meant
     from dstest.spec.export.quint import as_quint
     from dstest.spec.export.tla import as_cfg, as_tla
@@ -294,8 +294,12 @@ def export(
     ways = {"quint": as_quint, "tla": as_tla, "cfg": as_cfg}
     if to not in ways:
         raise ConfigError(f"no language {to!r} to export to", remedy=meant(to, ways))
-    text = ways[to](load(spec, constants or ()))
-    if output is None:
-        say(text, end="")
-    else:
+    model = load(spec, constants or ())
+    text = ways[to](model)
+    if output is not None:
         write_whole(output, text.encode(), "-o")
+    if json_:
+        path = None if output is None else str(output)
+        as_json({"spec": model.name, "language": to, "path": path, "text": text})
+    elif output is None:
+        say(text, end="")

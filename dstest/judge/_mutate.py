@@ -69,10 +69,15 @@ def pick(dice: random.Random, items: Iterable[Any]) -> Any:
     return dice.choice(found) if found else None
 
 
-def finals(ops: list[Op], observer: str) -> list[Op]:
-    """Observations that began after the last completed operation of another type had ended."""
+def finals(ops: list[Op], observer: str, *others: str) -> list[Op]:
+    """Observations that began after the last completed operation of another type had ended;
+    `others` change nothing either."""
     last = max(
-        (op.complete_ts for op in ops if op.op_type != observer and op.complete_ts is not None),
+        (
+            op.complete_ts
+            for op in ops
+            if op.op_type not in (observer, *others) and op.complete_ts is not None
+        ),
         default=-1,
     )
     return [op for op in acked(ops, observer) if op.invoke_ts > last]

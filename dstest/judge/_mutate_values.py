@@ -309,7 +309,7 @@ REVERSE: Final = {
 
 
 def _diverged(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
-    last = [op for op in finals(ops, "dump") if isinstance(op.output, dict) and op.output]
+    last = [op for op in finals(ops, "dump", "read") if isinstance(op.output, dict) and op.output]
     node = pick(dice, sorted({str(op.node_seen) for op in last}))
     if node is None:
         return None
@@ -325,7 +325,7 @@ DUMPS: Final = {"diverged": _diverged}
 
 def _gone_entry(ops: list[Op], dice: random.Random, options: _Opts) -> Made:
     declared = str(options.get("invariants", ""))
-    last = [op for op in finals(ops, "dump") if isinstance(op.output, dict) and op.output]
+    last = [op for op in finals(ops, "dump", "read") if isinstance(op.output, dict) and op.output]
     if not last or not ("size=" in declared or "sum=" in declared):
         return None
     name = dice.choice(sorted(last[-1].output, key=str))

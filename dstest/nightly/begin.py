@@ -26,6 +26,8 @@ from dstest.runner.session import process_start_time
 __all__ = ["begin", "night_after", "planned", "resume"]
 
 Say = Callable[[str], None]
+Began = Callable[[Path], object]
+"""Is given the directory of a night before any of its cells is run."""
 _NAMED: Final = 5
 
 
@@ -37,6 +39,7 @@ def begin(
     workers: int | None,
     say: Say,
     chosen: Sequence[str] = (),
+    began: Began = Path,
 ) -> int:
     """Run a night, or go on with the newest one of this file that did not come to its end; the exit
     code. With `chosen` only the cells of these names. Raises ConfigError where a cell cannot be run
@@ -51,6 +54,7 @@ def begin(
             if open_ones and _same(open_ones[0][1], digest, chosen):
                 directory, night = open_ones[0]
                 say(f"going on with {directory.path}, which was begun with the same file")
+                began(directory.path)
                 return _go_on(directory, night, at=at, workers=workers, say=say)
     cells = planned(config, config_path, chosen)
     with alone(folder):
@@ -65,6 +69,7 @@ def begin(
         night.config_sha256, night.at = digest, at or config.at
         night.workers = workers or config.workers
         directory = NightDir.create(store, night, config_path.read_bytes())
+        began(directory.path)
         return Driver(directory, night, say).run()
 
 

@@ -12,7 +12,7 @@ from dstest.core.formats import AUTO
 from dstest.core.history import Header, Window
 from dstest.core.op import Op
 from dstest.core.words import shell_word
-from dstest.notebook.sources import Source, of_file, of_ops
+from dstest.notebook.sources import Source, counted, of_file, of_ops
 from dstest.notebook.unchanged import Unchanged
 from dstest.store.exact import write_exact
 
@@ -84,7 +84,11 @@ class History:
 
         file = Path(path)
         require_whole(file)
-        return cls(Source(read_parquet_header(file), lambda: each_of_parquet(file)))
+
+        def each() -> Iterator[Op]:
+            return each_of_parquet(file)
+
+        return cls(Source(read_parquet_header(file), each, counted(file, each)))
 
     @classmethod
     def of(cls, header: Header, ops: list[Op]) -> Self:
@@ -96,7 +100,7 @@ class History:
         header = self.header
         system = " ".join(part for part in (header.system, header.system_version) if part)
         named = [part for part in (system, header.workload) if part]
-        count = sum(1 for _ in self._source.each())
+        count = self._source.size()
         verdict = "no run, not judged" if self._checked is None else self._verdict_word()
         return f"<History: {', '.join([*named, f'{count:,} operations', verdict])}>"
 

@@ -12,26 +12,43 @@ from dstest.core.errors import HistoryError
 from dstest.core.formats import AUTO, SESSIONS
 from dstest.core.history import SCHEMA, Header
 from dstest.core.op import Op
+from dstest.notebook.unchanged import Seen, seen
 from dstest.store.jsonl import each_op, read_header
 
-__all__ = ["Source", "of_file", "of_ops"]
+__all__ = ["Source", "counted", "of_file", "of_ops"]
 
 _OURS: Final = re.compile(rb'\{"')
 
 
 class Source(NamedTuple):
     """A header, and a function that goes through the operations from the beginning. `path` with
-    `words` is how `dstest check` is given the same, None where there is no such file."""
+    `words` is how `dstest check` is given the same, None where there is no such file. `size` says
+    how many operations there are: once it was asked, without going through them again."""
 
     header: Header
     each: Callable[[], Iterator[Op]]
+    size: Callable[[], int]
     path: Path | None = None
     words: tuple[str, ...] = ()
 
 
 def of_ops(header: Header, ops: list[Op]) -> Source:
     """Of operations that are in memory."""
-    return Source(header, lambda: iter(ops))
+    return Source(header, lambda: iter(ops), lambda: len(ops))
+
+
+def counted(path: Path, each: Callable[[], Iterator[Op]]) -> Callable[[], int]:
+    """Counts what a file has, and counts again only where it is another one since."""
+    known: dict[Seen | None, int] = {}
+
+    def count() -> int:
+        now = seen(path)
+        if now is None or now not in known:
+            known.clear()
+            known[now] = sum(1 for _ in each())
+        return known[now]
+
+    return count
 
 
 def _is_ours(path: Path) -> bool:
@@ -57,7 +74,11 @@ def of_file(path: Path, fmt: str, independent: bool | None) -> Source:
         header, ops = read_sessions(path, sessions)
         return of_ops(header, ops)._replace(path=path, words=words)
     if fmt in (AUTO, "dstest") and _is_ours(path):
-        return Source(read_header(path), lambda: each_op(path), path, words)
+
+        def each() -> Iterator[Op]:
+            return each_op(path)
+
+        return Source(read_header(path), each, counted(path, each), path, words)
     from dstest.store.importers import load_history
 
     if independent is not None:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from dstest.core.errors import EvidenceError
 
-__all__ = ["Unchanged"]
+__all__ = ["Seen", "Unchanged", "seen"]
 
 _FILES: Final = (
     "history.jsonl",
@@ -20,7 +20,7 @@ _FILES: Final = (
 )
 
 
-class _Seen(NamedTuple):
+class Seen(NamedTuple):
     """What tells cheaply whether a file may be another one: of the times, a program can set back
     that of its content, but not that of its last change."""
 
@@ -30,12 +30,13 @@ class _Seen(NamedTuple):
     change_ns: int
 
 
-def _seen(path: Path) -> _Seen | None:
+def seen(path: Path) -> Seen | None:
+    """None where nothing can be seen of it."""
     try:
         now = path.stat()
     except OSError:
         return None
-    return _Seen(now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)
+    return Seen(now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)
 
 
 def _sum(path: Path) -> str:
@@ -53,14 +54,14 @@ class Unchanged:
     def __init__(self, run: Path) -> None:
         self._run = run
         paths = [run / name for name in _FILES]
-        self._seen = {path: _seen(path) for path in paths}
+        self._seen = {path: seen(path) for path in paths}
         self._sums = {path: _sum(path) for path in paths}
 
     def require(self) -> None:
         """Raises EvidenceError where one of them has another content since. One that was written
         again as it was is the same."""
         for path, before in self._seen.items():
-            now = _seen(path)
+            now = seen(path)
             if now == before:
                 continue
             if _sum(path) != self._sums[path]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from dstest.core import registry
 from dstest.core.option_words import allowed, written
-from dstest.core.protocols import CheckerTraits, Option, SystemTraits
+from dstest.core.protocols import Caution, CheckerTraits, Option, SystemTraits
 from dstest.reference.tables import code, table
 from dstest.runner.plugins import RUN_OPTIONS
 from nemeses.mix import Mix
@@ -34,6 +34,15 @@ def _options(options: Mapping[str, Option]) -> list[str]:
     return [*table(("`-o`", "default", "may be", ""), rows), ""] if options else []
 
 
+def _when(row: Caution) -> str:
+    said = [f"`-o {name}={' or '.join(map(written, values))}`" for name, values in row.when.items()]
+    said += [
+        f"`-o {name}` other than {' or '.join(map(written, values))}"
+        for name, values in row.unless.items()
+    ]
+    return f"With {' and '.join(said)} " if said else ""
+
+
 def systems_page() -> str:
     lines = ["# Systems", "", _MADE]
     lines += ["What fits which says `dstest list --system NAME`; faults that landed on each are in"]
@@ -47,6 +56,12 @@ def systems_page() -> str:
                 ("with", "model", "source"),
                 ((code(f"-o {r.option}={r.value}"), r.model, r.source) for r in relaxed),
             )
+            lines += [""]
+        if warned := SystemTraits.of(system).cautions:
+            lines += ["What it warns of:", ""]
+            lines += [
+                f"- {_when(row)}it documents that {row.says} ({row.source})." for row in warned
+            ]
             lines += [""]
         lines += _options(system.options)
     return "\n".join(lines)

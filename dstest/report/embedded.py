@@ -57,13 +57,12 @@ def _anomaly(moment: Moment, group: list[Moment], at: dict[int | str, int]) -> d
     """`group` are it and those that repeat it."""
     ops = dict.fromkeys(id for one in group for id in one.anomaly.ops)
     culprit = -1 if moment.culprit is None else at.get(moment.culprit, -1)
-    last = moment.end_ns
     return {
         "number": moment.number,
         "title": moment.title,
         "from": moment.start_ns,
         "to": moment.end_ns,
-        "at": last,
+        "at": moment.told_ns,
         "ops": [at[id] for id in ops if id in at],
         "culprit": culprit,
     }

@@ -19,7 +19,7 @@ __all__ = ["headline_of", "headline_of_result"]
 
 def headline_of(report: RunReport) -> str:
     """As report.html has it: what the database did wrong, or the reason of the verdict."""
-    said = headline(report, moments(report, ()))[0] if report.state.failed else ""
+    said = headline(report, moments(report, ()))[0]
     return said or spelled(report.verdict.reason)
 
 

@@ -22,13 +22,13 @@ from dstest.report.errors import reasons
 from dstest.report.kinds import kinds, others
 from dstest.report.leaders import recorded_changes
 from dstest.report.logs import LogLine, read_logs, spoken
-from dstest.report.loops import CYCLES_DRAWN_MAX, is_cycle, loop_svg
+from dstest.report.loops import is_cycle, loop_svg
 from dstest.report.model import RunReport
 from dstest.report.moments import Moment, headline, moments, sentence
 from dstest.report.numbers import number
 from dstest.report.over_seeds import arms_of
 from dstest.report.service import ALL_MAX, first_shown, least_ns, stretches
-from dstest.report.settings import settings
+from dstest.report.settings import documented, settings
 from dstest.report.timeline import story, timeline_svg
 
 __all__ = ["FAULT_DETAILS_MAX", "environment", "render_html", "tone_of"]
@@ -61,8 +61,13 @@ _FILES: Final = (
     ("spec.toml", "what was asked for"),
     ("schedule.json", "the faults as they were planned"),
     ("host.jsonl", "samples of the control host"),
+    ("run.log", "what the runner said while it went on"),
+    ("simulation.log", "every event of the simulation"),
+    ("segments", "the operations as each worker wrote them down, before they were put together"),
+    ("workers", "what each worker was given, and said"),
 )
-"""Files of a run directory that are there before its report is drawn, where it has them."""
+"""Files and folders of a run directory that are there before its report is drawn, where it has
+them."""
 
 
 def _finalize(value: Any) -> Any:
@@ -92,7 +97,6 @@ def _witness(moment: Moment, report: RunReport, twins: Sequence[Moment]) -> dict
     from markupsafe import Markup
 
     anomaly: Anomaly = moment.anomaly
-    drawn = is_cycle(anomaly) and moment.number <= CYCLES_DRAWN_MAX
     rows = [(line, log.node, False) for log in moment.logs for line in log.lines]
     place = moment.place
     if rows and place is not None:
@@ -105,7 +109,7 @@ def _witness(moment: Moment, report: RunReport, twins: Sequence[Moment]) -> dict
         "twins": [_twin(twin, moment) for twin in twins],
         "told": _cut(sentence(anomaly.explanation)),
         "svg": Markup(timeline_svg(moment.ops, report.faults, moment.culprit)),
-        "loop": Markup(loop_svg(anomaly) if drawn else ""),
+        "loop": Markup(loop_svg(anomaly) if is_cycle(anomaly) else ""),
         "lines": [(op.op_id == moment.culprit, story(op)) for op in moment.ops],
         "hidden": len(anomaly.ops) - len(moment.ops),
         "logs": sorted(rows, key=lambda row: (row[0].time_ns, row[1])),
@@ -151,14 +155,15 @@ def tone_of(state: State) -> str:
 
 def _files(run: Path, meta: RunMeta) -> list[tuple[str, str]]:
     """(name, what it holds) of the run's raw files."""
-    found = [(name, holds) for name, holds in _FILES if (run / name).is_file()]
+    found = [(name, holds) for name, holds in _FILES if (run / name).exists()]
     logs = [] if meta.logs is None else sorted(meta.logs.files)
     return found + [(f"nodes/{name}", "a log of that node") for name in logs]
 
 
 def _facts(report: RunReport) -> str:
     rows = {key: value for key, value in report.meta.plain.items() if key != "records"}
-    return json.dumps(rows, indent=2, default=repr, ensure_ascii=False)[:_FACTS_MAX]
+    text = json.dumps(rows, indent=2, default=repr, ensure_ascii=False)
+    return text if len(text) <= _FACTS_MAX else f"{text[:_FACTS_MAX]}\n… (whole in run.json)"
 
 
 def _next_steps(report: RunReport) -> list[tuple[str, list[str]]]:
@@ -190,7 +195,7 @@ def render_html(report: RunReport) -> str:
     at_once, later = first_shown(outages)
     drawn, charts_left_out = charts(report, axis, outages)
     together = kinds(report, found)
-    main, exact = headline(report, found) if report.state.failed else ("", "")
+    main, exact = headline(report, found)
     template = environment().get_template("report.html.j2")
     parts: dict[str, Any] = {
         "r": report,
@@ -198,6 +203,7 @@ def render_html(report: RunReport) -> str:
         "headline": main or spelled(report.verdict.reason),
         "exact": exact,
         "settings": settings(report),
+        "documented": documented(report) if report.state.failed else [],
         "besides": besides(report, outages),
         "reasons": reasons(report.history),
         "rule_words": rule_words(report.verdict.rule, report.state),

@@ -99,7 +99,7 @@ def _largest(counts: Iterable[tuple[str, int]], more: str) -> str:
     named = [f"{name} ({number(n)})" for name, n in rows[:_NAMED_MAX]]
     rest = rows[_NAMED_MAX:]
     if rest:
-        named.append(f"{len(rest)} more {more}")
+        named.append(f"{len(rest)} more {more if len(rest) > 1 else more.removesuffix('s')}")
     return f"{', '.join(named[:-1])} and {named[-1]}"
 
 
@@ -124,7 +124,7 @@ def _windows(sightings: Sightings, faults: Sequence[FaultView]) -> str:
     """`87 inside f2 (kill), 3 inside 2 more fault windows and 257 outside every fault window`."""
     if not any(f.start_ns is not None for f in faults):
         return ""
-    names = {f.epoch: f"{f.id} ({f.nemesis})" for f in faults}
+    names = {f.epoch: f.name for f in faults}
     rows = sorted(sightings.epochs.items(), key=lambda row: -row[1])
     outside = sightings.outside
     if not rows:

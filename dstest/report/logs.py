@@ -33,6 +33,9 @@ WIDTH_MAX: Final = 280
 _COLORS: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 """Sequences by which a terminal is told colours."""
 
+_NUMBERS: Final = re.compile(r"[0-9a-fA-F]*\d[0-9a-fA-F]*")
+"""What differs in lines that say the same: times, counts, addresses, ids."""
+
 MARGIN_NS: Final = 2_000_000_000
 """Before a moment and after it."""
 
@@ -146,15 +149,25 @@ def _around(log: NodeLog, start_ns: int, end_ns: int, most: int) -> LogLines:
         lines = [_with_alarm(line, log) for line in (*before, *after)]
         return LogLines(log.node, log.name, lines, 0, f"it says nothing then{shown}")
 
-    def rank(line: LogLine) -> tuple[bool, int]:
-        return not line.alarm, abs(line.time_ns - end_ns)
-
-    kept = sorted(sorted(near, key=rank)[:most], key=lambda line: line.time_ns)
+    kept = sorted(_ranked(near, end_ns)[:most], key=lambda line: line.time_ns)
     return LogLines(log.node, log.name, kept, len(near) - len(kept))
 
 
+def _ranked(lines: Sequence[LogLine], end_ns: int) -> list[LogLine]:
+    """Alarms first, then what speaks of who leads, then all others by how near they are to the end;
+    what is said again, with other numbers, comes after all that is not."""
+    by_time = sorted(lines, key=lambda line: abs(line.time_ns - end_ns))
+    seen: set[str] = set()
+    ranked = []
+    for line in by_time:
+        said = _NUMBERS.sub("#", line.text)
+        ranked.append((not line.alarm, said in seen, not SPEAKS.search(line.text), line))
+        seen.add(said)
+    return [line for *_, line in sorted(ranked, key=lambda row: row[:3])]
+
+
 def around(logs: Sequence[NodeLog], start_ns: int, end_ns: int) -> list[LogLines]:
-    """What each log says from two seconds before to two seconds after; alarms before other lines,
-    and of those the ones nearest to the end."""
+    """What each log says from two seconds before to two seconds after; the first of
+    `_ranked`."""
     most = max(1, min(LINES_MAX, ALL_LINES_MAX // max(1, len(logs))))
     return [_around(log, start_ns, end_ns, most) for log in logs]

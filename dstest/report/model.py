@@ -17,7 +17,7 @@ from dstest.core import limits
 from dstest.core.check import Anomaly, CheckResult
 from dstest.core.details import FaultDetails
 from dstest.core.errors import ConfigError
-from dstest.core.evidence import AuditRow, BlameProbe, Evidence, LandingRecord, Signal
+from dstest.core.evidence import AuditRow, BlameProbe, Evidence, LandingRecord, Rerun, Signal
 from dstest.core.history import History
 from dstest.core.op import Op
 from dstest.core.run_meta import RunMeta
@@ -40,9 +40,9 @@ MEANING: Final = {
     State.PASS_SMOKE: "The harness works and nothing broke in this run. No proof of robustness.",
     State.PASS_HARDENING: "The system kept its promise under faults that are proven to have "
     "landed, for as long and as often as the hardening budget asks.",
-    State.FAIL_REPRODUCIBLE: "The system broke its promise, and does so again on the same seed.",
-    State.FAIL_NONDETERMINISTIC: "The system broke its promise in this run. It has not been shown "
-    "to do so again on the same seed.",
+    State.FAIL_REPRODUCIBLE: "The system did what it must not, and does so again on the same seed.",
+    State.FAIL_NONDETERMINISTIC: "The system did what it must not, in this run. It has not been "
+    "shown to do so again on the same seed.",
     State.INCONCLUSIVE_ENV: "The environment lacks something that the run needs.",
     State.INCONCLUSIVE_ORACLE: "The record of this run cannot tell right from wrong.",
     State.INCONCLUSIVE_FAULT: "A planned fault is not proven to have landed, so a clean result "
@@ -283,6 +283,21 @@ def _audit(evidence: Evidence) -> list[AuditView]:
     ]
 
 
+def _meaning(state: State, rerun: Rerun) -> str:
+    if state is not State.FAIL_NONDETERMINISTIC:
+        return MEANING[state]
+    tried = rerun.same_seed_runs
+    if not tried:
+        return (
+            "The system did what it must not. Nobody has run the same seed again yet, so how often "
+            "it does so is not known."
+        )
+    return (
+        f"The system did what it must not. Of {tried} more runs of the same seed "
+        f"{rerun.reproduced} showed it again."
+    )
+
+
 def build_report(
     verdict: Verdict,
     evidence: Evidence,
@@ -306,7 +321,7 @@ def build_report(
         path=str(path) if path else ".",
         verdict=verdict,
         evidence=evidence,
-        meaning=MEANING[verdict.verdict],
+        meaning=_meaning(verdict.verdict, evidence.rerun),
         session=session([verdict.verdict]),
         history=history,
         faults=[_fault(record, evidence) for record in records],

@@ -221,9 +221,9 @@ def in_a_line(system: str, did: str, key: Any) -> str:
 
 
 def headline(report: RunReport, found: Sequence[Moment]) -> tuple[str, str]:
-    """(What the database did wrong in a sentence, what exactly), for a run with a violation; two
-    empty texts where nothing is known of it."""
-    if not found:
+    """(What the database did wrong in a sentence, what exactly); two empty texts where the verdict
+    does not say that it did, whatever was found, and where nothing is known of it."""
+    if not found or not report.state.failed:
         return "", ""
     first = found[0]
     culprit = next((op for op in first.ops if op.op_id == first.culprit), None)

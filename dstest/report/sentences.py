@@ -45,10 +45,6 @@ def culprit_of(anomaly: Anomaly, ops: Sequence[Op]) -> int | str | None:
     found = _NEXT.search(anomaly.explanation)
     if found is not None and found["op"] in by_id:
         return by_id[found["op"]]
-    types = "|".join(sorted({re.escape(op.op_type) for op in ops}))
-    for match in re.finditer(rf"(?:\b(?:ops?|{types}) |\bT)(\d+)\b", anomaly.explanation):
-        if match[1] in by_id:
-            return by_id[match[1]]
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -9,13 +10,17 @@ from typing import Final
 import msgspec
 
 from dstest.ci.junit import Case, render_suite
+from dstest.core.errors import DstestError
 from dstest.core.printable import one_line
 from dstest.core.spec import RunSpec
 from dstest.judge.session import ArmVerdict, SessionVerdict
+from dstest.judge.words import spelled
 from dstest.report.after import after_failure
 from dstest.report.command import command_of
+from dstest.report.headline import headline_of
 from dstest.report.html import environment, tone_of
 from dstest.report.junit import kind_of
+from dstest.report.model import load_report
 from dstest.report.remedies import Remedy, remedies
 from dstest.report.review.markdown import md
 from dstest.report.terminal import colored, obstacles, wrap
@@ -23,6 +28,7 @@ from dstest.store.layout import write_file
 
 __all__ = [
     "command_of_session",
+    "headline_of_session",
     "session_cases",
     "session_reports",
     "session_text",
@@ -98,6 +104,22 @@ def _after(spec: RunSpec, verdict: SessionVerdict, links: Mapping[str, str]) -> 
     steps = after_failure(msgspec.to_builtins(spec), links[arm])
     said = [Remedy(f"{arm}: {step.asks}", step.command) for step in steps]
     return ["", "what next", *obstacles(said)]
+
+
+def headline_of_session(path: Path, verdict: SessionVerdict) -> str:
+    """What the database did wrong, as the page begins of the first run that shows it; the reason of
+    the verdict where none does, or what it left cannot be read any more."""
+    for arm in verdict.arms:
+        for run in reversed(_runs(path, arm)) if _ever_failed(arm) else ():
+            with contextlib.suppress(DstestError):
+                report = load_report(path / run)
+                if report.state.failed:
+                    return headline_of(report)
+    return spelled(verdict.reason)
+
+
+def _ever_failed(arm: ArmVerdict) -> bool:
+    return any(state.failed for state in (arm.state, *arm.earlier))
 
 
 def _runs(path: Path, arm: ArmVerdict) -> list[str]:

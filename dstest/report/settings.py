@@ -1,4 +1,4 @@
-"""What a run was told by `-o`, what it was held to, and what its system promises so."""
+"""What a run was told by `-o`, what it was held to, and what its system documents of that."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any, Final
 
 from dstest.core import registry
 from dstest.core.errors import ConfigError
+from dstest.core.option_words import written
 from dstest.core.protocols import SystemTraits
-from dstest.core.protocols.systems import Relaxation
+from dstest.core.protocols.systems import Caution, Relaxation
 from dstest.report.model import RunReport
 
-__all__ = ["settings"]
+__all__ = ["documented", "settings"]
 
 _PARTS: Final = (("systems", "system"), ("workloads", "workload"), ("nemeses", "nemesis"))
 """Whose options come first: those of the system say what was tested."""
@@ -42,6 +43,33 @@ def _relaxed(spec: Mapping[str, Any], model: str | None) -> list[Relaxation]:
     rows = () if system is None else SystemTraits.of(system).relaxations
     options = spec.get("options", {})
     return [row for row in rows if row.model != model and row.holds(options)]
+
+
+def _in_force(row: Caution, spec: Mapping[str, Any], given: set[str]) -> str:
+    """`sync_wait=0, as it comes`: the settings that a caution is about; empty where it is about
+    none."""
+    said = []
+    for name in (*row.when, *row.unless):
+        value = written(spec["options"][name])
+        said.append(f"{name}={value}{'' if name in given else ', as it comes'}")
+    return ", ".join(said)
+
+
+def documented(report: RunReport) -> list[str]:
+    """What the documentation of the system says against these settings, in a sentence each."""
+    spec = report.meta.spec
+    system = _plugin("systems", spec.get("system"))
+    if system is None:
+        return []
+    options = spec.get("options", {})
+    given = {pair.partition("=")[0] for pair in report.meta.options_given or []}
+    found = []
+    for row in SystemTraits.of(system).cautions:
+        if row.holds(options):
+            of = _in_force(row, spec, given)
+            about = f" ({of})" if of else ""
+            found.append(f"{spec['system']}{about} documents that {row.says} ({row.source}).")
+    return found
 
 
 def settings(report: RunReport) -> str:

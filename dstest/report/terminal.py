@@ -16,7 +16,7 @@ from dstest.report.kinds import kinds, others
 from dstest.report.model import FaultView, RunReport, SignalView
 from dstest.report.moments import Moment, headline, moments
 from dstest.report.remedies import Remedy
-from dstest.report.settings import settings
+from dstest.report.settings import documented, settings
 from dstest.report.tally import tallies
 
 __all__ = ["colored", "obstacles", "summary_text", "wrap"]
@@ -146,7 +146,8 @@ def summary_text(report: RunReport, *, color: bool = False) -> str:
     lines = ["", colored(report.state, color)]
     found = moments(report, ()) if report.state.failed else []
     if report.state.failed:
-        for said in (headline(report, found)[0], *_where(report, found), settings(report)):
+        said_first = (headline(report, found)[0], *_where(report, found), settings(report))
+        for said in (*said_first, *documented(report)):
             lines += wrap(said, "  ", "  ")
     lines += wrap(report.verdict.reason, "  ", "  ")
     for notice in report.notices:
@@ -177,7 +178,8 @@ def summary_text(report: RunReport, *, color: bool = False) -> str:
     for line in tallies(report.results):
         lines += wrap(line, "counted     ", "            ")
     lines += _told(found)
-    if told := short_lines(report.evidence, report.verdict.bug):
+    bug = report.verdict.bug if report.state.failed else None
+    if told := short_lines(report.evidence, bug):
         lines += ["", *(row for line in told for row in wrap(line, "", "            "))]
     lines += _next(report)
     lines += ["", _clean(f"report      {report.path}/report.html")]

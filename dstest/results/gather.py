@@ -19,7 +19,8 @@ from dstest.report.model import load_report
 from dstest.report.session import command_of_session
 from dstest.results.model import Result
 from dstest.results.of_run import facts_of
-from dstest.retention.identity import misplaced, operations_digest
+from dstest.retention.copies import Recorded, copies_among, recorded
+from dstest.retention.identity import misplaced
 from dstest.retention.look import said
 from dstest.retention.walk import Place, walk
 from dstest.runner.integrity import finished, verified
@@ -55,7 +56,7 @@ def gather(paths: Sequence[Path], judged: Verify = verified) -> list[Result]:
                 remedy="give a run, a session, or a store of them",
             )
         found |= {result.path: result for result in here if result.path not in found}
-    return list(_without_copies(found.values()))
+    return list(_without_copies([*found.values()]))
 
 
 def _below(path: Path, judged: Verify) -> Iterator[Result]:
@@ -126,27 +127,35 @@ def _of_spec(run: RunDir) -> str:
     return "" if meta is None else misplaced(run.path, meta.spec)
 
 
-def _without_copies(found: Iterable[Result]) -> Iterator[Result]:
-    """Each with what it came to; but a run or session that stands before it under another name
-    came to nothing once more."""
-    seen: dict[str, Path] = {}
+def _without_copies(found: Sequence[Result]) -> Iterator[Result]:
+    """Each with what it came to; but a run or session that is there under another name came to
+    nothing once more."""
+    believed = [result for result in found if result.state is not None]
+    runs = [result.path for result in believed if result.kind == "run"]
+    copies = copies_among(
+        Recorded(name=str(path), path=path, bytes=recorded(path)) for path in runs
+    ) | _same_sessions(result.path for result in believed if result.kind == "session")
     for result in found:
-        digest = "" if result.state is None else _digest(result)
-        first = seen.setdefault(digest, result.path) if digest else result.path
-        if first != result.path:
+        first = copies.get(str(result.path))
+        if first is None:
+            yield result
+        else:
             why = f"it is a copy of {first}"
             yield _not_believed(result.path, result.kind, why, result.arm_of)
-        else:
-            yield result
 
 
-def _digest(result: Result) -> str:
-    try:
-        if result.kind == "run":
-            return operations_digest(result.path / "history.jsonl")
-        return hashlib.sha256((result.path / "session.json").read_bytes()).hexdigest()
-    except OSError:
-        return ""
+def _same_sessions(paths: Iterable[Path]) -> dict[str, str]:
+    """By the path of each session that is there already that of the first one."""
+    seen: dict[str, str] = {}
+    found: dict[str, str] = {}
+    for path in paths:
+        try:
+            digest = hashlib.sha256((path / "session.json").read_bytes()).hexdigest()
+        except OSError:
+            continue
+        if (first := seen.setdefault(digest, str(path))) != str(path):
+            found[str(path)] = first
+    return found
 
 
 def _session(place: Place, judged: Verify) -> Result:

@@ -55,7 +55,7 @@ def _text(result: Result) -> str:
     if (run := result.run) is not None:
         shown = run.violations[:_SHOWN_MAX]
         said = [f"{one.checker}: {one.type}: {one.explanation}" for one in shown]
-        if more := len(run.violations) - len(shown):
+        if (more := run.anomalies - len(shown)) > 0:
             said.append(f"{more} more in {shown_path(result.path / 'report.html')}")
         return "\n".join([result.reason, *said, *run.why_not_better, *run.steps])
     if (session := result.session) is not None:

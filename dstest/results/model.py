@@ -60,6 +60,8 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     `origin_ns` is when its clock began, in nanoseconds since 1970, None where it did not write that
     down; `end_ns` is the last moment of its history, `load_end_ns` when its load was told to end.
+    `counted` are the kinds of anomalies, as (checker, kind, how many), with a witness or not;
+    `anomalies` is how many there are in all, those that several checkers found once.
     `settled` are pairs of a heal and when the load went well again, None for never. `steps` are the
     commands to give after a failure.
     """
@@ -91,6 +93,8 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     types: tuple[TypeRow, ...]
     faults: tuple[FaultSpan, ...]
     violations: tuple[Violation, ...]
+    counted: tuple[tuple[str, str, int], ...]
+    anomalies: int
     settled: tuple[tuple[int, int | None], ...]
     steps: tuple[str, ...] = ()
 

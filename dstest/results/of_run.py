@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from msgspec import UNSET
@@ -72,6 +72,25 @@ def _without_witness(report: RunReport) -> Iterator[Violation]:
             )
 
 
+def _counted(report: RunReport) -> Iterator[tuple[str, str, int]]:
+    for name, result in report.results.items():
+        if result.valid is False:
+            counts = dict.fromkeys(sorted(result.kinds), 1) | result.counted
+            yield from ((name, kind, count) for kind, count in counts.items())
+
+
+def _all(counted: Sequence[tuple[str, str, int]], found: Sequence[Moment]) -> int:
+    """Of all kinds, each as often as the checker found it that found most; a kind whose every
+    witness repeats one of another kind is that one."""
+    told = {m.anomaly.type for m in found}
+    repeated = told - {m.anomaly.type for m in found if m.twin_of is None}
+    most: dict[str, int] = {}
+    for _, kind, count in counted:
+        if kind not in repeated:
+            most[kind] = max(most.get(kind, 0), count)
+    return sum(most.values())
+
+
 def _fault(view: FaultView, landed_ns: int | None) -> FaultSpan:
     return FaultSpan(
         id=view.id,
@@ -105,6 +124,7 @@ def facts_of(report: RunReport) -> RunFacts:
     lines = _line_numbers(report, found)
     landed_at = {record.fault_id: record.landed_at for record in report.records}
     violations = [_violation(one, report.results[one.checker], lines) for one in found]
+    counted = tuple(_counted(report))
     load_end = meta.load_end_ns
     return RunFacts(
         run=printable(report.run),
@@ -136,6 +156,8 @@ def facts_of(report: RunReport) -> RunFacts:
         types=tuple(report.types),
         faults=tuple(_fault(view, landed_at.get(view.id)) for view in report.faults),
         violations=(*violations, *_without_witness(report)),
+        counted=counted,
+        anomalies=_all(counted, found),
         steps=tuple(printable(step.command) for step in report.steps()),
         settled=tuple((one.healed_ns, one.settled_ns) for one in meta.recoveries or ()),
     )

@@ -87,14 +87,11 @@ def _run(out: _Families, run: RunFacts, about: dict[str, str]) -> None:
                 labels = {**about, "op_type": row.op_type, "quantile": quantile}
                 help_ = "Latency of operations that succeeded."
                 out.add("dstest_run_latency_seconds", help_, labels, ms / 1e3)
-    kinds: dict[tuple[str, str], int] = {}
-    for one in run.violations:
-        kinds[one.checker, one.type] = kinds.get((one.checker, one.type), 0) + 1
-    total = float(len(run.violations))
-    out.add("dstest_run_anomalies", "Anomalies that were found.", about, total)
-    for (checker, kind), count in kinds.items():
+    help_ = "Anomalies that were counted, with a witness or without, each once."
+    out.add("dstest_run_anomalies", help_, about, float(run.anomalies))
+    for checker, kind, count in run.counted:
         labels = {**about, "checker": checker, "anomaly": kind}
-        help_ = "Anomalies that were found, by kind."
+        help_ = "Anomalies that a checker counted, by kind."
         out.add("dstest_run_anomalies_by_kind", help_, labels, float(count))
 
 

@@ -124,6 +124,17 @@ def _of_verdict(result: Result, rules: _Rules, seen: Counter[str]) -> dict[str, 
     }
 
 
+def _times(result: Result, fingerprint: str) -> int:
+    """How often the checker found it that found most."""
+    assert result.run is not None
+    counts = {(checker, kind): count for checker, kind, count in result.run.counted}
+    return max(
+        counts.get((one.checker, one.type), 1)
+        for one in result.run.violations
+        if one.fingerprint == fingerprint
+    )
+
+
 def _help(result: Result) -> str:
     if result.kind == "session" and result.state is not None and result.state.passed:
         return "The session's arms passed, and did not meet the budget that was asked for."
@@ -136,11 +147,11 @@ def render_sarif(results: Sequence[Result], exit_code: int) -> str:
     rules, seen = _Rules(), Counter[str]()
     rows: list[dict[str, Any]] = []
     for result in results:
-        found = () if result.run is None else result.run.violations
-        times = Counter(one.fingerprint for one in found)
+        failed = result.state is not None and result.state.failed
+        found = result.run.violations if failed and result.run is not None else ()
         for one in {one.fingerprint: one for one in reversed(found)}.values():
             rows.append(_of_violation(result, one, rules, seen))
-            rows[-1]["occurrenceCount"] = times[one.fingerprint]
+            rows[-1]["occurrenceCount"] = _times(result, one.fingerprint)
         if not found and not result.green:
             rows.append(_of_verdict(result, rules, seen))
     driver = {

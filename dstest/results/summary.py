@@ -17,6 +17,9 @@ _BYTES_MAX: Final = 900_000
 
 _ROWS_MAX: Final = 500
 
+_TOLD_MAX: Final = 5
+"""Violations of a run that are told."""
+
 
 def _row(result: Result) -> str:
     run = result.run
@@ -39,11 +42,11 @@ def _detail(result: Result) -> Iterator[str]:
     yield md(result.sentence)
     yield ""
     if result.run is not None:
-        for one in result.run.violations[:5]:
+        for one in result.run.violations[:_TOLD_MAX]:
             said = sentences(one.explanation, one.where)
             yield f"- {md(one.type)} by {md(one.checker)}: {md(said)}"
-        if len(result.run.violations) > 5:
-            yield f"- and {len(result.run.violations) - 5} more in its report"
+        if (more := result.run.anomalies - _TOLD_MAX) > 0:
+            yield f"- and {more:,} more in its report"
         if result.run.violations:
             yield ""
     if result.command:

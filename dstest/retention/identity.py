@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from pathlib import Path
 from typing import Any, Final
@@ -11,7 +12,7 @@ import msgspec
 
 from dstest.core import registry
 
-__all__ = ["RUN_NAME", "misplaced", "operations_digest", "recorded_name"]
+__all__ = ["RUN_NAME", "misplaced", "operations_bytes", "operations_digest", "recorded_name"]
 
 RUN_NAME: Final = re.compile(r"(\d{8}T\d{6}Z)-(\d+)(-\d+)?")
 """Of a directory as dstest makes it: when, seed, and a number where that was there already."""
@@ -57,6 +58,14 @@ def _is_of_a_test(name: str) -> bool:
             if name.startswith(before) and faults.issuperset(name.removeprefix(before).split("+")):
                 return True
     return False
+
+
+def operations_bytes(history: Path) -> int:
+    """How many bytes the operations of a history take: the same for the same operations. Raises
+    OSError."""
+    with history.open("rb") as file:
+        head = len(file.readline())
+        return os.fstat(file.fileno()).st_size - head
 
 
 def operations_digest(history: Path) -> str:

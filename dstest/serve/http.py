@@ -66,13 +66,22 @@ def _is_ours(header: str, names: frozenset[str]) -> bool:
     return True
 
 
-class _Page(RequestHandler):
-    """Answers with a page. Reading many files is done in a thread, one such at a time."""
+class _Turns:
+    """How much is done in threads at a time. What reads whole histories has turns of its own, so
+    that two which take minutes hold up nothing but a third one, and memory has a bound."""
 
-    def initialize(self, views: Views, names: frozenset[str], turn: asyncio.Semaphore) -> None:
+    def __init__(self) -> None:
+        self.short = asyncio.Semaphore(2)
+        self.long = asyncio.Semaphore(2)
+
+
+class _Page(RequestHandler):
+    """Answers with a page. Reading many files is done in a thread, where there is a turn for it."""
+
+    def initialize(self, views: Views, names: frozenset[str], turns: _Turns) -> None:
         self.views = views
         self.names = names
-        self.turn = turn
+        self.turns = turns
 
     def set_default_headers(self) -> None:
         self.set_header("Server", "dstest")
@@ -108,8 +117,9 @@ class _Page(RequestHandler):
         self.set_header("Content-Security-Policy", policy)
         self.finish(text.encode("utf-8", errors="replace"))
 
-    async def aside(self, work: Callable[[], T]) -> T:
-        async with self.turn:
+    async def aside(self, work: Callable[[], T], *, long: bool = False) -> T:
+        """`long`: it may read whole histories."""
+        async with self.turns.long if long else self.turns.short:
             return await asyncio.get_running_loop().run_in_executor(None, work)
 
     def asked(self) -> dict[str, str]:
@@ -163,7 +173,7 @@ class _Pair(_Page):
             said = f"{len(refs)} runs were ticked. Go back and tick two."
             self.page(self.views.error("pair.html", "Two runs, please", said))
             return
-        self.page(await self.aside(partial(self.views.pair, refs[0], refs[1])))
+        self.page(await self.aside(partial(self.views.pair, refs[0], refs[1]), long=True))
 
 
 class _Live(_Page):
@@ -185,7 +195,7 @@ class _Run(_Page):
         ref = "/".join(parts[:-1])
         if parts[-1] == "index.html":
             hashed = self.asked().get("hash") == "all"
-            self.page(await self.aside(partial(self.views.run, ref, hashed=hashed)))
+            self.page(await self.aside(partial(self.views.run, ref, hashed=hashed), long=hashed))
         elif parts[-1] == REPORT and ref in self.views.shown.rows:
             await self._report(ref)
         else:
@@ -254,7 +264,7 @@ def _belongs(views: Views, parts: Sequence[str]) -> bool:
 def application(index: Index, host: str) -> Application:
     """What answers, where we listen at `host`."""
     views = Views(index, static=False)
-    given = {"views": views, "names": names_of(host), "turn": asyncio.Semaphore(2)}
+    given = {"views": views, "names": names_of(host), "turns": _Turns()}
     return Application(
         [
             (r"/(?:index\.html)?", _Runs, given),

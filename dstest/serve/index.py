@@ -18,9 +18,9 @@ import msgspec
 from dstest.core import clock
 from dstest.core.errors import ConfigError
 from dstest.core.words import shell_word
+from dstest.retention.copies import Recorded, copies_among, digest_of
 from dstest.retention.walk import Odd, Place, walk
 from dstest.serve.cache import Cache
-from dstest.serve.copies import copies_in
 from dstest.serve.measures import Measures
 from dstest.serve.query import choices
 from dstest.serve.reading import group_of, key_of, ref_of, row_of
@@ -45,7 +45,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """What is known at one time. `rows` are the newest first. `unread` runs were found and not read
     yet. `at_ns` is when the store was looked at, `problem` why it could not be since then. `places`
     are where runs, sessions, plans and nights lie, `choices` what runs can be filtered by. `copies`
-    are the runs that are exact copies of others, and of which (`dstest.serve.copies`). `tests` are
+    are the runs that are copies of others, and of which (`dstest.retention.copies`). `tests` are
     the runs of each test, likewise the newest first, without copies."""
 
     rows: Mapping[str, Row]
@@ -82,6 +82,7 @@ class Index:
         self._rows = cache.rows()
         self._kept = set(self._rows)
         self._groups: dict[str, Group] = {}
+        self._digests: dict[str, str] = {}
         self._folders: dict[Path, tuple[int, int, int] | None] = {}
         self._places: tuple[Place, ...] = ()
         self._runs: dict[str, Place] = {}
@@ -189,7 +190,7 @@ class Index:
         known = [self._rows[ref] for ref in refs if ref in self._rows]
         rows = sorted(known, key=lambda row: (row.started, row.ref), reverse=True)
         self._regroup(rows)
-        copies = copies_in(rows)
+        copies = self._copies(rows)
         tests: dict[str, list[Row]] = {}
         for row in rows:
             if row.test.id and row.ref not in copies:
@@ -204,6 +205,26 @@ class Index:
             tests=tests,
             unread=unread if len(known) < len(refs) else 0,
             at_ns=clock.wall_ns(),
+        )
+
+    def _copies(self, rows: Sequence[Row]) -> dict[str, str]:
+        """Of the runs that may be believed, in the order of their places."""
+        judged = {row.ref: row for row in rows if row.judged}
+        refs = sorted(judged, key=lambda ref: (ref.count("/"), ref))
+
+        def digest(run: Recorded) -> str:
+            self._begins_to(LATE_S)
+            key = judged[run.name].key
+            if key not in self._digests:
+                self._digests[key] = digest_of(run)
+            return self._digests[key]
+
+        return copies_among(
+            (
+                Recorded(name=ref, path=self.store / ref, bytes=judged[ref].recorded_bytes)
+                for ref in refs
+            ),
+            digest,
         )
 
     def _regroup(self, rows: Sequence[Row]) -> None:

@@ -3,7 +3,6 @@ be compared at all."""
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,13 +13,12 @@ import msgspec
 from dstest.compare.fair import Met, unfair
 from dstest.compare.intervals import RUNS_MIN
 from dstest.compare.measured import METRICS, MORE_IS_BETTER, metric_words
+from dstest.retention.copies import Recorded, digest_of, recorded
 from dstest.retention.walk import Place
 from dstest.runner.integrity import Told
-from dstest.serve.reading import HISTORY, contents_shown
+from dstest.serve.reading import contents_shown
 from dstest.serve.row import Figures, Row
 from dstest.serve.standing import look_at
-from dstest.store.layout import RunDir
-from dstest.store.sums import SUMS
 
 __all__ = ["Measure", "Pair", "pair_of"]
 
@@ -166,17 +164,13 @@ def _unfair(left: tuple[Row, Place], right: tuple[Row, Place]) -> list[str]:
 
 def _met(row: Row, place: Place, told: Told) -> Met:
     return Met(
-        path=Path(row.ref), meta=told.meta, verdict=told.verdict, digest=_digest(RunDir(place.path))
+        path=Path(row.ref),
+        meta=told.meta,
+        verdict=told.verdict,
+        digest=_digest(row.ref, place.path),
     )
 
 
-def _digest(run: RunDir) -> str:
-    """Of the history as its run summed it up; of a file that nobody summed up one of its own."""
-    try:
-        for line in (run.path / SUMS).read_text(errors="replace").splitlines():
-            digest, _, name = line.partition("  ")
-            if name == HISTORY:
-                return digest
-    except OSError:
-        pass
-    return hashlib.sha256(str(run.path).encode()).hexdigest()
+def _digest(ref: str, run: Path) -> str:
+    """Of what was recorded; where there is nothing one of its own."""
+    return digest_of(Recorded(name=ref, path=run, bytes=recorded(run))) or ref

@@ -16,6 +16,7 @@ from dstest.core.run_meta import RunMeta
 from dstest.judge.fingerprint import all_fingerprints
 from dstest.report.headline import headline_of_result
 from dstest.retention.contents import contents_of
+from dstest.retention.copies import recorded
 from dstest.retention.look import said
 from dstest.retention.walk import Place
 from dstest.runner.integrity import Told, code_of
@@ -27,7 +28,6 @@ from dstest.store.sums import SUMS, compare_sums
 __all__ = ["HISTORY", "contents_shown", "group_of", "key_of", "ref_of", "row_of", "test_of"]
 
 HISTORY: Final = "history.jsonl"
-_RECORDED: Final = (b"segments/", HISTORY.encode())
 _WATCHED: Final[dict[str, tuple[str, ...]]] = {
     "run": (
         *("", "status", "run.json", "verdict.json", "evidence.json", SUMS, HISTORY),
@@ -113,7 +113,7 @@ def _row_of(store: Path, place: Place, key: str, within: str) -> Row:
     )
     if look.told is None:
         return row
-    row = msgspec.structs.replace(row, sums=_digest_of_sums(place.path))
+    row = msgspec.structs.replace(row, recorded_bytes=recorded(place.path))
     try:
         return _with_verdict(row, look.told)
     except Exception as error:
@@ -187,17 +187,6 @@ def _said(path: Path) -> str:
         return str(plain["verdict"]) if plain else ""
     except Exception:
         return ""
-
-
-def _digest_of_sums(path: Path) -> str:
-    """Of what was recorded: a copy whose report was drawn again has other pages and the same
-    record. Empty where the sums went meanwhile."""
-    try:
-        lines = (path / SUMS).read_bytes().splitlines()
-    except OSError:
-        return ""
-    recorded = [line for line in lines if line.partition(b"  ")[2].startswith(_RECORDED)]
-    return hashlib.sha256(b"\n".join(sorted(recorded or lines))).hexdigest()
 
 
 def _reproducer(store: Path, place: Place) -> str:

@@ -61,8 +61,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     `why` is the reason of the verdict, or why there is none to be believed. `exit_code` is what
     `dstest report` exits with if it judges as the files say. `key` tells whether its files changed
     since it was read. `headline` says what the database did wrong, as far as that is known without
-    its history. `sums` is the digest of its sha256sums where it is judged: exact copies of a
-    run have the same.
+    its history. `recorded_bytes` are those of its operations, where it is judged.
     """
 
     ref: str
@@ -85,7 +84,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     fingerprints: tuple[str, ...] = ()
     reproducer: str = ""
     asides: tuple[str, ...] = ()
-    sums: str = ""
+    recorded_bytes: int = 0
 
     @property
     def judged(self) -> bool:

@@ -17,10 +17,21 @@ from dstest.core.errors import ConfigError
 from dstest.core.near import meant
 from dstest.sim.world import World
 
-__all__ = ["KINDS", "Fault", "FaultKind", "Profile", "Struck", "kinds_of", "planned", "strike"]
+__all__ = [
+    "KINDS",
+    "NO_KIND",
+    "Fault",
+    "FaultKind",
+    "Profile",
+    "Struck",
+    "kinds_of",
+    "planned",
+    "strike",
+]
 
 FaultKind = Literal["partition", "kill", "pause", "power"]
 KINDS: Final[tuple[FaultKind, ...]] = ("partition", "kill", "pause", "power")
+NO_KIND: Final = "none"
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,12 +65,12 @@ class Struck(msgspec.Struct, frozen=True, kw_only=True):
 
 def kinds_of(given: str) -> tuple[FaultKind, ...]:
     """`partition,kill`, or `none`. Raises ConfigError for a kind that is none of them."""
-    if given == "none":
+    if given == NO_KIND:
         return ()
     wanted = [one.strip() for one in given.split(",")]
     for one in wanted:
         if one not in KINDS:
-            raise ConfigError(f"no simulated fault {one!r}", remedy=meant(one, [*KINDS, "none"]))
+            raise ConfigError(f"no simulated fault {one!r}", remedy=meant(one, [*KINDS, NO_KIND]))
     return tuple(kind for kind in KINDS if kind in wanted)
 
 

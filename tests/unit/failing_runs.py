@@ -81,6 +81,20 @@ def failing(path: Path, kind: str = "register") -> RunDir:
     return run
 
 
+def contradictory(path: Path) -> RunDir:
+    """A run with a stale read whose history also contradicts itself, so that no answer counts."""
+    asked = _asked("register")
+    run = recorded(path, **(asked | {"ops": broken_ops("register", asked)}))
+    real_run.change_facts(
+        run, clock={"name": "CLOCK_REALTIME", "resolution_ns": 1, "boot_id": "b", "host": ""}
+    )
+    verdict, failure = judge(run)
+    assert failure is None and not verdict.verdict.failed, verdict
+    run.write_sums()
+    run.write_status(f"verdict: {verdict.verdict.value}")
+    return run
+
+
 def stale_etcd(path: Path) -> RunDir:
     """The recorded run of five etcd members, in which one read is answered with an old value."""
     run = real_run.unpack(path)

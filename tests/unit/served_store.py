@@ -25,6 +25,7 @@ __all__ = [
     "copy_of",
     "indexed",
     "made_store",
+    "moved",
     "sealed",
     "still_running",
     "telling",
@@ -42,8 +43,22 @@ def made_store(store: Path) -> Path:
     failing(store / FAILING)
     inconclusive(store / INCONCLUSIVE)
     for ref in (PASSING, FAILING, INCONCLUSIVE):
-        sealed(store / ref, started=Path(ref).name.partition("-")[0])
+        at = Path(ref).name.partition("-")[0]
+        moved(store / ref, int(at[6:8]))
+        sealed(store / ref, started=at)
     return store.resolve()
+
+
+def moved(run: Path, by_ns: int) -> None:
+    """Its operations later: two runs never take the same nanoseconds."""
+    head, *lines = (run / "history.jsonl").read_bytes().splitlines()
+    written = [head]
+    for line in lines:
+        op = msgspec.json.decode(line)
+        times = {name: op[name] for name in ("invoke_ts", "complete_ts")}
+        later = {name: at if at is None else at + by_ns for name, at in times.items()}
+        written.append(msgspec.json.encode({**op, **later}))
+    (run / "history.jsonl").write_bytes(b"\n".join([*written, b""]))
 
 
 def sealed(run: Path, **facts: Any) -> Path:
@@ -56,8 +71,10 @@ def sealed(run: Path, **facts: Any) -> Path:
 
 
 def copy_of(store: Path, ref: str, to: str, **facts: Any) -> Path:
-    """A run as another one, with other facts; what it wrote down of itself is of that name."""
+    """A run as another one, a little later, with other facts; what it wrote down of itself is of
+    that name."""
     shutil.copytree(store / ref, store / to)
+    moved(store / to, 10)
     history = store / to / "history.jsonl"
     head, _, rest = history.read_bytes().partition(b"\n")
     renamed = {**msgspec.json.decode(head), "run": Path(to).name}

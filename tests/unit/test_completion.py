@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dstest.core import clock, registry
+from dstest.sim.simulate import simulable_names
 
 PROGRAM = "import sys; sys.argv = ['dstest']; from dstest.cli.entry import main; main()"
 
@@ -39,6 +40,20 @@ def offered(line: str, cwd: Path) -> list[str]:
         ("dstest run --nemesis partition -o shap", ["shape="]),
         ("dstest run --nemesis kill -o shap", []),
         ("dstest run --nemesis partition -o direction=i", ["direction=in"]),
+        ("dstest list --system et", ["etcd"]),
+        ("dstest list --workload unique", ["unique-ids"]),
+        ("dstest list --nemesis part", ["partition"]),
+        ("dstest list --nemesis partition,kil", []),
+        ("dstest sim --system toy", ["toykv"]),
+        ("dstest sim --system et", []),
+        ("dstest sim --workload unique", ["unique-ids"]),
+        ("dstest sim --faults po", ["power"]),
+        ("dstest sim --faults kill,pa", ["kill,partition", "kill,pause"]),
+        ("dstest sim --faults no", ["none"]),
+        ("dstest sim --faults kill,no", []),
+        ("dstest sim --system toykv --workload lock -o bug=stale", ["bug=stale-follower-read"]),
+        ("dstest sim --workload register -o ops_per_ke", ["ops_per_key="]),
+        ("dstest sim -o shap", []),
     ],
 )
 def test_values_of_the_line(line: str, wanted: list[str], tmp_path: Path) -> None:
@@ -47,6 +62,10 @@ def test_values_of_the_line(line: str, wanted: list[str], tmp_path: Path) -> Non
 
 def test_all_systems_are_offered(tmp_path: Path) -> None:
     assert offered("dstest run --system ", tmp_path) == registry.names("systems")
+
+
+def test_all_that_can_be_simulated_are_offered(tmp_path: Path) -> None:
+    assert offered("dstest sim --system ", tmp_path) == simulable_names()
 
 
 @pytest.mark.parametrize("command", ["report", "blame", "shrink", "replay", "recover"])

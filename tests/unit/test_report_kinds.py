@@ -53,6 +53,22 @@ def old(results: dict[str, CheckResult]) -> dict[str, CheckResult]:
     return made
 
 
+def test_a_window_that_nothing_proves_is_told_so() -> None:
+    unproven = msgspec.structs.replace(fault("f1", 10, 15), landed="no")
+    made = failing(losses(), judged(losses(), "set-full"), [unproven])
+    (row,) = kinds(made, moments(made, []))
+    assert "inside f1 (partition, not proven to have landed)" in row.said
+
+
+def test_one_more_is_one() -> None:
+    ops = [op(n, float(n), "add", input=n, node_seen=f"n{n % 4}") for n in range(40)]
+    made = failing(
+        [*ops, op(999, 100, output=[])], judged([*ops, op(999, 100, output=[])], "set-full"), []
+    )
+    (row,) = kinds(made, moments(made, []))
+    assert " and 1 more node" in row.said and "1 more nodes" not in row.said
+
+
 FAULTS = [fault("f1", 10, 15), fault("f2", 60, 70)]
 
 

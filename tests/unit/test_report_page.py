@@ -84,8 +84,8 @@ def test_a_run_without_faults_and_a_fault_without_heal() -> None:
 
 def test_the_operation_that_gave_it_away_is_the_one_that_the_explanation_names() -> None:
     ops = (op(41, 1, "write", input=3), op(42, 2, output=1), op(43, 3, "write", input=4))
-    named = failing(*ops, faults=[], text="read 42 saw 1, and it was 3 by then")
-    assert moments(named, [])[0].culprit == 42
+    prose = failing(*ops, faults=[], text="read 42 saw 1, and it was 3 by then")
+    assert moments(prose, [])[0].culprit == 43, "a number in prose is no name"
     assert moments(failing(*ops, faults=[], text="nothing"), [])[0].culprit == 43
     stuck = (
         "On key k no order explains it. There the register can hold: 3. Next completes read 1 "
@@ -346,6 +346,15 @@ def test_lines_of_every_node_around_a_moment(tmp_path: Path) -> None:
     assert "no line has a time stamp" in third.why
     assert "empty" in fourth.why
     assert [(at, node) for at, node, _ in spoken(logs)] == [(4 * S, "n2")]
+
+
+def test_what_is_new_comes_before_what_is_said_again(tmp_path: Path) -> None:
+    noise = "".join(line(20 + i / 100, f"heartbeat {i} to 0xa{i}f") for i in range(60))
+    told = line(18.2, "lease 17 expired") + line(18.3, "elected leader n2")
+    found = around(read_logs(tmp_path, logged(tmp_path, n1=told + noise)), 20 * S, 20 * S)
+    texts = [one.text.partition("Z ")[2] for one in found[0].lines]
+    assert texts[:2] == ["lease 17 expired", "elected leader n2"]
+    assert len(texts) == LINES_MAX and texts[2] == "heartbeat 0 to 0xa0f"
 
 
 def test_a_run_without_logs_says_so(tmp_path: Path) -> None:

@@ -149,6 +149,27 @@ def test_the_place_of_a_violation_is_the_operation_that_its_checker_names() -> N
     assert made.history.ops[line - 2].op_id == 4
 
 
+def test_anomalies_are_counted_with_a_witness_or_without_and_each_once() -> None:
+    """Two checkers found the same kind, one of them 40 of it, of which it shows one."""
+    shown = report(fail=True)
+    one = shown.results["linearizable"]
+    counted = msgspec.structs.replace(one, stats={"anomalies": {"stale-read": 40}})
+    both = msgspec.structs.replace(shown, results={"linearizable": one, "other": counted})
+    facts = facts_of(both)
+    assert (facts.anomalies, {checker: n for checker, _, n in facts.counted}) == (
+        40, {"linearizable": 1, "other": 40},
+    )  # fmt: skip
+    made = Result(
+        path=Path("store/x/run"), kind="run", state=State.FAIL_NONDETERMINISTIC, reason="r",
+        exit=1, run=facts,
+    )  # fmt: skip
+    text = render_prometheus([made], NOW_NS)
+    assert 'dstest_run_anomalies{kind="run",path="store/x/run"} 40.0' in text
+    assert "- and 35 more in its report" in render_summary([made])
+    log = json.loads(render_sarif([made], 1))["runs"][0]["results"]
+    assert [row["occurrenceCount"] for row in log] == [40], "one fingerprint"
+
+
 def test_what_a_system_says_stays_in_its_place() -> None:
     made = result(State.FAIL_NONDETERMINISTIC, 1, fail=True, hostile=True)
     made = msgspec.structs.replace(made, reason=f"{HOSTILE}\n::error::forged\r\n| a | b |")

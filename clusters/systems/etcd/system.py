@@ -15,7 +15,7 @@ from clusters.systems.etcd.deployment import EtcdDeployment
 from clusters.systems.etcd.on_node import HOME, OTHER_HOME
 from clusters.systems.etcd.residues import RESIDUES
 from dstest.core.node import Node
-from dstest.core.protocols import Client, Deployment, Endpoint, Option, Relaxation
+from dstest.core.protocols import Caution, Client, Deployment, Endpoint, Option, Relaxation
 
 __all__ = ["SYSTEM", "Etcd"]
 
@@ -40,6 +40,18 @@ class Etcd:
             source="etcd's rpc.proto, RangeRequest: serializable requests may return stale data",
             option="reads",
             value="serializable",
+        ),
+    )
+    cautions: tuple[Caution, ...] = (
+        Caution(
+            says="a lock goes with its lease: who holds it may not know that it has expired",
+            source="etcd, etcd versus other key-value stores: Notes on the usage of lock and lease",
+            unless={"lock_ttl_s": (0,)},
+        ),
+        Caution(
+            says="a power cut may lose what was acknowledged",
+            source="etcd, Configuration options: unsafe-no-fsync",
+            when={"unsafe_no_fsync": (True,)},
         ),
     )
     client_port = CLIENT_PORT

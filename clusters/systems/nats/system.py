@@ -20,7 +20,7 @@ from clusters.systems.nats.clients import (
 )
 from clusters.systems.nats.deployment import HOME, MONITOR, ROUTES, NatsDeployment
 from clusters.systems.nats.link import PORT
-from dstest.core.protocols import Option
+from dstest.core.protocols import Caution, Option
 
 __all__ = ["SYSTEM"]
 
@@ -60,6 +60,13 @@ class Nats(SupervisedSystem):
         NOT_OFFERED: KEPT,
     }
     conflict_errors = frozenset({BUSY})
+    cautions = (
+        Caution(
+            says="it syncs its files every two minutes: a power cut of all servers may lose what "
+            "was acknowledged",
+            source="NATS, JetStream configuration: sync_interval",
+        ),
+    )
     log_alarms = (
         "[FTL]",
         "Critical write error",

@@ -12,6 +12,7 @@ from clusters.supervise import NOT_CONNECTED, RespRequests, SupervisedSystem, re
 from clusters.systems.redis_cluster.clients import RegisterClient, SetClient
 from clusters.systems.redis_cluster.deployment import BUS, HOME, ClusterDeployment
 from clusters.systems.redis_cluster.shards import PORTS
+from dstest.core.protocols import Caution
 
 __all__ = ["SYSTEM"]
 
@@ -35,6 +36,13 @@ class RedisCluster(SupervisedSystem):
         "READONLY": "Redis replication: a replica refuses writes",
         "LOADING": "Redis: a server that loads its data refuses commands",
     }
+    cautions = (
+        Caution(
+            says="it replicates asynchronously: a partition or a failover may lose what was "
+            "acknowledged",
+            source=f"{SPEC}, Write safety",
+        ),
+    )
     log_alarms = resp.LOG_ALARMS
     ports = tuple(port + more for port in PORTS.values() for more in (0, BUS))
     client_port = PORTS["redis"]

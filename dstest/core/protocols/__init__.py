@@ -93,7 +93,7 @@ from dstest.core.protocols.services import (
     Timing,
 )
 from dstest.core.protocols.simulable import LeavesOut, Simulable, SimulatedFaults
-from dstest.core.protocols.systems import Deployment, Relaxation, System
+from dstest.core.protocols.systems import Caution, Deployment, Relaxation, System
 from dstest.core.protocols.traits import (
     CheckerTraits,
     LabTraits,
@@ -117,6 +117,7 @@ __all__ = [
     "Answer",
     "Authenticated",
     "Builds",
+    "Caution",
     "ChangesSchema",
     "Checker",
     "CheckerTraits",

@@ -12,7 +12,7 @@ from dstest.core.protocols.clients import Client
 from dstest.core.protocols.options import Option
 from dstest.core.protocols.services import Endpoint, Member, Timing
 
-__all__ = ["Deployment", "Relaxation", "System"]
+__all__ = ["Caution", "Deployment", "Relaxation", "System"]
 
 
 class Relaxation(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +27,23 @@ class Relaxation(msgspec.Struct, frozen=True, kw_only=True):
     def holds(self, options: Mapping[str, Any]) -> bool:
         """Does it count in a run with these options?"""
         return not self.option or options.get(self.option) == self.value
+
+
+class Caution(msgspec.Struct, frozen=True, kw_only=True):
+    """What the documentation of a system warns of, and a reader of its failure has to know: what it
+    `says`, as the end of "NAME documents that ...", and `source` is where. Only in runs whose
+    options have one of the values `when`, and none of those `unless`, given or by default."""
+
+    says: str
+    source: str
+    when: Mapping[str, tuple[Any, ...]] = {}
+    unless: Mapping[str, tuple[Any, ...]] = {}
+
+    def holds(self, options: Mapping[str, Any]) -> bool:
+        """Does it count in a run with these options?"""
+        return all(options.get(name) in values for name, values in self.when.items()) and not any(
+            name not in options or options[name] in values for name, values in self.unless.items()
+        )
 
 
 class Deployment(Protocol):

@@ -19,7 +19,7 @@ from dstest.core.protocols.faults import When
 from dstest.core.protocols.options import Option
 from dstest.core.protocols.services import EndpointKind
 from dstest.core.protocols.simulable import Simulable, SimulatedFaults
-from dstest.core.protocols.systems import Relaxation
+from dstest.core.protocols.systems import Caution, Relaxation
 from dstest.core.residue import Residue
 
 __all__ = ["CheckerTraits", "LabTraits", "NemesisTraits", "SystemTraits", "WorkloadTraits"]
@@ -117,7 +117,8 @@ class SystemTraits(_Traits, frozen=True, kw_only=True):
     of other systems do without its packages, which are large. `endpoint_kind`: what all its
     endpoints are, or, where some of them do not speak for their node, what those are.
     `malformed_errors`: those of its errors with which it refuses what makes no sense to it.
-    `relaxations`: models weaker than what workloads demand that it promises instead.
+    `relaxations`: models weaker than what workloads demand that it promises instead. `cautions`:
+    what else its documentation warns of.
     `raw_clients`: by capability, a second client that is made without the libraries of the first;
     called as `System.client` without the capability.
     `members_most`: it never has more members than this, on however many nodes, and no tier asks for
@@ -138,6 +139,7 @@ class SystemTraits(_Traits, frozen=True, kw_only=True):
     endpoint_kind: EndpointKind = "any"
     malformed_errors: frozenset[str] = frozenset()
     relaxations: tuple[Relaxation, ...] = ()
+    cautions: tuple[Caution, ...] = ()
     raw_clients: Mapping[str, Any] = MappingProxyType({})
     members_most: int | None = None
     homes: tuple[str, ...] = ()

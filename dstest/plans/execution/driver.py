@@ -35,6 +35,8 @@ from dstest.store.layout import RunDir
 __all__ = ["Driver", "begin", "resume"]
 
 Say = Callable[[str], None]
+Began = Callable[[Path], object]
+"""Is given the directory of an execution before its first step."""
 
 
 def begin(
@@ -47,6 +49,7 @@ def begin(
     allow_missing: bool,
     commit: str,
     say: Say,
+    began: Began = Path,
 ) -> int:
     """Execute a plan; the exit code. Raises ConfigError where the plan cannot be run as it is, or
     something that it needs is not there and `allow_missing` is not given: then nothing was touched.
@@ -67,6 +70,7 @@ def begin(
         for step in _of(row.scenarios, steps):
             step.blocked = ", ".join(filter(None, [step.blocked, row.needs]))
     directory = ExecutionDir.create(store, plan)
+    began(directory.path)
     execution = Execution(
         slug=plan.slug,
         plan_sha256=plan.sha256,
