@@ -127,10 +127,10 @@ def _spans(when: str, windows: list[Window], end_ns: int) -> list[tuple[int, int
     return [(a, b) for a, b in zip(edges[::2], edges[1::2], strict=True) if a < b]
 
 
-def _load(ops: list[Op], history: History) -> _Load:
+def _load(ops: list[Op], history: History, *, stopped: bool = False) -> _Load:
     """The operations that count, and when they were asked for."""
     header, options = history.header, history.header.options
-    limit_s = header.time_limit_s
+    limit_s = None if stopped else header.time_limit_s
     last = max((max(op.invoke_ts, op.complete_ts or 0) for op in ops), default=0)
     # A load that stopped early has served nobody since.
     end_ns = last if limit_s is None else int(limit_s * 1e9)
@@ -191,12 +191,13 @@ def _measured(metric: str, load: _Load, latencies_ms: Any) -> float | str:
     return float(latencies_ms[int(np.ceil(len(latencies_ms) * share)) - 1])
 
 
-def measured(history: History, metric: str) -> float | str:
-    """The value of a metric over the load of a run, or why there is none. ValueError for a metric
-    that is not in `METRICS`."""
+def measured(history: History, metric: str, *, stopped: bool) -> float | str:
+    """The value of a metric over the load of a run, or why there is none. `stopped`: the load was
+    ended before its time limit on purpose, as by a violation, and lasted as long as its operations
+    did. ValueError for a metric that is not in `METRICS`."""
     if metric not in METRICS:
         raise ValueError(f"no metric {metric!r}: there are {', '.join(METRICS)}")
-    load = _load(history.ops, history)
+    load = _load(history.ops, history, stopped=stopped)
     if not load.ops or not load.seconds:
         return "nothing was asked for"
     return _measured(metric, load, _latencies_ms(load.ops))

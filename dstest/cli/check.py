@@ -23,7 +23,10 @@ __all__ = ["check"]
 
 _Report = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Write result.json, witness.txt and drawings there."),
+    typer.Option(
+        metavar="DIR",
+        help="Write result.json, witness.txt and drawings of the first witnesses there.",
+    ),
 ]
 _Proof = Annotated[
     Path | None,
@@ -349,11 +352,11 @@ def _json(result: CheckResult, asked: _Question) -> bytes:
 
 
 def _write(folder: Path, result: CheckResult, plain: bytes, text: str) -> None:
+    """The answer, in words too, and its first witnesses as drawings."""
+    from dstest.report.witness_files import witness_files
+
     files = {"result.json": plain + b"\n", "witness.txt": f"{text}\n".encode()}
-    for at, drawing in enumerate(_drawings(result)):
-        files[f"cycle-{at}.svg"] = drawing.encode()
-    for at, drawing in enumerate(_timelines(result)):
-        files[f"witness-{at}.svg"] = drawing.encode()
+    files |= {name: drawing.encode() for name, drawing in witness_files(result).items()}
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -362,20 +365,3 @@ def _write(folder: Path, result: CheckResult, plain: bytes, text: str) -> None:
         ) from None
     for name, data in files.items():
         write_whole(folder / name, data, "--report")
-
-
-def _drawings(result: CheckResult) -> list[str]:
-    """The first cycles of transactions as SVG."""
-    from dstest.report.cycles import CYCLES_DRAWN_MAX, cycle_svg, is_cycle
-
-    found = [a for group in result.anomalies.values() for a in group if is_cycle(a)]
-    return [cycle_svg(anomaly) for anomaly in found[:CYCLES_DRAWN_MAX]]
-
-
-def _timelines(result: CheckResult) -> list[str]:
-    """The witnesses that are no cycles as SVG, one lane per process."""
-    from dstest.core.op import Op
-    from dstest.report.timeline import timeline_svg
-
-    found = result.anomalies.get("nonlinearizable", [])
-    return [timeline_svg([Op(**row) for row in anomaly.witness]) for anomaly in found]

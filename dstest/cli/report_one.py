@@ -33,7 +33,7 @@ def report_one(
     from dstest.report.headline import headline_of
     from dstest.report.model import load_report
     from dstest.report.terminal import summary_text
-    from dstest.report.write import drawn, outdated, render
+    from dstest.report.write import drawn, outdated, write_texts
     from dstest.retention.identity import misplaced
     from dstest.runner.integrity import finished
     from dstest.runner.session_file import is_session
@@ -59,7 +59,7 @@ def report_one(
     new = outdated(opened.path, drawn(shown))
     signed = (opened.path / SIGNATURE).exists()
     if new and (sign_key is not None or not signed):
-        render(opened.path, shown)
+        write_texts(opened.path, new)
         opened.write_sums(sign_key if signed else None)
     told, small = read_blame(opened.path), read_reproducer(opened.path, checked.verdict)
     blamed = None if told is None else str(blame(shown.evidence, told.probes))

@@ -15,6 +15,7 @@ from dstest.cli.sessions import no_single_run, numbers, show_session, tier_of
 
 if TYPE_CHECKING:
     from dstest.core.verdict import Verdict
+    from dstest.report.model import RunReport
     from dstest.runner.schedule_file import Schedule as FaultSchedule
     from dstest.runner.session import Finished
 
@@ -334,14 +335,14 @@ def _show(done: Finished, as_json: bool) -> NoReturn:
     raise typer.Exit(int(done.exit_code))
 
 
-def _headline(path: Path, verdict: Verdict) -> str:
+def _headline(path: Path, verdict: Verdict, report: RunReport | None = None) -> str:
     """As report.html begins; the reason of the verdict where the reports could not be written."""
     from dstest.core.errors import DstestError
     from dstest.report.headline import headline_of
     from dstest.report.model import load_report
 
     try:
-        return headline_of(load_report(path))
+        return headline_of(report or load_report(path))
     except DstestError:
         return verdict.reason
 
@@ -358,10 +359,12 @@ def _print(done: Finished, as_json: bool) -> None:
         message = None if done.failure is None else done.failure.message
         shown = {"run": str(done.path), "exit": int(done.exit_code), "ended_by": message}
         shown["fingerprints"] = [] if done.verdict is None else all_fingerprints(done.verdict)
-        shown["headline"] = None if done.verdict is None else _headline(done.path, done.verdict)
+        shown["headline"] = (
+            None if done.verdict is None else _headline(done.path, done.verdict, done.report)
+        )
         shown["verdict"] = verdict
         say(msgspec.json.encode(shown).decode())
     elif done.verdict is not None:
         from dstest.report.write import summary
 
-        typer.echo(summary(done.path, color=sys.stdout.isatty()))
+        typer.echo(summary(done.path, color=sys.stdout.isatty(), report=done.report))

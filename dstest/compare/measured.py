@@ -42,7 +42,8 @@ def differences_of(
     rows = []
     for metric in metrics:
         found = [
-            [measured(run.history, metric) for run in side.runs] for side in (baseline, candidate)
+            [measured(run.history, metric, stopped=bool(run.meta.stopped_by)) for run in side.runs]
+            for side in (baseline, candidate)
         ]
         row = compared(
             metric,

@@ -14,13 +14,27 @@ import msgspec
 
 from dstest.core.op import Op
 
-__all__ = ["INITIAL", "SCHEMA", "ClockSource", "Header", "History", "Window", "epochs_of"]
+__all__ = [
+    "INITIAL",
+    "RUN_END_NS",
+    "SCHEMA",
+    "ClockSource",
+    "Header",
+    "History",
+    "Window",
+    "epochs_of",
+    "ran_during",
+]
 
 SCHEMA = "dstest.history/1"
 
 INITIAL = "initial"
 """The option of a header that says what the objects start with, null included; where it is not
 there they start as usual."""
+
+
+RUN_END_NS = 2**63 - 1
+"""The end of a run of which nobody knows when it ended: later than any time."""
 
 
 class Window(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,10 +92,12 @@ def epochs_of(op: Op, windows: list[Window], end_ns: int) -> list[str]:
 
     An operation without completion lasts until `end_ns`, the end of the run (discipline 1.5).
     """
-    last = op.complete_ts if op.complete_ts is not None else end_ns
-    return [
-        w.epoch
-        for w in windows
-        if op.invoke_ts <= (end_ns if w.healed_at is None else w.healed_at)
-        and last >= w.inject_start
-    ]
+    return [w.epoch for w in windows if ran_during(op, w.inject_start, w.healed_at, end_ns)]
+
+
+def ran_during(op: Op, start_ns: int, end_ns: int | None, run_end_ns: int = RUN_END_NS) -> bool:
+    """Whether an operation overlaps `[start_ns, end_ns]`: what "inside a fault window" means, whose
+    first one `Op.fault_epoch` names. What never completed, and a window without an end, last until
+    `run_end_ns`."""
+    last = run_end_ns if op.complete_ts is None else op.complete_ts
+    return op.invoke_ts <= (run_end_ns if end_ns is None else end_ns) and last >= start_ns

@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["FIELDS", "NULL_IS_RESULT", "Key", "Op", "Outcome"]
+__all__ = ["FIELDS", "FINAL_IDS", "NULL_IS_RESULT", "Key", "Op", "Outcome", "who"]
 
 Key = str | int | float | bool | None
 
@@ -29,6 +29,18 @@ NULL_IS_RESULT = frozenset(
     | {"pop-left", "pop-right", "peek-left", "peek-right"}
 )
 """Types of operation whose null output is a result: nothing was there."""
+
+
+FINAL_IDS = 1 << 40
+"""Processes from here on are those that read all at the end, one per node: far from the ids of the
+load, whose unknown operations count up in steps."""
+
+
+def who(process_id: int | str, *, short: bool = False) -> str:
+    """`process 3` or `the final reader`; `p3` or `final` where it is to be `short`."""
+    if isinstance(process_id, int) and process_id >= FINAL_IDS:
+        return "final" if short else "the final reader"
+    return f"p{process_id}" if short else f"process {process_id}"
 
 
 class Outcome(StrEnum):

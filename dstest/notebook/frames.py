@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from dstest.core.extras import need
-from dstest.core.history import Window, epochs_of
+from dstest.core.history import RUN_END_NS, Window, epochs_of
 from dstest.core.op import Op, Outcome
 from dstest.report.model import RunReport
 from dstest.report.moments import moments
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["EXTRA", "anomalies_frame", "faults_frame", "ops_frame", "windows_of"]
 
 EXTRA: Final = "notebook"
-_END_NS: Final = 2**63 - 1
 
 
 def _pandas() -> None:
@@ -28,7 +27,7 @@ def _pandas() -> None:
 def windows_of(op: Op, windows: list[Window]) -> str:
     """The fault windows that an operation overlaps: `f1`, `f1 f2`, empty for none. One that never
     completed lasts until the end of the run, and so until all later windows."""
-    return " ".join(epochs_of(op, windows, _END_NS)) if windows else ""
+    return " ".join(epochs_of(op, windows, RUN_END_NS)) if windows else ""
 
 
 class _Columns:

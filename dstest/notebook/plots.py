@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dstest.core.errors import ConfigError
-from dstest.core.op import Op, Outcome
+from dstest.core.op import Op, Outcome, who
 from dstest.report.moments import Moment, moments
 from dstest.report.numbers import per_second, seconds_of
-from dstest.report.plots import COLORS, Band, draw_latency, draw_rate, shade
-from dstest.report.timeline import told
+from dstest.report.plots import Band, draw_latency, draw_rate, shade
+from dstest.report.timeline import COLORS, told
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -131,7 +131,7 @@ def _near(band: Band, first: int, last: int) -> bool:
 
 
 def _name(op: Op) -> str:
-    text = f"p{op.process_id} {op.node_seen or ''}  {told(op)}"
+    text = f"{who(op.process_id, short=True)} {op.node_seen or ''}  {told(op)}"
     return (text if len(text) <= 60 else f"{text[:59]}…").replace("$", r"\$")
 
 

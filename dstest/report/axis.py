@@ -9,6 +9,7 @@ from html import escape
 from typing import Final, NamedTuple
 
 from dstest.core.printable import printable
+from dstest.report.bands import BANDS_MAX
 from dstest.report.leaders import LeaderChange
 from dstest.report.model import FaultView
 
@@ -20,8 +21,6 @@ RIGHT: Final = 150
 """Room for the names of lines, which stand beside their ends."""
 
 _STEPS: Final = (1, 2, 5)
-BANDS_MAX: Final = 120
-"""Fault windows that are drawn one by one; of more none could be told from the next."""
 
 
 def said(text: str) -> str:

@@ -12,7 +12,7 @@ from dstest.core.printable import printable
 if TYPE_CHECKING:
     from dstest.report.model import FaultView
 
-__all__ = ["LANE", "Bands", "bands_of"]
+__all__ = ["BANDS_MAX", "LANE", "Bands", "bands_of"]
 
 LANES_MAX: Final = 3
 LANE: Final = 13

@@ -12,7 +12,7 @@ from dstest.core.op import Op, Outcome
 from dstest.report.axis import LEFT, RIGHT, WIDTH, Axis, framed, nice_step, said, ticks
 from dstest.report.leaders import LeaderChange
 from dstest.report.model import RunReport
-from dstest.report.numbers import number
+from dstest.report.numbers import number, quantile_ms
 from dstest.report.service import Stretch
 
 __all__ = ["TYPES_MAX", "Chart", "axis_of", "charts"]
@@ -190,10 +190,6 @@ def _rate(axis: Axis, name: str, ops: Sequence[Op], bin_ns: int, foot: str) -> C
     return Chart(f"{name}: operations per second", framed(height, label, drawn))
 
 
-def _quantile(times: list[int], share: float) -> float:
-    return times[max(0, math.ceil(share * len(times)) - 1)] / 1e6
-
-
 def _latency(axis: Axis, name: str, ops: Sequence[Op], bin_ns: int, foot: str) -> Chart:
     bins: list[list[int]] = [[] for _ in range((axis.end_ns - axis.start_ns) // bin_ns + 1)]
     every: list[int] = []
@@ -218,11 +214,13 @@ def _latency(axis: Axis, name: str, ops: Sequence[Op], bin_ns: int, foot: str) -
 
     lines = [
         f'<path class="{kind}" d="'
-        + _stairs(axis, [y(_quantile(row, q)) if row else None for row in bins], bin_ns)
+        + _stairs(
+            axis, [None if (ms := quantile_ms(row, q)) is None else y(ms) for row in bins], bin_ns
+        )
         + '"/>'
         for kind, q in _QUANTILES
     ]
-    legend = [(kind, f"{kind} {number(_quantile(every, q))} ms") for kind, q in _QUANTILES]
+    legend = [(kind, f"{kind} {number(quantile_ms(every, q))} ms") for kind, q in _QUANTILES]
     values = [10.0**e for e in range(low_e, high_e + 1)]
     grid = _y_grid(values, [y(v) for v in values], [f"{v:g}" for v in values])
     height = bottom + (22 if foot else 4)

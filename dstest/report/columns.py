@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from dstest.core.op import Op, Outcome
+from dstest.core.op import FINAL_IDS, Op, Outcome, who
 from dstest.core.printable import printable
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ _TRIES: Final = 6
 class Packed(NamedTuple):
     """`head` is plain data for JSON, `numbers` and `texts` base64. `kept` of all operations are
     there, `told` of them with what was asked and answered; times are whole `unit_ns`. `places` are
-    where the kept ones stand in the history."""
+    where the kept ones stand in the history. `finals` of the head are what final readers are
+    called, by their process."""
 
     head: dict[str, Any]
     numbers: str
@@ -60,6 +61,14 @@ class Packed(NamedTuple):
     @property
     def size(self) -> int:
         return len(self.numbers) + len(self.texts) + len(json.dumps(self.head))
+
+
+class _Column(NamedTuple):
+    """`planes` are the numbers of a column, `width` bytes each, lowest bytes first."""
+
+    name: str
+    width: int
+    planes: bytes
 
 
 class _Names:
@@ -103,6 +112,10 @@ def _planes(values: Numbers) -> tuple[int, bytes]:
     return width, raw[:, :width].T.tobytes()
 
 
+def _column(name: str, values: Numbers) -> _Column:
+    return _Column(name, *_planes(values))
+
+
 def _deflated(data: bytes) -> str:
     return base64.b64encode(zlib.compress(data, 6)).decode()
 
@@ -144,53 +157,65 @@ def _row_of(op: Op, field: str) -> Any:
     return _key_within(op) if field == "key" and value is None else value
 
 
-def _columns(ops: Sequence[Op], unit_ns: int) -> tuple[dict[str, Any], list[tuple[str, Numbers]]]:
-    """Tables of names for the head, and the columns."""
+def _times(ops: Sequence[Op], unit_ns: int) -> list[_Column]:
+    import numpy as np
+
+    start = np.array([op.invoke_ts // unit_ns for op in ops], dtype=np.int64)
+    lasted = [max(0, (op.complete_ts or op.invoke_ts) - op.invoke_ts) // unit_ns for op in ops]
+    return [
+        _column("invoke_ts", _steps(start)),
+        _column("lasted", np.array(lasted, dtype=np.int64)),
+    ]
+
+
+def _timeless(ops: Sequence[Op]) -> tuple[dict[str, Any], list[_Column]]:
+    """Tables of names for the head, and the columns that no unit of time changes."""
     import numpy as np
 
     names = {
         **{name: _Names() for name in ("op_type", "process_id", "key")},
         **{name: _Names([None]) for name in ("node_seen", "fault_epoch")},
     }
-    rows: list[tuple[str, Numbers]] = []
-    start = np.array([op.invoke_ts // unit_ns for op in ops], dtype=np.int64)
-    lasted = [max(0, (op.complete_ts or op.invoke_ts) - op.invoke_ts) // unit_ns for op in ops]
-    rows.append(("invoke_ts", _steps(start)))
-    rows.append(("lasted", np.array(lasted, dtype=np.int64)))
-    rows.append(("flags", np.array([_flag(op) for op in ops], dtype=np.int64)))
+    rows = [_column("flags", np.array([_flag(op) for op in ops], dtype=np.int64))]
     for field, table in names.items():
         numbers = [table.of(_row_of(op, field)) for op in ops]
-        rows.append((field, np.array(numbers, dtype=np.int64)))
+        rows.append(_column(field, np.array(numbers, dtype=np.int64)))
     ids, texts = _ids(ops)
     if ids is not None:
-        rows.append(("op_id", ids))
+        rows.append(_column("op_id", ids))
     head: dict[str, Any] = {field: table.values for field, table in names.items()}
     head["key"] = [_key(value) for value in head["key"]]
-    return {**head, "ids": texts}, rows
+    finals = {str(p): who(p) for p in head["process_id"] if type(p) is int and p >= FINAL_IDS}
+    return {**head, "ids": texts, "finals": finals}, rows
 
 
 def _key(value: Any) -> Any:
     return printable(value)[:TEXT_MAX] if isinstance(value, str) else value
 
 
-def _pack(ops: Sequence[Op], places: Sequence[int], told: Sequence[bool], unit_ns: int) -> Packed:
-    """These operations of a run; `told` says which of them come with their texts."""
-    head, rows = _columns(ops, unit_ns)
-    layout, blob = [], []
-    for name, values in rows:
-        width, data = _planes(values)
-        layout.append([name, width])
-        blob.append(data)
-    lines = "\n".join(_line(op) if tell else "" for op, tell in zip(ops, told, strict=True))
+def _bare(
+    ops: Sequence[Op],
+    places: Sequence[int],
+    unit_ns: int,
+    timeless: tuple[dict[str, Any], list[_Column]],
+) -> Packed:
+    """These operations of a run, none with its texts."""
+    head, rows = timeless
+    columns = [*_times(ops, unit_ns), *rows]
+    layout = [[column.name, column.width] for column in columns]
     return Packed(
         head={**head, "n": len(ops), "unit_ns": unit_ns, "columns": layout},
-        numbers=_deflated(b"".join(blob)),
-        texts=_deflated(lines.encode(errors="replace")),
+        numbers=_deflated(b"".join(column.planes for column in columns)),
+        texts=_texts([""] * len(ops)),
         kept=len(ops),
-        told=sum(told),
+        told=0,
         unit_ns=unit_ns,
         places=places,
     )
+
+
+def _texts(lines: Sequence[str]) -> str:
+    return _deflated("\n".join(lines).encode(errors="replace"))
 
 
 def _nearest(ops: Sequence[Op], wanted: Sequence[int], instants: Sequence[int]) -> list[int]:
@@ -230,45 +255,48 @@ def packed(
     are farthest from the `instants`; `wanted` are places of operations that stay to the last.
     """
     every = range(len(ops))
-    if len(ops) <= _WHOLE_MAX:
-        whole = _pack(ops, every, [True] * len(ops), 1)
-        if whole.size <= room:
-            return whole
+    timeless = _timeless(ops) if len(ops) <= _BARE_MAX else None
+    if timeless is not None and len(ops) <= _WHOLE_MAX:
+        exact = _bare(ops, every, 1, timeless)
+        if exact.size <= room:
+            whole = exact._replace(texts=_texts([_line(op) for op in ops]), told=len(ops))
+            if whole.size <= room:
+                return whole
     order = _nearest(ops, wanted, instants)
-    if len(ops) <= _BARE_MAX:
-        bare = _pack(ops, every, [False] * len(ops), 1000)
+    if timeless is not None:
+        bare = _bare(ops, every, 1000, timeless)
         if bare.size <= room:
             return _with_texts(ops, order, room, bare)
     keep = min(len(ops), max(1, room // 5))
     for _ in range(_TRIES):
         # Operations that are not there leave room for the texts of the others.
         places = sorted(order[:keep])
-        found = _pack([ops[p] for p in places], places, [False] * len(places), 1000)
+        some = [ops[p] for p in places]
+        found = _bare(some, places, 1000, _timeless(some))
         if found.size <= room * 6 // 10:
             break
         keep = max(1, int(keep * 0.5 * room / max(1, found.size)))
     kept = {p: n for n, p in enumerate(places)}
     nearest = [kept[p] for p in order[: len(places)]]
-    return _with_texts([ops[p] for p in places], nearest, room, found, places)
+    return _with_texts(some, nearest, room, found)
 
 
-def _with_texts(
-    ops: Sequence[Op],
-    order: Sequence[int],
-    room: int,
-    bare: Packed,
-    places: Sequence[int] | None = None,
-) -> Packed:
+def _with_texts(ops: Sequence[Op], order: Sequence[int], room: int, bare: Packed) -> Packed:
     """`bare` with the texts of as many operations as there is room for."""
-    found, count = bare, min(len(ops), max(1, (room - bare.size) // 12))
+    count = min(len(ops), max(1, (room - bare.size) // 12))
+    near = list(order[:count])
+    lines = [""] * len(ops)
+    for n in near:
+        lines[n] = _line(ops[n])
     for _ in range(_TRIES):
-        near = set(order[:count])
-        told = [n in near for n in range(len(ops))]
-        tried = _pack(ops, range(len(ops)) if places is None else places, told, bare.unit_ns)
+        tried = bare._replace(texts=_texts(lines), told=len(near))
         if tried.size <= room:
             return tried
         grown = max(1, tried.size - bare.size)
         count = int(count * 0.9 * max(0, room - bare.size) / grown)
         if count < 1:
             break
-    return found
+        for n in near[count:]:
+            lines[n] = ""
+        del near[count:]
+    return bare

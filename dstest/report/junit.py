@@ -6,13 +6,21 @@ was never tried and what cannot be tried here as well, since a skip looks green 
 
 from __future__ import annotations
 
+from typing import Final
+
+import msgspec
+
 from dstest.ci.junit import Case, Kind, render_suite
+from dstest.core.printable import printable
 from dstest.core.verdict import State
 from dstest.judge.fingerprint import all_fingerprints
 from dstest.report.after import after_failure
 from dstest.report.model import RunReport
 
-__all__ = ["case_of", "kind_of", "render_junit"]
+__all__ = ["ENDED_EARLY", "RunProperties", "case_of", "kind_of", "render_junit"]
+
+ENDED_EARLY: Final = "ended-early"
+"""Instead of a pass that a run has which did not come to its end."""
 
 
 def kind_of(state: State) -> Kind:
@@ -22,25 +30,52 @@ def kind_of(state: State) -> Kind:
     return None if state.passed else "error"
 
 
-def _properties(report: RunReport) -> dict[str, object]:
-    """What a reader of a row must know: how much was tested, and how to do it again."""
+class RunProperties(msgspec.Struct, frozen=True, kw_only=True):
+    """What a reader of a run's row must know: how much was tested, and how to do it again. The
+    properties of a run's case, whichever file it stands in."""
+
+    verdict: str
+    rule: str
+    tier: str
+    tier_wanted: str
+    seed: int | None
+    nodes: int
+    faults_landed: int
+    faults_planned: int
+    operations: int
+    system: str
+    system_version: str
+    nemesis: str
+    dstest: str
+    fingerprints: str
+    command: str
+
+    @property
+    def rows(self) -> dict[str, object]:
+        """By name, in the order of the file; a text without control characters."""
+        plain = {**msgspec.structs.asdict(self), "tier_wanted": self.tier_wanted or "none"}
+        return {k: printable(v) if isinstance(v, str) else v for k, v in plain.items()}
+
+
+def _properties(report: RunReport, word: str) -> RunProperties:
     header, meta = report.history.header, report.meta
-    return {
-        "verdict": report.state.value,
-        "rule": report.verdict.rule,
-        "tier": report.evidence.budget.met,
-        "tier_wanted": meta.tier_wanted or "none",
-        "seed": header.seed,
-        "nodes": len(header.nodes),
-        "faults_landed": report.landed,
-        "faults_planned": report.evidence.faults_planned,
-        "operations": len(report.history.ops),
-        "system": header.system or "",
-        "system_version": header.system_version or "",
-        "dstest": (meta.host and meta.host.dstest) or "",
-        "fingerprints": ", ".join(all_fingerprints(report.verdict)),
-        "command": report.command,
-    }
+    return RunProperties(
+        verdict=word,
+        rule=report.verdict.rule,
+        tier=report.evidence.budget.met,
+        tier_wanted=meta.tier_wanted or "",
+        seed=header.seed,
+        nodes=len(header.nodes),
+        faults_landed=report.landed,
+        faults_planned=report.evidence.faults_planned,
+        operations=len(report.history.ops),
+        system=header.system or "",
+        system_version=header.system_version or "",
+        nemesis=str(meta.spec.get("nemesis") or ""),
+        dstest=(meta.host and meta.host.dstest) or "",
+        fingerprints=", ".join(all_fingerprints(report.verdict)),
+        command=report.command,
+    )
 
 
 def _next(report: RunReport) -> list[str]:
@@ -57,16 +92,17 @@ def case_of(report: RunReport) -> Case:
     state, verdict, header = report.state, report.verdict, report.history.header
     name = "-".join(str(part) for part in (header.system, header.workload) if part) or "dstest"
     early = report.meta.ended_by if state.passed else None
+    word = ENDED_EARLY if early else state.value
     return Case(
         classname=name,
         name=report.run,
         kind="error" if early else kind_of(state),
         message=f"the run ended early: {early}" if early else verdict.reason,
-        type="ended-early" if early else state.value,
+        type=word,
         text="\n".join([*verdict.why_not_better, *_next(report)]),
         said=f"{state.value} ({verdict.rule}): {verdict.reason}",
         time_s=report.load_s,
-        properties=_properties(report),
+        properties=_properties(report, word).rows,
     )
 
 

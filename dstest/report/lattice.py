@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable
 
+import matplotlib as mpl
 import networkx as nx
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-
-from dstest.report.cycles import svg_of
 
 __all__ = ["lattice_svg"]
 
@@ -36,4 +37,13 @@ def lattice_svg(graph: nx.DiGraph[str], ruled_out: Iterable[str] = ()) -> str:
         axes.text(
             x, y, model, ha="center", va="center", fontsize=7, color=color, bbox=box, rotation=12
         )
-    return svg_of(figure)
+    return _svg_of(figure)
+
+
+def _svg_of(figure: Figure) -> str:
+    """The figure as text; the same figure gives the same text."""
+    out = io.StringIO()
+    with mpl.rc_context({"svg.hashsalt": "dstest"}):
+        FigureCanvasSVG(figure)
+        figure.savefig(out, format="svg", metadata={"Date": None})
+    return out.getvalue()

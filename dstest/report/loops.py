@@ -9,7 +9,7 @@ from dstest.core.check import Anomaly
 from dstest.report.axis import said
 from dstest.report.timeline import mop_text
 
-__all__ = ["CYCLES_DRAWN_MAX", "MEMBERS_MAX", "is_cycle", "loop_svg"]
+__all__ = ["CYCLES_DRAWN_MAX", "MEMBERS_MAX", "is_cycle", "loop_file", "loop_svg"]
 
 CYCLES_DRAWN_MAX: Final = 10
 """Drawings of one report; nobody looks at more."""
@@ -30,6 +30,16 @@ _REASONS: Final = {
     "process": "came before, in its session,",
     "realtime": "ended before the start of",
 }
+
+_STYLE: Final = (
+    "svg{background:#fff;font-family:sans-serif}"
+    ".box{fill:#f6f6f4;stroke:#666}text{fill:#1c1c1c;font-size:12px}"
+    ".txn{font-weight:700}.why{font-weight:600;paint-order:stroke;stroke:#fff;stroke-width:5px}"
+    ".edge{fill:none;stroke:#666;stroke-width:1.6}.tip{fill:#666}"
+    ".edge.rw{stroke:#8c510a;stroke-dasharray:6 3}.edge.ww{stroke:#b2182b;stroke-width:2.2}"
+    ".edge.wr{stroke:#2166ac}"
+)
+"""What the page says in its style sheet, for a drawing that stands by itself."""
 
 
 def is_cycle(anomaly: Anomaly) -> bool:
@@ -117,3 +127,9 @@ def loop_svg(anomaly: Anomaly) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" class="loop" viewBox="0 0 {_WIDTH} {height:g}" '
         f'role="img" aria-label="{said(label)}">{tip}{"".join(arrows)}{"".join(boxes)}</svg>'
     )
+
+
+def loop_file(anomaly: Anomaly) -> str:
+    """`loop_svg` for a file of its own, with its style in it."""
+    opening, end, rest = loop_svg(anomaly).partition(">")
+    return f"{opening}{end}<style>{_STYLE}</style>{rest}" if end else ""

@@ -29,7 +29,7 @@ from dstest.judge.facts import Canary
 from dstest.report.after import Step, after_failure
 from dstest.report.command import command_of, with_lab
 from dstest.report.errors import UNSUPPORTED, ErrorRow, unusual
-from dstest.report.numbers import NodeRow, TypeRow, by_node, by_type, number, seconds
+from dstest.report.numbers import Load, NodeRow, TypeRow, by_node, by_type, load_of, number, seconds
 from dstest.report.remedies import Remedy, before_load, remedies, without_method
 from dstest.store.jsonl import read_history
 from dstest.store.layout import RunDir
@@ -125,7 +125,6 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     canary: Canary
     command: str
     meta: RunMeta
-    load_s: float
     records: list[LandingRecord] = []
 
     @property
@@ -173,9 +172,19 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
         return {name: totals[name] for name in ("ok", "fail", "unknown")}
 
     @property
+    def load(self) -> Load:
+        """The load without final reads."""
+        return load_of(self.history.ops, self.load_end_ns)
+
+    @property
+    def load_s(self) -> float:
+        """How long the load lasted."""
+        return self.load.lasted_s
+
+    @property
     def per_s(self) -> float:
         """Operations per second of load."""
-        return len(self.history.ops) / self.load_s if self.load_s else 0.0
+        return self.load.per_s
 
     @property
     def anomalies(self) -> list[tuple[str, Anomaly]]:
@@ -300,9 +309,6 @@ def build_report(
     path: Path | None = None,
 ) -> RunReport:
     """Gather what the reports show. `meta` is run.json."""
-    times = [op.invoke_ts for op in history.ops]
-    if times and isinstance(meta.load_end_ns, int):
-        times.append(max(times[-1], meta.load_end_ns))
     notice = too_good(evidence.redflags | evidence.weak_audit)
     lint = evidence.history_lint
     ended_by = meta.ended_by
@@ -336,7 +342,6 @@ def build_report(
         or Canary(killed=evidence.checker.canary_killed, total=evidence.checker.canary_total),
         command=command_of(with_lab(meta.spec, meta.lab_id), meta.options_given),
         meta=meta,
-        load_s=(max(times) - min(times)) / 1e9 if times else 0.0,
         records=records,
     )
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -13,13 +15,16 @@ from dstest.core.op import Op, Outcome
 
 __all__ = [
     "RATE_SECONDS_MAX",
+    "Load",
     "NodeRow",
     "Seconds",
     "TypeRow",
     "by_node",
     "by_type",
+    "load_of",
     "number",
     "per_second",
+    "quantile_ms",
     "seconds",
     "seconds_of",
 ]
@@ -67,8 +72,10 @@ def number(value: Any) -> str:
     return str(value)
 
 
-def _rank(times: list[int], share: float) -> float | None:
-    return times[math.ceil(share * len(times)) - 1] / 1e6 if times else None
+def quantile_ms(times_ns: Sequence[int], share: float) -> float | None:
+    """The duration that this share of them do not exceed, in milliseconds; `times_ns` ascend. None
+    where there is none."""
+    return times_ns[max(0, math.ceil(share * len(times_ns)) - 1)] / 1e6 if times_ns else None
 
 
 def by_type(history: History) -> list[TypeRow]:
@@ -91,9 +98,9 @@ def by_type(history: History) -> list[TypeRow]:
                 ok=outcomes[Outcome.OK],
                 fail=outcomes[Outcome.FAIL],
                 unknown=outcomes[Outcome.UNKNOWN],
-                p50_ms=_rank(times, 0.5),
-                p99_ms=_rank(times, 0.99),
-                max_ms=_rank(times, 1.0),
+                p50_ms=quantile_ms(times, 0.5),
+                p99_ms=quantile_ms(times, 0.99),
+                max_ms=quantile_ms(times, 1.0),
             )
         )
     return rows
@@ -134,6 +141,28 @@ class Seconds(NamedTuple):
     @property
     def end_s(self) -> int:
         return self.first_s + self.width_s * self.parts
+
+
+class Load(NamedTuple):
+    """How long clients asked, in seconds, and for how many operations."""
+
+    lasted_s: float
+    asked: int
+
+    @property
+    def per_s(self) -> float:
+        return self.asked / self.lasted_s if self.lasted_s else 0.0
+
+
+def load_of(ops: Sequence[Op], end_ns: int | None) -> Load:
+    """The load of a run, from its first invocation. `end_ns` is when it was told to end: what was
+    asked for later are final reads. Where that is None, it ends with the last invocation. `ops` are
+    in order of invocation."""
+    if not ops:
+        return Load(0.0, 0)
+    end = ops[-1].invoke_ts if end_ns is None else max(end_ns, ops[0].invoke_ts)
+    asked = bisect_right(ops, end, key=lambda op: op.invoke_ts)
+    return Load((end - ops[0].invoke_ts) / 1e9, asked)
 
 
 def seconds_of(ops: list[Op]) -> Seconds:

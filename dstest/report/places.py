@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from msgspec import UNSET
 
 from dstest.core.check import Anomaly
+from dstest.core.history import ran_during
 from dstest.core.op import NULL_IS_RESULT, Op, Outcome
 from dstest.report.model import FaultView
 from dstest.report.sentences import lasted_ns
@@ -57,9 +58,9 @@ def _stands(fault: FaultView, start_ns: int, end_ns: int) -> bool:
 
 def touches(op: Op, fault: FaultView) -> bool:
     """Did it run while the fault stood, by its times or by what it was marked with?"""
-    if fault.start_ns is not None and op.fault_epoch == fault.epoch:
-        return True
-    return _stands(fault, op.invoke_ts, last_ns(op))
+    if fault.start_ns is None:
+        return False
+    return op.fault_epoch == fault.epoch or ran_during(op, fault.start_ns, fault.end_ns)
 
 
 def named(faults: Sequence[FaultView]) -> str:

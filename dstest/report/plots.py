@@ -15,12 +15,12 @@ from dstest.core import rng
 from dstest.core.op import Op, Outcome
 from dstest.report.model import RunReport
 from dstest.report.numbers import per_second, seconds_of
+from dstest.report.timeline import COLORS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "COLORS",
     "POINTS_MAX",
     "Band",
     "draw_latency",
@@ -33,7 +33,6 @@ __all__ = [
 POINTS_MAX: Final = 2500
 """A point is about 90 bytes of SVG; the report stays far below a megabyte."""
 
-COLORS: Final = {Outcome.OK: "#2a9d5c", Outcome.FAIL: "#d08700", Outcome.UNKNOWN: "#c0392b"}
 _PLACE: Final = (0.08, 0.17, 0.73, 0.72)
 """Of the axes in each drawing: the same, so that their times lie one above the other."""
 

@@ -90,7 +90,7 @@ def _silent(ops: Sequence[Op], begin_ns: int, end_ns: int) -> Iterable[tuple[int
     )
     gaps = sorted(b - a for a, b in pairwise(done))
     usual_ns = _GAPS * (gaps[len(gaps) // 2] if gaps else 0)
-    asked = sorted(op.invoke_ts for op in ops)
+    asked = [op.invoke_ts for op in ops]
     last_ns = done[-1] if done else -1
     for start, end in pairwise([begin_ns, *(t for t in done if begin_ns < t < end_ns), end_ns]):
         tried = bisect_left(asked, end) - bisect_left(asked, start)
@@ -105,12 +105,17 @@ def least_ns(ops: Sequence[Op]) -> int:
     return max(LEAST_NS, (_TRIED + 1) * (gaps[-1 - len(gaps) // 20] if gaps else 0))
 
 
+def _asked(op: Op) -> int:
+    return op.invoke_ts
+
+
 def _named(
     what: str, ops: Sequence[Op], span: tuple[int, int], faults: Sequence[FaultView]
 ) -> list[Stretch]:
+    """`ops` by invocation: each is looked at for the one stretch that it was asked for in."""
     found = []
     for start, end, open_end in _silent(ops, *span):
-        tried = [op for op in ops if start <= op.invoke_ts < end]
+        tried = ops[bisect_left(ops, start, key=_asked) : bisect_left(ops, end, key=_asked)]
         if not tried or end - tried[0].invoke_ts < LEAST_NS:
             continue  # nobody asked: a pause of the load is no outage
         if tried[0].invoke_ts - start > LEAST_NS:
@@ -197,7 +202,7 @@ def stretches(
     """All stretches without service, by start. `end_ns` is the end of the load where it is known:
     what was asked for until then and never answered was missed until then, and what follows is no
     load."""
-    load = [op for op in ops if end_ns is None or op.invoke_ts <= end_ns]
+    load = sorted((op for op in ops if end_ns is None or op.invoke_ts <= end_ns), key=_asked)
     if not load:
         return []
     ended = [op.invoke_ts if op.complete_ts is None else op.complete_ts for op in load]

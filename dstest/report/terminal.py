@@ -152,13 +152,15 @@ def summary_text(report: RunReport, *, color: bool = False) -> str:
     lines += wrap(report.verdict.reason, "  ", "  ")
     for notice in report.notices:
         lines += wrap(notice, "  ", "  ")
-    outcomes = report.outcomes
+    outcomes, load = report.outcomes, report.load
+    more = len(report.history.ops) - load.asked
+    after = f" and {more:,} after that" if more else ""
     checker = report.evidence.checker
     lines += [
         "",
         (
-            f"operations  {len(report.history.ops):,} in {report.load_s:.1f} s"
-            f" ({report.per_s:,.0f}/s): {outcomes['ok']:,} ok, {outcomes['fail']:,} failed,"
+            f"operations  {load.asked:,} in {load.lasted_s:.1f} s ({load.per_s:,.0f}/s){after}:"
+            f" {outcomes['ok']:,} ok, {outcomes['fail']:,} failed,"
             f" {outcomes['unknown']:,} unknown"
         ),
         (

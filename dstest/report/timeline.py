@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
-from dstest.core.op import NULL_IS_RESULT, Op, Outcome
+from dstest.core.op import NULL_IS_RESULT, Op, Outcome, who
 from dstest.core.printable import printable
 from dstest.report.bands import LANE, bands_of
 
 if TYPE_CHECKING:
     from dstest.report.model import FaultView
 
-__all__ = ["label", "mop_text", "sentence", "story", "timeline_svg", "told"]
+__all__ = ["COLORS", "label", "mop_text", "sentence", "story", "timeline_svg", "told"]
 
 _WIDTH: Final = 1000
 _LEFT: Final = 330
@@ -30,11 +30,9 @@ _TAIL: Final = 3
 
 _ROWS_MAX: Final = 40
 _STORY_MAX: Final = 600
-_FINAL_IDS: Final = 1 << 40
-"""Processes from here on are those that read all at the end, one per node
-(`dstest.runner.worker`)."""
 
-_COLORS: Final = {Outcome.OK: "#2a9d5c", Outcome.FAIL: "#d08700", Outcome.UNKNOWN: "#c0392b"}
+COLORS: Final = {Outcome.OK: "#2a9d5c", Outcome.FAIL: "#d08700", Outcome.UNKNOWN: "#c0392b"}
+"""Of outcomes, in drawings that take no colours of a page."""
 
 
 def _short(value: Any) -> str:
@@ -89,11 +87,6 @@ def told(op: Op, shown: Callable[[Any], str] = _short) -> str:
     return printable(", ".join(map(mop_text, mops)) + ending).replace("\n", " ")
 
 
-def _who(process_id: int | str) -> str:
-    final = isinstance(process_id, int) and process_id >= _FINAL_IDS
-    return "the final reader" if final else f"process {process_id}"
-
-
 def _whole(value: Any) -> str:
     """A value as far as there is room; of a long list its end too, where it differs from others."""
     text = value if isinstance(value, str) else json.dumps(value, default=repr)
@@ -114,7 +107,7 @@ def _sentence(op: Op, what: str) -> str:
     fault = f", in fault window {op.fault_epoch}" if op.fault_epoch else ""
     error = f" ({_short(op.error)})" if op.error else ""
     return (
-        f"operation {op.op_id}, {_who(op.process_id)}{node}: {what}{error}; "
+        f"operation {op.op_id}, {who(op.process_id)}{node}: {what}{error}; "
         f"asked at {start}, {end}{fault}"
     )
 
@@ -134,8 +127,7 @@ def story(op: Op) -> str:
 def _name(op: Op) -> str:
     """`p3 n2  read → 4`, short enough to stand before its bar."""
     at = f" {op.node_seen}" if op.node_seen else ""
-    process = f"p{op.process_id}" if _who(op.process_id).startswith("process") else "final"
-    text = printable(f"{process}{at}  {told(op)}")
+    text = printable(f"{who(op.process_id, short=True)}{at}  {told(op)}")
     return text if len(text) <= _NAME_MAX else text[: _NAME_MAX - 1] + "…"
 
 
@@ -143,7 +135,7 @@ def _bar(op: Op, y: float, x: Callable[[int], float], telling: bool) -> str:
     open_end = op.complete_ts is None
     start = x(op.invoke_ts)
     end = _WIDTH - _RIGHT if op.complete_ts is None else x(op.complete_ts)
-    color = _COLORS[op.outcome]
+    color = COLORS[op.outcome]
     dash = ' stroke-dasharray="5 3"' if op.outcome is Outcome.UNKNOWN else ""
     weight = ' font-weight="700"' if telling else ""
     name, words = escape(_name(op)), escape(printable(_sentence(op, told(op))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -17,7 +18,15 @@ from dstest.report.model import RunReport, build_report, load_report
 from dstest.report.terminal import summary_text
 from dstest.store.layout import way_out
 
-__all__ = ["drawn", "outdated", "plain_texts", "render", "summary", "write_reports"]
+__all__ = [
+    "drawn",
+    "outdated",
+    "plain_texts",
+    "render",
+    "summary",
+    "write_reports",
+    "write_texts",
+]
 
 
 def _write(run: Path, name: str, text: str) -> None:
@@ -68,9 +77,14 @@ def outdated(run: Path, files: dict[str, str]) -> dict[str, str]:
 def render(run: Path, report: RunReport) -> list[str]:
     """Draw everything, write what is new; the names. Raises HarnessError where the disk refuses."""
     changed = outdated(run, drawn(report))
-    for name, text in changed.items():
-        _write(run, name, text)
+    write_texts(run, changed)
     return list(changed)
+
+
+def write_texts(run: Path, files: Mapping[str, str]) -> None:
+    """Files of a report as they were drawn. Raises HarnessError where the disk refuses."""
+    for name, text in files.items():
+        _write(run, name, text)
 
 
 def write_reports(
@@ -97,6 +111,6 @@ def write_reports(
     return report
 
 
-def summary(run: Path, *, color: bool = False) -> str:
-    """The terminal summary of a judged run directory."""
-    return summary_text(load_report(run), color=color)
+def summary(run: Path, *, color: bool = False, report: RunReport | None = None) -> str:
+    """The terminal summary of a judged run directory, from its `report` where that was read."""
+    return summary_text(report or load_report(run), color=color)

@@ -7,37 +7,44 @@ from typing import Any, Final
 
 from dstest.ci.junit import Case, render_suite
 from dstest.ci.paths import shown_path
-from dstest.results.model import Result
+from dstest.report.junit import RunProperties
+from dstest.results.model import Result, RunFacts
 
 __all__ = ["render_junit"]
 
 
 def _properties(result: Result) -> Mapping[str, Any]:
-    """What a reader of a row must know: how much was tested, and how to do it again."""
+    """Those of its run or session, and where it lies."""
     row: dict[str, Any] = {"verdict": result.word, "path": shown_path(result.path)}
     if (session := result.session) is not None:
         row |= {"tier": session.tier_met, "tier_wanted": session.tier_wanted}
         row["seeds"] = ", ".join(dict.fromkeys(str(arm.seed) for arm in session.arms))
         row["sizes"] = ", ".join(map(str, session.sizes))
     if (run := result.run) is not None:
-        row |= {
-            "rule": run.rule,
-            "tier": run.tier_met,
-            "tier_wanted": run.tier_wanted or "none",
-            "seed": run.seed,
-            "nodes": run.nodes,
-            "faults_landed": run.faults_landed,
-            "faults_planned": run.faults_planned,
-            "operations": sum(one.total for one in run.types),
-            "system": run.system,
-            "system_version": run.system_version,
-            "nemesis": run.nemesis,
-            "dstest": run.dstest,
-            "fingerprints": ", ".join(run.fingerprints),
-        }
-    if result.command:
+        row |= _of_run(result, run).rows
+    elif result.command:
         row["command"] = result.command
     return row
+
+
+def _of_run(result: Result, run: RunFacts) -> RunProperties:
+    return RunProperties(
+        verdict=result.word,
+        rule=run.rule,
+        tier=run.tier_met,
+        tier_wanted=run.tier_wanted,
+        seed=run.seed,
+        nodes=run.nodes,
+        faults_landed=run.faults_landed,
+        faults_planned=run.faults_planned,
+        operations=sum(one.total for one in run.types),
+        system=run.system,
+        system_version=run.system_version,
+        nemesis=run.nemesis,
+        dstest=run.dstest,
+        fingerprints=", ".join(run.fingerprints),
+        command=result.command,
+    )
 
 
 _SHOWN_MAX: Final = 12

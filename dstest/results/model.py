@@ -15,15 +15,13 @@ from dstest.ci.junit import Kind
 from dstest.core.errors import Exit
 from dstest.core.verdict import State
 from dstest.judge.session import SessionVerdict
+from dstest.report.junit import ENDED_EARLY
 from dstest.report.numbers import TypeRow
 
 __all__ = ["ENDED_EARLY", "NOT_BELIEVED", "FaultSpan", "Result", "RunFacts", "Violation"]
 
 NOT_BELIEVED: Final = "not-believed"
 """Instead of a verdict: the run is not over, cut off, edited, or cannot be judged."""
-
-ENDED_EARLY: Final = "ended-early"
-"""Instead of a pass that a run has which did not come to its end."""
 
 
 class Violation(msgspec.Struct, frozen=True, kw_only=True):

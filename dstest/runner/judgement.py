@@ -10,7 +10,7 @@ import tomllib
 import traceback
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -52,7 +52,10 @@ from dstest.store.jsonl import read_raw, write_history
 from dstest.store.layout import PLUGINS, RunDir
 from dstest.store.seal import Folded, fold, windows_of
 
-__all__ = ["EarlierAnswers", "Judged", "assess", "check_all", "judge", "seal"]
+if TYPE_CHECKING:
+    from dstest.report.model import RunReport
+
+__all__ = ["EarlierAnswers", "Judged", "assess", "check_all", "judge", "judge_reported", "seal"]
 
 _GAP_NS: Final = 1_000_000_000
 _NO_AUDIT: Final = {"cluster": ["no leak audit was made"]}
@@ -326,26 +329,32 @@ def assess(run: RunDir, earlier: EarlierAnswers | None = None) -> Judged:
 def judge(run: RunDir) -> tuple[Verdict, HarnessError | None]:
     """`assess`, and the report. The error, if any, says why that could not be drawn; the verdict
     stands without it."""
+    verdict, error, _ = judge_reported(run)
+    return verdict, error
+
+
+def judge_reported(run: RunDir) -> tuple[Verdict, HarnessError | None, RunReport | None]:
+    """As `judge`, with the report that was drawn; it holds the history."""
     judged = assess(run)
     verdict = judged.verdict
     try:
-        _report(run, judged)
+        return verdict, None, _report(run, judged)
     except HarnessError as error:
-        return verdict, error
+        return verdict, error, None
     except Exception as error:
         run.write("report-error.txt", traceback.format_exc())
-        return verdict, HarnessError(
+        failure = HarnessError(
             f"the report could not be drawn: {type(error).__name__}: {error}",
             remedy=f"the verdict stands; see {run.path}/report-error.txt",
         )
-    return verdict, None
+        return verdict, failure, None
 
 
-def _report(run: RunDir, judged: Judged) -> None:
+def _report(run: RunDir, judged: Judged) -> RunReport:
     """Report, findings, plots and JUnit; heavy imports stay here."""
     from dstest.report.write import write_reports
 
-    write_reports(
+    return write_reports(
         Path(run.path),
         judged.verdict,
         judged.records,

@@ -80,7 +80,7 @@ def replay(
         plugins = resolve(spec_of(meta), given, schedule=schedule)
         there = lab_id or still_there(plugins, meta.lab_id)
         done = run_session(plugins, store=store, lab_id=there, ui=ui, sign_key=sign_key)
-        runs.append(done)
+        runs.append(msgspec.structs.replace(done, report=None))  # not all histories at once
         if isinstance(done.failure, Interrupted):
             break
         fingerprint = None if done.verdict is None else done.verdict.evidence.violation_fingerprint

@@ -31,7 +31,7 @@ from dstest.runner.integrity import (
     not_better,
     verified,
 )
-from dstest.runner.judgement import judge
+from dstest.runner.judgement import judge_reported
 from dstest.runner.lab_lock import alone
 from dstest.runner.live import LiveRun
 from dstest.runner.live_view import progress_for
@@ -60,12 +60,14 @@ DEFAULT_LAB: Final = "default"
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run came to. `verdict` is None where nothing could be judged."""
+    """What a run came to. `verdict` is None where nothing could be judged, `report` where none was
+    drawn or kept: it holds the history."""
 
     path: Path
     exit_code: int
     verdict: Any = None
     failure: Any = None
+    report: Any = None
 
 
 def process_start_time(pid: int) -> int | None:
@@ -288,7 +290,7 @@ def _finish(
     try:
         meta.ended_by = None if failure is None else failure.message
         run.write_meta(meta)
-        verdict, report_failure = judge(run)
+        verdict, report_failure, report = judge_reported(run)
         failure = failure or report_failure
         code = _code(verdict, failure)
         ui.close_log()  # what comes now is in no check sum
@@ -306,7 +308,7 @@ def _finish(
     except (Exception, SystemExit):
         run.write_status("error: judging failed; `dstest recover` judges again")
         raise
-    return Finished(path=run.path, exit_code=code, verdict=verdict, failure=failure)
+    return Finished(path=run.path, exit_code=code, verdict=verdict, failure=failure, report=report)
 
 
 def _code(verdict: Verdict, failure: DstestError | None) -> int:
@@ -362,10 +364,9 @@ def recover(path: Path, *, sign_key: Path | None = None) -> Finished:
             not_better(run, msgspec.convert(earlier, Verdict), judged.verdict)
     failure = HarnessError(meta.ended_by) if meta.ended_by else None
     with judging(run):
-        verdict, report_failure = judge(run)
+        verdict, report_failure, report = judge_reported(run)
     failure = failure or report_failure
     run.write_sums(sign_key)
     run.write_status(f"recovered: {verdict.verdict.value}")
-    return Finished(
-        path=run.path, exit_code=code_of(verdict, meta), verdict=verdict, failure=failure
-    )
+    code = code_of(verdict, meta)
+    return Finished(path=run.path, exit_code=code, verdict=verdict, failure=failure, report=report)

@@ -24,7 +24,7 @@ from dstest.core import registry, rng
 from dstest.core.clock import RunClock
 from dstest.core.contained import quit_by
 from dstest.core.errors import ConfigError
-from dstest.core.op import Outcome
+from dstest.core.op import FINAL_IDS, Outcome
 from dstest.core.parent import end_with_parent
 from dstest.core.protocols import (
     Answer,
@@ -284,8 +284,7 @@ class Worker:
             return self._board.state == FINISHING and self._clock.now_ns() < end_ns
 
         for node in range(len(config.endpoints)):
-            # Far from the ids of the load, whose unknown operations count up in steps.
-            process_id = (1 << 40) + config.worker * len(config.endpoints) + node
+            process_id = FINAL_IDS + config.worker * len(config.endpoints) + node
             client = await self._opened(node)
             last: Answer | None = None
             while going():

@@ -19,7 +19,7 @@ from dstest.compare.measured import METRICS
 from dstest.core import clock
 from dstest.core.parent import end_with_parent
 from dstest.report.headline import headline_of
-from dstest.report.model import load_report
+from dstest.report.model import RunReport, load_report
 from dstest.serve.cache import Cache
 from dstest.serve.reading import HISTORY
 from dstest.serve.row import Figures, Row
@@ -37,38 +37,40 @@ AT_ONCE_BYTES: Final = 2 * 1024 * 1024
 
 def figures_of(run: Path, failed: bool = False) -> Figures:
     """Of a sealed run, which has `failed` or not. Never raises for what lies there."""
-    found = _figures_of(run)
-    small = (run / HISTORY).is_file() and (run / HISTORY).stat().st_size <= LARGEST_BYTES
-    return msgspec.structs.replace(found, headline=_headline(run) if failed and small else "")
-
-
-def _headline(run: Path) -> str:
-    """Empty where there is no report to be had, for whatever reason."""
-    try:
-        return headline_of(load_report(run))
-    except Exception:
-        return ""
-
-
-def _figures_of(run: Path) -> Figures:
-    path = run / HISTORY
+    path, report = run / HISTORY, None
     try:
         size = path.stat().st_size
         if size > LARGEST_BYTES:
             mb = size / 1e6
             return Figures(why=f"its history is large ({mb:,.0f} MB): `dstest compare` reads it")
-        history = read_history(path)
+        report = _report(run) if failed else None
+        history = read_history(path) if report is None else report.history
         meta = RunDir(run).read_meta()
-        if meta is not None and meta.stopped_by:  # a violation ended the load, on purpose
-            header = msgspec.structs.replace(history.header, time_limit_s=None)
-            history = msgspec.structs.replace(history, header=header)
-        found = {metric: measured(history, metric) for metric in METRICS}
+        stopped = meta is not None and bool(meta.stopped_by)
+        found = {metric: measured(history, metric, stopped=stopped) for metric in METRICS}
         values = {name: value for name, value in found.items() if not isinstance(value, str)}
         whys = {name: value for name, value in found.items() if isinstance(value, str)}
         none = "" if values else next(iter(whys.values()))
-        return msgspec.structs.replace(Figures(whys=whys, why=none), **values)
+        figures = Figures(whys=whys, why=none, headline=_headline(report))
+        return msgspec.structs.replace(figures, **values)
     except Exception as error:
-        return Figures(why=f"{error or type(error).__name__}".splitlines()[0])
+        why = f"{error or type(error).__name__}".splitlines()[0]
+        return Figures(why=why, headline=_headline(report))
+
+
+def _report(run: Path) -> RunReport | None:
+    """None where there is none to be had, for whatever reason."""
+    try:
+        return load_report(run)
+    except Exception:
+        return None
+
+
+def _headline(report: RunReport | None) -> str:
+    try:
+        return "" if report is None else headline_of(report)
+    except Exception:
+        return ""
 
 
 class Measures:

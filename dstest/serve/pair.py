@@ -13,10 +13,10 @@ import msgspec
 from dstest.compare.fair import Met, unfair
 from dstest.compare.intervals import RUNS_MIN
 from dstest.compare.measured import METRICS, MORE_IS_BETTER, metric_words
-from dstest.retention.contents import contents_of
 from dstest.retention.copies import Recorded, digest_of, recorded
 from dstest.retention.walk import Place
 from dstest.runner.integrity import Told
+from dstest.serve.reading import contents_shown
 from dstest.serve.row import Figures, Row
 from dstest.serve.standing import look_at
 
@@ -64,7 +64,7 @@ def pair_of(
 ) -> Pair:
     """Never raises for what lies in the directories."""
     (a, at_a), (b, at_b) = left, right
-    rows = (_rows(at_a.path), _rows(at_b.path))
+    rows = (contents_shown(at_a.path), contents_shown(at_b.path))
     names = list(dict.fromkeys([*rows[0], *rows[1]]))
     shown = [(name, rows[0].get(name), rows[1].get(name)) for name in names]
     settings = [row for row in shown if not _is_outcome(row[0]) and row[0] not in _OWN]
@@ -87,13 +87,6 @@ def pair_of(
 
 def _is_outcome(name: str) -> bool:
     return name in _OUTCOME or name.startswith(("checker ", "faults "))
-
-
-def _rows(run: Path) -> dict[str, Any]:
-    try:
-        return contents_of(run).rows
-    except Exception as error:
-        return {"cannot be read": f"{error or type(error).__name__}".splitlines()[0]}
 
 
 def _anomalies(a: Row, b: Row) -> tuple[list[str], list[str], list[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from dstest.core.reproducer import REPRODUCER, SCRIPT
 from dstest.core.run_meta import RunMeta
 from dstest.judge.fingerprint import all_fingerprints
 from dstest.report.headline import headline_of_result
+from dstest.retention.contents import contents_of
 from dstest.retention.copies import recorded
 from dstest.retention.look import said
 from dstest.retention.walk import Place
@@ -24,7 +25,7 @@ from dstest.serve.standing import SMALL_BYTES, look_at
 from dstest.store.layout import RunDir
 from dstest.store.sums import SUMS, compare_sums
 
-__all__ = ["HISTORY", "group_of", "key_of", "ref_of", "row_of", "test_of"]
+__all__ = ["HISTORY", "contents_shown", "group_of", "key_of", "ref_of", "row_of", "test_of"]
 
 HISTORY: Final = "history.jsonl"
 _WATCHED: Final[dict[str, tuple[str, ...]]] = {
@@ -36,7 +37,15 @@ _WATCHED: Final[dict[str, tuple[str, ...]]] = {
     "plan": ("", "execution.json"),
     "night": ("", "night.json"),
 }
-"""Whatever is done to a directory, one of these is no longer what it was."""
+"""What tells that a directory is no longer what it was; of a run that has its sums, every file."""
+
+
+def contents_shown(run: Path) -> dict[str, Any]:
+    """What a run tested and came to, by name. Never raises for what lies there."""
+    try:
+        return contents_of(run).rows
+    except Exception as error:
+        return {"cannot be read": f"{error or type(error).__name__}".splitlines()[0]}
 
 
 def ref_of(store: Path, path: Path) -> str:
@@ -51,11 +60,28 @@ def key_of(place: Place) -> str:
     folder = str(place.path)  # a path of its own for each would take longer than all the rest
     for path in [*(f"{folder}/{name}" for name in _WATCHED[place.kind]), *beside]:
         try:
-            s = os.stat(path, follow_symlinks=False)
-            found.append((s.st_ino, s.st_mtime_ns, s.st_ctime_ns, s.st_size))
+            found.append(_told_by(os.stat(path, follow_symlinks=False)))
         except OSError:
             found.append(None)
+    if place.kind == "run" and os.path.isfile(f"{folder}/{SUMS}"):
+        found += sorted(_files(folder))
     return hashlib.sha256(repr((place.path.name, found)).encode()).hexdigest()[:24]
+
+
+def _told_by(s: os.stat_result) -> tuple[int, ...]:
+    return s.st_ino, s.st_mtime_ns, s.st_ctime_ns, s.st_size
+
+
+def _files(folder: str) -> Iterator[tuple[int, ...]]:
+    """All that lies below, as `_told_by` has it; what cannot be read is left out."""
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                yield _told_by(entry.stat(follow_symlinks=False))
+                if entry.is_dir(follow_symlinks=False):
+                    yield from _files(entry.path)
+    except OSError:
+        return
 
 
 def row_of(store: Path, place: Place, key: str) -> Row:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from dstest.report.meanings import meaning_of
-from dstest.retention.contents import contents_of
 from dstest.retention.verify import wrong_sums
 from dstest.retention.walk import Place
 from dstest.serve.charts import Dot, dots
@@ -20,7 +18,7 @@ from dstest.serve.live import live_of
 from dstest.serve.pages import Pages, figure, neighbours, stamp
 from dstest.serve.pair import pair_of
 from dstest.serve.query import PAGE, SORTS, Asked, found
-from dstest.serve.reading import key_of, row_of
+from dstest.serve.reading import contents_shown, key_of, row_of
 from dstest.serve.row import Figures, Row
 from dstest.serve.trends import Cell, cells
 from dstest.serve.triage import Seen, triage
@@ -127,7 +125,7 @@ class Views:
             "run.html.j2",
             run_address(ref),
             row=row,
-            rows=_contents(place.path),
+            rows=contents_shown(place.path),
             figures=self._figures(row),
             headline=self.index.measures.headline(row),
             no_report=self.report(row).why,
@@ -171,13 +169,6 @@ class Views:
 
     def error(self, address: str, title: str, text: str) -> str:
         return self._page("error.html.j2", address, title=title, text=text)
-
-
-def _contents(path: Path) -> dict[str, Any]:
-    try:
-        return contents_of(path).rows
-    except Exception as error:
-        return {"cannot be read": f"{error or type(error).__name__}".splitlines()[0]}
 
 
 def _chart(title: str, unit: str, metric: str, known: Sequence[tuple[Row, Figures | None]]) -> str:

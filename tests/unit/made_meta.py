@@ -35,7 +35,7 @@ WHOLE: dict[str, Any] = PLANNED | {
     "recoveries": [],
     "settled_ns": None,
     "load_s": 9.0,
-    "load_end_ns": 9,
+    "load_end_ns": 60_000_000_000,
     "healthy": {},
     "residue": {},
     "records": [],

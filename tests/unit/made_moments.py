@@ -8,10 +8,11 @@ import msgspec
 from made_report import S, report
 
 from dstest.core.check import Anomaly
+from dstest.core.history import RUN_END_NS, Window, epochs_of
 from dstest.core.op import Op
 from dstest.report.model import FaultView, RunReport
 
-__all__ = ["failing", "fault", "op"]
+__all__ = ["failing", "fault", "op", "stamped"]
 
 
 def op(number: int, at_s: float, op_type: str = "read", **changes: Any) -> Op:
@@ -32,6 +33,21 @@ def fault(name: str, start_s: float | None, end_s: float | None, landed: str = "
         start_ns=None if start_s is None else int(start_s * S),
         end_ns=None if end_s is None else int(end_s * S),
     )
+
+
+def stamped(ops: list[Op], faults: list[FaultView]) -> list[Op]:
+    """Each with the first fault window that it overlaps, as a sealed history has it."""
+    windows = [
+        Window(epoch=f.epoch, nemesis=f.nemesis, inject_start=f.start_ns, healed_at=f.end_ns)
+        for f in faults
+        if f.start_ns is not None
+    ]
+    return [
+        msgspec.structs.replace(
+            op, fault_epoch=next(iter(epochs_of(op, windows, RUN_END_NS)), None)
+        )
+        for op in ops
+    ]
 
 
 def failing(*ops: Op, faults: list[FaultView], text: str = "", **changes: Any) -> RunReport:

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import msgspec
-from made_moments import fault, op
+from made_moments import fault, op, stamped
 from made_report import report
 
 from dstest.core import registry
@@ -36,12 +36,8 @@ def failing(ops: list[Op], results: dict[str, Any], faults: list[FaultView]) -> 
 
 def losses(count: int = 40) -> list[Op]:
     """An add a second, by two nodes, and a read of nothing a minute later."""
-    adds = [
-        op(n, float(n), "add", input=n, node_seen=f"n{n % 2 + 1}",
-           fault_epoch="f1" if 10 <= n < 15 else None)
-        for n in range(count)
-    ]  # fmt: skip
-    return [*adds, op(999, 100, output=[], node_seen="n3")]
+    adds = [op(n, float(n), "add", input=n, node_seen=f"n{n % 2 + 1}") for n in range(count)]
+    return stamped([*adds, op(999, 100, output=[], node_seen="n3")], FAULTS)
 
 
 def old(results: dict[str, CheckResult]) -> dict[str, CheckResult]:
@@ -82,7 +78,7 @@ def test_many_of_a_kind_are_one_line_with_times_nodes_keys_and_windows() -> None
     assert (kind.type, kind.count, kind.first) == ("lost", 40, 1)
     assert kind.said == (
         "found by set-full, 16 of them with a witness. Acknowledged or first read from 0.01 s to "
-        "39.01 s by n1 (20) and n2 (20), 5 inside f1 (partition) and 35 outside every fault "
+        "39.01 s by n1 (20) and n2 (20), 6 inside f1 (partition) and 34 outside every fault "
         "window; seen to be missing at 100.01 s by n3, all outside every fault window. "
         "All are on key k."
     )

@@ -9,6 +9,9 @@ from made_meta import meta
 from made_moments import op
 from made_report import report
 
+from dstest.core.op import FINAL_IDS, Op
+from dstest.notebook import plots
+from dstest.report.columns import packed
 from dstest.report.errors import REASONS_MAX, reasons
 from dstest.report.html import render_html
 from dstest.report.logs import read_logs, spoken
@@ -28,10 +31,25 @@ def test_a_list_shows_the_value_that_proves_it_and_a_drawing_stays_short() -> No
 
 
 def test_who_reads_at_the_end_is_called_so() -> None:
-    final = op(2, 1, "dequeue", process_id=(1 << 40) + 4)
+    final = op(2, 1, "dequeue", process_id=FINAL_IDS + 4)
     assert "the final reader at n1: dequeue" in story(final)
     assert "1099511627780" not in timeline_svg([final])
     assert "process 17 at n1" in story(op(2, 1, process_id=17))
+    for draw in (on_the_canvas, in_a_notebook):
+        assert "final" in draw(final), draw
+        assert "1099511627780" not in draw(final), draw
+        assert "17" in draw(op(2, 1, process_id=17)), draw
+
+
+def on_the_canvas(one: Op) -> str:
+    """The name of its row, as static/timeline.js gives it."""
+    head = packed([one], 10**6).head
+    (process,) = head["process_id"]
+    return str(head["finals"].get(str(process), f"process {process}"))
+
+
+def in_a_notebook(one: Op) -> str:
+    return plots._name(one)
 
 
 def test_colours_and_empty_lines_are_no_part_of_a_log(tmp_path: Path) -> None:

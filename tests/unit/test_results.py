@@ -17,6 +17,7 @@ from pydantic_sarif.model import StaticAnalysisResultsFormatSarifVersion210JsonS
 from dstest.ci.github import command
 from dstest.core.verdict import State
 from dstest.report.junit import kind_of
+from dstest.report.junit import render_junit as render_own
 from dstest.results.gather import worst
 from dstest.results.github import annotated
 from dstest.results.junit import render_junit
@@ -97,7 +98,7 @@ def test_a_violation_names_its_anomaly_its_place_and_its_fingerprint() -> None:
     assert place["artifactLocation"]["uri"] == "store/x/run/history.jsonl"
     history = report(fail=True).history
     telling = history.ops[place["region"]["startLine"] - 2]  # a header stands before them
-    assert telling.op_id in (1, 3, 4, 7)
+    assert telling.op_id == 7, "the last of its witness, where no data names another"
     prints = first["partialFingerprints"]
     assert prints["dstestViolation/v1"] == "etcd/register/linearizable/stale-read/#-#/register"
     assert again["partialFingerprints"]["primaryLocationLineHash"].endswith(":2")
@@ -107,6 +108,45 @@ def test_a_violation_names_its_anomaly_its_place_and_its_fingerprint() -> None:
     assert [event["name"] for event in spans[0]["events"]] == ["anomaly"]
     assert {"load", "fault f1 partition", "fault f2 partition"} <= {s["name"] for s in spans}
     assert all(span["parentSpanId"] == spans[0]["spanId"] for span in spans[1:])
+
+
+@pytest.mark.parametrize("early", [None, "the disk is full"])
+@pytest.mark.parametrize("hostile", [False, True])
+def test_a_run_has_the_same_properties_in_its_own_file_and_among_others(
+    early: str | None, hostile: bool
+) -> None:
+    made = report(hostile=hostile)
+    meta = msgspec.structs.replace(made.meta, ended_by=early)
+    made = msgspec.structs.replace(made, meta=meta)
+    facts = facts_of(made)
+    among = Result(
+        path=Path("store/x/run"), kind="run", state=made.state, reason="the reason",
+        exit=3 if early else 0, run=facts, command=facts.command,
+    )  # fmt: skip
+    theirs, own = properties(render_junit([among])), properties(render_own(made))
+    assert theirs.pop("path") == "store/x/run"
+    assert theirs == own
+    assert list(theirs) == list(own)
+    assert own["nemesis"] == "partition"
+    assert own["verdict"] == ("ended-early" if early else "PASS-smoke")
+
+
+def properties(text: str) -> dict[str, str]:
+    found = ElementTree.fromstring(text).findall(".//property")
+    return {str(one.get("name")): str(one.get("value")) for one in found}
+
+
+def test_the_place_of_a_violation_is_the_operation_that_its_checker_names() -> None:
+    made = report(fail=True)
+    found = made.results["linearizable"]
+    (anomaly,) = found.anomalies["stale-read"]
+    rows = {"stale-read": [msgspec.structs.replace(anomaly, culprit=4)]}
+    results = {"linearizable": msgspec.structs.replace(found, anomalies=rows)}
+    facts = facts_of(msgspec.structs.replace(made, results=results))
+    shown = msgspec.structs.replace(result(State.FAIL_NONDETERMINISTIC, 1, fail=True), run=facts)
+    place = json.loads(render_sarif([shown], 1))["runs"][0]["results"][0]["locations"][0]
+    line = place["physicalLocation"]["region"]["startLine"]
+    assert made.history.ops[line - 2].op_id == 4
 
 
 def test_anomalies_are_counted_with_a_witness_or_without_and_each_once() -> None:

@@ -181,6 +181,18 @@ def test_runs_come_change_and_go(store: Path, tmp_path: Path) -> None:
     assert set(cache.rows()) == {X, FAILING, INCONCLUSIVE}
 
 
+@pytest.mark.parametrize(
+    "name", ["schedule.json", "spec.toml", "nodes/n1/etcd.log", "findings.md", "plots/rate.svg"]
+)
+def test_a_file_that_was_edited_in_place_is_seen_by_the_lists(store: Path, name: str) -> None:
+    index = indexed(store)
+    with (store / PASSING / name).open("r+b") as file:
+        file.write(b"X")
+    index.refresh()
+    assert index.shown.rows[PASSING].word == "damaged"
+    assert name in index.shown.rows[PASSING].why
+
+
 def test_a_run_that_grows_from_nothing_is_seen(store: Path) -> None:
     index = indexed(store)
     (store / X).mkdir(parents=True)

@@ -59,7 +59,6 @@ ALLOWED = {
         "report/remedies.py": {"none"},
         "report/session.py": {"none"},
         "report/tally.py": {"none"},
-        "results/junit.py": {"none"},
         "runner/nemesis_loop.py": {"none"},
         "spec/controls.py": {"none"},
         "runner/plugins.py": {"none"},

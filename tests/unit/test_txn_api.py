@@ -272,11 +272,12 @@ def test_plug_in_judges_a_run() -> None:
 
 def test_drawing() -> None:
     from checkers.txn.models import lattice
-    from dstest.report.cycles import cycle_svg
     from dstest.report.lattice import lattice_svg
+    from dstest.report.loops import loop_file
 
     (anomaly,) = answer("ax1ay1", "rx1ry").anomalies["G-single-item"]
-    assert cycle_svg(anomaly) == cycle_svg(anomaly)
+    assert loop_file(anomaly) == loop_file(anomaly)
+    assert "<style>" in loop_file(anomaly)
     assert "<svg" in lattice_svg(lattice(), ["serializable"])
 
 

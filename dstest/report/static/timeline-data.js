@@ -76,6 +76,8 @@ class Ops {
     return names.map((name) => (name === null ? (by === "node" ? "nobody" : "no key") : String(name)));
   }
 
+  who(process) { return this.head.finals[process] || `process ${process}`; }
+
   indexOf(id) {
     for (let i = 0; i < this.n; i++) if (String(this.id(i)) === id) return i;
     return -1;

@@ -261,7 +261,7 @@ class Timeline {
   _laneName(name, y) {
     const { ctx } = this;
     ctx.fillStyle = this.soft;
-    let text = this.by === "process" ? `process ${name}` : name;
+    let text = this.by === "process" ? this.ops.who(name) : name;
     while (text.length > 3 && ctx.measureText(text).width > GUTTER - 10) text = text.slice(0, -2) + "…";
     ctx.fillText(text, 4, y + Math.max(6, this.rowHeight / 2));
   }
