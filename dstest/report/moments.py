@@ -10,7 +10,7 @@ import msgspec
 
 from dstest.core import limits
 from dstest.core.check import Anomaly, CheckResult
-from dstest.core.op import Op
+from dstest.core.op import Op, who
 from dstest.core.words import quoted, sentences
 from dstest.report.logs import LogLines, NodeLog, around
 from dstest.report.loops import is_cycle
@@ -206,8 +206,9 @@ def _exactly(moment: Moment) -> str:
     if found is None or culprit is None:
         return sentence(moment.anomaly.explanation)
     at = f" at {culprit.node_seen}" if culprit.node_seen else ""
+    by = who(culprit.process_id)
     exact = (
-        f"Process {culprit.process_id}{at} was answered “{told(culprit)}” at "
+        f"{by[0].upper()}{by[1:]}{at} was answered “{told(culprit)}” at "
         f"{last_ns(culprit) / 1e9:.2f} s: {found.needs}"
     )
     if found.held:

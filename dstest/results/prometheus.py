@@ -74,7 +74,11 @@ def _run(out: _Families, run: RunFacts, about: dict[str, str]) -> None:
     out.add("dstest_run_info", "What the run was; always 1.", told, 1.0)
     if (started := timestamp_s(run.started)) is not None:
         out.add("dstest_run_start_timestamp_seconds", "When it began.", about, started)
-    out.add("dstest_run_load_seconds", "First to last invocation.", about, run.load_s)
+    help_ = (
+        "First invocation to the end of the load, final reads not included; to the last invocation "
+        "where that end is not known."
+    )
+    out.add("dstest_run_load_seconds", help_, about, run.load_s)
     planned, landed = float(run.faults_planned), float(run.faults_landed)
     out.add("dstest_run_faults_planned", "Faults that were planned.", about, planned)
     out.add("dstest_run_faults_landed", "Faults proven to have landed.", about, landed)
