@@ -15,11 +15,13 @@ from dstest.judge.audit import TITLES
 from dstest.judge.blame_file import read_blame
 from dstest.judge.decide import aggregate
 from dstest.plans.execution.outcome import Outcome, RunOutcome, judges_of, outcome_of
-from dstest.plans.execution.state import Execution, ExecutionDir, Step, unlisted
+from dstest.plans.execution.red import NEVER, RedSide, held_to_red, red_side_of
+from dstest.plans.execution.state import Execution, ExecutionDir, Step, not_its_own
 from dstest.plans.execution.steps import not_asked_for, steps_of, steps_of_scenario
 from dstest.plans.model import Plan, Scenario
 from dstest.plans.reader import read_plan
 from dstest.plans.review.claims import adequacy, confidence, coverage
+from dstest.plans.review.red import TITLE, red_lines
 from dstest.report.findings import finding_of, result_of, version_of
 from dstest.report.model import RunReport, load_report
 from dstest.report.review.model import (
@@ -40,11 +42,12 @@ _WORST: Final = ("short", "ok", "n/a")
 
 
 class _Judged(msgspec.Struct, frozen=True, kw_only=True):
-    """A step, its scenario, what it came to, and the reports of its runs."""
+    """A step, its scenario, what it came to, its red side, and the reports of its runs."""
 
     step: Step
     scenario: Scenario
     outcome: Outcome
+    red: RedSide
     reports: tuple[RunReport, ...]
 
 
@@ -71,27 +74,34 @@ def gather(directory: ExecutionDir) -> Report:
         directory,
         execution,
         plan,
-        [_judged(directory, execution, plan, step) for step in execution.steps],
+        [_judged(directory, execution, plan, step) for step in execution.steps if _green_one(step)],
     )
 
 
 def of_scenario(directory: ExecutionDir, plan: Plan, execution: Execution, scenario: str) -> Report:
     """The report of one scenario, as far as its steps are done."""
     steps = [step for step in execution.steps if step.scenario == scenario]
-    judged = [_judged(directory, execution, plan, step) for step in steps]
+    judged = [_judged(directory, execution, plan, step) for step in steps if _green_one(step)]
     found = _report(directory, execution, plan, judged)
     return msgspec.structs.replace(found, name=f"{plan.slug}, {scenario}")
+
+
+def _green_one(step: Step) -> bool:
+    return step.side == "green"
 
 
 def _judged(directory: ExecutionDir, execution: Execution, plan: Plan, step: Step) -> _Judged:
     scenario = plan.scenario(step.scenario)
     assert scenario is not None
     outcome = _outcome(directory, execution, scenario, step)
+    red = red_side_of(directory, scenario, step, execution.steps, outcome)
+    outcome = held_to_red(outcome, red)
     paths = [run.path for run in outcome.runs if run.evidence is not None]
     return _Judged(
         step=step,
         scenario=scenario,
         outcome=outcome,
+        red=red,
         reports=tuple(load_report(path) for path in paths),
     )
 
@@ -100,7 +110,7 @@ def _outcome(
     directory: ExecutionDir, execution: Execution, scenario: Scenario, step: Step
 ) -> Outcome:
     path = directory.result_of(step)
-    if wrong := _not_its_own(directory, step):
+    if wrong := not_its_own(directory, step):
         return Outcome(
             state=State.INCONCLUSIVE_ORACLE, rule="V05", reason=wrong, runs=[], missed=[]
         )
@@ -132,24 +142,13 @@ def _outcome(
     )
 
 
-def _not_its_own(directory: ExecutionDir, step: Step) -> str:
-    """Why the runs that a step names are not those that it has left; empty where they are."""
-    folder = directory.artifacts_of(step).resolve()
-    for name in filter(None, [step.result, *step.earlier]):
-        if not (directory.path / name).resolve().is_relative_to(folder):
-            return f"{name} lies outside of {directory.relative(folder)}"
-    strange = unlisted(directory, step)
-    if strange:
-        return f"{directory.relative(strange[0])} is there, and execution.json does not name it"
-    return ""
-
-
 def _report(
     directory: ExecutionDir, execution: Execution, plan: Plan, judged: list[_Judged]
 ) -> Report:
     results = _results(judged)
     states = {row.scenario_id: row.state for row in _folded(judged)}
     findings = _findings(judged)
+    never = tuple(one.step.id for one in judged if _never_red(plan, one))
     versions = sorted({version_of(report) for one in judged for report in one.reports})
     commit = [f"commit {execution.commit}, as it was told"] if execution.commit else []
     return Report(
@@ -158,7 +157,7 @@ def _report(
         under_test=(*commit, *versions),
         system=plan.front.system or plan.front.sut,
         place=str(directory.path),
-        headline=_headline(judged),
+        headline=_headline(judged, never),
         results=results,
         findings=findings,
         notes=(),
@@ -175,7 +174,20 @@ def _report(
         facts=(("Budget", execution.budget), ("Started", execution.started)),
         wanted=execution.budget,
         pending=tuple(one.step.id for one in judged if one.step.status != "done"),
+        besides=((TITLE, red_lines([one.red for one in judged])),),
+        never_red=never,
+        red_results=tuple(
+            str(one.red.result)
+            for one in judged
+            if one.red.answer == "red" and one.red.result is not None
+        ),
     )
+
+
+def _never_red(plan: Plan, one: _Judged) -> bool:
+    """Has it passed, and nobody has seen it fail?"""
+    unnamed = one.red.answer == "unnamed" and plan.serious(one.scenario)
+    return unnamed and one.outcome.state.passed
 
 
 class _Folded(msgspec.Struct, frozen=True, kw_only=True):
@@ -276,7 +288,7 @@ def _findings(judged: list[_Judged]) -> tuple[FindingText, ...]:
     return tuple(found)
 
 
-def _headline(judged: list[_Judged]) -> str:
+def _headline(judged: list[_Judged], never_red: tuple[str, ...]) -> str:
     failed = [one for one in judged if one.outcome.state.failed]
     passed = [one for one in judged if one.outcome.state.passed]
     if failed:
@@ -286,6 +298,9 @@ def _headline(judged: list[_Judged]) -> str:
         return f"{len(failed)} of {len(judged)} arms found a violation. {said}"
     rest = len(judged) - len(passed)
     open_ = f" {rest} did not deliver." if rest else ""
+    open_ += (
+        f" {NEVER.capitalize()}, so no evidence yet: {', '.join(never_red)}." if never_red else ""
+    )
     return (
         f"We have not observed a violation in {len(passed)} of {len(judged)} arms that passed under"
         f" the tested threats.{open_}"
