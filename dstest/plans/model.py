@@ -13,6 +13,7 @@ import msgspec
 from dstest.core.claims import GATED
 from dstest.core.tiers import LEVELS, Level
 from dstest.plans.launch import Arm, Budget, Red, Run, argv_of, red_side
+from dstest.plans.words import ids
 
 __all__ = [
     "BUDGETS",
@@ -23,9 +24,11 @@ __all__ = [
     "Front",
     "Gated",
     "Hypothesis",
+    "Invariant",
     "Inventory",
     "Item",
     "MissingClaim",
+    "Obligation",
     "Part",
     "Pitfall",
     "Plan",
@@ -99,6 +102,25 @@ class Claim(Item, frozen=True, kw_only=True):
     category: str
     source: str
     inferred: bool
+
+
+class Obligation(Item, frozen=True, kw_only=True):
+    """1b. A requirement, in the words of its source, and the claims that stand for it."""
+
+    id: str
+    text: str
+    source: str
+    claims: tuple[str, ...]
+
+
+class Invariant(Item, frozen=True, kw_only=True):
+    """1b. What must hold for claims to be true. `by` says who executes it: `spec NAME ID`, or
+    `checker NAME`."""
+
+    id: str
+    text: str
+    by: str
+    claims: tuple[str, ...]
 
 
 class MissingClaim(Item, frozen=True, kw_only=True):
@@ -272,6 +294,11 @@ class Scenario(Item, frozen=True, kw_only=True):
         return self.lines.get(name.casefold(), self.line)
 
     @property
+    def invariants(self) -> tuple[str, ...]:
+        """The ids of those that its runs execute."""
+        return ids(self.field("invariants"))
+
+    @property
     def arms(self) -> tuple[Arm, ...]:
         """The arms that are executed; one without a name where the plan gives none."""
         if self.run is None:
@@ -323,6 +350,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     front: Front
     sections: dict[str, Section]
     claims: tuple[Claim, ...] = ()
+    obligations: tuple[Obligation, ...] = ()
+    invariants: tuple[Invariant, ...] = ()
     missing: tuple[MissingClaim, ...] = ()
     inventory: tuple[Inventory, ...] = ()
     hypotheses: tuple[Hypothesis, ...] = ()

@@ -7,7 +7,7 @@ from typing import Final
 
 from dstest.core.errors import ConfigError
 from dstest.plans.fit import planned
-from dstest.plans.launch import Arm, Red, Run, argv_of, red_side
+from dstest.plans.launch import Arm, Budget, Red, Run, argv_of, red_side
 from dstest.plans.lint.rule import Place, Rule, at
 from dstest.plans.model import Plan, Scenario
 
@@ -55,11 +55,21 @@ def _build(scenario: Scenario, run: Run, arm: Arm, red: Red) -> Iterator[str]:
         if argv_of(*bad, "smoke", budget) == argv_of(run, arm, "smoke", budget):
             yield "is the scenario itself"
             return
+    for budget in scenario.budgets.values():
+        if _refused(run, arm, budget):
+            return  # L17
+        if why := _refused(*bad, budget):
+            yield f"cannot be run: {why}"
+            return
+
+
+def _refused(run: Run, arm: Arm, budget: Budget) -> str:
+    """Why dstest would not execute it; empty where it would."""
     try:
-        for budget in scenario.budgets.values():
-            planned(*bad, budget, budget.nodes[0])
+        planned(run, arm, budget, budget.nodes[0])
     except ConfigError as error:
-        yield f"cannot be run: {error.message}"
+        return error.message
+    return ""
 
 
 RULES: Final = (

@@ -35,13 +35,13 @@ from dstest.report.review.model import (
 )
 from dstest.shrink.reread import read_reproducer
 
-__all__ = ["gather", "of_scenario"]
+__all__ = ["Judged", "gather", "judged_in", "of_scenario"]
 
 _WORST: Final = ("short", "ok", "n/a")
 """Of several runs the first of these that one has."""
 
 
-class _Judged(msgspec.Struct, frozen=True, kw_only=True):
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
     """A step, its scenario, what it came to, its red side, and the reports of its runs."""
 
     step: Step
@@ -52,8 +52,13 @@ class _Judged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def gather(directory: ExecutionDir) -> Report:
-    """The whole report. Raises ConfigError where the plan's copy cannot be read, EvidenceError
-    where it is not the plan that was executed."""
+    """The whole report. Raises as `judged_in`."""
+    return _report(directory, *judged_in(directory))
+
+
+def judged_in(directory: ExecutionDir) -> tuple[Execution, Plan, list[Judged]]:
+    """Each arm of an execution, judged again. Raises ConfigError where the plan's copy cannot be
+    read, EvidenceError where it is not the plan that was executed."""
     execution = directory.read()
     plan = read_plan(directory.plan)
     if plan.sha256 != execution.plan_sha256:
@@ -70,12 +75,8 @@ def gather(directory: ExecutionDir) -> Report:
         )
     absent = [step for step in steps_of(plan, execution.budget) if step.id not in known]
     execution.steps = [*execution.steps, *map(not_asked_for, absent)]
-    return _report(
-        directory,
-        execution,
-        plan,
-        [_judged(directory, execution, plan, step) for step in execution.steps if _green_one(step)],
-    )
+    greens = [step for step in execution.steps if _green_one(step)]
+    return execution, plan, [_judged(directory, execution, plan, step) for step in greens]
 
 
 def of_scenario(directory: ExecutionDir, plan: Plan, execution: Execution, scenario: str) -> Report:
@@ -90,14 +91,14 @@ def _green_one(step: Step) -> bool:
     return step.side == "green"
 
 
-def _judged(directory: ExecutionDir, execution: Execution, plan: Plan, step: Step) -> _Judged:
+def _judged(directory: ExecutionDir, execution: Execution, plan: Plan, step: Step) -> Judged:
     scenario = plan.scenario(step.scenario)
     assert scenario is not None
     outcome = _outcome(directory, execution, scenario, step)
     red = red_side_of(directory, scenario, step, execution.steps, outcome)
     outcome = held_to_red(outcome, red)
     paths = [run.path for run in outcome.runs if run.evidence is not None]
-    return _Judged(
+    return Judged(
         step=step,
         scenario=scenario,
         outcome=outcome,
@@ -143,7 +144,7 @@ def _outcome(
 
 
 def _report(
-    directory: ExecutionDir, execution: Execution, plan: Plan, judged: list[_Judged]
+    directory: ExecutionDir, execution: Execution, plan: Plan, judged: list[Judged]
 ) -> Report:
     results = _results(judged)
     states = {row.scenario_id: row.state for row in _folded(judged)}
@@ -184,7 +185,7 @@ def _report(
     )
 
 
-def _never_red(plan: Plan, one: _Judged) -> bool:
+def _never_red(plan: Plan, one: Judged) -> bool:
     """Has it passed, and nobody has seen it fail?"""
     unnamed = one.red.answer == "unnamed" and plan.serious(one.scenario)
     return unnamed and one.outcome.state.passed
@@ -196,9 +197,9 @@ class _Folded(msgspec.Struct, frozen=True, kw_only=True):
     arms: tuple[str, ...]
 
 
-def _folded(judged: list[_Judged]) -> list[_Folded]:
+def _folded(judged: list[Judged]) -> list[_Folded]:
     """One verdict for each scenario (discipline 2.4)."""
-    by_scenario: dict[str, list[_Judged]] = {}
+    by_scenario: dict[str, list[Judged]] = {}
     for one in judged:
         by_scenario.setdefault(one.scenario.id, []).append(one)
     return [
@@ -211,7 +212,7 @@ def _folded(judged: list[_Judged]) -> list[_Folded]:
     ]
 
 
-def _results(judged: list[_Judged]) -> tuple[Result, ...]:
+def _results(judged: list[Judged]) -> tuple[Result, ...]:
     rows = []
     for folded in _folded(judged):
         mine = [one for one in judged if one.scenario.id == folded.scenario_id]
@@ -235,7 +236,7 @@ def _results(judged: list[_Judged]) -> tuple[Result, ...]:
     return tuple(rows)
 
 
-def _result(one: _Judged) -> Result:
+def _result(one: Judged) -> Result:
     """The row of a step; of several runs the numbers are added."""
     step, outcome = one.step, one.outcome
     if not one.reports:
@@ -273,7 +274,7 @@ def _result(one: _Judged) -> Result:
     )
 
 
-def _findings(judged: list[_Judged]) -> tuple[FindingText, ...]:
+def _findings(judged: list[Judged]) -> tuple[FindingText, ...]:
     """One for each step that failed, from the first of its runs that did."""
     found: list[FindingText] = []
     for one in judged:
@@ -288,7 +289,7 @@ def _findings(judged: list[_Judged]) -> tuple[FindingText, ...]:
     return tuple(found)
 
 
-def _headline(judged: list[_Judged], never_red: tuple[str, ...]) -> str:
+def _headline(judged: list[Judged], never_red: tuple[str, ...]) -> str:
     failed = [one for one in judged if one.outcome.state.failed]
     passed = [one for one in judged if one.outcome.state.passed]
     if failed:
@@ -307,7 +308,7 @@ def _headline(judged: list[_Judged], never_red: tuple[str, ...]) -> str:
     )
 
 
-def _surfaces(judged: list[_Judged]) -> tuple[SurfaceRow, ...]:
+def _surfaces(judged: list[Judged]) -> tuple[SurfaceRow, ...]:
     rows = []
     for one in judged:
         if one.scenario.surfaces is None:
@@ -327,7 +328,7 @@ def _surfaces(judged: list[_Judged]) -> tuple[SurfaceRow, ...]:
     return tuple(rows)
 
 
-def _green(one: _Judged) -> Green:
+def _green(one: Judged) -> Green:
     """The audit over all runs of a step: each row as it was in the run where it was worst."""
     rows = []
     for name, title in TITLES.items():

@@ -14,6 +14,8 @@ import pytest
 HERE: Final = Path(__file__).parent
 QUINT: Final = HERE.parents[1] / "quint"
 SIM: Final = HERE.parent / "sim"
+PLANS: Final = HERE.parent
+"""Of what executes plans, whose helpers lie there."""
 
 
 class Row(NamedTuple):
@@ -87,14 +89,30 @@ ROWS: Final = (
     Row(
         "F-MUT", "all killed; a survivor with what is nearest", HERE / "test_spec_mutate.py", ("",)
     ),
-    Row("F-RED-FIRST", "a scenario is red on a known bug first", None),
+    Row(
+        "F-RED-FIRST",
+        "red on a known bug first, or no evidence",
+        PLANS / "test_plan_simulated.py",
+        ("each_scenario_was_red", "whose_red_side_is_green"),
+    ),
+    Row(
+        "F-RED-FIRST",
+        "a plan without a red side is told of",
+        PLANS / "test_plan_red.py",
+        ("old_plan", "broken_cop"),
+    ),
     Row(
         "F-PATH",
         "what clusters in one process show is smoke at most",
         SIM / "test_sim_runs.py",
         ("higher_tier", "among_any_arms", "declared_path", "gate_counts"),
     ),
-    Row("F-TRACE", "requirement, invariant, scenario, evidence", None),
+    Row(
+        "F-TRACE",
+        "requirement, claim, invariant, scenario, evidence",
+        PLANS / "test_plan_simulated.py",
+        ("chains_are_whole", "taken_out", "never_ran", "must_is"),
+    ),
     Row(
         "F-RAND", "planted violation; never enabled; never false", HERE / "test_spec_walk.py", ("",)
     ),
