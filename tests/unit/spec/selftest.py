@@ -144,7 +144,12 @@ ROWS: Final = (
         ("walks_are", "mistake"),
     ),
     Row("F-CHART", "golden charts", HERE / "test_spec_chart.py", ("",)),
-    Row("F-ADV", "a bug that only adversarial clients reach", None),
+    Row(
+        "F-ADV",
+        "a bug that only adversarial clients reach",
+        HERE / "test_spec_adversary.py",
+        ("only_adversaries", "in_all_states"),
+    ),
 )
 
 
