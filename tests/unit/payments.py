@@ -25,7 +25,7 @@ class Paid:
 class Payments(Spec):
     """A payment has a number, is made once, and stays, however often a client sends it."""
 
-    numbers = (1, 2, 3)
+    numbers: tuple[int, ...] = (1, 2, 3)
     starts_most = 2
 
     def initial(self) -> Iterable[Paid]:

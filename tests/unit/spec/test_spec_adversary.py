@@ -187,7 +187,7 @@ def test_an_error_of_the_system_is_no_answer() -> None:
 
 def test_one_that_answers_as_it_likes_shows_nothing() -> None:
     class Only(Payments):
-        numbers = (1,)
+        numbers: tuple[int, ...] = (1,)
 
         def answer_of(self, s: Paid, step: Step, after: Paid) -> Any:
             return "made"
