@@ -106,7 +106,7 @@ def lint(
     strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
     json_: Json = False,
 ) -> None:
-    """Hold a plan to the rules L01 to L35: place, rule, remedy. Exit 2 where one of them keeps it
+    """Hold a plan to the rules L01 to L37: place, rule, remedy. Exit 2 where one of them keeps it
     from being run."""
     import msgspec
 
@@ -154,7 +154,8 @@ def show(plan: PlanFile, json_: Json = False) -> None:
     if json_:
         rows = {f: getattr(read, f) for f in read.__struct_fields__ if f not in ("text", "empty")}
         commands = {one.id: _commands(one) for one in read.scenarios}
-        say(msgspec.json.encode({**rows, "commands": commands}).decode())
+        red = {one.id: _red_commands(one) for one in read.scenarios}
+        say(msgspec.json.encode({**rows, "commands": commands, "red": red}).decode())
         return
     front = read.front
     typer.echo(f"{front.slug} ({front.mode}, {front.status}, {front.date}): {front.sut}")
@@ -169,6 +170,8 @@ def show(plan: PlanFile, json_: Json = False) -> None:
         for arm, tiers in _commands(scenario).items():
             for tier, words in tiers.items():
                 typer.echo(f"  {arm} {tier}: {_typed(words)}")
+        for arm, words in _red_commands(scenario).items():
+            typer.echo(f"  {arm} red: {_typed(words)}")
         for tier, reason in scenario.reasons.items():
             typer.echo(f"  {scenario.id} {tier}: {reason}")
 
@@ -178,6 +181,15 @@ def _commands(scenario: Scenario) -> dict[str, dict[str, list[str]]]:
     return {
         scenario.arm_id(arm): {tier: scenario.arguments(tier, arm) for tier in scenario.budgets}
         for arm in scenario.arms
+    }
+
+
+def _red_commands(scenario: Scenario) -> dict[str, list[str]]:
+    """By arm, those of builds with a known bug, under which it has to be red first."""
+    return {
+        scenario.arm_id(arm): words
+        for arm in scenario.arms
+        if (words := scenario.red_arguments(arm))
     }
 
 

@@ -9,6 +9,7 @@ import typer
 
 from dstest.cli.output import say
 from dstest.cli.plan import Json, PlanFile, plan_app
+from dstest.cli.plan_trace import trace
 from dstest.core.errors import Exit
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 _PLACES_MAX = 3
 
 __all__ = ["plan_app", "report", "resume", "run", "status"]
+
+plan_app.command()(trace)
 
 Directory = Annotated[
     Path, typer.Argument(metavar="DIR", help="The directory of a plan's execution.")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dstest.cli import spec_conform, spec_debug, spec_weaker
+from dstest.cli import spec_against, spec_conform, spec_debug, spec_weaker
 from dstest.cli.output import say, write_whole
-from dstest.cli.spec_common import Constants, Given, Json, Out, as_json, told
+from dstest.cli.spec_common import Adversary, Constants, Given, Json, Out, as_json, told
 from dstest.core.errors import Exit
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ spec_app = typer.Typer(
 )
 for _command in (
     spec_conform.conform,
+    spec_against.against,
     spec_debug.why,
     spec_debug.knock,
     spec_debug.drive,
@@ -53,6 +54,7 @@ def list_(json_: Json = False) -> None:
 def explore(
     spec: Given,
     constants: Constants = None,
+    adversary: Adversary = "all",
     max_states: Annotated[int, typer.Option(min=1, help="States, at most.")] = 1_000_000,
     max_depth: Annotated[int | None, typer.Option(min=0, help="Steps, at most.")] = None,
     deadlock: Annotated[bool, typer.Option(help="Is a state without a way on an error?")] = True,
@@ -64,10 +66,11 @@ def explore(
 
     Exits with 0 where they hold in all of them, with 1 for a violation, of which the trace is a
     shortest one, and with 3 where a bound ended the search or nothing was held."""
+    from dstest.spec.adversary import allowed
     from dstest.spec.explore import explore as search
     from dstest.spec.load import load
 
-    model = load(spec, constants or ())
+    model = allowed(load(spec, constants or ()), adversary)
     seen = search(
         model,
         max_states=max_states,
@@ -104,6 +107,7 @@ def explore(
 def simulate(
     spec: Given,
     constants: Constants = None,
+    adversary: Adversary = "all",
     seed: Annotated[int | None, typer.Option(help="Default: one that nobody chose.")] = None,
     walks: Annotated[int, typer.Option(min=1, help="Walks, at most.")] = 1000,
     steps: Annotated[int, typer.Option(min=1, help="Steps of a walk, at most.")] = 100,
@@ -119,10 +123,11 @@ def simulate(
     Exits with 0 where none was met, which proves nothing, with 1 for a violation, and with 3 where
     nothing was held."""
     from dstest.core.rng import fresh_seed
+    from dstest.spec.adversary import allowed
     from dstest.spec.load import load
     from dstest.spec.walk import walk
 
-    model = load(spec, constants or ())
+    model = allowed(load(spec, constants or ()), adversary)
     chosen = fresh_seed() if seed is None else seed
     seen = walk(
         model,

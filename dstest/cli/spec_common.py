@@ -12,7 +12,7 @@ from dstest.cli.output import say
 if TYPE_CHECKING:
     from dstest.spec.trace import Trace
 
-__all__ = ["Constants", "Given", "Json", "Out", "as_json", "told"]
+__all__ = ["Adversary", "Constants", "Given", "Json", "Out", "as_json", "told"]
 
 Given = Annotated[
     str, typer.Argument(metavar="SPEC", help="A name of `dstest spec list`, or FILE.py[:CLASS].")
@@ -20,6 +20,14 @@ Given = Annotated[
 Constants = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Another constant; may be given again."),
+]
+Adversary = Annotated[
+    str,
+    typer.Option(
+        metavar="KINDS",
+        help="What clients may do that keep to no rule: duplicate, stale, out-of-order, malformed, "
+        "crash, in a list; all, or none.",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 Out = Annotated[

@@ -285,13 +285,18 @@ def _hosts(claim: Claim, runs: Sequence[JudgedRun]) -> list[Finding]:
 
 def strangers(gathered: Gathered, policy: Policy) -> list[Finding]:
     """Violations of the versions that are released, and anomalies in runs without a verdict, in
-    tests that the policy does not name."""
+    tests that the policy does not name, nor a plan of the policy as its red side."""
     rows: list[Asked] = [*policy.claim, *policy.control]
+    asked = {(plan.sha256, plan.budget) for plan in policy.plan}
+    reds = [
+        path for plan in gathered.plans if (plan.sha256, plan.budget) in asked for path in plan.reds
+    ]
     runs = [
         run
         for run in gathered.runs
         if any(_released(run, claim) for claim in policy.claim)
         and not any(of_test(run.meta, row) for row in rows)
+        and not any(run.path.is_relative_to(path) for path in reds)
     ]
     found = unproven(runs)
     for run in runs:

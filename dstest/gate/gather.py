@@ -276,6 +276,9 @@ def _plan(path: Path) -> JudgedPlan:
         budget=execution.budget,
         report=report,
         results=tuple(
-            found.resolve() for step in execution.steps if (found := directory.result_of(step))
+            found.resolve()
+            for step in execution.steps
+            if step.side == "green" and (found := directory.result_of(step))
         ),
+        reds=tuple(Path(name).resolve() for name in report.red_results),
     )

@@ -78,7 +78,8 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
 
 class JudgedPlan(msgspec.Struct, frozen=True, kw_only=True):
     """An executed plan: the digest of its file, its budget, its report made anew, and the runs and
-    sessions that count of its steps."""
+    sessions that count of its steps. `reds` are those that were to fail by a bug that the plan
+    names, and did."""
 
     path: Path
     slug: str
@@ -86,6 +87,7 @@ class JudgedPlan(msgspec.Struct, frozen=True, kw_only=True):
     budget: str
     report: Report
     results: tuple[Path, ...]
+    reds: tuple[Path, ...] = ()
 
 
 class Gathered(msgspec.Struct, frozen=True, kw_only=True):

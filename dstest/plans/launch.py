@@ -9,7 +9,7 @@ import msgspec
 from dstest.core.option_words import option_words
 from dstest.judge.budgets import SHAPES
 
-__all__ = ["Arm", "Budget", "Run", "argv_of"]
+__all__ = ["Arm", "Budget", "Red", "Run", "argv_of", "red_side"]
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,9 +22,33 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     seeds: int
 
 
+class Red(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """What a scenario has to be red under before its pass is worth anything.
+
+    Either the same run of a build with a known bug (`system`, `plugin`, `system_version`,
+    `options`: what is different there), which has to fail by one of its `anomalies`, in one of
+    `seeds` runs at least; or `canary`: broken copies of the scenario's own histories, each of which
+    its checkers have to reject.
+    """
+
+    canary: bool = False
+    anomalies: tuple[str, ...] = ()
+    system: str | None = None
+    plugin: tuple[str, ...] = ()
+    system_version: tuple[str, ...] = ()
+    options: dict[str, str | int | float | bool] = {}
+    seeds: int | None = None
+
+    @property
+    def builds(self) -> bool:
+        """Does it name a build with a known bug?"""
+        return bool(self.system or self.plugin or self.system_version or self.options)
+
+
 class Arm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One surface or driver of a scenario, and what is different there. `expected` is `run`, or the
-    state that is expected of an arm that is planned and not tested, with its `reason`."""
+    state that is expected of an arm that is planned and not tested, with its `reason`. `red` is its
+    own, where it is another one than that of its scenario."""
 
     name: str
     surface: str = ""
@@ -35,6 +59,7 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     nemesis: str | None = None
     model: str | None = None
     options: dict[str, str | int | float | bool] = {}
+    red: Red | None = None
 
     @property
     def runs(self) -> bool:
@@ -63,7 +88,21 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     system_version: tuple[str, ...] = ()
     options: dict[str, str | int | float | bool] = {}
     arms: tuple[Arm, ...] = ()
+    red: Red | None = None
     line: int = 0
+
+
+def red_side(run: Run, arm: Arm, red: Red) -> tuple[Run, Arm]:
+    """The run and the arm of it with the known bug: nothing else is different."""
+    bad_run = msgspec.structs.replace(
+        run,
+        plugin=tuple(dict.fromkeys([*run.plugin, *red.plugin])),
+        system_version=red.system_version or run.system_version,
+    )
+    bad_arm = msgspec.structs.replace(
+        arm, system=red.system or arm.system, options={**arm.options, **red.options}
+    )
+    return bad_run, bad_arm
 
 
 def argv_of(run: Run, arm: Arm, tier: str, budget: Budget) -> list[str]:

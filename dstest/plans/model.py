@@ -10,8 +10,10 @@ from typing import Final
 
 import msgspec
 
+from dstest.core.claims import GATED
 from dstest.core.tiers import LEVELS, Level
-from dstest.plans.launch import Arm, Budget, Run, argv_of
+from dstest.plans.launch import Arm, Budget, Red, Run, argv_of, red_side
+from dstest.plans.words import ids
 
 __all__ = [
     "BUDGETS",
@@ -22,9 +24,11 @@ __all__ = [
     "Front",
     "Gated",
     "Hypothesis",
+    "Invariant",
     "Inventory",
     "Item",
     "MissingClaim",
+    "Obligation",
     "Part",
     "Pitfall",
     "Plan",
@@ -98,6 +102,25 @@ class Claim(Item, frozen=True, kw_only=True):
     category: str
     source: str
     inferred: bool
+
+
+class Obligation(Item, frozen=True, kw_only=True):
+    """1b. A requirement, in the words of its source, and the claims that stand for it."""
+
+    id: str
+    text: str
+    source: str
+    claims: tuple[str, ...]
+
+
+class Invariant(Item, frozen=True, kw_only=True):
+    """1b. What must hold for claims to be true. `by` says who executes it: `spec NAME ID`, or
+    `checker NAME`."""
+
+    id: str
+    text: str
+    by: str
+    claims: tuple[str, ...]
 
 
 class MissingClaim(Item, frozen=True, kw_only=True):
@@ -271,6 +294,11 @@ class Scenario(Item, frozen=True, kw_only=True):
         return self.lines.get(name.casefold(), self.line)
 
     @property
+    def invariants(self) -> tuple[str, ...]:
+        """The ids of those that its runs execute."""
+        return ids(self.field("invariants"))
+
+    @property
     def arms(self) -> tuple[Arm, ...]:
         """The arms that are executed; one without a name where the plan gives none."""
         if self.run is None:
@@ -297,6 +325,21 @@ class Scenario(Item, frozen=True, kw_only=True):
             arm = self.arms[0]
         return argv_of(self.run, arm, budget, self.budgets[budget])
 
+    def red_of(self, arm: Arm) -> Red | None:
+        """Under what this arm has to be red first; None where the plan does not say."""
+        return arm.red or (None if self.run is None else self.run.red)
+
+    def red_arguments(self, arm: Arm) -> list[str]:
+        """As `arguments`, of the arm with the known bug: with the first of its budgets, since that
+        it can be red at all is what is to be shown. Empty where there is no such build."""
+        red = self.red_of(arm)
+        if self.run is None or red is None or not red.builds or not self.budgets:
+            return []
+        tier, budget = next((one, self.budgets[one]) for one in BUDGETS if one in self.budgets)
+        if red.seeds is not None:
+            budget = msgspec.structs.replace(budget, seeds=red.seeds)
+        return argv_of(*red_side(self.run, arm, red), tier, budget)
+
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """A whole plan. `path` is where it was read from, `sha256` that of the file's bytes, `sections`
@@ -307,6 +350,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     front: Front
     sections: dict[str, Section]
     claims: tuple[Claim, ...] = ()
+    obligations: tuple[Obligation, ...] = ()
+    invariants: tuple[Invariant, ...] = ()
     missing: tuple[MissingClaim, ...] = ()
     inventory: tuple[Inventory, ...] = ()
     hypotheses: tuple[Hypothesis, ...] = ()
@@ -333,6 +378,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def scenario(self, id: str) -> Scenario | None:
         """The scenario of this id."""
         return next((one for one in self.scenarios if one.id == id), None)
+
+    def serious(self, scenario: Scenario) -> bool:
+        """Does it falsify a claim that only a history can falsify?"""
+        return bool(self.categories_of(scenario) & GATED)
 
     def categories_of(self, scenario: Scenario) -> frozenset[str]:
         """The categories of the claims that a scenario can falsify."""

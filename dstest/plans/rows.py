@@ -15,9 +15,11 @@ from dstest.plans.model import (
     Claim,
     Coverage,
     Hypothesis,
+    Invariant,
     Inventory,
     Item,
     MissingClaim,
+    Obligation,
     Pitfall,
     Question,
     Requirement,
@@ -56,6 +58,26 @@ def _claim(row: Row) -> Item:
         category=plain(_text(row, "Category")),
         source=_text(row, "Source"),
         inferred=plain(_text(row, "Inferred?")).casefold() in ("yes", "y", "true"),
+    )
+
+
+def _obligation(row: Row) -> Item:
+    return Obligation(
+        line=row.line,
+        id=plain(_text(row, "ID")),
+        text=_text(row, "Requirement"),
+        source=_text(row, "Source"),
+        claims=_ids(row, "Claims"),
+    )
+
+
+def _invariant(row: Row) -> Item:
+    return Invariant(
+        line=row.line,
+        id=plain(_text(row, "ID")),
+        text=_text(row, "Invariant"),
+        by=_text(row, "Executed by").replace("`", ""),
+        claims=_ids(row, "Claims"),
     )
 
 
@@ -180,6 +202,8 @@ def _kind(section: str, field: str, make: Callable[[Row], Item], *columns: str) 
 
 ROWS: Final = (
     _kind("1b", "claims", _claim, "ID", "Claim", "Category", "Source", "Inferred?"),
+    _kind("1b", "obligations", _obligation, "ID", "Requirement", "Source", "Claims"),
+    _kind("1b", "invariants", _invariant, "ID", "Invariant", "Executed by", "Claims"),
     _kind("1c", "missing", _missing, "ID", "Behaviour", "Source", "Suggested action"),
     _kind("3", "inventory", _inventory, "Test", "Subsystem", "Invariant", "Failure modes"),
     _kind(

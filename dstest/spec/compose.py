@@ -117,6 +117,7 @@ class System(Spec):
             max(one.weight for one in declared),
             next((one.doc for one in declared if one.doc), ""),
             tuple(one.update for one in declared),
+            next((one.adversary for one in declared if one.adversary), ""),
         )
 
     def _choices(

@@ -36,6 +36,7 @@ from dstest.core.errors import ConfigError
 from dstest.core.near import meant
 
 __all__ = [
+    "ADVERSARIES",
     "KINDS",
     "Kind",
     "Spec",
@@ -58,6 +59,15 @@ KINDS: Final[dict[Kind, str]] = {
     "sometimes": "holds in at least one state that is reached",
 }
 
+ADVERSARIES: Final = {
+    "duplicate": "what was sent last is sent once more",
+    "stale": "what was sent before, and answered, is sent again after other requests",
+    "out-of-order": "a request is sent before one that comes first",
+    "malformed": "what is sent is no request",
+    "crash": "a client ends in the middle of a request",
+}
+"""What a client does that keeps to no rule."""
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -78,6 +88,7 @@ class DeclaredAction(msgspec.Struct, frozen=True):
     update: Callable[..., Any]
     weight: float
     doc: str
+    adversary: str = ""
 
 
 class DeclaredInvariant(msgspec.Struct, frozen=True):
@@ -103,15 +114,23 @@ def when(name: str, holds: Callable[..., Any]) -> Callable[[_Function], _Functio
     return mark
 
 
-def action(*, weight: float = 1.0, **domains: Any) -> Callable[[_Function], _Function]:
+def action(
+    *, weight: float = 1.0, adversary: str = "", **domains: Any
+) -> Callable[[_Function], _Function]:
     """The method is an action, and gives the next state. It stands above its guards.
 
     `domains` are its parameters: what each may be, an iterable or a function of `self` and `s`.
-    `weight` is how often a random walk takes it, compared with others that are enabled.
+    `weight` is how often a random walk takes it, compared with others that are enabled. `adversary`
+    is what a client does there that keeps to no rule, one of `ADVERSARIES`; empty for all others.
+    Raises ConfigError for another word.
     """
+    if adversary and adversary not in ADVERSARIES:
+        raise ConfigError(
+            f"no client does {adversary!r}", remedy=meant(adversary, sorted(ADVERSARIES))
+        )
 
     def mark(function: _Function) -> _Function:
-        vars(function)["spec_action"] = (domains, weight)
+        vars(function)["spec_action"] = (domains, weight, adversary)
         return function
 
     return mark
@@ -244,6 +263,7 @@ def actions_of(spec: Spec) -> list[DeclaredAction]:
             function,
             vars(function)["spec_action"][1],
             inspect.getdoc(function) or "",
+            vars(function)["spec_action"][2],
         )
         for name, function in _methods(spec).items()
         if "spec_action" in vars(function)

@@ -81,6 +81,7 @@ class Action(msgspec.Struct, frozen=True):
     weight: float
     doc: str
     sources: tuple[Callable[..., Any], ...]
+    adversary: str = ""
 
     def enabled(self, state: State, args: Args) -> bool:
         """Do all of its guards hold? They are asked in their order, up to the first that does
@@ -258,6 +259,7 @@ def _action(spec: Spec, given: DeclaredAction) -> Action:
         given.weight,
         given.doc,
         (given.update,),
+        given.adversary,
     )
 
 

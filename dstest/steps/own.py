@@ -8,9 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from dstest.core import registry
 from dstest.core.builds import build_of, builds_of
 from dstest.core.errors import ConfigError
 from dstest.core.plugin_files import digests
+from dstest.core.protocols import LabTraits
 from dstest.core.run_meta import RunMeta
 from dstest.core.spec import RunSpec
 
@@ -47,7 +49,7 @@ def _differences(
             yield field
     for flag, field in _VALUES.items():
         words = given.get(flag, ())
-        wanted = words[-1] if words else getattr(usual, field)
+        wanted = words[-1] if words else _usual(field, usual, given.get("--lab", ()))
         if _number(wanted) != _number(spec.get(field)):
             yield field
     for flag, field in _AMONG.items():
@@ -68,6 +70,14 @@ def _differences(
         yield "stop-on-violation"
     if spec.get("schedule") is not None:
         yield "schedule"
+
+
+def _usual(field: str, usual: RunSpec, lab: Sequence[str]) -> Any:
+    """What a field is where nothing is said; a lab may have a rate of its own."""
+    if field == "rate" and lab and lab[-1] in registry.names("labs"):
+        own = LabTraits.of(registry.load("labs", lab[-1])).rate
+        return usual.rate if own is None else own
+    return getattr(usual, field)
 
 
 def _counted(flag: str, given: Mapping[str, Sequence[str]]) -> bool:

@@ -47,6 +47,7 @@ def measured(text: str) -> str:
 def test_the_commands_do_what_the_page_shows(page: Path, tmp_path: Path) -> None:
     env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     asked = commands(page)
+    (tmp_path / "tests").symlink_to(DOCS.parent / "tests")
     assert any(not command.startswith(LAB) for command, _ in asked)
     for command, shown in asked:
         if command.startswith(LAB) and SIMULATED not in command:

@@ -104,6 +104,7 @@ REFUSED = [
     ("gate", "nowhere.toml"),
     ("plan", "lint", "nowhere.md"),
     ("plan", "show", "nowhere.md"),
+    ("plan", "trace", "nowhere.md"),
     ("plan", "status", "nowhere"),
     ("plan", "report", "nowhere"),
     ("nightly", "show", "nowhere.toml"),

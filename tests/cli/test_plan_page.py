@@ -24,7 +24,7 @@ def test_the_commands_do_what_the_page_shows(tmp_path: Path) -> None:
     blocks = re.findall(r"^```console\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
     parts = [part for block in blocks for part in re.split(r"^\$ ", block, flags=re.MULTILINE)]
     asked = [part.partition("\n") for part in parts if part]
-    assert len(asked) == 10
+    assert len(asked) == 12
     for command, _, shown in asked:
         done = subprocess.run(
             ["bash", "-c", command], cwd=tmp_path, env={**os.environ, **paths},

@@ -238,8 +238,10 @@ def recorded(
     nodes: int = 3,
     processes: int = 8,
     seed: int = 7,
+    given: Sequence[str] = (),
 ) -> RunDir:
-    """A run directory that holds a whole record and was not judged yet."""
+    """A run directory that holds a whole record and was not judged yet. `given` are options as its
+    command has them."""
     work = registry.load("workloads", workload)
     placed, load_end_ns = _placed(ops, nodes)
     (path / "segments").mkdir(parents=True)
@@ -269,7 +271,7 @@ def recorded(
         "run.json",
         {
             "spec": msgspec.to_builtins(spec),
-            "options_given": [],
+            "options_given": [*given],
             "model": model or _spoken(work.model, checkers or work.checkers),
             "checkers": list(checkers or work.checkers),
             "nodes": names,

@@ -40,6 +40,7 @@ NOT_COVERED = SOUND[SOUND.index("Authentication and roles,") : SOUND.index("## 9
 SCOPE = SOUND[SOUND.index("- **In scope:**") : SOUND.index("## 1b.")]
 LAST_CLAIM = SOUND[SOUND.index("| C9 | No tenant") : SOUND.index("## 1c.")].strip()
 FIRST_CLAIM = SOUND[SOUND.index("| C1 |") : SOUND.index("| C2 |")]
+RED = "\n[red]\ncanary = true\n"
 ADEQUACY = SOUND[SOUND.index("| C9 | a: slow") : SOUND.index("## 7c.")].strip() + "\n"
 
 
@@ -156,6 +157,16 @@ MUTATIONS: dict[str, Pairs] = {
     "L31 too long": (("may still do harm.", "may. They may. They may. They may still do harm."),),
     "L32 an arm that is not named": (("and the arm\nby-lease is NOT-RUN", "and so is\nthat"),),
     "L33 nothing": ((NOT_COVERED, "\n"),),
+    "L36 no red side": ((RED, ""),),
+    "L37 a canary and a bug": ((RED, RED + 'options = { shape = "one" }\n'),),
+    "L37 neither of both": ((RED, "\n[red]\n"),),
+    "L37 any failure would do": ((RED, '\n[red]\noptions = { shape = "one" }\n'),),
+    "L37 cannot be run": ((RED, '\n[red]\noptions = { shapes = 1 }\nanomalies = ["lost"]\n'),),
+    "L37 the same": ((RED, '\n[red]\nsystem = "etcd"\nanomalies = ["lost"]\n'),),
+    "L37 seeds of a canary": ((RED, RED + "seeds = 3\n"),),
+    "L37 no seed": (
+        (RED, '\n[red]\noptions = { shape = "one" }\nanomalies = ["lost"]\nseeds = 0\n'),
+    ),
     "L34 nobody's": (("a wish? | the maintainers of dstest |", "a wish? | |"),),
 }  # fmt: skip
 """The rule, and what is changed -> in what way."""

@@ -55,7 +55,7 @@ ALLOWED = {
     "dstest.extend": {"dstest.core", "nemeses"},
     "dstest.plans": {
         *("dstest.core", "dstest.store", "dstest.judge", "dstest.report", "dstest.runner"),
-        *("dstest.shrink", "dstest.steps", "nemeses", "clusters", "dstest"),
+        *("dstest.shrink", "dstest.spec", "dstest.steps", "nemeses", "clusters", "dstest"),
     },
     "dstest.shrink": {
         *("dstest.core", "dstest.store", "dstest.judge", "dstest.runner", "dstest.report"),

@@ -8,13 +8,14 @@ import shlex
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+import msgspec
 import tomli_w
 
 from dstest.core import registry
 from dstest.core.claims import GATED, SURFACE_GATED
 from dstest.plans.confusables import CONFUSABLES
 from dstest.plans.draft.material import FILL, Experiment
-from dstest.plans.launch import Arm, Budget, Run, argv_of
+from dstest.plans.launch import Arm, Budget, Red, Run, argv_of
 from dstest.plans.lint.skeletons import MARK
 from dstest.plans.words import NOT_GATED
 from nemeses.catalogue import CATALOGUE, Fault
@@ -47,7 +48,8 @@ def techniques_of(one: Experiment) -> list[str]:
 
 
 def run_block(run: Run) -> str:
-    """The fence `toml run`."""
+    """The fence `toml run`. A red side in it is that of broken copies: which bugs are known of a
+    system nobody but its people can tell."""
     facts: dict[str, Any] = {
         key: value
         for key, value in (
@@ -69,7 +71,8 @@ def run_block(run: Run) -> str:
         tomli_w.dumps(facts),
         flags=re.S,
     )
-    return f"```toml run\n{text}{''.join(map(_arm, run.arms))}```"
+    red = "" if run.red is None else "\n[red]\ncanary = true\n"
+    return f"```toml run\n{text}{red}{''.join(map(_arm, run.arms))}```"
 
 
 def _arm(arm: Arm) -> str:
@@ -133,7 +136,8 @@ def scenario_lines(
         yield field(f"{tier.title()} budget", _budget(budget))
     yield field("Target test file", f"`tests/auto/test_{slug.replace('-', '_')}_{id.lower()}.py`")
     yield field("Skeleton language", "python")
-    yield from ("", run_block(run), "")
+    red = Red(canary=True) if {*categories} & GATED else None
+    yield from ("", run_block(msgspec.structs.replace(run, red=red)), "")
     yield from _gated(one, fault, judges, {*categories})
     if {*categories} & SURFACE_GATED:
         yield from _surfaces(one, {*categories})

@@ -15,8 +15,9 @@ from clusters.labs.hostcheck import host_rows
 from dstest import __version__
 from dstest.core import registry
 from dstest.core.node_features import FEATURES, remedy_of
+from dstest.core.protocols import LabTraits
 from dstest.plans.execution.state import Capability
-from dstest.plans.model import Plan
+from dstest.plans.model import Plan, Scenario
 
 __all__ = ["capabilities_of", "lacking", "toolbox"]
 
@@ -33,6 +34,7 @@ _GROUP_OF: Final = {
 def capabilities_of(plan: Plan) -> list[Capability]:
     """The matrix: this host first, then the rows of section 6b."""
     every = [scenario.id for scenario in plan.scenarios]
+    with_nodes = [scenario.id for scenario in plan.scenarios if _has_nodes(scenario)]
     rows = [
         Capability(
             needs="python",
@@ -55,14 +57,23 @@ def capabilities_of(plan: Plan) -> list[Capability]:
             present=row.ok,
             version="",
             source=row.detail,
-            scenarios=every,
+            scenarios=with_nodes,
             install=row.remedy or "",
         )
-        for row in host_rows()
+        for row in (host_rows() if with_nodes else ())
         if not row.optional
     ]
     rows += [_row(r.needs, r.floor, list(r.scenarios), r.install) for r in plan.requirements]
     return rows
+
+
+def _has_nodes(scenario: Scenario) -> bool:
+    """Is it run on nodes, so that this host has to be able to make or reach some? So it is where
+    nobody can tell."""
+    lab = None if scenario.run is None else scenario.run.lab
+    if lab is None or lab not in registry.names("labs"):
+        return True
+    return LabTraits.of(registry.load("labs", lab)).transport == "network"
 
 
 def _row(needs: str, floor: str, scenarios: list[str], install: str) -> Capability:

@@ -20,6 +20,7 @@ from dstest.core.verdict import State
 from dstest.plans.execution.capabilities import capabilities_of, lacking, toolbox
 from dstest.plans.execution.logbook import session_log
 from dstest.plans.execution.outcome import Outcome, judges_of, outcome_of
+from dstest.plans.execution.red import held_to_red, red_side_of
 from dstest.plans.execution.state import Execution, ExecutionDir, Step
 from dstest.plans.execution.steps import asked_for
 from dstest.plans.lint import lint, require_sound
@@ -200,8 +201,14 @@ class Driver:
         """What it came to, judged again."""
         scenario = self._plan.scenario(step.scenario)
         assert scenario is not None
-        budget = scenario.budgets.get(self._execution.budget)
-        return outcome_of(self._dir.result_of(step), budget, judges_of(scenario), wanted=step.argv)
+        red = step.side == "red"
+        budget = None if red else scenario.budgets.get(self._execution.budget)
+        judges = judges_of(scenario)
+        done = outcome_of(self._dir.result_of(step), budget, judges, wanted=step.argv)
+        if red:
+            return done
+        steps = self._execution.steps
+        return held_to_red(done, red_side_of(self._dir, scenario, step, steps, done))
 
     def _end(self, step: Step, state: State, reason: str) -> None:
         from dstest.plans.review.write import write_finding
@@ -212,7 +219,8 @@ class Driver:
         self._save()
         # What a failure needs is written before the next scenario begins (discipline 2.6).
         write_finding(self._dir, self._plan, self._execution, step.scenario)
-        self._say(f"{step.id}: {state.value}")
+        wanted = ", as it has to" if step.side == "red" and state.failed else ""
+        self._say(f"{step.id}: {state.value}{wanted}")
 
     def _where(self, step: Step) -> list[str]:
         lab_id = self._execution.lab_id

@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from dstest.core import registry
+from dstest.core.check import kinds_of
 from dstest.core.errors import ConfigError, EvidenceError
 from dstest.core.evidence import Evidence
 from dstest.core.run_meta import RunMeta
@@ -36,7 +37,8 @@ _LESS: Final = {State.PASS_HARDENING: State.PASS_SMOKE, State.PASS_SMOKE: State.
 
 
 class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of a step, judged again. `evidence` is None where it has no verdict."""
+    """One run of a step, judged again. `evidence` is None where it has no verdict; `kinds` are the
+    anomalies that each checker found."""
 
     path: Path
     state: State
@@ -44,6 +46,7 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     meta: RunMeta | None = None
     evidence: Evidence | None = None
+    kinds: dict[str, frozenset[str]] = {}
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,6 +146,7 @@ def _run(path: Path) -> RunOutcome:
         reason=verdict.reason,
         meta=meta,
         evidence=verdict.evidence,
+        kinds={name: frozenset(kinds_of(plain)) for name, plain in verdict.checkers.items()},
     )
 
 

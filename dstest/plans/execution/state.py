@@ -23,19 +23,28 @@ from dstest.steps.results import results_in
 from dstest.store.layout import link_latest, new_directory, no_directory, write_file
 
 __all__ = [
+    "RED_SUFFIX",
     "Capability",
     "Event",
     "Execution",
     "ExecutionDir",
+    "Side",
     "Step",
     "StepStatus",
     "folder_of",
+    "not_its_own",
     "unlisted",
 ]
 
 _FILE: Final = "execution.json"
 
 StepStatus = Literal["pending", "running", "done"]
+
+Side = Literal["green", "red"]
+"""What is tested, or the same with a known bug."""
+
+RED_SUFFIX: Final = ".red"
+"""Behind the id of an arm; no name of an arm has a full stop."""
 
 
 class Capability(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +72,7 @@ class Step(msgspec.Struct, kw_only=True):
     """One arm of a scenario. `argv` are the words behind `dstest`; `result` is the run or session
     directory that counts, relative to the execution's, and `earlier` those that died before it.
     `state` is one of the ten verdicts, `reason` why it is no better; `blocked` names what it lacks.
+    Of its `red` side a failure is what is wanted (`red.py`).
     """
 
     id: str
@@ -79,6 +89,12 @@ class Step(msgspec.Struct, kw_only=True):
     state: str = ""
     reason: str = ""
     blocked: str = ""
+    side: Side = "green"
+
+    @property
+    def of(self) -> str:
+        """The id of the arm, whichever side of it this is."""
+        return self.id.removesuffix(RED_SUFFIX) if self.side == "red" else self.id
 
 
 class Execution(msgspec.Struct, kw_only=True):
@@ -179,6 +195,18 @@ class ExecutionDir:
     def result_of(self, step: Step) -> Path | None:
         """The run or session directory that counts."""
         return self.path / step.result if step.result else None
+
+
+def not_its_own(directory: ExecutionDir, step: Step) -> str:
+    """Why the runs that a step names are not those that it has left; empty where they are."""
+    folder = directory.artifacts_of(step).resolve()
+    for name in filter(None, [step.result, *step.earlier]):
+        if not (directory.path / name).resolve().is_relative_to(folder):
+            return f"{name} lies outside of {directory.relative(folder)}"
+    strange = unlisted(directory, step)
+    if strange:
+        return f"{directory.relative(strange[0])} is there, and execution.json does not name it"
+    return ""
 
 
 def unlisted(directory: ExecutionDir, step: Step) -> list[Path]:

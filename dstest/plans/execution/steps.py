@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dstest.core.errors import ConfigError
 from dstest.core.near import meant
 from dstest.core.verdict import State
-from dstest.plans.execution.state import Step
+from dstest.plans.execution.state import RED_SUFFIX, Side, Step
+from dstest.plans.launch import Arm
 from dstest.plans.model import BUDGETS, Plan, Scenario
 
 __all__ = ["asked_for", "not_asked_for", "steps_of", "steps_of_scenario"]
@@ -38,6 +39,7 @@ def not_asked_for(step: Step) -> Step:
         status="done",
         state=State.NOT_RUN.value,
         reason="it was not asked for",
+        side=step.side,
     )
 
 
@@ -55,27 +57,29 @@ def steps_of(plan: Plan, budget: str) -> list[Step]:
 
 
 def steps_of_scenario(scenario: Scenario, budget: str) -> list[Step]:
-    """One step for each arm; what the plan does not run stands there with its reason."""
+    """One step for each arm, behind that of its red side, where it has one that is run; what the
+    plan does not run stands there with its reason."""
     if scenario.run is None:
         said = "it has no run block"
         return [_not_run(scenario.id, scenario, said)]
     if budget not in scenario.budgets:
         said = scenario.reasons.get(budget, "the plan gives no numbers for this budget")
         return [_not_run(scenario.id, scenario, said)]
-    steps = [
-        Step(
-            id=scenario.arm_id(arm),
-            scenario=scenario.id,
-            arm=arm.name,
-            argv=scenario.arguments(budget, arm),
-        )
-        for arm in scenario.arms
-    ]
+    steps: list[Step] = []
+    for arm in scenario.arms:
+        if red := scenario.red_arguments(arm):
+            steps.append(_step(scenario, arm, red, "red"))
+        steps.append(_step(scenario, arm, scenario.arguments(budget, arm), "green"))
     skipped = [arm for arm in scenario.run.arms if not arm.runs]
     return steps + [
         _not_run(scenario.arm_id(arm), scenario, f"{arm.expected}: {arm.reason}", arm.name)
         for arm in skipped
     ]
+
+
+def _step(scenario: Scenario, arm: Arm, argv: list[str], side: Side) -> Step:
+    id = scenario.arm_id(arm) + (RED_SUFFIX if side == "red" else "")
+    return Step(id=id, scenario=scenario.id, arm=arm.name, argv=argv, side=side)
 
 
 def _not_run(id: str, scenario: Scenario, reason: str, arm: str = "") -> Step:

@@ -13,6 +13,7 @@ from dstest.plans.lint import (
     fields,
     hypotheses,
     oracles,
+    red,
     scope,
     skeletons,
     surfaces,
@@ -25,7 +26,7 @@ __all__ = ["RULES", "blocking", "lint", "require_sound"]
 
 _TOPICS: Final = (
     *(scope, claims, hypotheses, tools, fields, oracles, faults, surfaces),
-    *(budgets, skeletons, adequacy),
+    *(budgets, skeletons, adequacy, red),
 )
 
 RULES: Final[tuple[Rule, ...]] = tuple(

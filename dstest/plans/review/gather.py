@@ -15,11 +15,13 @@ from dstest.judge.audit import TITLES
 from dstest.judge.blame_file import read_blame
 from dstest.judge.decide import aggregate
 from dstest.plans.execution.outcome import Outcome, RunOutcome, judges_of, outcome_of
-from dstest.plans.execution.state import Execution, ExecutionDir, Step, unlisted
+from dstest.plans.execution.red import NEVER, RedSide, held_to_red, red_side_of
+from dstest.plans.execution.state import Execution, ExecutionDir, Step, not_its_own
 from dstest.plans.execution.steps import not_asked_for, steps_of, steps_of_scenario
 from dstest.plans.model import Plan, Scenario
 from dstest.plans.reader import read_plan
 from dstest.plans.review.claims import adequacy, confidence, coverage
+from dstest.plans.review.red import TITLE, red_lines
 from dstest.report.findings import finding_of, result_of, version_of
 from dstest.report.model import RunReport, load_report
 from dstest.report.review.model import (
@@ -33,24 +35,30 @@ from dstest.report.review.model import (
 )
 from dstest.shrink.reread import read_reproducer
 
-__all__ = ["gather", "of_scenario"]
+__all__ = ["Judged", "gather", "judged_in", "of_scenario"]
 
 _WORST: Final = ("short", "ok", "n/a")
 """Of several runs the first of these that one has."""
 
 
-class _Judged(msgspec.Struct, frozen=True, kw_only=True):
-    """A step, its scenario, what it came to, and the reports of its runs."""
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """A step, its scenario, what it came to, its red side, and the reports of its runs."""
 
     step: Step
     scenario: Scenario
     outcome: Outcome
+    red: RedSide
     reports: tuple[RunReport, ...]
 
 
 def gather(directory: ExecutionDir) -> Report:
-    """The whole report. Raises ConfigError where the plan's copy cannot be read, EvidenceError
-    where it is not the plan that was executed."""
+    """The whole report. Raises as `judged_in`."""
+    return _report(directory, *judged_in(directory))
+
+
+def judged_in(directory: ExecutionDir) -> tuple[Execution, Plan, list[Judged]]:
+    """Each arm of an execution, judged again. Raises ConfigError where the plan's copy cannot be
+    read, EvidenceError where it is not the plan that was executed."""
     execution = directory.read()
     plan = read_plan(directory.plan)
     if plan.sha256 != execution.plan_sha256:
@@ -67,31 +75,34 @@ def gather(directory: ExecutionDir) -> Report:
         )
     absent = [step for step in steps_of(plan, execution.budget) if step.id not in known]
     execution.steps = [*execution.steps, *map(not_asked_for, absent)]
-    return _report(
-        directory,
-        execution,
-        plan,
-        [_judged(directory, execution, plan, step) for step in execution.steps],
-    )
+    greens = [step for step in execution.steps if _green_one(step)]
+    return execution, plan, [_judged(directory, execution, plan, step) for step in greens]
 
 
 def of_scenario(directory: ExecutionDir, plan: Plan, execution: Execution, scenario: str) -> Report:
     """The report of one scenario, as far as its steps are done."""
     steps = [step for step in execution.steps if step.scenario == scenario]
-    judged = [_judged(directory, execution, plan, step) for step in steps]
+    judged = [_judged(directory, execution, plan, step) for step in steps if _green_one(step)]
     found = _report(directory, execution, plan, judged)
     return msgspec.structs.replace(found, name=f"{plan.slug}, {scenario}")
 
 
-def _judged(directory: ExecutionDir, execution: Execution, plan: Plan, step: Step) -> _Judged:
+def _green_one(step: Step) -> bool:
+    return step.side == "green"
+
+
+def _judged(directory: ExecutionDir, execution: Execution, plan: Plan, step: Step) -> Judged:
     scenario = plan.scenario(step.scenario)
     assert scenario is not None
     outcome = _outcome(directory, execution, scenario, step)
+    red = red_side_of(directory, scenario, step, execution.steps, outcome)
+    outcome = held_to_red(outcome, red)
     paths = [run.path for run in outcome.runs if run.evidence is not None]
-    return _Judged(
+    return Judged(
         step=step,
         scenario=scenario,
         outcome=outcome,
+        red=red,
         reports=tuple(load_report(path) for path in paths),
     )
 
@@ -100,7 +111,7 @@ def _outcome(
     directory: ExecutionDir, execution: Execution, scenario: Scenario, step: Step
 ) -> Outcome:
     path = directory.result_of(step)
-    if wrong := _not_its_own(directory, step):
+    if wrong := not_its_own(directory, step):
         return Outcome(
             state=State.INCONCLUSIVE_ORACLE, rule="V05", reason=wrong, runs=[], missed=[]
         )
@@ -132,24 +143,13 @@ def _outcome(
     )
 
 
-def _not_its_own(directory: ExecutionDir, step: Step) -> str:
-    """Why the runs that a step names are not those that it has left; empty where they are."""
-    folder = directory.artifacts_of(step).resolve()
-    for name in filter(None, [step.result, *step.earlier]):
-        if not (directory.path / name).resolve().is_relative_to(folder):
-            return f"{name} lies outside of {directory.relative(folder)}"
-    strange = unlisted(directory, step)
-    if strange:
-        return f"{directory.relative(strange[0])} is there, and execution.json does not name it"
-    return ""
-
-
 def _report(
-    directory: ExecutionDir, execution: Execution, plan: Plan, judged: list[_Judged]
+    directory: ExecutionDir, execution: Execution, plan: Plan, judged: list[Judged]
 ) -> Report:
     results = _results(judged)
     states = {row.scenario_id: row.state for row in _folded(judged)}
     findings = _findings(judged)
+    never = tuple(one.step.id for one in judged if _never_red(plan, one))
     versions = sorted({version_of(report) for one in judged for report in one.reports})
     commit = [f"commit {execution.commit}, as it was told"] if execution.commit else []
     return Report(
@@ -158,7 +158,7 @@ def _report(
         under_test=(*commit, *versions),
         system=plan.front.system or plan.front.sut,
         place=str(directory.path),
-        headline=_headline(judged),
+        headline=_headline(judged, never),
         results=results,
         findings=findings,
         notes=(),
@@ -175,7 +175,20 @@ def _report(
         facts=(("Budget", execution.budget), ("Started", execution.started)),
         wanted=execution.budget,
         pending=tuple(one.step.id for one in judged if one.step.status != "done"),
+        besides=((TITLE, red_lines([one.red for one in judged])),),
+        never_red=never,
+        red_results=tuple(
+            str(one.red.result)
+            for one in judged
+            if one.red.answer == "red" and one.red.result is not None
+        ),
     )
+
+
+def _never_red(plan: Plan, one: Judged) -> bool:
+    """Has it passed, and nobody has seen it fail?"""
+    unnamed = one.red.answer == "unnamed" and plan.serious(one.scenario)
+    return unnamed and one.outcome.state.passed
 
 
 class _Folded(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,9 +197,9 @@ class _Folded(msgspec.Struct, frozen=True, kw_only=True):
     arms: tuple[str, ...]
 
 
-def _folded(judged: list[_Judged]) -> list[_Folded]:
+def _folded(judged: list[Judged]) -> list[_Folded]:
     """One verdict for each scenario (discipline 2.4)."""
-    by_scenario: dict[str, list[_Judged]] = {}
+    by_scenario: dict[str, list[Judged]] = {}
     for one in judged:
         by_scenario.setdefault(one.scenario.id, []).append(one)
     return [
@@ -199,7 +212,7 @@ def _folded(judged: list[_Judged]) -> list[_Folded]:
     ]
 
 
-def _results(judged: list[_Judged]) -> tuple[Result, ...]:
+def _results(judged: list[Judged]) -> tuple[Result, ...]:
     rows = []
     for folded in _folded(judged):
         mine = [one for one in judged if one.scenario.id == folded.scenario_id]
@@ -223,7 +236,7 @@ def _results(judged: list[_Judged]) -> tuple[Result, ...]:
     return tuple(rows)
 
 
-def _result(one: _Judged) -> Result:
+def _result(one: Judged) -> Result:
     """The row of a step; of several runs the numbers are added."""
     step, outcome = one.step, one.outcome
     if not one.reports:
@@ -261,7 +274,7 @@ def _result(one: _Judged) -> Result:
     )
 
 
-def _findings(judged: list[_Judged]) -> tuple[FindingText, ...]:
+def _findings(judged: list[Judged]) -> tuple[FindingText, ...]:
     """One for each step that failed, from the first of its runs that did."""
     found: list[FindingText] = []
     for one in judged:
@@ -276,7 +289,7 @@ def _findings(judged: list[_Judged]) -> tuple[FindingText, ...]:
     return tuple(found)
 
 
-def _headline(judged: list[_Judged]) -> str:
+def _headline(judged: list[Judged], never_red: tuple[str, ...]) -> str:
     failed = [one for one in judged if one.outcome.state.failed]
     passed = [one for one in judged if one.outcome.state.passed]
     if failed:
@@ -286,13 +299,16 @@ def _headline(judged: list[_Judged]) -> str:
         return f"{len(failed)} of {len(judged)} arms found a violation. {said}"
     rest = len(judged) - len(passed)
     open_ = f" {rest} did not deliver." if rest else ""
+    open_ += (
+        f" {NEVER.capitalize()}, so no evidence yet: {', '.join(never_red)}." if never_red else ""
+    )
     return (
         f"We have not observed a violation in {len(passed)} of {len(judged)} arms that passed under"
         f" the tested threats.{open_}"
     )
 
 
-def _surfaces(judged: list[_Judged]) -> tuple[SurfaceRow, ...]:
+def _surfaces(judged: list[Judged]) -> tuple[SurfaceRow, ...]:
     rows = []
     for one in judged:
         if one.scenario.surfaces is None:
@@ -312,7 +328,7 @@ def _surfaces(judged: list[_Judged]) -> tuple[SurfaceRow, ...]:
     return tuple(rows)
 
 
-def _green(one: _Judged) -> Green:
+def _green(one: Judged) -> Green:
     """The audit over all runs of a step: each row as it was in the run where it was worst."""
     rows = []
     for name, title in TITLES.items():

@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -311,7 +311,9 @@ def test_seeds_make_a_session_that_is_smoke(tmp_path: Path) -> None:
     assert done.verdict.state is State.PASS_SMOKE
 
 
-def test_among_any_arms_it_is_smoke(clean: Path) -> None:
+def test_among_any_arms_it_is_smoke(
+    clean: Path, record_property: Callable[[str, object], None]
+) -> None:
     """As if all that it lacks besides the path were there."""
     verdict = msgspec.json.decode((clean / "verdict.json").read_bytes(), type=Verdict)
     evidence = verdict.evidence
@@ -339,6 +341,9 @@ def test_among_any_arms_it_is_smoke(clean: Path) -> None:
     assert judge_session(real, "hardening").state is State.PASS_HARDENING
     simulated = judge_session(arms, "hardening")
     assert simulated.state is State.PASS_SMOKE and simulated.outcome == "DONE_WITH_CONCERNS"
+    (path,) = {arm.evidence.transport for arm in arms}
+    alike = "four arms that lack nothing else for hardening"
+    record_property("shown", f"{alike}: {path} {simulated.state.value}, network PASS-hardening")
 
 
 def _rows(evidence: Any) -> Any:
@@ -403,7 +408,9 @@ operations = 500
 """
 
 
-def test_a_gate_counts_it_as_smoke_where_its_lab_is_named(clean: Path, tmp_path: Path) -> None:
+def test_a_gate_counts_it_as_smoke_where_its_lab_is_named(
+    clean: Path, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     run = _copied(clean, tmp_path / "store" / "it")
     version = json.loads((run.path / "run.json").read_bytes())["system_version"]
     policy = POLICY.replace("VERSION", version)
@@ -417,7 +424,9 @@ def test_a_gate_counts_it_as_smoke_where_its_lab_is_named(clean: Path, tmp_path:
     named = policy.replace('tier = "', 'lab = "sim"\ntier = "')
     assert broken(named) == ""
     assert "counts where the policy names it" in broken(policy)
-    assert "G25" in broken(named.replace('"smoke"', '"hardening"'))
+    hardening = broken(named.replace('"smoke"', '"hardening"'))
+    assert "G25" in hardening
+    record_property("shown", f"asked for hardening the gate says: {hardening}")
 
 
 def test_edited_evidence_is_refused(clean: Path, tmp_path: Path) -> None:

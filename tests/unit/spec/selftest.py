@@ -1,9 +1,11 @@
 """`make spec-selftest`: what specifications and simulation promise, as one table, each row with the
-tests that show it, run now. A row that nothing shows yet says so, and the exit code is 3."""
+tests that show it, run now, and what they have seen. A row that nothing shows yet says so, and the
+exit code is 3. Words behind the command are features: their rows alone."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -12,6 +14,8 @@ import pytest
 HERE: Final = Path(__file__).parent
 QUINT: Final = HERE.parents[1] / "quint"
 SIM: Final = HERE.parent / "sim"
+PLANS: Final = HERE.parent
+"""Of what executes plans, whose helpers lie there."""
 
 
 class Row(NamedTuple):
@@ -85,9 +89,30 @@ ROWS: Final = (
     Row(
         "F-MUT", "all killed; a survivor with what is nearest", HERE / "test_spec_mutate.py", ("",)
     ),
-    Row("F-RED-FIRST", "a scenario is red on a known bug first", None),
-    Row("F-PATH", "simulated runs are smoke at most", None),
-    Row("F-TRACE", "requirement, invariant, scenario, evidence", None),
+    Row(
+        "F-RED-FIRST",
+        "red on a known bug first, or no evidence",
+        PLANS / "test_plan_simulated.py",
+        ("each_scenario_was_red", "whose_red_side_is_green"),
+    ),
+    Row(
+        "F-RED-FIRST",
+        "a plan without a red side is told of",
+        PLANS / "test_plan_red.py",
+        ("old_plan", "broken_cop"),
+    ),
+    Row(
+        "F-PATH",
+        "what clusters in one process show is smoke at most",
+        SIM / "test_sim_runs.py",
+        ("higher_tier", "among_any_arms", "declared_path", "gate_counts"),
+    ),
+    Row(
+        "F-TRACE",
+        "requirement, claim, invariant, scenario, evidence",
+        PLANS / "test_plan_simulated.py",
+        ("chains_are_whole", "taken_out", "never_ran", "must_is"),
+    ),
     Row(
         "F-RAND", "planted violation; never enabled; never false", HERE / "test_spec_walk.py", ("",)
     ),
@@ -119,35 +144,46 @@ ROWS: Final = (
         ("walks_are", "mistake"),
     ),
     Row("F-CHART", "golden charts", HERE / "test_spec_chart.py", ("",)),
-    Row("F-ADV", "a bug that only adversarial clients reach", None),
+    Row(
+        "F-ADV",
+        "a bug that only adversarial clients reach",
+        HERE / "test_spec_adversary.py",
+        ("only_adversaries", "in_all_states"),
+    ),
 )
 
 
+SHOWN: Final = "shown"
+"""What a test that passed says of what it has seen (`record_property`)."""
+
+
 class Seen:
-    """What became of each test."""
+    """What became of each test, and what it said."""
 
     def __init__(self) -> None:
         self.outcomes: dict[str, str] = {}
+        self.said: dict[str, list[str]] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """The worst of its phases."""
         if report.when == "call" or report.outcome != "passed":
             self.outcomes[report.nodeid] = report.outcome
+        if report.when == "call":
+            said = [str(text) for name, text in report.user_properties if name == SHOWN]
+            self.said[report.nodeid] = said
 
 
-def main() -> int:
-    files = sorted({str(row.file) for row in ROWS if row.file is not None})
+def main(features: Sequence[str] = ()) -> int:
+    rows = [row for row in ROWS if not features or row.feature in features]
+    files = sorted({str(row.file) for row in rows if row.file is not None})
+    parts = sorted({part for row in rows for part in row.tests}) if features else []
+    chosen = ["-k", " or ".join(parts)] if all(parts) and parts else []
     seen = Seen()
-    pytest.main(["-q", "--no-header", "-p", "no:xdist", *files], plugins=[seen])
+    pytest.main(["-q", "--no-header", "-p", "no:xdist", *chosen, *files], plugins=[seen])
     code = 0
-    for row in ROWS:
-        found = [
-            outcome
-            for node, outcome in seen.outcomes.items()
-            if row.file is not None
-            and row.file.name == Path(node.partition("::")[0]).name
-            and any(part in node.partition("::")[2] for part in row.tests)
-        ]
+    for row in rows:
+        nodes = [node for node in seen.outcomes if row.file is not None and _is_of(node, row)]
+        found = [seen.outcomes[node] for node in nodes]
         passed = found.count("passed")
         if not found or passed == 0:
             said, code = "not shown", max(code, 3)
@@ -156,8 +192,17 @@ def main() -> int:
         else:
             said = f"{passed} tests passed"
         sys.stdout.write(f"{row.feature:12} {row.promise:52} {said}\n")
+        shown = dict.fromkeys(text for node in nodes for text in seen.said.get(node, ()))
+        sys.stdout.writelines(f"{'':12}   {text}\n" for text in shown)
     return code
 
 
+def _is_of(node: str, row: Row) -> bool:
+    """Is it a test of this row?"""
+    file, _, name = node.partition("::")
+    assert row.file is not None
+    return row.file.name == Path(file).name and any(part in name for part in row.tests)
+
+
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main(sys.argv[1:]))
