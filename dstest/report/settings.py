@@ -46,12 +46,12 @@ def _relaxed(spec: Mapping[str, Any], model: str | None) -> list[Relaxation]:
 
 
 def _in_force(row: Caution, spec: Mapping[str, Any], given: set[str]) -> str:
-    """`sync_wait=0, as it comes`: the settings that a caution is about; empty where it is about
+    """`sync_wait=0 as it comes`: the settings that a caution is about; empty where it is about
     none."""
     said = []
     for name in (*row.when, *row.unless):
         value = written(spec["options"][name])
-        said.append(f"{name}={value}{'' if name in given else ', as it comes'}")
+        said.append(f"{name}={value}{'' if name in given else ' as it comes'}")
     return ", ".join(said)
 
 

@@ -54,7 +54,7 @@ def test_defaults_that_decide_are_named() -> None:
     made = of("galera", ["isolation=repeatable-read"], isolation="repeatable-read")
     said = documented(made)
     assert said[0].startswith(
-        "galera (isolation=repeatable-read, snapshot_isolation=false, as it comes) documents that "
+        "galera (isolation=repeatable-read, snapshot_isolation=false as it comes) documents that "
     )
     for text in (render_html(made), " ".join(summary_text(made).split())):
         assert all(sentence in text for sentence in said)
