@@ -36,7 +36,7 @@ MAKE: Final = """(n) => {
   }
   const names = (count) => [...Array(count).keys()];
   const head = { n, op_type: ["read", "write"], process_id: names(40),
-    key: names(Math.ceil(n / 500)), node_seen: names(5), fault_epoch: [null] };
+    key: names(Math.ceil(n / 500)), node_seen: names(5), fault_epoch: [null], finals: {} };
   const epoch = of(Uint8Array);
   const columns = { begin, end, flags, process, key, node, type, epoch, ids: begin };
   const run = { ...dstest.run, start_ns: 0, end_ns: t, anomalies: [] };
