@@ -45,8 +45,9 @@ def wrap(text: str, first: str, rest: str) -> list[str]:
     """Lines of at most 96 columns, without control characters. None begins as an order to a CI
     server does (`::error::`)."""
     lines = textwrap.wrap(
-        _clean(text), _WIDTH, initial_indent=first, subsequent_indent=rest, break_long_words=False
-    )
+        _clean(text), _WIDTH, initial_indent=first, subsequent_indent=rest,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
     return [_ORDER.sub(r"\1\\::", line) for line in lines]
 
 
