@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from clusters import documented
 from clusters.sql import clients_on
 from clusters.supervise import FullMesh
 from clusters.systems.mariadb import (
@@ -20,7 +21,7 @@ from clusters.systems.mariadb import (
     connect,
 )
 from dstest.core.node import Node
-from dstest.core.protocols import Caution, Option, Replication, Timing, Unit
+from dstest.core.protocols import Option, Replication, Timing, Unit
 
 __all__ = ["SYSTEM", "GaleraClient"]
 
@@ -137,14 +138,7 @@ class Galera(Mariadb):
     }
     clients = clients_on(GaleraClient)
     definite_errors = {**Mariadb.definite_errors, **NOT_READY}
-    cautions = (
-        *Mariadb.cautions,
-        Caution(
-            says="a read does not wait for what other members have committed",
-            source="MariaDB, wsrep_sync_wait",
-            when={"sync_wait": (0,)},
-        ),
-    )
+    cautions = documented.GALERA
     log_alarms = (
         *Mariadb.log_alarms,
         "Inconsistency detected",

@@ -11,6 +11,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from clusters import documented
 from clusters.sql import (
     ISOLATION,
     ROLLED_BACK,
@@ -23,7 +24,6 @@ from clusters.sql import (
 from clusters.supervise import FramedRequests, SupervisedSystem
 from dstest.core.node import Node
 from dstest.core.protocols import (
-    Caution,
     Endpoint,
     LogWords,
     Option,
@@ -236,19 +236,7 @@ class Mariadb(SupervisedSystem):
         **REFUSED,
     }
     conflict_errors = CODES
-    cautions: tuple[Caution, ...] = (
-        Caution(
-            says="REPEATABLE READ lets a transaction change a row that others have changed since "
-            "it read it",
-            source="MariaDB, innodb_snapshot_isolation",
-            when={"isolation": ("repeatable-read",), "snapshot_isolation": (False,)},
-        ),
-        Caution(
-            says="what was committed in the last second may be lost in a crash",
-            source="MariaDB, innodb_flush_log_at_trx_commit",
-            when={"flush_log": (0, 2)},
-        ),
-    )
+    cautions = documented.MARIADB
     log_alarms: tuple[str, ...] = ("InnoDB: Assertion failure", "got signal", "is corrupted")
     ports: tuple[int, ...] = (PORT,)
     client_port = PORT

@@ -1,7 +1,6 @@
 """memcached: servers that know nothing of one another; a key is where its hash puts it.
 
-Clients choose as users' pools do. Nothing is replicated, and nothing survives a restart. That items
-may go (protocol.txt) is no model that is known here, so no relaxation is declared.
+Clients choose as users' pools do. Nothing is replicated, and nothing survives a restart.
 """
 
 from __future__ import annotations
@@ -12,9 +11,10 @@ from typing import Any, Final
 
 import msgspec
 
+from clusters import documented
 from clusters.supervise import StreamClient, SupervisedDeployment, SupervisedSystem, told, wire
 from dstest.core.node import Node
-from dstest.core.protocols import Caution, Indefinite, OpDraft, Probe, Service
+from dstest.core.protocols import Indefinite, OpDraft, Probe, Service
 
 __all__ = ["SYSTEM"]
 
@@ -87,12 +87,7 @@ class Memcached(SupervisedSystem):
     services = ("memcached",)
     deployment = MemcachedDeployment
     clients = {"register": RegisterClient}
-    cautions = (
-        Caution(
-            says="an item may be gone before it expires, and is with its server",
-            source="memcached, protocol.txt",
-        ),
-    )
+    cautions = documented.MEMCACHED
     no_log_alarms = "what it says of a crash is a failed assertion, which is any system's alarm"
     ports = (PORT,)
     home = HOME

@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from clusters import documented
 from clusters.sql import clients_on
 from clusters.supervise import FullMesh, http
 from clusters.systems.etcd.system import Etcd
@@ -25,7 +26,6 @@ from clusters.systems.postgresql import (
 from clusters.systems.postgresql_standby import CUT_OFF, Streaming
 from dstest.core.node import Node
 from dstest.core.protocols import (
-    Caution,
     DependsOnStore,
     Ending,
     Endpoint,
@@ -230,14 +230,7 @@ class Patroni(Postgresql):
             help="synchronous: a commit waits for a standby while there is one; strict: always",
         ),
     }
-    cautions = (
-        *Postgresql.cautions,
-        Caution(
-            says="a failover may lose what the old primary had acknowledged",
-            source="Patroni 3.0, Replication modes: Asynchronous mode durability",
-            when={"replication": ("asynchronous",)},
-        ),
-    )
+    cautions = documented.PATRONI
     log_alarms = (
         *Postgresql.log_alarms,
         *Etcd.log_alarms,

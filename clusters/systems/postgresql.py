@@ -1,8 +1,5 @@
-"""PostgreSQL on one node.
-
-Clients begin each transaction at the level that `isolation` names, and read and write rows as an
-application does. READ COMMITTED and REPEATABLE READ (snapshot isolation) are weaker than
-serializable by design; `--model` says what a run is held to.
+"""PostgreSQL on one node. Transactions are at the level that `isolation` names, and read and write
+rows as an application does.
 """
 
 from __future__ import annotations
@@ -12,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from signal import SIGINT
 from typing import Any, Final
 
+from clusters import documented
 from clusters.sql import (
     ISOLATION,
     POSTGRESQL_RELAXED,
@@ -24,7 +22,7 @@ from clusters.sql import (
 )
 from clusters.supervise import FramedRequests, SupervisedSystem
 from dstest.core.node import Node
-from dstest.core.protocols import Caution, Ending, Endpoint, LogWords, Option, Probe, Service
+from dstest.core.protocols import Ending, Endpoint, LogWords, Option, Probe, Service
 
 __all__ = [
     "CONNECTIONS_MAX",
@@ -243,18 +241,7 @@ class Postgresql(SupervisedSystem):
         **REFUSED,
     }
     conflict_errors = frozenset({"40001", "40P01", "55P03", "23505", ROLLED_BACK})
-    cautions: tuple[Caution, ...] = (
-        Caution(
-            says="a power cut may lose or damage what was acknowledged",
-            source="PostgreSQL 15, 20.5 Write Ahead Log: fsync",
-            when={"fsync": ("off",)},
-        ),
-        Caution(
-            says="a crash may lose the last commits that were acknowledged",
-            source="PostgreSQL 15, 30.4 Asynchronous Commit",
-            when={"synchronous_commit": ("off",)},
-        ),
-    )
+    cautions = documented.POSTGRESQL
     log_alarms: tuple[str, ...] = (
         "PANIC:",
         "invalid page in block",

@@ -1,23 +1,12 @@
-"""Redis with Sentinel: a primary with replicas, and a sentinel on each node that watches them.
-
-Replication is asynchronous: what a primary acknowledged and had not passed on is lost when another
-one takes over, as Redis documents. Clients ask the sentinel of their node for the primary.
-"""
+"""Redis with Sentinel, on each node. Clients ask the sentinel of their node for the primary."""
 
 from typing import Any
 
+from clusters import documented
 from clusters.supervise import Durable, FullMesh, RespRequests, SupervisedSystem, resp, resp_raw
 from dstest.core import protocols
 from dstest.core.node import Node
-from dstest.core.protocols import (
-    Caution,
-    Endpoint,
-    Leadership,
-    LeaderView,
-    Option,
-    Replication,
-    Service,
-)
+from dstest.core.protocols import Endpoint, Leadership, LeaderView, Option, Replication, Service
 
 __all__ = ["SYSTEM"]
 
@@ -148,27 +137,7 @@ class RedisSentinel(SupervisedSystem):
             type=int, default=0, least=0, most=98, help="until so many replicas have it"
         ),
     }
-    cautions = (
-        Caution(
-            says="it replicates asynchronously: what was acknowledged may be lost in a failover",
-            source="Redis, High availability with Redis Sentinel",
-        ),
-        Caution(
-            says="WAIT does not make it a strongly consistent store",
-            source="Redis, WAIT: Consistency and WAIT",
-            unless={"wait": (0,)},
-        ),
-        Caution(
-            says="a power cut may lose the last second of what was acknowledged",
-            source="Redis, Persistence: How durable is the append only file?",
-            when={"appendfsync": ("everysec",)},
-        ),
-        Caution(
-            says="a power cut may lose what the operating system had not written yet",
-            source="Redis, Persistence: How durable is the append only file?",
-            when={"appendfsync": ("no",)},
-        ),
-    )
+    cautions = documented.REDIS_SENTINEL
     log_alarms = resp.LOG_ALARMS
     ports = (REDIS, SENTINEL)
     client_port = REDIS

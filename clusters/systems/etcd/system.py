@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from clusters import documented
 from clusters.supervise.some_nodes import MEMBERS, first_members
 from clusters.systems.etcd.clients.definite import CONFLICT, DEFINITE_ERRORS
 from clusters.systems.etcd.clients.http2 import Http2Requests
@@ -15,7 +16,7 @@ from clusters.systems.etcd.deployment import EtcdDeployment
 from clusters.systems.etcd.on_node import HOME, OTHER_HOME
 from clusters.systems.etcd.residues import RESIDUES
 from dstest.core.node import Node
-from dstest.core.protocols import Caution, Client, Deployment, Endpoint, Option, Relaxation
+from dstest.core.protocols import Client, Deployment, Endpoint, Option, Relaxation
 
 __all__ = ["SYSTEM", "Etcd"]
 
@@ -42,18 +43,7 @@ class Etcd:
             value="serializable",
         ),
     )
-    cautions: tuple[Caution, ...] = (
-        Caution(
-            says="a lock goes with its lease: who holds it may not know that it has expired",
-            source="etcd, etcd versus other key-value stores: Notes on the usage of lock and lease",
-            unless={"lock_ttl_s": (0,)},
-        ),
-        Caution(
-            says="a power cut may lose what was acknowledged",
-            source="etcd, Configuration options: unsafe-no-fsync",
-            when={"unsafe_no_fsync": (True,)},
-        ),
-    )
+    cautions = documented.ETCD
     client_port = CLIENT_PORT
     residues = RESIDUES
     homes = (HOME, OTHER_HOME)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from clusters import documented
 from clusters.supervise import LineRequests, SupervisedSystem
 from clusters.systems.nats.clients import (
     BUSY,
@@ -20,7 +21,7 @@ from clusters.systems.nats.clients import (
 )
 from clusters.systems.nats.deployment import HOME, MONITOR, ROUTES, NatsDeployment
 from clusters.systems.nats.link import PORT
-from dstest.core.protocols import Caution, Option
+from dstest.core.protocols import Option
 
 __all__ = ["SYSTEM"]
 
@@ -60,13 +61,7 @@ class Nats(SupervisedSystem):
         NOT_OFFERED: KEPT,
     }
     conflict_errors = frozenset({BUSY})
-    cautions = (
-        Caution(
-            says="it syncs its files every two minutes: a power cut of all servers may lose what "
-            "was acknowledged",
-            source="NATS, JetStream configuration: sync_interval",
-        ),
-    )
+    cautions = documented.NATS
     log_alarms = (
         "[FTL]",
         "Critical write error",

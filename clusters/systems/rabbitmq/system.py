@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from clusters import documented
 from clusters.supervise import SupervisedSystem
 from clusters.systems.rabbitmq.clients import (
     DEAD_LETTERS,
@@ -20,7 +21,7 @@ from clusters.systems.rabbitmq.clients import (
 )
 from clusters.systems.rabbitmq.deployment import EPMD, HOME, PEERS, RabbitmqDeployment
 from clusters.systems.rabbitmq.link import PORT, QUEUES
-from dstest.core.protocols import Caution, Option
+from dstest.core.protocols import Option
 
 __all__ = ["SYSTEM"]
 
@@ -61,18 +62,7 @@ class Rabbitmq(SupervisedSystem):
     # Of Erlang's reports of processes that failed, those of servers with a name and of queues' Raft
     # servers. Others are not certain: connections, channels and queues' helpers fail, too, where a
     # client or another broker is gone, as `inconsistent_database` comes with each partition.
-    cautions = (
-        Caution(
-            says="brokers that were apart drop what one side had taken in meanwhile",
-            source="RabbitMQ 3.10, Clustering and Network Partitions",
-            when={"queues": ("mirrored",), "partition_handling": ("autoheal",)},
-        ),
-        Caution(
-            says="rejected messages may be lost on their way to the dead letters",
-            source="RabbitMQ 3.10, Dead Letter Exchanges: Safety",
-            when={"dead_letters": ("at-most-once",)},
-        ),
-    )
+    cautions = documented.RABBITMQ
     log_alarms = (
         "Crash dump is being written",
         "Kernel pid terminated",

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from clusters import documented
 from clusters.supervise import NOT_CONNECTED, RespRequests, SupervisedSystem, resp
 from clusters.systems.redis_cluster.clients import RegisterClient, SetClient
 from clusters.systems.redis_cluster.deployment import BUS, HOME, ClusterDeployment
 from clusters.systems.redis_cluster.shards import PORTS
-from dstest.core.protocols import Caution
 
 __all__ = ["SYSTEM"]
 
@@ -36,13 +36,7 @@ class RedisCluster(SupervisedSystem):
         "READONLY": "Redis replication: a replica refuses writes",
         "LOADING": "Redis: a server that loads its data refuses commands",
     }
-    cautions = (
-        Caution(
-            says="it replicates asynchronously: a partition or a failover may lose what was "
-            "acknowledged",
-            source=f"{SPEC}, Write safety",
-        ),
-    )
+    cautions = documented.REDIS_CLUSTER
     log_alarms = resp.LOG_ALARMS
     ports = tuple(port + more for port in PORTS.values() for more in (0, BUS))
     client_port = PORTS["redis"]

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from clusters import documented
 from clusters.supervise import SupervisedSystem
 from clusters.supervise.some_nodes import MEMBERS
 from clusters.systems.tarantool.clients import IprotoRequests, RegisterClient, SetClient
 from clusters.systems.tarantool.deployment import HOME, TarantoolDeployment
 from clusters.systems.tarantool.link import PORT
-from dstest.core.protocols import Caution, Option
+from dstest.core.protocols import Option
 
 __all__ = ["SYSTEM"]
 
@@ -54,24 +55,7 @@ class Tarantool(SupervisedSystem):
         "ER_READONLY": "Tarantool, read_only: such an instance refuses writes",
         "ER_LOADING": "Tarantool: an instance that has not started yet refuses requests",
     }
-    cautions = (
-        Caution(
-            says="it replicates asynchronously: what was acknowledged may be lost with a member",
-            source="Tarantool, Replication: Synchronous replication",
-            when={"replication": ("asynchronous",)},
-        ),
-        Caution(
-            says="without its transaction manager a reader sees what is not confirmed yet and may "
-            "be rolled back",
-            source="Tarantool, Transactions: memtx_use_mvcc_engine",
-            when={"replication": ("synchronous",), "reads": ("local",)},
-        ),
-        Caution(
-            says="it syncs nothing: a power cut may lose what was acknowledged",
-            source="Tarantool, wal_mode",
-            when={"wal_mode": ("none", "write")},
-        ),
-    )
+    cautions = documented.TARANTOOL
     log_alarms = (" F> ", "Segmentation fault", "Attempting backtrace")
     ports = (PORT,)
     client_port = PORT
