@@ -28,6 +28,7 @@ from gate_store import (
 from made_runs import registers
 from never_began import never_began
 from real_run import change_facts
+from red_plan import CANARY
 from test_gate_sessions import PLAN
 
 from checkers.slo import METRICS
@@ -212,9 +213,9 @@ ONE_ARM = (
     ("near; far (NOT-RUN: there is no proxy)", "near"),
     ("near; far", "near"),
     ("| H3 | liveness | nobody closes this one | C2 | pitfall 14 | elections |\n", ""),
-    (BARE, f"{BARE}\noptions = {OPTIONS}"),
+    (BARE, f"{BARE}\noptions = {OPTIONS}\n{CANARY}"),
 )
-"""Changes of the small plan by which all of it has run and nothing is left open."""
+"""Changes of the small plan by which all of it has run, was red first, and nothing is left open."""
 
 
 def planned(
