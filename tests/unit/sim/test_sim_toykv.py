@@ -12,8 +12,10 @@ import pytest
 
 from dstest.core.errors import ConfigError
 from dstest.sim.faults import Fault, Profile, kinds_of
+from dstest.sim.files import SimFiles
 from dstest.sim.simulate import Simulated, simulate, wanted_of
 from dstest.sim.sweep import Swept, seen_in, sweep
+from dstest.sim.world import World
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -64,6 +66,13 @@ def test_what_has_no_bug_shows_none(workload: str) -> None:
     assert not swept.vacuous
 
 
+def kept(self: SimFiles, least: int = 0) -> None:
+    """In place of `lose_power`: all that was written turns out to be on the disk."""
+    self.stall(lambda: False)
+    for file in self._files.values():
+        file.synced = bytes(file.data)
+
+
 def one(seed: int = 3, **more: object) -> Simulated:
     return simulate(wanted_of("toykv", "register", [], time_s=5.0, **more), seed)
 
@@ -99,6 +108,47 @@ def test_a_fault_that_nobody_feels_has_not_landed() -> None:
     done = one(plan=(Fault(kind="partition", at_s=1.0, stands_s=0.0, hosts=("n1",)),))
     assert [struck.landed for struck in done.faults] == [None]
     assert seen_in(done).vacuous == "no fault landed"
+
+
+def cut_power(*hosts: str, time_s: float = 5.0) -> Fault:
+    return Fault(kind="power", at_s=time_s - 4.0, stands_s=1.0, hosts=hosts)
+
+
+@pytest.mark.parametrize("hosts", [("n1",), ("n2", "n3"), ("n1", "n2", "n3")])
+def test_a_power_cut_takes_something_of_each_victim(hosts: tuple[str, ...]) -> None:
+    done = one(plan=(cut_power(*hosts),))
+    (told,) = [struck.landed for struck in done.faults]
+    assert told is not None
+    lost = dict(part.split(" lost ") for part in told.split(" bytes")[0].split(", "))
+    assert set(lost) == set(hosts)
+    assert all(int(count) > 0 for count in lost.values()), told
+
+
+def test_a_power_cut_that_took_nothing_has_not_landed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Syncs return, so that nothing is left to be lost."""
+    monkeypatch.setattr(World, "stall", lambda self, name: None)
+    done = one(plan=(cut_power("n1", "n2"),))
+    assert [struck.landed for struck in done.faults] == [None]
+    assert seen_in(done).vacuous == "no fault landed"
+
+
+def test_a_power_cut_that_one_victim_did_not_feel_has_not_landed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lose_power = World.lose_power
+
+    def spared(self: World, name: str, least: int = 0) -> None:
+        self.kill(name) if name == "n2" else lose_power(self, name, least)
+
+    monkeypatch.setattr(World, "lose_power", spared)
+    done = one(plan=(cut_power("n1", "n2"),))
+    assert [struck.landed for struck in done.faults] == [None]
+
+
+def test_a_disk_that_keeps_what_it_says_it_lost_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SimFiles, "lose_power", kept)
+    done = one(plan=(cut_power("n1", "n2"),))
+    assert [struck.landed for struck in done.faults] == [None]
 
 
 def test_a_window_stands_in_the_history() -> None:
