@@ -185,3 +185,25 @@ def test_the_command(tmp_path: Path) -> None:
     )
     assert judged.returncode == 1
     assert "wrong-total" in judged.stdout
+
+
+def swept_to(where: Path, *more: str) -> str:
+    words = [sys.executable, "-m", "dstest", "sim", "--workers", "1", "--faults", "none"]
+    words += ["--time-limit", "1", "--log", "z.log", "--history", "h.jsonl", *more]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        words, cwd=where, env=env, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_a_single_seed_is_written_though_nothing_failed(tmp_path: Path) -> None:
+    told = swept_to(tmp_path, "--seeds", "1", "--seed", "7")
+    assert "nothing was written" not in told
+    assert (tmp_path / "z.log").read_text().count("\n") > 100
+    assert (tmp_path / "h.jsonl").read_text().count("\n") > 10
+
+
+def test_a_clean_sweep_says_that_nothing_is_written(tmp_path: Path) -> None:
+    told = swept_to(tmp_path, "--seeds", "2")
+    assert told.splitlines()[-1].startswith("nothing was written to h.jsonl and z.log: no seed")
+    assert not any(tmp_path.iterdir())
