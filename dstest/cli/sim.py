@@ -70,7 +70,8 @@ def sim(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write the history of the first seed that fails there; of a single one in any case.",
+            help="Write the history of the first seed that fails there; of a single seed in any "
+            "case.",
         ),
     ] = None,
     log: Annotated[

@@ -272,6 +272,19 @@ def test_a_server_that_ends_itself_is_no_pass(
     assert row.status == "short" and "a planted end" in row.evidence
 
 
+def test_who_does_not_serve_at_the_end_is_told_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(World, "resume", _nothing)
+    done = ran(tmp_path, *SHORT, "scope=one", nemesis="pause", nodes=5, time_limit_s=20.0)
+    assert not done.verdict.verdict.passed, why(done)
+    healthy = json.loads((done.path / "run.json").read_bytes())["healthy"]
+    stands = [name for name, serves in healthy.items() if not serves]
+    assert len(healthy) == 5 and len(stands) == 1, healthy
+    told = done.verdict.evidence.redflags["RF8"].evidence
+    assert f"not serving after the settle phase: {stands[0]}; left behind" in told
+
+
 class _Silent(SimulatedToykv):
     async def serves(self, world: Any) -> bool:
         return False
