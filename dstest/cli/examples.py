@@ -16,7 +16,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "sim": (
         "dstest sim --system toykv --workload register --seeds 100",
-        "dstest sim --seed 7 --log sim.log",
+        "dstest sim --seeds 1 --seed 7 --log sim.log",
     ),
     "resume": ("dstest resume store/latest",),
     "report": (

@@ -68,7 +68,11 @@ def sim(
     workers: Annotated[int, typer.Option(min=1, max=256, help="Processes.")] = 2,
     history: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write the history of the first seed that fails there."),
+        typer.Option(
+            metavar="FILE",
+            help="Write the history of the first seed that fails there; of a single seed in any "
+            "case.",
+        ),
     ] = None,
     log: Annotated[
         Path | None,
@@ -107,17 +111,22 @@ def sim(
         profile=Profile(kinds=kinds),
     )
     swept, shown = _swept(wanted, range(seed, seed + seeds), min(workers, seeds), json_)
-    if shown is not None and (history is not None or log is not None):
+    files = [path for path in (history, log) if path is not None]
+    if shown is not None and files:
         _write(wanted, shown, history, log)
     if not json_:
         _tell(swept)
+        if shown is None and files:
+            names = " and ".join(map(str, files))
+            say(f"nothing was written to {names}: no seed failed; of one alone: --seeds 1")
     bad = swept.vacuous or swept.failed
     raise typer.Exit(Exit.FAIL if swept.violated else Exit.NOT_PROVEN if bad else Exit.PASS)
 
 
 def _swept(wanted: Wanted, seeds: range, workers: int, json_: bool) -> tuple[Swept, Seen | None]:
     """All seeds, told of as they come, or as one object at the end; and the first that shows a
-    violation, or, where there is none, in which something else failed."""
+    violation, or, where there is none, in which something else failed, or which shows nothing. A
+    single one is that in any case."""
     import msgspec
 
     from dstest.sim.sweep import Swept, sweep
@@ -139,6 +148,7 @@ def _swept(wanted: Wanted, seeds: range, workers: int, json_: bool) -> tuple[Swe
         }
         say(msgspec.json.encode(told).decode())
     bad = [one for one in rows if one.violated] or [one for one in rows if one.failures]
+    bad = bad or [one for one in rows if one.vacuous] or (rows if len(rows) == 1 else [])
     return swept, bad[0] if bad else None
 
 

@@ -24,7 +24,14 @@ from dstest.core.contained import quit_by
 from dstest.core.errors import DstestError, Exit, Interrupted
 from dstest.core.history import ClockSource
 from dstest.core.node import LabInfo
-from dstest.core.protocols import Endpoint, NemesisContext, Simulable, SystemTraits, Timing
+from dstest.core.protocols import (
+    Endpoint,
+    NemesisContext,
+    ServesByHost,
+    Simulable,
+    SystemTraits,
+    Timing,
+)
 from dstest.core.run_meta import RunMeta
 from dstest.runner import host
 from dstest.runner.declared_path import declared
@@ -181,7 +188,7 @@ class SimulatedRun:
     async def _settled(self, load: SimulatedLoad, clock: RunClock) -> None:
         self._ui.phase("settle", "waiting for the cluster to serve")
         serves = await self._served()
-        self._meta.healthy = dict.fromkeys(self._plugins.members, serves)
+        self._meta.healthy = await self._healthy(serves)
         self._meta.load_end_ns = clock.now_ns()
         if self._plugins.workload_finishes:
             self._ui.phase("final", "the load ends; the final state is read")
@@ -196,6 +203,16 @@ class SimulatedRun:
                 return False
             await asyncio.sleep(LOOK_S)
         return True
+
+    async def _healthy(self, serves: bool) -> dict[str, bool]:
+        """Each member, as it says itself where the system can ask one."""
+        members, simulable = self._plugins.members, self._simulable
+        if not serves and isinstance(simulable, ServesByHost):
+            told = await simulable.serving(self._world)
+            found = {name: told.get(name, False) for name in members}
+            if not all(found.values()):
+                return found
+        return dict.fromkeys(members, serves)
 
     def _context(self, load: SimulatedLoad, clock: RunClock, epochs: RunEpochs) -> NemesisContext:
         """What a nemesis of a simulation may ask for: it has no nodes, but their names."""

@@ -1,7 +1,8 @@
 """What goes wrong in a simulation, drawn from its seed, and the proof that it did.
 
-A fault counts as landed where the victim shows it: messages that a cut link did not let through, a
-process that is dead, callbacks that were due while it stood.
+A fault counts as landed where its victims show it: messages that cut links did not let through,
+processes that are dead, callbacks that were due while each of them stood, and after a power cut
+files that lack what was not synced.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import msgspec
 
 from dstest.core.errors import ConfigError
 from dstest.core.near import meant
+from dstest.sim.process import Process
 from dstest.sim.world import World
 
 __all__ = [
@@ -107,7 +109,9 @@ async def _ways(world: World, fault: Fault) -> str | None:
             return await _partition(world, fault)
         case "pause":
             return await _pause(world, fault)
-        case _:
+        case "power":
+            return await _power(world, fault)
+        case "kill":
             return await _kill(world, fault)
 
 
@@ -128,22 +132,44 @@ async def _pause(world: World, fault: Fault) -> str | None:
     for name in fault.hosts:
         world.pause(name)
     await asyncio.sleep(fault.stands_s)
-    held = sum(len(one.held) for one in struck if one is not None and one.paused)
+    held = [len(one.held) if one is not None and one.paused else 0 for one in struck]
     for name in fault.hosts:
         world.resume(name)
-    return f"{held} callbacks were due" if held else None
+    return f"{sum(held)} callbacks were due" if all(held) else None
 
 
 async def _kill(world: World, fault: Fault) -> str | None:
-    struck = [world.hosts[name].process for name in fault.hosts]
-    alive = [one for one in struck if one is not None and not one.dead]
-    disks = [world.hosts[name].files for name in fault.hosts]
-    before = sum(disk.lost_bytes for disk in disks)
+    alive = _alive(world, fault)
     for name in fault.hosts:
-        (world.lose_power if fault.kind == "power" else world.kill)(name)
-    lost = sum(disk.lost_bytes for disk in disks) - before
+        world.kill(name)
     await asyncio.sleep(fault.stands_s)
-    dead = sum(one.dead for one in alive)
+    return _restarted(world, fault, alive)
+
+
+async def _power(world: World, fault: Fault) -> str | None:
+    """As a run does it: where syncs return, a server that syncs has nothing to lose most times."""
+    await world.until_dirty(fault.hosts)
+    alive = _alive(world, fault)
+    before = {name: world.written(name) for name in fault.hosts}
+    for name in fault.hosts:
+        world.lose_power(name, least=1)
+    await asyncio.sleep(fault.stands_s)
+    lost = {name: world.lost_bytes(name, before[name]) for name in fault.hosts}
+    gone = _restarted(world, fault, alive)
+    if gone is None or not all(lost.values()):
+        return None
+    told = ", ".join(f"{name} lost {count}" for name, count in lost.items())
+    return f"{told} bytes not synced, {gone}"
+
+
+def _alive(world: World, fault: Fault) -> list[Process]:
+    struck = [world.hosts[name].process for name in fault.hosts]
+    return [one for one in struck if one is not None and not one.dead]
+
+
+def _restarted(world: World, fault: Fault, alive: Sequence[Process]) -> str | None:
+    """They run again. Were those gone that had been alive?"""
+    gone = bool(alive) and all(one.dead for one in alive)
     for name in fault.hosts:
         world.start(name)
-    return f"{dead} processes are gone, with {lost} bytes not synced" if dead else None
+    return f"{len(alive)} processes are gone" if gone else None

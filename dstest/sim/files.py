@@ -10,6 +10,8 @@ import random
 from collections.abc import Callable
 from typing import Protocol
 
+from dstest.sim.written import Written, written_of
+
 __all__ = ["Files", "LogFile", "SimFiles", "Stalled"]
 
 
@@ -42,6 +44,15 @@ class _File:
         self.data = bytearray()
         self.synced = b""
 
+    @property
+    def kept_bytes(self) -> int:
+        """How much of its beginning no power cut can take."""
+        if self.data.startswith(self.synced):
+            return len(self.synced)
+        pairs = zip(self.data, self.synced, strict=False)
+        both = min(len(self.data), len(self.synced))
+        return next((at for at, (one, other) in enumerate(pairs) if one != other), both)
+
 
 class _Open:
     def __init__(self, file: _File, waits: Callable[[], bool]) -> None:
@@ -60,13 +71,12 @@ class _Open:
 
 
 class SimFiles:
-    """One machine's disk. `lost_bytes` counts what was not synced when the power went."""
+    """One machine's disk."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
         self._files: dict[str, _File] = {}
         self._waits: Callable[[], bool] | None = None
-        self.lost_bytes = 0
 
     def exists(self, name: str) -> bool:
         """Is there such a file?"""
@@ -100,11 +110,14 @@ class SimFiles:
     @property
     def unsynced_bytes(self) -> int:
         """What a power cut could take now."""
-        return sum(
-            len(file.data) - len(file.synced)
-            for file in self._files.values()
-            if file.data.startswith(file.synced)
-        )
+        return sum(len(file.data) - file.kept_bytes for file in self._files.values())
+
+    def written(self) -> dict[str, Written]:
+        """Each file as it is now, to be held against what stands after a power cut."""
+        return {
+            name: written_of(bytes(file.data), file.kept_bytes)
+            for name, file in sorted(self._files.items())
+        }
 
     def lose_power(self, least: int = 0) -> None:
         """What was not synced is gone, but for a beginning of it of any length; of each file that
@@ -115,7 +128,6 @@ class SimFiles:
             if data.startswith(synced):
                 tail = data[len(synced) :]
                 kept = self._rng.randint(0, max(0, len(tail) - least)) if tail else 0
-                self.lost_bytes += len(tail) - kept
                 file.data = bytearray(synced + tail[:kept])
             else:  # it was cut, and the cut is not on the disk
                 file.data = bytearray(synced)

@@ -33,7 +33,7 @@ class Over(HarnessError):
 def _task_of(loop: Any, coro: Any, context: Any = None) -> asyncio.Task[Any]:
     """A task, which its process knows."""
     task: asyncio.Task[Any] = asyncio.Task(coro, loop=loop, context=context)
-    process = (context or contextvars.copy_context()).get(PROCESS)
+    process = (contextvars.copy_context() if context is None else context).get(PROCESS)
     if process is not None:
         process.tasks.add(task)
         task.add_done_callback(process.forget, context=context)
@@ -108,7 +108,7 @@ class VirtualLoop(asyncio.base_events.BaseEventLoop):
         self, callback: Any, *args: Any, context: Any = None
     ) -> asyncio.Handle:
         """As any loop does, for the process in whose context it is."""
-        context = context or contextvars.copy_context()
+        context = contextvars.copy_context() if context is None else context  # one may be empty
         if self.is_closed():  # what is closed in its middle, at the very end
             return asyncio.Handle(callback, args, self, context)
         process = context.get(PROCESS)
@@ -118,7 +118,7 @@ class VirtualLoop(asyncio.base_events.BaseEventLoop):
         self, when: float, callback: Any, *args: Any, context: Any = None
     ) -> asyncio.TimerHandle:
         """As any loop does, for the process in whose context it is."""
-        context = context or contextvars.copy_context()
+        context = contextvars.copy_context() if context is None else context  # one may be empty
         process = context.get(PROCESS)
         return super().call_at(when, self._of(process, callback, context), *args, context=context)
 

@@ -2,8 +2,10 @@
 
 A connection is TCP as an application sees it. What was written arrives in its order, or not: on a
 link that is cut it waits, is sent again when the link is mended, and after `STUCK_S` without an
-answer the connection is lost for who wrote. A connection to nobody is refused, one over a cut link
-waits. Datagrams are dropped, doubled and overtake one another, as the weather (`Weather`) has it.
+answer the connection is lost for who wrote. The end of a connection comes behind all that was
+written before it, and waits as that does; a reset does not cross a link that is cut. A connection
+to nobody is refused, one over a cut link waits. Datagrams are dropped, doubled and overtake one
+another, as the weather (`Weather`) has it.
 """
 
 from __future__ import annotations
@@ -31,6 +33,9 @@ AGAIN_S: Final = (0.05, 0.4)
 """What waited on a cut link is sent again so long after it was mended."""
 
 SYN_AGAIN_S: Final = 1.0
+
+_END: Final = b""
+"""What follows the last that was written."""
 
 
 class Weather(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +73,7 @@ class _Transport(asyncio.Transport):
         self.stuck_s = STUCK_S
         self.closed = False
         self.waiting: list[bytes] = []
+        self.early: list[bytes] = []
         self.lost_for_good = False
         self._next_s = 0.0
         self._unanswered_since: float | None = None
@@ -118,7 +124,8 @@ class _Transport(asyncio.Transport):
 
     def due_s(self, now_s: float, delay_s: float) -> float:
         """When what is written now arrives: not before what was written earlier."""
-        self._next_s = max(self._next_s, now_s + delay_s)
+        # Timers that are due at one moment run in any order.
+        self._next_s = max(self._next_s + 1e-9, now_s + delay_s)
         return self._next_s
 
 
@@ -160,7 +167,7 @@ class _Listener(msgspec.Struct):
 
 class Network:
     """`dropped` counts, by (from, to), what a cut link did not let through, `carried` what
-    arrived."""
+    arrived. `ends` are those of connections of which something may still come, in their order."""
 
     def __init__(
         self, loop: VirtualLoop, rng: random.Random, log: Log, weather: Weather | None = None
@@ -172,7 +179,7 @@ class Network:
         self.cut: set[tuple[str, str]] = set()
         self.dropped: dict[tuple[str, str], int] = {}
         self.carried: Counter[tuple[str, str]] = Counter()
-        self._ends: list[_Transport] = []
+        self.ends: dict[_Transport, None] = {}
 
     def _delay_s(self) -> float:
         return self._rng.uniform(*self.weather.delay_s)
@@ -219,12 +226,20 @@ class Network:
         far = listener.context.run(_Transport, self, host, source, int(port))
         near.other, far.other = far, near
         far.protocol = listener.context.run(listener.factory)
-        self._ends += [near, far]
+        self.ends |= {near: None, far: None}
         self._log.say(f"{source} connects to {host}:{port}")
         self._loop.call_soon(far.protocol.connection_made, far, context=far.context)
-        await asyncio.sleep(self._delay_s())
+        try:
+            await asyncio.sleep(self._delay_s())
+        except asyncio.CancelledError:
+            self.ended(near, None)
+            raise
         near.protocol = factory()
         near.protocol.connection_made(near)
+        for data in near.early:
+            near.protocol.data_received(data)
+        if near.closed:
+            self._loop.call_soon(near.protocol.connection_lost, None, context=near.context)
         return near, near.protocol
 
     def send(self, end: _Transport, data: bytes) -> None:
@@ -236,14 +251,24 @@ class Network:
         if end.lost_for_good or other is None:
             return
         if end.waiting or not self._open(end.host, end.to):
-            end.waiting.append(data)
-            self._count_down(end)
-            return
-        if other.closed or (other.process is not None and other.process.dead):
-            self._at(
-                self._now_s() + self._delay_s(), self._lost, end, ConnectionResetError(104, "")
-            )
-            return
+            self._wait(end, data)
+        elif data == _END:
+            self.ends.pop(end, None)
+            # behind what has arrived, which a process that stands has not read yet
+            self._loop.call_soon(self._lost, other, None, context=other.context)
+        elif not other.closed and not (other.process is not None and other.process.dead):
+            self._received(end, other, data)
+        elif self._open(end.to, end.host):
+            reset_s = self._now_s() + self._delay_s()
+            self._at(reset_s, self._lost, end, ConnectionResetError(104, ""))
+        else:
+            self._wait(end, data)
+
+    def _wait(self, end: _Transport, data: bytes) -> None:
+        end.waiting.append(data)
+        self._count_down(end)
+
+    def _received(self, end: _Transport, other: _Transport, data: bytes) -> None:
         if not self._open(end.to, end.host):
             self._count_down(end)
         self.carried[end.host, end.to] += 1
@@ -251,7 +276,9 @@ class Network:
         self._loop.call_soon(self._receive, other, data, context=other.context)
 
     def _receive(self, end: _Transport, data: bytes) -> None:
-        if not end.closed and end.protocol is not None:
+        if end.protocol is None:
+            end.early.append(data)
+        elif not end.closed:
             end.protocol.data_received(data)
 
     def _count_down(self, end: _Transport) -> None:
@@ -267,7 +294,7 @@ class Network:
     def mend(self, links: Iterable[tuple[str, str]]) -> None:
         """These links are open again; what waits is sent again a little later."""
         self.cut -= set(links)
-        for end in self._ends:
+        for end in self.ends:
             whole = {(end.host, end.to), (end.to, end.host)}.isdisjoint(self.cut)
             if whole and end._unanswered_since is not None:
                 self._at(self._now_s() + self._rng.uniform(*AGAIN_S), self._again, end)
@@ -282,33 +309,28 @@ class Network:
 
     def ended(self, end: _Transport, error: Exception | None) -> None:
         """One end closes: what it wrote before arrives, then the other end hears of it."""
-        end.closed = True
-        other = end.other
-        if other is not None:
-            self._at(end.due_s(self._now_s(), self._delay_s()), self._hear_the_end, end, other)
+        self._end(end)
         if end.protocol is not None:
             self._loop.call_soon(end.protocol.connection_lost, error, context=end.context)
 
-    def _hear_the_end(self, end: _Transport, other: _Transport) -> None:
-        if self._open(end.host, end.to):
-            self._lost(other, None)
+    def _end(self, end: _Transport) -> None:
+        end.closed = True
+        self.send(end, _END)
 
     def _lost(self, end: _Transport, error: Exception | None) -> None:
-        if end.closed:
-            return
+        """It is over for this end, and nothing of it arrives any more; where it has closed itself,
+        nobody is told."""
+        known = end.closed
         end.closed = end.lost_for_good = True
-        if end in self._ends:
-            self._ends.remove(end)
-        if end.protocol is not None:
+        end.waiting.clear()
+        self.ends.pop(end, None)
+        if end.protocol is not None and not known:
             self._loop.call_soon(end.protocol.connection_lost, error, context=end.context)
 
     def died(self, process: Process) -> None:
         """The kernel ends what a dead process had open."""
-        for end in [one for one in self._ends if one.process is process]:
-            self._ends.remove(end)
-            end.closed = True
-            if end.other is not None:
-                self._at(self._now_s() + self._delay_s(), self._hear_the_end, end, end.other)
+        for end in [one for one in self.ends if one.process is process and not one.closed]:
+            self._end(end)
         for at in [at for at, one in self.listeners.items() if one.process is process]:
             del self.listeners[at]
         for at in [at for at, box in self.boxes.items() if box.process is process]:

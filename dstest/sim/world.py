@@ -15,11 +15,17 @@ from dstest.sim.log import Log
 from dstest.sim.loop import DISK_S, VirtualLoop
 from dstest.sim.network import Network, Weather
 from dstest.sim.process import PROCESS, Process
+from dstest.sim.written import Written, damaged, lost_of
 
 __all__ = ["Host", "World"]
 
 
 _NEW: Final = inspect.CORO_CREATED
+
+DIRTY_S: Final = 5.0
+"""A server has written something by then."""
+
+LOOK_S: Final = 0.001
 
 
 class Host:
@@ -127,10 +133,32 @@ class World:
         self.log.say(f"{name} syncs nothing")
         self.hosts[name].files.stall(lambda: self.loop.blocking)
 
+    async def until_dirty(self, names: Iterable[str]) -> None:
+        """Their syncs wait until each of them has something that a power cut takes; until the time
+        is up where one has nothing."""
+        disks = [self.hosts[name].files for name in names]
+        for name in names:
+            self.stall(name)
+        until_ns = self.loop.time_ns + int(DIRTY_S * 1e9)
+        while self.loop.time_ns < until_ns and not all(one.unsynced_bytes for one in disks):  # noqa: ASYNC110
+            await asyncio.sleep(LOOK_S)
+
     def lose_power(self, name: str, least: int = 0) -> None:
         """What is not synced is lost, as `SimFiles.lose_power` has it."""
         self.kill(name)
         self.hosts[name].files.lose_power(least)
+
+    def written(self, name: str) -> dict[str, Written]:
+        """The files of a host as they are now."""
+        return self.hosts[name].files.written()
+
+    def lost_bytes(self, name: str, before: Mapping[str, Written]) -> int:
+        """What of its files was not synced then and is gone now, as they show it."""
+        return lost_of(before, self.hosts[name].files)
+
+    def damaged(self, name: str, before: Mapping[str, Written]) -> list[str]:
+        """Its files of which something is gone that was synced then."""
+        return damaged(before, self.hosts[name].files)
 
     def pause(self, name: str) -> None:
         """As by SIGSTOP."""

@@ -1,17 +1,16 @@
 """Processes of a simulation that are killed, stand still, or lose their power.
 
 Injector signal, of the hosts: processes that are gone, or stand and have callbacks due; of a power
-cut the bytes that it took. Victim signal: clients of the targets see operations end badly, and none
-end well. Control signal: processes of other hosts are as they were.
+cut the bytes that their files lack since. Victim signal: clients of the targets see operations end
+badly, and none end well. Control signal: processes of other hosts are as they were.
 """
 
 from __future__ import annotations
 
-import asyncio
 import random
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import Any
 
 from dstest.core.details import FaultDetails, ProcessDetails
 from dstest.core.evidence import LandingRecord, Signal
@@ -22,11 +21,6 @@ from nemeses.base.simulated import SimulatedDriver
 from nemeses.base.steps import Choice, Facts, Healing, Observed, Proven, Reverted, Standing
 
 __all__ = ["SimulatedKill", "SimulatedPause", "SimulatedPower"]
-
-DIRTY_S: Final = 5.0
-"""A target has written something by then."""
-
-LOOK_S: Final = 0.001
 
 
 class _Processes(SimulatedDriver):
@@ -186,40 +180,42 @@ class SimulatedPause(_Processes):
 
 class SimulatedPower(_Processes):
     """Processes end, and what they had not synced is gone. Syncs wait until each target has
-    something that can be lost, as on nodes."""
+    something that can be lost, as on nodes.
 
-    losses: ClassVar[str] = "lost_before"
+    What was lost is told by the files: they were looked at when the power went, and are read again
+    at each look. `written` has those of the targets before, `others_changed` the other hosts whose
+    files were others when the power had gone, with no time in between."""
 
-    async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
-        hosts = self.world.hosts
-        return {self.losses: {name: hosts[name].files.lost_bytes for name in ctx.nodes}}
-
-    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
-        disks = [self.world.hosts[name].files for name in record.targets]
-        for name in record.targets:
-            self.world.stall(name)
-        until_ns = ctx.clock.now_ns() + int(DIRTY_S * 1e9)
-        while ctx.clock.now_ns() < until_ns and not all(d.unsynced_bytes for d in disks):  # noqa: ASYNC110
-            await asyncio.sleep(LOOK_S)
+    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
+        await self.world.until_dirty(record.targets)
+        before = {name: self.world.written(name) for name in ctx.nodes}
         for name in record.targets:
             self.world.lose_power(name, least=1)
+        others = [name for name in ctx.nodes if name not in record.targets]
+        return {
+            "written": {name: before[name] for name in record.targets},
+            "others_changed": [n for n in others if self.world.written(n) != before[n]],
+        }
 
     def fate(self, record: LandingRecord) -> Signal:
-        before = record.facts[self.losses]
-        lost = {n: self.world.hosts[n].files.lost_bytes - before[n] for n in before}
+        before, others = record.facts["written"], record.facts["others_changed"]
+        lost = {name: self.world.lost_bytes(name, before[name]) for name in record.targets}
+        torn = {name: self.world.damaged(name, before[name]) for name in record.targets}
         gone = _gone({name: int(self.world.hosts[name].up) for name in record.targets})
-        whole = [name for name in record.targets if not lost[name]]
-        others = [n for n, count in lost.items() if count and n not in record.targets]
         problems = [
-            *(f"{name}: nothing was lost" for name in whole),
-            *(f"{name}: lost {lost[name]} bytes as well" for name in others),
+            *(f"{name}: nothing was lost" for name, count in lost.items() if not count),
+            *(
+                f"{n}: what was synced does not stand in {', '.join(t)}"
+                for n, t in torn.items()
+                if t
+            ),
+            *(f"{name}: files changed as well" for name in others),
             *([] if gone.moved else [gone.detail]),
         ]
-        during = {name: lost[name] for name in record.targets}
         return Signal(
             signal="bytes that were not synced and are lost",
-            before=dict.fromkeys(during, 0),
-            during=during,
+            before=dict.fromkeys(lost, 0),
+            during=lost,
             moved=gone.moved and not problems,
-            detail="; ".join(problems) or f"{sum(during.values())} bytes lost; {gone.detail}",
+            detail="; ".join(problems) or f"{sum(lost.values())} bytes lost; {gone.detail}",
         )

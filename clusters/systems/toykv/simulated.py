@@ -54,8 +54,12 @@ class SimulatedToykv:
 
     async def serves(self, world: Any) -> bool:
         """Does each of them read by the word of a majority?"""
+        return all((await self.serving(world)).values())
+
+    async def serving(self, world: Any) -> dict[str, bool]:
+        """Which of them do?"""
         answers = await asyncio.gather(*(self._answers(name) for name in world.hosts))
-        return all(answers)
+        return dict(zip(world.hosts, answers, strict=True))
 
     async def _answers(self, name: str) -> bool:
         try:

@@ -92,7 +92,7 @@ from dstest.core.protocols.services import (
     Service,
     Timing,
 )
-from dstest.core.protocols.simulable import LeavesOut, Simulable, SimulatedFaults
+from dstest.core.protocols.simulable import LeavesOut, ServesByHost, Simulable, SimulatedFaults
 from dstest.core.protocols.systems import Caution, Deployment, Relaxation, System
 from dstest.core.protocols.traits import (
     CheckerTraits,
@@ -183,6 +183,7 @@ __all__ = [
     "SecondJudge",
     "ServerLogs",
     "ServerTime",
+    "ServesByHost",
     "Service",
     "Simulable",
     "SimulatedFaults",

@@ -11,7 +11,7 @@ from dstest.core.protocols.services import Endpoint
 if TYPE_CHECKING:
     from dstest.core.protocols.faults import Nemesis
 
-__all__ = ["LeavesOut", "Simulable", "SimulatedFaults"]
+__all__ = ["LeavesOut", "ServesByHost", "Simulable", "SimulatedFaults"]
 
 
 @runtime_checkable
@@ -53,6 +53,15 @@ class LeavesOut(Protocol):
     that mean nothing in a simulation, so that `dstest run` refuses them there."""
 
     left_out: frozenset[str]
+
+
+@runtime_checkable
+class ServesByHost(Protocol):
+    """A `Simulable` that can say which of its hosts serve, so that none is blamed for another."""
+
+    async def serving(self, world: Any) -> Mapping[str, bool]:
+        """Of each host by name: does it answer by the word of the cluster?"""
+        ...
 
 
 @runtime_checkable

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -188,6 +189,232 @@ def test_who_stands_answers_later_and_in_order() -> None:
     early, answers = during(story)
     assert not early
     assert [one.split()[0] for one in answers] == [b"0", b"1"]
+
+
+BOTH = [("client", "a"), ("a", "client")]
+
+
+class Heard:
+    """What a server heard of its connections: what it read, and how each ended."""
+
+    def __init__(self) -> None:
+        self.ends = list[tuple[bytes, str]]()
+
+    async def main(self, world: World, host: Host) -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            found, end = b"", "EOF"
+            try:
+                while data := await reader.read(100):
+                    found += data
+            except OSError as error:
+                end = type(error).__name__
+            self.ends.append((found, end))
+
+        await asyncio.start_server(serve, host.name, 80)
+        await asyncio.Event().wait()
+
+
+def heard(what: Callable[[World], Awaitable[Any]], seed: int = 1) -> list[tuple[bytes, str]]:
+    """By servers, a minute after the story."""
+    hearing = Heard()
+
+    async def story(made: World) -> None:
+        await asyncio.sleep(0.1)
+        await what(made)
+        await asyncio.sleep(60)
+
+    during(story, world(hearing.main, seed))
+    return hearing.ends
+
+
+@pytest.mark.parametrize("cut", [BOTH, BOTH[:1], BOTH[1:]], ids=["both", "there", "back"])
+@pytest.mark.parametrize("after_s", [0.0, 0.01, 0.2, 1.0])
+def test_an_end_comes_after_what_was_written_before_it(
+    cut: list[tuple[str, str]], after_s: float
+) -> None:
+    async def story(made: World) -> None:
+        _, writer = await asyncio.open_connection("a", 80)
+        writer.write(b"one;")
+        await asyncio.sleep(0.1)
+        made.cut(cut)
+        writer.write(b"two;")
+        await asyncio.sleep(1)
+        made.mend(cut)
+        await asyncio.sleep(after_s)
+        writer.write(b"three;")
+        writer.close()
+
+    for seed in range(20):
+        assert heard(story, seed) == [(b"one;two;three;", "EOF")]
+
+
+@pytest.mark.parametrize("cut", [BOTH, BOTH[:1], BOTH[1:]], ids=["both", "there", "back"])
+def test_a_close_over_a_cut_link_is_heard_after_the_mend(cut: list[tuple[str, str]]) -> None:
+    async def story(made: World) -> None:
+        _, writer = await asyncio.open_connection("a", 80)
+        writer.write(b"one;")
+        await asyncio.sleep(0.1)
+        made.cut(cut)
+        writer.write(b"two;")
+        writer.close()
+        await asyncio.sleep(1)
+        made.mend(cut)
+
+    assert heard(story) == [(b"one;two;", "EOF")]
+
+
+def test_a_close_is_not_heard_while_the_link_is_cut() -> None:
+    async def story(made: World) -> bool:
+        await asyncio.sleep(0.1)
+        reader, writer = await asyncio.open_connection("a", 80)
+        made.cut([("a", "client")])
+        made.kill("a")
+        writer.write(b"x")
+        reading = asyncio.ensure_future(reader.read())
+        await asyncio.sleep(3)
+        return reading.done()
+
+    assert not during(story), "neither its end nor a reset comes over a cut link"
+
+
+def test_a_close_over_a_link_that_stays_cut_is_given_up() -> None:
+    async def story(made: World) -> None:
+        _, writer = await asyncio.open_connection("a", 80)
+        made.cut(BOTH)
+        writer.write(b"one;")
+        writer.close()
+        await asyncio.sleep(40)
+        made.mend(BOTH)
+
+    assert heard(story) == []
+
+
+def test_a_death_over_a_cut_link_is_heard_after_the_mend() -> None:
+    async def story(made: World) -> tuple[bool, bytes]:
+        await asyncio.sleep(0.1)
+        reader, writer = await asyncio.open_connection("a", 80)
+        made.cut([("a", "client")])
+        writer.write(b"asked\n")
+        await asyncio.sleep(0.1)
+        made.kill("a")
+        reading = asyncio.ensure_future(reader.read())
+        await asyncio.sleep(3)
+        early = reading.done()
+        made.mend([("a", "client")])
+        return early, await reading
+
+    assert during(story) == (False, b"asked 1\n")
+
+
+def test_a_death_comes_after_what_is_under_way() -> None:
+    async def main(made: World, host: Host) -> None:
+        async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            for number in range(10):
+                writer.write(b"%d" % number)
+            made.kill(host.name)
+
+        await asyncio.start_server(serve, host.name, 80)
+        await asyncio.Event().wait()
+
+    async def story(made: World) -> bytes:
+        await asyncio.sleep(0.1)
+        reader, _ = await asyncio.open_connection("a", 80)
+        return await reader.read()
+
+    for seed in range(10):
+        assert during(story, world(main, seed)) == b"0123456789"
+
+
+def test_what_was_sent_arrives_while_its_sender_stands() -> None:
+    async def main(made: World, host: Host) -> None:
+        async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"sent\n")
+            made.pause(host.name)
+
+        await asyncio.start_server(serve, host.name, 80)
+        await asyncio.Event().wait()
+
+    async def story(made: World) -> bytes:
+        await asyncio.sleep(0.1)
+        reader, _ = await asyncio.open_connection("a", 80)
+        async with asyncio.timeout(5):
+            return await reader.readline()
+
+    assert during(story, world(main)) == b"sent\n"
+
+
+def test_a_greeting_is_heard_and_so_is_an_end_at_once() -> None:
+    """A server speaks first, or closes, before the one who connects has been told."""
+
+    async def main(made: World, host: Host) -> None:
+        async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            if host.name == "a":
+                writer.write(b"hello\n")
+            writer.close()
+
+        await asyncio.start_server(serve, host.name, 80)
+        await asyncio.Event().wait()
+
+    async def asked(name: str) -> bytes:
+        try:
+            reader, _ = await asyncio.open_connection(name, 80)
+            return await reader.read()
+        except ConnectionResetError:
+            return b"reset"
+
+    async def story(made: World) -> list[bytes]:
+        await asyncio.sleep(0.1)
+        async with asyncio.timeout(30):
+            return [await asked("a"), await asked("b")]
+
+    for seed in range(40):
+        first, second = during(story, world(main, seed))
+        assert first in (b"hello\n", b"reset")
+        assert second in (b"", b"reset")
+
+
+def test_no_end_is_kept_of_a_connection_that_is_over() -> None:
+    async def story(made: World) -> list[int]:
+        await asyncio.sleep(0.1)
+        counts = []
+
+        async def count() -> None:
+            await asyncio.sleep(60)
+            counts.append(len(made.net.ends))
+
+        for _ in range(20):
+            await ask("a")
+        await count()
+        _, kept = await asyncio.open_connection("b", 80)
+        await count()
+        for _ in range(5):
+            await asyncio.open_connection("a", 80)
+        made.kill("a")
+        await count()
+        made.start("a")
+        await asyncio.sleep(0.1)
+        for cut in (BOTH, BOTH[:1], BOTH[1:]):
+            for wait_s in (1.0, 40.0):
+                _, writer = await asyncio.open_connection("a", 80)
+                made.cut(cut)
+                writer.write(b"x\n")
+                writer.close()
+                await asyncio.sleep(wait_s)
+                made.mend(cut)
+                made.kill("a")
+                made.start("a")
+                await asyncio.sleep(0.1)
+        await count()
+        for wait_s in (0.001, 0.003, 0.005):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await ask("a")
+        await count()
+        kept.close()
+        await count()
+        return counts
+
+    assert during(story) == [0, 2, 2, 2, 2, 0]
 
 
 class Catcher(asyncio.DatagramProtocol):

@@ -32,6 +32,8 @@ from dstest.runner.replay import replay
 from dstest.runner.session import Finished, recover, run_session
 from dstest.runner.simulated_load import SimulatedLoad
 from dstest.runner.simulated_run import EVENTS
+from dstest.sim.files import SimFiles
+from dstest.sim.world import World
 from dstest.store.layout import RunDir
 from dstest.store.sums import SUMS
 from nemeses.base.simulated_paths import SimulatedCut
@@ -181,11 +183,57 @@ def test_a_fault_that_does_nothing_proves_nothing(
     assert all(fault.landed == "no" for fault in done.verdict.evidence.faults)
 
 
+def _kept(self: SimFiles, least: int = 0) -> None:
+    """All that was written turns out to be on the disk."""
+    self.stall(lambda: False)
+    for file in self._files.values():
+        file.synced = bytes(file.data)
+
+
+def _half(self: SimFiles, least: int = 0) -> None:
+    """Half of what is on the disk goes as well."""
+    self.stall(lambda: False)
+    for file in self._files.values():
+        file.data = bytearray(file.synced[: len(file.synced) // 2])
+        file.synced = bytes(file.data)
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [(_kept, "nothing was lost"), (_half, "what was synced does not stand")],
+    ids=["kept", "half"],
+)
+def test_a_power_cut_is_seen_by_what_stands_in_the_files(
+    damage: Any, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SimFiles, "lose_power", damage)
+    done = ran(tmp_path, *SHORT, "scope=one", nemesis="power")
+    assert not done.verdict.verdict.passed and done.exit_code != Exit.PASS, why(done)
+    faults = done.verdict.evidence.faults
+    assert faults and all(fault.landed != "yes" for fault in faults)
+    assert told in why(done)
+
+
+def test_a_power_cut_that_hits_others_as_well_proves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their processes go on, and a file of theirs has changed behind their backs."""
+    lose_power = World.lose_power
+
+    def wide(self: World, name: str, least: int = 0) -> None:
+        for other in self.hosts.values():
+            other.files.replace("beside", b"%d" % self.loop.time_ns)
+        lose_power(self, name, least)
+
+    monkeypatch.setattr(World, "lose_power", wide)
+    done = ran(tmp_path, *SHORT, "scope=one", nemesis="power")
+    assert done.verdict.verdict is State.INCONCLUSIVE_FAULT, why(done)
+    assert "files changed as well" in why(done)
+
+
 def test_a_link_that_is_not_mended_is_no_pass(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dstest.sim.world import World
-
     monkeypatch.setattr(World, "mend", _nothing)
     done = ran(tmp_path, *SHORT)
     assert done.exit_code == Exit.NOT_PROVEN, why(done)
@@ -222,6 +270,19 @@ def test_a_server_that_ends_itself_is_no_pass(
     assert done.exit_code == Exit.NOT_PROVEN and not done.verdict.verdict.passed, why(done)
     row = done.verdict.evidence.redflags["RF7"]
     assert row.status == "short" and "a planted end" in row.evidence
+
+
+def test_who_does_not_serve_at_the_end_is_told_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(World, "resume", _nothing)
+    done = ran(tmp_path, *SHORT, "scope=one", nemesis="pause", nodes=5, time_limit_s=20.0)
+    assert not done.verdict.verdict.passed, why(done)
+    healthy = json.loads((done.path / "run.json").read_bytes())["healthy"]
+    stands = [name for name, serves in healthy.items() if not serves]
+    assert len(healthy) == 5 and len(stands) == 1, healthy
+    told = done.verdict.evidence.redflags["RF8"].evidence
+    assert f"not serving after the settle phase: {stands[0]}; left behind" in told
 
 
 class _Silent(SimulatedToykv):

@@ -12,8 +12,10 @@ import pytest
 
 from dstest.core.errors import ConfigError
 from dstest.sim.faults import Fault, Profile, kinds_of
+from dstest.sim.files import SimFiles
 from dstest.sim.simulate import Simulated, simulate, wanted_of
 from dstest.sim.sweep import Swept, seen_in, sweep
+from dstest.sim.world import World
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -64,6 +66,13 @@ def test_what_has_no_bug_shows_none(workload: str) -> None:
     assert not swept.vacuous
 
 
+def kept(self: SimFiles, least: int = 0) -> None:
+    """In place of `lose_power`: all that was written turns out to be on the disk."""
+    self.stall(lambda: False)
+    for file in self._files.values():
+        file.synced = bytes(file.data)
+
+
 def one(seed: int = 3, **more: object) -> Simulated:
     return simulate(wanted_of("toykv", "register", [], time_s=5.0, **more), seed)
 
@@ -101,6 +110,47 @@ def test_a_fault_that_nobody_feels_has_not_landed() -> None:
     assert seen_in(done).vacuous == "no fault landed"
 
 
+def cut_power(*hosts: str, time_s: float = 5.0) -> Fault:
+    return Fault(kind="power", at_s=time_s - 4.0, stands_s=1.0, hosts=hosts)
+
+
+@pytest.mark.parametrize("hosts", [("n1",), ("n2", "n3"), ("n1", "n2", "n3")])
+def test_a_power_cut_takes_something_of_each_victim(hosts: tuple[str, ...]) -> None:
+    done = one(plan=(cut_power(*hosts),))
+    (told,) = [struck.landed for struck in done.faults]
+    assert told is not None
+    lost = dict(part.split(" lost ") for part in told.split(" bytes")[0].split(", "))
+    assert set(lost) == set(hosts)
+    assert all(int(count) > 0 for count in lost.values()), told
+
+
+def test_a_power_cut_that_took_nothing_has_not_landed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Syncs return, so that nothing is left to be lost."""
+    monkeypatch.setattr(World, "stall", lambda self, name: None)
+    done = one(plan=(cut_power("n1", "n2"),))
+    assert [struck.landed for struck in done.faults] == [None]
+    assert seen_in(done).vacuous == "no fault landed"
+
+
+def test_a_power_cut_that_one_victim_did_not_feel_has_not_landed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lose_power = World.lose_power
+
+    def spared(self: World, name: str, least: int = 0) -> None:
+        self.kill(name) if name == "n2" else lose_power(self, name, least)
+
+    monkeypatch.setattr(World, "lose_power", spared)
+    done = one(plan=(cut_power("n1", "n2"),))
+    assert [struck.landed for struck in done.faults] == [None]
+
+
+def test_a_disk_that_keeps_what_it_says_it_lost_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SimFiles, "lose_power", kept)
+    done = one(plan=(cut_power("n1", "n2"),))
+    assert [struck.landed for struck in done.faults] == [None]
+
+
 def test_a_window_stands_in_the_history() -> None:
     done = one(plan=(Fault(kind="pause", at_s=1.0, stands_s=2.0, hosts=("n1", "n2")),))
     (window,) = done.history.header.windows
@@ -135,3 +185,25 @@ def test_the_command(tmp_path: Path) -> None:
     )
     assert judged.returncode == 1
     assert "wrong-total" in judged.stdout
+
+
+def swept_to(where: Path, *more: str) -> str:
+    words = [sys.executable, "-m", "dstest", "sim", "--workers", "1", "--faults", "none"]
+    words += ["--time-limit", "1", "--log", "z.log", "--history", "h.jsonl", *more]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        words, cwd=where, env=env, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_a_single_seed_is_written_though_nothing_failed(tmp_path: Path) -> None:
+    told = swept_to(tmp_path, "--seeds", "1", "--seed", "7")
+    assert "nothing was written" not in told
+    assert (tmp_path / "z.log").read_text().count("\n") > 100
+    assert (tmp_path / "h.jsonl").read_text().count("\n") > 10
+
+
+def test_a_clean_sweep_says_that_nothing_is_written(tmp_path: Path) -> None:
+    told = swept_to(tmp_path, "--seeds", "2")
+    assert told.splitlines()[-1].startswith("nothing was written to h.jsonl and z.log: no seed")
+    assert not any(tmp_path.iterdir())
