@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,6 +42,7 @@ from dstest.runner.schedule_file import SCHEDULE
 from dstest.runner.session_file import SessionFile
 from dstest.runner.simulated_fit import check_lab, check_tier
 from dstest.runner.simulated_run import SimulatedRun
+from dstest.runner.simulated_stop import stopping
 from dstest.store.layout import PLUGINS, RunDir, disk_full, link_latest
 from dstest.store.signing import require_key
 
@@ -235,6 +236,7 @@ def run_session(
     ui.say(f"run {run.path}")
     live = LiveRun(run, ui, spec)
     live.publish()
+    signals = ExitStack()
     try:
         with _lab(plugins, lab_id, keep_lab, live) as lab:
             meta.lab_id = lab.lab_id
@@ -242,7 +244,8 @@ def run_session(
             if name is None:
                 link_latest(store, run.path)
             if simulates(plugins.lab):
-                failure = SimulatedRun(plugins, lab, run, meta, live).execute()
+                stop = signals.enter_context(stopping(ui.say))
+                failure = SimulatedRun(plugins, lab, run, meta, live).execute(stop)
             else:
                 failure = _executed(Run(plugins, lab, run, meta, live), live)
         live.close()
@@ -261,6 +264,7 @@ def run_session(
     finally:
         live.close()
         ui.close_log()
+        signals.close()
 
 
 def _executed(run: Run, live: LiveRun | None = None) -> DstestError | None:
