@@ -43,7 +43,7 @@ from dstest.runner.session_file import SessionFile
 from dstest.runner.simulated_fit import check_lab, check_tier
 from dstest.runner.simulated_run import SimulatedRun
 from dstest.runner.simulated_stop import stopping
-from dstest.store.layout import PLUGINS, RunDir, disk_full, link_latest
+from dstest.store.layout import PLUGINS, RunDir, disk_full, link_latest, whole
 from dstest.store.signing import require_key
 
 __all__ = [
@@ -225,13 +225,15 @@ def run_session(
     standing = _fitting(plugins, lab_id)
     if standing is not None:
         _require_free(standing)  # before a run directory exists; the lab is taken below
+    kept = {f"{PLUGINS}/{path.name}": path.read_bytes() for path in map(Path, spec.files)}
     run = RunDir.create(store, name or usual, spec.seed)
     meta = _initial(plugins, tier)
-    run.write(SPEC, to_toml(plugins.spec))
-    run.write_meta(meta)
-    run.write_json(SCHEDULE, schedule_of(plugins))
-    for path in map(Path, spec.files):
-        run.write(f"{PLUGINS}/{path.name}", path.read_bytes())
+    with whole(store, run.path):
+        run.write(SPEC, to_toml(plugins.spec))
+        run.write_meta(meta)
+        run.write_json(SCHEDULE, schedule_of(plugins))
+        for path, data in kept.items():
+            run.write(path, data)
     ui.keep_log(run.path / LOG)
     ui.say(f"run {run.path}")
     live = LiveRun(run, ui, spec)

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from dstest.core.clock import sleep_s
-from dstest.core.errors import Exit
+from dstest.core.errors import Exit, HarnessError
 from dstest.core.spec import RunSpec
 from dstest.runner.plugins import resolve
 from dstest.runner.progress import Progress
@@ -153,3 +153,20 @@ def test_two_signals_leave_a_judged_run_and_no_traceback(tmp_path: Path, between
     (status,) = (tmp_path / "s").glob("*/*/status")
     assert status.read_text().startswith("ended early: ")
     assert RunDir(status.parent).read_meta() is not None
+
+
+def test_a_run_that_could_not_begin_on_a_full_disk_leaves_no_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = Path.write_bytes
+
+    def write_bytes(self: Path, data: bytes) -> int:
+        if self.name.startswith("schedule.json"):
+            raise FULL
+        return whole(self, data)
+
+    (tmp_path / "s").mkdir()
+    monkeypatch.setattr(Path, "write_bytes", write_bytes)
+    with pytest.raises(HarnessError, match="cannot make a run directory"):
+        ran(tmp_path / "s")
+    assert [*(tmp_path / "s").rglob("*")] == []
