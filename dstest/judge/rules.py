@@ -166,8 +166,12 @@ def _clean(e: Evidence) -> str:
     return f"{judged(e.checker)} and found no violation"
 
 
+_IN_PROCESS: Final = "all in one process, which is smoke at most"
+
+
 def _smoke_no_fault(v: View) -> str:
-    return f"{_clean(v.e)}; no fault was planned, so this says nothing about robustness."
+    where = f"; {_IN_PROCESS}" if v.in_process else ""
+    return f"{_clean(v.e)}; no fault was planned, so this says nothing about robustness{where}."
 
 
 _NO_PRODUCTION_PATH: Final = (
@@ -190,7 +194,7 @@ def _narrow(v: View) -> list[str]:
 def _smoke_breadth(v: View) -> str:
     landed = f"{len(v.e.faults)} of {max(1, v.e.faults_planned)} planned faults landed"
     if v.in_process:
-        return f"{_clean(v.e)} while {landed}; all in one process, which is smoke at most."
+        return f"{_clean(v.e)} while {landed}; {_IN_PROCESS}."
     return f"{_clean(v.e)} while {landed}; the run is too narrow to count as hardening."
 
 

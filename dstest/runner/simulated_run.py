@@ -39,13 +39,10 @@ from dstest.runner.simulated_stop import Stop
 from dstest.sim.simulate import SETTLE_S
 from dstest.sim.world import World
 from dstest.store.events import Writer
-from dstest.store.layout import RunDir
+from dstest.store.layout import EVENTS, RunDir
 from dstest.store.segment import SegmentWriter
 
-__all__ = ["EVENTS", "NotServing", "SimulatedRun"]
-
-EVENTS: Final = "simulation.log"
-"""In a run directory: what happened, message by message, on the clock of the simulation."""
+__all__ = ["NotServing", "SimulatedRun"]
 
 CLIENTS: Final = "clients"
 """The host of all clients."""

@@ -34,6 +34,7 @@ from dstest.store.signing import sign
 from dstest.store.sums import SIGNATURE, SUMS, sums_of
 
 __all__ = [
+    "EVENTS",
     "PLUGINS",
     "RunDir",
     "disk_full",
@@ -46,6 +47,9 @@ __all__ = [
 
 PLUGINS: Final = "plugins"
 """Folder of a run directory with the user's own files of plug-ins, as they were."""
+
+EVENTS: Final = "simulation.log"
+"""In the directory of a simulated run: what happened, message by message, on its clock."""
 
 
 def disk_full(path: Path, error: OSError) -> HarnessError:

@@ -31,8 +31,7 @@ from dstest.runner.progress import Progress
 from dstest.runner.replay import replay
 from dstest.runner.session import Finished, recover, run_session
 from dstest.runner.simulated_load import SimulatedLoad
-from dstest.runner.simulated_run import EVENTS
-from dstest.store.layout import RunDir
+from dstest.store.layout import EVENTS, RunDir
 from dstest.store.sums import SUMS
 from nemeses.base.simulated_paths import SimulatedCut
 from nemeses.base.simulated_processes import SimulatedKill
@@ -72,6 +71,7 @@ def test_a_sound_system_is_smoke_and_no_more(nemesis: str, tmp_path: Path) -> No
     assert (done.verdict.verdict, done.exit_code) == (State.PASS_SMOKE, Exit.PASS), why(done)
     faults = done.verdict.evidence.faults
     assert bool(faults) == (nemesis != "none")
+    assert done.verdict.reason.endswith("; all in one process, which is smoke at most.")
     for fault in faults:
         assert fault.landed == "yes" and fault.heal_verified
         for side in (fault.injector, fault.victim):
@@ -115,7 +115,10 @@ def test_a_planted_bug_is_a_violation_that_comes_again(tmp_path: Path) -> None:
     assert done.verdict.verdict is State.FAIL_NONDETERMINISTIC
     (result,) = done.verdict.checkers.values()
     assert result["valid"] is False and result["anomalies"]["nonlinearizable"]
-    assert "stale read" in (done.path / "report.html").read_text()
+    page = (done.path / "report.html").read_text()
+    assert "stale read" in page and "The nodes&#39; logs" not in page
+    assert "none were kept of the nodes" not in page and "The nodes' logs" not in page
+    assert f'<a href="{EVENTS}">{EVENTS}</a> beside this page has it' in page
     again, original = replay(done.path, 1, store=tmp_path / "again", ui=Progress(io.StringIO()))
     assert (again.exit_code, original.exit_code) == (Exit.FAIL, Exit.FAIL)
     assert original.verdict.verdict is State.FAIL_REPRODUCIBLE

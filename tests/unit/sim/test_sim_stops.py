@@ -21,9 +21,9 @@ from dstest.runner.plugins import resolve
 from dstest.runner.progress import Progress
 from dstest.runner.session import Finished, run_session
 from dstest.runner.simulated_load import SimulatedLoad
-from dstest.runner.simulated_run import EVENTS, SimulatedRun
+from dstest.runner.simulated_run import SimulatedRun
 from dstest.runner.worker import Worker
-from dstest.store.layout import RunDir
+from dstest.store.layout import EVENTS, RunDir
 from dstest.store.segment import SegmentWriter
 from dstest.store.sums import SUMS
 
