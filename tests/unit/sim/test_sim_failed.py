@@ -52,7 +52,7 @@ def test_probes_that_need_nodes_do_not_apply(failed: RunDir) -> None:
     assert found.runs == [] and found.blame is not None and found.blame.startswith("unknown")
     assert {*found.probes} == {SWAP, QUIET}
     text = render_findings(load_report(failed.path), found.probes)
-    rows = [row for row in text.splitlines() if "not apply to a simulation" in row]
+    rows = [row for row in text.splitlines() if "does not apply to a simulation" in row]
     assert {row.split(" | ")[0].strip("| ") for row in rows} == {SWAP, QUIET, HOST_EVENTS}
     assert (aside_of(failed.path) / PROBES_FILE).is_file()
 
