@@ -82,16 +82,15 @@ def _violation(v: View) -> list[str]:
 
 
 def _reproducible(v: View) -> str:
-    rerun = v.e.rerun
-    return (
-        f"The checker found a violation ({v.e.violation_fingerprint or 'no fingerprint'}), and "
-        f"{rerun.reproduced} of {rerun.same_seed_runs} re-runs of the same seed showed it again."
-    )
+    name = v.e.violation_fingerprint or "no fingerprint"
+    return f"The checker found a violation ({name}), and {v.e.rerun.said}."
 
 
 def _nondeterministic(v: View) -> str:
     runs = v.e.rerun.same_seed_runs
     again = f"none of {runs} re-runs showed it again" if runs else "it has not been re-run yet"
+    if runs and v.in_process:
+        again = v.e.rerun.said
     name = v.e.violation_fingerprint or "no fingerprint"
     return f"The checker found a violation ({name}); {again}."
 

@@ -60,7 +60,7 @@ _HEAD: Final = """\
 # {again}
 #
 # Reduced from {before} fault events (a fault is two: it begins, it is healed) to {after}, over
-# {runs} runs. It came in {came} of {of} runs that were made of just this.
+# {runs} runs. It came in {came} of {of} runs that were made of just this{sample}.
 #
 # It takes dstest {version} {needs}
 # In the directory of dstest's sources, after `make setup`:
@@ -72,11 +72,13 @@ _HEAD: Final = """\
 """
 
 _ON_NODES: Final = {
+    "sample": "",
     "again": "Each run shows it by other operations.",
     "needs": "and root: each run makes its own nodes and takes them away again.",
 }
 
 _SIMULATED: Final = {
+    "sample": ", which are one sample",
     "again": "Each run is the same simulation, byte for byte, by the same dstest and Python.",
     "needs": "and no root: its nodes are simulated, all in one process.",
 }

@@ -122,6 +122,9 @@ def test_a_planted_bug_is_a_violation_that_comes_again(tmp_path: Path) -> None:
     again, original = replay(done.path, 1, store=tmp_path / "again", ui=Progress(io.StringIO()))
     assert (again.exit_code, original.exit_code) == (Exit.FAIL, Exit.FAIL)
     assert original.verdict.verdict is State.FAIL_REPRODUCIBLE
+    assert original.verdict.evidence.rerun.identical == 1
+    assert "a re-run was the same simulation, byte for byte" in original.verdict.reason
+    assert "1 of 1" not in original.verdict.reason
     for name in ("worker-0.seg", "control.seg"):
         both = {(run.path / "segments" / name).read_bytes() for run in (done, again)}
         assert len(both) == 1
