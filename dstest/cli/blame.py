@@ -36,6 +36,7 @@ def blame(
 
     from dstest.cli.output import say
     from dstest.core.errors import Exit
+    from dstest.judge.blame import NOT_SIMULATED
     from dstest.judge.blame_file import aside_of
     from dstest.report.blame import said
     from dstest.runner.blame_runs import blame_run
@@ -49,5 +50,7 @@ def blame(
         for name, probe in found.probes.items():
             typer.echo(f"{name:24} {said(probe)}: {probe.said}")
         typer.echo(f"blame                    {found.blame}")
+        if NOT_SIMULATED.said in found.why_not.values():
+            typer.echo("what helps               another seed, or the same on nodes, without --lab")
         typer.echo(f"findings                 {aside_of(opened.path)}/findings.md")
     raise typer.Exit(int(Exit.FAIL))

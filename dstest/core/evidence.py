@@ -164,10 +164,27 @@ class Lint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rerun(msgspec.Struct, frozen=True, kw_only=True):
-    """Runs of the same spec and seed after a violation, and how many showed it again."""
+    """Runs of the same spec and seed after a violation, and how many showed it again. `identical`:
+    how many of them were the same simulation, byte for byte, by the digests; unset on nodes."""
 
     same_seed_runs: int = 0
     reproduced: int = 0
+    identical: int | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def said(self) -> str:
+        """What they came to; several runs of one simulation are one sample."""
+        runs = self.same_seed_runs
+        if self.identical is msgspec.UNSET:
+            return f"{self.reproduced} of {runs} re-runs of the same seed showed it again"
+        if self.identical == runs:
+            each = "a re-run was" if runs == 1 else f"{runs} re-runs were"
+            return f"{each} the same simulation, byte for byte: one sample"
+        return (
+            f"{self.reproduced} of {runs} re-runs of the same seed showed it again, and "
+            f"{runs - self.identical} had another digest: cut short, or one seed gave two "
+            "simulations"
+        )
 
 
 class AuditRow(msgspec.Struct, frozen=True, kw_only=True):

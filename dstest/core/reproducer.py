@@ -16,10 +16,12 @@ SCHEMA: Final = "dstest.reproducer/1"
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
-    """In how many runs of how many a violation came."""
+    """In how many runs of how many a violation came. `simulations`: how many different ones the
+    runs were, by their digests; unset on nodes."""
 
     runs: int = 0
     came: int = 0
+    simulations: int | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def share(self) -> float:
@@ -28,9 +30,17 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def said(self) -> str:
-        """In words, with the interval in which the true rate lies (95 %, Wilson)."""
+        """In words, with the interval in which the true rate lies (95 %, Wilson). Of one simulation
+        there is none: however often it is run, it is one sample."""
         if not self.runs:
             return "not measured"
+        if self.simulations is not msgspec.UNSET:
+            which = (
+                "one simulation, byte for byte"
+                if self.simulations == 1
+                else f"{self.simulations} simulations of one seed"
+            )
+            return f"{self.came} of {self.runs} runs, {which}"
         rate = interval(self.came, self.runs)
         return f"{self.came} of {self.runs} runs ({rate.low:.0%} to {rate.high:.0%})"
 

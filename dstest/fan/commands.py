@@ -9,6 +9,7 @@ from typing import Final
 
 from dstest.core import clock
 from dstest.core.errors import ConfigError
+from dstest.core.lab_words import lab_id_words
 from dstest.fan.task import Place
 
 __all__ = ["IMAGE_S", "LOG", "STORE", "given_files", "run_command"]
@@ -57,8 +58,8 @@ def run_command(
         if image and (code := _make(place, _placed(image, copies))) != 0:
             return code, 0.0
         begun_ns = clock.monotonic_ns()
-        where = ["--store", str(place.folder / STORE), "--lab-id", place.lab_id, "--json"]
-        words = [*_placed(argv, copies), *where]
+        where = ["--store", str(place.folder / STORE), *lab_id_words(argv, place.lab_id)]
+        words = [*_placed(argv, copies), *where, "--json"]
         code = place.command(words, place.folder / LOG, limit_s=limit_s)
         return code, (clock.monotonic_ns() - begun_ns) / 1e9
 

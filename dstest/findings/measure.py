@@ -11,6 +11,7 @@ import msgspec
 
 from dstest.core.check import kinds_in
 from dstest.core.errors import ConfigError, Exit
+from dstest.core.lab_words import lab_id_words
 from dstest.core.verdict import State
 from dstest.findings.child import Ended, by_command
 from dstest.findings.entries.finding import Finding
@@ -87,7 +88,7 @@ def measure(
     finding: Finding, seeds: Iterable[int], store: Path, lab_id: str | None, runs: Runs = by_command
 ) -> Iterator[Trial]:
     """One run per seed."""
-    more = ["--store", str(store), *([] if lab_id is None else ["--lab-id", lab_id])]
+    more = ["--store", str(store), *lab_id_words(finding.command, lab_id)]
     return (_trial(seed, runs([*seeded(finding, seed), *more])) for seed in seeds)
 
 

@@ -13,8 +13,10 @@ import msgspec
 from dstest.compare.fair import hashes_of
 from dstest.core import registry
 from dstest.core.errors import ConfigError
+from dstest.core.lab_words import simulates
 from dstest.core.protocols import CheckerTraits
 from dstest.core.spec import RunSpec
+from dstest.core.tiers import LEVELS
 from dstest.gate.policy import RISK_DAYS_MAX, Asked, Control, Policy
 from dstest.gate.reader import ReadPolicy
 from dstest.gate.rules import RULES
@@ -94,6 +96,14 @@ def _known(row: Asked) -> Iterator[Unsound]:
         yield Unsound(row.id, "an option stands twice", "give each once")
     elif not strange:
         yield from _refused(row)
+    tier = getattr(row, "tier", LEVELS[0])
+    if row.lab and simulates(row.lab) and tier != LEVELS[0]:
+        yield Unsound(
+            row.id,
+            f"tier = {tier!r} with lab = {row.lab!r}: no run of a simulation is better than"
+            f" {LEVELS[0]}, so that nothing could meet it",
+            f'tier = "{LEVELS[0]}", or a lab with nodes',
+        )
 
 
 def _refused(row: Asked) -> Iterator[Unsound]:

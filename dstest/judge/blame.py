@@ -18,6 +18,7 @@ __all__ = [
     "HOST_EVENTS",
     "INDEPENDENT",
     "LINTS",
+    "NOT_SIMULATED",
     "PROBES",
     "QUIET",
     "RELAXED",
@@ -43,7 +44,8 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     """One probe. `who` is to blame where it fires and all of `beside` have fired as well.
 
     `for_sut`: without its result nothing is said of the system. `asks`: what it looks at.
-    `cluster`: it needs one, and is run by `dstest blame`.
+    `cluster`: it needs one, and is run by `dstest blame`. `simulated`: it has a meaning where nodes
+    are simulated, which no event of the host reaches, and which have one client.
     """
 
     who: Who
@@ -51,6 +53,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     beside: tuple[str, ...] = ()
     for_sut: bool = False
     cluster: bool = False
+    simulated: bool = True
 
 
 PROBES: Final[Mapping[str, About]] = {
@@ -78,18 +81,21 @@ PROBES: Final[Mapping[str, About]] = {
         asks="is it gone where the same run is made again on a host without such events?",
         beside=(HOST_EVENTS,),
         cluster=True,
+        simulated=False,
     ),
     SWAP: About(
         who="harness",
         asks="is it gone where the same operations come through a second client?",
         for_sut=True,
         cluster=True,
+        simulated=False,
     ),
     HOST_EVENTS: About(
         who="environment",
         asks="did something happen to the control host within two seconds of it?",
         beside=(QUIET,),
         for_sut=True,
+        simulated=False,
     ),
 }
 """By name, in the order in which they are asked (discipline 3.1)."""
@@ -141,7 +147,16 @@ def results(
     if SELF_TEST not in given and canary.canary_total and not canary.canary_killed:
         said = f"none of {canary.canary_total} broken copies of the run was rejected"
         given[SELF_TEST] = BlameProbe(fired=True, said=said)
-    return {name: given.get(name, _not_run(about)) for name, about in PROBES.items()}
+    in_process = evidence.transport != "network"
+    return {
+        name: NOT_SIMULATED
+        if in_process and not about.simulated
+        else given.get(name, _not_run(about))
+        for name, about in PROBES.items()
+    }
+
+
+NOT_SIMULATED: Final = BlameProbe(said="does not apply to a simulation")
 
 
 def _not_run(about: About) -> BlameProbe:

@@ -82,16 +82,15 @@ def _violation(v: View) -> list[str]:
 
 
 def _reproducible(v: View) -> str:
-    rerun = v.e.rerun
-    return (
-        f"The checker found a violation ({v.e.violation_fingerprint or 'no fingerprint'}), and "
-        f"{rerun.reproduced} of {rerun.same_seed_runs} re-runs of the same seed showed it again."
-    )
+    name = v.e.violation_fingerprint or "no fingerprint"
+    return f"The checker found a violation ({name}), and {v.e.rerun.said}."
 
 
 def _nondeterministic(v: View) -> str:
     runs = v.e.rerun.same_seed_runs
     again = f"none of {runs} re-runs showed it again" if runs else "it has not been re-run yet"
+    if runs and v.in_process:
+        again = v.e.rerun.said
     name = v.e.violation_fingerprint or "no fingerprint"
     return f"The checker found a violation ({name}); {again}."
 
@@ -166,8 +165,12 @@ def _clean(e: Evidence) -> str:
     return f"{judged(e.checker)} and found no violation"
 
 
+_IN_PROCESS: Final = "all in one process, which is smoke at most"
+
+
 def _smoke_no_fault(v: View) -> str:
-    return f"{_clean(v.e)}; no fault was planned, so this says nothing about robustness."
+    where = f"; {_IN_PROCESS}" if v.in_process else ""
+    return f"{_clean(v.e)}; no fault was planned, so this says nothing about robustness{where}."
 
 
 _NO_PRODUCTION_PATH: Final = (
@@ -190,7 +193,7 @@ def _narrow(v: View) -> list[str]:
 def _smoke_breadth(v: View) -> str:
     landed = f"{len(v.e.faults)} of {max(1, v.e.faults_planned)} planned faults landed"
     if v.in_process:
-        return f"{_clean(v.e)} while {landed}; all in one process, which is smoke at most."
+        return f"{_clean(v.e)} while {landed}; {_IN_PROCESS}."
     return f"{_clean(v.e)} while {landed}; the run is too narrow to count as hardening."
 
 

@@ -19,7 +19,7 @@ import msgspec
 from dstest.core.errors import ConfigError
 from dstest.nightly.cells import Expected
 from dstest.nightly.outcome import Judged, Shown, Standing, of_tries, shown
-from dstest.store.layout import link_latest, new_directory, no_directory, write_file
+from dstest.store.layout import link_latest, new_directory, whole, write_file
 
 __all__ = [
     "CONFIG",
@@ -169,14 +169,12 @@ class NightDir:
     @classmethod
     def create(cls, store: Path, night: Night, config: bytes) -> NightDir:
         """A new directory; `store/latest` points to it."""
-        try:
-            made = cls(new_directory(store, night.name, night.number))
+        made = cls(new_directory(store, night.name, night.number))
+        with whole(store, made.path):
             made.cells.mkdir()
             made.write(CONFIG, config)
             made.save(night)
             link_latest(store, made.path)
-        except OSError as error:
-            raise no_directory(store, error) from None
         return made
 
     @classmethod

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from dstest.report.remedies import REPLAYED, of_run
+from dstest.core.lab_words import simulates
+from dstest.report.remedies import another_seed, of_run, on_nodes, replay_of
 
 __all__ = ["Step", "after_failure"]
 
@@ -12,6 +14,12 @@ _AGAIN: Final = "Does it come again with the same seed and the same faults?"
 _WHOSE: Final = (
     "Is the system to blame, or the test? The run is made again as it was, and its operations"
     " through a second client (the generator swap)."
+)
+_SAME: Final = "Is it the same simulation, byte for byte, by the dstest and the Python of here?"
+_SEEDS: Final = "Does another seed show it? A second run of this one says nothing more."
+_ON_NODES: Final = (
+    "Is it there on nodes? Whether the system is to blame or the test, a simulation cannot tell: it"
+    " has one client, and no host."
 )
 _SMALLER: Final = "What does it take? Fewer faults, shorter windows, less load, run by run."
 
@@ -23,12 +31,27 @@ class Step(NamedTuple):
     command: str
 
 
-def after_failure(spec: dict[str, Any], path: str, *, blamed: bool = False) -> list[Step]:
+def after_failure(
+    spec: dict[str, Any],
+    path: str,
+    *,
+    given: Sequence[str] | None = None,
+    blamed: bool = False,
+) -> list[Step]:
     """The steps after a violation in the run at `path`; none after one that was not made here,
-    whose `spec` is empty. `blamed`: it is known already that the system did it."""
+    whose `spec` is empty. `given` are the options of its user. `blamed`: it is known already that
+    the system did it."""
     if not spec:
         return []
-    steps = [Step(_AGAIN, f"{of_run('replay', spec, path)}{REPLAYED}")]
+    smaller = Step(_SMALLER, of_run("shrink", spec, path))
+    if simulates(spec.get("lab")):
+        return [
+            Step(_SAME, replay_of(spec, path)),
+            Step(_SEEDS, another_seed(spec, given)),
+            Step(_ON_NODES, on_nodes(spec, given)),
+            smaller,
+        ]
+    steps = [Step(_AGAIN, replay_of(spec, path))]
     if not blamed:
         steps.append(Step(_WHOSE, of_run("blame", spec, path)))
-    return [*steps, Step(_SMALLER, of_run("shrink", spec, path))]
+    return [*steps, smaller]

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from msgspec import UNSET
+
 from dstest.core.evidence import BlameProbe
 from dstest.core.printable import printable
 from dstest.core.reproducer import SCRIPT, Reproducer
@@ -177,6 +179,7 @@ def _reduction(report: RunReport, small: Reproducer | None) -> str:
     return (
         f"from {small.before.events:,} fault events to {after.events:,} ({kinds}) over"
         f" {small.runs:,} runs; of runs of that alone it came in {came.came} of {came.runs}"
+        + ("" if came.simulations is UNSET else ", which are one sample")
         + ("" if small.confirmed else ", which is too few to call it reproducible")
     )
 

@@ -30,6 +30,7 @@ from dstest.report.over_seeds import arms_of
 from dstest.report.service import ALL_MAX, first_shown, least_ns, stretches
 from dstest.report.settings import documented, settings
 from dstest.report.timeline import story, timeline_svg
+from dstest.store.layout import EVENTS
 
 __all__ = ["FAULT_DETAILS_MAX", "environment", "render_html", "tone_of"]
 
@@ -62,7 +63,7 @@ _FILES: Final = (
     ("schedule.json", "the faults as they were planned"),
     ("host.jsonl", "samples of the control host"),
     ("run.log", "what the runner said while it went on"),
-    ("simulation.log", "every event of the simulation"),
+    (EVENTS, "every event of the simulation"),
     ("segments", "the operations as each worker wrote them down, before they were put together"),
     ("workers", "what each worker was given, and said"),
 )
@@ -116,6 +117,8 @@ def _witness(moment: Moment, report: RunReport, twins: Sequence[Moment]) -> dict
         "spoke": any(log.lines and not log.why for log in moment.logs),
         "left_out": sum(log.left_out for log in moment.logs),
         "silent": _silent(moment),
+        "events": "" if report.meta.transport == "network" else EVENTS,
+        "events_ns": None if place is None else place.at_ns + (report.meta.origin_ns or 0),
         "centre": "" if place is None else place.centre,
     }
 

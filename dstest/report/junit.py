@@ -82,7 +82,8 @@ def _next(report: RunReport) -> list[str]:
     """The file is the same wherever the run lies, so its place is not in it."""
     if not report.steps():
         return []
-    steps = after_failure({**report.meta.spec, "lab_id": None}, "RUN")
+    given = report.meta.options_given
+    steps = after_failure({**report.meta.spec, "lab_id": None}, "RUN", given=given)
     told = "; ".join(step.command for step in steps)
     return [f"what next, where RUN is the directory of this run: {told}"]
 

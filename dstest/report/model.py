@@ -156,7 +156,8 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
         if not self.state.failed:
             return []
         spec = with_lab(self.meta.spec, self.meta.lab_id)
-        return after_failure(spec, self.path, blamed=blame(self.evidence, more) == SUT)
+        blamed = blame(self.evidence, more) == SUT
+        return after_failure(spec, self.path, given=self.meta.options_given, blamed=blamed)
 
     @property
     def landed(self) -> int:

@@ -55,10 +55,12 @@ def often(checker: str, kind: str, result: CheckResult, rerun: Rerun, arms: list
     times = "once" if n == 1 else f"{n:,} times"
     said = [f"In this run: {times}" + (f", {shown} with a witness." if n > shown else ".")]
     if rerun.same_seed_runs:
-        said.append(
-            f"Runs of the same seed: {rerun.reproduced} of {rerun.same_seed_runs} showed the "
-            "violation again."
+        told = (
+            f"{rerun.reproduced} of {rerun.same_seed_runs} showed the violation again"
+            if rerun.identical is msgspec.UNSET
+            else rerun.said
         )
+        said.append(f"Runs of the same seed: {told}.")
     else:
         said.append("The same seed has not been run again.")
     if arms:

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from dstest.core import registry
 from dstest.core.errors import ConfigError
 from dstest.core.implements import implements
+from dstest.core.lab_words import simulates
 from dstest.core.plugin_files import FILES
 from dstest.core.protocols import LabTraits, Linked
 from dstest.core.tiers import Tier
@@ -17,7 +18,16 @@ from dstest.judge.beyond_runs import BEYOND_RUNS
 from dstest.judge.budgets import SHAPES, TIERS, UNITS
 from dstest.report.command import command_of
 
-__all__ = ["REPLAYED", "Remedy", "before_load", "of_run", "remedies", "without_method"]
+__all__ = [
+    "Remedy",
+    "another_seed",
+    "before_load",
+    "of_run",
+    "on_nodes",
+    "remedies",
+    "replay_of",
+    "without_method",
+]
 
 
 _LOAD_MIN_S: Final = 30.0
@@ -122,8 +132,23 @@ def of_run(verb: str, spec: dict[str, Any], path: str) -> str:
     return f"{using}dstest {verb} {shlex.quote(path)}{there}"
 
 
+def replay_of(spec: dict[str, Any], path: str) -> str:
+    """The command that makes the run again. One of a simulation says all: it is the same one."""
+    return f"{of_run('replay', spec, path)}{'' if simulates(spec.get('lab')) else REPLAYED}"
+
+
+def another_seed(spec: dict[str, Any], given: Sequence[str] | None) -> str:
+    """The command of this run with a seed that is drawn."""
+    return _Run(spec, given, "").command()
+
+
+def on_nodes(spec: dict[str, Any], given: Sequence[str] | None) -> str:
+    """The command of this run whose nodes are none that are simulated."""
+    return _Run(spec, given, "").on_nodes()
+
+
 def _replay(run: _Run, _: str) -> str:
-    return f"{of_run('replay', run.spec, run.path)}{REPLAYED}"
+    return replay_of(run.spec, run.path)
 
 
 def _again(run: _Run, _: str) -> str:
@@ -166,7 +191,7 @@ def without_method(found: Sequence[Remedy], op_types: Sequence[str]) -> list[Rem
     methods = ", ".join(f"do_{op_type}" for op_type in op_types)
     obstacle = f"The client lacks {methods}: write what is missing; no further run supplies it."
     kept = [
-        remedy if remedy.command.endswith(REPLAYED) else Remedy(remedy.obstacle, "")
+        remedy if "dstest replay " in remedy.command else Remedy(remedy.obstacle, "")
         for remedy in found
     ]
     return [Remedy(obstacle, ""), *kept]

@@ -86,7 +86,7 @@ def session_text(
         lines += ["", "why not better", *obstacles(named)]
     if len(rows_of_obstacles) > _SHOWN_MAX:
         lines.append(f"  - and {len(rows_of_obstacles) - _SHOWN_MAX} more, in the report")
-    lines += _after(spec, verdict, links)
+    lines += _after(spec, given, verdict, links)
     lines += [
         "",
         f"session     {verdict.outcome}",
@@ -96,12 +96,14 @@ def session_text(
     return "\n".join(lines)
 
 
-def _after(spec: RunSpec, verdict: SessionVerdict, links: Mapping[str, str]) -> list[str]:
+def _after(
+    spec: RunSpec, given: list[str], verdict: SessionVerdict, links: Mapping[str, str]
+) -> list[str]:
     """What to do after a failure, with the first arm that has failed."""
     arm = next((arm.id for arm in verdict.arms if arm.state.failed and links.get(arm.id)), None)
     if arm is None:
         return []
-    steps = after_failure(msgspec.to_builtins(spec), links[arm])
+    steps = after_failure(msgspec.to_builtins(spec), links[arm], given=given)
     said = [Remedy(f"{arm}: {step.asks}", step.command) for step in steps]
     return ["", "what next", *obstacles(said)]
 

@@ -15,7 +15,7 @@ import msgspec
 from dstest.core.errors import ConfigError, DstestError, Interrupted
 from dstest.core.evidence import BlameProbe
 from dstest.core.run_meta import RunMeta
-from dstest.judge.blame import HOST_EVENTS, blame
+from dstest.judge.blame import HOST_EVENTS, NOT_SIMULATED, blame, results
 from dstest.judge.blame_file import (
     PROBES_FILE,
     UNKNOWN_RATE,
@@ -71,9 +71,14 @@ def blame_run(
     made = _Made(run, meta, lab_id, ui)
     try:
         for kind in ("again", "swap"):
-            file = _of_kind(file, made, kind, suspect)
+            if verdict.evidence.transport != "network":
+                # The same seed is the same simulation, which shows what this one did.
+                file = _without(file, kind, NOT_SIMULATED.said)
+            else:
+                file = _of_kind(file, made, kind, suspect)
     finally:
         told = probes_of(file.runs, wanted, times, file.why_not)
+        told = {name: results(verdict.evidence, told)[name] for name in told}
         whose = blame(verdict.evidence, told)
         file = msgspec.structs.replace(file, probes=told, blame=whose)
         _write(run.path, file, told)

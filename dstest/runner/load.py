@@ -161,9 +161,8 @@ class Load:
 
     def check(self, now_ns: int | None = None) -> None:
         """Raise where a worker is in trouble, dead or silent."""
+        self._check_disk()
         troubles = self.board.troubles()
-        if TROUBLE_DISK in troubles:
-            raise disk_full(self._run.path, OSError(errno.ENOSPC, "no space left"))
         ended = [i for i, p in enumerate(self._processes) if p.returncode is not None]
         if TROUBLE_CRASH in troubles or ended:
             which = ended or [troubles.index(TROUBLE_CRASH)]
@@ -173,6 +172,11 @@ class Load:
             )
         if now_ns is not None:
             self._check_silence(now_ns)
+
+    def _check_disk(self) -> None:
+        """Raise where a worker could not record."""
+        if TROUBLE_DISK in self.board.troubles():
+            raise disk_full(self._run.path, OSError(errno.ENOSPC, "no space left"))
 
     def _check_silence(self, now_ns: int) -> None:
         """Raise where a worker runs and gives no sign of life."""

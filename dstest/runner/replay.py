@@ -92,6 +92,7 @@ def replay(
     meta.rerun = Rerun(
         same_seed_runs=earlier.same_seed_runs + len(runs),
         reproduced=earlier.reproduced + reproduced,
+        identical=_identical(meta, earlier, runs),
     )
     # Without its sums it counts as not judged yet: whatever stops us here, `recover` goes on.
     (run.path / SUMS).unlink(missing_ok=True)
@@ -102,6 +103,16 @@ def replay(
     run.write_status(f"verdict: {verdict.verdict.value}")
     code = together(code_of(verdict, meta), [done.exit_code for done in runs])
     return [*runs, Finished(path=run.path, exit_code=code, verdict=verdict, failure=failure)]
+
+
+def _identical(meta: RunMeta, earlier: Rerun, runs: Sequence[Finished]) -> int | msgspec.UnsetType:
+    """How many of all re-runs are this simulation, byte for byte; unset where it is none."""
+    unknown = earlier.same_seed_runs and earlier.identical is msgspec.UNSET
+    if meta.transport == "network" or unknown:
+        return msgspec.UNSET
+    found = [RunDir.open(done.path).read_meta() for done in runs]
+    same = sum(again is not None and again.digest == meta.digest for again in found)
+    return same + (0 if earlier.identical is msgspec.UNSET else earlier.identical)
 
 
 def together(original: int, again: Sequence[int]) -> int:

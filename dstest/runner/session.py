@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,7 +42,8 @@ from dstest.runner.schedule_file import SCHEDULE
 from dstest.runner.session_file import SessionFile
 from dstest.runner.simulated_fit import check_lab, check_tier
 from dstest.runner.simulated_run import SimulatedRun
-from dstest.store.layout import PLUGINS, RunDir, disk_full, link_latest
+from dstest.runner.simulated_stop import stopping
+from dstest.store.layout import PLUGINS, RunDir, disk_full, link_latest, whole
 from dstest.store.signing import require_key
 
 __all__ = [
@@ -224,17 +225,20 @@ def run_session(
     standing = _fitting(plugins, lab_id)
     if standing is not None:
         _require_free(standing)  # before a run directory exists; the lab is taken below
+    kept = {f"{PLUGINS}/{path.name}": path.read_bytes() for path in map(Path, spec.files)}
     run = RunDir.create(store, name or usual, spec.seed)
     meta = _initial(plugins, tier)
-    run.write(SPEC, to_toml(plugins.spec))
-    run.write_meta(meta)
-    run.write_json(SCHEDULE, schedule_of(plugins))
-    for path in map(Path, spec.files):
-        run.write(f"{PLUGINS}/{path.name}", path.read_bytes())
+    with whole(store, run.path):
+        run.write(SPEC, to_toml(plugins.spec))
+        run.write_meta(meta)
+        run.write_json(SCHEDULE, schedule_of(plugins))
+        for path, data in kept.items():
+            run.write(path, data)
     ui.keep_log(run.path / LOG)
     ui.say(f"run {run.path}")
     live = LiveRun(run, ui, spec)
     live.publish()
+    signals = ExitStack()
     try:
         with _lab(plugins, lab_id, keep_lab, live) as lab:
             meta.lab_id = lab.lab_id
@@ -242,7 +246,8 @@ def run_session(
             if name is None:
                 link_latest(store, run.path)
             if simulates(plugins.lab):
-                failure = SimulatedRun(plugins, lab, run, meta, live).execute()
+                stop = signals.enter_context(stopping(ui.say))
+                failure = SimulatedRun(plugins, lab, run, meta, live).execute(stop)
             else:
                 failure = _executed(Run(plugins, lab, run, meta, live), live)
         live.close()
@@ -261,6 +266,7 @@ def run_session(
     finally:
         live.close()
         ui.close_log()
+        signals.close()
 
 
 def _executed(run: Run, live: LiveRun | None = None) -> DstestError | None:

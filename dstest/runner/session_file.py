@@ -18,7 +18,7 @@ import msgspec
 from dstest.core.errors import ConfigError, EvidenceError
 from dstest.core.spec import RunSpec
 from dstest.core.tiers import Tier
-from dstest.store.layout import link_latest, new_directory, no_directory, write_file
+from dstest.store.layout import link_latest, new_directory, whole, write_file
 from dstest.store.signing import sign
 from dstest.store.sums import SIGNATURE, SUMS, compare_sums, sums_of
 
@@ -73,12 +73,10 @@ class SessionDir:
     @classmethod
     def create(cls, store: Path, name: str, seed: int) -> SessionDir:
         """A new directory; `store/latest` points to it."""
-        try:
-            found = cls(new_directory(store, f"{name}-session", seed))
+        found = cls(new_directory(store, f"{name}-session", seed))
+        with whole(store, found.path):
             found.arms.mkdir()
             link_latest(store, found.path)
-        except OSError as error:
-            raise no_directory(store, error) from None
         return found
 
     @classmethod

@@ -22,7 +22,7 @@ from dstest.runner.plugins import Plugins
 from dstest.runner.tap import Tap
 from dstest.runner.worker import Worker
 from dstest.runner.worker_config import WorkerConfig
-from dstest.store.layout import RunDir
+from dstest.store.layout import RunDir, disk_full
 
 __all__ = ["SimulatedClock", "SimulatedLoad"]
 
@@ -103,10 +103,15 @@ class SimulatedLoad(Load):
         return clock
 
     def check(self, now_ns: int | None = None) -> None:
-        """Raise where the worker has ended: nobody has told it to."""
-        if self._task is not None and self._task.done() and not self._task.cancelled():
-            error = self._task.exception()
-            raise HarnessError(f"the load ended early: {type(error).__name__}: {error}")
+        """Raise where the worker could not record, or has ended: nobody has told it to."""
+        self._check_disk()
+        if self._task is None or not self._task.done():
+            return
+        error = None if self._task.cancelled() else self._task.exception()
+        if isinstance(error, OSError):
+            raise disk_full(self._run.path, error)
+        why = "nobody had told it to" if error is None else f"{type(error).__name__}: {error}"
+        raise HarnessError(f"the load ended early: {why}")
 
     async def finish(self, run_clock: RunClock, say: Callable[[str], None]) -> None:
         self.board.state = FINISHING

@@ -9,10 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -46,16 +42,14 @@ from dstest.runner.recovery import Recovery
 from dstest.runner.requirements import deployment_of
 from dstest.runner.simulated_fit import simulated_nemesis
 from dstest.runner.simulated_load import SimulatedLoad
+from dstest.runner.simulated_stop import Stop
 from dstest.sim.simulate import SETTLE_S
 from dstest.sim.world import World
 from dstest.store.events import Writer
-from dstest.store.layout import RunDir
+from dstest.store.layout import EVENTS, RunDir
 from dstest.store.segment import SegmentWriter
 
-__all__ = ["EVENTS", "NotServing", "SimulatedRun"]
-
-EVENTS: Final = "simulation.log"
-"""In a run directory: what happened, message by message, on the clock of the simulation."""
+__all__ = ["NotServing", "SimulatedRun"]
 
 CLIENTS: Final = "clients"
 """The host of all clients."""
@@ -104,24 +98,25 @@ class SimulatedRun:
         meta.transport = declared(plugins.lab, plugins.system)
         meta.clock = ClockSource(name="SIMULATED_MONOTONIC", resolution_ns=1, host="simulation")
 
-    def execute(self) -> DstestError | None:
+    def execute(self, stop: Stop) -> DstestError | None:
         """Run to the end. Raises nothing of ours: the error that ended it early is returned."""
         failure: DstestError | None = None
-        with _stopping() as stopped:
-            try:
-                self._world.run(self._body(), CLIENTS)
-            except KeyboardInterrupt:
-                failure = Interrupted(f"stopped by {stopped[0] if stopped else 'SIGINT'}")
-            except SystemExit as end:
-                failure = quit_by(end)
-            except Exception as error:
-                failure = failure_of(error, self._run, self._meta)
         try:
-            self._world.run(self._clean_up(failure), CLIENTS)
-        finally:
-            self._world.close()
-            self._keep()
-        return failure
+            self._world.run(self._body(), CLIENTS)
+            stop.waits = True
+        except KeyboardInterrupt:
+            failure = Interrupted(f"stopped by {stop.by or 'SIGINT'}")
+        except SystemExit as end:
+            failure = quit_by(end)
+        except Exception as error:
+            failure = failure_of(error, self._run, self._meta)
+        with stop.waiting():
+            try:
+                self._world.run(self._clean_up(failure), CLIENTS)
+            finally:
+                self._world.close()
+                left = self._keep()
+        return failure or left
 
     async def _body(self) -> None:
         plugins, ui, meta = self._plugins, self._ui, self._meta
@@ -254,31 +249,16 @@ class SimulatedRun:
     def _standing(self) -> dict[str, list[str]]:
         return {name: self._world.standing(name) for name in self._world.hosts}
 
-    def _keep(self) -> None:
-        """What happened, and what failed."""
+    def _keep(self) -> DstestError | None:
+        """What happened, and what failed. The error where there was no place for it."""
         log = self._world.log
         self._meta.events, self._meta.digest = log.count, log.digest
         self._meta.failures = list(self._world.loop.failures)
-        self._run.write(EVENTS, "\n".join([*log.lines, ""]))
-
-
-@contextmanager
-def _stopping() -> Iterator[list[str]]:
-    """SIGTERM ends the simulation as Ctrl-C does; the names of the signals that came."""
-    stopped: list[str] = []
-
-    def stop(number: int, frame: Any) -> None:
-        stopped.append(signal.Signals(number).name)
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():
-        yield stopped
-        return
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield stopped
-    finally:
-        signal.signal(signal.SIGTERM, before)
+        try:
+            self._run.write(EVENTS, "\n".join([*log.lines, ""]))
+        except DstestError as error:
+            return error
+        return None
 
 
 def _version(simulable: Simulable) -> str:

@@ -51,7 +51,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     its say, and its faults landed or it came all the same; only then it counts. `came`: it found
     the violation in question. `landed`: faults that were proven. `targets`: nodes that they hit in
     all. `ops`: what clients asked for. `why_not`: why it does not count. `confirms`: made to
-    measure how often it comes, and for nothing else."""
+    measure how often it comes, and for nothing else. `digest`: which simulation it was; unset on
+    nodes."""
 
     path: str = ""
     judged: bool = False
@@ -61,6 +62,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     ops: int = 0
     why_not: str = ""
     confirms: bool = False
+    digest: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class Tried(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +87,12 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True):
         """How often it came in the runs that were made to measure that. Those that decided whether
         the candidate is taken do not count: they would have been others, had it not come."""
         told = [one for one in self.attempts if one.judged and one.confirms]
-        return Rate(runs=len(told), came=sum(one.came for one in told))
+        digests = {one.digest for one in told} - {msgspec.UNSET}
+        return Rate(
+            runs=len(told),
+            came=sum(one.came for one in told),
+            simulations=len(digests) or msgspec.UNSET,
+        )
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from dstest.core.lab_words import simulates
 from dstest.core.option_words import behind_o
 from dstest.core.printable import printable
 from dstest.core.reproducer import Reproducer, Size
@@ -56,19 +57,31 @@ _HEAD: Final = """\
 #!/bin/sh
 # {violation}, found by dstest {version} in {system}, workload {workload}.
 # In the run that it was found in: {explanation}
-# Each run shows it by other operations.
+# {again}
 #
 # Reduced from {before} fault events (a fault is two: it begins, it is healed) to {after}, over
-# {runs} runs. It came in {came} of {of} runs that were made of just this.
+# {runs} runs. It came in {came} of {of} runs that were made of just this{sample}.
 #
-# It takes dstest {version} and root: each run makes its own nodes and takes them away again. In
-# the directory of dstest's sources, after `make setup`:
+# It takes dstest {version} {needs}
+# In the directory of dstest's sources, after `make setup`:
 #     sh repro.sh [TIMES]
 # Five times without TIMES, about {minutes} min. DSTEST=path/to/dstest where that is not
 # .venv/bin/dstest or on the PATH.
 {builds}# It ends with 0 where the violation came in four of five runs at least, or that share of
 # TIMES, with 1 where it came in fewer, else with the exit code of a run that could not be made.
 """
+
+_ON_NODES: Final = {
+    "sample": "",
+    "again": "Each run shows it by other operations.",
+    "needs": "and root: each run makes its own nodes and takes them away again.",
+}
+
+_SIMULATED: Final = {
+    "sample": ", which are one sample",
+    "again": "Each run is the same simulation, byte for byte, by the same dstest and Python.",
+    "needs": "and no root: its nodes are simulated, all in one process.",
+}
 
 _BODY: Final = """\
 set -u
@@ -131,6 +144,7 @@ def script_of(found: Reproducer, original: RunSpec, candidate: Candidate, run_s:
         of=found.rate_after.runs,
         minutes=max(1, round(5 * run_s / 60)),
         builds=builds,
+        **(_SIMULATED if simulates(original.lab) else _ON_NODES),
     )
     argv = argv_of(original, candidate, "$work/schedule.json", f"$here/{PLUGINS}")
     return head + _BODY.format(

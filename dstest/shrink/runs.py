@@ -131,8 +131,15 @@ def attempt_of(run: Path, aside: Path, fingerprint: str, verdict: Verdict) -> At
         came=came,
         landed=landed,
         targets=_targets(RunDir(run)),
+        digest=_simulation(RunDir(run)),
         ops=evidence.checker.ops_eligible,
     )
+
+
+def _simulation(run: RunDir) -> str | msgspec.UnsetType:
+    """Which one it was, by its digest."""
+    meta = run.read_meta()
+    return msgspec.UNSET if meta is None or meta.digest is None else meta.digest
 
 
 def _targets(run: RunDir) -> int:

@@ -17,6 +17,9 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,18 +34,22 @@ from dstest.store.signing import sign
 from dstest.store.sums import SIGNATURE, SUMS, sums_of
 
 __all__ = [
+    "EVENTS",
     "PLUGINS",
     "RunDir",
     "disk_full",
     "link_latest",
     "new_directory",
-    "no_directory",
     "way_out",
+    "whole",
     "write_file",
 ]
 
 PLUGINS: Final = "plugins"
 """Folder of a run directory with the user's own files of plug-ins, as they were."""
+
+EVENTS: Final = "simulation.log"
+"""In the directory of a simulated run: what happened, message by message, on its clock."""
 
 
 def disk_full(path: Path, error: OSError) -> HarnessError:
@@ -72,7 +79,8 @@ def link_latest(store: Path, path: Path) -> None:
 
 
 def new_directory(store: Path, name: str, seed: int) -> Path:
-    """A directory `store/name/<utc>-<seed>` that was not there. Raises OSError."""
+    """A directory `store/name/<utc>-<seed>` that was not there. Raises HarnessError where the store
+    cannot be written."""
     if Path(name).is_absolute() or ".." in Path(name).parts:
         raise ConfigError(
             f"a run called {name!r} would lie outside {store}",
@@ -86,6 +94,8 @@ def new_directory(store: Path, name: str, seed: int) -> Path:
             path.mkdir(parents=True)
         except FileExistsError:
             continue
+        except OSError as error:
+            raise no_directory(store, error) from None
         return path.resolve()
     raise ConfigError(
         f"{store / name}: a hundred runs within one second",
@@ -99,6 +109,23 @@ def no_directory(store: Path, error: OSError) -> HarnessError:
         f"cannot make a run directory in {store}: {error.strerror}",
         remedy="free space, or choose another place with --store DIR",
     )
+
+
+@contextmanager
+def whole(store: Path, path: Path) -> Iterator[None]:
+    """What a new directory of the store begins with is put into it here: all of it is, or the
+    directory is taken away. Raises HarnessError where the store cannot be written."""
+    try:
+        yield
+    except (OSError, HarnessError) as error:
+        shutil.rmtree(path, ignore_errors=True)
+        if path.parent != store.resolve():
+            with suppress(OSError):
+                path.parent.rmdir()  # that of its name, where nothing else is in it
+        cause = error if isinstance(error, OSError) else error.__context__
+        if isinstance(cause, OSError):
+            raise no_directory(store, cause) from None
+        raise
 
 
 def write_file(directory: Path, name: str, data: bytes) -> Path:
@@ -128,13 +155,11 @@ class RunDir:
     @classmethod
     def create(cls, store: Path, name: str, seed: int) -> RunDir:
         """A new run directory with status `running`."""
-        try:
-            run = cls(new_directory(store, name, seed))
+        run = cls(new_directory(store, name, seed))
+        with whole(store, run.path):
             run.segments.mkdir()
             run.write_status("running")
             run._reserve()
-        except OSError as error:
-            raise no_directory(store, error) from None
         return run
 
     @classmethod

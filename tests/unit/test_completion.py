@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from dstest.core import clock, registry
+from dstest.core import registry
 from dstest.sim.simulate import simulable_names
 
 PROGRAM = "import sys; sys.argv = ['dstest']; from dstest.cli.entry import main; main()"
@@ -79,10 +80,16 @@ def test_runs_are_offered_the_newest_first(command: str, tmp_path: Path) -> None
     assert offered(f"dstest {command} store/etcd/20260101", tmp_path) == newest_first[1:]
 
 
+def _spent_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def test_it_takes_less_than_a_second(tmp_path: Path) -> None:
+    """Of a processor: what else the host does is not its fault."""
     took = []
     for _ in range(3):
-        began = clock.monotonic_ns()
+        before = _spent_s()
         offered("dstest run --system etcd --nemesis kill -o ", tmp_path)
-        took.append((clock.monotonic_ns() - began) / 1e9)
-    assert min(took) < 1.0
+        took.append(_spent_s() - before)
+    assert 0.05 < min(took) < 1.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +16,8 @@ from dstest.fan.commands import IMAGE_S, LOG, STORE, run_command
 from dstest.nightly.cells import cells_of
 from dstest.nightly.config import read_config
 from dstest.steps.own import differences
+
+SHORT = ["--seed", "3", "--time-limit", "40", "--nodes", "5"]
 
 
 class _Place:
@@ -90,3 +94,48 @@ def test_a_build_that_a_worker_has_laid_elsewhere_is_the_same_one(tmp_path: Path
     command = ["run", "--system-version", str(tmp_path / "here" / "etcd.deb")]
     assert "system-version" not in differences(_made_with(tmp_path / "there" / "etcd.deb"), command)
     assert "system-version" in differences(_made_with(tmp_path / "other" / "etcd.deb"), command)
+
+
+@pytest.mark.parametrize("kind", [[], ["--lab", "podman"]])
+def test_a_run_on_nodes_is_told_the_lab_of_its_worker(tmp_path: Path, kind: list[str]) -> None:
+    place = _Place(tmp_path, 0)
+    run_command(place, [], ["run", *kind, "--system", "toykv"], {}, 1.0)
+    [(words, _)] = place.asked
+    assert words[words.index("--lab-id") + 1] == "w1" and words[-1] == "--json"
+
+
+@pytest.mark.parametrize("kind", [["--lab", "sim"], ["--lab=sim"]])
+def test_a_run_whose_nodes_are_simulated_is_told_no_lab(tmp_path: Path, kind: list[str]) -> None:
+    place = _Place(tmp_path, 0)
+    run_command(place, [], ["run", *kind, "--system", "toykv"], {}, 1.0)
+    [(words, _)] = place.asked
+    assert "--lab-id" not in words and words[-1] == "--json"
+
+
+def test_a_cell_in_a_simulation_comes_to_a_verdict(tmp_path: Path) -> None:
+    """The command of a night's cell, with its image, as a worker executes it."""
+    path = tmp_path / "nightly.toml"
+    path.write_text(
+        'name = "n"\n[[cells]]\ncontrol = "red"\nanomalies = ["nonlinearizable"]\n'
+        'system = "toykv"\nworkload = "register"\nnemesis = "partition"\nlab = "sim"\n'
+        'options = { bug = "stale-follower-read" }\n'
+    )
+    [cell] = cells_of(read_config(path), tmp_path)
+    code, _ = run_command(_Real(tmp_path), cell.image, [*cell.argv, *SHORT], {}, 120.0)
+    assert code == 1, (tmp_path / LOG).read_text()
+    [status] = (tmp_path / STORE).glob("*/*/status")
+    assert status.read_text().startswith("verdict: ")
+
+
+class _Real:
+    """Executes what it is asked."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.lab_id = folder, "w1"
+
+    def command(self, argv: Sequence[str], log: Path, *, limit_s: float) -> int:
+        with log.open("w") as out:
+            return subprocess.run(
+                [sys.executable, "-m", "dstest", *argv],
+                stdout=out, stderr=out, timeout=limit_s, check=False,
+            ).returncode  # fmt: skip

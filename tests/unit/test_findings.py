@@ -498,3 +498,16 @@ def test_a_command_that_began_no_run_is_no_miss(
     (row,) = read(results)
     assert [trial.seed for trial in row.trials] == [1]
     assert len(asked) == 2
+
+
+@pytest.mark.parametrize(("kind", "told"), [([], True), (["--lab", "sim"], False)])
+def test_a_trial_is_told_a_lab_where_its_nodes_are_of_one(kind: list[str], told: bool) -> None:
+    asked: list[Sequence[str]] = []
+    entry = msgspec.structs.replace(LOST, command=(*LOST.command, *kind))
+
+    def ended(argv: Sequence[str]) -> Ended:
+        asked.append(argv)
+        return Ended(exit=Exit.PASS, said={}, meta={})
+
+    [*measure(entry, [1], Path("store"), "mine", ended)]
+    assert ["--lab-id" in argv for argv in asked] == [told]

@@ -117,6 +117,8 @@ WRONG = [
     ("partition = 2", "kill = 2", "which its nemesis 'partition' never makes"),
     ('"shape=one"', '"shape"', "has no value"),
     ('"shape=one"', '"shape=one", "shape=leader"', "stands twice"),
+    ('tier = "smoke"', 'tier = "hardening"\nlab = "sim"', "better than smoke"),
+    ('tier = "smoke"', 'tier = "release"\nlab = "sim"', "simulation is better than"),
     (', "reads=serializable"', "", "asks that the same test passes"),
     ('expect = "green"', 'expect = "green"\nanomalies = ["lost"]', "shows no anomaly"),
 ]

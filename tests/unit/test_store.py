@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
@@ -73,3 +75,35 @@ def test_store_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(HarnessError, match="cannot make a run directory"):
         RunDir.create(tmp_path / "file", "x", 1)
+
+
+@pytest.mark.parametrize("full_at", ["status", ".ballast"])
+def test_a_run_directory_that_cannot_be_made_does_not_stay(
+    full_at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    if full_at == "status":
+        monkeypatch.setattr(Path, "write_bytes", refuse)
+    else:
+        monkeypatch.setattr(os, "posix_fallocate", refuse)
+    (tmp_path / "store").mkdir()
+    with pytest.raises(HarnessError, match=r"cannot make a run directory.*No space left") as told:
+        RunDir.create(tmp_path / "store", "x", 1)
+    assert "free space" in (told.value.remedy or "")
+    assert [*(tmp_path / "store").rglob("*")] == []
+
+
+def test_what_was_there_before_a_full_disk_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = RunDir.create(tmp_path / "store", "x", 1)
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    with pytest.raises(HarnessError):
+        RunDir.create(tmp_path / "store", "x", 2)
+    assert [*(tmp_path / "store" / "x").iterdir()] == [first.path]

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from dstest.core import clock
 from dstest.core.errors import ConfigError, DstestError, Exit
+from dstest.core.lab_words import lab_id_words
 from dstest.core.run_meta import RunMeta
 from dstest.core.verdict import State
 from dstest.plans.execution.capabilities import capabilities_of, lacking, toolbox
@@ -223,8 +224,7 @@ class Driver:
         self._say(f"{step.id}: {state.value}{wanted}")
 
     def _where(self, step: Step) -> list[str]:
-        lab_id = self._execution.lab_id
-        named = [] if lab_id is None else ["--lab-id", lab_id]
+        named = lab_id_words(step.argv, self._execution.lab_id)
         return ["--store", str(self._dir.artifacts_of(step)), *named]
 
     def _left(self, step: Step) -> list[str] | None:

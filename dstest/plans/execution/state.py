@@ -20,7 +20,7 @@ from dstest.core import clock
 from dstest.core.errors import ConfigError
 from dstest.plans.model import Plan
 from dstest.steps.results import results_in
-from dstest.store.layout import link_latest, new_directory, no_directory, write_file
+from dstest.store.layout import link_latest, new_directory, whole, write_file
 
 __all__ = [
     "RED_SUFFIX",
@@ -141,15 +141,14 @@ class ExecutionDir:
     @classmethod
     def create(cls, store: Path, plan: Plan) -> ExecutionDir:
         """A new directory with a copy of the plan; `store/latest` points to it."""
-        try:
-            path = new_directory(store, plan.slug, 0)
-            found = cls(path)
+        path = new_directory(store, plan.slug, 0)
+        found = cls(path)
+        text = Path(plan.path).read_bytes()
+        with whole(store, path):
             for folder in (found.artifacts, found.findings, path / "logs"):
                 folder.mkdir()
+            found.write("plan.md", text)
             link_latest(store, path)
-        except OSError as error:
-            raise no_directory(store, error) from None
-        found.write("plan.md", Path(plan.path).read_bytes())
         return found
 
     @classmethod

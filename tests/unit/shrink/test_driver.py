@@ -129,6 +129,20 @@ def test_a_longer_name_is_another_violation(failed: RunDir, tmp_path: Path) -> N
     assert done.returncode == 1, done.stdout
 
 
+@pytest.mark.parametrize("lab", ["lxc", "sim"])
+def test_what_a_reproducer_takes_is_said_by_its_lab(failed: RunDir, lab: str) -> None:
+    found = shrunk(failed, Planted(lambda c: float(has(c, "f1"))))
+    meta = failed.read_meta()
+    assert found is not None and meta is not None
+    start = candidate_of(resolve(spec_of(meta), []))
+    text = script_of(found, msgspec.structs.replace(spec_of(meta), lab=lab), start, 20.0)
+    on_nodes = ("and root: each run makes its own nodes", "Each run shows it by other operations")
+    simulated = ("and no root", "the same simulation, byte for byte")
+    assert all((words in text) == (lab != "sim") for words in on_nodes)
+    assert all((words in text) == (lab == "sim") for words in simulated)
+    assert ("--lab sim" in text) == (lab == "sim")
+
+
 @pytest.mark.parametrize(
     "text", ["$(touch PWNED)", "`touch PWNED`", "a\ntouch PWNED\n", "';touch PWNED;'"]
 )

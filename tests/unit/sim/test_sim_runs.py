@@ -31,10 +31,9 @@ from dstest.runner.progress import Progress
 from dstest.runner.replay import replay
 from dstest.runner.session import Finished, recover, run_session
 from dstest.runner.simulated_load import SimulatedLoad
-from dstest.runner.simulated_run import EVENTS
 from dstest.sim.files import SimFiles
 from dstest.sim.world import World
-from dstest.store.layout import RunDir
+from dstest.store.layout import EVENTS, RunDir
 from dstest.store.sums import SUMS
 from nemeses.base.simulated_paths import SimulatedCut
 from nemeses.base.simulated_processes import SimulatedKill
@@ -74,6 +73,7 @@ def test_a_sound_system_is_smoke_and_no_more(nemesis: str, tmp_path: Path) -> No
     assert (done.verdict.verdict, done.exit_code) == (State.PASS_SMOKE, Exit.PASS), why(done)
     faults = done.verdict.evidence.faults
     assert bool(faults) == (nemesis != "none")
+    assert done.verdict.reason.endswith("; all in one process, which is smoke at most.")
     for fault in faults:
         assert fault.landed == "yes" and fault.heal_verified
         for side in (fault.injector, fault.victim):
@@ -117,10 +117,16 @@ def test_a_planted_bug_is_a_violation_that_comes_again(tmp_path: Path) -> None:
     assert done.verdict.verdict is State.FAIL_NONDETERMINISTIC
     (result,) = done.verdict.checkers.values()
     assert result["valid"] is False and result["anomalies"]["nonlinearizable"]
-    assert "stale read" in (done.path / "report.html").read_text()
+    page = (done.path / "report.html").read_text()
+    assert "stale read" in page and "The nodes&#39; logs" not in page
+    assert "none were kept of the nodes" not in page and "The nodes' logs" not in page
+    assert f'<a href="{EVENTS}">{EVENTS}</a> beside this page has it' in page
     again, original = replay(done.path, 1, store=tmp_path / "again", ui=Progress(io.StringIO()))
     assert (again.exit_code, original.exit_code) == (Exit.FAIL, Exit.FAIL)
     assert original.verdict.verdict is State.FAIL_REPRODUCIBLE
+    assert original.verdict.evidence.rerun.identical == 1
+    assert "a re-run was the same simulation, byte for byte" in original.verdict.reason
+    assert "1 of 1" not in original.verdict.reason
     for name in ("worker-0.seg", "control.seg"):
         both = {(run.path / "segments" / name).read_bytes() for run in (done, again)}
         assert len(both) == 1
