@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from clusters import documented
 from clusters.sql import clients_on
 from clusters.supervise import FullMesh
+from clusters.supervise.documented import GALERA
 from clusters.systems.mariadb import (
     CODES,
     PORT,
@@ -138,7 +138,7 @@ class Galera(Mariadb):
     }
     clients = clients_on(GaleraClient)
     definite_errors = {**Mariadb.definite_errors, **NOT_READY}
-    cautions = documented.GALERA
+    cautions = GALERA
     log_alarms = (
         *Mariadb.log_alarms,
         "Inconsistency detected",

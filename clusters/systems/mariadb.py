@@ -11,7 +11,6 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from clusters import documented
 from clusters.sql import (
     ISOLATION,
     ROLLED_BACK,
@@ -22,6 +21,7 @@ from clusters.sql import (
     clients_on,
 )
 from clusters.supervise import FramedRequests, SupervisedSystem
+from clusters.supervise.documented import MARIADB
 from dstest.core.node import Node
 from dstest.core.protocols import (
     Endpoint,
@@ -236,7 +236,7 @@ class Mariadb(SupervisedSystem):
         **REFUSED,
     }
     conflict_errors = CODES
-    cautions = documented.MARIADB
+    cautions = MARIADB
     log_alarms: tuple[str, ...] = ("InnoDB: Assertion failure", "got signal", "is corrupted")
     ports: tuple[int, ...] = (PORT,)
     client_port = PORT

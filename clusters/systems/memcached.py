@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from clusters import documented
 from clusters.supervise import StreamClient, SupervisedDeployment, SupervisedSystem, told, wire
+from clusters.supervise.documented import MEMCACHED
 from dstest.core.node import Node
 from dstest.core.protocols import Indefinite, OpDraft, Probe, Service
 
@@ -87,7 +87,7 @@ class Memcached(SupervisedSystem):
     services = ("memcached",)
     deployment = MemcachedDeployment
     clients = {"register": RegisterClient}
-    cautions = documented.MEMCACHED
+    cautions = MEMCACHED
     no_log_alarms = "what it says of a crash is a failed assertion, which is any system's alarm"
     ports = (PORT,)
     home = HOME

@@ -11,9 +11,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from clusters import documented
 from clusters.sql import clients_on
 from clusters.supervise import FullMesh, http
+from clusters.supervise.documented import PATRONI
 from clusters.systems.etcd.system import Etcd
 from clusters.systems.postgresql import (
     CONNECTIONS_MAX,
@@ -230,7 +230,7 @@ class Patroni(Postgresql):
             help="synchronous: a commit waits for a standby while there is one; strict: always",
         ),
     }
-    cautions = documented.PATRONI
+    cautions = PATRONI
     log_alarms = (
         *Postgresql.log_alarms,
         *Etcd.log_alarms,

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from signal import SIGINT
 from typing import Any, Final
 
-from clusters import documented
 from clusters.sql import (
     ISOLATION,
     POSTGRESQL_RELAXED,
@@ -21,6 +20,7 @@ from clusters.sql import (
     clients_on,
 )
 from clusters.supervise import FramedRequests, SupervisedSystem
+from clusters.supervise.documented import POSTGRESQL
 from dstest.core.node import Node
 from dstest.core.protocols import Ending, Endpoint, LogWords, Option, Probe, Service
 
@@ -241,7 +241,7 @@ class Postgresql(SupervisedSystem):
         **REFUSED,
     }
     conflict_errors = frozenset({"40001", "40P01", "55P03", "23505", ROLLED_BACK})
-    cautions = documented.POSTGRESQL
+    cautions = POSTGRESQL
     log_alarms: tuple[str, ...] = (
         "PANIC:",
         "invalid page in block",

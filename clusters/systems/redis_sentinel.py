@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from clusters import documented
 from clusters.supervise import Durable, FullMesh, RespRequests, SupervisedSystem, resp, resp_raw
+from clusters.supervise.documented import REDIS_SENTINEL
 from dstest.core import protocols
 from dstest.core.node import Node
 from dstest.core.protocols import Endpoint, Leadership, LeaderView, Option, Replication, Service
@@ -137,7 +137,7 @@ class RedisSentinel(SupervisedSystem):
             type=int, default=0, least=0, most=98, help="until so many replicas have it"
         ),
     }
-    cautions = documented.REDIS_SENTINEL
+    cautions = REDIS_SENTINEL
     log_alarms = resp.LOG_ALARMS
     ports = (REDIS, SENTINEL)
     client_port = REDIS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from clusters import documented
+from clusters.supervise.documented import ETCD
 from clusters.supervise.some_nodes import MEMBERS, first_members
 from clusters.systems.etcd.clients.definite import CONFLICT, DEFINITE_ERRORS
 from clusters.systems.etcd.clients.http2 import Http2Requests
@@ -43,7 +43,7 @@ class Etcd:
             value="serializable",
         ),
     )
-    cautions = documented.ETCD
+    cautions = ETCD
     client_port = CLIENT_PORT
     residues = RESIDUES
     homes = (HOME, OTHER_HOME)

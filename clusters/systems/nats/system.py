@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from clusters import documented
 from clusters.supervise import LineRequests, SupervisedSystem
+from clusters.supervise.documented import NATS
 from clusters.systems.nats.clients import (
     BUSY,
     NO_RESPONDERS,
@@ -61,7 +61,7 @@ class Nats(SupervisedSystem):
         NOT_OFFERED: KEPT,
     }
     conflict_errors = frozenset({BUSY})
-    cautions = documented.NATS
+    cautions = NATS
     log_alarms = (
         "[FTL]",
         "Critical write error",

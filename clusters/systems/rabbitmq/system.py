@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from clusters import documented
 from clusters.supervise import SupervisedSystem
+from clusters.supervise.documented import RABBITMQ
 from clusters.systems.rabbitmq.clients import (
     DEAD_LETTERS,
     NOT_DECLARED,
@@ -62,7 +62,7 @@ class Rabbitmq(SupervisedSystem):
     # Of Erlang's reports of processes that failed, those of servers with a name and of queues' Raft
     # servers. Others are not certain: connections, channels and queues' helpers fail, too, where a
     # client or another broker is gone, as `inconsistent_database` comes with each partition.
-    cautions = documented.RABBITMQ
+    cautions = RABBITMQ
     log_alarms = (
         "Crash dump is being written",
         "Kernel pid terminated",

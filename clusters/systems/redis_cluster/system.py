@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from clusters import documented
 from clusters.supervise import NOT_CONNECTED, RespRequests, SupervisedSystem, resp
+from clusters.supervise.documented import REDIS_CLUSTER
 from clusters.systems.redis_cluster.clients import RegisterClient, SetClient
 from clusters.systems.redis_cluster.deployment import BUS, HOME, ClusterDeployment
 from clusters.systems.redis_cluster.shards import PORTS
@@ -36,7 +36,7 @@ class RedisCluster(SupervisedSystem):
         "READONLY": "Redis replication: a replica refuses writes",
         "LOADING": "Redis: a server that loads its data refuses commands",
     }
-    cautions = documented.REDIS_CLUSTER
+    cautions = REDIS_CLUSTER
     log_alarms = resp.LOG_ALARMS
     ports = tuple(port + more for port in PORTS.values() for more in (0, BUS))
     client_port = PORTS["redis"]

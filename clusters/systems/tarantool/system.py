@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from clusters import documented
 from clusters.supervise import SupervisedSystem
+from clusters.supervise.documented import TARANTOOL
 from clusters.supervise.some_nodes import MEMBERS
 from clusters.systems.tarantool.clients import IprotoRequests, RegisterClient, SetClient
 from clusters.systems.tarantool.deployment import HOME, TarantoolDeployment
@@ -55,7 +55,7 @@ class Tarantool(SupervisedSystem):
         "ER_READONLY": "Tarantool, read_only: such an instance refuses writes",
         "ER_LOADING": "Tarantool: an instance that has not started yet refuses requests",
     }
-    cautions = documented.TARANTOOL
+    cautions = TARANTOOL
     log_alarms = (" F> ", "Segmentation fault", "Attempting backtrace")
     ports = (PORT,)
     client_port = PORT
