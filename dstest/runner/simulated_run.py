@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -101,6 +102,8 @@ class SimulatedRun:
     def execute(self, stop: Stop) -> DstestError | None:
         """Run to the end. Raises nothing of ours: the error that ended it early is returned."""
         failure: DstestError | None = None
+        loop = self._world.loop
+        stop.interrupt = partial(setattr, loop, "interrupted", True)
         try:
             self._world.run(self._body(), CLIENTS)
             stop.waits = True
@@ -111,6 +114,7 @@ class SimulatedRun:
         except Exception as error:
             failure = failure_of(error, self._run, self._meta)
         with stop.waiting():
+            loop.interrupted = False
             try:
                 self._world.run(self._clean_up(failure), CLIENTS)
             finally:

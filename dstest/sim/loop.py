@@ -48,6 +48,9 @@ class _Clock:
         self._rounds = 0
 
     def select(self, timeout: float | None) -> list[Any]:
+        if self._loop.interrupted:
+            self._loop.interrupted = False
+            raise KeyboardInterrupt
         if timeout is None:
             raise Over(
                 "nothing is left to happen in the simulation: all wait for one another",
@@ -69,7 +72,8 @@ class _Clock:
 class VirtualLoop(asyncio.base_events.BaseEventLoop):
     """`net` is the network that connections are made in, set by whoever makes the loop. `exits` is
     told which process called sys.exit, and whether that was its business alone. `blocking`: what
-    runs now is a blocking call on a thread."""
+    runs now is a blocking call on a thread. Once `interrupted` it raises KeyboardInterrupt between
+    two turns, where no callback is lost by it."""
 
     def __init__(self, latency_s: Callable[[], float]) -> None:
         super().__init__()
@@ -82,6 +86,7 @@ class VirtualLoop(asyncio.base_events.BaseEventLoop):
         self.set_exception_handler(self._unhandled)
         self.failures: list[str] = []
         self.blocking = False
+        self.interrupted = False
         self.exits: Callable[[Process, SystemExit], bool] = lambda process, error: False
 
     def fail(self, process: Process | None, what: str) -> None:

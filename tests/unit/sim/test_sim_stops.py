@@ -148,7 +148,8 @@ def test_two_signals_leave_a_judged_run_and_no_traceback(tmp_path: Path, between
         process.send_signal(signal.SIGINT)
         code = process.wait(60)
     text = said.read_text()
-    assert code == Exit.INTERRUPTED, text
+    # One that comes when all is done ends Python itself, which a shell tells in the same way.
+    assert code in (Exit.INTERRUPTED, -signal.SIGINT), text
     assert "Traceback" not in text and "Exception ignored" not in text
     (status,) = (tmp_path / "s").glob("*/*/status")
     assert status.read_text().startswith("ended early: ")
