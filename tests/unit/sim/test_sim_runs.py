@@ -408,7 +408,7 @@ def test_among_any_arms_it_is_smoke(
     assert judge_session(real, "hardening").state is State.PASS_HARDENING
     simulated = judge_session(arms, "hardening")
     assert simulated.state is State.PASS_SMOKE and simulated.outcome == "DONE_WITH_CONCERNS"
-    (path,) = {arm.evidence.transport for arm in arms}
+    (path,) = {arm.evidence.transport for arm in arms if arm.evidence is not None}
     alike = "four arms that lack nothing else for hardening"
     record_property("shown", f"{alike}: {path} {simulated.state.value}, network PASS-hardening")
 
