@@ -245,11 +245,7 @@ def run_session(
             run.write_meta(meta)
             if name is None:
                 link_latest(store, run.path)
-            if simulates(plugins.lab):
-                stop = signals.enter_context(stopping(ui.say))
-                failure = SimulatedRun(plugins, lab, run, meta, live).execute(stop)
-            else:
-                failure = _executed(Run(plugins, lab, run, meta, live), live)
+            failure = _went(plugins, lab, run, meta, live, signals)
         live.close()
     except DstestError as error:
         run.write_status(f"error: {error.message.splitlines()[0]}")
@@ -267,6 +263,21 @@ def run_session(
         live.close()
         ui.close_log()
         signals.close()
+
+
+def _went(
+    plugins: Plugins,
+    lab: LabInfo,
+    run: RunDir,
+    meta: RunMeta,
+    live: LiveRun,
+    signals: ExitStack,
+) -> DstestError | None:
+    """The run to its end, on nodes or simulated. `signals` are as they were once it is judged."""
+    if not simulates(plugins.lab):
+        return _executed(Run(plugins, lab, run, meta, live), live)
+    stop = signals.enter_context(stopping(live.ui.say))
+    return SimulatedRun(plugins, lab, run, meta, live).execute(stop)
 
 
 def _executed(run: Run, live: LiveRun | None = None) -> DstestError | None:
