@@ -34,6 +34,10 @@ def lab_id_words(argv: Sequence[str], lab_id: str | None) -> list[str]:
 
 def _lab_in(argv: Sequence[str]) -> str | None:
     """The kind of lab that a command names, the last of several."""
-    after = [value for word, value in itertools.pairwise(argv) if word == _LAB]
-    joined = [word.partition("=")[2] for word in argv if word.startswith(f"{_LAB}=")]
-    return next(iter([*reversed(after), *joined]), None)
+    named = None
+    for word, value in itertools.zip_longest(argv, argv[1:]):
+        if word == _LAB:
+            named = value
+        elif word.startswith(f"{_LAB}="):
+            named = word.removeprefix(f"{_LAB}=")
+    return named

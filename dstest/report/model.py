@@ -287,15 +287,11 @@ def _audit(evidence: Evidence) -> list[AuditView]:
 def _meaning(state: State, rerun: Rerun) -> str:
     if state is not State.FAIL_NONDETERMINISTIC:
         return MEANING[state]
-    tried = rerun.same_seed_runs
-    if not tried:
-        return (
-            "The system did what it must not. Nobody has run the same seed again yet, so how often "
-            "it does so is not known."
-        )
+    if rerun.same_seed_runs:
+        return f"The system did what it must not; {rerun.said}."
     return (
-        f"The system did what it must not. Of {tried} more runs of the same seed "
-        f"{rerun.reproduced} showed it again."
+        "The system did what it must not. Nobody has run the same seed again yet, so how often it "
+        "does so is not known."
     )
 
 

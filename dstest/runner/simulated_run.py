@@ -120,6 +120,7 @@ class SimulatedRun:
             finally:
                 self._world.close()
                 left = self._keep()
+        stop.interrupt = None  # what is left is no simulation
         return failure or left
 
     async def _body(self) -> None:

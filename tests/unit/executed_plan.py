@@ -114,11 +114,10 @@ def stale(ops: list[Op]) -> list[Op]:
     raise AssertionError("no read could be made stale")
 
 
-def executed(folder: Path, *, fail: bool = False) -> ExecutionDir:
-    """The plan above with its budget `smoke`: S1 and S2/near have run, S2/far is not run. With
-    `fail` S1 has seen a violation."""
+def begun(folder: Path, plan_text: str) -> tuple[ExecutionDir, Execution]:
+    """The execution of a plan with its budget `smoke`, none of whose steps has run."""
     path = folder / "plan.md"
-    path.write_text(PLAN)
+    path.write_text(plan_text)
     plan = read_plan(path)
     directory = ExecutionDir.create(folder / "store", plan)
     execution = Execution(
@@ -132,6 +131,13 @@ def executed(folder: Path, *, fail: bool = False) -> ExecutionDir:
         started="20261127T000000Z",
         steps=steps_of(plan, "smoke"),
     )
+    return directory, execution
+
+
+def executed(folder: Path, *, fail: bool = False) -> ExecutionDir:
+    """The plan above with its budget `smoke`: S1 and S2/near have run, S2/far is not run. With
+    `fail` S1 has seen a violation."""
+    directory, execution = begun(folder, PLAN)
     for number, step in enumerate(execution.steps, 1):
         if not step.argv:
             continue

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from executed_plan import PLAN, stale
+from executed_plan import PLAN, begun, stale
 from made_runs import made, registers
-
-from dstest.plans.execution.state import Execution, ExecutionDir
-from dstest.plans.execution.steps import steps_of
-from dstest.plans.reader import read_plan
 
 __all__ = ["BUILD", "CANARY", "ONE", "directory_of", "with_red"]
 
@@ -29,22 +25,8 @@ def with_red(red: str, plan: str = ONE) -> str:
 def directory_of(folder: Path, plan_text: str, *, fails: bool, fails_green: bool = False) -> Path:
     """Its execution with the budget `smoke`; with `fails` the run of the red side has seen a
     violation, with `fails_green` the other one."""
-    path = folder / "plan.md"
-    path.write_text(plan_text)
-    plan = read_plan(path)
-    directory = ExecutionDir.create(folder / "store", plan)
-    execution = Execution(
-        slug=plan.slug,
-        plan_sha256=plan.sha256,
-        plan_path=str(path),
-        budget="smoke",
-        system="etcd",
-        lab_id=None,
-        commit="",
-        started="20261127T000000Z",
-        ended="20261127T000100Z",
-        steps=steps_of(plan, "smoke"),
-    )
+    directory, execution = begun(folder, plan_text)
+    execution.ended = "20261127T000100Z"
     for number, step in enumerate(execution.steps, 1):
         if not step.argv:
             continue

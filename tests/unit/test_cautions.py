@@ -71,7 +71,10 @@ def test_a_pass_does_not_say_it() -> None:
 
 @pytest.mark.parametrize(
     ("runs", "shown", "said"),
-    [(0, 0, "Nobody has run the same seed again"), (4, 0, "Of 4 more runs of the same seed 0")],
+    [
+        (0, 0, "Nobody has run the same seed again"),
+        (4, 0, "0 of 4 re-runs of the same seed showed it again"),
+    ],
 )
 def test_what_is_known_of_its_seed(runs: int, shown: int, said: str) -> None:
     made = report(fail=True)

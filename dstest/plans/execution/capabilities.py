@@ -14,8 +14,8 @@ from typing import Final
 from clusters.labs.hostcheck import host_rows
 from dstest import __version__
 from dstest.core import registry
+from dstest.core.lab_words import simulates
 from dstest.core.node_features import FEATURES, remedy_of
-from dstest.core.protocols import LabTraits
 from dstest.plans.execution.state import Capability
 from dstest.plans.model import Plan, Scenario
 
@@ -68,12 +68,8 @@ def capabilities_of(plan: Plan) -> list[Capability]:
 
 
 def _has_nodes(scenario: Scenario) -> bool:
-    """Is it run on nodes, so that this host has to be able to make or reach some? So it is where
-    nobody can tell."""
-    lab = None if scenario.run is None else scenario.run.lab
-    if lab is None or lab not in registry.names("labs"):
-        return True
-    return LabTraits.of(registry.load("labs", lab)).transport == "network"
+    """Is it run on nodes, so that this host has to be able to make or reach some?"""
+    return scenario.run is None or not simulates(scenario.run.lab)
 
 
 def _row(needs: str, floor: str, scenarios: list[str], install: str) -> Capability:

@@ -8,7 +8,6 @@ the whole history of a run, and its invariant was asked on the way.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -22,7 +21,7 @@ from dstest.spec.conformed import Conformed
 from dstest.spec.load import load
 from dstest.store.importers import load_history
 
-__all__ = ["Executed", "Executor", "executor_of"]
+__all__ = ["Conformance", "Executed", "Executor", "executor_of"]
 
 
 class Executed(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +36,20 @@ class Executed(msgspec.Struct, frozen=True, kw_only=True):
 Executor = Callable[[Sequence[RunOutcome]], Executed]
 
 
-def executor_of(one: Invariant) -> Executor:
+class Conformance:
+    """Runs held to specifications, each once: several invariants of one are asked at a time."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, Path], Conformed] = {}
+
+    def of(self, name: str, run: Path) -> Conformed:
+        """Raises DstestError for records that the specification cannot take."""
+        if (name, run) not in self._found:
+            self._found[name, run] = _conformed(name, run)
+        return self._found[name, run]
+
+
+def executor_of(one: Invariant, held: Conformance) -> Executor:
     """Who executes an invariant. Raises ConfigError where there is nobody of that name."""
     kind, *names = one.by.split()
     if kind == "checker" and len(names) == 1:
@@ -49,7 +61,7 @@ def executor_of(one: Invariant) -> Executor:
             raise ConfigError(
                 f"{one.id}: {names[0]} has no invariant {names[1]}", remedy=", ".join(known)
             )
-        return lambda runs: _by_spec(names[0], names[1], runs)
+        return lambda runs: _by_spec(names[0], names[1], runs, held)
     raise ConfigError(
         f"{one.id}: {one.by!r} executes nothing", remedy="`spec NAME ID`, or `checker NAME`"
     )
@@ -71,11 +83,11 @@ def _by_checker(name: str, runs: Sequence[RunOutcome]) -> Executed:
     return Executed(asked=sum(counts), said=said, broken=broken)
 
 
-def _by_spec(name: str, id: str, runs: Sequence[RunOutcome]) -> Executed:
+def _by_spec(name: str, id: str, runs: Sequence[RunOutcome], held: Conformance) -> Executed:
     total = 0
     for run in runs:
         try:
-            found = _conformed(name, run.path)
+            found = held.of(name, run.path)
         except DstestError as error:
             return Executed(asked=0, said=f"{name} cannot take its records: {error.message}")
         count = found.counts.get(id)
@@ -91,9 +103,7 @@ def _by_spec(name: str, id: str, runs: Sequence[RunOutcome]) -> Executed:
     return Executed(asked=total, said=f"{id} of {name} was true {total:,} times")
 
 
-@lru_cache(maxsize=64)
 def _conformed(name: str, run: Path) -> Conformed:
-    """Several invariants of one specification are asked at once."""
     weak: list[str] = []
     history = load_history(run / "history.jsonl", weak=weak)
     found = conform_history(load(name), history.ops)

@@ -14,7 +14,7 @@ from dstest.plans.execution.red import NEVER
 from dstest.plans.execution.state import ExecutionDir
 from dstest.plans.model import Claim, Invariant, Plan, Scenario
 from dstest.plans.review.gather import Judged, judged_in
-from dstest.plans.trace.executed import Executed, Executor, executor_of
+from dstest.plans.trace.executed import Conformance, Executed, Executor, executor_of
 from dstest.plans.trace.stated import stated
 
 __all__ = ["Row", "Traced", "trace"]
@@ -74,6 +74,7 @@ class _Matrix:
         self._holes: list[str] = []
         self._violations: list[str] = []
         self._executors: dict[str, Executor] = {}
+        self._held = Conformance()
         self._shown: dict[tuple[str, str], Executed] = {}
 
     def traced(self) -> Traced:
@@ -98,7 +99,7 @@ class _Matrix:
 
     def _invariant(self, one: Invariant) -> None:
         try:
-            self._executors[one.id] = executor_of(one)
+            self._executors[one.id] = executor_of(one, self._held)
         except ConfigError as error:
             self._holes.append(f"{error.message}: {error.remedy}")
         if not one.claims:

@@ -17,6 +17,7 @@ import pytest
 from dstest.core.clock import sleep_s
 from dstest.core.errors import Exit, HarnessError
 from dstest.core.spec import RunSpec
+from dstest.runner import session, simulated_stop
 from dstest.runner.plugins import resolve
 from dstest.runner.progress import Progress
 from dstest.runner.session import Finished, run_session
@@ -125,6 +126,31 @@ def test_a_signal_in_the_clean_up_of_a_whole_run_ends_nothing(
     monkeypatch.setattr(SimulatedRun, "_clean_up", clean_up)
     done = ran(tmp_path)
     assert done.exit_code == Exit.PASS and done.failure is None
+
+
+def test_a_first_signal_while_it_is_judged_ends_it_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def judge(run: RunDir) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(session, "judge_reported", judge)
+    with pytest.raises(KeyboardInterrupt):
+        ran(tmp_path)
+
+
+def test_a_turn_that_never_ends_is_interrupted_in_its_middle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def check(self: SimulatedLoad, now_ns: int | None = None) -> None:
+        signal.raise_signal(signal.SIGINT)
+        for _ in range(10**9):
+            pass
+
+    monkeypatch.setattr(SimulatedLoad, "check", check)
+    monkeypatch.setattr(simulated_stop, "_PATIENCE_S", 0.2)
+    done = ran(tmp_path)
+    assert done.exit_code == Exit.INTERRUPTED and (done.path / SUMS).is_file()
 
 
 @pytest.mark.parametrize("between_s", [0.0, 0.02])
