@@ -22,6 +22,7 @@ _GROUPS: Final = MappingProxyType(
         "workers": "workers:workers_app",
         "lab": "lab:lab_app",
         "spec": "spec:spec_app",
+        "chaos": "chaos:chaos_app",
     }
 )
 
@@ -36,6 +37,7 @@ _PANELS: Final = MappingProxyType(
             "list": "listing:list_",
             "nemeses": "nemeses:nemeses",
             "findings": "findings:findings",
+            "chaos": _GROUPS["chaos"],
         },
         "After a failure": {
             "replay": "run:replay",
@@ -88,6 +90,8 @@ SAYS: Final = MappingProxyType(
         "run": "One run: nodes, load, faults with proof, verdict, report.",
         "sim": "Simulate a system, seed by seed: the same servers, clients, workloads and checkers"
         " as on nodes, on a simulated network, clock and disk.",
+        "chaos": "Faults for plain HTTP services: a seeded proxy, an open-loop load, what failed by"
+        " itself and what by a fault.",
         "resume": "Go on with a session that was stopped or killed, from its first arm that is not"
         " done.",
         "report": "Check a run's files, judge it again, draw report.html, findings.md, junit.xml"

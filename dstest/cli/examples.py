@@ -55,6 +55,9 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         ),
     ),
     "export": ("dstest export store/latest --to edn --output history.edn",),
+    "chaos run": ("dstest chaos run chaos.toml --out before",),
+    "chaos report": ("dstest chaos report before",),
+    "chaos diff": ("dstest chaos diff before after",),
     "gate": ("dstest gate store --policy gate.toml",),
     "compare": (
         "dstest compare --baseline RUN_A --candidate RUN_B",

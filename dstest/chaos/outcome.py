@@ -1,0 +1,244 @@
+"""What a directory of a chaos run shows. Everything is computed from its logs, so that a run that
+was killed is told as one that ended."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from dstest.chaos.conduct import Config
+from dstest.chaos.figures import Figures, figures_of
+from dstest.chaos.joined import Asked, Joined, joined
+from dstest.chaos.patterns import Pattern, patterns_of
+from dstest.chaos.places import CONFIG, ENTRIES, PASSED, PHASES, SERVICE
+from dstest.chaos.profile import KINDS
+from dstest.chaos.proposals import Proposal, proposals_of
+from dstest.chaos.ramp import Recovery, Step, breaking, recoveries_of, steps_of
+from dstest.chaos.records import Began, Entry, Passed, read_lines
+from dstest.chaos.tracebacks import Raised, raised_in_lines
+from dstest.core.errors import ConfigError, EvidenceError, Exit
+from dstest.core.shares import interval
+
+__all__ = ["Injected", "Outcome", "outcome_of"]
+
+_NEAR = 0.03
+_SPREAD = 4.0
+"""Standard deviations by which a drawn share may be off."""
+
+
+class Injected(msgspec.Struct, frozen=True, kw_only=True):
+    """Faults of one kind at one proxy. `asked` is the share that the profile says, of the requests
+    it is for; None under a ramp, which scales it."""
+
+    proxy: str
+    kind: str
+    asked: float | None
+    requests: int
+    injected: int
+    landed: int
+    low: float
+    high: float
+    off: bool
+    """The share that was injected is not the one that was asked for."""
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is told of a run."""
+
+    config: Config
+    data: Literal["complete", "partial"]
+    why_partial: str
+    requests: int
+    unfinished: int
+    ok: int
+    seconds: float
+    injected: list[Injected]
+    by_time: list[str]
+    """Proxies that saw no id of requests: their faults are put to requests by time."""
+    endpoints: list[Figures]
+    patterns: list[Pattern]
+    proposals: list[Proposal]
+    steps: list[Step]
+    recoveries: list[Recovery]
+    logged: list[tuple[Raised, int]]
+    """Tracebacks in the service's log, and how often each stands there."""
+    asked: list[Asked]
+
+    @property
+    def unshown(self) -> list[str]:
+        """Why this run cannot show that the service holds; empty where it can."""
+        why = [self.why_partial] if self.data == "partial" else []
+        if not self.injected:
+            why.append("no fault was asked for")
+        for one in self.injected:
+            if not one.landed:
+                why.append(f"no {one.kind} of {one.proxy} landed")
+            elif one.off:
+                share = one.injected / one.requests
+                why.append(
+                    f"{one.proxy}: {one.kind} for {share:.1%} of requests, "
+                    f"and {one.asked or 0:.1%} were asked for"
+                )
+        return why
+
+    @property
+    def defects(self) -> list[str]:
+        """What the service does wrong, a line each."""
+        told = [
+            f"{one.endpoint} {one.says}: {one.count} of {one.of}"
+            for one in self.patterns
+            if one.defect
+        ]
+        if step := breaking(self.steps):
+            told.append(f"breaks when {step.share:g} of requests meet a fault: {step.broken}")
+        told += [
+            f"has not recovered {one.watched_s:.1f} s after {one.after!r}"
+            for one in self.recoveries
+            if one.after_s is None
+        ]
+        return told
+
+    @property
+    def exit(self) -> Exit:
+        """1 a defect was seen; 3 none, but the run shows too little; 0 it held."""
+        if self.defects:
+            return Exit.FAIL
+        return Exit.NOT_PROVEN if self.unshown else Exit.PASS
+
+
+def outcome_of(directory: Path) -> Outcome:
+    """Read and judge a directory. Raises ConfigError where it holds no chaos run, EvidenceError
+    where its logs cannot be read."""
+    config = _config(directory)
+    settings = config.settings
+    entries = list(read_lines(directory / ENTRIES, Entry))
+    passes = list(read_lines(directory / PASSED, Passed))
+    phases = list(read_lines(directory / PHASES, Began))
+    if len({one.n for one in entries}) != len(entries):
+        raise EvidenceError(
+            f"{directory / ENTRIES}: a request stands there twice",
+            remedy="run `dstest chaos` again into a new directory",
+        )
+    front = settings.front.name if settings.front is not None else None
+    found = joined(entries, passes, phases, front, settings.load.timeout_s)
+    patterns = patterns_of(found, settings)
+    why = _why_partial(config, found, phases)
+    times = [one.entry.due_ns for one in found.asked]
+    return Outcome(
+        config=config,
+        data="partial" if why else "complete",
+        why_partial=why,
+        requests=len(found.asked),
+        unfinished=found.unfinished,
+        ok=sum(one.entry.ok for one in found.asked),
+        seconds=(max(times) - min(times)) / 1e9 if times else 0.0,
+        injected=_injected(config, found, phases),
+        by_time=sorted(found.by_time),
+        endpoints=figures_of(found.asked),
+        patterns=patterns,
+        proposals=proposals_of(patterns),
+        steps=steps_of(found.asked, phases, settings.ramp),
+        recoveries=recoveries_of(found.asked, phases),
+        logged=_logged(config, directory),
+        asked=list(found.asked),
+    )
+
+
+def _config(directory: Path) -> Config:
+    path = directory / CONFIG
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Config)
+    except FileNotFoundError:
+        raise ConfigError(
+            f"{directory} holds no chaos run: there is no {CONFIG}",
+            remedy="the directory that `dstest chaos run` wrote",
+        ) from None
+    except (OSError, msgspec.DecodeError) as error:
+        raise EvidenceError(f"{path} cannot be read: {error}", remedy="run it again") from None
+
+
+def _why_partial(config: Config, found: Joined, phases: Sequence[Began]) -> str:
+    load = config.settings.load
+    if len(found.asked) < load.min_entries:
+        return (
+            f"{len(found.asked)} requests ended, and {load.min_entries} are wanted (`min_entries`)"
+        )
+    if not phases or phases[-1].name != "end":
+        return "the run was cut off: its last phase has no end"
+    from dstest.chaos.conduct import timetable
+
+    planned = [one.name for one in timetable(config.settings)]
+    begun = [one.name for one in phases[:-1]]
+    if begun != planned:
+        missing = next((name for name in planned if name not in begun), planned[-1])
+        return f"the run was cut off: {missing!r} was not begun"
+    last = found.asked[-1].entry.due_ns
+    if phases[-1].at_ns - last > 2e9 + 2e9 / load.rate:
+        return "the load ended before its time"
+    if found.unfinished:
+        return f"{found.unfinished} requests were in flight when the load was ended"
+    return ""
+
+
+def _injected(config: Config, found: Joined, phases: Sequence[Began]) -> list[Injected]:
+    landed = {(one.proxy, one.kind): one for one in found.landings}
+    told = []
+    for proxy in config.settings.proxy:
+        profile = proxy.faults
+        stood = _while_faults(found, phases, proxy.name)
+        eligible = [one for one in stood if not profile.only or one.endpoint in profile.only]
+        for kind in KINDS:
+            share = getattr(profile, kind)
+            if not share:
+                continue
+            row = landed.get((proxy.name, kind))
+            injected = row.injected if row else 0
+            rate = interval(injected, len(eligible))
+            spread = math.sqrt(share * (1 - share) / len(eligible)) if eligible else 0.0
+            ramped = bool(config.settings.ramp.steps)
+            drawn = injected / len(eligible) if eligible else 0.0
+            told.append(
+                Injected(
+                    proxy=proxy.name,
+                    kind=kind,
+                    asked=None if ramped else share,
+                    requests=len(eligible),
+                    injected=injected,
+                    landed=row.landed if row else 0,
+                    low=rate.low,
+                    high=rate.high,
+                    off=not ramped and abs(drawn - share) > max(_NEAR, _SPREAD * spread),
+                )
+            )
+    return told
+
+
+def _while_faults(found: Joined, phases: Sequence[Began], proxy: str) -> list[Passed]:
+    """Requests that came to a proxy while faults stood."""
+    spans = [(begin.at_ns, end.at_ns) for begin, end in pairwise(phases) if begin.share != 0]
+    return [
+        one
+        for one in found.passes
+        if one.proxy == proxy and any(low <= one.begin_ns < high for low, high in spans)
+    ]
+
+
+def _logged(config: Config, directory: Path) -> list[tuple[Raised, int]]:
+    service = config.settings.service
+    if service is None or not service.source:
+        return []
+    counts: dict[Raised, int] = {}
+    own = [Path(service.log)] if service.log else []
+    for path in [directory / SERVICE, *own]:
+        try:
+            with path.open(encoding="utf-8", errors="replace") as lines:
+                for raised in raised_in_lines(lines, Path(service.source)):
+                    counts[raised] = counts.get(raised, 0) + 1
+        except OSError:
+            continue
+    return sorted(counts.items(), key=lambda pair: -pair[1])

@@ -1,0 +1,336 @@
+"""Patterns in what failed, those that no fault explains first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from dstest.chaos.figures import Lift, lift_of, p95_s, side_of
+from dstest.chaos.joined import Asked, Joined
+from dstest.chaos.profile import Kind
+from dstest.chaos.settings import Settings
+from dstest.chaos.tracebacks import Raised, raised_in
+from dstest.core.shares import interval
+
+__all__ = ["Pattern", "PatternKind", "patterns_of"]
+
+PatternKind = Literal[
+    "genuine failure",
+    "unexplained failure",
+    "spill-over",
+    "hang",
+    "unhandled error",
+    "waits",
+    "handled",
+    "survived",
+    "retry storm",
+    "amplification",
+    "slow spill-over",
+    "caller",
+]
+
+_RANK: Final[dict[PatternKind, int]] = {
+    "genuine failure": 0,
+    "unexplained failure": 1,
+    "spill-over": 2,
+    "retry storm": 2,
+    "amplification": 2,
+    "hang": 3,
+    "unhandled error": 3,
+    "slow spill-over": 4,
+    "waits": 5,
+    "handled": 6,
+    "survived": 7,
+    "caller": 8,
+}
+"""The order in which they are told; those of one rank by how many requests they concern."""
+
+DEFECTS: Final[frozenset[PatternKind]] = frozenset(
+    kind for kind, rank in _RANK.items() if rank <= 4
+)
+
+_GRACEFUL: Final = frozenset((429, 502, 503, 504))
+"""What a service answers that noticed that what it needs is not there."""
+
+_SLOWER: Final = 2.0
+_SLOWER_S: Final = 0.05
+_ENOUGH: Final = 20
+"""Requests on each side before latencies are compared."""
+
+_ATTEMPTS: Final = 3.0
+"""Requests to what the service needs, for one request of the load: from here on it is a storm."""
+
+
+class Pattern(msgspec.Struct, frozen=True, kw_only=True):
+    """One pattern. `count` of `of` requests show it; `low` and `high` are the 95 % interval
+    (Wilson) of their share."""
+
+    kind: PatternKind
+    endpoint: str
+    says: str
+    count: int
+    of: int
+    low: float
+    high: float
+    proxy: str | None = None
+    fault: Kind | None = None
+    lift: Lift | None = None
+    why: dict[str, int] = {}
+    requests: tuple[int, ...] = ()
+    """Numbers of some that show it, as in load-results.json."""
+    raised: Raised | None = None
+
+    @property
+    def defect(self) -> bool:
+        """Should the service be changed?"""
+        return self.kind in DEFECTS
+
+
+def patterns_of(found: Joined, settings: Settings) -> list[Pattern]:
+    """All patterns of a run."""
+    source = settings.service.source if settings.service is not None else ""
+    root = Path(source) if source else None
+    front = settings.front.name if settings.front is not None else None
+    endpoints = sorted({one.entry.endpoint for one in found.asked})
+    told: list[Pattern] = []
+    for name in endpoints:
+        own = [one for one in found.asked if one.entry.endpoint == name]
+        told += _without_fault(name, own, root)
+        told += _slow_without_fault(name, own)
+        told += _under_faults(name, own, front, root)
+        told += _storms(name, own)
+    told += _amplified(found.asked, front)
+    return sorted(told, key=lambda one: (_RANK[one.kind], -one.count, one.endpoint))
+
+
+def _pattern(
+    kind: PatternKind,
+    endpoint: str,
+    says: str,
+    shown: Sequence[Asked],
+    of: int,
+    root: Path | None = None,
+    **more: object,
+) -> Pattern:
+    rate = interval(len(shown), of)
+    raised = None
+    if root is not None:
+        traces = Counter(
+            trace for one in shown if (trace := raised_in(one.entry.body, root)) is not None
+        )
+        raised = traces.most_common(1)[0][0] if traces else None
+    return msgspec.convert(
+        {
+            "kind": kind,
+            "endpoint": endpoint,
+            "says": says,
+            "count": len(shown),
+            "of": of,
+            "low": rate.low,
+            "high": rate.high,
+            "why": dict(Counter(a.entry.why for a in shown if a.entry.why).most_common()),
+            "requests": tuple(one.entry.n for one in shown[:10]),
+            "raised": raised,
+            **more,
+        },
+        Pattern,
+    )
+
+
+def _without_fault(name: str, own: Sequence[Asked], root: Path | None) -> Iterator[Pattern]:
+    """Failures that no fault hit: at any time, or only while faults stood."""
+    quiet = [one for one in own if one.calm]
+    stood = [one for one in own if one.share != 0 and not one.hit]
+    failed_quiet = [one for one in quiet if not one.entry.ok]
+    failed_stood = [one for one in stood if not one.entry.ok]
+    if not failed_quiet and not failed_stood:
+        return
+    usual, then = side_of(quiet), side_of(stood)
+    if failed_quiet and then.failed_low <= usual.failed_high:
+        failed = failed_quiet + failed_stood
+        yield _pattern(
+            "genuine failure",
+            name,
+            "fails without a fault, also while none stands anywhere",
+            failed,
+            len(quiet) + len(stood),
+            root,
+        )
+        return
+    if failed_quiet:
+        yield _pattern(
+            "genuine failure",
+            name,
+            "fails while no fault stands anywhere",
+            failed_quiet,
+            len(quiet),
+            root,
+        )
+    if not quiet or then.failed_low <= usual.failed_high:
+        yield _pattern(
+            "unexplained failure",
+            name,
+            "failed while faults stood that had not hit it; too few to tell whether it would "
+            "without them",
+            failed_stood,
+            len(stood),
+            root,
+        )
+    else:
+        yield _pattern(
+            "spill-over",
+            name,
+            "fails while faults hit others, and not without them",
+            failed_stood,
+            len(stood),
+            root,
+            lift=lift_of(then, usual),
+        )
+
+
+def _slow_without_fault(name: str, own: Sequence[Asked]) -> Iterator[Pattern]:
+    quiet = [one for one in own if one.calm]
+    stood = [one for one in own if one.share != 0 and not one.hit]
+    if min(len(quiet), len(stood)) < _ENOUGH:
+        return
+    usual_s, then_s = p95_s(quiet), p95_s(stood)
+    if then_s < max(_SLOWER * usual_s, usual_s + _SLOWER_S):
+        return
+    slow = [one for one in stood if one.entry.latency_s > max(_SLOWER * usual_s, _SLOWER_S)]
+    yield _pattern(
+        "slow spill-over",
+        name,
+        f"waits while faults hit others: p95 {then_s * 1e3:.0f} ms, {usual_s * 1e3:.0f} ms without",
+        slow,
+        len(stood),
+    )
+
+
+def _under_faults(
+    name: str, own: Sequence[Asked], front: str | None, root: Path | None
+) -> Iterator[Pattern]:
+    """What became of requests that a fault hit, by where and which it was."""
+    groups: dict[tuple[str, Kind | None], list[Asked]] = {}
+    for one in own:
+        if one.hit:
+            groups.setdefault(_met_by(one), []).append(one)
+    not_hit = side_of([one for one in own if not one.hit])
+    for (proxy, kind), hit in sorted(groups.items(), key=lambda pair: -len(pair[1])):
+        lift = lift_of(side_of(hit), not_hit)
+        if proxy == front:
+            yield _pattern(
+                "caller",
+                name,
+                f"{kind or 'faults'} on the way to it: what a caller has to bear",
+                hit,
+                len(hit),
+                proxy=proxy,
+                fault=kind,
+                lift=lift,
+            )
+            continue
+        did = _DID[kind] if kind is not None else "met it with several faults"
+        for what, says, has in _OUTCOMES:
+            shown = [one for one in hit if has(one)]
+            if shown:
+                yield _pattern(
+                    what,
+                    name,
+                    f"{says} where {proxy} {did}",
+                    shown,
+                    len(hit),
+                    root,
+                    proxy=proxy,
+                    fault=kind,
+                    lift=lift,
+                )
+
+
+def _met_by(one: Asked) -> tuple[str, Kind | None]:
+    """Proxies and kind of the faults that hit a request; no kind where there were several."""
+    proxies = sorted({fault.proxy for fault in one.faults})
+    kinds = {fault.kind for fault in one.faults}
+    return " and ".join(proxies), kinds.pop() if len(kinds) == 1 else None
+
+
+_DID: Final[dict[Kind, str]] = {
+    "delay": "answered late",
+    "error": "answered with an error",
+    "reset": "reset the connection",
+    "drop": "closed the connection without an answer",
+    "blackhole": "never answered",
+}
+
+
+def _hangs(one: Asked) -> bool:
+    return one.entry.trouble == "timeout"
+
+
+def _graceful(one: Asked) -> bool:
+    return not one.entry.ok and one.entry.status in _GRACEFUL
+
+
+def _waits(one: Asked) -> bool:
+    delay_s = sum(fault.delay_s for fault in one.faults)
+    return one.entry.ok and delay_s >= 0.5 and one.entry.service_s >= delay_s
+
+
+def _unhandled(one: Asked) -> bool:
+    return not one.entry.ok and not _hangs(one) and not _graceful(one)
+
+
+def _survived(one: Asked) -> bool:
+    return one.entry.ok and not _waits(one)
+
+
+_OUTCOMES: Final[tuple[tuple[PatternKind, str, Callable[[Asked], bool]], ...]] = (
+    ("hang", "does not answer within the caller's time", _hangs),
+    ("unhandled error", "fails as if it had not been thought of", _unhandled),
+    ("waits", "waits as long as it takes, and then succeeds,", _waits),
+    ("handled", "answers that what it needs is not there", _graceful),
+    ("survived", "succeeds", _survived),
+)
+
+
+def _storms(name: str, own: Sequence[Asked]) -> Iterator[Pattern]:
+    """Many requests to what the service needs for one of the load that a fault hit."""
+    calm = [one.passes for one in own if not one.hit and one.passes]
+    usual = sum(calm) / len(calm) if calm else 1.0
+    hit = [one for one in own if one.hit and one.passes]
+    shown = [one for one in hit if one.passes >= _ATTEMPTS * usual]
+    if shown:
+        most = max(one.passes for one in shown)
+        yield _pattern(
+            "retry storm",
+            name,
+            f"asks again and again: up to {most} requests behind it for one, {usual:.1f} usually",
+            shown,
+            len(hit),
+        )
+
+
+def _amplified(asked: Sequence[Asked], front: str | None) -> Iterator[Pattern]:
+    """More failures than faults."""
+    stood = [one for one in asked if one.share != 0]
+    quiet = side_of([one for one in asked if one.calm])
+    faults = {fault.id for one in stood for fault in one.faults if fault.proxy != front}
+    failed = [
+        one
+        for one in stood
+        if not one.entry.ok and not any(fault.proxy == front for fault in one.faults)
+    ]
+    if not faults or not quiet.requests:
+        return
+    beyond = interval(len(failed), len(stood)).low * len(stood) - quiet.failed_high * len(stood)
+    if beyond > len(faults):
+        yield _pattern(
+            "amplification",
+            "all endpoints",
+            f"{len(faults)} faults, and {len(failed)} failures: one fault fails more than one",
+            failed,
+            len(stood),
+        )

@@ -1,0 +1,36 @@
+"""The files of a chaos run's directory."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = [
+    "CONFIG",
+    "ENTRIES",
+    "PASSED",
+    "PATTERNS",
+    "PHASES",
+    "PROPOSALS",
+    "REPORT",
+    "RESULTS",
+    "SERVICE",
+]
+
+CONFIG: Final = "chaos-config.json"
+"""Settings, ports, version; written before the first request."""
+
+PASSED: Final = "chaos-log.jsonl"
+"""Every request that came to a proxy, and which fault it met."""
+
+ENTRIES: Final = "load-log.jsonl"
+"""Every request of the load, as it ended."""
+
+PHASES: Final = "phases.jsonl"
+
+RESULTS: Final = "load-results.json"
+PATTERNS: Final = "failure-patterns.json"
+PROPOSALS: Final = "fix-proposals.json"
+REPORT: Final = "chaos-test-report.md"
+
+SERVICE: Final = "service.log"
+"""What the service's command wrote."""
