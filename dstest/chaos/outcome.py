@@ -84,6 +84,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
                     f"{one.proxy}: {one.kind} for {share:.1%} of requests, "
                     f"and {one.asked or 0:.1%} were asked for"
                 )
+        why += [
+            f"{one.endpoint} {one.says}, but in too few seconds to tell it from a stall of the host"
+            for one in self.patterns
+            if one.kind == "slow for a while"
+        ]
         return why
 
     @property

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
+import numpy as np
 
+from dstest.chaos.blocks import p95_drawn_s
 from dstest.chaos.figures import Lift, lift_of, p95_s, side_of
 from dstest.chaos.joined import Asked, Joined
 from dstest.chaos.profile import Kind
@@ -30,6 +32,7 @@ PatternKind = Literal[
     "retry storm",
     "amplification",
     "slow spill-over",
+    "slow for a while",
     "caller",
 ]
 
@@ -42,6 +45,7 @@ _RANK: Final[dict[PatternKind, int]] = {
     "hang": 3,
     "unhandled error": 3,
     "slow spill-over": 4,
+    "slow for a while": 5,
     "waits": 5,
     "handled": 6,
     "survived": 7,
@@ -198,11 +202,13 @@ def _slow_without_fault(name: str, own: Sequence[Asked]) -> Iterator[Pattern]:
     if min(len(quiet), len(stood)) < _ENOUGH:
         return
     usual_s, then_s = p95_s(quiet), p95_s(stood)
-    if then_s < max(_SLOWER * usual_s, usual_s + _SLOWER_S):
+    limit_s = max(_SLOWER * usual_s, usual_s + _SLOWER_S)
+    if then_s < limit_s:
         return
-    slow = [one for one in stood if one.entry.latency_s > max(_SLOWER * usual_s, _SLOWER_S)]
+    slow = [one for one in stood if one.entry.latency_s > limit_s]
+    sure = float(np.quantile(p95_drawn_s(stood, name), 0.025)) > limit_s
     yield _pattern(
-        "slow spill-over",
+        "slow spill-over" if sure else "slow for a while",
         name,
         f"waits while faults hit others: p95 {then_s * 1e3:.0f} ms, {usual_s * 1e3:.0f} ms without",
         slow,
