@@ -114,6 +114,11 @@ class ServiceProcess:
     def ended(self) -> int | None:
         return self._process.poll()
 
+    @property
+    def session(self) -> int:
+        """Of it and what it started."""
+        return self._process.pid
+
     def stop(self) -> None:
         """End its process group, kindly first."""
         for number in (signal.SIGTERM, signal.SIGKILL):

@@ -4,7 +4,7 @@ whatever was recorded until the end, planned or not, is left in the directory.""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -15,9 +15,10 @@ import dstest
 from dstest.chaos.child import Command, Start
 from dstest.chaos.children import Child, ServiceProcess
 from dstest.chaos.exchange import Upstream, upstream_of
+from dstest.chaos.host import Waited, waited_ns
 from dstest.chaos.lines import Written
 from dstest.chaos.load import ask_once
-from dstest.chaos.places import CONFIG, ENTRIES, PHASES, SERVICE
+from dstest.chaos.places import CONFIG, ENTRIES, HOST, PHASES, SERVICE
 from dstest.chaos.records import Began, Entry, read_lines
 from dstest.chaos.settings import Settings, listening
 from dstest.core.clock import monotonic_ns, sleep_s, utc_stamp
@@ -25,7 +26,7 @@ from dstest.core.errors import ConfigError, HarnessError
 
 __all__ = ["Config", "Stretch", "conduct", "timetable"]
 
-_TICK_S: Final = 0.1
+_TICK_S: Final = 0.2
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +75,7 @@ def conduct(settings: Settings, directory: Path, tell: Callable[[str], None]) ->
         with _service(settings, ports, directory) as service:
             _reached(settings, service)
             tell("the service answers; the load begins")
-            _loaded(settings, directory, proxies, ports, tell)
+            _loaded(settings, directory, proxies, ports, service, tell)
 
 
 @contextmanager
@@ -140,6 +141,7 @@ def _loaded(
     directory: Path,
     proxies: Child,
     ports: dict[str, int],
+    service: ServiceProcess | None,
     tell: Callable[[str], None],
 ) -> None:
     front = settings.front
@@ -148,6 +150,7 @@ def _loaded(
         at = listening(front)._replace(port=ports[front.name])
     load = Child("load", Start(settings=settings, directory=str(directory), front=at))
     phases = Written(directory / PHASES)
+    watch = _Watch((load, proxies), service, directory / HOST)
     try:
         load.answer()
         end_ns = monotonic_ns()
@@ -157,33 +160,47 @@ def _loaded(
             phases.flush()
             tell(f"{stretch.name}: {stretch.length_s:g} s")
             end_ns += int(stretch.length_s * 1e9)
-            _stay(end_ns, load, proxies)
+            watch.stay(end_ns)
             if stretch.share != 0 and not settings.ramp.steps:
-                _enough(settings, directory, end_ns, load, proxies)
+                _enough(settings, directory, end_ns, watch)
                 end_ns = max(end_ns, monotonic_ns())
     finally:
         whole = load.finish(settings.load.timeout_s + 10.0)
         phases.add(Began(name="end", share=0.0, at_ns=monotonic_ns()))
         phases.close()
+        watch.close()
         if not whole:
             tell("the load ended before its time: what it recorded is not all")
 
 
-def _stay(end_ns: int, load: Child, proxies: Child) -> None:
-    """Until a time. Raises HarnessError where a process of ours ends meanwhile."""
-    while (left_s := (end_ns - monotonic_ns()) / 1e9) > 0:
-        for child in (load, proxies):
-            if child.ended is not None:
-                raise HarnessError(
-                    f"the process of the {child.work} ended (exit {child.ended})",
-                    remedy="what was recorded until then is told all the same",
-                )
-        sleep_s(min(left_s, _TICK_S))
+class _Watch:
+    """The processes that a run needs, and how long the service waited for a core."""
+
+    def __init__(self, own: Sequence[Child], service: ServiceProcess | None, host: Path) -> None:
+        self._own = own
+        self._service = service
+        self._samples = Written(host)
+
+    def stay(self, end_ns: int) -> None:
+        """Until a time. Raises HarnessError where a process of ours ends meanwhile."""
+        while (left_s := (end_ns - monotonic_ns()) / 1e9) > 0:
+            for child in self._own:
+                if child.ended is not None:
+                    raise HarnessError(
+                        f"the process of the {child.work} ended (exit {child.ended})",
+                        remedy="what was recorded until then is told all the same",
+                    )
+            if self._service is not None:
+                waited = waited_ns(self._service.session)
+                self._samples.add(Waited(at_ns=monotonic_ns(), waited_ns=waited))
+                self._samples.flush()
+            sleep_s(min(left_s, _TICK_S))
+
+    def close(self) -> None:
+        self._samples.close()
 
 
-def _enough(
-    settings: Settings, directory: Path, begin_ns: int, load: Child, proxies: Child
-) -> None:
+def _enough(settings: Settings, directory: Path, begin_ns: int, watch: _Watch) -> None:
     """Stay until so many requests have ended as are asked for at least, or the deadline."""
     length_s = timetable(settings)[1].length_s
     last_ns = begin_ns + int((settings.load.deadline_s - length_s) * 1e9)
@@ -191,4 +208,4 @@ def _enough(
         count = sum(1 for _ in read_lines(directory / ENTRIES, Entry))
         if count >= settings.load.min_entries:
             return
-        _stay(monotonic_ns() + 500_000_000, load, proxies)
+        watch.stay(monotonic_ns() + 500_000_000)

@@ -62,7 +62,13 @@ def diff_of(before: Outcome, after: Outcome) -> Diff:
         if not all(sides):
             raise ConfigError(f"{name} was asked in one of the two only", remedy="run it again")
         rows.append(_failed(name, sides[0], sides[1], confidence))
-        rows.append(_slow(name, sides[0], sides[1], confidence))
+        fed = [[one for one in side if not one.starved] for side in sides]
+        if not all(fed):
+            raise ConfigError(
+                f"the host had no core for the service while {name} was asked",
+                remedy="run it again, on a host that does nothing else",
+            )
+        rows.append(_slow(name, fed[0], fed[1], confidence))
     words = {row.word for row in rows}
     verdict: Word = "worse" if "worse" in words else "improved" if "improved" in words else "same"
     return Diff(verdict=verdict, rows=rows)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from dstest.chaos.profile import Kind
@@ -19,6 +19,7 @@ __all__ = ["Asked", "Joined", "Landing", "joined"]
 
 
 _NOTICED_S: Final = 0.01
+_SECOND_NS: Final = 1_000_000_000
 
 
 class Asked(NamedTuple):
@@ -31,6 +32,8 @@ class Asked(NamedTuple):
     faults: tuple[Passed, ...]
     calm: bool
     """No fault hit it, none stood, and those before it are over as long as a caller waits."""
+    starved: bool
+    """The host had no core for the service in that second, or in the one before."""
     passes: int
     """How often proxies other than the front one were asked on its behalf, where ids tell."""
 
@@ -64,9 +67,11 @@ def joined(
     phases: Sequence[Began],
     front: str | None,
     timeout_s: float,
+    starved: Container[int] = (),
 ) -> Joined:
     """Put the three logs together. `front` names the proxy that the load goes through, `timeout_s`
-    is how long the load waits for an answer."""
+    is how long the load waits for an answer. `starved` has the seconds in which the host had no
+    core for the service."""
     listed = sorted(entries, key=lambda one: one.due_ns)
     done = [one for one in listed if one.trouble != "unfinished"]
     by_time = _without_ids(passes, front)
@@ -83,7 +88,13 @@ def joined(
         hits = tuple(faults.get(entry.n, ()))
         over = place == 0 or entry.due_ns - phase.at_ns > timeout_s * 1e9
         calm = phase.share == 0 and not hits and over
-        asked.append(Asked(entry, phase.name, phase.share, hits, calm, counts.get(entry.n, 0)))
+        waited = any(
+            second in starved
+            for second in range(entry.due_ns // _SECOND_NS, entry.end_ns // _SECOND_NS + 1)
+        )
+        asked.append(
+            Asked(entry, phase.name, phase.share, hits, calm, waited, counts.get(entry.n, 0))
+        )
     return Joined(asked, len(listed) - len(done), _landings(asked, passes, front), by_time, passes)
 
 

@@ -13,9 +13,10 @@ import msgspec
 
 from dstest.chaos.conduct import Config
 from dstest.chaos.figures import Figures, figures_of
+from dstest.chaos.host import Waited, starved_seconds
 from dstest.chaos.joined import Asked, Joined, joined
 from dstest.chaos.patterns import Pattern, patterns_of
-from dstest.chaos.places import CONFIG, ENTRIES, PASSED, PHASES, SERVICE
+from dstest.chaos.places import CONFIG, ENTRIES, HOST, PASSED, PHASES, SERVICE
 from dstest.chaos.profile import KINDS
 from dstest.chaos.proposals import Proposal, proposals_of
 from dstest.chaos.ramp import Recovery, Step, breaking, recoveries_of, steps_of
@@ -84,6 +85,12 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
                     f"{one.proxy}: {one.kind} for {share:.1%} of requests, "
                     f"and {one.asked or 0:.1%} were asked for"
                 )
+        starved = sum(one.starved for one in self.asked)
+        if starved * 2 > len(self.asked):
+            why.append(
+                f"the host had no core for the service while {starved} of {len(self.asked)} "
+                "requests were asked: nothing is known of how slow it is"
+            )
         why += [
             f"{one.endpoint} {one.says}, but in too few seconds to tell it from a stall of the host"
             for one in self.patterns
@@ -104,7 +111,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         told += [
             f"has not recovered {one.watched_s:.1f} s after {one.after!r}"
             for one in self.recoveries
-            if one.after_s is None
+            if one.after_s is None and one.watched_s
         ]
         return told
 
@@ -124,13 +131,16 @@ def outcome_of(directory: Path) -> Outcome:
     entries = list(read_lines(directory / ENTRIES, Entry))
     passes = list(read_lines(directory / PASSED, Passed))
     phases = list(read_lines(directory / PHASES, Began))
+    samples = list(read_lines(directory / HOST, Waited))
     if len({one.n for one in entries}) != len(entries):
         raise EvidenceError(
             f"{directory / ENTRIES}: a request stands there twice",
             remedy="run `dstest chaos` again into a new directory",
         )
     front = settings.front.name if settings.front is not None else None
-    found = joined(entries, passes, phases, front, settings.load.timeout_s)
+    found = joined(
+        entries, passes, phases, front, settings.load.timeout_s, starved_seconds(samples)
+    )
     patterns = patterns_of(found, settings)
     why = _why_partial(config, found, phases)
     times = [one.entry.due_ns for one in found.asked]

@@ -194,6 +194,8 @@ def _ramp(outcome: Outcome) -> Iterator[str]:
             f"- after {one.after!r}: as usual again after {one.after_s:.2f} s"
             if one.after_s is not None
             else f"- after {one.after!r}: not as usual within {one.watched_s:.1f} s"
+            if one.watched_s
+            else f"- after {one.after!r}: unknown, the host had no core for the service"
             for one in outcome.recoveries
         )
 

@@ -65,7 +65,7 @@ _SLOWER_S: Final = 0.05
 _ENOUGH: Final = 20
 """Requests on each side before latencies are compared."""
 
-_ATTEMPTS: Final = 3.0
+_ATTEMPTS: Final = 4.0
 """Requests to what the service needs, for one request of the load: from here on it is a storm."""
 
 
@@ -197,8 +197,8 @@ def _without_fault(name: str, own: Sequence[Asked], root: Path | None) -> Iterat
 
 
 def _slow_without_fault(name: str, own: Sequence[Asked]) -> Iterator[Pattern]:
-    quiet = [one for one in own if one.calm]
-    stood = [one for one in own if one.share != 0 and not one.hit]
+    quiet = [one for one in own if one.calm and not one.starved]
+    stood = [one for one in own if one.share != 0 and not one.hit and not one.starved]
     if min(len(quiet), len(stood)) < _ENOUGH:
         return
     usual_s, then_s = p95_s(quiet), p95_s(stood)

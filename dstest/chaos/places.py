@@ -7,6 +7,7 @@ from typing import Final
 __all__ = [
     "CONFIG",
     "ENTRIES",
+    "HOST",
     "PASSED",
     "PATTERNS",
     "PHASES",
@@ -26,6 +27,9 @@ ENTRIES: Final = "load-log.jsonl"
 """Every request of the load, as it ended."""
 
 PHASES: Final = "phases.jsonl"
+
+HOST: Final = "host.jsonl"
+"""How long the service waited for a core."""
 
 RESULTS: Final = "load-results.json"
 PATTERNS: Final = "failure-patterns.json"

@@ -6,7 +6,7 @@ import asyncio
 import socket
 import struct
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple
 
@@ -72,6 +72,7 @@ class Proxy:
         self._log = log
         self._count = 0
         self._clients: set[_Client] = set()
+        self._serving: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 
     async def start(self, host: str, port: int) -> int:
@@ -85,10 +86,10 @@ class Proxy:
         """No more clients; requests that are held end, and are logged."""
         if self._server is not None:
             self._server.close()
-        tasks = [client.task for client in self._clients if client.task is not None]
         for client in list(self._clients):
             client.stop()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._serving:  # also those whose client has just left
+            await asyncio.wait(self._serving)
         self.pool.close()
 
     def endpoint_of(self, method: bytes, target: bytes) -> str:
@@ -102,6 +103,13 @@ class Proxy:
                 return known if known in self._routes else "other"
             self._names[exact] = known
         return known
+
+    def serving(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Begin to answer a client."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+        return task
 
     def next_number(self) -> int:
         self._count += 1
@@ -215,7 +223,7 @@ class _Client(asyncio.Protocol):
         if len(self._waiting) >= _WAITING_MAX:
             self._transport.pause_reading()
         if self.task is None or self.task.done():
-            self.task = asyncio.get_running_loop().create_task(self._serve())
+            self.task = self._proxy.serving(self._serve())
 
     def _refuse(self, status: bytes, text: bytes) -> None:
         if not self._transport.is_closing():

@@ -36,7 +36,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 class Recovery(msgspec.Struct, frozen=True, kw_only=True):
     """`after_s`: from the end of the faults to the first second as good as usual; None where there
-    was none until the stretch ended, `watched_s` later."""
+    was none until the stretch ended. `watched_s` is up to when that is known: 0 where the host had
+    no core for the service all the while."""
 
     after: str
     after_s: float | None
@@ -45,7 +46,11 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True):
 
 def steps_of(asked: Sequence[Asked], phases: Sequence[Began], ramp: Ramp) -> list[Step]:
     """Each step of a ramp that was begun."""
-    quiet = [one for one in asked if one.phase == phases[0].name] if phases else []
+    if not phases:
+        return []
+    quiet = [one for one in asked if one.phase == phases[0].name and not one.starved]
+    if not quiet:
+        return []
     usual_s = p95_s(quiet)
     told = []
     for phase in phases:
@@ -54,13 +59,14 @@ def steps_of(asked: Sequence[Asked], phases: Sequence[Began], ramp: Ramp) -> lis
         own = [one for one in asked if one.phase == phase.name]
         spared = [one for one in own if not one.hit]
         side = side_of(spared)
+        fed_s = p95_s([one for one in spared if not one.starved])
         broken = ""
         if side.failed_low > ramp.failures:
             broken = f"{side.failed} of {side.requests} requests that no fault hit failed"
-        elif side.p95_s is not None and usual_s > 0 and side.p95_s > ramp.slower * usual_s:
+        elif fed_s > ramp.slower * usual_s:
             broken = (
-                f"p95 of requests that no fault hit is {side.p95_s * 1e3:.0f} ms, "
-                f"{side.p95_s / usual_s:.1f} times the usual {usual_s * 1e3:.0f} ms"
+                f"p95 of requests that no fault hit is {fed_s * 1e3:.0f} ms, "
+                f"{fed_s / usual_s:.1f} times the usual {usual_s * 1e3:.0f} ms"
             )
         told.append(
             Step(
@@ -95,14 +101,16 @@ def recoveries_of(asked: Sequence[Asked], phases: Sequence[Began]) -> list[Recov
         if before.share == 0 or phase.share != 0 or phase.name == "end":
             continue
         own = [one for one in asked if one.phase == phase.name]
-        after_s = None
+        after_s, watched_s = None, 0.0
         for start_ns in range(phase.at_ns, end.at_ns - _WINDOW_NS + 1, _WINDOW_NS // 4):
             window = [one for one in own if 0 <= one.entry.due_ns - start_ns < _WINDOW_NS]
             failed = sum(not one.entry.ok for one in window)
+            if any(one.starved for one in window):
+                continue
+            watched_s = (start_ns + _WINDOW_NS - phase.at_ns) / 1e9
             good = failed <= usual.failed_high * len(window) and window
             if good and p95_s(window) <= max(_USUAL * usual_s, usual_s + 0.02):
                 after_s = (start_ns - phase.at_ns) / 1e9
                 break
-        watched_s = (end.at_ns - phase.at_ns) / 1e9
         told.append(Recovery(after=before.name, after_s=after_s, watched_s=watched_s))
     return told
