@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -80,7 +79,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
             if not one.landed:
                 why.append(f"no {one.kind} of {one.proxy} landed")
             elif one.off:
-                share = one.injected / one.requests
+                share = one.injected / max(1, one.requests)
                 why.append(
                     f"{one.proxy}: {one.kind} for {share:.1%} of requests, "
                     f"and {one.asked or 0:.1%} were asked for"
@@ -235,7 +234,10 @@ def _injected(config: Config, found: Joined, phases: Sequence[Began]) -> list[In
 
 def _while_faults(found: Joined, phases: Sequence[Began], proxy: str) -> list[Passed]:
     """Requests that came to a proxy while faults stood."""
-    spans = [(begin.at_ns, end.at_ns) for begin, end in pairwise(phases) if begin.share != 0]
+    ends = [*(phase.at_ns for phase in phases[1:]), math.inf]  # of one that was cut off, none
+    spans = [
+        (phase.at_ns, end) for phase, end in zip(phases, ends, strict=False) if phase.share != 0
+    ]
     return [
         one
         for one in found.passes

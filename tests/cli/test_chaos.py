@@ -239,7 +239,7 @@ def test_wrong_settings_are_refused(
     code, told, errors = run(tmp_path, settings(stock).replace(*change))
     assert code == 2
     assert says in errors
-    assert not told
+    assert told["exit_code"] == 2
     assert not (tmp_path / "out" / CONFIG).exists()
 
 
