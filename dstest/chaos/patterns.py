@@ -65,6 +65,9 @@ _SLOWER_S: Final = 0.05
 _ENOUGH: Final = 20
 """Requests on each side before latencies are compared."""
 
+_FEW: Final = 3
+"""Fewer failures have no pattern."""
+
 _ATTEMPTS: Final = 4.0
 """Requests to what the service needs, for one request of the load: from here on it is a storm."""
 
@@ -174,7 +177,7 @@ def _without_fault(name: str, own: Sequence[Asked], root: Path | None) -> Iterat
             len(quiet),
             root,
         )
-    if not quiet or then.failed_low <= usual.failed_high:
+    if len(failed_stood) < _FEW or not quiet or then.failed_low <= usual.failed_high:
         yield _pattern(
             "unexplained failure",
             name,

@@ -1,0 +1,248 @@
+"""Draws, figures, patterns and comparisons of chaos runs, against what can be counted by hand."""
+
+from __future__ import annotations
+
+import math
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dstest.chaos.diff import _failed, _slow
+from dstest.chaos.figures import Side, lift_of
+from dstest.chaos.host import Waited, starved_seconds
+from dstest.chaos.joined import Asked, joined
+from dstest.chaos.patterns import patterns_of
+from dstest.chaos.profile import KINDS, Drawn, Faults, Profile
+from dstest.chaos.records import Began, Entry, Passed
+from dstest.chaos.settings import Endpoint, Load, ProxyAt, Settings
+from dstest.chaos.tracebacks import raised_in
+
+MS = 1_000_000
+SECOND = 1_000 * MS
+
+
+def entry(
+    n: int,
+    due_s: float,
+    latency_s: float = 0.01,
+    status: int | None = 200,
+    endpoint: str = "GET /a",
+) -> Entry:
+    due = int(due_s * SECOND)
+    ok = status == 200
+    return Entry(
+        n=n, endpoint=endpoint, due_ns=due, begin_ns=due, end_ns=due + int(latency_s * SECOND),
+        status=status, trouble=None if status else "timeout", ok=ok,
+        why="" if ok else f"status {status}",
+    )  # fmt: skip
+
+
+def passed(
+    n: int, request: int | None, at_s: float, kind: str | None = None, proxy: str = "dep"
+) -> Passed:
+    at = int(at_s * SECOND)
+    return Passed(
+        proxy=proxy, n=n, endpoint="GET /x", request=request, begin_ns=at, end_ns=at + MS,
+        ended="answered", status=500 if kind else 200,
+        id=f"{proxy}-{n}" if kind else None, kind=kind,
+    )  # type: ignore[arg-type]  # fmt: skip
+
+
+PHASES = (
+    Began(name="before", share=0.0, at_ns=0),
+    Began(name="faults", share=None, at_ns=10 * SECOND),
+    Began(name="after", share=0.0, at_ns=30 * SECOND),
+    Began(name="end", share=0.0, at_ns=40 * SECOND),
+)
+SETTINGS = Settings(
+    target="http://127.0.0.1:1",
+    endpoint=(Endpoint(path="/a"),),
+    proxy=(ProxyAt(name="dep", upstream="http://127.0.0.1:2", faults=Profile(error=0.5)),),
+    load=Load(),
+)
+
+
+@given(shares=st.lists(st.floats(0, 0.2), min_size=5, max_size=5), seed=st.integers(0, 10**6))
+def test_a_seed_draws_the_same_for_each_endpoint_whatever_lies_between(
+    shares: list[float], seed: int
+) -> None:
+    profile = Profile(**dict(zip(KINDS, shares, strict=True)))
+    alone, mixed = Faults(profile, seed, "p"), Faults(profile, seed, "p")
+    first = [alone.draw("GET /a") for _ in range(30)]
+    second = []
+    for _ in range(30):
+        mixed.draw("GET /b")
+        second.append(mixed.draw("GET /a"))
+    assert first == second
+
+
+def test_draws_come_as_often_as_is_said() -> None:
+    profile = Profile(delay=0.2, error=0.1, reset=0.05, drop=0.05, blackhole=0.1)
+    faults = Faults(profile, 7, "p")
+    drawn = [faults.draw("GET /a") for _ in range(20_000)]
+    for kind in KINDS:
+        share = sum(one is not None and one.kind == kind for one in drawn) / len(drawn)
+        assert abs(share - getattr(profile, kind)) < 0.01
+    delays = [one.delay_s for one in drawn if isinstance(one, Drawn) and one.kind == "delay"]
+    assert 0.1 <= min(delays) < 0.15
+    assert 1.9 < max(delays) <= 2.0
+
+
+def test_faults_are_for_the_endpoints_that_are_named() -> None:
+    faults = Faults(Profile(error=1.0, only=("GET /a",)), 1, "p")
+    assert faults.draw("GET /b") is None
+    assert faults.draw("GET /a") == Drawn("error")
+
+
+def test_a_scaled_profile_keeps_its_mixture() -> None:
+    scaled = Profile(error=0.1, reset=0.3).scaled(0.8)
+    assert math.isclose(scaled.error, 0.2)
+    assert math.isclose(scaled.reset, 0.6)
+
+
+def side(failed: int, requests: int) -> Side:
+    return Side(
+        requests=requests, failed=failed, failed_low=0, failed_high=1, p50_s=0, p95_s=0, p99_s=0
+    )  # fmt: skip
+
+
+def test_the_lift_and_its_interval() -> None:
+    """Altman 1991, table 10.? style: 10/100 against 2/100: 5.0, about 1.1 to 22.2 (Katz)."""
+    lift = lift_of(side(10, 100), side(2, 100))
+    assert lift is not None
+    assert math.isclose(lift.value, 5.0)
+    spread = 1.959964 * math.sqrt(1 / 10 - 1 / 100 + 1 / 2 - 1 / 100)
+    assert math.isclose(lift.low, 5 * math.exp(-spread))
+    assert lift_of(side(0, 0), side(2, 100)) is None
+    nothing = lift_of(side(10, 10), side(0, 100))
+    assert nothing is not None
+    assert nothing.low > 1
+
+
+def kinds(entries: list[Entry], passes: list[Passed] = []) -> list[str]:  # noqa: B006
+    found = joined(entries, passes, PHASES, None, 5.0)
+    return [one.kind for one in patterns_of(found, SETTINGS)]
+
+
+def test_failures_while_nothing_stands_are_genuine() -> None:
+    quiet = [entry(n, n / 20, status=500 if n % 5 == 0 else 200) for n in range(1, 190)]
+    stood = [entry(n, 10 + n / 20, status=500 if n % 5 == 0 else 200) for n in range(200, 380)]
+    assert kinds(quiet) == ["genuine failure"]
+    assert kinds(quiet + stood) == ["genuine failure"]
+
+
+def test_failures_only_while_faults_hit_others_are_a_spill_over() -> None:
+    quiet = [entry(n, n / 20) for n in range(1, 190)]
+    stood = [entry(n, 10 + n / 20, status=500 if n % 3 == 0 else 200) for n in range(200, 380)]
+    assert "spill-over" in kinds(quiet + stood)
+    assert "genuine failure" not in kinds(quiet + stood)
+
+
+def test_one_failure_that_no_fault_hit_is_not_explained_away() -> None:
+    quiet = [entry(n, n / 20) for n in range(1, 190)]
+    stood = [entry(200, 12, status=500)]
+    assert kinds(quiet + stood) == ["unexplained failure"]
+
+
+def test_what_a_fault_hit_is_no_failure_of_its_own() -> None:
+    entries = [entry(n, n / 20) for n in range(1, 190)] + [entry(200, 12, status=500)]
+    assert kinds(entries, [passed(1, 200, 12, "error")]) == ["unhandled error"]
+    entries[-1] = entry(200, 12, status=503)
+    assert kinds(entries, [passed(1, 200, 12, "error")]) == ["handled"]
+    entries[-1] = entry(200, 12, status=None)
+    assert kinds(entries, [passed(1, 200, 12, "error")]) == ["hang"]
+    entries[-1] = entry(200, 12)
+    assert kinds(entries, [passed(1, 200, 12, "error")]) == ["survived"]
+
+
+def test_failures_right_after_faults_are_not_taken_for_genuine() -> None:
+    entries = [entry(n, n / 20) for n in range(1, 190)] + [entry(200, 31, status=500)]
+    assert "genuine failure" not in kinds(entries)
+
+
+def test_a_slow_second_is_no_spill_over_and_slow_minutes_are() -> None:
+    quiet = [entry(n, n / 20) for n in range(1, 190)]
+    once = [entry(n, 10 + (n - 200) / 20, 0.5 if 300 <= n < 325 else 0.01) for n in range(200, 590)]
+    assert kinds(quiet + once) == ["slow for a while"]
+    long = [entry(n, 10 + (n - 200) / 20, 0.5 if n % 4 == 0 else 0.01) for n in range(200, 590)]
+    assert kinds(quiet + long) == ["slow spill-over"]
+
+
+def test_many_requests_behind_one_are_a_storm() -> None:
+    entries = [entry(n, 11 + n / 20) for n in range(1, 60)]
+    passes = [passed(n, n, 11 + n / 20) for n in range(1, 50)]
+    passes += [passed(100 + n, 55, 13.75, "error") for n in range(9)]
+    assert "retry storm" in kinds(entries, passes)
+
+
+def test_more_failures_than_faults_are_an_amplification() -> None:
+    quiet = [entry(n, n / 20) for n in range(1, 190)]
+    stood = [entry(n, 10 + (n - 200) / 20, status=500) for n in range(200, 300)]
+    assert "amplification" in kinds(quiet + stood, [passed(1, 200, 10, "error")])
+
+
+def test_seconds_in_which_the_host_had_no_core_are_known() -> None:
+    samples = [Waited(at_ns=n * SECOND // 5, waited_ns=0) for n in range(10)]
+    samples += [
+        Waited(at_ns=2 * SECOND + n * SECOND // 5, waited_ns=n * 100 * MS) for n in range(5)
+    ]
+    samples += [Waited(at_ns=3 * SECOND + n * SECOND // 5, waited_ns=400 * MS) for n in range(10)]
+    assert starved_seconds(samples) == {2, 3}
+
+
+def asked(entries: list[Entry]) -> list[Asked]:
+    return list(joined(entries, [], PHASES, None, 5.0).asked)
+
+
+def test_the_difference_of_two_shares_is_newcombe_s() -> None:
+    """Newcombe 1998, table II, (a) 56/70 against 48/80, method 10: 0.0524 to 0.3339."""
+    mine = asked([entry(n, 11, status=500 if n <= 48 else 200) for n in range(1, 81)])
+    other = asked([entry(n, 11, status=500 if n <= 56 else 200) for n in range(1, 71)])
+    row = _failed("x", mine, other, 0.95)
+    assert math.isclose(row.low, 0.0524, abs_tol=5e-5)
+    assert math.isclose(row.high, 0.3339, abs_tol=5e-5)
+    assert row.word == "worse"
+
+
+def test_two_runs_of_one_service_differ_as_seldom_as_is_said() -> None:
+    random_ = random.Random(1)
+    wrong = 0
+    for _ in range(20):
+        sides = [
+            asked([entry(n, 10 + n / 20, random_.expovariate(50)) for n in range(1, 390)])
+            for _ in range(2)
+        ]
+        wrong += _slow("x", sides[0], sides[1], 0.95).word != "same"
+    assert wrong <= 3
+
+
+def test_a_traceback_leads_to_the_deepest_own_frame(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("")
+    text = (
+        "Traceback (most recent call last):\n"
+        f'  File "{tmp_path}/app.py", line 3, in serve\n    x\n'
+        f'  File "{tmp_path}/app.py", line 7, in inner\n    y\n'
+        '  File "/usr/lib/python3/json.py", line 9, in loads\n    z\n'
+        "ValueError: no\n"
+    )
+    for shown in (
+        text,
+        text.replace('"', "&#34;"),
+        '{"trace": "' + text.replace("\n", "\\n").replace('"', '\\"') + '"}',
+    ):
+        found = raised_in(shown, tmp_path)
+        assert found is not None
+        assert found[:3] == ("app.py", 7, "inner")
+        assert found.error.startswith("ValueError: no")
+    assert raised_in("no traceback", tmp_path) is None
+    assert raised_in(text, tmp_path / "elsewhere") is None
+
+
+@pytest.mark.parametrize(
+    "given", ["Traceback (most recent call last):", 'File "x", line 1, in y', ""]
+)
+def test_half_a_traceback_is_none(given: str, tmp_path: Path) -> None:
+    assert raised_in(given, tmp_path) is None
