@@ -27,7 +27,7 @@ def stock() -> Iterator[int]:
 
 def run(folder: Path, text: str, out: str = "out") -> tuple[int, dict[str, Any], str]:
     (folder / "chaos.toml").write_text(text)
-    process = started(["run", "chaos.toml", "--out", out, "--json"], folder)
+    process = started(["chaos", "run", "chaos.toml", "--out", out, "--json"], folder)
     told, errors = process.communicate(timeout=120)
     return process.returncode, json.loads(told) if told else {}, errors
 
@@ -107,7 +107,7 @@ def test_the_same_logs_tell_the_same_again(planted: Path) -> None:
     before = {
         name: (planted / name).read_bytes() for name in (RESULTS, PATTERNS, PROPOSALS, REPORT)
     }
-    process = started(["report", str(planted)], planted)
+    process = started(["chaos", "report", str(planted)], planted)
     process.communicate(timeout=60)
     assert process.returncode == 1
     assert before == {name: (planted / name).read_bytes() for name in before}
@@ -120,7 +120,7 @@ def test_the_mended_shop_is_better_and_has_no_defect(
     slow = [line for line in told["defects"] if "waits while faults hit others" not in line]
     assert slow == []
     assert code in (0, 1, 3)  # on a host with no core to spare nothing is known of latencies
-    process = started(["diff", str(planted), str(tmp_path / "out"), "--json"], tmp_path)
+    process = started(["chaos", "diff", str(planted), str(tmp_path / "out"), "--json"], tmp_path)
     out, errors = process.communicate(timeout=120)
     if "no core" in errors:
         pytest.skip("the host had no core for the shop")
@@ -160,7 +160,7 @@ def test_a_ramp_ends_at_the_step_that_breaks_it(stock: int, tmp_path: Path) -> N
 
 def test_a_load_that_is_killed_leaves_a_report_of_what_there_is(stock: int, tmp_path: Path) -> None:
     (tmp_path / "chaos.toml").write_text(settings(stock, requests=400))
-    process = started(["run", "chaos.toml", "--out", "out"], tmp_path)
+    process = started(["chaos", "run", "chaos.toml", "--out", "out"], tmp_path)
     entries = tmp_path / "out" / ENTRIES
     wait_for(lambda: entries.exists() and entries.read_bytes().count(b"\n") > 150, timeout_s=60)
     kill(working(process.pid, "load"))
@@ -175,7 +175,7 @@ def test_a_load_that_is_killed_leaves_a_report_of_what_there_is(stock: int, tmp_
 
 def test_a_run_that_is_killed_takes_all_with_it_and_is_told(stock: int, tmp_path: Path) -> None:
     (tmp_path / "chaos.toml").write_text(settings(stock, requests=400))
-    process = started(["run", "chaos.toml", "--out", "out"], tmp_path)
+    process = started(["chaos", "run", "chaos.toml", "--out", "out"], tmp_path)
     entries = tmp_path / "out" / ENTRIES
     wait_for(lambda: entries.exists() and entries.read_bytes().count(b"\n") > 150, timeout_s=60)
     children = children_of(process.pid)
@@ -183,7 +183,7 @@ def test_a_run_that_is_killed_takes_all_with_it_and_is_told(stock: int, tmp_path
     kill(process.pid)
     process.communicate(timeout=60)
     wait_for(lambda: not any(Path(f"/proc/{child}/exe").exists() for child in children))
-    again = started(["report", "out", "--json"], tmp_path)
+    again = started(["chaos", "report", "out", "--json"], tmp_path)
     out, _ = again.communicate(timeout=60)
     told = json.loads(out)
     assert told["data"] == "partial"
@@ -192,7 +192,7 @@ def test_a_run_that_is_killed_takes_all_with_it_and_is_told(stock: int, tmp_path
 
 def test_an_interrupt_ends_all_and_reports(stock: int, tmp_path: Path) -> None:
     (tmp_path / "chaos.toml").write_text(settings(stock, requests=400))
-    process = started(["run", "chaos.toml", "--out", "out"], tmp_path)
+    process = started(["chaos", "run", "chaos.toml", "--out", "out"], tmp_path)
     entries = tmp_path / "out" / ENTRIES
     wait_for(lambda: entries.exists() and entries.read_bytes().count(b"\n") > 100, timeout_s=60)
     children = children_of(process.pid)
@@ -266,7 +266,7 @@ def test_runs_of_other_faults_are_not_compared(planted: Path, tmp_path: Path) ->
     config = json.loads((other / CONFIG).read_bytes())
     config["settings"]["proxy"][0]["faults"]["error"] = 0.3
     (other / CONFIG).write_bytes(msgspec.json.encode(config))
-    process = started(["diff", str(planted), str(other)], tmp_path)
+    process = started(["chaos", "diff", str(planted), str(other)], tmp_path)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 2
     assert "other faults" in errors
@@ -284,13 +284,13 @@ def test_damaged_logs_are_no_evidence(planted: Path, tmp_path: Path, damage: Any
     for path in planted.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     (tmp_path / ENTRIES).write_bytes(damage((planted / ENTRIES).read_bytes()))
-    process = started(["report", str(tmp_path)], tmp_path)
+    process = started(["chaos", "report", str(tmp_path)], tmp_path)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 3, errors
 
 
 def test_a_directory_without_a_run_is_told(tmp_path: Path) -> None:
-    process: subprocess.Popen[str] = started(["report", str(tmp_path)], tmp_path)
+    process: subprocess.Popen[str] = started(["chaos", "report", str(tmp_path)], tmp_path)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 2
     assert "holds no chaos run" in errors

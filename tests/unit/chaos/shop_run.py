@@ -114,7 +114,7 @@ def settings(
 
 def started(words: Sequence[str], cwd: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "dstest", "chaos", *words],
+        [sys.executable, "-m", "dstest", *words],
         cwd=cwd,
         text=True,
         stdout=subprocess.PIPE,
