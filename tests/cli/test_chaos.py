@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from polling import wait_for
+from shop_run import children_of, inventory, kill, settings, started, working
 
 from dstest.chaos.places import CONFIG, ENTRIES, PATTERNS, PROPOSALS, REPORT, RESULTS
-from tests.unit.chaos.shop_run import children_of, inventory, kill, settings, started, working
-from tests.unit.polling import wait_for
 
 pytestmark = pytest.mark.slow
 

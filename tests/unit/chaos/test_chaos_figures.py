@@ -6,6 +6,7 @@ import math
 import random
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from dstest.chaos.figures import Side, lift_of
 from dstest.chaos.host import Waited, starved_seconds
 from dstest.chaos.joined import Asked, joined
 from dstest.chaos.patterns import patterns_of
-from dstest.chaos.profile import KINDS, Drawn, Faults, Profile
+from dstest.chaos.profile import KINDS, Drawn, Faults, Kind, Profile
 from dstest.chaos.records import Began, Entry, Passed
 from dstest.chaos.settings import Endpoint, Load, ProxyAt, Settings
 from dstest.chaos.tracebacks import raised_in
@@ -41,14 +42,14 @@ def entry(
 
 
 def passed(
-    n: int, request: int | None, at_s: float, kind: str | None = None, proxy: str = "dep"
+    n: int, request: int | None, at_s: float, kind: Kind | None = None, proxy: str = "dep"
 ) -> Passed:
     at = int(at_s * SECOND)
     return Passed(
         proxy=proxy, n=n, endpoint="GET /x", request=request, begin_ns=at, end_ns=at + MS,
         ended="answered", status=500 if kind else 200,
         id=f"{proxy}-{n}" if kind else None, kind=kind,
-    )  # type: ignore[arg-type]  # fmt: skip
+    )  # fmt: skip
 
 
 PHASES = (
@@ -69,7 +70,7 @@ SETTINGS = Settings(
 def test_a_seed_draws_the_same_for_each_endpoint_whatever_lies_between(
     shares: list[float], seed: int
 ) -> None:
-    profile = Profile(**dict(zip(KINDS, shares, strict=True)))
+    profile = msgspec.convert(dict(zip(KINDS, shares, strict=True)), Profile)
     alone, mixed = Faults(profile, seed, "p"), Faults(profile, seed, "p")
     first = [alone.draw("GET /a") for _ in range(30)]
     second = []

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
+from polling import until
 
 from dstest.chaos.exchange import Upstream
 from dstest.chaos.load import OpenLoop, ask_once
@@ -15,7 +16,6 @@ from dstest.chaos.proxy import Proxy
 from dstest.chaos.records import Entry, Passed
 from dstest.chaos.request_ids import id_headers, request_of
 from dstest.chaos.settings import Endpoint, Load
-from tests.unit.polling import until
 
 Server = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.unit.polling import wait_for
+from polling import wait_for
 
-SHOP = Path(__file__).resolve().parents[2] / "fixtures" / "chaos"
+SHOP = Path(__file__).resolve().parents[1] / "fixtures" / "chaos"
 
 SETTINGS = """
 target = "http://127.0.0.1:{shop}"
