@@ -39,6 +39,10 @@ class Child:
         self._send(start)
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def ended(self) -> int | None:
         """The exit code, where it is over."""
         return self._process.poll()

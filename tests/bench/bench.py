@@ -1,7 +1,7 @@
 """`make bench`: every figure that the documentation quotes, printed from one run.
 
 python tests/bench/bench.py [checkers] [every] [files] [lin] [txn] [exact] [ingest] [fan]
-    [report] [serve] [lab] [spec] [sim] [start] [rate] [run] [live]
+    [report] [serve] [lab] [spec] [sim] [start] [rate] [run] [live] [chaos]
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ PARTS = (
     *("serve", "lab", "spec", "sim"),
     "start",
     *("rate", "run", "live"),
+    "chaos",
 )
 
 
