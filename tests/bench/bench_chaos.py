@@ -115,7 +115,8 @@ def main() -> None:
             rate = count / (_cpu_s(proxies.pid) - before_s)
             sys.stdout.write(
                 f"  the proxy, {what}: {rate:,.0f} requests a core second, "
-                f"{alone / rate:.1f} times the server's work; {answered:,} of {count:,} answered, each logged\n"
+                f"{alone / rate:.1f} times the server's work; "
+                f"{answered:,} of {count:,} answered, each logged\n"
             )
         proxies.finish(10)
 
