@@ -23,6 +23,7 @@ _GROUPS: Final = MappingProxyType(
         "lab": "lab:lab_app",
         "spec": "spec:spec_app",
         "chaos": "chaos:chaos_app",
+        "kb": "kb:kb_app",
     }
 )
 
@@ -44,6 +45,7 @@ _PANELS: Final = MappingProxyType(
             "blame": "blame:blame",
             "shrink": "shrink:shrink",
             "recover": "run:recover",
+            "kb": _GROUPS["kb"],
         },
         "Judge a history": {
             "check": "check:check",
@@ -106,6 +108,7 @@ SAYS: Final = MappingProxyType(
         "shrink": "Fewer faults, shorter windows, less load: what still shows the violation, run by"
         " run.",
         "recover": "Seal and judge a run whose process died; judge a finished one again.",
+        "kb": "Findings remembered over stores: seen before, mended by what, come back.",
         "check": "Judge a history: ours, a run directory, Jepsen EDN, Jepsen JSON, a Jepsen log, or"
         " sessions of Plume, DBCop, Cobra or AWDIT",
         "proof": "Execute the transactions of a history in a given order, and compare what each of"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
@@ -26,6 +26,7 @@ def report_one(
     run: Path, verify_key: Path | None, sign_key: Path | None, judged: Verify, *, as_json: bool
 ) -> NoReturn:
     """Exits with the code of the verdict; `judged` judges each run again."""
+    from dstest.cli.known import known_lines, known_plain
     from dstest.core.errors import EvidenceError
     from dstest.core.printable import one_line
     from dstest.judge.blame import blame
@@ -72,10 +73,13 @@ def report_one(
             blame=blamed,
             reduced=reduced,
             signed_by=signer,
+            **(known_plain(opened.path) if shown.state.failed else {}),
         )
     else:
         typer.echo(summary_text(shown, color=sys.stdout.isatty()))
         for line in _besides(opened.path, blamed, small, signer):
+            typer.echo(one_line(line))
+        for line in known_lines(opened.path) if shown.state.failed else ():
             typer.echo(one_line(line))
     if message := _of_the_signature(sorted(new), signed, sign_key):
         typer.echo(f"dstest: {message}", err=True)
@@ -100,7 +104,7 @@ def _besides(
         yield f"signed      by {signer}"
 
 
-def _say_json(path: Path, checked: Verified, **more: str | None) -> None:
+def _say_json(path: Path, checked: Verified, **more: Any) -> None:
     """As `dstest run --json`, and what was found out about it since."""
     import msgspec
 

@@ -353,6 +353,7 @@ def _print(done: Finished, as_json: bool) -> None:
     import msgspec
 
     if as_json:
+        from dstest.cli.known import known_plain
         from dstest.judge.fingerprint import all_fingerprints
 
         verdict = msgspec.to_builtins(done.verdict)
@@ -363,8 +364,14 @@ def _print(done: Finished, as_json: bool) -> None:
             None if done.verdict is None else _headline(done.path, done.verdict, done.report)
         )
         shown["verdict"] = verdict
+        if done.verdict is not None and done.verdict.verdict.failed:
+            shown |= known_plain(done.path)
         say(msgspec.json.encode(shown).decode())
     elif done.verdict is not None:
+        from dstest.cli.known import known_lines
+        from dstest.core.printable import one_line
         from dstest.report.write import summary
 
         typer.echo(summary(done.path, color=sys.stdout.isatty(), report=done.report))
+        for line in known_lines(done.path) if done.verdict.verdict.failed else ():
+            typer.echo(one_line(line))

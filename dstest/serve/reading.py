@@ -84,19 +84,20 @@ def _files(folder: str) -> Iterator[tuple[int, ...]]:
         return
 
 
-def row_of(store: Path, place: Place, key: str) -> Row:
-    """Never raises for what lies in the directory."""
+def row_of(store: Path, place: Place, key: str, *, own: bool = False) -> Row:
+    """Never raises for what lies in the directory. `own`: this process made the run, and is
+    through with it."""
     within = "" if place.within is None else ref_of(store, place.within)
     try:
-        return _row_of(store, place, key, within)
+        return _row_of(store, place, key, within, own)
     except Exception as error:
         why = f"it cannot be read: {type(error).__name__}: {error}"
         ref = ref_of(store, place.path)
         return Row(ref=ref, within=within, key=key, standing="damaged", why=why)
 
 
-def _row_of(store: Path, place: Place, key: str, within: str) -> Row:
-    look = look_at(place)
+def _row_of(store: Path, place: Place, key: str, within: str, own: bool) -> Row:
+    look = look_at(place, own=own)
     meta = _meta(place.path) if look.told is None else look.told.meta
     row = Row(
         ref=ref_of(store, place.path),

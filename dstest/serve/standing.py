@@ -32,13 +32,14 @@ class Look(NamedTuple):
     started: str = ""
 
 
-def look_at(place: Place) -> Look:
-    """Never raises for what lies in a run directory: what is wrong with it is its `why`."""
+def look_at(place: Place, *, own: bool = False) -> Look:
+    """Never raises for what lies in a run directory: what is wrong with it is its `why`. `own`:
+    this process made the run, and is through with it."""
     run = RunDir(place.path)
     _, life, started = said(place)
     try:
         over = finished(run)
-        if life == "running":
+        if life == "running" and not own:
             return Look("running", "its process is at work", started=started)
         if not over:
             return Look("died", _unjudged(run), started=started)

@@ -51,6 +51,7 @@ ALLOWED = {
         *("dstest.core", "dstest.store", "dstest.judge", "dstest.report", "dstest.runner"),
         *("dstest.compare", "dstest.retention", "checkers", "dstest"),
     },
+    "dstest.kb": {"dstest.core", "dstest.retention", "dstest.serve"},
     "dstest.findings": {"dstest.core", "dstest.findings.entries"},
     "dstest.findings.entries": set(),
     "dstest.extend": {"dstest.core", "nemeses"},

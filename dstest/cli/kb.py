@@ -1,0 +1,191 @@
+"""`dstest kb`: findings remembered over stores."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dstest.cli.output import say
+
+if TYPE_CHECKING:
+    from dstest.kb.records import Finding
+
+__all__ = ["fix", "kb_app", "learn", "show", "similar", "stats"]
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
+At = Annotated[
+    Path | None,
+    typer.Option(
+        "--kb", metavar="FILE", help="The book; default $DSTEST_KB, or one of the user's own."
+    ),
+]
+Id = Annotated[str, typer.Argument(metavar="FINDING", help="As `dstest kb show` lists it: K1.")]
+
+kb_app = typer.Typer(
+    no_args_is_help=True,
+    help="Findings remembered over stores: seen before, mended by what, come back.",
+)
+
+
+@kb_app.command()
+def learn(
+    stores: Annotated[list[Path], typer.Argument(metavar="STORE", help="Stores, or runs.")],
+    kb: At = None,
+    json_: Json = False,
+) -> None:
+    """Remember the failing runs of stores. The book is begun where there is none; from then on each
+    run that fails is looked up and remembered by itself."""
+    from dstest.kb.book import Book
+    from dstest.kb.runs import failing_runs
+    from dstest.kb.where import book_file
+
+    path = book_file(kb)
+    found = [one for store in stores for one in failing_runs(store)]
+    runs = [one for one in found if not isinstance(one, str)]
+    left = [one for one in found if isinstance(one, str)]
+    for why in left:
+        typer.echo(f"dstest: left out: {why}", err=True)
+    with Book.opened(path, make=True) as book:
+        new = book.learn(runs)
+    if json_:
+        _json({"kb": str(path), "failed": len(runs), "left_out": left, **new._asdict()})
+        return
+    say(
+        f"{len(runs)} failing runs: {new.findings} new findings, {new.sightings} new sightings; "
+        f"{len(left)} left out; {path}"
+    )
+
+
+@kb_app.command()
+def show(
+    finding: Annotated[
+        str | None, typer.Argument(metavar="[FINDING]", help="K1; all where it is left out.")
+    ] = None,
+    kb: At = None,
+    json_: Json = False,
+) -> None:
+    """List the findings, or one with all runs that showed it and all that was done against it."""
+    from dstest.kb.book import Book
+    from dstest.kb.where import book_file
+
+    with Book.opened(book_file(kb)) as book:
+        found = book.findings() if finding is None else [book.finding(finding)]
+    if json_:
+        _json({"findings": found})
+        return
+    for one in found:
+        say(_head(one))
+        if finding is not None:
+            _whole(one)
+
+
+@kb_app.command()
+def similar(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run that failed.")],
+    top: Annotated[int, typer.Option(min=1, max=100, help="So many at most.")] = 5,
+    kb: At = None,
+    json_: Json = False,
+) -> None:
+    """What is known of a run that failed, and what resembles it. Nothing is remembered."""
+    from dstest.core.errors import ConfigError
+    from dstest.kb.book import Book
+    from dstest.kb.recall import recalled, told
+    from dstest.kb.runs import failing_runs
+    from dstest.kb.where import book_file
+
+    found = list(failing_runs(run))
+    seen = next((one for one in found if not isinstance(one, str)), None)
+    if seen is None:
+        why = found[0] if found else f"{run} holds no run that failed"
+        raise ConfigError(str(why), remedy="a run whose verdict is a FAIL")
+    with Book.opened(book_file(kb)) as book:
+        known = recalled(book, seen, top)
+    if json_:
+        _json(known)
+        return
+    for line in list(told(known)) or ["nothing like it"]:
+        say(line)
+
+
+@kb_app.command()
+def fix(
+    finding: Id,
+    commit: Annotated[str, typer.Option(help="Of the system, or any name for the change.")],
+    note: Annotated[str, typer.Option(help="What was changed.")] = "",
+    held: Annotated[
+        bool, typer.Option("--held", help="This fix, which stands there, was shown to hold.")
+    ] = False,
+    kb: At = None,
+    json_: Json = False,
+) -> None:
+    """Write down what was done against a finding. A run that starts later and shows it again is
+    told that it has come back; three such fixes are told to go in circles."""
+    from dstest.core.errors import ConfigError
+    from dstest.kb.book import Book
+    from dstest.kb.where import book_file
+
+    if not commit.strip():
+        raise ConfigError("--commit is empty", remedy="the commit, or any name for the change")
+    with Book.opened(book_file(kb)) as book:
+        found = book.held(finding, commit) if held else book.fix(finding, commit, note)
+    if json_:
+        _json(found)
+        return
+    say(_head(found))
+    _whole(found)
+
+
+@kb_app.command()
+def stats(kb: At = None, json_: Json = False) -> None:
+    """How many findings there are, of which systems and kinds, and what became of fixes."""
+    from dstest.kb.book import Book
+    from dstest.kb.where import book_file
+
+    with Book.opened(book_file(kb)) as book:
+        found = book.findings()
+    fixes = Counter(fix.outcome for one in found for fix in one.fixes)
+    told: dict[str, Any] = {
+        "findings": len(found),
+        "sightings": sum(len(one.sightings) for one in found),
+        "systems": dict(Counter(one.system for one in found).most_common()),
+        "anomalies": dict(Counter(one.fingerprint.split("/")[1] for one in found).most_common()),
+        "fixes": dict(fixes),
+        "came_back": [one.id for one in found if one.came_back],
+        "in_circles": [one.id for one in found if one.in_circles],
+    }
+    if json_:
+        _json(told)
+        return
+    for name, value in told.items():
+        if isinstance(value, dict):
+            value = ", ".join(f"{count} {word}" for word, count in value.items()) or "none"
+        elif isinstance(value, list):
+            value = ", ".join(value) or "none"
+        say(f"{name.replace('_', ' '):<12}{value}")
+
+
+def _json(told: Any) -> None:
+    import msgspec
+
+    say(msgspec.json.encode(told).decode())
+
+
+def _head(one: Finding) -> str:
+    count = len(one.sightings)
+    said = next((s.headline for s in reversed(one.sightings) if s.headline), "")
+    back = "; came back" if one.came_back else ""
+    circles = "; going in circles" if one.in_circles else ""
+    text = f"{one.id}  {one.system}  {one.fingerprint}  {count} runs{back}{circles}"
+    return f"{text}\n    {said}" if said else text
+
+
+def _whole(one: Finding) -> None:
+    for s in one.sightings:
+        say(
+            f"    {s.started}  {s.version}  {s.workload} under {s.nemesis}, seed {s.seed}: {s.path}"
+        )
+    for fix_ in one.fixes:
+        say(f"    fix {fix_.commit} ({fix_.at}): {fix_.note or 'no note'}: {fix_.outcome}")

@@ -1,0 +1,1 @@
+"""Findings that are remembered over stores and years: seen before, mended by what, come back."""
