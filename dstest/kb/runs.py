@@ -18,8 +18,8 @@ __all__ = ["failing_runs", "seen_of"]
 
 def failing_runs(store: Path, *, own: bool = False) -> Iterator[Seen | str]:
     """Each run below a directory that failed; in words, each that says so and is not to be
-    believed: its files are not as they were summed up, or its verdict does not follow from them. `own`: this
-    process made the run, and is through with it."""
+    believed: its files are not as they were summed up, or its verdict does not follow from them.
+    `own`: this process made the run, and is through with it."""
     root = store.resolve()
     for place in walk(store).places:
         if place.kind != "run":
