@@ -16,7 +16,7 @@ from shop_run import children_of, inventory, kill, settings, started, working
 
 from dstest.chaos.places import CONFIG, ENTRIES, PATTERNS, PROPOSALS, REPORT, RESULTS
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")
