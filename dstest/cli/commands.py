@@ -42,6 +42,8 @@ _PANELS: Final = MappingProxyType(
             "blame": "blame:blame",
             "shrink": "shrink:shrink",
             "recover": "run:recover",
+            "logs": "logs:logs",
+            "trace": "trace:trace",
         },
         "Judge a history": {
             "check": "check:check",
@@ -102,6 +104,8 @@ SAYS: Final = MappingProxyType(
         "shrink": "Fewer faults, shorter windows, less load: what still shows the violation, run by"
         " run.",
         "recover": "Seal and judge a run whose process died; judge a finished one again.",
+        "logs": "Check the logs of all nodes, joined with the faults of their run.",
+        "trace": "Read traces: where the time went, who asked whom, and what does not fit.",
         "check": "Judge a history: ours, a run directory, Jepsen EDN, Jepsen JSON, a Jepsen log, or"
         " sessions of Plume, DBCop, Cobra or AWDIT",
         "proof": "Execute the transactions of a history in a given order, and compare what each of"

@@ -15,6 +15,7 @@ from clusters.systems.toykv.deployment import (
     ToykvDeployment,
 )
 from clusters.systems.toykv.effects import EFFECTS
+from clusters.systems.toykv.log_lines import READER
 from clusters.systems.toykv.raw import RAW_CLIENTS
 from clusters.systems.toykv.simulated import SIMULATED
 from dstest.core.protocols import Option
@@ -65,6 +66,7 @@ class Toykv(SupervisedSystem):
     effects = EFFECTS
     simulable = SIMULATED
     log_alarms = ("toykv: the disk refuses", "had been applied: the state is made anew")
+    log_reader = READER
     ports = (CLIENT_PORT, PEER_PORT)
     home = HOME
     client_port = CLIENT_PORT
