@@ -1,4 +1,4 @@
-"""Logs whose lines have one form: a pattern with a level and a message, and words that are votes."""
+"""Logs whose lines have one form: a pattern with a level and a message, and words of votes."""
 
 from __future__ import annotations
 

@@ -101,11 +101,11 @@ def as_text(name: str, look: Look, scene: Scene, clocks: Clocks, reader_note: st
     yield "clocks: " + "; ".join(clocks.said(scene.declared))
     yield ""
     findings = look.findings
-    told = [finding for finding in findings if not finding.expected]
-    for finding in told[:FINDINGS_MAX]:
+    odd = [finding for finding in findings if not finding.expected]
+    for finding in odd[:FINDINGS_MAX]:
         yield from _shown(finding, run=run)
-    if len(told) > FINDINGS_MAX:
-        yield f"and {len(told) - FINDINGS_MAX} more findings, with --json"
+    if len(odd) > FINDINGS_MAX:
+        yield f"and {len(odd) - FINDINGS_MAX} more findings, with --json"
     yield from _explained(findings)
     for outcome in look.outcomes:
         yield from _matrix(outcome)

@@ -12,6 +12,7 @@ from clusters.systems.toykv.deployment import (
     JOIN,
     PEER_PORT,
     REMOVED,
+    SPANS,
     ToykvDeployment,
 )
 from clusters.systems.toykv.effects import EFFECTS
@@ -60,11 +61,18 @@ class Toykv(SupervisedSystem):
             choices=("no", "yes"),
             help="each server writes what it has applied into audit.jsonl, kept with its logs",
         ),
+        "spans": Option(
+            type=str,
+            default="no",
+            choices=("no", "yes"),
+            help="each server writes spans of what it does into spans.jsonl, for `dstest trace`",
+        ),
     }
     malformed_errors = frozenset({"malformed"})
     raw_clients = RAW_CLIENTS
     effects = EFFECTS
     simulable = SIMULATED
+    span_file = SPANS
     log_alarms = ("toykv: the disk refuses", "had been applied: the state is made anew")
     log_reader = READER
     ports = (CLIENT_PORT, PEER_PORT)

@@ -31,9 +31,9 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True):
     is a request of a client and `failed` what it came to; `duration_ms` how long it took, of a log
     that tells of every operation and not of slow ones alone. A `vote` is `voter`'s (else the
     node's) in `ballot`. `message_id` names one message between members, `exchange` is what a
-    request and its response share, `kind` says which of them it is and `side` whether this node sent or
-    received it. `applied` is the index up to which
-    the state has been applied whose hash is `state`. `vector` is a vector clock. `topics` are what
+    request and its response share, `kind` says which of them it is and `side` whether this node
+    sent or received it. `applied` is the index up to which the state has been applied whose hash is
+    `state`. `vector` is a vector clock. `topics` are what
     the line is about where its words alone do not say so.
     """
 

@@ -128,7 +128,8 @@ class SystemTraits(_Traits, frozen=True, kw_only=True):
     servers write down of what they did is read, where they do. `simulable`: its servers and
     clients on simulated hosts, where it has them. `transport`: how its clients reach it; of one
     that runs in the process of its clients no run is better than smoke. `log_reader`: what a line
-    of its logs says; without one they are read as any text is."""
+    of its logs says; without one they are read as any text is. `span_file`: the name of the file
+    among a member's logs in which its spans are, where it writes any (docs/trace.md)."""
 
     residues: tuple[Residue, ...] = ()
     log_alarms: tuple[str, ...] = ()
@@ -149,6 +150,7 @@ class SystemTraits(_Traits, frozen=True, kw_only=True):
     simulable: Simulable | None = None
     transport: Transport = "network"
     log_reader: LogReader | None = None
+    span_file: str = ""
 
 
 class WorkloadTraits(_Traits, frozen=True, kw_only=True):
