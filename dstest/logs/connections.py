@@ -15,20 +15,23 @@ __all__ = ["RATE_MOST", "Connections"]
 RATE_MOST: Final = 10
 """Failures between two nodes within one minute; more are a finding. Source: discipline 7.2 (a)."""
 
-MINUTE_NS: Final = 60_000_000_000
+SECOND_NS: Final = 1_000_000_000
+MINUTE_S: Final = 60
 
 PAIRS_MAX: Final = 4000
 ROWS_MAX: Final = 5
 
 
 class _Pair:
-    """`most` failures lay within one minute; those without a stamp count as within one."""
+    """`most` failures lay within one minute; those without a stamp count as within one. They are
+    counted by seconds, so that what is kept does not grow with them."""
 
     def __init__(self, said: Expected) -> None:
         self.said = said
         self.count = self.most = self.stampless = 0
         self.rows: list[Row] = []
-        self._recent: deque[int] = deque()
+        self._recent: deque[list[int]] = deque()
+        self._within = 0
 
     def add(self, line: Line) -> None:
         self.count += 1
@@ -38,10 +41,14 @@ class _Pair:
             self.stampless += 1
             self.most = max(self.most, self.stampless)
             return
-        self._recent.append(line.time_ns)
-        while abs(line.time_ns - self._recent[0]) > MINUTE_NS:
-            self._recent.popleft()
-        self.most = max(self.most, len(self._recent))
+        second = line.time_ns // SECOND_NS
+        if not self._recent or self._recent[-1][0] != second:
+            self._recent.append([second, 0])
+        self._recent[-1][1] += 1
+        self._within += 1
+        while abs(second - self._recent[0][0]) >= MINUTE_S:
+            self._within -= self._recent.popleft()[1]
+        self.most = max(self.most, self._within)
 
 
 class Connections(Check):

@@ -68,6 +68,8 @@ class Ordering(Check):
         early = self._answered.pop(key, None)
         if early is not None:  # on this node the answer stood before
             self._told("before", early, key)
+            self._keep(self._done, key, one)
+            return
         self._keep(self._asked, key, one)
 
     def _closed(self, key: tuple[str, str], asked: _Open, answer: _Open) -> None:

@@ -16,7 +16,7 @@ __all__ = ["Conflicts", "ConsensusTimeouts", "OutOfMemory", "Partitions", "about
 
 _DENIED: Final = re.compile(
     r"\b(?:no|not|non|without|if|whether|when|until|check(?:ing)? for|passed|avoid(?:s|ed|ing)?"
-    r"|prevent(?:s|ed|ing)?|0|zero|never)\W+(?:\w+\W+)?$"
+    r"|prevent(?:s|ed|ing)?|(?<![\d.])0(?=\s)|zero|never)\W+(?:\w+\W+)?$"
 )
 _SET: Final = re.compile(r"[\"']?\s*(?:s\b)?\s*(?:=|:|is|of|was|set to|after)\s*\"?\d")
 """`timeout: 5s` is a setting."""

@@ -33,7 +33,8 @@ CLIENTS: Final = "clients"
 
 class OfRun(NamedTuple):
     """`spans` are those of servers and, for operations that have any, their own. `why` says why
-    there are none; `exact`: all times are of one clock. `operations` are what traces belong to, in words, by id of the trace."""
+    there are none. `operations` are what traces belong to, in words, by id of the trace. `exact`:
+    all times are of one clock."""
 
     spans: list[Span | Message]
     nodes: list[str]

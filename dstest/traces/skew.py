@@ -58,7 +58,8 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
 
 def _exchanges(trace: Trace) -> Iterable[tuple[Span, Span]]:
     """A parent that waits for its child on another node: only of such it is known that the one lies
-    within the other, and only where it got its answer. Where a notation has no kinds every such parent is taken for one."""
+    within the other, and only where it got its answer. Where a notation has no kinds every such
+    parent is taken for one."""
     for span in trace.spans.values():
         parent = trace.spans.get(span.parent)
         if parent is None or parent.node == span.node or NOBODY in (parent.node, span.node):

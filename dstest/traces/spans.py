@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -12,8 +10,6 @@ __all__ = ["NOBODY", "Message", "Span"]
 
 NOBODY: Final = "?"
 """The node of a span that names none."""
-
-_NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Span(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +28,7 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     end_ns: int
     error: str = ""
     operation: str = ""
-    vector: Mapping[str, int] = _NONE
+    vector: dict[str, int] = msgspec.field(default_factory=dict)
     place: str = ""
 
     @property
