@@ -1,6 +1,5 @@
-"""PostgreSQL on one node. Transactions are at the level that `isolation` names, and read and write
-rows as an application does.
-"""
+"""PostgreSQL on one node. Transactions are at the level that `isolation` names, as those of an
+application are."""
 
 from __future__ import annotations
 

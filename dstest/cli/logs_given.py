@@ -65,7 +65,8 @@ def _loose(paths: Sequence[Path], nodes: str, system: str) -> OfRun:
     if nodes and not named:
         raise ConfigError(f"--nodes {nodes!r} names nobody", remedy="--nodes n1,n2,n3")
     declared = named or sorted({source.node for source in sources})
-    scene = Scene(declared, Windows([], known=False), {}, named=bool(named))
+    unknown = Windows([], known=False)
+    scene = Scene(declared, unknown, {}, named=bool(named), harmless=traits.log_harmless)
     return OfRun(
         sources=sources,
         scene=scene,

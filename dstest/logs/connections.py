@@ -8,7 +8,6 @@ from typing import Any, Final
 from dstest.logs.findings import Finding, Outcome, Row
 from dstest.logs.scene import Check, Line
 from dstest.logs.windows import Expected
-from dstest.logs.words import about
 
 __all__ = ["RATE_MOST", "Connections"]
 
@@ -64,7 +63,7 @@ class Connections(Check):
 
     def line(self, line: Line) -> None:
         self._lines += 1
-        if "connection" not in about(line.record):
+        if "connection" not in line.topics:
             return
         record = line.record
         peer = self.scene.member(record.peer) or self.scene.peer_in(record.message, line.node)

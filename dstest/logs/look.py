@@ -18,6 +18,7 @@ from dstest.logs.lines import plain_record
 from dstest.logs.rates import ErrorRates, Latencies
 from dstest.logs.scene import Check, Line, Scene
 from dstest.logs.sources import Source, each_line
+from dstest.logs.topics import about
 
 __all__ = ["Asked", "Extra", "Look", "look"]
 
@@ -110,7 +111,8 @@ class _Reading:
                 time = None
             self.stampless += time is None
             at, doubt = time or (None, 0)
-            yield Line(node, f"{source.shown}:{number}", at, doubt, record)
+            topics = about(record, self._scene.harmless)
+            yield Line(node, f"{source.shown}:{number}", at, doubt, record, topics)
 
 
 def look(

@@ -22,6 +22,7 @@ from dstest.logs.lines import plain_record
 from dstest.logs.look import Extra
 from dstest.logs.scene import Line, Scene
 from dstest.logs.sources import Source, each_line, node_sources
+from dstest.logs.topics import about
 from dstest.logs.windows import windows_of_run
 from dstest.store.jsonl import each_op, read_header
 from dstest.store.layout import EVENTS, RunDir
@@ -84,7 +85,7 @@ def of_run(path: Path) -> OfRun:
     windows = windows_of_run(records, meta, last_ns)
     addresses = {one.address: one.node for one in meta.endpoints or ()}
     declared = list(meta.members or meta.nodes)
-    scene = Scene(declared, windows, addresses, named=True)
+    scene = Scene(declared, windows, addresses, named=True, harmless=traits.log_harmless)
     effects = traits.effects
     beside = [traits.span_file, *([effects.file] if effects is not None else [])]
     folder = run.nodes
@@ -184,7 +185,8 @@ def simulated_lines(
         if found is not None:
             node, record = found
             time_ns = int(event["at"]) - origin_ns
-            yield Line(node, f"{path.name}:{number}", time_ns, 0, record)
+            topics = about(record, scene.harmless)
+            yield Line(node, f"{path.name}:{number}", time_ns, 0, record, topics)
 
 
 def _said(what: str, known: set[str], reader: LogReader | None) -> tuple[str, LogRecord] | None:

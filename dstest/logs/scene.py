@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from dstest.core.protocols import LogRecord
+from dstest.core.protocols.logs import Topic
 from dstest.logs.findings import Outcome, Row, row_of
 from dstest.logs.windows import Expected, Windows
 
@@ -27,13 +28,14 @@ class Offset(msgspec.Struct, frozen=True):
 
 
 class Line(NamedTuple):
-    """A line as it was read. `time_ns` is of the clock of all lines."""
+    """A line as it was read. `time_ns` is of the clock of all lines, `topics` what it is about."""
 
     node: str
     place: str
     time_ns: int | None
     doubt_ns: int
     record: LogRecord
+    topics: frozenset[Topic] = frozenset()
 
     @property
     def row(self) -> Row:
@@ -42,7 +44,8 @@ class Line(NamedTuple):
 
 
 class Scene:
-    """`declared` are the nodes that there have to be; where nobody says, those that have logs."""
+    """`declared` are the nodes that there have to be; where nobody says, those that have logs.
+    `harmless` are texts of healthy lines of the system that look like trouble."""
 
     def __init__(
         self,
@@ -51,9 +54,11 @@ class Scene:
         addresses: Mapping[str, str],
         *,
         named: bool,
+        harmless: Sequence[str] = (),
     ) -> None:
         self.declared = list(declared)
         self.named = named
+        self.harmless = tuple(harmless)
         self.windows = windows
         self._names: dict[str, str] = {**addresses, **{name: name for name in declared}}
 

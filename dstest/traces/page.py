@@ -94,7 +94,7 @@ def render(found: Look, name: str, notes: Sequence[str]) -> str:
                 (
                     ms(part.start_ns - (trace.start_ns if trace else 0)),
                     ms(part.duration_ns),
-                    "nobody was at work" if part.span is None else part.span.name,
+                    "nothing on the path was at work" if part.span is None else part.span.name,
                     "" if part.span is None else part.span.node,
                 )
                 for part in path

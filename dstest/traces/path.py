@@ -2,8 +2,8 @@
 
 From the end of the trace backwards: what ended last is what was waited for; before that began, what
 ended last of the others below the same span, and so on. So each moment from the start to the end
-belongs to exactly one span, and what made it faster would have made the trace faster. What nobody
-did is a gap, and is said to be one. Source: Yang and Miller, "Critical Path Analysis for the
+belongs to exactly one span, and what made it faster would have made the trace faster. Where what
+is waited for had ended and the next of it had not begun is a gap, and is said to be one. Source: Yang and Miller, "Critical Path Analysis for the
 Execution of Parallel and Distributed Programs" (1988); by ends as Zhang et al., "CRISP" (2022).
 """
 
@@ -19,7 +19,7 @@ __all__ = ["Segment", "critical_path", "own_time", "reach"]
 
 
 class Segment(NamedTuple):
-    """A stretch of the critical path; `span` is None for a gap, in which no span was at work."""
+    """A stretch of the critical path; `span` is None for a gap, in which nothing on it was at work."""
 
     span: Span | None
     start_ns: int

@@ -115,7 +115,7 @@ def _path(trace: Trace, path: Sequence[Segment]) -> Iterator[str]:
     yield f"critical path ({ms(total)}):"
     for part in path:
         share = part.duration_ns / total if total else 0.0
-        what = "nobody was at work" if part.span is None else _name(part.span)
+        what = "nothing on the path was at work" if part.span is None else _name(part.span)
         at = (part.start_ns - trace.start_ns) / 1e6
         yield f"  T+{at:,.3f} ms  {ms(part.duration_ns)}  {share:4.0%}  {what}"
 

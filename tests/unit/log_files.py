@@ -14,7 +14,18 @@ from dstest.logs.scene import Scene
 from dstest.logs.sources import sources_of
 from dstest.logs.windows import Window, Windows
 
-__all__ = ["CHECKS_NAMES", "ORIGIN", "SECOND", "at", "fault", "found", "looked", "looked_at", "outcome", "written"]
+__all__ = [
+    "CHECKS_NAMES",
+    "ORIGIN",
+    "SECOND",
+    "at",
+    "fault",
+    "found",
+    "looked",
+    "looked_at",
+    "outcome",
+    "written",
+]
 
 SECOND = 1_000_000_000
 ORIGIN = 1_795_867_200 * SECOND

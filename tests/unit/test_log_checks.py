@@ -117,10 +117,10 @@ def test_a_response_before_its_request_is_found_though_a_later_one_exists(tmp_pa
 
 def test_between_nodes_times_decide_and_vector_clocks_before_them(tmp_path: Path) -> None:
     def logs(asked: float, answered: float, **vectors: Any) -> dict[str, list[str]]:
-        a, b = vectors.get("a"), vectors.get("b")
+        a, b = ({"vectorClock": v} if (v := vectors.get(name)) else {} for name in "ab")
         return {
-            "n1": [row(asked, "request", correlationId="x", **({"vectorClock": a} if a else {}))],
-            "n2": [row(answered, "response", correlationId="x", **({"vectorClock": b} if b else {}))],
+            "n1": [row(asked, "request", correlationId="x", **a)],
+            "n2": [row(answered, "response", correlationId="x", **b)],
         }
 
     name = "causal_ordering_violation"
@@ -156,9 +156,7 @@ def test_a_message_is_no_duplicate_of_its_own_arrival(tmp_path: Path) -> None:
 
 def test_states_are_compared_at_the_same_index_and_lag_is_none(tmp_path: Path) -> None:
     def states(*hashes: str) -> list[str]:
-        return [
-            row(n, "applied", appliedIndex=n, stateHash=one) for n, one in enumerate(hashes, 1)
-        ]
+        return [row(n, "applied", appliedIndex=n, stateHash=one) for n, one in enumerate(hashes, 1)]
 
     good = {"n1": states("a", "b", "c"), "n2": states("a"), "n3": states("a", "b")}
     assert found(looked(tmp_path / "lag", good), "state_divergence") == []
@@ -263,4 +261,4 @@ def test_what_had_nothing_to_look_at_is_not_clean(tmp_path: Path) -> None:
 
 def test_all_twelve_are_there_and_calm_logs_are_clean(tmp_path: Path) -> None:
     assert len({check.name for check in CHECKS}) == 12
-    assert looked(tmp_path, {node: CALM for node in NODES}, NODES).findings == []
+    assert looked(tmp_path, dict.fromkeys(NODES, CALM), NODES).findings == []

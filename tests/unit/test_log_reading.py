@@ -28,7 +28,12 @@ from dstest.logs.sources import Source, each_line, sources_of
 @pytest.mark.parametrize(
     ("text", "form", "level", "message"),
     [
-        ('{"timestamp":"2026-11-28T12:00:00Z","level":"ERROR","message":"x"}', "json", "error", "x"),
+        (
+            '{"timestamp":"2026-11-28T12:00:00Z","level":"ERROR","message":"x"}',
+            "json",
+            "error",
+            "x",
+        ),
         ('{"ts":1,"severity":"warn","msg":"x","err":"y"}', "json", "warning", "x: y"),
         ("2026-11-28T12:00:00Z [CRITICAL]: it broke", "stamped", "critical", "it broke"),
         ("2026-11-28T12:00:00.123Z [info] fine", "stamped", "info", "fine"),
@@ -49,17 +54,22 @@ def test_any_text_is_a_line(text: str) -> None:
         reader.record_of(text)
 
 
+FIELDS = [
+    *("message", "level", "operation", "duration", "vote", "messageId", "spanId", "appliedIndex"),
+    *("stateHash", "vectorClock", "error", "status", "term"),
+]
+
+
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-        lambda inner: st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(
-                ["message", "level", "operation", "duration", "vote", "messageId", "spanId"]
-                + ["appliedIndex", "stateHash", "vectorClock", "error", "status", "term"]
-            ),
-            inner,
-            max_size=8,
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(FIELDS),
+                inner,
+                max_size=8,
+            )
         ),
         max_leaves=20,
     )
@@ -129,8 +139,13 @@ def test_etcd_tells_of_votes_and_of_peers_by_their_ids(tmp_path: Path) -> None:
 def test_times_are_those_of_the_run_by_what_was_measured_of_the_clock() -> None:
     meta = RunMeta.of(
         {
-            **{"spec": {}, "model": "", "checkers": [], "nodes": ["n1", "n2"]},
-            **{"faults_planned": 0, "clock": {}, "origin_ns": 5 * SECOND},
+            "spec": {},
+            "model": "",
+            "checkers": [],
+            "nodes": ["n1", "n2"],
+            "faults_planned": 0,
+            "clock": {},
+            "origin_ns": 5 * SECOND,
             "clock_start_ns": ORIGIN - 5 * SECOND,
             "node_offsets_start_ns": {"n1": [ORIGIN - 5 * SECOND + 2_000_000, 300]},
             "node_offsets_end_ns": {"n1": [ORIGIN - 5 * SECOND + 4_000_000, 200]},
@@ -142,7 +157,9 @@ def test_times_are_those_of_the_run_by_what_was_measured_of_the_clock() -> None:
     assert any("n2: not measured" in one for one in clocks.said(["n1", "n2"]))
 
 
-def test_a_line_that_follows_a_line_is_of_its_time_and_one_of_its_own_is_not(tmp_path: Path) -> None:
+def test_a_line_that_follows_a_line_is_of_its_time_and_one_of_its_own_is_not(
+    tmp_path: Path,
+) -> None:
     logs = {"n1": [f"{at(5)} [ERROR]: down", "  OutOfMemoryError", "toykv: shuts down"]}
     made = looked(tmp_path, logs, reader=TOYKV)
     (one,) = found(made, "out_of_memory")

@@ -82,7 +82,7 @@ def _topics(message: str, level: str) -> frozenset[Topic]:
     if any(words in message for words in _LATE):
         found.add("consensus-timeout")
     if any(words in message for words in _APART):
-        found.add("partition")
+        found.add("cut-off")
     if any(words in message for words in _FAILED):
         found.add("connection")
     if found:

@@ -10,7 +10,7 @@ import msgspec
 
 __all__ = ["Kind", "LogReader", "LogRecord", "Side", "Topic", "Vote"]
 
-Topic = Literal["consensus-timeout", "conflict", "partition", "connection", "oom", "calm"]
+Topic = Literal["consensus-timeout", "conflict", "cut-off", "connection", "oom", "calm"]
 """What a line is about: a decision that came too late; writes at odds; members that do not see one
 another; one connection that failed; no memory. `calm`: nothing of these, whatever its words are."""
 
