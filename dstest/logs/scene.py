@@ -60,6 +60,8 @@ class Scene:
         self.named = named
         self.harmless = tuple(harmless)
         self.windows = windows
+        names = "|".join(map(re.escape, sorted(declared, key=len, reverse=True)))
+        self._by_name = re.compile(rf"(?<![\w.-])(?:{names or '(?!)'})(?![\w-])")
         self._names: dict[str, str] = {**addresses, **{name: name for name in declared}}
 
     def learn(self, record: LogRecord) -> None:
@@ -79,8 +81,8 @@ class Scene:
         return (self._found(told) or told) if told else ""
 
     def peer_in(self, text: str, node: str) -> str:
-        """The other member whose address stands in a text; empty where none does."""
-        for address in _ADDRESS.findall(text):
+        """The other member whose address or name stands in a text; empty where none does."""
+        for address in (*_ADDRESS.findall(text), *self._by_name.findall(text)):
             name = self._names.get(address, "")
             if name and name != node:
                 return name

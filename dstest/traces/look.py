@@ -10,7 +10,7 @@ import msgspec
 from dstest.core.errors import ConfigError
 from dstest.core.near import meant
 from dstest.traces.flows import Flow, Loop, Storm, flows_of, loops_of, messages_of, storms_of
-from dstest.traces.path import critical_path, reach
+from dstest.traces.path import critical_path
 from dstest.traces.skew import Pair, corrections, moved, pairs_of
 from dstest.traces.spans import NOBODY, Message, Span
 from dstest.traces.tree import Trace, Traces, forest
@@ -148,7 +148,7 @@ def _told(trace: Trace, operations: Mapping[str, str]) -> dict[str, Any]:
         "trace": trace.id,
         "operation": operations.get(trace.id),
         "start_ns": trace.start_ns,
-        "length_ns": max(reach(trace).values()) - trace.start_ns,
+        "length_ns": length_ns(trace),
         "parallel": msgspec.to_builtins(parallel),
         "critical_path": [
             {

@@ -1,10 +1,12 @@
 """The critical path of a trace by time, and what each span did itself.
 
-From the end of the trace backwards: what ended last is what was waited for; before that began, what
-ended last of the others below the same span, and so on. So each moment from the start to the end
-belongs to exactly one span, and what made it faster would have made the trace faster. Where what
-is waited for had ended and the next of it had not begun is a gap, and is said to be one. Source: Yang and Miller, "Critical Path Analysis for the
-Execution of Parallel and Distributed Programs" (1988); by ends as Zhang et al., "CRISP" (2022).
+From the end of the trace backwards: of what is below a span, what ended last before it did was
+waited for; before that began, what had ended last by then, and so on. What ended after its parent
+was not waited for (the slower ones of a quorum), unless it is what ended last of all. Each moment
+from the start to the end belongs to exactly one span, and what made it faster would have made the
+trace faster. Where what is waited for had ended and the next of it had not begun is a gap, and is
+said to be one. Source: Yang and Miller, "Critical Path Analysis for the Execution of Parallel and
+Distributed Programs" (1988); by ends as Zhang et al., "CRISP" (2022).
 """
 
 from __future__ import annotations
@@ -15,11 +17,11 @@ from typing import NamedTuple
 from dstest.traces.spans import Span
 from dstest.traces.tree import Trace
 
-__all__ = ["Segment", "critical_path", "own_time", "reach"]
+__all__ = ["Segment", "critical_path", "own_time"]
 
 
 class Segment(NamedTuple):
-    """A stretch of the critical path; `span` is None for a gap, in which nothing on it was at work."""
+    """A stretch of the critical path; `span` is None for a gap: nothing on it was at work."""
 
     span: Span | None
     start_ns: int
@@ -30,18 +32,9 @@ class Segment(NamedTuple):
         return self.end_ns - self.start_ns
 
 
-def reach(trace: Trace) -> dict[str, int]:
-    """By span when the last of what it began was over: a span may end before what it began."""
-    found: dict[str, int] = {}
-    for _, span in reversed(list(trace.walk())):
-        below = (found[child.id] for child in trace.below(span))
-        found[span.id] = max([span.end_ns, *below])
-    return found
-
-
 class _Frame(NamedTuple):
-    """A span, or all tops for None, of which the time from `start_ns` to `until_ns` is shared out.
-    `children` are those that may still have a part of it, by what they reach."""
+    """A span, or all tops for None, of which the time before some moment is shared out. `children`
+    are those that it may have waited for, by their ends."""
 
     span: Span | None
     start_ns: int
@@ -50,36 +43,46 @@ class _Frame(NamedTuple):
 
 def critical_path(trace: Trace) -> list[Segment]:
     """From the start of the trace to its end, without a gap between the segments."""
-    reaches = reach(trace)
-    start, cursor = trace.start_ns, max(reaches.values())
+    depths = {span.id: depth for depth, span in trace.walk()}
+    last = max(trace.spans.values(), key=lambda span: (span.end_ns, -depths[span.id], span.id))
     found: list[Segment] = []
-    stack = [_frame(None, start, trace.tops, reaches)]
-    while stack:
-        frame = stack[-1]
-        child = _last(frame, cursor)
-        if child is None:
-            _close(found, frame.span, max(frame.start_ns, start), cursor)
-            cursor = min(cursor, max(frame.start_ns, start))
-            stack.pop()
-            continue
-        until = min(reaches[child.id], cursor)
-        _close(found, frame.span, until, cursor)
-        cursor = until
-        stack.append(_frame(child, child.start_ns, trace.below(child), reaches))
+    cursor = last.end_ns
+    at: Span | None = last
+    while at is not None:  # what was not waited for was begun by its parent all the same
+        cursor = _before(trace, _frame(at, at.start_ns, trace.below(at)), cursor, found)
+        at = trace.spans.get(at.parent) if depths[at.id] else None
+    _before(trace, _frame(None, trace.start_ns, trace.tops), cursor, found)
     found.reverse()
     return _merged(found)
 
 
-def _frame(span: Span | None, start: int, below: Sequence[Span], reaches: dict[str, int]) -> _Frame:
-    ordered = sorted(below, key=lambda one: (reaches[one.id], one.start_ns, one.id))
-    return _Frame(span, start, ordered)
+def _frame(span: Span | None, start: int, below: Sequence[Span]) -> _Frame:
+    waited = (one for one in below if span is None or one.end_ns <= span.end_ns)
+    return _Frame(span, start, sorted(waited, key=lambda one: (one.end_ns, one.start_ns, one.id)))
+
+
+def _before(trace: Trace, frame: _Frame, cursor: int, found: list[Segment]) -> int:
+    """Shares out what lies before the cursor, backwards; where that began."""
+    stack = [frame]
+    while stack:
+        now = stack[-1]
+        child = _last(now, cursor)
+        if child is None:
+            _close(found, now.span, now.start_ns, cursor)
+            cursor = min(cursor, now.start_ns)
+            stack.pop()
+            continue
+        _close(found, now.span, child.end_ns, cursor)
+        cursor = child.end_ns
+        stack.append(_frame(child, child.start_ns, trace.below(child)))
+    return cursor
 
 
 def _last(frame: _Frame, cursor: int) -> Span | None:
-    """Who reaches furthest of those that began before the cursor; asked for once."""
+    """Who ended last before the cursor; asked for once."""
     while frame.children:
         child = frame.children.pop()
-        if child.start_ns < cursor:
+        if child.end_ns <= cursor:
             return child
     return None
 

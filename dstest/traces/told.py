@@ -34,7 +34,7 @@ def _name(span: Span) -> str:
 def _some(rows: Sequence[str], what: str) -> Iterator[str]:
     """A line of how many, then the first of them."""
     if rows:
-        yield f"{len(rows):,} {what}:"
+        yield f"{what} ({len(rows):,}):"
         yield from (f"  {row}" for row in rows[:ODD_MAX])
         if len(rows) > ODD_MAX:
             yield f"  and {len(rows) - ODD_MAX:,} more, with --json"
@@ -69,7 +69,7 @@ def _clocks(found: Look) -> Iterator[str]:
         yield f"clocks corrected: {by}"
         yield "  by the least delays there and back, taken to be as long, on clocks without drift"
     elif found.pairs:
-        yield f"clocks: {len(found.pairs)} pairs of nodes, none differs for certain; not corrected"
+        yield f"clocks: of {len(found.pairs)} pairs of nodes none differs for certain"
     for pair in wrong[:ODD_MAX]:
         yield f"  {pair.a} and {pair.b}: no one difference explains all exchanges; left as they are"
 
@@ -156,9 +156,9 @@ def as_text(found: Look, name: str, notes: Sequence[str]) -> Iterator[str]:
     count = sum(len(trace.spans) for trace in every.values())
     nodes = len({work.node for work in found.work if work.node != NOBODY})
     linked = sum(trace in found.operations for trace in every)
-    yield f"{name}: {count:,} spans in {len(every):,} traces of {nodes} nodes"
+    yield f"{name}: spans {count:,}, traces {len(every):,}, nodes {nodes}"
     if found.operations:
-        yield f"{linked:,} traces are operations of the history"
+        yield f"operations of the history: {linked:,} of these traces"
     yield from (f"{note}" for note in notes)
     yield from _clocks(found)
     yield from _odd(found)

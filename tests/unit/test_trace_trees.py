@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dstest.traces.flows import flows_of, loops_of, messages_of, storms_of
 from dstest.traces.look import look
-from dstest.traces.path import critical_path, own_time, reach
+from dstest.traces.path import critical_path, own_time
 from dstest.traces.skew import corrections, moved, pairs_of
 from dstest.traces.spans import Message, Span
 from dstest.traces.told import as_mermaid, as_text, tree_lines
@@ -62,7 +62,19 @@ def test_the_child_that_takes_most_of_the_time_is_on_the_path() -> None:
 
 def test_of_two_at_once_the_one_that_ends_last_is_waited_for() -> None:
     trace = one(span("root", 0, 100), span("x", 10, 60, "root"), span("y", 20, 90, "root"))
-    assert path_of(trace) == [("root", 10), ("x", 10), ("y", 70), ("root", 10)]
+    assert path_of(trace) == [("root", 20), ("y", 70), ("root", 10)]
+
+
+def test_the_slower_one_of_a_quorum_is_not_waited_for() -> None:
+    trace = one(
+        span("write", 0, 100),
+        span("commit", 10, 50, "write"),
+        span("quick", 11, 48, "commit"),
+        span("slow", 11, 95, "commit"),
+    )
+    assert path_of(trace) == [
+        *(("write", 10), ("commit", 1), ("quick", 37), ("commit", 2), ("write", 50)),
+    ]
 
 
 def test_what_goes_on_behind_its_parent_counts_to_its_end() -> None:
@@ -256,8 +268,7 @@ def test_the_path_has_each_moment_of_the_trace_once(
 ) -> None:
     for trace in forest(made_of(given_rows)).traces.values():
         path = critical_path(trace)
-        end = max(reach(trace).values())
-        assert sum(part.duration_ns for part in path) == end - trace.start_ns
+        assert sum(part.duration_ns for part in path) == trace.end_ns - trace.start_ns
         at = trace.start_ns
         for part in path:
             assert part.start_ns == at < part.end_ns
