@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from dstest.logs.look import Look
     from dstest.logs.of_run import OfRun
 
 __all__ = ["logs"]
@@ -65,7 +64,7 @@ def logs(
         asked = asked._replace(baseline=_usual(baseline))
     found = look(of.sources, of.scene, of.clocks, of.reader, asked, of.extra)
     name = one_line(" ".join(str(path) for path in paths))
-    note = _read_by(of, found)
+    note = _read_by(of)
     if json_:
         told = as_object(name, found, of.scene, of.clocks, of.system, [note])
         say(msgspec.json.encode(told).decode())
@@ -75,10 +74,9 @@ def logs(
     raise typer.Exit(int(code_of(found)))
 
 
-def _read_by(of: OfRun, found: Look) -> str:
+def _read_by(of: OfRun) -> str:
     if of.reader is not None:
-        known = found.forms.get(of.reader.form, 0)
-        return f"{of.system} says how {known:,} of its lines are read"
+        return f"{of.system} says how its lines are read"
     if of.system:
         return f"{of.system} does not say how its logs are read: they are read as any text"
     return "no --system: they are read as any text"

@@ -92,9 +92,9 @@ def as_text(name: str, look: Look, scene: Scene, clocks: Clocks, reader_note: st
     run = scene.windows.known
     forms = ", ".join(f"{count:,} {form}" for form, count in look.forms.items())
     faults = [w for w in scene.windows.every if w.nemesis]
-    told = f"faults: {len(faults)}" if run else "no run, so that no fault is known"
-    much = f"{look.lines:,} lines of {len(scene.declared)} nodes in {look.files} files"
-    yield f"{name}: {much}; {told}"
+    told = f"faults {len(faults)}" if run else "of no run: no fault is known"
+    much = f"lines {look.lines:,}, nodes {len(scene.declared)}, files {look.files}"
+    yield f"{name}: {much}, {told}"
     yield f"read as: {forms or 'nothing'}; {reader_note}"
     if look.stampless:
         yield f"{look.stampless:,} lines have no time: no fault can explain what they say"

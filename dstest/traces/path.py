@@ -17,7 +17,7 @@ from typing import NamedTuple
 from dstest.traces.spans import Span
 from dstest.traces.tree import Trace
 
-__all__ = ["Segment", "critical_path", "own_time"]
+__all__ = ["Segment", "critical_path", "own_stretches", "own_time"]
 
 
 class Segment(NamedTuple):
@@ -111,13 +111,20 @@ def _merged(segments: Sequence[Segment]) -> list[Segment]:
     return found
 
 
+def own_stretches(trace: Trace, span: Span) -> list[tuple[int, int]]:
+    """(start, end) of each stretch of a span in which none of its children was under way."""
+    found, cursor = [], span.start_ns
+    for child in trace.below(span):  # in the order of their starts
+        begin, end = max(cursor, child.start_ns), min(span.end_ns, child.end_ns)
+        if end > begin:
+            if begin > cursor:
+                found.append((cursor, begin))
+            cursor = end
+    if cursor < span.end_ns:
+        found.append((cursor, span.end_ns))
+    return found
+
+
 def own_time(trace: Trace, span: Span) -> int:
     """Nanoseconds of a span in which none of its children was under way."""
-    covered, cursor = 0, span.start_ns
-    for child in trace.below(span):  # in the order of their starts
-        begin = max(cursor, child.start_ns)
-        end = min(span.end_ns, child.end_ns)
-        if end > begin:
-            covered += end - begin
-            cursor = end
-    return span.duration_ns - covered
+    return sum(end - start for start, end in own_stretches(trace, span))

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from dstest.traces.path import own_time
+from dstest.traces.path import own_stretches, own_time
 from dstest.traces.spans import Span
 from dstest.traces.tree import Trace
 
@@ -33,7 +33,7 @@ class NodeWork(msgspec.Struct, frozen=True, kw_only=True):
 
 class Parallel(msgspec.Struct, frozen=True, kw_only=True):
     """`mean` is how many spans were at work at a time, on the mean over the trace: their own time
-    over its length; one for work that goes step by step. `most` were under way at one moment."""
+    over its length; one for work that goes step by step. `most` were at work at one moment."""
 
     mean: float
     most: int
@@ -78,12 +78,10 @@ def unbalanced(work: Sequence[NodeWork]) -> str:
 def parallel_of(trace: Trace) -> Parallel:
     """Of one trace; 0 of one that took no time."""
     length = trace.end_ns - trace.start_ns
-    own = sum(own_time(trace, span) for span in trace.spans.values())
-    edges: list[tuple[int, int]] = []
-    for span in trace.spans.values():
-        if not trace.below(span):
-            edges += [(span.start_ns, 1), (span.end_ns, -1)]
-    edges.sort()  # what ends at a moment has ended before the next begins
+    rows = [row for span in trace.spans.values() for row in own_stretches(trace, span)]
+    own = sum(end - start for start, end in rows)
+    edges = sorted(edge for start, end in rows for edge in ((start, 1), (end, -1)))
+    # What ends at a moment has ended before the next begins
     most = now = 0
     for _, step in edges:
         now += step
