@@ -132,6 +132,7 @@ def _compared(spans: Iterator[Span], asked: str, *, json: bool) -> str:
     for id_ in ids:
         if id_ not in found:
             raise ConfigError(f"--compare {asked}: no span {id_}", remedy="--json lists all spans")
+    for id_ in ids:
         if not found[id_].vector:
             raise ConfigError(
                 f"span {id_} has no vector clock", remedy="a vectorClock in both: {node: count}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -22,7 +23,8 @@ from dstest.logs.topics import about
 
 __all__ = ["Asked", "Extra", "Look", "look"]
 
-NODES_MAX: Final = 1000
+FIRST_LINES: Final = 200
+"""Of each log, in which its server says who it is."""
 
 
 class Asked(NamedTuple):
@@ -95,6 +97,15 @@ class _Reading:
         self.forms[form] += 1
         return record, form == "json"
 
+    def introduced(self, source: Source) -> None:
+        """Who is who, by the first lines of a log: others name ids before it is read."""
+        if self._reader is None:
+            return
+        for _, text in islice(each_line(source), FIRST_LINES):
+            record = self._reader.record_of(text)
+            if record is not None and record.aliases:
+                self._scene.learn(record, source.node)
+
     def lines(self, source: Source) -> Iterator[Line]:
         """What follows a line, such as a traceback, is of its time; a line that is one of its own
         and has no stamp may be of any."""
@@ -102,7 +113,7 @@ class _Reading:
         for number, text in each_line(source):
             record, whole = self.record(text)
             if record.aliases:
-                self._scene.learn(record)
+                self._scene.learn(record, source.node)
             node = self._scene.member(record.node) or source.node
             wall_ns = wall_time_ns(text[:400])
             if wall_ns is not None:
@@ -137,6 +148,8 @@ def look(
                 for check in checks:
                     check.line(line)
 
+    for source in sources:
+        reading.introduced(source)
     for source in sources:
         if not asked.nodes or source.node in asked.nodes or source.node not in scene.declared:
             given(reading.lines(source))

@@ -64,10 +64,10 @@ class Scene:
         self._by_name = re.compile(rf"(?<![\w.-])(?:{names or '(?!)'})(?![\w-])")
         self._names: dict[str, str] = {**addresses, **{name: name for name in declared}}
 
-    def learn(self, record: LogRecord) -> None:
-        """Ids that the system gives its members."""
+    def learn(self, record: LogRecord, node: str) -> None:
+        """Ids that the system gives its members; `node` is whose log it is."""
         for id_, told in record.aliases.items():
-            if id_ not in self._names and (name := self._found(told)):
+            if id_ not in self._names and (name := self._found(told) if told else node):
                 self._names[id_] = name
 
     def _found(self, told: str) -> str:
@@ -90,7 +90,7 @@ class Scene:
 
     def judged(self, line: Line, peer: str = "", alarm: str = "") -> Expected:
         """Is this line expected?"""
-        about = (line.node, peer) if peer else ()
+        about = (line.node, peer) if peer in self.declared else ()
         return self.windows.judged(
             line.time_ns, line.doubt_ns, (line.node,) if alarm else about, alarm
         )

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core.errors import Exit
+from dstest.core.printable import one_line
 from dstest.logs.clocks import Clocks
 from dstest.logs.findings import Finding, Outcome
 from dstest.logs.look import Look
@@ -88,7 +89,12 @@ def _by_check(look: Look) -> Iterator[str]:
 
 
 def as_text(name: str, look: Look, scene: Scene, clocks: Clocks, reader_note: str) -> Iterator[str]:
-    """Lines for people: what was read, what was found, and what each check looked at."""
+    """Lines for people: what was read, what was found, and what each check looked at. Names are
+    somebody else's, and a terminal obeys what it is given."""
+    return map(one_line, _lines(name, look, scene, clocks, reader_note))
+
+
+def _lines(name: str, look: Look, scene: Scene, clocks: Clocks, reader_note: str) -> Iterator[str]:
     run = scene.windows.known
     forms = ", ".join(f"{count:,} {form}" for form, count in look.forms.items())
     faults = [w for w in scene.windows.every if w.nemesis]

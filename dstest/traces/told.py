@@ -151,7 +151,11 @@ def _trace(found: Look, trace: Trace) -> Iterator[str]:
 
 
 def as_text(found: Look, name: str, notes: Sequence[str]) -> Iterator[str]:
-    """Lines for people."""
+    """Lines for people; names are somebody else's, and a terminal obeys what it is given."""
+    return map(one_line, _lines(found, name, notes))
+
+
+def _lines(found: Look, name: str, notes: Sequence[str]) -> Iterator[str]:
     every = found.traces.traces
     count = sum(len(trace.spans) for trace in every.values())
     nodes = len({work.node for work in found.work if work.node != NOBODY})

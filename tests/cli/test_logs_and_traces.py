@@ -26,27 +26,38 @@ RUN = (
 
 
 def ended(folder: Path, *words: str) -> Ended:
-    (done,) = dstests([words], cwd=folder)
-    return done
+    return dstests([words], cwd=folder)[words]
+
+
+LOGS = ("logs", "store/latest")
+BEFORE = (*LOGS, "--until", "3", "--node", "n1")
+AGAIN = (*LOGS, "--baseline", "store/latest", "--since", "0")
+TRACE = ("trace", "store/latest")
+OPERATION = (*TRACE, "--trace", "20")
+PAGES = (*TRACE, "--html", "t.html", "--mermaid", "t.mmd")
+JSON = (LOGS, BEFORE, AGAIN, TRACE, OPERATION)
+
+Store = tuple[Path, dict[tuple[str, ...], Ended]]
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """A run that wants spans, and what was said of it."""
     folder = tmp_path_factory.mktemp("simulated")
     done = ended(folder, *RUN)
-    assert done.code == 3, done.err  # smoke is not proven to be more
-    return folder
+    assert done.returncode == 3, done.stderr  # smoke is not proven to be more
+    return folder, dstests([*((*words, "--json") for words in JSON), PAGES], cwd=folder)
 
 
-def told(folder: Path, *words: str) -> dict[str, Any]:
-    done = ended(folder, *words, "--json")
-    found: dict[str, Any] = json.loads(done.out)
-    assert done.code == found["exit"], done.err
+def told(store: Store, words: tuple[str, ...]) -> dict[str, Any]:
+    done = store[1][*words, "--json"]
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert done.returncode == found["exit"], done.stderr
     return found
 
 
-def test_logs_of_a_run(store: Path) -> None:
-    found = told(store, "logs", "store/latest")
+def test_logs_of_a_run(store: Store) -> None:
+    found = told(store, LOGS)
     assert found["exit"] == 0 and found["nodes"] == ["n1", "n2", "n3"]
     expected = [one for one in found["findings"] if one["expected"]]
     assert {one["window"] for one in expected} == {"f1"}
@@ -56,21 +67,21 @@ def test_logs_of_a_run(store: Path) -> None:
     assert "duplicate_messages" in silent
 
 
-def test_logs_of_a_run_by_time_node_and_baseline(store: Path) -> None:
-    before = told(store, "logs", "store/latest", "--until", "3", "--node", "n1")
+def test_logs_of_a_run_by_time_node_and_baseline(store: Store) -> None:
+    before = told(store, BEFORE)
     assert before["findings"] == [] and before["nodes"] == ["n1"]
-    again = told(store, "logs", "store/latest", "--baseline", "store/latest", "--since", "0")
+    again = told(store, AGAIN)
     assert again["exit"] == 0
     rows = next(c for c in again["checks"] if c["check"] == "high_latency")["facts"]["p95"]
     assert {row["operation"] for row in rows} == {"read", "write"}
     assert all(row["baseline_ms"] for row in rows)
 
 
-def test_a_trace_of_a_run_is_its_operation(store: Path) -> None:
-    found = told(store, "trace", "store/latest", "--trace", "20")
+def test_a_trace_of_a_run_is_its_operation(store: Store) -> None:
+    found = told(store, OPERATION)
     shown = found["shown"]
     line = int(re.search(r"history.jsonl:(\d+)", shown["operation"])[1])  # type: ignore[index]
-    text = (store / "store/latest/history.jsonl").read_text().splitlines()[line - 1]
+    text = (store[0] / "store/latest/history.jsonl").read_text().splitlines()[line - 1]
     op = json.loads(text)
     assert op["op_id"] == 20
     root = next(s for s in shown["spans"] if s["depth"] == 0)
@@ -80,32 +91,29 @@ def test_a_trace_of_a_run_is_its_operation(store: Path) -> None:
     assert total == shown["length_ns"]
 
 
-def test_in_a_simulation_the_spans_themselves_say_that_there_is_one_clock(store: Path) -> None:
-    pairs = told(store, "trace", "store/latest")["clocks"]["pairs"]
+def test_in_a_simulation_the_spans_themselves_say_that_there_is_one_clock(store: Store) -> None:
+    pairs = told(store, TRACE)["clocks"]["pairs"]
     assert len(pairs) >= 5
     assert all(pair["low_ns"] <= 0 <= pair["high_ns"] for pair in pairs)
 
 
-def test_spans_change_nothing_of_a_run_that_wants_none(store: Path, tmp_path: Path) -> None:
+def test_spans_change_nothing_of_a_run_that_wants_none(store: Store, tmp_path: Path) -> None:
     """Without the option the servers say and do the same, byte for byte; with it, what they ask one
     another is longer, and the run is judged alike."""
     ended(tmp_path, *RUN[:-2])
     plain, spans = (
         json.loads((folder / "store/latest/verdict.json").read_text())["verdict"]
-        for folder in (tmp_path, store)
+        for folder in (tmp_path, store[0])
     )
     assert plain == spans
     assert not list((tmp_path / "store/latest/nodes").glob("*/*"))
     done = ended(tmp_path, "trace", "store/latest")
-    assert done.code == 3 and "spans=yes" in done.out
+    assert done.returncode == 3 and "spans=yes" in done.stdout
 
 
-def test_pages_and_diagrams(store: Path, tmp_path: Path) -> None:
-    page, diagram = tmp_path / "t.html", tmp_path / "t.mmd"
-    done = ended(
-        store, "trace", "store/latest", "--html", str(page), "--mermaid", str(diagram)
-    )
-    assert done.code == 0, done.err
+def test_pages_and_diagrams(store: Store) -> None:
+    page, diagram = store[0] / "t.html", store[0] / "t.mmd"
+    assert store[1][PAGES].returncode == 0, store[1][PAGES].stderr
     text = page.read_text()
     assert "<svg" in text and "default-src 'none'" in text and "<script" not in text
     assert not re.search(r"(?:src|href)=", text)
@@ -119,7 +127,7 @@ def test_a_name_of_a_span_is_text_and_no_markup(tmp_path: Path) -> None:
     rows = [{**span, "endNs": 9}, child]
     (tmp_path / "s.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
     done = ended(tmp_path, "trace", "s.jsonl", "--html", "p.html", "--mermaid", "m.mmd")
-    assert done.code == 0 and "\x1b" not in done.out
+    assert done.returncode == 0 and "\x1b" not in done.stdout
     assert "<script>" not in (tmp_path / "p.html").read_text()
     assert '"x"' not in (tmp_path / "m.mmd").read_text()
 
@@ -170,15 +178,17 @@ WRONG: list[tuple[Sequence[str], int, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("words", "code", "said"), WRONG, ids=lambda v: str(v)[:60])
-def test_what_is_no_input(words: Sequence[str], code: int, said: str, tmp_path: Path) -> None:
+def test_what_is_no_input(tmp_path: Path) -> None:
     (tmp_path / "n1.log").write_text("2026-11-28T12:00:00Z [INFO]: well\n")
     (tmp_path / "none.log").write_text("")
     (tmp_path / "empty").mkdir()
     (tmp_path / "s.jsonl").write_text('{"traceId":"t","spanId":"a","startNs":0,"endNs":1}\n')
-    done = ended(tmp_path, *words)
-    assert (done.code, "Traceback" in done.err) == (code, False), done.err
-    assert said in done.err and ("remedy:" in done.err) == (code == 2)
+    every = dstests([words for words, _, _ in WRONG], cwd=tmp_path)
+    for words, code, said in WRONG:
+        done = every[tuple(words)]
+        told = (done.returncode, "Traceback" in done.stderr)
+        assert (words, told) == (words, (code, False)), done.stderr
+        assert said in done.stderr and ("remedy:" in done.stderr) == (code == 2), words
 
 
 def test_vector_clocks_are_compared(tmp_path: Path) -> None:
@@ -187,18 +197,19 @@ def test_vector_clocks_are_compared(tmp_path: Path) -> None:
         for id_, clock in (("a", {"x": 1}), ("b", {"x": 2}), ("c", {"y": 1}))
     ]
     (tmp_path / "s.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
-    for pair, word in (("a,b", "happens-before"), ("b,a", "happens-after"), ("a,c", "concurrent")):
-        done = ended(tmp_path, "trace", "s.jsonl", "--compare", pair)
-        assert done.code == 0 and word in done.out
+    pairs = {"a,b": "happens-before", "b,a": "happens-after", "a,c": "concurrent"}
+    asked = {pair: ("trace", "s.jsonl", "--compare", pair) for pair in pairs}
+    every = dstests(list(asked.values()), cwd=tmp_path)
+    for pair, word in pairs.items():
+        assert every[asked[pair]].returncode == 0 and word in every[asked[pair]].stdout
 
 
-def test_a_run_that_was_changed_is_not_believed(store: Path, tmp_path: Path) -> None:
+def test_a_run_that_was_changed_is_not_believed(store: Store, tmp_path: Path) -> None:
     import shutil
 
     run = tmp_path / "run"
-    shutil.copytree((store / "store/latest").resolve(), run)
+    shutil.copytree((store[0] / "store/latest").resolve(), run)
     with (run / "nodes/n1/spans.jsonl").open("a") as file:
         file.write("\n")
-    for command in ("logs", "trace"):
-        done = ended(tmp_path, command, "run")
-        assert done.code == 3 and "remedy:" in done.err
+    for done in dstests([("logs", "run"), ("trace", "run")], cwd=tmp_path).values():
+        assert done.returncode == 3 and "remedy:" in done.stderr

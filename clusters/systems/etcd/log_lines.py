@@ -91,16 +91,16 @@ def _topics(message: str, level: str) -> frozenset[Topic]:
 
 
 def _aliases(fields: Mapping[str, Any]) -> dict[str, str]:
-    """Ids of members by the URLs at which they are."""
+    """Ids of members by the URLs at which they are, and of the one whose log it is."""
+    found = {str(fields["local-member-id"]): ""} if "local-member-id" in fields else {}
     for id_, urls in (
         ("remote-peer-id", "remote-peer-urls"),
         ("added-peer-id", "added-peer-peer-urls"),
-        ("local-member-id", "initial-advertise-peer-urls"),
     ):
         told = fields.get(urls)
         if id_ in fields and isinstance(told, list) and told:
-            return {str(fields[id_]): str(told[0])}
-    return {}
+            found[str(fields[id_])] = str(told[0])
+    return found
 
 
 READER: Final[LogReader] = EtcdLines()
