@@ -27,15 +27,14 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     `level` is debug, info, warning, error or critical. `node` is who says it, where the line names
     somebody else than the owner of the log; `peer` is the other member that it is about, by name,
-    address or id, and `aliases` are
-    names of members by such ids, empty for the owner of the log itself. `operation` with `operation_id`
-    is a request of a client and `failed` what it came to; `duration_ms` how long it took, of a log
-    that tells of every operation and not of slow ones alone. A `vote` is `voter`'s (else the
-    node's) in `ballot`. `message_id` names one message between members, `exchange` is what a
-    request and its response share, `kind` says which of them it is and `side` whether this node
-    sent or received it. `applied` is the index up to which the state has been applied whose hash is
-    `state`. `vector` is a vector clock. `topics` are what
-    the line is about where its words alone do not say so.
+    address or id, and `aliases` are names of members by such ids, empty for the owner of the log
+    itself. `operation` with `operation_id` is a request of a client and `failed` what it came to;
+    `duration_ms` how long it took, of a log that tells of every operation and not of slow ones
+    alone. A `vote` is `voter`'s (else the node's) in `ballot`. `message_id` names one message
+    between members, `exchange` is what a request and its response share, `kind` says which of them
+    it is and `side` whether this node sent or received it. `applied` is the index up to which the
+    state has been applied whose hash is `state`. `vector` is a vector clock. `topics` are what the
+    line is about where its words alone do not say so.
     """
 
     message: str
