@@ -19,6 +19,8 @@ from dstest.logs.of_run import of_run
 from dstest.logs.rates import ErrorRates
 from dstest.store.jsonl import write_history
 
+pytestmark = pytest.mark.timeout(400)
+
 RUN = (
     *("run", "--lab", "sim", "--system", "toykv", "--workload", "register", "--nemesis", "kill"),
     *("--nodes", "3", "--time-limit", "17", "--seed", "3", "-o", "spans=yes"),
