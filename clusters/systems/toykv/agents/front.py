@@ -14,6 +14,7 @@ from typing import Any
 from clusters.systems.toykv.agents.consensus import ELECTION_S, TICK_S, Consensus
 from clusters.systems.toykv.agents.leading import Deposed, Leading
 from clusters.systems.toykv.agents.machine import COMMANDS, QUERIES, Answer
+from clusters.systems.toykv.agents.spans import context_of
 from clusters.systems.toykv.agents.wire import Connection, NotSent
 
 __all__ = ["Front"]
@@ -51,7 +52,7 @@ class Front:
         self._server.start(self._answer_server(link, message))
 
     async def _answer_client(self, link: Connection, message: dict[str, Any]) -> None:
-        asked, op = message.get("span"), str(message.get("op"))
+        asked, op = context_of(message), str(message.get("op"))
         with self._server.spans.span(op, "server", asked, key=message.get("key")) as span:
             answer = await self.answer(message)
             if "ok" not in answer:
@@ -59,7 +60,7 @@ class Front:
         link.send(answer)
 
     async def _answer_server(self, link: Connection, message: dict[str, Any]) -> None:
-        with self._server.spans.span(message["t"], "server", message.get("span")):
+        with self._server.spans.span(message["t"], "server", context_of(message)):
             answer = await self.answer_server(message)
         link.send({**answer, "n": message["n"]})
 

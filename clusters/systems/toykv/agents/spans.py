@@ -12,12 +12,19 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any
 
-__all__ = ["CURRENT", "Context", "Span", "Spans"]
+__all__ = ["CURRENT", "Context", "Span", "Spans", "context_of"]
 
 Context = list[str]
 """Trace and span."""
 
 CURRENT: ContextVar[Context | None] = ContextVar("span", default=None)
+
+
+def context_of(message: dict[str, Any]) -> Context | None:
+    """The span that a message is sent for; None where it names none, or what is none."""
+    told = message.get("span")
+    good = isinstance(told, list) and len(told) == 2 and all(isinstance(one, str) for one in told)
+    return told if good else None
 
 
 class Span:
