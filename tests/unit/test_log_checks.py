@@ -68,6 +68,17 @@ def test_a_node_without_any_vote_is_found(tmp_path: Path) -> None:
     assert one.nodes == ["n3"] and "0 times" in one.said and one.bad
 
 
+def test_the_mean_is_of_all_nodes(tmp_path: Path) -> None:
+    """Three votes are less than half of the mean of those who vote at all, and enough of all."""
+
+    def votes(count: int) -> list[str]:
+        return [*CALM, *(line(n, "INFO", f"votes for proposal {n}") for n in range(1, count + 1))]
+
+    logs = {"n1": votes(10), "n2": votes(3), "n3": CALM, "n4": CALM}
+    both = found(looked(tmp_path, logs, ["n1", "n2", "n3", "n4"]), "silent_failures")
+    assert [one.nodes for one in both] == [["n3"], ["n4"]]
+
+
 def test_a_node_without_any_line_is_found_where_the_nodes_are_declared(tmp_path: Path) -> None:
     logs = {"n1": CALM, "n2": CALM}
     (one,) = found(looked(tmp_path / "a", logs, NODES), "silent_failures")
@@ -145,7 +156,8 @@ def test_a_message_is_no_duplicate_of_its_own_arrival(tmp_path: Path) -> None:
     sent = row(1, "sent append", messageId="m1", to="n2")
     to_other = row(1, "sent append", messageId="m1", to="n3")
     got = row(2, "received append", messageId="m1")
-    clean = {"n1": [sent, to_other], "n2": [got], "n3": [got]}
+    passed_on = row(3, "sent append", messageId="m1")
+    clean = {"n1": [sent, to_other], "n2": [got, passed_on], "n3": [got]}
     assert found(looked(tmp_path / "clean", clean), "duplicate_messages") == []
     twice = {"n1": [sent], "n2": [got, got], "n3": [sent, sent]}
     both = found(looked(tmp_path / "bad", twice), "duplicate_messages")
