@@ -11,7 +11,14 @@ from clusters.supervise.ops import NOT_CONNECTED
 from clusters.supervise.residues import residues
 from clusters.supervise.some_nodes import MEMBERS, first_members
 from dstest.core.node import Node
-from dstest.core.protocols import Client, Deployment, Endpoint, EndpointKind, Option
+from dstest.core.protocols import (
+    Client,
+    Deployment,
+    Endpoint,
+    EndpointKind,
+    LogReader,
+    Option,
+)
 from dstest.core.residue import Residue
 
 __all__ = ["SupervisedSystem"]
@@ -40,6 +47,7 @@ class SupervisedSystem:
     """Why it names no `log_alarms`, where it names none."""
 
     log_start = STARTED
+    log_reader: LogReader | None = None
     ports: tuple[int, ...] = ()
     """All that its services listen at; whoever else does is found before a run."""
 

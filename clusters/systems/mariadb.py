@@ -22,9 +22,11 @@ from clusters.sql import (
 )
 from clusters.supervise import FramedRequests, SupervisedSystem
 from clusters.supervise.documented import MARIADB
+from clusters.supervise.log_forms import MARIADB_LINES
 from dstest.core.node import Node
 from dstest.core.protocols import (
     Endpoint,
+    LogReader,
     LogWords,
     Option,
     Probe,
@@ -237,6 +239,7 @@ class Mariadb(SupervisedSystem):
     }
     conflict_errors = CODES
     cautions = MARIADB
+    log_reader: LogReader | None = MARIADB_LINES
     log_alarms: tuple[str, ...] = ("InnoDB: Assertion failure", "got signal", "is corrupted")
     ports: tuple[int, ...] = (PORT,)
     client_port = PORT

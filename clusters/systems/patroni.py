@@ -14,6 +14,9 @@ from typing import Any, Final
 from clusters.sql import clients_on
 from clusters.supervise import FullMesh, http
 from clusters.supervise.documented import PATRONI
+from clusters.supervise.log_forms import PATRONI_LINES, POSTGRESQL_LINES
+from clusters.supervise.log_lines import AnyOf
+from clusters.systems.etcd.log_lines import READER as ETCD_LINES
 from clusters.systems.etcd.system import Etcd
 from clusters.systems.postgresql import (
     CONNECTIONS_MAX,
@@ -231,6 +234,7 @@ class Patroni(Postgresql):
         ),
     }
     cautions = PATRONI
+    log_reader = AnyOf(PATRONI_LINES, POSTGRESQL_LINES, ETCD_LINES)
     log_alarms = (
         *Postgresql.log_alarms,
         *Etcd.log_alarms,

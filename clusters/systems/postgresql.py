@@ -1,6 +1,5 @@
-"""PostgreSQL on one node. Transactions are at the level that `isolation` names, and read and write
-rows as an application does.
-"""
+"""PostgreSQL on one node. Transactions are at the level that `isolation` names, as those of an
+application are."""
 
 from __future__ import annotations
 
@@ -21,8 +20,9 @@ from clusters.sql import (
 )
 from clusters.supervise import FramedRequests, SupervisedSystem
 from clusters.supervise.documented import POSTGRESQL
+from clusters.supervise.log_forms import POSTGRESQL_LINES
 from dstest.core.node import Node
-from dstest.core.protocols import Ending, Endpoint, LogWords, Option, Probe, Service
+from dstest.core.protocols import Ending, Endpoint, LogReader, LogWords, Option, Probe, Service
 
 __all__ = [
     "CONNECTIONS_MAX",
@@ -242,6 +242,7 @@ class Postgresql(SupervisedSystem):
     }
     conflict_errors = frozenset({"40001", "40P01", "55P03", "23505", ROLLED_BACK})
     cautions = POSTGRESQL
+    log_reader: LogReader | None = POSTGRESQL_LINES
     log_alarms: tuple[str, ...] = (
         "PANIC:",
         "invalid page in block",

@@ -45,6 +45,8 @@ _PANELS: Final = MappingProxyType(
             "blame": "blame:blame",
             "shrink": "shrink:shrink",
             "recover": "run:recover",
+            "logs": "logs:logs",
+            "trace": "trace:trace",
             "kb": _GROUPS["kb"],
         },
         "Judge a history": {
@@ -108,6 +110,8 @@ SAYS: Final = MappingProxyType(
         "shrink": "Fewer faults, shorter windows, less load: what still shows the violation, run by"
         " run.",
         "recover": "Seal and judge a run whose process died; judge a finished one again.",
+        "logs": "Check the logs of all nodes, joined with the faults of their run.",
+        "trace": "Read traces: where the time went, who asked whom, and what does not fit.",
         "kb": "Findings remembered over stores: seen before, mended by what, come back.",
         "check": "Judge a history: ours, a run directory, Jepsen EDN, Jepsen JSON, a Jepsen log, or"
         " sessions of Plume, DBCop, Cobra or AWDIT",

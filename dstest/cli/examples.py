@@ -38,6 +38,14 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "blame": ("dstest blame store/latest",),
     "shrink": ("dstest shrink store/latest --within 30",),
     "recover": ("dstest recover store/latest",),
+    "logs": (
+        "dstest logs store/latest",
+        "dstest logs logs --nodes n1,n2,n3 --system etcd --check network-partition",
+    ),
+    "trace": (
+        "dstest trace store/latest --html trace.html",
+        "dstest trace spans.json --trace 4bf92f3577b34da6a3ce929d0e0e4736",
+    ),
     "check": (
         "dstest check store/latest",
         "dstest check history.edn --model strict-serializable",

@@ -59,8 +59,10 @@ class RunMeta(msgspec.Struct, kw_only=True, omit_defaults=True):
     `checkers` the names of the declared ones, `nodes` those of the lab, `claims` the workload's,
     `plugin_files` the digests of the user's own files. `pid` with its start time in clock ticks
     tells whether the run still lives. `clock_start_ns` and `clock_end_ns` are wall minus monotonic
-    clock of the control host, those of the nodes are in `node_clocks_*`. `cleaned` is what earlier
-    runs had left on the nodes. `transport` is the path that the lab and the system have declared.
+    clock of the control host, those of the nodes are in `node_clocks_*`. `node_offsets_*` are by
+    node its wall clock minus our monotonic one and the doubt of that, half of the shortest way
+    there and back. `cleaned` is what earlier runs had left on the nodes. `transport` is the path
+    that the lab and the system have declared.
     `members_at` is who was a member as each fault was injected.
 
     `stopped_by` is the violation that ended the load. `settled_ns` is since when the load went well
@@ -107,6 +109,7 @@ class RunMeta(msgspec.Struct, kw_only=True, omit_defaults=True):
     endpoints: list[Endpoint] | None = None
     workers: int | None = None
     node_clocks_start_ns: dict[str, int] | None = None
+    node_offsets_start_ns: dict[str, tuple[int, int]] | None = None
     clock_start_ns: int | None = None
     origin_ns: int | None = None
     members_at: dict[str, list[str]] | None = None
@@ -128,6 +131,7 @@ class RunMeta(msgspec.Struct, kw_only=True, omit_defaults=True):
     traffic: dict[str, dict[str, int]] | None = None
     clock_end_ns: int | None = None
     node_clocks_end_ns: dict[str, int] | None = None
+    node_offsets_end_ns: dict[str, tuple[int, int]] | None = None
     cpu_s: dict[str, float] | None = None
     replicas: dict[str, str | None] | None = None
     processes: dict[str, Any] | None = None

@@ -84,9 +84,12 @@ def _files(run: Path) -> Iterator[tuple[str, Path]]:
 def read_logs(run: Path, meta: RunMeta, system: str | None = None) -> list[NodeLog]:
     """All logs that were kept of the nodes; nothing where there is no such folder. What is an alarm
     is what it is to the judge: `system` says what its own alarms are, and what only looks so."""
-    texts = _texts_of(system)
+    traits = _traits_of(system)
+    texts = tuple(traits.log_alarms), tuple(traits.log_harmless)
     found = []
     for node, path in _files(run):
+        if path.name == traits.span_file:
+            continue  # `dstest trace` reads it
         lines, stampless = [], 0
         try:
             with path.open(errors="replace") as file:
@@ -106,13 +109,12 @@ def read_logs(run: Path, meta: RunMeta, system: str | None = None) -> list[NodeL
     return found
 
 
-def _texts_of(system: str | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(its own alarms, harmless texts) of a system; nothing where it is not there any more."""
+def _traits_of(system: str | None) -> SystemTraits:
+    """What a system says of itself; nothing where it is not there any more."""
     try:
-        traits = SystemTraits.of(registry.load("systems", system)) if system else SystemTraits()
+        return SystemTraits.of(registry.load("systems", system)) if system else SystemTraits()
     except ConfigError:
-        return (), ()
-    return tuple(traits.log_alarms), tuple(traits.log_harmless)
+        return SystemTraits()
 
 
 def spoken(logs: Sequence[NodeLog]) -> list[tuple[int, str, str]]:

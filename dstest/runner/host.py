@@ -23,6 +23,7 @@ __all__ = [
     "cpu_s",
     "host_of",
     "node_clocks",
+    "offsets",
     "wall_minus_mono_ns",
 ]
 
@@ -79,11 +80,12 @@ def host_of(packages: Sequence[str]) -> Host:
 
 class NodeClock(NamedTuple):
     """A node's wall clock minus its own monotonic clock, and minus ours; `boot` is that of its
-    kernel."""
+    kernel. `doubt_ns` is how far off the second may be: half of the way there and back."""
 
     boot: str
     own_ns: int
     ours_ns: int
+    doubt_ns: int = 0
 
 
 async def node_clocks(nodes: Mapping[str, Any]) -> dict[str, NodeClock]:
@@ -98,11 +100,17 @@ async def node_clocks(nodes: Mapping[str, Any]) -> dict[str, NodeClock]:
             took_ns = clock.monotonic_ns() - asked_ns
             wall_ns = int(found["wall_ns"])
             own_ns = wall_ns - int(found["monotonic_ns"])
-            rows.append((took_ns, NodeClock(boot, own_ns, wall_ns - asked_ns - took_ns // 2)))
+            ours_ns = wall_ns - asked_ns - took_ns // 2
+            rows.append((took_ns, NodeClock(boot, own_ns, ours_ns, took_ns // 2)))
         return min(rows)[1]
 
     found = await asyncio.gather(*map(ask, nodes.values()), return_exceptions=True)
     return {name: one for name, one in zip(nodes, found, strict=True) if isinstance(one, NodeClock)}
+
+
+def offsets(clocks: Mapping[str, NodeClock]) -> dict[str, tuple[int, int]]:
+    """A node's wall clock minus our monotonic one, with the doubt of it."""
+    return {name: (one.ours_ns, one.doubt_ns) for name, one in clocks.items()}
 
 
 def compared(

@@ -63,8 +63,8 @@ def _clocks(meta: RunMeta) -> list[ClockFact]:
 
 
 def _logs_of(system: Any, meta: RunMeta) -> dict[str, list[str]]:
-    """The logs of each member, without what it writes down of its effects, which is no log."""
-    effects = SystemTraits.of(system).effects
-    beside = "" if effects is None else effects.file
+    """The logs of each member, without its effects and spans, which are no logs."""
+    traits = SystemTraits.of(system)
+    beside = {traits.span_file, "" if traits.effects is None else traits.effects.file}
     every = log_names(system, meta)
-    return {member: [name for name in names if name != beside] for member, names in every.items()}
+    return {m: [name for name in names if name not in beside] for m, names in every.items()}

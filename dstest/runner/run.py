@@ -213,6 +213,7 @@ class Run:
     async def _note_clocks(self) -> None:
         self._clocks = await host.node_clocks(self._nodes)
         self._meta.node_clocks_start_ns = {n: c.own_ns for n, c in self._clocks.items()}
+        self._meta.node_offsets_start_ns = host.offsets(self._clocks)
         self._meta.clock_start_ns = host.wall_minus_mono_ns()
 
     async def _install(self, deployment: Deployment) -> None:
@@ -330,7 +331,9 @@ class Run:
             self._load.close()
         self._meta.clock_end_ns = host.wall_minus_mono_ns()
         if self._nodes:
-            pairs = host.compared(self._clocks, await host.node_clocks(self._nodes))
+            clocks = await host.node_clocks(self._nodes)
+            self._meta.node_offsets_end_ns = host.offsets(clocks)
+            pairs = host.compared(self._clocks, clocks)
             self._meta.node_clocks_start_ns = {n: before for n, (before, _) in pairs.items()}
             self._meta.node_clocks_end_ns = {n: after for n, (_, after) in pairs.items()}
         self._meta.cpu_s = host.cpu_s()

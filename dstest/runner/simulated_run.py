@@ -261,6 +261,10 @@ class SimulatedRun:
         self._meta.failures = list(self._world.loop.failures)
         try:
             self._run.write(EVENTS, "\n".join([*log.lines, ""]))
+            for (host_, name), lines in self._world.kept().items():
+                self._run.write(f"nodes/{host_}/{name}", "\n".join([*lines, ""]))
+                if lost := self._world.unkept[host_, name]:
+                    self._ui.say(f"{host_}: {lost:,} lines of {name} are more than is kept")
         except DstestError as error:
             return error
         return None

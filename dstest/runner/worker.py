@@ -1,9 +1,9 @@
 """A load worker: one process, one event loop, one task per logical process.
 
 Started as `python -m dstest.runner.worker CONFIG.json`. An invocation is in the segment before its
-request leaves, a completion is stamped after its response arrived, both by this process's own
-clock. A logical process keeps to one node; after an unknown outcome it goes on under a new process
-id and with a new connection, because its old request may still be on its way.
+request leaves, a completion is stamped after its response, both by this process's own clock. A
+logical process keeps to one node; after an unknown outcome it goes on under a new id and with a new
+connection: its old request may be on its way.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from dstest.core.clock import RunClock
 from dstest.core.contained import quit_by
 from dstest.core.errors import ConfigError
 from dstest.core.op import FINAL_IDS, Outcome
+from dstest.core.operation import OPERATION, trace_of
 from dstest.core.parent import end_with_parent
 from dstest.core.protocols import (
     Answer,
@@ -322,9 +323,9 @@ class Worker:
             return Answer(draft, Outcome.FAIL)
         self._board.invoked(config.worker, node, invoke_ns - due_ns)
         event: Completion
-        output: Any = None
-        seen: str | None = None
+        output, seen = None, None
         outcome: Outcome
+        OPERATION.set(trace_of(op_id))
         try:
             reply = await client.invoke(draft, config.op_timeout_s)
             output, seen = told_by(reply)

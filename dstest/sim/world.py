@@ -6,7 +6,8 @@ import asyncio
 import contextvars
 import inspect
 import random
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from dstest.core import rng
@@ -26,6 +27,9 @@ DIRTY_S: Final = 5.0
 """A server has written something by then."""
 
 LOOK_S: Final = 0.001
+
+KEPT_MAX: Final = 300_000
+"""Lines of one file of one host."""
 
 
 class Host:
@@ -62,6 +66,8 @@ class World:
         self.loop.exits = self._exited
         self._processes: list[Process] = []
         self._main = main
+        self._kept: dict[tuple[str, str], list[str]] = {}
+        self.unkept: Counter[tuple[str, str]] = Counter()
         self.hosts: Mapping[str, Host] = {
             name: Host(
                 name,
@@ -70,6 +76,19 @@ class World:
             )
             for name in hosts
         }
+
+    def keep(self, host: str, name: str, line: str) -> None:
+        """A line for whoever reads the run, as a server writes it into a file beside its log: it is
+        no part of the simulation. What is more than can be kept is counted in `unkept`."""
+        lines = self._kept.setdefault((host, name), [])
+        if len(lines) < KEPT_MAX:
+            lines.append(line)
+        else:
+            self.unkept[host, name] += 1
+
+    def kept(self) -> Mapping[tuple[str, str], Sequence[str]]:
+        """Lines by host and name of the file."""
+        return self._kept
 
     def stream(self, *name: str | int) -> random.Random:
         """A generator of its own."""

@@ -16,7 +16,10 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = [DOCS / f"new-{kind}.md" for kind in KINDS]
 GUIDES = [
     DOCS / name
-    for name in ("for-jepsen-users.md", "properties.md", "simulation.md", "specs.md", "tutorial.md")
+    for name in (
+        *("for-jepsen-users.md", "logs.md", "properties.md", "simulation.md", "specs.md"),
+        *("trace.md", "tutorial.md"),
+    )
 ]
 LAB = ("dstest run ", "dstest lab ", "dstest replay ", "dstest blame ", "dstest shrink ", "make ")
 """Such commands need nodes; `tests/integration` has them."""

@@ -97,6 +97,8 @@ REFUSED = [
     ("report", "nowhere"),
     ("blame", "nowhere"),
     ("shrink", "nowhere"),
+    ("logs", "nowhere"),
+    ("trace", "nowhere"),
     ("check", "nowhere.jsonl"),
     ("proof", "nowhere.jsonl", "nowhere.json"),
     ("options", "--system", "etdc"),

@@ -81,6 +81,8 @@ ELSEWHERE: Final = {
 """Beginning of a command -> the test that executes it, and why it is not executed here."""
 
 OWN_TESTS: Final = {
+    "docs/logs.md": "cli/test_how_to_pages.py",
+    "docs/trace.md": "cli/test_how_to_pages.py",
     "docs/new-": "cli/test_how_to_pages.py",
     "docs/plans.md": "cli/test_plan_page.py",
     "docs/properties.md": "cli/test_how_to_pages.py",

@@ -41,6 +41,8 @@ ALLOWED = {
         *("dstest.core", "dstest.ci", "dstest.store", "dstest.judge", "dstest.report"),
         *("dstest.runner", "dstest.retention", "dstest"),
     },
+    "dstest.logs": {"dstest.core", "dstest.store", "dstest.judge"},
+    "dstest.traces": {"dstest.core", "dstest.store", "dstest.logs", "dstest.report"},
     "dstest.notebook": {
         *("dstest.core", "dstest.store", "dstest.report", "dstest.runner", "checkers"),
     },

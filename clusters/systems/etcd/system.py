@@ -13,10 +13,11 @@ from clusters.systems.etcd.clients.offered import CLIENTS, client_of
 from clusters.systems.etcd.clients.raw import RAW_CLIENTS
 from clusters.systems.etcd.clients.stub import CLIENT_PORT
 from clusters.systems.etcd.deployment import EtcdDeployment
+from clusters.systems.etcd.log_lines import READER
 from clusters.systems.etcd.on_node import HOME, OTHER_HOME
 from clusters.systems.etcd.residues import RESIDUES
 from dstest.core.node import Node
-from dstest.core.protocols import Client, Deployment, Endpoint, Option, Relaxation
+from dstest.core.protocols import Client, Deployment, Endpoint, LogReader, Option, Relaxation
 
 __all__ = ["SYSTEM", "Etcd"]
 
@@ -54,6 +55,7 @@ class Etcd:
         "starting initial corruption check",
         "initial corruption checking passed; no corruption",
     )
+    log_reader: LogReader | None = READER
     log_start = '"starting an etcd server"'
     options: Mapping[str, Option] = {
         **MEMBERS,

@@ -12,6 +12,7 @@ from typing import Final
 
 from clusters.supervise import LineRequests, SupervisedSystem
 from clusters.supervise.documented import NATS
+from clusters.supervise.log_forms import NATS_LINES
 from clusters.systems.nats.clients import (
     BUSY,
     NO_RESPONDERS,
@@ -62,6 +63,7 @@ class Nats(SupervisedSystem):
     }
     conflict_errors = frozenset({BUSY})
     cautions = NATS
+    log_reader = NATS_LINES
     log_alarms = (
         "[FTL]",
         "Critical write error",

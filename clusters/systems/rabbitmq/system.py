@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from clusters.supervise import SupervisedSystem
 from clusters.supervise.documented import RABBITMQ
+from clusters.supervise.log_forms import RABBITMQ_LINES
 from clusters.systems.rabbitmq.clients import (
     DEAD_LETTERS,
     NOT_DECLARED,
@@ -63,6 +64,7 @@ class Rabbitmq(SupervisedSystem):
     # servers. Others are not certain: connections, channels and queues' helpers fail, too, where a
     # client or another broker is gone, as `inconsistent_database` comes with each partition.
     cautions = RABBITMQ
+    log_reader = RABBITMQ_LINES
     log_alarms = (
         "Crash dump is being written",
         "Kernel pid terminated",

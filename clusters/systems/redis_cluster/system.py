@@ -10,6 +10,7 @@ from typing import Final
 
 from clusters.supervise import NOT_CONNECTED, RespRequests, SupervisedSystem, resp
 from clusters.supervise.documented import REDIS_CLUSTER
+from clusters.supervise.log_forms import REDIS_LINES
 from clusters.systems.redis_cluster.clients import RegisterClient, SetClient
 from clusters.systems.redis_cluster.deployment import BUS, HOME, ClusterDeployment
 from clusters.systems.redis_cluster.shards import PORTS
@@ -37,6 +38,7 @@ class RedisCluster(SupervisedSystem):
         "LOADING": "Redis: a server that loads its data refuses commands",
     }
     cautions = REDIS_CLUSTER
+    log_reader = REDIS_LINES
     log_alarms = resp.LOG_ALARMS
     ports = tuple(port + more for port in PORTS.values() for more in (0, BUS))
     client_port = PORTS["redis"]

@@ -13,6 +13,7 @@ from typing import Any
 
 from clusters.supervise import SupervisedSystem
 from clusters.supervise.documented import TARANTOOL
+from clusters.supervise.log_forms import TARANTOOL_LINES
 from clusters.supervise.some_nodes import MEMBERS
 from clusters.systems.tarantool.clients import IprotoRequests, RegisterClient, SetClient
 from clusters.systems.tarantool.deployment import HOME, TarantoolDeployment
@@ -56,6 +57,7 @@ class Tarantool(SupervisedSystem):
         "ER_LOADING": "Tarantool: an instance that has not started yet refuses requests",
     }
     cautions = TARANTOOL
+    log_reader = TARANTOOL_LINES
     log_alarms = (" F> ", "Segmentation fault", "Attempting backtrace")
     ports = (PORT,)
     client_port = PORT

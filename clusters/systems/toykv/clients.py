@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from clusters.supervise import OpsClient, StreamClient, told
+from dstest.core.operation import OPERATION
 from dstest.core.protocols import Definite, Indefinite, OpDraft
 
 __all__ = ["CLIENTS", "ToyClient"]
@@ -31,6 +32,8 @@ class ToyClient(StreamClient):
         self._number += 1
         request = {"op": name or op.op_type, "key": str(op.key), "value": op.input, **more}
         request["client"], request["request"] = self._name, self._number
+        if self.options.get("spans") == "yes" and (operation := OPERATION.get()) is not None:
+            request["span"] = [operation, operation]
         self.calls += 1
         link[1].write(json.dumps(request, separators=(",", ":")).encode() + b"\n")
         said = json.loads(await link[0].readuntil(b"\n"))

@@ -6,12 +6,13 @@ import argparse
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from clusters.systems.toykv.agents.around import Around
 from clusters.systems.toykv.agents.main import Server
 from clusters.systems.toykv.clients import CLIENTS, ToyClient
-from clusters.systems.toykv.deployment import AGENTS, CLIENT_PORT, PEER_PORT
+from clusters.systems.toykv.deployment import AGENTS, CLIENT_PORT, PEER_PORT, SPANS
 from dstest.core.protocols import Client, Endpoint, Simulable
 
 __all__ = ["SIMULATED", "SimulatedToykv"]
@@ -26,7 +27,10 @@ class SimulatedToykv:
     left_out = frozenset({"audit"})
     modules = tuple(
         f"{AGENTS}.{name}"
-        for name in ("consensus", "leading", "front", "disk", "machine", "membership", "wire")
+        for name in (
+            *("consensus", "leading", "front", "disk", "machine", "membership", "spans"),
+            "wire",
+        )
     )
 
     def main(self, world: Any, host: Any, options: Mapping[str, Any]) -> Any:
@@ -49,6 +53,7 @@ class SimulatedToykv:
             now_s=world.loop.time,
             wall_ns=lambda: world.loop.time_ns,
             write=lambda text: world.log.say(f"{host.name}: {text.rstrip()}"),
+            spans=partial(world.keep, host.name, SPANS) if options["spans"] == "yes" else None,
         )
         return Server(given, around).run()
 

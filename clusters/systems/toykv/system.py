@@ -12,9 +12,11 @@ from clusters.systems.toykv.deployment import (
     JOIN,
     PEER_PORT,
     REMOVED,
+    SPANS,
     ToykvDeployment,
 )
 from clusters.systems.toykv.effects import EFFECTS
+from clusters.systems.toykv.log_lines import READER
 from clusters.systems.toykv.raw import RAW_CLIENTS
 from clusters.systems.toykv.simulated import SIMULATED
 from dstest.core.protocols import Option
@@ -59,12 +61,20 @@ class Toykv(SupervisedSystem):
             choices=("no", "yes"),
             help="each server writes what it has applied into audit.jsonl, kept with its logs",
         ),
+        "spans": Option(
+            type=str,
+            default="no",
+            choices=("no", "yes"),
+            help="each server writes spans of what it does into spans.jsonl, for `dstest trace`",
+        ),
     }
     malformed_errors = frozenset({"malformed"})
     raw_clients = RAW_CLIENTS
     effects = EFFECTS
     simulable = SIMULATED
+    span_file = SPANS
     log_alarms = ("toykv: the disk refuses", "had been applied: the state is made anew")
+    log_reader = READER
     ports = (CLIENT_PORT, PEER_PORT)
     home = HOME
     client_port = CLIENT_PORT

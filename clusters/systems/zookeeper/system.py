@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from clusters.supervise import NOT_CONNECTED, SupervisedSystem
+from clusters.supervise.log_forms import ZOOKEEPER_LINES
 from clusters.systems.zookeeper.clients import CONFLICT, RegisterClient
 from clusters.systems.zookeeper.deployment import HOME, PORT, ZookeeperDeployment
 from clusters.systems.zookeeper.requests import ZookeeperRequests
@@ -49,6 +50,7 @@ class Zookeeper(SupervisedSystem):
             value="local",
         ),
     )
+    log_reader = ZOOKEEPER_LINES
     log_alarms = ("Unexpected exception causing shutdown", "Severe unrecoverable error")
     ports = (PORT, 2888, 3888)
     client_port = PORT

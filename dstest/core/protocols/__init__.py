@@ -77,6 +77,7 @@ from dstest.core.protocols.faults import (
     Withdraws,
     lacking_of,
 )
+from dstest.core.protocols.logs import LogReader, LogRecord
 from dstest.core.protocols.options import (
     Option,
 )
@@ -153,6 +154,8 @@ __all__ = [
     "LeavesOut",
     "Linked",
     "LogFiles",
+    "LogReader",
+    "LogRecord",
     "LogWords",
     "Member",
     "Members",

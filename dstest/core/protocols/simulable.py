@@ -19,9 +19,10 @@ class Simulable(Protocol):
     """Its servers and clients, to be run on simulated hosts. `port` is where clients connect.
     `modules` are those of its servers: they are held to call nothing that cannot be simulated.
 
-    A `world` has `hosts` by name, `loop`, `log` and `die`; a `host` has `name`, `process`, `files`
-    and `numbers`, from which all that is random is drawn. `world.die(process, why)` is how a server
-    ends itself: a failure of the simulation, as is any end that no fault has asked for.
+    A `world` has `hosts` by name, `loop`, `log`, `keep` and `die`; a `host` has `name`, `process`,
+    `files` and `numbers`, from which all that is random is drawn. `world.die(process, why)` is how
+    a server ends itself: a failure of the simulation, as is any end that no fault has asked for.
+    `world.keep(host, file, line)` is what a server writes into a file beside its log.
     """
 
     port: int

@@ -16,6 +16,7 @@ from dstest.core.evidence import PageCache, TaxDC, Transport
 from dstest.core.protocols.checkers import SecondJudge
 from dstest.core.protocols.effects import EffectLog
 from dstest.core.protocols.faults import When
+from dstest.core.protocols.logs import LogReader
 from dstest.core.protocols.options import Option
 from dstest.core.protocols.services import EndpointKind
 from dstest.core.protocols.simulable import Simulable, SimulatedFaults
@@ -126,7 +127,9 @@ class SystemTraits(_Traits, frozen=True, kw_only=True):
     release of adopted machines removes those that runs have made. `effects`: how what its
     servers write down of what they did is read, where they do. `simulable`: its servers and
     clients on simulated hosts, where it has them. `transport`: how its clients reach it; of one
-    that runs in the process of its clients no run is better than smoke."""
+    that runs in the process of its clients no run is better than smoke. `log_reader`: what a line
+    of its logs says; without one they are read as any text is. `span_file`: the name of the file
+    among a member's logs in which its spans are, where it writes any (docs/trace.md)."""
 
     residues: tuple[Residue, ...] = ()
     log_alarms: tuple[str, ...] = ()
@@ -146,6 +149,8 @@ class SystemTraits(_Traits, frozen=True, kw_only=True):
     effects: EffectLog | None = None
     simulable: Simulable | None = None
     transport: Transport = "network"
+    log_reader: LogReader | None = None
+    span_file: str = ""
 
 
 class WorkloadTraits(_Traits, frozen=True, kw_only=True):

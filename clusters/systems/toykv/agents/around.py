@@ -82,7 +82,8 @@ def _write(text: str) -> None:
 
 @dataclass
 class Around:
-    """`numbers` is a `random.Random`; `die` ends the process with a code, at once."""
+    """`numbers` is a `random.Random`; `die` ends the process with a code, at once. `spans` takes a
+    line for each span, where they are wanted."""
 
     files: Any
     numbers: random.Random = field(default_factory=random.SystemRandom)
@@ -90,6 +91,7 @@ class Around:
     now_s: Callable[[], float] = time.monotonic
     wall_ns: Callable[[], int] = time.time_ns
     write: Callable[[str], None] = _write
+    spans: Callable[[str], None] | None = None
 
     def say(self, text: str) -> None:
         """A line of the log."""

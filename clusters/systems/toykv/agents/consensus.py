@@ -18,6 +18,7 @@ from clusters.systems.toykv.agents.disk import Disk, Entry
 from clusters.systems.toykv.agents.leading import Leading
 from clusters.systems.toykv.agents.machine import Answer, Machine
 from clusters.systems.toykv.agents.membership import Members, majority, voters
+from clusters.systems.toykv.agents.spans import Spans
 from clusters.systems.toykv.agents.wire import Peer
 
 __all__ = ["ELECTION_S", "TICK_S", "Consensus"]
@@ -54,6 +55,7 @@ class Consensus:
         self.around = around
         self.id = int(disk.meta["id"])
         self.name = name
+        self.spans = Spans(name, around.wall_ns, around.spans)
         self.bug = bug
         self.machine = Machine()
         self.leading: Leading | None = None
@@ -99,7 +101,7 @@ class Consensus:
 
     def peer(self, address: str) -> Peer:
         """The server at an address."""
-        return self._peers.setdefault(address, Peer(address))
+        return self._peers.setdefault(address, Peer(address, self.spans))
 
     def peer_of(self, member: int) -> Peer | None:
         """A member's server; None where it is no member."""
@@ -191,8 +193,9 @@ class Consensus:
         ask = {"t": "vote", "term": term, "from": self.id}
         ask["last"] = [self.disk.term_at(last), last]
         granted = {self.id}
-        for member in set(voters(self.members)) - granted:
-            self.start(self._canvass(member, ask, granted))
+        with self.spans.root("campaign", f"{self.name}-term-{term}"):
+            for member in set(voters(self.members)) - granted:
+                self.start(self._canvass(member, ask, granted))
         self._count(term, granted)
 
     async def _canvass(self, member: int, ask: dict[str, Any], granted: set[int]) -> None:
@@ -260,7 +263,8 @@ class Consensus:
                 self._cut(index)
             self.append((entry[0], entry[1], entry[2]))
         match = before + len(message["entries"])
-        await self.disk.wait_durable(match)
+        with self.spans.span("sync", "internal"):
+            await self.disk.wait_durable(match)
         if self.term != term:
             return {"term": self.term, "ok": False, "hint": 0}
         self.commit_to(min(message["commit"], match))

@@ -14,6 +14,7 @@ from typing import Any
 from clusters.systems.toykv.agents.consensus import ELECTION_S, TICK_S, Consensus
 from clusters.systems.toykv.agents.leading import Deposed, Leading
 from clusters.systems.toykv.agents.machine import COMMANDS, QUERIES, Answer
+from clusters.systems.toykv.agents.spans import context_of
 from clusters.systems.toykv.agents.wire import Connection, NotSent
 
 __all__ = ["Front"]
@@ -51,10 +52,17 @@ class Front:
         self._server.start(self._answer_server(link, message))
 
     async def _answer_client(self, link: Connection, message: dict[str, Any]) -> None:
-        link.send(await self.answer(message))
+        asked, op = context_of(message), str(message.get("op"))
+        with self._server.spans.span(op, "server", asked, key=message.get("key")) as span:
+            answer = await self.answer(message)
+            if "ok" not in answer:
+                span.note(error=str(answer))
+        link.send(answer)
 
     async def _answer_server(self, link: Connection, message: dict[str, Any]) -> None:
-        link.send({**await self.answer_server(message), "n": message["n"]})
+        with self._server.spans.span(message["t"], "server", context_of(message)):
+            answer = await self.answer_server(message)
+        link.send({**answer, "n": message["n"]})
 
     async def answer_server(self, message: dict[str, Any]) -> dict[str, Any]:
         """What another server is told."""
@@ -121,7 +129,8 @@ class Front:
             return await leading.change(request)
         if request["op"] == "generate":
             return await leading.generate()
-        return await leading.propose(request)
+        with self._server.spans.span("commit", "internal") as span:
+            return await leading.propose(request, span.context)
 
     async def _leased(self, request: dict[str, Any], passed_on: bool) -> Answer:
         """A lease that was got here is renewed at once, for as long as the ticks say that it cannot
@@ -143,19 +152,24 @@ class Front:
         leading = await self._leading()
         if leading is None:
             return {"no": "no-leader"}
-        return {"index": await leading.confirm()}
+        return {"index": await self._confirmed(leading)}
+
+    async def _confirmed(self, leading: Leading) -> int:
+        with self._server.spans.span("confirm", "internal") as span:
+            return await leading.confirm(span.context)
 
     async def _barrier(self) -> Answer | None:
         """Returns when the state has all that was acknowledged before; or why it cannot."""
         leading = await self._leading()
         if leading is not None:
-            said: Answer = {"index": await leading.confirm()}
+            said: Answer = {"index": await self._confirmed(leading)}
         else:
             said = await self._to_leader({"t": "read"})
         if "index" not in said:
             return {k: v for k, v in said.items() if k != "n"}
         async with asyncio.timeout(PATIENCE_S):
-            await self._server.wait_applied(said["index"])
+            with self._server.spans.span("wait until applied", "internal"):
+                await self._server.wait_applied(said["index"])
         return None
 
     async def _read(self, request: dict[str, Any]) -> Answer:

@@ -21,6 +21,7 @@ from clusters.systems.toykv.agents.membership import (
     removed,
     voters,
 )
+from clusters.systems.toykv.agents.spans import CURRENT, Context
 
 if TYPE_CHECKING:
     from clusters.systems.toykv.agents.consensus import Consensus
@@ -69,6 +70,8 @@ class Leading:
         self._ids = (1, 1)
         self._reserving = asyncio.Lock()
         self._place = 0
+        self._spans: dict[int, Context] = {}
+        self._asks: Context | None = None
         self.ended = False
 
     def begin(self) -> None:
@@ -101,8 +104,13 @@ class Leading:
         self._kick()
         return index
 
-    def propose(self, command: dict[str, Any]) -> asyncio.Future[Answer]:
-        """What the command is answered when it is applied; `Deposed` where nobody knows."""
+    def propose(
+        self, command: dict[str, Any], span: Context | None = None
+    ) -> asyncio.Future[Answer]:
+        """What the command is answered when it is applied; `Deposed` where nobody knows. `span` is
+        the one that waits for it."""
+        if span is not None:
+            self._spans[self._disk.last + 1] = span
         if self._server.bug == "reorder-in-queue" and command["op"] == "enqueue":
             self._place += 1
             command = {**command, "place": self._place}
@@ -133,6 +141,7 @@ class Leading:
 
     def on_applied(self, index: int, answer: Answer) -> None:
         """Answer whoever waits for it."""
+        self._spans.pop(index, None)
         waiting = self._answers.pop(index, None)
         if waiting is not None and not waiting.done():
             waiting.set_result(answer)
@@ -190,6 +199,7 @@ class Leading:
             kick.set()
 
     async def _send_to(self, member: int) -> None:
+        CURRENT.set(None)  # whatever it was that began this, what follows is not for it
         kick = self._kicks[member]
         while not self.ended:
             kick.clear()
@@ -221,7 +231,10 @@ class Leading:
             "entries": entries,
             "commit": self._server.commit,
         }
-        said = await peer.ask(message, APPEND_S)
+        span = self._first_span(before, len(entries))
+        if span is None and number > self._acked.get(member, 0):
+            span = self._asks
+        said = await peer.ask(message, APPEND_S, span)
         if self.ended:
             return
         if said["term"] > self.term:
@@ -239,13 +252,24 @@ class Leading:
             self._next[member] = max(1, min(said["hint"] + 1, before))
         self._release()
 
-    async def confirm(self) -> int:
-        """The index that a read which has come now must see; `Deposed` where another one leads."""
+    def _first_span(self, before: int, count: int) -> Context | None:
+        """For whom a message is sent that has these entries: the first that waits for one of them
+        stands for all."""
+        if self._spans and count:
+            for index in range(before + 1, before + count + 1):
+                if index in self._spans:
+                    return self._spans[index]
+        return None
+
+    async def confirm(self, span: Context | None = None) -> int:
+        """The index that a read which has come now must see; `Deposed` where another one leads.
+        `span` is the one that waits for it."""
         await self._server.wait_applied(self._started)
         if self.ended:
             raise Deposed("it does not lead any more")
         index = self._server.commit
         if not self._round_open:
+            self._asks = span
             self._round += 1
             self._round_open = True
             self._kick()

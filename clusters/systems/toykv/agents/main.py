@@ -27,12 +27,17 @@ AGAIN_S = 0.2
 JOIN_S = 3.0
 
 
+def opened(path: str) -> TextIO | None:
+    """A file to append to, if one is wanted; by lines: what a server has done is to be in it when
+    it is killed."""
+    return open(path, "a", buffering=1) if path else None
+
+
 class Audit:
     """A line of JSON for each command that has been applied, if a file is wanted."""
 
     def __init__(self, path: str) -> None:
-        # By lines: what a server has applied is to be in the file when it is killed.
-        self._file: TextIO | None = open(path, "a", buffering=1) if path else None  # noqa: SIM115
+        self._file = opened(path)
 
     def applied(self, index: int, entry: Entry, answer: Answer, replayed: bool) -> None:
         """Write what a command did."""
@@ -142,9 +147,13 @@ def main() -> None:
     parser.add_argument("--bootstrap", action="store_true")
     parser.add_argument("--join", default="", help="file that says how: voter or learner")
     parser.add_argument("--audit", default="", help="file for what was applied")
+    parser.add_argument("--spans", default="", help="file for what was done for whom")
     parser.add_argument("--bug", default="none")
     given = parser.parse_args()
-    asyncio.run(Server(given, Around(RealFiles(Path(given.data)))).run())
+    around = Around(RealFiles(Path(given.data)))
+    if (spans := opened(given.spans)) is not None:
+        around.spans = lambda line: print(line, file=spans)
+    asyncio.run(Server(given, around).run())
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
+from clusters.systems.toykv.agents.spans import Context, Spans
+
 __all__ = ["Connection", "NotSent", "Peer"]
 
 STUCK_MS = 1500
@@ -75,7 +77,8 @@ class Connection(asyncio.Protocol):
 class Peer:
     """Another server, at `HOST:PORT`; the connection is made at need."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, spans: Spans | None = None) -> None:
+        self._spans = spans
         self._host, _, port = address.rpartition(":")
         self._port = int(port)
         self._link: Connection | None = None
@@ -112,8 +115,19 @@ class Peer:
             if not answer.done():
                 answer.set_exception(ConnectionError(why))
 
-    async def ask(self, message: dict[str, Any], wait_s: float) -> dict[str, Any]:
-        """The answer. Raises `NotSent`, ConnectionError or TimeoutError."""
+    async def ask(
+        self, message: dict[str, Any], wait_s: float, parent: Context | None = None
+    ) -> dict[str, Any]:
+        """The answer. Raises `NotSent`, ConnectionError or TimeoutError. `parent` is the span that
+        it is asked for, where that is not the one that is under way."""
+        if self._spans is None:
+            return await self._ask(message, wait_s)
+        with self._spans.span(f"ask {message['t']}", "client", parent, peer=self._host) as span:
+            if span.context is None:
+                return await self._ask(message, wait_s)
+            return await self._ask({**message, "span": span.context}, wait_s)
+
+    async def _ask(self, message: dict[str, Any], wait_s: float) -> dict[str, Any]:
         link = await self._connected()
         self._number += 1
         number = self._number

@@ -1,0 +1,83 @@
+"""What a line is about, by its words; not what a setting says, nor what is said not to be so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from dstest.core.protocols import LogRecord
+from dstest.core.protocols.logs import Topic
+from dstest.judge.alarm_kinds import all_kinds
+
+__all__ = ["about"]
+
+_DENIED: Final = re.compile(
+    r"\b(?:no|not|non|without|if|whether|when|until|check(?:ing)? for|passed|avoid(?:s|ed|ing)?"
+    r"|prevent(?:s|ed|ing)?|(?<![\d.])0(?=\s)|zero|never)\W+(?:\w+\W+)?$"
+)
+_SET: Final = re.compile(r"[\"']?\s*(?:s\b)?\s*(?:=|:|is|of|was|set to|after)\s*\"?\d")
+"""`timeout: 5s` is a setting."""
+
+_TIMEOUT: Final = re.compile(r"\btime(?:d)?[ -]?out\b|\btimeouts?\b")
+_CONFLICT: Final = re.compile(r"\bconflict(?:s|ed|ing)?\b")
+_PARTITION: Final = re.compile(
+    r"\bnetwork[ -]partition(?:ed)?\b|\bpartition(?:ed)?\b(?! (?:key|table|count|\d|by\b))"
+    r"|\bsplit[- ]brain\b|\bunreachable\b|\bquorum (?:lost|is not active)\b|\blost quorum\b"
+)
+_CONNECTION: Final = re.compile(
+    r"connection (?:was )?(?:refused|reset|timed out|aborted)|\btime(?:d)?[ -]?out\b|\btimeout\b"
+    r"|\bunreachable\b|no route to host|broken pipe"
+)
+
+
+def _denied(text: str, at: int) -> bool:
+    """Does what stands before it say that it is not so?"""
+    return _DENIED.search(text[max(0, at - 40) : at]) is not None
+
+
+def _has(pattern: re.Pattern[str], text: str, *, setting: bool = False) -> bool:
+    return any(
+        not _denied(text, found.start()) and not (setting and _SET.match(text, found.end()))
+        for found in pattern.finditer(text)
+    )
+
+
+_HINT: Final = re.compile(
+    r"time[d]?[ -]?out|conflict|partition|split|unreachable|quorum|connection|no route|broken pipe"
+    r"|oom|memory|alloc"
+)
+"""What has none of these is about nothing, and most lines are."""
+
+_NOTHING: Final[frozenset[Topic]] = frozenset()
+
+
+def about(record: LogRecord, harmless: Sequence[str] = ()) -> frozenset[Topic]:
+    """The topics of a line: by its reader, else by its words. `harmless` are texts of healthy lines
+    that look like trouble."""
+    if record.topics:
+        return record.topics
+    text = record.message.lower()
+    if _HINT.search(text) is None:
+        return _NOTHING
+    for one in harmless:
+        text = text.replace(one.lower(), " ")
+    found: set[Topic] = set()
+    if "consensus" in text and _has(_TIMEOUT, text, setting=True):
+        found.add("consensus-timeout")
+    if "conflict" in text and _has(_CONFLICT, text):
+        found.add("conflict")
+    if _has(_PARTITION, text):
+        found.add("cut-off")
+    if _has(_CONNECTION, text, setting=True):
+        found.add("connection")
+    if _memory(text):
+        found.add("oom")
+    return frozenset(found)
+
+
+_OOM: Final = re.compile(r"\bout[ -]of[ -]memory\b|\boom\b")
+
+
+def _memory(text: str) -> bool:
+    return _has(_OOM, text, setting=True) or "oom" in all_kinds(text)
