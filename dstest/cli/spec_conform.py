@@ -22,7 +22,11 @@ def conform(
     spec: Given,
     recorded: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help="A history, a run directory, or with --log a log."),
+        typer.Argument(
+            metavar="FILE",
+            help="A history, a run directory, or with --log a log. Of a specification of servers: "
+            "a run directory, for the logs of all of them.",
+        ),
     ],
     log: Annotated[
         bool, typer.Option("--log", help="What a server wrote, in its order: JSON, a line each.")
@@ -44,11 +48,15 @@ def conform(
     cannot be, and with 3 where the bound was met or nothing could have been refused."""
     from dstest.spec.conform import conform_log
     from dstest.spec.conformed import as_data, lines
-    from dstest.spec.load import load
+    from dstest.spec.load import load, of_logs
     from dstest.spec.log_file import cut_off, read_log
 
     model = load(spec, constants or ())
-    if log:
+    if log or model.spec.server_log:
+        model = of_logs(model)
+    if model.spec.server_log and not log:
+        said = _of_servers(model, recorded, frontier)
+    elif log:
         said = conform_log(model, read_log(recorded, kind), frontier_max=frontier)
         if cut_off(recorded):
             said.ignored["(a last line that was cut off)"] = 1
@@ -61,6 +69,26 @@ def conform(
             say(line)
     code = {"accept": Exit.PASS, "reject": Exit.FAIL}.get(said.verdict, Exit.NOT_PROVEN)
     raise typer.Exit(code)
+
+
+def _of_servers(model: Model, path: Path, frontier: int) -> Conformed:
+    """The logs of all servers of a run; what cannot be placed in their order is left out."""
+    from dstest.core.errors import ConfigError
+    from dstest.spec.conform import conform_log
+    from dstest.spec.merged import log_of_run
+
+    if not path.is_dir():
+        raise ConfigError(
+            f"{path}: {model.name} is held to the logs of servers",
+            remedy="a run directory, or with --log one log",
+        )
+    logs = log_of_run(path / "nodes", model.spec.server_log)
+    said = conform_log(model, logs.events, frontier_max=frontier)
+    for name, count in logs.left_out.items():
+        said.ignored[f"({name}: after the last line that can be placed)"] = count
+    for name, count in logs.damaged.items():
+        said.ignored[f"({name}: lines that cannot be read)"] = count
+    return said
 
 
 def _of_history(model: Model, path: Path, frontier: int) -> Conformed:

@@ -261,6 +261,9 @@ class SimulatedRun:
         self._meta.failures = list(self._world.loop.failures)
         try:
             self._run.write(EVENTS, "\n".join([*log.lines, ""]))
+            for host in self._world.hosts.values():
+                for name, lines in host.notes.items():
+                    self._run.write(f"nodes/{host.name}/{name}", "".join(lines))
         except DstestError as error:
             return error
         return None

@@ -29,7 +29,10 @@ LOOK_S: Final = 0.001
 
 
 class Host:
-    """A machine: a disk that outlives its process, and a generator of random numbers."""
+    """A machine: a disk that outlives its process, and a generator of random numbers.
+
+    `notes` are files that its servers write for people: nothing that is simulated reads them, and
+    no fault takes of them."""
 
     def __init__(self, name: str, files: SimFiles, numbers: random.Random) -> None:
         self.name = name
@@ -37,6 +40,11 @@ class Host:
         self.numbers = numbers
         self.process: Process | None = None
         self.starts = 0
+        self.notes: dict[str, list[str]] = {}
+
+    def kept(self, name: str) -> list[str]:
+        """What such a file has come to, to be added to."""
+        return self.notes.setdefault(name, [])
 
     @property
     def up(self) -> bool:

@@ -28,13 +28,15 @@ from dstest.core.protocols import (
     Unit,
 )
 
-__all__ = ["AGENTS", "CLIENT_PORT", "HOME", "PEER_PORT", "ToykvDeployment"]
+__all__ = ["AGENTS", "CLIENT_PORT", "HOME", "JOURNAL", "PEER_PORT", "ToykvDeployment"]
 
 HOME: Final = "/opt/toykv"
 DATA: Final = f"{HOME}/data"
 LIB: Final = f"{HOME}/lib"
 LOG: Final = f"{HOME}/log/server.log"
 AUDIT: Final = f"{HOME}/log/audit.jsonl"
+JOURNAL: Final = "protocol.jsonl"
+STEPS: Final = f"{HOME}/log/{JOURNAL}"
 REMOVED: Final = f"{HOME}/removed"
 JOIN: Final = f"{HOME}/join"
 CLIENT_PORT: Final = 7700
@@ -69,6 +71,7 @@ class ToykvDeployment(
         argv += ("--address", node.info.address, "--client-port", str(CLIENT_PORT))
         argv += ("--data", DATA, "--join", JOIN, "--bug", self.options["bug"])
         argv += ("--audit", AUDIT) if self.options["audit"] == "yes" else ()
+        argv += ("--journal", STEPS) if self.options["journal"] == "yes" else ()
         return [
             Service(
                 name=SERVICE,
@@ -95,12 +98,13 @@ class ToykvDeployment(
     async def wipe(self) -> None:
         """As for any system, and what a change of members may have left."""
         await super().wipe()
-        gone = ["rm", "-rf", AUDIT, REMOVED, JOIN]
+        gone = ["rm", "-rf", AUDIT, STEPS, REMOVED, JOIN]
         await self.each(list(self.nodes), lambda node: node.run(gone))
 
     def log_files(self) -> dict[str, list[str]]:
-        """The logs, and what was applied where that is kept."""
+        """The logs, the steps of the protocol, and what was applied where that is kept."""
         more = [AUDIT] if self.options["audit"] == "yes" else []
+        more += [STEPS] if self.options["journal"] == "yes" else []
         return {name: [*logs, *more] for name, logs in super().log_files().items()}
 
     async def _ask(self, node: Node, op: str, **given: Any) -> Any:

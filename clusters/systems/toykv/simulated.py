@@ -11,7 +11,7 @@ from typing import Any, Final
 from clusters.systems.toykv.agents.around import Around
 from clusters.systems.toykv.agents.main import Server
 from clusters.systems.toykv.clients import CLIENTS, ToyClient
-from clusters.systems.toykv.deployment import AGENTS, CLIENT_PORT, PEER_PORT
+from clusters.systems.toykv.deployment import AGENTS, CLIENT_PORT, JOURNAL, PEER_PORT
 from dstest.core.protocols import Client, Endpoint, Simulable
 
 __all__ = ["SIMULATED", "SimulatedToykv"]
@@ -26,7 +26,7 @@ class SimulatedToykv:
     left_out = frozenset({"audit"})
     modules = tuple(
         f"{AGENTS}.{name}"
-        for name in ("consensus", "leading", "front", "disk", "machine", "membership", "wire")
+        for name in ("consensus", "leading", "front", "disk", "journal", "machine", "membership", "wire")
     )
 
     def main(self, world: Any, host: Any, options: Mapping[str, Any]) -> Any:
@@ -49,6 +49,7 @@ class SimulatedToykv:
             now_s=world.loop.time,
             wall_ns=lambda: world.loop.time_ns,
             write=lambda text: world.log.say(f"{host.name}: {text.rstrip()}"),
+            keep=host.kept(JOURNAL).append if options["journal"] == "yes" else None,
         )
         return Server(given, around).run()
 

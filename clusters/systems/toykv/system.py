@@ -59,6 +59,13 @@ class Toykv(SupervisedSystem):
             choices=("no", "yes"),
             help="each server writes what it has applied into audit.jsonl, kept with its logs",
         ),
+        "journal": Option(
+            type=str,
+            default="yes",
+            choices=("no", "yes"),
+            help="each server writes the steps of its protocol into protocol.jsonl, kept with its "
+            "logs, for `dstest spec conform raft`",
+        ),
     }
     malformed_errors = frozenset({"malformed"})
     raw_clients = RAW_CLIENTS

@@ -19,6 +19,9 @@ from clusters.systems.toykv.agents.wire import Connection, NotSent
 __all__ = ["Front"]
 
 VERSION = "1.0"
+OF_SERVERS = frozenset({"n", "by"})
+"""What an answer between servers has besides."""
+
 TICK_NS = TICK_S * 1e9
 PATIENCE_S = 8.0
 """How long an answer of the leader may take: longer than clients wait."""
@@ -54,7 +57,10 @@ class Front:
         link.send(await self.answer(message))
 
     async def _answer_server(self, link: Connection, message: dict[str, Any]) -> None:
-        link.send({**await self.answer_server(message), "n": message["n"]})
+        journal = self._server.journal
+        journal.heard(message.get("by"))
+        said = await self.answer_server(message)
+        link.send({**said, "n": message["n"], "by": journal.stamp})
 
     async def answer_server(self, message: dict[str, Any]) -> dict[str, Any]:
         """What another server is told."""
@@ -116,7 +122,7 @@ class Front:
             return {"no": "no-leader"}
         if leading is None:
             said = await self._to_leader({"t": "do", "request": request})
-            return {k: v for k, v in said.items() if k != "n"}
+            return {k: v for k, v in said.items() if k not in OF_SERVERS}
         if request["op"] in ("join", "remove"):
             return await leading.change(request)
         if request["op"] == "generate":
@@ -153,7 +159,7 @@ class Front:
         else:
             said = await self._to_leader({"t": "read"})
         if "index" not in said:
-            return {k: v for k, v in said.items() if k != "n"}
+            return {k: v for k, v in said.items() if k not in OF_SERVERS}
         async with asyncio.timeout(PATIENCE_S):
             await self._server.wait_applied(said["index"])
         return None

@@ -98,6 +98,8 @@ class Leading:
 
     def _append(self, command: dict[str, Any]) -> int:
         index = self._server.append((self.term, self.clock_ns(), command))
+        (row,) = self._server.rows(index)
+        self._server.journal.note("append", term=self.term, index=index, row=row)
         self._kick()
         return index
 
@@ -124,6 +126,7 @@ class Leading:
     def advance(self) -> None:
         """Commit what most voters have on their disks."""
         self._match[self._server.id] = self._disk.durable
+        self._server.journal.acked(self.term, self._disk.durable)
         index = int(nth_best(self._match, voters(self._server.members), self._quorum()))
         if self._server.bug == "acknowledged-before-replicated":
             index = self._disk.durable
@@ -221,7 +224,7 @@ class Leading:
             "entries": entries,
             "commit": self._server.commit,
         }
-        said = await peer.ask(message, APPEND_S)
+        said = await self._server.ask(peer, message, APPEND_S)
         if self.ended:
             return
         if said["term"] > self.term:

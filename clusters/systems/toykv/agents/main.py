@@ -14,7 +14,7 @@ import zlib
 from pathlib import Path
 from typing import Any, TextIO
 
-from clusters.systems.toykv.agents.around import Around, RealFiles
+from clusters.systems.toykv.agents.around import Around, RealFiles, lines_into
 from clusters.systems.toykv.agents.consensus import Consensus
 from clusters.systems.toykv.agents.disk import Disk, Entry
 from clusters.systems.toykv.agents.front import Front
@@ -142,9 +142,11 @@ def main() -> None:
     parser.add_argument("--bootstrap", action="store_true")
     parser.add_argument("--join", default="", help="file that says how: voter or learner")
     parser.add_argument("--audit", default="", help="file for what was applied")
+    parser.add_argument("--journal", default="", help="file for the steps of the protocol")
     parser.add_argument("--bug", default="none")
     given = parser.parse_args()
-    asyncio.run(Server(given, Around(RealFiles(Path(given.data)))).run())
+    keep = lines_into(given.journal) if given.journal else None
+    asyncio.run(Server(given, Around(RealFiles(Path(given.data)), keep=keep)).run())
 
 
 if __name__ == "__main__":
