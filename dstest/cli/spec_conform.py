@@ -9,6 +9,7 @@ import typer
 
 from dstest.cli.output import say
 from dstest.cli.spec_common import Constants, Given, Json, as_json
+from dstest.cli.spec_ledger import noted
 from dstest.core.errors import Exit
 
 if TYPE_CHECKING:
@@ -37,6 +38,13 @@ def conform(
     frontier: Annotated[
         int, typer.Option(min=1, help="States to look at for one record, at most.")
     ] = 20_000,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(metavar="LEDGER", help="Enter a rejection there (`dstest spec ledger`)."),
+    ] = None,
+    commit: Annotated[
+        str | None, typer.Option(help="Of --ledger: under which commit. Default: git's HEAD here.")
+    ] = None,
     constants: Constants = None,
     json_: Json = False,
 ) -> None:
@@ -67,6 +75,9 @@ def conform(
     else:
         for line in lines(said):
             say(line)
+    if ledger is not None:
+        for line in noted(ledger, model, said, commit):
+            typer.echo(line, err=json_)
     code = {"accept": Exit.PASS, "reject": Exit.FAIL}.get(said.verdict, Exit.NOT_PROVEN)
     raise typer.Exit(code)
 

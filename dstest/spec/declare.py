@@ -229,6 +229,15 @@ class Spec(metaclass=_SpecType):
         """The states in which it may begin."""
         raise NotImplementedError(f"{type(self).__name__} does not say in what states it begins")
 
+    def sampled(self, before: Any, sample: Mapping[str, Any]) -> State:
+        """The state after what the members of a cluster said of themselves at one time: by name or
+        address the object that each answered, None for who did not. `before` is the state after the
+        sample before, an initial one for the first."""
+        raise ConfigError(
+            f"{type(self).__name__} does not say what state a sample is",
+            remedy="def sampled(self, before, sample): ...",
+        )
+
     def canonical(self, s: Any) -> State:
         """One state for all that differ in names only, such as those of equal processes."""
         return s  # type: ignore[no-any-return]
