@@ -63,8 +63,11 @@ def _clocks(meta: RunMeta) -> list[ClockFact]:
 
 
 def _logs_of(system: Any, meta: RunMeta) -> dict[str, list[str]]:
-    """The logs of each member, without what it writes down of its effects, which is no log."""
-    effects = SystemTraits.of(system).effects
-    beside = "" if effects is None else effects.file
+    """The logs of each member, without what it writes down of its effects and of its protocol,
+    which are no logs."""
+    traits = SystemTraits.of(system)
+    beside = {*traits.records, *([traits.effects.file] if traits.effects else [])}
     every = log_names(system, meta)
-    return {member: [name for name in names if name != beside] for member, names in every.items()}
+    return {
+        member: [name for name in names if name not in beside] for member, names in every.items()
+    }

@@ -10,6 +10,7 @@ from clusters.systems.toykv.deployment import (
     CLIENT_PORT,
     HOME,
     JOIN,
+    JOURNAL,
     PEER_PORT,
     REMOVED,
     ToykvDeployment,
@@ -70,6 +71,7 @@ class Toykv(SupervisedSystem):
     malformed_errors = frozenset({"malformed"})
     raw_clients = RAW_CLIENTS
     effects = EFFECTS
+    records = frozenset({JOURNAL})
     simulable = SIMULATED
     log_alarms = ("toykv: the disk refuses", "had been applied: the state is made anew")
     ports = (CLIENT_PORT, PEER_PORT)
