@@ -3,10 +3,10 @@
     {"seq": 1, "run": 5, "server": 3, "kind": "start", ..}
     {"seq": 2, "kind": "vote", "saw": {"n2": [4, 17]}, ..}
 
-A file is what one server wrote, `seq` from 1 on in each of its runs; the first line of a run has its
-number. `saw` says of which lines of others a server had heard when it wrote: name -> run, seq. Of
-lines that neither comes from the other, that of the earlier `wall_ns` comes first, which need not
-be true of any clock.
+A file is what one server wrote, `seq` from 1 on in each of its runs; the first line of a run has
+its number. `saw` says of which lines of others a server had heard when it wrote: name -> run, seq.
+Of lines that neither comes from the other, that of the earlier `wall_ns` comes first, which need
+not be true of any clock.
 
 Lines that come from one which is in no file cannot be placed, nor what their server wrote after
 them: they are left out. What is left is a consistent cut. Source: Lamport, "Time, Clocks, and the

@@ -1,7 +1,7 @@
 """What members of a cluster say of themselves, one look at a time.
 
-A sample is `{NAME: answer or null}`: an object for who answered, null for who did not. Recorded ones
-are lines of JSON; live ones are asked for over TCP, a line there and a line of JSON back.
+A sample is `{NAME: answer or null}`: an object for who answered, null for who did not. Recorded
+ones are lines of JSON; live ones are asked for over TCP, a line there and a line of JSON back.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ def recorded(lines: Iterable[bytes] | IO[bytes], name: str) -> Iterator[Sample]:
         yield sample
 
 
-def asked(endpoints: Sequence[str], line: str, every_s: float, count: int | None) -> Iterator[Sample]:
+def asked(
+    endpoints: Sequence[str], line: str, every_s: float, count: int | None
+) -> Iterator[Sample]:
     """Samples of those at HOST:PORT, all asked at once, so many or for ever. Raises ConfigError for
     what is no address."""
     places = {one: _place(one) for one in endpoints}

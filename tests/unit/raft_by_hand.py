@@ -51,7 +51,7 @@ def elections(w: World, me: int, terms: int) -> Iterator[World]:
     for a in everyone:
         for b in range(a + 1, len(w.term)):
             mine_too = {(mine, me, a), (mine, me, b)} <= w.granted
-            if mine_too and not w.leads[me] and 2 * 2 > len(w.term):
+            if mine_too and not w.leads[me] and len(w.term) < 4:
                 others = frozenset(one for one in w.led if one[0] != mine)
                 row = (mine, me, w.log[me], w.commit[me])
                 yield w._replace(leads=put(w.leads, me, True), led=others | {row})
@@ -102,9 +102,7 @@ def entries(w: World, me: int, length: int) -> Iterator[World]:
         elif log[upto - 1] == mine:
             have = {v for t, v, n in w.acks if t == mine and n >= upto}
             if 2 * len(have) > len(w.term):
-                yield w._replace(
-                    commit=put(w.commit, me, upto), led=with_led(w, mine, commit=upto)
-                )
+                yield w._replace(commit=put(w.commit, me, upto), led=with_led(w, mine, commit=upto))
 
 
 def rest(w: World, me: int, length: int) -> Iterator[World]:

@@ -26,7 +26,16 @@ class SimulatedToykv:
     left_out = frozenset({"audit"})
     modules = tuple(
         f"{AGENTS}.{name}"
-        for name in ("consensus", "leading", "front", "disk", "journal", "machine", "membership", "wire")
+        for name in (
+            "consensus",
+            "leading",
+            "front",
+            "disk",
+            "journal",
+            "machine",
+            "membership",
+            "wire",
+        )
     )
 
     def main(self, world: Any, host: Any, options: Mapping[str, Any]) -> Any:

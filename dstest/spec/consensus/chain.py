@@ -26,11 +26,11 @@ class Chain:
 
     __slots__ = ("_hash", "_jump", "before", "index", "row", "voters")
 
-    def __init__(self, before: Chain | None = None, row: Row = Row(0, "")) -> None:
+    def __init__(self, before: Chain | None, row: Row) -> None:
         self.before, self.row = before, row
         self.index: int = before.index + 1 if before else 0
         inherited: tuple[int, ...] = before.voters if before else ()
-        self.voters = inherited if row.voters is None else row.voters
+        self.voters: tuple[int, ...] = inherited if row.voters is None else row.voters
         self._hash: int = hash((before._hash, row)) if before else 0
         self._jump: Chain = self
         if before is not None:
@@ -95,4 +95,4 @@ class Chain:
 SHOWN_MAX: Final = 3
 """Entries that are told of a log."""
 
-EMPTY: Final = Chain()
+EMPTY: Final = Chain(None, Row(0, ""))

@@ -7,7 +7,7 @@ Source: Ongaro and Ousterhout, "In Search of an Understandable Consensus Algorit
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dstest.spec import FrozenDict, Spec, Step, action, invariant, when
@@ -20,8 +20,8 @@ class Terms:
     """Of each server that has started its term and vote (`None`: it has not voted); who leads.
     `granted` are (term, candidate, voter) and `elected` (term, server), of all that ever was."""
 
-    term: FrozenDict[int, int] = FrozenDict()
-    vote: FrozenDict[int, int | None] = FrozenDict()
+    term: FrozenDict[int, int] = field(default_factory=FrozenDict)
+    vote: FrozenDict[int, int | None] = field(default_factory=FrozenDict)
     leads: frozenset[int] = frozenset()
     granted: frozenset[tuple[int, int, int]] = frozenset()
     elected: frozenset[tuple[int, int]] = frozenset()

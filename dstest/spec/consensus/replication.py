@@ -28,13 +28,13 @@ class Logs:
     `acks` by (term, server), up to where a server has said in it that it has the leader's log.
     `answers` are what applied entries came to."""
 
-    log: FrozenDict[int, Chain] = FrozenDict()
-    promised: FrozenDict[int, int] = FrozenDict()
-    commit: FrozenDict[int, int] = FrozenDict()
-    asked: FrozenDict[tuple[int, int], Last] = FrozenDict()
-    sent: FrozenDict[int, Chain] = FrozenDict()
-    acks: FrozenDict[tuple[int, int], int] = FrozenDict()
-    told: FrozenDict[int, int] = FrozenDict()
+    log: FrozenDict[int, Chain] = field(default_factory=FrozenDict)
+    promised: FrozenDict[int, int] = field(default_factory=FrozenDict)
+    commit: FrozenDict[int, int] = field(default_factory=FrozenDict)
+    asked: FrozenDict[tuple[int, int], Last] = field(default_factory=FrozenDict)
+    sent: FrozenDict[int, Chain] = field(default_factory=FrozenDict)
+    acks: FrozenDict[tuple[int, int], int] = field(default_factory=FrozenDict)
+    told: FrozenDict[int, int] = field(default_factory=FrozenDict)
     answers: Chain = field(default=EMPTY)
 
     def of(self, server: int) -> Chain:
@@ -179,9 +179,7 @@ class Replication(Spec):
         lambda s, server, term, index: most(s.counted(term, index), s.of(server).voters),
     )
     def commit(self, s: Logs, server: int, term: int, index: int) -> Logs:
-        return replace(
-            s, commit=s.commit.with_({server: index}), told=s.told.with_({term: index})
-        )
+        return replace(s, commit=s.commit.with_({server: index}), told=s.told.with_({term: index}))
 
     @action()
     @when("more", lambda s, server, index: s.commit[server] < index)
@@ -191,7 +189,9 @@ class Replication(Spec):
         return replace(s, commit=s.commit.with_({server: index}))
 
     @action()
-    @when("committed", lambda s, server, first, sums: first - 1 + len(sums) <= s.commit.get(server, 0))
+    @when(
+        "committed", lambda s, server, first, sums: first - 1 + len(sums) <= s.commit.get(server, 0)
+    )
     @when("no hole", lambda s, first: first <= s.answers.index + 1)
     @when("same answers", same_answers)
     def apply(self, s: Logs, server: int, first: int, sums: tuple[str, ...]) -> Logs:

@@ -8,7 +8,7 @@ object `ok` with these, as toykv's `{"op": "status"}` gives it. Logs are not in 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from dstest.spec import FrozenDict, Spec, action, invariant, when
@@ -32,8 +32,8 @@ class Seen:
     """`now` is of those who have answered last; `terms` the highest term that each ever said, and
     `led` who has said, at any time, that it leads in a term."""
 
-    now: FrozenDict[int, Status] = FrozenDict()
-    terms: FrozenDict[int, int] = FrozenDict()
+    now: FrozenDict[int, Status] = field(default_factory=FrozenDict)
+    terms: FrozenDict[int, int] = field(default_factory=FrozenDict)
     led: frozenset[tuple[int, int]] = frozenset()
 
     def with_answers(self, now: Mapping[int, Status]) -> Seen:
@@ -84,7 +84,9 @@ class RaftStatus(Spec):
         ),
     )
     @when("applied what is committed", lambda commit, applied: applied <= commit)
-    def answer(self, s: Seen, server: int, term: int, leads: bool, commit: int, applied: int) -> Seen:
+    def answer(
+        self, s: Seen, server: int, term: int, leads: bool, commit: int, applied: int
+    ) -> Seen:
         """One server is asked, and what others have said still stands."""
         said = Status(term, leads, commit, applied, self.length)
         return s.with_answers({**s.now, server: said})

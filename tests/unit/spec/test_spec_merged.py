@@ -59,9 +59,7 @@ def test_what_comes_from_a_line_that_is_not_there_is_left_out_and_all_behind() -
 
 
 def test_a_start_may_follow_a_run_that_lost_its_end() -> None:
-    assert kinds(n1=file(row(1, 1, "a", run=1), row(1, 9, "b", run=2), row(2, 10, "c"))) == [
-        *"abc"
-    ]
+    assert kinds(n1=file(row(1, 1, "a", run=1), row(1, 9, "b", run=2), row(2, 10, "c"))) == [*"abc"]
 
 
 def test_nothing_stands_behind_a_hole() -> None:

@@ -4,15 +4,16 @@
 
 The first line of a start says which `run` of which `server` begins; `seq` counts the lines of a
 run. A message between servers carries the name, run and seq of the last line of who sent it; `saw`
-of a line is what was heard so since the line before, by name. So the lines of all servers have an order in which no line
-stands before one that it may have come from, whatever their clocks show. Source: Lamport, "Time,
-Clocks, and the Ordering of Events in a Distributed System" (1978).
+of a line is what was heard so since the line before, by name. So the lines of all servers have an
+order in which no line stands before one that it may have come from, whatever their clocks show.
+Source: Lamport, "Time, Clocks, and the Ordering of Events in a Distributed System" (1978).
 
 A line that cannot be written (a full disk) is left out and counted: a hole that a reader sees.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import zlib
 from collections.abc import Callable, Iterable
@@ -82,10 +83,9 @@ class Journal:
             row |= {"run": self._run, "server": self._server}
         if self._heard:
             row["saw"], self._heard = self._heard, {}
-        try:
+        # A number that is missing in the file is seen by whoever reads it.
+        with contextlib.suppress(OSError):
             self._write(json.dumps(row, separators=(",", ":")) + "\n")
-        except OSError:
-            pass  # the number is missing in the file, and whoever reads it sees that
 
     def acked(self, term: int, index: int) -> None:
         """This server says in a term that it has the leader's log on its disk up to there."""
