@@ -71,7 +71,7 @@ class ToykvDeployment(
         argv += ("--address", node.info.address, "--client-port", str(CLIENT_PORT))
         argv += ("--data", DATA, "--join", JOIN, "--bug", self.options["bug"])
         argv += ("--audit", AUDIT) if self.options["audit"] == "yes" else ()
-        argv += ("--journal", STEPS) if self.options["journal"] == "yes" else ()
+        argv += ("--journal", STEPS) if self.options.get("journal") == "yes" else ()
         return [
             Service(
                 name=SERVICE,
@@ -104,7 +104,7 @@ class ToykvDeployment(
     def log_files(self) -> dict[str, list[str]]:
         """The logs, the steps of the protocol, and what was applied where that is kept."""
         more = [AUDIT] if self.options["audit"] == "yes" else []
-        more += [STEPS] if self.options["journal"] == "yes" else []
+        more += [STEPS] if self.options.get("journal") == "yes" else []
         return {name: [*logs, *more] for name, logs in super().log_files().items()}
 
     async def _ask(self, node: Node, op: str, **given: Any) -> Any:

@@ -58,7 +58,7 @@ class SimulatedToykv:
             now_s=world.loop.time,
             wall_ns=lambda: world.loop.time_ns,
             write=lambda text: world.log.say(f"{host.name}: {text.rstrip()}"),
-            keep=host.kept(JOURNAL).append if options["journal"] == "yes" else None,
+            keep=host.kept(JOURNAL).append if options.get("journal") == "yes" else None,
         )
         return Server(given, around).run()
 

@@ -24,6 +24,7 @@ from dstest.spec.walk import walk
 FILE = "protocol.jsonl"
 
 
+@pytest.mark.timeout(600)  # on a busy host
 @pytest.mark.parametrize(
     ("servers", "terms", "length", "states", "steps"),
     [(2, 1, 2, 286, 2664), (3, 1, 1, 329, 3225), (2, 2, 2, 28381, 289570)],
