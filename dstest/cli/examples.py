@@ -86,6 +86,11 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "doctor": ("dstest doctor",),
     "new": ("dstest new system mydb",),
     "spec conform": ("dstest spec conform lock.py run.log",),
+    "spec ledger": (
+        "dstest spec ledger mismatches.jsonl",
+        "dstest spec ledger mismatches.jsonl --fix 1f2e3d4c5b6a --what 'terms are synced first'",
+    ),
+    "spec live": ("dstest spec live raft-status --ask 10.0.0.1:7700 --ask 10.0.0.2:7700",),
     "spec against": ("dstest spec against lock.py server.py:Server --seed 7",),
     "spec why": ("dstest spec why lock.py release --after acquire",),
     "spec knock": ("dstest spec knock lock.py trace.json",),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dstest.cli import spec_against, spec_conform, spec_debug, spec_weaker
+from dstest.cli import spec_against, spec_conform, spec_debug, spec_ledger, spec_live, spec_weaker
 from dstest.cli.output import say, write_whole
 from dstest.cli.spec_common import Adversary, Constants, Given, Json, Out, as_json, told
 from dstest.core.errors import Exit
@@ -26,6 +26,8 @@ spec_app = typer.Typer(
 for _command in (
     spec_conform.conform,
     spec_against.against,
+    spec_live.live,
+    spec_ledger.ledger,
     spec_debug.why,
     spec_debug.knock,
     spec_debug.drive,

@@ -9,6 +9,7 @@ import typer
 
 from dstest.cli.output import say
 from dstest.cli.spec_common import Constants, Given, Json, as_json
+from dstest.cli.spec_ledger import noted
 from dstest.core.errors import Exit
 
 if TYPE_CHECKING:
@@ -22,7 +23,11 @@ def conform(
     spec: Given,
     recorded: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help="A history, a run directory, or with --log a log."),
+        typer.Argument(
+            metavar="FILE",
+            help="A history, a run directory, or with --log a log. Of a specification of servers: "
+            "a run directory, for the logs of all of them.",
+        ),
     ],
     log: Annotated[
         bool, typer.Option("--log", help="What a server wrote, in its order: JSON, a line each.")
@@ -33,6 +38,13 @@ def conform(
     frontier: Annotated[
         int, typer.Option(min=1, help="States to look at for one record, at most.")
     ] = 20_000,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(metavar="LEDGER", help="Enter a rejection there (`dstest spec ledger`)."),
+    ] = None,
+    commit: Annotated[
+        str | None, typer.Option(help="Of --ledger: under which commit. Default: git's HEAD here.")
+    ] = None,
     constants: Constants = None,
     json_: Json = False,
 ) -> None:
@@ -44,11 +56,15 @@ def conform(
     cannot be, and with 3 where the bound was met or nothing could have been refused."""
     from dstest.spec.conform import conform_log
     from dstest.spec.conformed import as_data, lines
-    from dstest.spec.load import load
+    from dstest.spec.load import load, of_logs
     from dstest.spec.log_file import cut_off, read_log
 
     model = load(spec, constants or ())
-    if log:
+    if log or model.spec.server_log:
+        model = of_logs(model)
+    if model.spec.server_log and not log:
+        said = _of_servers(model, recorded, frontier)
+    elif log:
         said = conform_log(model, read_log(recorded, kind), frontier_max=frontier)
         if cut_off(recorded):
             said.ignored["(a last line that was cut off)"] = 1
@@ -59,8 +75,31 @@ def conform(
     else:
         for line in lines(said):
             say(line)
+    if ledger is not None:
+        for line in noted(ledger, model, said, commit):
+            typer.echo(line, err=json_)
     code = {"accept": Exit.PASS, "reject": Exit.FAIL}.get(said.verdict, Exit.NOT_PROVEN)
     raise typer.Exit(code)
+
+
+def _of_servers(model: Model, path: Path, frontier: int) -> Conformed:
+    """The logs of all servers of a run; what cannot be placed in their order is left out."""
+    from dstest.core.errors import ConfigError
+    from dstest.spec.conform import conform_log
+    from dstest.spec.merged import log_of_run
+
+    if not path.is_dir():
+        raise ConfigError(
+            f"{path}: {model.name} is held to the logs of servers",
+            remedy="a run directory, or with --log one log",
+        )
+    logs = log_of_run(path / "nodes", model.spec.server_log)
+    said = conform_log(model, logs.events, frontier_max=frontier)
+    for name, count in logs.left_out.items():
+        said.ignored[f"({name}: after the last line that can be placed)"] = count
+    for name, count in logs.damaged.items():
+        said.ignored[f"({name}: lines that cannot be read)"] = count
+    return said
 
 
 def _of_history(model: Model, path: Path, frontier: int) -> Conformed:

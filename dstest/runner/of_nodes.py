@@ -63,8 +63,10 @@ def _clocks(meta: RunMeta) -> list[ClockFact]:
 
 
 def _logs_of(system: Any, meta: RunMeta) -> dict[str, list[str]]:
-    """The logs of each member, without its effects and spans, which are no logs."""
+    """The logs of each member, without what it writes down of its effects, its protocol and its
+    spans, which are no logs."""
     traits = SystemTraits.of(system)
-    beside = {traits.span_file, "" if traits.effects is None else traits.effects.file}
+    effects = "" if traits.effects is None else traits.effects.file
+    beside = {traits.span_file, effects, *traits.records}
     every = log_names(system, meta)
     return {m: [name for name in names if name not in beside] for m, names in every.items()}

@@ -54,7 +54,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 class Simulated(msgspec.Struct, frozen=True, kw_only=True):
     """`digest` is over all that happened: equal for equal seeds. `failures` are ends of servers and
     errors of servers and clients that no fault had asked for; `unserved` is when the cluster did
-    not come to serve. `asked`: were there to be faults?"""
+    not come to serve. `asked`: were there to be faults? `notes` are what servers have written for
+    people, by host and file."""
 
     seed: int
     digest: str
@@ -67,6 +68,7 @@ class Simulated(msgspec.Struct, frozen=True, kw_only=True):
     unserved: list[str]
     asked: bool
     log: list[str]
+    notes: dict[str, dict[str, str]] = {}
 
     @property
     def violated(self) -> bool:
@@ -176,6 +178,7 @@ def simulate(wanted: Wanted, seed: int) -> Simulated:
         unserved=course.unserved,
         asked=bool(wanted.profile.kinds if wanted.plan is None else wanted.plan),
         log=world.log.lines,
+        notes=_notes(world),
     )
 
 
@@ -267,3 +270,10 @@ def _history(
         options=dict(wanted.options),
     )
     return History(header=header, ops=load.history())
+
+
+def _notes(world: World) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for (host, name), lines in world.kept().items():
+        found.setdefault(host, {})[name] = "\n".join([*lines, ""])
+    return found

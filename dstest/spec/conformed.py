@@ -16,6 +16,9 @@ Verdict = Literal["accept", "reject", "inconclusive", "vacuous"]
 SHOWN_MAX: Final = 8
 """How many states and refusals are told."""
 
+TEXT_MAX: Final = 1500
+"""Of one of them, for people, in characters."""
+
 
 class Refusal(msgspec.Struct, frozen=True):
     """A step that the record may stand for, what refused it, and in how many states."""
@@ -143,11 +146,16 @@ def lines(said: Conformed) -> list[str]:
 
 def _rejected(said: Conformed) -> list[str]:
     who = "" if said.op_id is None else f" (operation {said.op_id})"
-    found = [f"at {said.index}{who}: {said.record}", f"in none of {said.states} states before it:"]
-    found += [f"  {state}" for state in said.frontier]
+    found = [f"at {said.index}{who}: {_short(said.record)}"]
+    found.append(f"in none of {said.states} states before it:")
+    found += [f"  {_short(state)}" for state in said.frontier]
     if said.states > len(said.frontier):
         found.append(f"  and {said.states - len(said.frontier)} more")
-    return [*found, *(f"  {r.step}: {r.by} ({r.states} states)" for r in said.refusals)]
+    return [*found, *(f"  {_short(r.step)}: {r.by} ({r.states} states)" for r in said.refusals)]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= TEXT_MAX else f"{text[: TEXT_MAX - 4]} ..."
 
 
 def _left_out(said: Conformed) -> list[str]:

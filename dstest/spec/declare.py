@@ -27,7 +27,7 @@ Source: Lamport, "Specifying Systems" (2002), chapters 2 and 5.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, ClassVar, Final, Literal, TypeVar
 
 import msgspec
@@ -206,6 +206,13 @@ class Spec(metaclass=_SpecType):
     hidden: ClassVar[frozenset[str]] = frozenset()
     """Actions that no record stands for: they may have happened between any two."""
 
+    server_log: ClassVar[str] = ""
+    """Name of the file that each server of a run writes, where runs are held to it by what servers
+    have done: then a run is the logs of all of them, merged (`dstest.spec.merged`)."""
+
+    for_logs: ClassVar[Mapping[str, Any]] = {}
+    """Constants that logs are held to it with, where exploring it wants others."""
+
     crash: ClassVar[str] = ""
     """The action that a gap in a log stands for, with all arguments that its domains allow."""
 
@@ -221,6 +228,15 @@ class Spec(metaclass=_SpecType):
     def initial(self) -> Iterable[State]:
         """The states in which it may begin."""
         raise NotImplementedError(f"{type(self).__name__} does not say in what states it begins")
+
+    def sampled(self, before: Any, sample: Mapping[str, Any]) -> State:
+        """The state after what the members of a cluster said of themselves at one time: by name or
+        address the object that each answered, None for who did not. `before` is the state after the
+        sample before, an initial one for the first."""
+        raise ConfigError(
+            f"{type(self).__name__} does not say what state a sample is",
+            remedy="def sampled(self, before, sample): ...",
+        )
 
     def canonical(self, s: Any) -> State:
         """One state for all that differ in names only, such as those of equal processes."""

@@ -2,8 +2,8 @@
 
 A file of JSON lines, a line for each mismatch that was seen: its fingerprint (action, guards that
 refused it, their levels, the fields of the state that they read), the commit under which it was
-seen, and how much the harness forgives there. The same fingerprint under three commits or more that
-were to mend it means going in circles.
+seen, and how much the harness forgives there. A line with a `fix` is no sighting, but says what was
+done about it in a commit. The same fingerprint under three commits or more means going in circles.
 """
 
 from __future__ import annotations
@@ -16,15 +16,30 @@ from typing import Final
 import msgspec
 
 from dstest.core.errors import ConfigError
+from dstest.core.near import meant
+from dstest.spec.conformed import Conformed
+from dstest.spec.expressions import fields_named
+from dstest.spec.model import WHOLE, Model
 
-__all__ = ["CIRCLE", "Circle", "Mismatch", "circles", "forgiven", "read", "record"]
+__all__ = [
+    "CIRCLE",
+    "Circle",
+    "Mismatch",
+    "circles",
+    "fixed",
+    "forgiven",
+    "mismatch_of",
+    "read",
+    "record",
+]
 
 CIRCLE: Final = 3
 """Commits under which one mismatch has come again."""
 
 
 class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
-    """One sighting. `guards` are labels with their levels; `fields` what they read.
+    """One sighting. `guards` are labels with their levels; `fields` what they read. `fix` says what
+    a commit has done about it, and is None in a sighting.
 
     `ignores`, `dropped_guards` and `tolerance` are what the harness forgave when it was seen.
     """
@@ -36,6 +51,7 @@ class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
     ignores: int = 0
     dropped_guards: int = 0
     tolerance: float = 0.0
+    fix: str | None = None
 
     @property
     def fingerprint(self) -> str:
@@ -53,9 +69,15 @@ class Circle(msgspec.Struct, frozen=True):
 
 
 def record(path: Path, seen: Mismatch) -> None:
-    """At the end of the ledger, which is made where it is not there."""
-    with path.open("ab") as file:
-        file.write(msgspec.json.encode(seen) + b"\n")
+    """At the end of the ledger, which is made where it is not there. Raises ConfigError where it
+    cannot be written."""
+    try:
+        with path.open("ab") as file:
+            file.write(msgspec.json.encode(seen) + b"\n")
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: {error.strerror}", remedy="a file that can be written to"
+        ) from None
 
 
 def read(path: Path) -> list[Mismatch]:
@@ -77,7 +99,8 @@ def circles(seen: Iterable[Mismatch]) -> list[Circle]:
     """Those that came again under `CIRCLE` commits or more."""
     by: dict[str, list[Mismatch]] = {}
     for one in seen:
-        by.setdefault(one.fingerprint, []).append(one)
+        if one.fix is None:
+            by.setdefault(one.fingerprint, []).append(one)
     found = []
     for fingerprint, sightings in by.items():
         commits = tuple(dict.fromkeys(one.commit for one in sightings))
@@ -89,5 +112,40 @@ def circles(seen: Iterable[Mismatch]) -> list[Circle]:
 def forgiven(seen: Iterable[Mismatch]) -> list[tuple[str, float]]:
     """(commit, ignores + dropped guards + tolerance), the newest sighting of each commit: a harness
     that forgives more and more finds less and less."""
-    by = {one.commit: one.ignores + one.dropped_guards + one.tolerance for one in seen}
+    by = {
+        one.commit: one.ignores + one.dropped_guards + one.tolerance
+        for one in seen
+        if one.fix is None
+    }
     return list(by.items())
+
+
+def fixed(seen: Iterable[Mismatch], fingerprint: str, commit: str, what: str) -> Mismatch:
+    """What a commit has done about a mismatch, to be recorded. Raises ConfigError for one that was
+    never seen."""
+    found = {one.fingerprint: one for one in seen}
+    if fingerprint not in found:
+        raise ConfigError(
+            f"no mismatch {fingerprint} was seen",
+            remedy=meant(fingerprint, list(found)) if found else "the ledger is empty",
+        )
+    return msgspec.structs.replace(found[fingerprint], commit=commit, fix=what)
+
+
+def mismatch_of(model: Model, said: Conformed, commit: str) -> Mismatch:
+    """Of records that were rejected: the actions that they stood for, and what refused these."""
+    actions = sorted({one.step.partition("(")[0] for one in said.refusals})
+    guards, fields = set[tuple[str, str]](), set[str]()
+    known = {one.name: one for one in model.actions}
+    for refusal in said.refusals:
+        action = known.get(refusal.step.partition("(")[0])
+        found = [one for one in (action.guards if action else ()) if one.label == refusal.by]
+        guards |= {(one.name, one.level) for one in found} or {(refusal.by, WHOLE)}
+        fields |= set().union(*(fields_named(one.source) for one in found))
+    return Mismatch(
+        action=", ".join(actions),
+        guards=tuple(sorted(guards)),
+        fields=tuple(sorted(fields)),
+        commit=commit,
+        ignores=len(said.ignored),
+    )

@@ -19,7 +19,7 @@ from dstest.spec.compose import System
 from dstest.spec.declare import Spec, constants_of
 from dstest.spec.model import Model, model_of
 
-__all__ = ["constants_in", "load", "shipped_names"]
+__all__ = ["constants_in", "load", "of_logs", "shipped_names"]
 
 
 def shipped_names() -> list[str]:
@@ -61,6 +61,14 @@ def load(given: str, constants: Iterable[str] = ()) -> Model:
             f"{cls.__name__} cannot be made: {type(error).__name__}: {error}",
             remedy="it must be made without arguments",
         ) from None
+
+
+def of_logs(model: Model) -> Model:
+    """With the constants that logs are held to it with, where none were given for them."""
+    spec = model.spec
+    others = {name: value for name, value in spec.for_logs.items() if name not in vars(spec)}
+    given = {name: getattr(spec, name) for name in constants_of(type(spec)) if name in vars(spec)}
+    return model_of(type(spec)(**given, **others)) if others else model
 
 
 def _module(where: str) -> ModuleType:

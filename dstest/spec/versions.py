@@ -8,7 +8,15 @@ from pathlib import Path
 
 from dstest.core.errors import ConfigError
 
-__all__ = ["text_at", "text_now"]
+__all__ = ["head_of", "text_at", "text_now"]
+
+
+def head_of(place: Path) -> str:
+    """The commit that is checked out there, 12 digits. Raises ConfigError where there is none."""
+    found = _git(place, "rev-parse", "--verify", "--quiet", "HEAD")
+    if found.returncode:
+        raise ConfigError(f"{place} is in no repository with a commit", remedy="--commit COMMIT")
+    return found.stdout.strip()[:12]
 
 
 def text_now(path: Path) -> str:

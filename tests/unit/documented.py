@@ -77,6 +77,7 @@ ELSEWHERE: Final = {
     ),
     "generate --txns 100000000": Executed("cli/test_check_pipes.py", "20 GB; smaller ones there"),
     "report --verify-key": Executed("cli/test_signatures.py", "wants keys"),
+    "spec conform raft": Executed("cli/test_how_to_pages.py", "wants a run of toykv"),
 }
 """Beginning of a command -> the test that executes it, and why it is not executed here."""
 

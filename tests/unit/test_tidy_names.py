@@ -26,6 +26,7 @@ ALLOWED = {
         "sim/faults.py": {"partition", "kill", "pause", "power", "none"},
     },
     "a command, which is called as a lab is": {"cli/examples.py": {"sim"}},
+    "a command, which is called as a workload is": {"cli/spec_ledger.py": {"ledger"}},
     "a set, as a kind of value and as Python has it": {
         "spec/export/kinds.py": {"set"},
         "spec/export/quint.py": {"set"},

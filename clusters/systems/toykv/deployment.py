@@ -28,7 +28,7 @@ from dstest.core.protocols import (
     Unit,
 )
 
-__all__ = ["AGENTS", "CLIENT_PORT", "HOME", "PEER_PORT", "SPANS", "ToykvDeployment"]
+__all__ = ["AGENTS", "CLIENT_PORT", "HOME", "JOURNAL", "PEER_PORT", "SPANS", "ToykvDeployment"]
 
 HOME: Final = "/opt/toykv"
 DATA: Final = f"{HOME}/data"
@@ -37,6 +37,8 @@ LOG: Final = f"{HOME}/log/server.log"
 AUDIT: Final = f"{HOME}/log/audit.jsonl"
 SPANS: Final = "spans.jsonl"
 SPANS_PATH: Final = f"{HOME}/log/{SPANS}"
+JOURNAL: Final = "protocol.jsonl"
+STEPS: Final = f"{HOME}/log/{JOURNAL}"
 REMOVED: Final = f"{HOME}/removed"
 JOIN: Final = f"{HOME}/join"
 CLIENT_PORT: Final = 7700
@@ -72,6 +74,7 @@ class ToykvDeployment(
         argv += ("--data", DATA, "--join", JOIN, "--bug", self.options["bug"])
         argv += ("--audit", AUDIT) if self.options["audit"] == "yes" else ()
         argv += ("--spans", SPANS_PATH) if self.options["spans"] == "yes" else ()
+        argv += ("--journal", STEPS) if self.options["journal"] == "yes" else ()
         return [
             Service(
                 name=SERVICE,
@@ -98,13 +101,14 @@ class ToykvDeployment(
     async def wipe(self) -> None:
         """As for any system, and what a change of members may have left."""
         await super().wipe()
-        gone = ["rm", "-rf", AUDIT, SPANS_PATH, REMOVED, JOIN]
+        gone = ["rm", "-rf", AUDIT, SPANS_PATH, STEPS, REMOVED, JOIN]
         await self.each(list(self.nodes), lambda node: node.run(gone))
 
     def log_files(self) -> dict[str, list[str]]:
-        """The logs, and what was applied and done where that is kept."""
+        """The logs, and what was applied, asked and done where that is kept."""
         more = [AUDIT] if self.options["audit"] == "yes" else []
         more += [SPANS_PATH] if self.options["spans"] == "yes" else []
+        more += [STEPS] if self.options["journal"] == "yes" else []
         return {name: [*logs, *more] for name, logs in super().log_files().items()}
 
     async def _ask(self, node: Node, op: str, **given: Any) -> Any:

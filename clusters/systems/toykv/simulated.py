@@ -12,7 +12,7 @@ from typing import Any, Final
 from clusters.systems.toykv.agents.around import Around
 from clusters.systems.toykv.agents.main import Server
 from clusters.systems.toykv.clients import CLIENTS, ToyClient
-from clusters.systems.toykv.deployment import AGENTS, CLIENT_PORT, PEER_PORT, SPANS
+from clusters.systems.toykv.deployment import AGENTS, CLIENT_PORT, JOURNAL, PEER_PORT, SPANS
 from dstest.core.protocols import Client, Endpoint, Simulable
 
 __all__ = ["SIMULATED", "SimulatedToykv"]
@@ -28,7 +28,8 @@ class SimulatedToykv:
     modules = tuple(
         f"{AGENTS}.{name}"
         for name in (
-            *("consensus", "leading", "front", "disk", "machine", "membership", "spans"),
+            *("consensus", "leading", "front", "disk", "journal", "machine", "membership"),
+            "spans",
             "wire",
         )
     )
@@ -54,6 +55,7 @@ class SimulatedToykv:
             wall_ns=lambda: world.loop.time_ns,
             write=lambda text: world.log.say(f"{host.name}: {text.rstrip()}"),
             spans=partial(world.keep, host.name, SPANS) if options["spans"] == "yes" else None,
+            keep=partial(world.keep, host.name, JOURNAL) if options["journal"] == "yes" else None,
         )
         return Server(given, around).run()
 

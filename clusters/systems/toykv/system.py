@@ -10,6 +10,7 @@ from clusters.systems.toykv.deployment import (
     CLIENT_PORT,
     HOME,
     JOIN,
+    JOURNAL,
     PEER_PORT,
     REMOVED,
     SPANS,
@@ -66,11 +67,18 @@ class Toykv(SupervisedSystem):
             default="no",
             choices=("no", "yes"),
             help="each server writes spans of what it does into spans.jsonl, for `dstest trace`",
+        "journal": Option(
+            type=str,
+            default="yes",
+            choices=("no", "yes"),
+            help="each server writes the steps of its protocol into protocol.jsonl, kept with its "
+            "logs, for `dstest spec conform raft`",
         ),
     }
     malformed_errors = frozenset({"malformed"})
     raw_clients = RAW_CLIENTS
     effects = EFFECTS
+    records = frozenset({JOURNAL})
     simulable = SIMULATED
     span_file = SPANS
     log_alarms = ("toykv: the disk refuses", "had been applied: the state is made anew")

@@ -125,7 +125,8 @@ class SystemTraits(_Traits, frozen=True, kw_only=True):
     `members_most`: it never has more members than this, on however many nodes, and no tier asks for
     more of it. `homes`: directories of a node in which all that it writes is, each `/opt/NAME`; a
     release of adopted machines removes those that runs have made. `effects`: how what its
-    servers write down of what they did is read, where they do. `simulable`: its servers and
+    servers write down of what they did is read, where they do. `records`: names of files that are
+    kept with its logs and are none: no start is looked for in them. `simulable`: its servers and
     clients on simulated hosts, where it has them. `transport`: how its clients reach it; of one
     that runs in the process of its clients no run is better than smoke. `log_reader`: what a line
     of its logs says; without one they are read as any text is. `span_file`: the name of the file
@@ -147,6 +148,7 @@ class SystemTraits(_Traits, frozen=True, kw_only=True):
     members_most: int | None = None
     homes: tuple[str, ...] = ()
     effects: EffectLog | None = None
+    records: frozenset[str] = frozenset()
     simulable: Simulable | None = None
     transport: Transport = "network"
     log_reader: LogReader | None = None

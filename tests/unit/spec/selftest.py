@@ -49,6 +49,12 @@ ROWS: Final = (
     ),
     Row(
         "F-EXH",
+        "states of Raft, counted another way as well",
+        HERE / "test_spec_raft.py",
+        ("another_count", "bypassed_breaks", "walks_of_three"),
+    ),
+    Row(
+        "F-EXH",
         "a shortest trace; deadlock",
         HERE / "test_spec_explore.py",
         ("shortest", "deadlock"),
@@ -80,10 +86,29 @@ ROWS: Final = (
         ("",),
     ),
     Row(
+        "F-CONF",
+        "toykv's servers: accepted, swap, crash, canaries",
+        HERE / "test_spec_raft.py",
+        ("no_bug", "swapped", "crash", "canary", "without_rules"),
+    ),
+    Row(
+        "F-CONF",
+        "planted bugs are rejected by their rules",
+        HERE / "test_spec_raft.py",
+        ("planted", "not_seen"),
+    ),
+    Row("F-CONF", "logs merged in a causal order", HERE / "test_spec_merged.py", ("",)),
+    Row(
         "F-PROD",
         "a violation counts within one sample",
         HERE / "test_spec_live.py",
         ("one_sample",),
+    ),
+    Row(
+        "F-PROD",
+        "its command: recorded, and members that are asked",
+        HERE / "test_spec_live_command.py",
+        ("",),
     ),
     Row("F-GUARD", "weakenings flagged, harmless changes not", HERE / "test_spec_weaker.py", ("",)),
     Row(
@@ -137,6 +162,12 @@ ROWS: Final = (
         ("",),
     ),
     Row("F-LEDGER", "three commits are a circle", HERE / "test_spec_ledger.py", ("",)),
+    Row(
+        "F-LEDGER",
+        "its command: sightings, fixes, circles",
+        HERE / "test_spec_ledger_command.py",
+        ("",),
+    ),
     Row(
         "F-TLA",
         "round trip with Quint, mistakes found",

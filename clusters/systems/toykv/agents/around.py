@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Around", "RealFiles"]
+__all__ = ["Around", "RealFiles", "lines_into"]
 
 
 class RealLog:
@@ -76,6 +76,13 @@ class RealFiles:
             os.close(fd)
 
 
+def lines_into(path: str) -> Callable[[str], object]:
+    """A file that lines are added to. Each is in it when the call returns, also of a server that is
+    killed then; OSError where it cannot be."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    return lambda line: os.write(file, f"{line}\n".encode())
+
+
 def _write(text: str) -> None:
     sys.stderr.write(text)
 
@@ -92,6 +99,8 @@ class Around:
     wall_ns: Callable[[], int] = time.time_ns
     write: Callable[[str], None] = _write
     spans: Callable[[str], None] | None = None
+    keep: Callable[[str], object] | None = None
+    """Takes the lines of the journal; None where none is wanted."""
 
     def say(self, text: str) -> None:
         """A line of the log."""

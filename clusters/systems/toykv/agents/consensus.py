@@ -15,10 +15,11 @@ from typing import Any
 
 from clusters.systems.toykv.agents.around import Around
 from clusters.systems.toykv.agents.disk import Disk, Entry
+from clusters.systems.toykv.agents.journal import TAIL, Journal, Row, row_of
 from clusters.systems.toykv.agents.leading import Leading
 from clusters.systems.toykv.agents.machine import Answer, Machine
 from clusters.systems.toykv.agents.membership import Members, majority, voters
-from clusters.systems.toykv.agents.spans import Spans
+from clusters.systems.toykv.agents.spans import Context, Spans
 from clusters.systems.toykv.agents.wire import Peer
 
 __all__ = ["ELECTION_S", "TICK_S", "Consensus"]
@@ -56,6 +57,7 @@ class Consensus:
         self.id = int(disk.meta["id"])
         self.name = name
         self.spans = Spans(name, around.wall_ns, around.spans)
+        self.journal = Journal(name, self.id, around.wall_ns, around.keep)
         self.bug = bug
         self.machine = Machine()
         self.leading: Leading | None = None
@@ -123,6 +125,8 @@ class Consensus:
 
     def run(self) -> None:
         """Begin; returns at once."""
+        first = max(1, self.disk.last + 1 - TAIL)
+        self._note("start", vote=self.disk.meta["vote"], first=first, rows=self.rows(first))
         self._put_off()
         self.start(self.disk.run(self._on_durable))
         self.start(self._apply_all())
@@ -165,6 +169,22 @@ class Consensus:
             with contextlib.suppress(OSError, TimeoutError):
                 await peer.ask({"t": "hello"}, GREET_S)
 
+    def _note(self, kind: str, **fields: Any) -> None:
+        self.journal.note(kind, term=self.term, **fields)
+
+    def rows(self, first: int) -> list[Row]:
+        """What the journal says of the entries from there on."""
+        entries, marks = self.disk.entries[first - 1 :], self.disk.marks[first - 1 :]
+        return [row_of(e, f"{mark:08x}") for e, mark in zip(entries, marks, strict=True)]
+
+    async def ask(
+        self, peer: Peer, message: dict[str, Any], wait_s: float, parent: Context | None = None
+    ) -> dict[str, Any]:
+        """As `Peer.ask`, in the order of the journals."""
+        said = await peer.ask({**message, "by": self.journal.stamp}, wait_s, parent)
+        self.journal.heard(said.get("by"))
+        return said
+
     def append(self, entry: Entry) -> int:
         """The index of a new entry of the log."""
         index = self.disk.append(entry)
@@ -173,13 +193,17 @@ class Consensus:
 
     def step_down(self, term: int, why: str) -> None:
         """Follow from now on; a newer term is remembered before anything else is done in it."""
-        if term > self.term:
+        newer = term > self.term
+        if newer:
             self.disk.save_meta(term=term, vote=None)
             self.leader = None
+            self._note("term")
         if self.leading is not None:
             self.around.say(f"leads no longer in term {self.leading.term}: {why}")
             self.leading.end()
             self.leading = self.leader = None
+            if not newer:
+                self._note("resign")
             self._put_off()
 
     async def _campaign(self) -> None:
@@ -189,6 +213,7 @@ class Consensus:
         self.disk.save_meta(term=term, vote=self.id)
         self.leader = None
         last = self.disk.last
+        self._note("campaign", last=[self.disk.term_at(last), last])
         await self.disk.wait_durable(last)
         ask = {"t": "vote", "term": term, "from": self.id}
         ask["last"] = [self.disk.term_at(last), last]
@@ -203,7 +228,7 @@ class Consensus:
         if peer is None:
             return
         try:
-            said = await peer.ask({**ask, "to": member}, VOTE_S)
+            said = await self.ask(peer, {**ask, "to": member}, VOTE_S)
         except (OSError, TimeoutError):
             return
         if said["term"] > self.term:
@@ -222,6 +247,7 @@ class Consensus:
                 f"leads in term {term}, elected by {votes} of {len(voters(self.members))}"
             )
             self.leader = self.id
+            self._note("lead", votes=sorted(granted))
             self.leading = Leading(self)
             self.leading.begin()
 
@@ -241,6 +267,7 @@ class Consensus:
         if behind:
             return {"term": self.term, **refused}
         self.disk.save_meta(vote=message["from"])
+        self._note("vote", candidate=message["from"], last=message["last"])
         self._put_off()
         return {"term": self.term, "granted": True}
 
@@ -256,17 +283,22 @@ class Consensus:
         before, of_term = message["before"]
         if before > self.disk.last or self.disk.term_at(before) != of_term:
             return {"term": term, "ok": False, "hint": self._hint(before)}
+        first = 0
         for index, entry in enumerate(message["entries"], before + 1):
             if index <= self.disk.last:
                 if self.disk.term_at(index) == entry[0]:
                     continue
                 self._cut(index)
+            first = first or index
             self.append((entry[0], entry[1], entry[2]))
+        if first:
+            self._note("accept", leader=message["from"], first=first, rows=self.rows(first))
         match = before + len(message["entries"])
         with self.spans.span("sync", "internal"):
             await self.disk.wait_durable(match)
         if self.term != term:
             return {"term": self.term, "ok": False, "hint": 0}
+        self.journal.acked(term, match)
         self.commit_to(min(message["commit"], match))
         return {"term": term, "ok": True, "match": match}
 
@@ -306,6 +338,7 @@ class Consensus:
         """All entries up to this one are committed."""
         if index > self.commit:
             self.commit = index
+            self._note("commit" if self.leading is not None else "learn", index=index)
             self._to_apply.set()
 
     async def wait_applied(self, index: int) -> None:
@@ -325,7 +358,7 @@ class Consensus:
 
     async def _apply_some(self) -> None:
         end = min(self.commit, self.applied + YIELD_EVERY)
-        skip = 0
+        skip, first, answers = 0, self.applied + 1, list[Answer]()
         if self.bug == "replica-divergence" and self.leading is None:
             skip = end if end - self.applied >= BULK else 0
         while self.applied < end:
@@ -338,9 +371,11 @@ class Consensus:
             if self.applied + 1 != index:
                 return  # the state is being made anew
             self.applied = index
+            answers.append(answer)
             if self.leading is not None:
                 self.leading.on_applied(index, answer)
             self._on_applied(index, entry, answer, replayed)
+        self.journal.applied(first, answers)
         self._wake()
 
     async def _apply(self, index: int, entry: Entry) -> Answer:

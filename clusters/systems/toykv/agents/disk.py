@@ -55,6 +55,8 @@ class Disk:
         if not self.fresh:
             self.meta = json.loads(around.files.read("meta"))
         self.entries: list[Entry] = []
+        self.marks: list[int] = []
+        """Of each entry a sum over it and all before: equal where the logs up to there are."""
         self._starts: list[int] = []
         self._size = 0
         self._log = around.files.open("log")
@@ -75,15 +77,16 @@ class Disk:
                 if any(_entry(later) for later in lines[number + 1 :]):
                     raise SystemExit(f"toykv: the log is damaged at line {number + 1}")
                 break
-            self._remember(entry, len(line) + 1)
+            self._remember(entry, line + b"\n")
         if self._size < len(data):
             self._log.truncate(self._size)
         self._log.sync()
 
-    def _remember(self, entry: Entry, size: int) -> None:
+    def _remember(self, entry: Entry, line: bytes) -> None:
         self.entries.append(entry)
+        self.marks.append(zlib.crc32(line, self.marks[-1] if self.marks else 0))
         self._starts.append(self._size)
-        self._size += size
+        self._size += len(line)
 
     @property
     def last(self) -> int:
@@ -105,7 +108,7 @@ class Disk:
     def append(self, entry: Entry) -> int:
         """Its index. It is in memory then, and soon on the disk."""
         line = _line(entry)
-        self._remember(entry, len(line))
+        self._remember(entry, line)
         self._work.append(line)
         self._dirty.set()
         return self.last
@@ -113,7 +116,7 @@ class Disk:
     def cut(self, index: int) -> None:
         """This entry and all behind it are gone."""
         self._size = self._starts[index - 1]
-        del self.entries[index - 1 :], self._starts[index - 1 :]
+        del self.entries[index - 1 :], self.marks[index - 1 :], self._starts[index - 1 :]
         self._work.append(self._size)
         self._cuts += 1
         self.durable = min(self.durable, index - 1)

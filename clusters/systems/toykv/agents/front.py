@@ -20,6 +20,9 @@ from clusters.systems.toykv.agents.wire import Connection, NotSent
 __all__ = ["Front"]
 
 VERSION = "1.0"
+OF_SERVERS = frozenset({"n", "by"})
+"""What an answer between servers has besides."""
+
 TICK_NS = TICK_S * 1e9
 PATIENCE_S = 8.0
 """How long an answer of the leader may take: longer than clients wait."""
@@ -60,9 +63,11 @@ class Front:
         link.send(answer)
 
     async def _answer_server(self, link: Connection, message: dict[str, Any]) -> None:
+        journal = self._server.journal
+        journal.heard(message.get("by"))
         with self._server.spans.span(message["t"], "server", context_of(message)):
-            answer = await self.answer_server(message)
-        link.send({**answer, "n": message["n"]})
+            said = await self.answer_server(message)
+        link.send({**said, "n": message["n"], "by": journal.stamp})
 
     async def answer_server(self, message: dict[str, Any]) -> dict[str, Any]:
         """What another server is told."""
@@ -124,7 +129,7 @@ class Front:
             return {"no": "no-leader"}
         if leading is None:
             said = await self._to_leader({"t": "do", "request": request})
-            return {k: v for k, v in said.items() if k != "n"}
+            return {k: v for k, v in said.items() if k not in OF_SERVERS}
         if request["op"] in ("join", "remove"):
             return await leading.change(request)
         if request["op"] == "generate":
@@ -166,7 +171,7 @@ class Front:
         else:
             said = await self._to_leader({"t": "read"})
         if "index" not in said:
-            return {k: v for k, v in said.items() if k != "n"}
+            return {k: v for k, v in said.items() if k not in OF_SERVERS}
         async with asyncio.timeout(PATIENCE_S):
             with self._server.spans.span("wait until applied", "internal"):
                 await self._server.wait_applied(said["index"])

@@ -101,6 +101,8 @@ class Leading:
 
     def _append(self, command: dict[str, Any]) -> int:
         index = self._server.append((self.term, self.clock_ns(), command))
+        (row,) = self._server.rows(index)
+        self._server.journal.note("append", term=self.term, index=index, row=row)
         self._kick()
         return index
 
@@ -132,6 +134,7 @@ class Leading:
     def advance(self) -> None:
         """Commit what most voters have on their disks."""
         self._match[self._server.id] = self._disk.durable
+        self._server.journal.acked(self.term, self._disk.durable)
         index = int(nth_best(self._match, voters(self._server.members), self._quorum()))
         if self._server.bug == "acknowledged-before-replicated":
             index = self._disk.durable
@@ -234,7 +237,7 @@ class Leading:
         span = self._first_span(before, len(entries))
         if span is None and number > self._acked.get(member, 0):
             span = self._asks
-        said = await peer.ask(message, APPEND_S, span)
+        said = await self._server.ask(peer, message, APPEND_S, span)
         if self.ended:
             return
         if said["term"] > self.term:

@@ -14,7 +14,7 @@ import zlib
 from pathlib import Path
 from typing import Any, TextIO
 
-from clusters.systems.toykv.agents.around import Around, RealFiles
+from clusters.systems.toykv.agents.around import Around, RealFiles, lines_into
 from clusters.systems.toykv.agents.consensus import Consensus
 from clusters.systems.toykv.agents.disk import Disk, Entry
 from clusters.systems.toykv.agents.front import Front
@@ -148,11 +148,14 @@ def main() -> None:
     parser.add_argument("--join", default="", help="file that says how: voter or learner")
     parser.add_argument("--audit", default="", help="file for what was applied")
     parser.add_argument("--spans", default="", help="file for what was done for whom")
+    parser.add_argument("--journal", default="", help="file for the steps of the protocol")
     parser.add_argument("--bug", default="none")
     given = parser.parse_args()
     around = Around(RealFiles(Path(given.data)))
     if (spans := opened(given.spans)) is not None:
         around.spans = lambda line: print(line, file=spans)
+    if given.journal:
+        around.keep = lines_into(given.journal)
     asyncio.run(Server(given, around).run())
 
 

@@ -1,0 +1,137 @@
+"""`dstest spec live`: invariants held to a cluster that runs, by what its members say."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dstest.cli.output import say, write_whole
+from dstest.cli.spec_common import Constants, Given, Json, as_json
+from dstest.core.errors import ConfigError, Exit
+
+if TYPE_CHECKING:
+    from dstest.spec.live import Broken, Monitor
+    from dstest.spec.model import Model
+    from dstest.spec.status import Sample
+
+__all__ = ["live"]
+
+
+def live(
+    spec: Given,
+    samples: Annotated[
+        Path | None,
+        typer.Argument(metavar="SAMPLES", help="Recorded ones, a line of JSON each; - for stdin."),
+    ] = None,
+    ask: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HOST:PORT", help="Ask this member; may be given again."),
+    ] = None,
+    line: Annotated[
+        str, typer.Option(metavar="TEXT", help="Of --ask: what each is asked.")
+    ] = '{"op":"status"}',
+    every: Annotated[float, typer.Option(min=0.05, help="Of --ask: seconds between two.")] = 1.0,
+    count: Annotated[
+        int | None, typer.Option(min=1, help="Of --ask: samples. Default: until Ctrl-C.")
+    ] = None,
+    metrics: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Counters and health for Prometheus, after each sample."),
+    ] = None,
+    constants: Constants = None,
+    json_: Json = False,
+) -> None:
+    """Invariants of a specification held to what the members of a cluster say of themselves: asked
+    now, or recorded. Each violation is told at once.
+
+    Exits with 0 where each sample satisfied all of them, with 1 where one did not, and with 3 where
+    none could be judged, as nobody answered."""
+    from dstest.core.clock import wall_ns
+    from dstest.spec.live import Monitor
+    from dstest.spec.load import load
+
+    if (samples is None) == (not ask):
+        raise ConfigError("samples are recorded or asked for", remedy="SAMPLES, or --ask HOST:PORT")
+    model = load(spec, constants or ())
+    found = list[Any]()
+
+    def tell(broken: Broken) -> None:
+        found.append({"sample": watching.samples, "id": broken.id, "state": broken.sample})
+        if not json_:
+            why = f" ({broken.error})" if broken.error else ""
+            say(f"sample {watching.samples}: {broken.id} does not hold: {broken.text}{why}")
+            say(f"  {broken.sample}")
+
+    watching = Monitor(model, wall_ns, tell)
+    unanswered = _watched(model, watching, _taken(samples, ask or [], line, every, count), metrics)
+    if json_:
+        as_json(
+            {
+                "spec": model.name,
+                "samples": watching.samples,
+                "unanswered": unanswered,
+                "healthy": watching.healthy,
+                "invariants": watching.counts,
+                "broken": found,
+            }
+        )
+    else:
+        _print(model, watching, unanswered)
+    code = Exit.FAIL if found else Exit.PASS if watching.samples else Exit.NOT_PROVEN
+    raise typer.Exit(code)
+
+
+def _taken(
+    path: Path | None, ask: list[str], line: str, every_s: float, count: int | None
+) -> Iterator[Sample]:
+    from dstest.spec.status import asked, recorded
+
+    if path is None:
+        yield from asked(ask, line, every_s, count)
+    elif str(path) == "-":
+        yield from recorded(sys.stdin.buffer, "stdin")
+    else:
+        try:
+            text = path.read_bytes()
+        except OSError as error:
+            raise ConfigError(f"{path}: {error.strerror}", remedy="a file of samples") from None
+        yield from recorded(text.split(b"\n"), str(path))
+
+
+def _watched(
+    model: Model, watching: Monitor, samples: Iterator[Sample], metrics: Path | None
+) -> int:
+    """All samples, until there are no more or Ctrl-C; how many nobody answered."""
+    state, unanswered = model.initial[0], 0
+    try:
+        for sample in samples:
+            if all(answer is None for answer in sample.values()):
+                unanswered += 1
+                continue
+            try:
+                state = model.spec.sampled(state, sample)
+            except (AttributeError, LookupError, TypeError, ValueError) as error:
+                raise ConfigError(
+                    f"{model.name}: a sample is no state: {type(error).__name__}: {error}",
+                    remedy=f"what it wants of each: `{type(model.spec).__module__}`",
+                ) from None
+            watching.sample(state)
+            if metrics is not None:
+                write_whole(metrics, "\n".join([*watching.metrics(), ""]).encode(), "--metrics")
+    except KeyboardInterrupt:
+        say("")
+    return unanswered
+
+
+def _print(model: Model, watching: Monitor, unanswered: int) -> None:
+    left = f", {unanswered} that nobody answered" if unanswered else ""
+    say(f"{watching.samples} samples{left}")
+    for one in model.invariants:
+        count = watching.counts.get(one.id)
+        if count is not None:
+            say(f"{one.id:8} {count.passed:>9} held {count.failed:>6} not: {one.text}")
+    say({True: "healthy", False: "not healthy", None: "nothing was judged"}[watching.healthy])

@@ -1,0 +1,182 @@
+"""The logs of several servers as one: no line stands before one that it may have come from.
+
+    {"seq": 1, "run": 5, "server": 3, "kind": "start", ..}
+    {"seq": 2, "kind": "vote", "saw": {"n2": [4, 17]}, ..}
+
+A file is what one server wrote, `seq` from 1 on in each of its runs; the first line of a run has
+its number. `saw` says of which lines of others a server had heard when it wrote: name -> run, seq.
+Of lines that neither comes from the other, that of the earlier `wall_ns` comes first, which need
+not be true of any clock.
+
+Lines that come from one which is in no file cannot be placed, nor what their server wrote after
+them: they are left out. What is left is a consistent cut. Source: Lamport, "Time, Clocks, and the
+Ordering of Events in a Distributed System" (1978); Chandy and Lamport, "Distributed Snapshots"
+(1985).
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from dstest.core.errors import HistoryError
+from dstest.spec.mapping import Event
+
+__all__ = ["Merged", "log_of_run", "merged"]
+
+Place = tuple[str, int, int]
+"""Name of a server, run, seq."""
+
+
+class Merged(msgspec.Struct, frozen=True):
+    """`events` have the field `at`, `NAME:LINE`, and `server`. `left_out` are by name how many
+    lines at the end of a file could not be placed, `damaged` such that nobody can read."""
+
+    events: list[Event]
+    left_out: dict[str, int]
+    damaged: dict[str, int]
+
+
+class _Line(msgspec.Struct):
+    place: Place
+    line: int
+    wall_ns: int
+    saw: dict[str, tuple[int, int]]
+    event: Event
+
+
+class _Said(msgspec.Struct):
+    """What stands in a line beside what it says of the protocol."""
+
+    seq: int
+    kind: str
+    wall_ns: int = 0
+    run: int | None = None
+    server: int | str | None = None
+    saw: dict[str, tuple[int, int]] = {}
+
+
+def log_of_run(nodes: Path, file: str) -> Merged:
+    """Of `nodes/NAME/FILE` of each server. Raises HistoryError where there is none, or where none
+    has a line that can be read."""
+    found = {path.parent.name: path.read_bytes() for path in sorted(nodes.glob(f"*/{file}"))}
+    if not found:
+        raise HistoryError(
+            f"{nodes}: no server has a {file}",
+            remedy="a run of a system that writes it: of toykv with -o journal=yes",
+        )
+    made = merged(found)
+    if not made.events:
+        raise HistoryError(f"{nodes}: {file} of no server can be read", remedy="whole lines of it")
+    return made
+
+
+def merged(files: Mapping[str, bytes]) -> Merged:
+    """By name of the server what it has written."""
+    lines: dict[str, list[_Line]] = {}
+    damaged, left_out = dict[str, int](), dict[str, int]()
+    for name, text in sorted(files.items()):
+        rows = text.split(b"\n")
+        if rows[-1] == b"":
+            rows.pop()
+        lines[name], bad = _read(name, rows)
+        damaged |= {name: bad} if bad else {}
+        if left := len(rows) - len(lines[name]) - bad:
+            left_out[name] = left
+    for name, count in _cut(lines).items():
+        left_out[name] = left_out.get(name, 0) + count
+    return Merged([one.event for one in _ordered(lines)], left_out, damaged)
+
+
+def _read(name: str, rows: Iterable[bytes]) -> tuple[list[_Line], int]:
+    """The lines up to the first hole, and how many cannot be read. Runs follow one another; within
+    one nothing is missing, but at its end."""
+    found: list[_Line] = []
+    run, server, last, bad, whole = None, None, 0, 0, True
+    for number, row in enumerate(rows, 1):
+        try:
+            said = msgspec.json.decode(row, type=_Said)
+            fields: dict[str, Any] = json.loads(row)
+        except (msgspec.DecodeError, ValueError):
+            bad += 1
+            continue
+        begins = said.seq == 1 and said.run is not None
+        whole = whole and (begins or said.seq == last + 1) and (begins or run is not None)
+        if not whole:
+            continue
+        if begins:
+            run, server = said.run, said.server
+        assert run is not None
+        last = said.seq
+        for beside in ("seq", "kind", "wall_ns", "run", "saw"):
+            fields.pop(beside, None)
+        event = Event(said.kind, {"at": f"{name}:{number}", "server": server, **fields})
+        found.append(_Line((name, run, last), number, said.wall_ns, said.saw, event))
+    return found, bad
+
+
+def _cut(lines: dict[str, list[_Line]]) -> dict[str, int]:
+    """Take away what cannot be placed; how many lines of whom."""
+    counts: dict[str, int] = {}
+    todo = True
+    while todo:
+        todo = False
+        there = {one.place for found in lines.values() for one in found}
+        for name, found in lines.items():
+            keep = next(
+                (n for n, one in enumerate(found) if any(p not in there for p in _from(one))), None
+            )
+            if keep is not None:
+                counts[name] = counts.get(name, 0) + len(found) - keep
+                del found[keep:]
+                todo = True
+    return counts
+
+
+def _from(one: _Line) -> list[Place]:
+    """The lines of others that it comes from; seq 0 is before the first of a run."""
+    return [(name, run, seq) for name, (run, seq) in one.saw.items() if seq]
+
+
+def _ordered(lines: dict[str, list[_Line]]) -> list[_Line]:
+    """Earliest first among those of which all that they come from is there already. Raises
+    HistoryError for lines that come from one another in a circle."""
+    order: list[_Line] = []
+    placed: set[Place] = set()
+    at = dict.fromkeys(lines, 0)
+    waiting: dict[Place, list[str]] = {}
+    ready: list[tuple[int, str]] = []
+
+    def offer(name: str) -> None:
+        if at[name] == len(lines[name]):
+            return
+        one = lines[name][at[name]]
+        missing = next((place for place in _from(one) if place not in placed), None)
+        if missing is None:
+            heapq.heappush(ready, (one.wall_ns, name))
+        else:
+            waiting.setdefault(missing, []).append(name)
+
+    for name in lines:
+        offer(name)
+    while ready:
+        _, name = heapq.heappop(ready)
+        one = lines[name][at[name]]
+        at[name] += 1
+        order.append(one)
+        placed.add(one.place)
+        offer(name)
+        for other in waiting.pop(one.place, ()):
+            offer(other)
+    if len(order) < sum(map(len, lines.values())):
+        stuck = sorted(n for n in lines if at[n] < len(lines[n]))
+        raise HistoryError(
+            f"the logs of {', '.join(stuck)} come from one another in a circle",
+            remedy="logs of one run, as the servers wrote them",
+        )
+    return order

@@ -1,0 +1,104 @@
+"""What servers with terms and leaders say of themselves, sampled: for `dstest spec live`.
+
+A server's answer has `id`, `term`, `leads`, `commit`, `applied` and `last` (of its log), or an
+object `ok` with these, as toykv's `{"op": "status"}` gives it. Logs are not in it: of these
+`dstest spec conform raft` knows more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dstest.spec import FrozenDict, Spec, action, invariant, when
+
+__all__ = ["RaftStatus"]
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Of one server."""
+
+    term: int
+    leads: bool
+    commit: int
+    applied: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """`now` is of those who have answered last; `terms` the highest term that each ever said, and
+    `led` who has said, at any time, that it leads in a term."""
+
+    now: FrozenDict[int, Status] = field(default_factory=FrozenDict)
+    terms: FrozenDict[int, int] = field(default_factory=FrozenDict)
+    led: frozenset[tuple[int, int]] = frozenset()
+
+    def with_answers(self, now: Mapping[int, Status]) -> Seen:
+        """After these answers."""
+        terms = {one: max(said.term, self.terms.get(one, 0)) for one, said in now.items()}
+        led = {(said.term, one) for one, said in now.items() if said.leads}
+        return Seen(FrozenDict(now), self.terms.with_(terms), self.led | led)
+
+
+class RaftStatus(Spec):
+    """Terms, leaders and places in the log, as servers tell of themselves."""
+
+    servers: tuple[int, ...] = (1, 2)
+    terms: int = 2
+    length: int = 1
+
+    def initial(self) -> Iterable[Seen]:
+        yield Seen()
+
+    def done(self, s: Seen) -> bool:
+        return True
+
+    def sampled(self, before: Seen, sample: Mapping[str, Any]) -> Seen:
+        """Who does not answer says nothing of now, and has said what it has said."""
+        now = {}
+        for answer in sample.values():
+            if answer is not None:
+                said = answer.get("ok", answer)
+                places = (int(said[name]) for name in ("commit", "applied", "last"))
+                now[said["id"]] = Status(int(said["term"]), bool(said["leads"]), *places)
+        return before.with_answers(now)
+
+    def places(self) -> range:
+        return range(self.length + 1)
+
+    @action(
+        server=lambda self: self.servers,
+        term=lambda self: range(1, self.terms + 1),
+        leads=(False, True),
+        commit=places,
+        applied=places,
+    )
+    @when("term kept", lambda s, server, term: term >= s.terms.get(server, 0))
+    @when(
+        "only leader",
+        lambda s, server, term, leads: (
+            not leads or all(one == server for of, one in s.led if of == term)
+        ),
+    )
+    @when("applied what is committed", lambda commit, applied: applied <= commit)
+    def answer(
+        self, s: Seen, server: int, term: int, leads: bool, commit: int, applied: int
+    ) -> Seen:
+        """One server is asked, and what others have said still stands."""
+        said = Status(term, leads, commit, applied, self.length)
+        return s.with_answers({**s.now, server: said})
+
+    @invariant("RS1", "at most one server says that it leads in a term, at any time")
+    def one_leader(self, s: Seen) -> bool:
+        return len({term for term, _ in s.led}) == len(s.led)
+
+    @invariant("RS2", "the term of a server never falls")
+    def rises(self, s: Seen) -> bool:
+        return all(said.term == s.terms[one] for one, said in s.now.items())
+
+    @invariant("RS3", "what is applied is committed, and what is committed is in the log")
+    def in_order(self, s: Seen) -> bool:
+        return all(one.applied <= one.commit <= one.last for one in s.now.values())
