@@ -76,6 +76,7 @@ ELSEWHERE: Final = {
         "cli/test_own_files.py", "a checker of the user's"
     ),
     "generate --txns 100000000": Executed("cli/test_check_pipes.py", "20 GB; smaller ones there"),
+    "trace RUN": Executed("cli/test_logs_and_traces.py", "wants a run whose servers wrote spans"),
     "report --verify-key": Executed("cli/test_signatures.py", "wants keys"),
     "spec conform raft": Executed("cli/test_how_to_pages.py", "wants a run of toykv"),
 }
