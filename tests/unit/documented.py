@@ -54,7 +54,9 @@ ELSEWHERE: Final = {
     ),
     "blame": Executed("integration/test_blame.py", _RUNS, "blame_run"),
     "shrink": Executed("integration/test_shrink.py", _RUNS, "shrink_run"),
-    "kb (learn|show|fix|similar|stats)": Executed("cli/test_kb.py", "wants runs that failed, and a book"),
+    "kb (learn|show|fix|similar|stats)": Executed(
+        "cli/test_kb.py", "wants runs that failed, and a book"
+    ),
     "chaos (run|report|diff)": Executed("cli/test_chaos.py", "runs a service of its own"),
     "resume": Executed("integration/test_sessions.py", _RUNS),
     "plan run": Executed("unit/test_plan_driver.py", _RUNS, "begin"),

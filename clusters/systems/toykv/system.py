@@ -67,6 +67,7 @@ class Toykv(SupervisedSystem):
             default="no",
             choices=("no", "yes"),
             help="each server writes spans of what it does into spans.jsonl, for `dstest trace`",
+        ),
         "journal": Option(
             type=str,
             default="yes",
