@@ -61,9 +61,9 @@ def first_id(name: str) -> int:
 
 
 class Server:
-    """One process."""
+    """One process. `votes`: where it joins, it is to be a voter at once."""
 
-    def __init__(self, given: argparse.Namespace, around: Around) -> None:
+    def __init__(self, given: argparse.Namespace, around: Around, votes: bool = True) -> None:
         self._given = given
         self._around = around
         self._cluster = dict(part.split("=", 1) for part in given.cluster.split(","))
@@ -71,8 +71,7 @@ class Server:
         self._fresh = self._disk.fresh
         if self._fresh:
             self._begin_anew()
-        how = Path(given.join)
-        self._votes = not how.is_file() or how.read_text() != "learner"
+        self._votes = votes
         self._audit = Audit(given.audit)
         self._server = Consensus(self._disk, around, given.name, given.bug, self._audit.applied)
         self._front = Front(self._server)
@@ -144,7 +143,9 @@ def main() -> None:
     parser.add_argument("--audit", default="", help="file for what was applied")
     parser.add_argument("--bug", default="none")
     given = parser.parse_args()
-    asyncio.run(Server(given, Around(RealFiles(Path(given.data)))).run())
+    how = Path(given.join)
+    votes = not how.is_file() or how.read_text() != "learner"
+    asyncio.run(Server(given, Around(RealFiles(Path(given.data))), votes).run())
 
 
 if __name__ == "__main__":
