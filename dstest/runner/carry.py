@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from dstest.core import registry
-from dstest.core.errors import ConfigError, Interrupted
+from dstest.core.errors import ConfigError, Exit, Interrupted
 from dstest.core.node import Secluded
 from dstest.core.protocols import FaultPlan, LabTraits
 from dstest.core.run_meta import RunMeta
@@ -38,14 +38,15 @@ __all__ = ["Carried", "Carrying", "carry", "carrying"]
 
 class Carried(msgspec.Struct, frozen=True, kw_only=True):
     """What came of it. `wanted` is the fingerprint of the simulated violation, `found` counts the
-    runs on nodes by each fingerprint that they show; `again` of `runs` show the wanted one. `told`
-    is how it was translated, a sentence by topic."""
+    runs on nodes by each fingerprint that they show; `again` of `runs` show the wanted one, and
+    `unproven` neither passed nor failed. `told` is how it was translated, a sentence by topic."""
 
     simulated: str
     lab: str
     wanted: str
     runs: int
     again: int
+    unproven: int
     found: dict[str, int]
     told: dict[str, str]
 
@@ -55,8 +56,9 @@ class Carried(msgspec.Struct, frozen=True, kw_only=True):
         if self.again:
             return f"came again in {self.again} of {self.runs}: {self.wanted}"
         others = ", ".join(sorted(self.found))
-        instead = f"; another one did: {others}" if others else ""
-        return f"did not come again in {self.runs}: {self.wanted}{instead}"
+        more = f"; another one did: {others}" if others else ""
+        more += f"; {self.unproven} of them proved nothing" if self.unproven else ""
+        return f"did not come again in {self.runs}: {self.wanted}{more}"
 
 
 class Carrying(msgspec.Struct, frozen=True, kw_only=True):
@@ -182,6 +184,7 @@ def carry(
         wanted=asked.wanted,
         runs=len(runs),
         again=found[asked.wanted],
+        unproven=sum(one.exit_code not in (Exit.PASS, Exit.FAIL) for one in runs),
         found=dict(sorted(found.items())),
         told=asked.told,
     )

@@ -164,8 +164,8 @@ def standing_in(monkeypatch: pytest.MonkeyPatch, *runs: Finished) -> None:
         (["passed"], 0, Exit.PASS, "did not come again in 1: "),
         (["passed", "failed"], 1, Exit.FAIL, "came again in 1 of 2: "),
         (["other", "passed"], 0, Exit.FAIL, "; another one did: bank/"),
-        (["unjudged"], 0, Exit.HARNESS, "did not come again in 1: "),
-        (["passed", "unproven"], 0, Exit.NOT_PROVEN, "did not come again in 2: "),
+        (["unjudged"], 0, Exit.HARNESS, "; 1 of them proved nothing"),
+        (["passed", "unproven"], 0, Exit.NOT_PROVEN, "; 1 of them proved nothing"),
     ],
 )
 def test_what_came_of_it_is_by_the_fingerprint_and_the_code_of_the_runs_on_nodes(
@@ -209,9 +209,7 @@ def test_times_below_one_are_refused(asked: Carrying, tmp_path: Path) -> None:
         carry(asked, 0, store=tmp_path)
 
 
-def test_the_command(
-    failed: Finished, passed: Finished, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command(failed: Finished, passed: Finished, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = failed.verdict.evidence.violation_fingerprint
     standing_in(monkeypatch, failed, passed)
     done = CliRunner().invoke(app, ["replay", str(failed.path), "--lab", "lxc", "--times", "2"])
