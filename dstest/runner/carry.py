@@ -123,7 +123,7 @@ def _translation(
 ) -> dict[str, str]:
     spec, nemesis = plugins.spec, plugins.nemesis
     fixed = sorted(only_on_nodes(plugins.system, nemesis))
-    options = [f"{key}={spec.options[key]}" for key in fixed if key in spec.options]
+    options = [f"{key}={_value(key, plugins)}" for key in fixed if key in spec.options]
     default = LabTraits.of(plugins.lab).rate
     of_lab = " (--rate for another)" if spec.rate == default else ""
     return {
@@ -133,6 +133,12 @@ def _translation(
         "only there": f"what seed {spec.seed} decides of messages, disks and elections; here it"
         " decides what is planned and what clients ask",
     }
+
+
+def _value(key: str, plugins: Plugins) -> str:
+    """As the schedule has fixed it, else as the options say."""
+    fixed = sorted({str(plan.facts[key]) for plan in plugins.plans if key in plan.facts})
+    return " or ".join(fixed) or str(plugins.spec.options[key])
 
 
 def _faults(plans: Sequence[FaultPlan]) -> str:

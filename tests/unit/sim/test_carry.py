@@ -103,7 +103,8 @@ def test_other_hosts_are_struck_by_their_names(tmp_path: Path) -> None:
     assert done.exit_code == Exit.FAIL, done.verdict.reason
     asked = carrying(done.path, "lxc", None)
     assert "the hosts that were struck there" in asked.told["faults"]
-    # what is fixed there stays so here
+    # what is fixed there stays so here, and is told so
+    assert "action=drop" in asked.told["only here"]
     assert {plan.facts["action"] for plan in asked.plugins.plans} == {"drop"}
 
 
