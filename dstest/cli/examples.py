@@ -34,7 +34,10 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "dstest findings",
         "dstest findings F01 --seeds 3",
     ),
-    "replay": ("dstest replay store/latest --times 3",),
+    "replay": (
+        "dstest replay store/latest --times 3",
+        "dstest replay store/latest --lab lxc",
+    ),
     "blame": ("dstest blame store/latest",),
     "shrink": ("dstest shrink store/latest --within 30",),
     "recover": ("dstest recover store/latest",),

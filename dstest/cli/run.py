@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dstest.cli import completion
+from dstest.cli.carried import carried
+from dstest.cli.finished import printed, show
 from dstest.cli.lab_common import SystemVersion, kind_of_run
-from dstest.cli.output import say
 from dstest.cli.secluded import enter
 from dstest.cli.sessions import no_single_run, numbers, show_session, tier_of
 
 if TYPE_CHECKING:
-    from dstest.core.verdict import Verdict
-    from dstest.report.model import RunReport
     from dstest.runner.schedule_file import Schedule as FaultSchedule
-    from dstest.runner.session import Finished
 
 __all__ = ["recover", "replay", "run"]
 
@@ -234,7 +232,7 @@ def run(
     done = run_session(
         plugins, store=store, lab_id=lab_id, keep_lab=keep_lab, tier=plan.tier, sign_key=sign_key
     )
-    _show(done, json_)
+    show(done, json_)
 
 
 def _parts(
@@ -295,8 +293,8 @@ def recover(
     meta = RunDir.open(done.path).read_meta()
     early = None if meta is None else meta.ended_by or None
     if done.failure is None or done.failure.message != early:
-        _show(done, json_)
-    _print(done, json_)
+        show(done, json_)
+    printed(done, json_)
     typer.echo(f"recovered: the run ended early ({early}), what it recorded is judged", err=True)
     if meta is not None and (left := lab_left(meta)):
         typer.echo(left, err=True)
@@ -314,6 +312,14 @@ def replay(
     ],
     times: Annotated[int, typer.Option(help="How often.")] = 1,
     store: Annotated[Path, typer.Option(help="Where the new run directories go.")] = _STORE,
+    lab: Annotated[
+        str | None,
+        typer.Option(help="Of a simulated run: look for its violation on nodes of this lab."),
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(help="With --lab: operations per second there; default as the lab says."),
+    ] = None,
     lab_id: Annotated[str | None, typer.Option(help="Use or make the lab of this name.")] = None,
     sign_key: SignKey = None,
     json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
@@ -321,57 +327,10 @@ def replay(
     """Run it again with the same seed: is its violation reproducible?"""
     from dstest.runner.replay import replay as replay_run
 
+    if lab is not None or rate is not None:
+        carried(run_dir, times, store, lab=lab, rate=rate, lab_id=lab_id, key=sign_key, json_=json_)
     *again, original = replay_run(run_dir, times, store=store, lab_id=lab_id, sign_key=sign_key)
     for done in again:
         state = "not judged" if done.verdict is None else done.verdict.verdict.value
         typer.echo(f"{state:32} {done.path}", err=True)
-    _show(original, json_)
-
-
-def _show(done: Finished, as_json: bool) -> NoReturn:
-    _print(done, as_json)
-    if done.failure is not None:
-        typer.echo(f"dstest: {done.failure}", err=True)
-    raise typer.Exit(int(done.exit_code))
-
-
-def _headline(path: Path, verdict: Verdict, report: RunReport | None = None) -> str:
-    """As report.html begins; the reason of the verdict where the reports could not be written."""
-    from dstest.core.errors import DstestError
-    from dstest.report.headline import headline_of
-    from dstest.report.model import load_report
-
-    try:
-        return headline_of(report or load_report(path))
-    except DstestError:
-        return verdict.reason
-
-
-def _print(done: Finished, as_json: bool) -> None:
-    import sys
-
-    import msgspec
-
-    if as_json:
-        from dstest.cli.known import known_plain
-        from dstest.judge.fingerprint import all_fingerprints
-
-        verdict = msgspec.to_builtins(done.verdict)
-        message = None if done.failure is None else done.failure.message
-        shown = {"run": str(done.path), "exit": int(done.exit_code), "ended_by": message}
-        shown["fingerprints"] = [] if done.verdict is None else all_fingerprints(done.verdict)
-        shown["headline"] = (
-            None if done.verdict is None else _headline(done.path, done.verdict, done.report)
-        )
-        shown["verdict"] = verdict
-        if done.verdict is not None and done.verdict.verdict.failed:
-            shown |= known_plain(done.path)
-        say(msgspec.json.encode(shown).decode())
-    elif done.verdict is not None:
-        from dstest.cli.known import known_lines
-        from dstest.core.printable import one_line
-        from dstest.report.write import summary
-
-        typer.echo(summary(done.path, color=sys.stdout.isatty(), report=done.report))
-        for line in known_lines(done.path) if done.verdict.verdict.failed else ():
-            typer.echo(one_line(line))
+    show(original, json_)

@@ -334,7 +334,7 @@ def resolve(
         _refuse(chosen, facts_problem(plans, samples, chosen.options))
     _check_planned(chosen, plans, spec.time_limit_s)
     if simulated:
-        simulated_fit.check_plans(chosen, plans)
+        simulated_fit.check_plans(system, chosen, plans)
     else:
         check_plans(system, chosen, plans)
     return Plugins(

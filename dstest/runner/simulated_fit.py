@@ -11,7 +11,9 @@ from typing import Any, Final
 
 from dstest.core import registry
 from dstest.core.errors import ConfigError
+from dstest.core.implements import unfit
 from dstest.core.protocols import (
+    Administers,
     Composite,
     FaultPlan,
     LeavesOut,
@@ -33,6 +35,7 @@ __all__ = [
     "check_plans",
     "check_tier",
     "for_planning",
+    "only_on_nodes",
     "parts_of",
     "simulated_nemesis",
 ]
@@ -90,12 +93,31 @@ def check_tier(tier: Tier) -> None:
         )
 
 
+def _administration(simulable: Simulable) -> type:
+    """The class of what can be asked of the simulated system besides; one without anything where it
+    offers none."""
+    return simulable.administration if isinstance(simulable, Administers) else object
+
+
+def _lacking(simulable: Simulable, asked_for: Sequence[type]) -> str:
+    """Which capabilities its simulation lacks; empty: none."""
+    kind = _administration(simulable)
+    lacks = {asked.__name__: unfit(kind, asked) for asked in asked_for}
+    return ", ".join(f"{name} ({', '.join(what)})" for name, what in lacks.items() if what)
+
+
 def check_fit(spec: RunSpec, system: System, nemesis: Nemesis, pairs: Sequence[str]) -> None:
     """Raises ConfigError for what has no simulation, and for an option that has no meaning in
     one."""
     simulable = simulable_of(system.name)
     for part in parts_of(nemesis):
-        _required(part)
+        faults = _required(part)
+        if lacks := "" if faults is None else _lacking(simulable, faults.requires):
+            raise ConfigError(
+                f"--nemesis {part.name} cannot be simulated: the simulation of {system.name} lacks"
+                f" {lacks}",
+                remedy="another --nemesis, or a lab with nodes",
+            )
     if spec.builds:
         raise ConfigError(
             "--system-version: a simulation runs the system as it is installed here",
@@ -106,13 +128,14 @@ def check_fit(spec: RunSpec, system: System, nemesis: Nemesis, pairs: Sequence[s
             "--stop-on-violation: nobody looks at a simulation before its end", remedy=_LEAVE_OUT
         )
     given = {pair.partition("=")[0].strip() for pair in pairs}
-    wrong = sorted(given & _unsimulated(simulable, nemesis))
+    wrong = sorted(given & only_on_nodes(system, nemesis))
     if wrong:
         raise ConfigError(f"-o {wrong[0]} has no meaning in a simulation", remedy=_LEAVE_OUT)
 
 
-def _unsimulated(simulable: Simulable, nemesis: Nemesis) -> set[str]:
-    """Options that mean nothing there."""
+def only_on_nodes(system: System, nemesis: Nemesis) -> set[str]:
+    """Options that mean nothing in a simulation."""
+    simulable = simulable_of(system.name)
     found = {*_OF_WORKERS, *(simulable.left_out if isinstance(simulable, LeavesOut) else ())}
     for part in parts_of(nemesis):
         faults = _required(part)
@@ -122,8 +145,8 @@ def _unsimulated(simulable: Simulable, nemesis: Nemesis) -> set[str]:
 
 
 def for_planning(nemesis: Nemesis, options: Mapping[str, Any]) -> PlanOptions:
-    """The options for a plan. Nobody is asked in a simulation what only deployments answer, such as
-    who leads: nothing that needs it is drawn."""
+    """The options for a plan. What only some simulations can be asked, such as who leads, is not
+    drawn: whoever wants it says so. So a seed plans the same in all of them."""
     planned, asked = dict(options), set[type]()
     for part in parts_of(nemesis):
         faults = _required(part)
@@ -134,17 +157,24 @@ def for_planning(nemesis: Nemesis, options: Mapping[str, Any]) -> PlanOptions:
     return PlanOptions(planned, frozenset(asked))
 
 
-def check_plans(nemesis: Nemesis, plans: Sequence[FaultPlan]) -> None:
-    """Raises ConfigError where a planned fault has no simulation."""
+def check_plans(system: System, nemesis: Nemesis, plans: Sequence[FaultPlan]) -> None:
+    """Raises ConfigError where a planned fault has no simulation, or asks for what that of the
+    system lacks."""
+    simulable = simulable_of(system.name)
     parts = {part.name: part for part in parts_of(nemesis)}
     for plan in plans:
         part = parts.get(plan.nemesis, nemesis)
         faults = _required(part)
-        problem = None if faults is None else faults.problem(plan.facts)
+        problem, why = None if faults is None else faults.problem(plan.facts), ""
+        for when in () if faults is None else faults.requires_when:
+            if problem is None and plan.facts.get(when.fact) == when.value:
+                why = _lacking(simulable, when.requires)
+                problem = str(when) if why else None
         if problem is not None:
             key, _, value = problem.partition("=")
+            told = f": the simulation of {system.name} lacks {why}" if why else ""
             raise ConfigError(
-                f"--nemesis {part.name} with {problem} cannot be simulated",
+                f"--nemesis {part.name} with {problem} cannot be simulated{told}",
                 remedy=f"another {key} than {value}, or a lab with nodes",
             )
 

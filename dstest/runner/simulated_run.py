@@ -22,6 +22,7 @@ from dstest.core.errors import DstestError, Exit, Interrupted
 from dstest.core.history import ClockSource
 from dstest.core.node import LabInfo
 from dstest.core.protocols import (
+    Administers,
     Endpoint,
     NemesisContext,
     ServesByHost,
@@ -64,10 +65,8 @@ class NotServing(DstestError):
     exit_code = Exit.NOT_PROVEN
 
 
-class _Simulated(msgspec.Struct, frozen=True):
-    """What is asked of a deployment while the load goes on."""
-
-    timing: Timing
+class _Unasked:
+    """Stands for a deployment where nothing can be asked of the simulated system."""
 
 
 class SimulatedRun:
@@ -216,7 +215,11 @@ class SimulatedRun:
 
     def _context(self, load: SimulatedLoad, clock: RunClock, epochs: RunEpochs) -> NemesisContext:
         """What a nemesis of a simulation may ask for: it has no nodes, but their names."""
-        deployment: Any = _Simulated(self._timing)
+        simulable = self._simulable
+        deployment: Any = _Unasked()
+        if isinstance(simulable, Administers):
+            deployment = simulable.administration(self._world)
+        deployment.timing = self._timing
         hosts: Any = {name: self._world.hosts[name] for name in self._plugins.members}
         return NemesisContext(
             nodes=hosts,

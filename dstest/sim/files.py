@@ -119,6 +119,11 @@ class SimFiles:
             for name, file in sorted(self._files.items())
         }
 
+    def wipe(self) -> None:
+        """All files are gone, and that is on the disk."""
+        self._waits = None
+        self._files.clear()
+
     def lose_power(self, least: int = 0) -> None:
         """What was not synced is gone, but for a beginning of it of any length; of each file that
         has so much `least` bytes are lost."""

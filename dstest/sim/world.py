@@ -33,7 +33,8 @@ KEPT_MAX: Final = 300_000
 
 
 class Host:
-    """A machine: a disk that outlives its process, and a generator of random numbers."""
+    """A machine: a disk that outlives its process, and a generator of random numbers. `told` is
+    what its administrator has left there for the next starts, besides the files of the server."""
 
     def __init__(self, name: str, files: SimFiles, numbers: random.Random) -> None:
         self.name = name
@@ -41,6 +42,7 @@ class Host:
         self.numbers = numbers
         self.process: Process | None = None
         self.starts = 0
+        self.told: dict[str, str] = {}
 
     @property
     def up(self) -> bool:
@@ -167,6 +169,11 @@ class World:
         self.kill(name)
         self.hosts[name].files.lose_power(least)
 
+    def wipe(self, name: str) -> None:
+        """A host whose server is gone has no files any more."""
+        self.log.say(f"{name} is wiped")
+        self.hosts[name].files.wipe()
+
     def written(self, name: str) -> dict[str, Written]:
         """The files of a host as they are now."""
         return self.hosts[name].files.written()
@@ -215,12 +222,16 @@ class World:
             found.append("its server stands still")
         return found
 
-    def run(self, what: Awaitable[Any], host: str = "outside") -> Any:
-        """Run this until it is done, as a process that nothing happens to."""
+    def beside(self, what: Awaitable[Any], host: str) -> asyncio.Task[Any]:
+        """A task of a process that nothing happens to, on a host of its own."""
         process = Process(host, host)
         context = contextvars.copy_context()
         context.run(PROCESS.set, process)
-        return self.loop.run_until_complete(self.loop.create_task(_awaited(what), context=context))
+        return self.loop.create_task(_awaited(what), context=context)
+
+    def run(self, what: Awaitable[Any], host: str = "outside") -> Any:
+        """Run this until it is done, as a process that nothing happens to."""
+        return self.loop.run_until_complete(self.beside(what, host))
 
     def close(self) -> None:
         """Nothing goes on. What tasks of servers have raised, and nobody has seen, is a failure."""

@@ -18,7 +18,7 @@ from dstest.core.protocols import FaultPlan, NemesisContext
 from nemeses.base.cut_sets import Path
 from nemeses.base.path_evidence import landed_on_used_paths, path_name, path_of, used_paths
 from nemeses.base.path_plan import cuts_of
-from nemeses.base.simulated import SimulatedDriver
+from nemeses.base.simulated import SimulatedDriver, followed
 from nemeses.base.steps import Choice, Facts, Healing, Observed, Proven, Reverted, Standing
 
 __all__ = ["CLIENTS", "SimulatedCut"]
@@ -34,11 +34,14 @@ class SimulatedCut(SimulatedDriver):
     """The nemesis of simulated links."""
 
     async def choose(self, ctx: NemesisContext, plan: FaultPlan) -> Choice:
+        lead = await self.lead(ctx, plan.facts)
         try:
-            cut = cuts_of(plan, list(ctx.nodes), None)
+            cut = cuts_of(plan, list(ctx.nodes), lead.leader if lead else None)
         except ValueError as error:
             return Choice(why_not=str(error))
-        return Choice(targets=cut.targets, facts={"cuts": [path_name(p) for p in cut.cuts]})
+        cuts = [path_name(path) for path in cut.cuts]
+        known = lead.facts() if lead else {}
+        return Choice(targets=cut.targets, facts={**known, "cuts": cuts})
 
     async def baseline(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
         """Which links are in use."""
@@ -77,10 +80,15 @@ class SimulatedCut(SimulatedDriver):
         held = _since(self._held(), record.facts["held_before"])
         arrived = _since(self._carried(links_of(record)), record.facts["carried_before"])
         before = PathDetails.of(record).baseline_packets or {}
+        victim = _victim(before, {path: arrived[path] for path in before})
+        facts: Facts = {}
+        if self.for_leader(record.facts):
+            victim, facts = await followed(ctx, record, victim)
         return Observed(
             injector=_injector(record, {path: held.get(path, 0) for path in links}),
-            victim=_victim(before, {path: arrived[path] for path in before}),
+            victim=victim,
             control=_control({p: n for p, n in held.items() if p not in links}),
+            facts=facts,
         )
 
     def landed(self, record: LandingRecord) -> Landed:

@@ -17,22 +17,24 @@ from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import FaultPlan, NemesisContext
 from nemeses.base.process_evidence import BAD_OUTCOMES, QUIET_NS, all_ok
 from nemeses.base.scopes import victims
-from nemeses.base.simulated import SimulatedDriver
+from nemeses.base.simulated import SimulatedDriver, followed
 from nemeses.base.steps import Choice, Facts, Healing, Observed, Proven, Reverted, Standing
 
-__all__ = ["SimulatedKill", "SimulatedPause", "SimulatedPower"]
+__all__ = ["SimulatedKill", "SimulatedPause", "SimulatedPower", "SimulatedProcesses", "gone"]
 
 
-class _Processes(SimulatedDriver):
+class SimulatedProcesses(SimulatedDriver):
     """What they have in common."""
 
     async def choose(self, ctx: NemesisContext, plan: FaultPlan) -> Choice:
         names, facts = list(ctx.nodes), plan.facts
+        lead = await self.lead(ctx, facts)
         try:
             chosen = victims(
                 facts["scope"],
                 names,
                 random.Random(facts["seed"]),
+                leader=lead.leader if lead else None,
                 voting=names,
                 targets=facts["targets"],
             )
@@ -41,7 +43,8 @@ class _Processes(SimulatedDriver):
         lacking = [name for name in names if not self.world.hosts[name].up]
         why_not = f"no server runs on {', '.join(lacking)}" if lacking else ""
         starts = {name: self.world.hosts[name].starts for name in names}
-        return Choice(targets=chosen, facts={"starts_before": starts}, why_not=why_not)
+        known = {**(lead.facts() if lead else {}), "starts_before": starts}
+        return Choice(targets=chosen, facts=known, why_not=why_not)
 
     @abstractmethod
     def fate(self, record: LandingRecord) -> Signal:
@@ -49,6 +52,9 @@ class _Processes(SimulatedDriver):
 
     async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         victim, facts = _clients(ctx, record)
+        if self.for_leader(record.facts) and len(ctx.nodes) > len(record.targets):
+            victim, moved = await followed(ctx, record, victim)
+            facts = {**facts, **moved}
         return Observed(
             injector=self.fate(record), victim=victim, control=self._others(record), facts=facts
         )
@@ -125,7 +131,7 @@ def _clients(ctx: NemesisContext, record: LandingRecord) -> tuple[Signal, Facts]
     return signal, {"counted": counted, "quiet": counted}
 
 
-class SimulatedKill(_Processes):
+class SimulatedKill(SimulatedProcesses):
     """Processes end at once; what they have written stays."""
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
@@ -138,10 +144,11 @@ class SimulatedKill(_Processes):
 
     def fate(self, record: LandingRecord) -> Signal:
         runs = {name: int(self.world.hosts[name].up) for name in record.targets}
-        return _gone(runs)
+        return gone(runs)
 
 
-def _gone(runs: Mapping[str, int]) -> Signal:
+def gone(runs: Mapping[str, int]) -> Signal:
+    """Injector: of each target, does its process run? None may."""
     alive = [name for name, one in runs.items() if one]
     return Signal(
         signal="processes that serve",
@@ -152,7 +159,7 @@ def _gone(runs: Mapping[str, int]) -> Signal:
     )
 
 
-class SimulatedPause(_Processes):
+class SimulatedPause(SimulatedProcesses):
     """Processes stand still, and go on."""
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
@@ -178,7 +185,7 @@ class SimulatedPause(_Processes):
         )
 
 
-class SimulatedPower(_Processes):
+class SimulatedPower(SimulatedProcesses):
     """Processes end, and what they had not synced is gone. Syncs wait until each target has
     something that can be lost, as on nodes.
 
@@ -201,7 +208,7 @@ class SimulatedPower(_Processes):
         before, others = record.facts["written"], record.facts["others_changed"]
         lost = {name: self.world.lost_bytes(name, before[name]) for name in record.targets}
         torn = {name: self.world.damaged(name, before[name]) for name in record.targets}
-        gone = _gone({name: int(self.world.hosts[name].up) for name in record.targets})
+        ended = gone({name: int(self.world.hosts[name].up) for name in record.targets})
         problems = [
             *(f"{name}: nothing was lost" for name, count in lost.items() if not count),
             *(
@@ -210,12 +217,12 @@ class SimulatedPower(_Processes):
                 if t
             ),
             *(f"{name}: files changed as well" for name in others),
-            *([] if gone.moved else [gone.detail]),
+            *([] if ended.moved else [ended.detail]),
         ]
         return Signal(
             signal="bytes that were not synced and are lost",
             before=dict.fromkeys(lost, 0),
             during=lost,
-            moved=gone.moved and not problems,
-            detail="; ".join(problems) or f"{sum(lost.values())} bytes lost; {gone.detail}",
+            moved=ended.moved and not problems,
+            detail="; ".join(problems) or f"{sum(lost.values())} bytes lost; {ended.detail}",
         )

@@ -68,7 +68,6 @@ class Power(DiskFault):
         driver=SimulatedPower,
         options=frozenset(DiskFault.options),
         only={"torn_seed": (0,), "lose": ("targets",)},
-        never={"scope": ("primaries",)},
     )
     options: Mapping[str, Option] = {
         **DiskFault.options,

@@ -41,7 +41,7 @@ from dstest.core.protocols import (
 from dstest.core.residue import Residue
 from nemeses.base.member_fault import WITHOUT_TARGETS, MemberFault, bystanders, signal
 from nemeses.base.steps import Facts, Healing, Observed, with_facts
-from nemeses.member.membership import incomplete, plain
+from nemeses.member.listings import incomplete, plain
 from nemeses.observe.processes import STOPPED
 from nemeses.observe.progress import only_log
 

@@ -45,7 +45,8 @@ from nemeses.base.member_fault import MemberFault, bystanders, signal
 from nemeses.base.schedule import WINDOW_OPTIONS, given_targets
 from nemeses.base.steps import Facts, Healing, Observed, Reverted, with_facts
 from nemeses.member import logtail
-from nemeses.member.membership import REJOIN_TRIES, Listing, incomplete, plain
+from nemeses.member.listings import Listing, incomplete, plain
+from nemeses.member.membership import REJOIN_TRIES
 from nemeses.observe.answers import ask_from_control, services_of
 from nemeses.observe.progress import only_log
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from dstest.core.evidence import LandingRecord, Signal
 from nemeses.base.member_fault import signal
-from nemeses.member.membership import Listing
+from nemeses.member.listings import Listing
 
 __all__ = ["injector", "not_back", "victim"]
 

@@ -19,15 +19,25 @@ from typing import Any, Final
 
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
-from dstest.core.protocols import Members, NemesisContext, Option, Process, Supervised
+from dstest.core.protocols import (
+    Members,
+    NemesisContext,
+    Option,
+    Process,
+    ReplacesMembers,
+    Supervised,
+)
 from nemeses.base.process_evidence import Snapshots
 from nemeses.base.process_fault import ProcessFault, gather_evidence
 from nemeses.base.schedule import WINDOW_OPTIONS, drawable, given_targets
+from nemeses.base.simulated import Simulated
 from nemeses.base.steps import Facts, Healing, Observed, with_facts
+from nemeses.member.listings import incomplete, plain, unchanged, unlisted
+from nemeses.member.simulated_members import SimulatedMembership
 from nemeses.observe.processes import ProcessSnapshot
 from nemeses.process.gone import gone_signal, not_replaced
 
-__all__ = ["NEMESIS", "REJOIN_TRIES", "Listing", "Membership", "incomplete", "plain"]
+__all__ = ["NEMESIS", "REJOIN_TRIES", "Membership"]
 
 JOINS: Final = ("voter", "learner")
 REJOIN_TRIES: Final = 3
@@ -58,6 +68,9 @@ class Membership(ProcessFault):
         ),
         **WINDOW_OPTIONS,
     }
+    simulated = Simulated(
+        driver=SimulatedMembership, options=frozenset(options), requires=(ReplacesMembers,)
+    )
 
     def draw_params(self, rng: random.Random, options: Mapping[str, Any]) -> Facts:
         """Scopes and ways to join, of those that it has."""
@@ -101,13 +114,7 @@ class Membership(ProcessFault):
         self, ctx: NemesisContext, record: LandingRecord, healing: Healing
     ) -> Sequence[str]:
         now = plain(await ctx.need(Members).listed())
-        problems = incomplete(now, list(ctx.nodes))
-        was = record.facts.get("members_before", {})
-        for target in record.targets:
-            old = set(_identity(was, target).values())
-            same = [n for n, known in _identity(now, target).items() if known in old]
-            problems += [f"{n} lists {target} under its old identity" for n in same]
-        return problems
+        return [*incomplete(now, list(ctx.nodes)), *unchanged(record, now)]
 
     async def extra_leaks(
         self, ctx: NemesisContext, node: Node, now: Sequence[Process]
@@ -119,58 +126,7 @@ class Membership(ProcessFault):
 
 def removed_signal(record: LandingRecord, snapshots: Snapshots) -> Signal:
     """No other node lists the member any more, and its server has gone."""
-    gone = gone_signal(record, snapshots)
-    before, now = record.facts["members_before"], record.facts["members"]
-    others = [n for n in before if n not in record.targets]
-    problems = [] if gone.moved else [gone.detail]
-    for target in record.targets:
-        known = _identity(before, target)
-        problems += [f"{n} listed no {target} before" for n in others if known.get(n) is None]
-        problems += [f"{n} does not answer" for n in others if now[n] is None]
-        problems += [
-            f"{n} still lists {target}" for n in others if now[n] and known.get(n) in now[n]
-        ]
-    return Signal(
-        signal="members as each other node lists them",
-        before={n: len(before[n] or ()) for n in others},
-        during={n: len(now[n] or ()) for n in others},
-        moved=bool(record.targets) and not problems,
-        detail="; ".join(problems)
-        or f"{', '.join(record.targets)} removed, as {len(others)} others say",
-    )
-
-
-Listing = dict[str, dict[str, list[Any]] | None]
-"""node -> what it lists: identity (as text, for JSON) -> [name, is it a learner?]."""
-
-
-def plain(members: Mapping[str, Mapping[int, tuple[str, bool]] | None]) -> Listing:
-    """What each node lists, as JSON can say it."""
-    return {
-        n: None if row is None else {f"{i:x}": [*m] for i, m in row.items()}
-        for n, row in members.items()
-    }
-
-
-def _identity(listing: Listing, name: str) -> dict[str, str | None]:
-    """Under which identity each node lists a member."""
-    return {
-        n: next((i for i, (known, _) in (row or {}).items() if known == name), None)
-        for n, row in listing.items()
-    }
-
-
-def incomplete(listing: Listing, names: Sequence[str]) -> list[str]:
-    """What keeps each node's list from being one voter for each name."""
-    problems = []
-    for node, row in listing.items():
-        if row is None:
-            problems.append(f"{node} does not list the members")
-        elif sorted(known for known, _ in row.values()) != sorted(names):
-            problems.append(f"{node} lists {sorted(known for known, _ in row.values())}")
-        elif learners := [known for known, learner in row.values() if learner]:
-            problems.append(f"{node} lists {', '.join(learners)} as a learner")
-    return problems
+    return unlisted(record, gone_signal(record, snapshots))
 
 
 NEMESIS = Membership()

@@ -44,7 +44,6 @@ class Partition(RuleFault):
         options=frozenset({*PATH_OPTIONS, *WINDOW_OPTIONS, "clients"}),
         fixed={"action": "drop"},
         only={"action": ("drop",)},
-        never={"shape": ("leader",)},
     )
     overlap = msgspec.structs.replace(NEEDS_TRAFFIC, may_lose_leader=True)
     options: Mapping[str, Option] = {

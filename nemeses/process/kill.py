@@ -42,7 +42,6 @@ class Kill(ProcessFault):
         driver=SimulatedKill,
         options=frozenset(ProcessFault.options),
         only={"service": ("",)},
-        never={"scope": ("primaries",)},
     )
     options: Mapping[str, Option] = {**ProcessFault.options, **SERVICE_OPTION}
 

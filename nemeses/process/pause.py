@@ -59,7 +59,6 @@ class Pause(ProcessFault):
         driver=SimulatedPause,
         options=frozenset(ProcessFault.options),
         only={"service": ("",), "way": ("signal", None)},
-        never={"scope": ("primaries",)},
     )
     options: Mapping[str, Option] = {
         "way": Option(

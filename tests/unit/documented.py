@@ -48,6 +48,9 @@ ELSEWHERE: Final = {
     "run .*--lab rootless": Executed("integration/test_rootless.py", _RUNS),
     "run .*(./mydb.py|./myfault.py)": Executed("cli/test_own_files.py", "files of the user's"),
     "run --sign-key": Executed("cli/test_signatures.py", "wants a key"),
+    "replay .*--lab": Executed(
+        "unit/sim/test_carry.py", f"{_RUNS}, which tests/integration/test_carry.py makes"
+    ),
     "replay": Executed(
         "cli/test_integrity.py",
         f"{_RUNS}: what it refuses is tested, no run that it makes",

@@ -17,7 +17,7 @@ from failing_runs import FAMILIES, failing, passing, stale_etcd
 from typer.testing import CliRunner
 
 from dstest.cli.app import app
-from dstest.cli.run import _headline, _print
+from dstest.cli.finished import headline, printed
 from dstest.cli.sessions import show_session
 from dstest.core.errors import Exit
 from dstest.core.history import Header
@@ -92,9 +92,9 @@ def test_a_run_prints_it_and_the_reason_where_there_is_no_report(
 ) -> None:
     run = failing(tmp_path / "run").path
     verdict = load_report(run).verdict
-    _print(Finished(path=run, exit_code=1, verdict=verdict), True)
+    printed(Finished(path=run, exit_code=1, verdict=verdict), True)
     assert json.loads(capsys.readouterr().out)["headline"] == on_the_page(run)
-    assert _headline(tmp_path, verdict) == verdict.reason
+    assert headline(tmp_path, verdict) == verdict.reason
 
 
 def test_a_line_of_a_batch_has_what_its_history_has_alone(tmp_path: Path) -> None:

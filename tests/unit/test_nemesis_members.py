@@ -23,7 +23,7 @@ from nemeses.member import (
     membership,
     versions,
 )
-from nemeses.member.membership import incomplete
+from nemeses.member.listings import incomplete
 from nemeses.observe.processes import ProcessSnapshot
 
 NODES = ["n1", "n2", "n3", "n4", "n5"]

@@ -15,7 +15,7 @@ from served_store import sealed
 from typer.testing import CliRunner
 
 from dstest.cli.app import app
-from dstest.cli.run import _print
+from dstest.cli.finished import printed
 from dstest.core.op import Op
 from dstest.report import columns, html, model
 from dstest.report.columns import packed
@@ -110,7 +110,7 @@ def test_what_a_run_came_to_is_told_from_the_report_that_was_drawn(
             counted(patch, calls, (model, "read_history"))
             for as_json in (False, True):
                 done = Finished(path=run, exit_code=1, verdict=report.verdict, report=report)
-                _print(done, as_json)
+                printed(done, as_json)
         assert calls == []
         told.append(capsys.readouterr().out)
     assert told[0] == told[1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shlex
 from pathlib import Path
@@ -10,12 +9,12 @@ from typing import Any, Final
 
 from clusters.supervise import Durable, FullMesh
 from clusters.supervise.on_node import PROGRAM, held
+from clusters.systems.toykv.administration import Administration
 from dstest.core.errors import LabError
 from dstest.core.node import Node
 from dstest.core.protocols import (
     Clocked,
     Leadership,
-    LeaderView,
     LogWords,
     Members,
     Membership,
@@ -45,7 +44,6 @@ CLIENT_PORT: Final = 7700
 PEER_PORT: Final = 7701
 SERVICE: Final = "toykv"
 AGENTS: Final = __name__.rpartition(".")[0] + ".agents"
-REMOVAL_TRIES: Final = 40
 
 
 def programs() -> dict[str, bytes]:
@@ -58,7 +56,15 @@ def programs() -> dict[str, bytes]:
 
 
 class ToykvDeployment(
-    Durable, FullMesh, Leadership, Replication, Replicas, Membership, Members, Clocked
+    Administration,
+    Durable,
+    FullMesh,
+    Leadership,
+    Replication,
+    Replicas,
+    Membership,
+    Members,
+    Clocked,
 ):
     """A server on each node; all are members from the beginning."""
 
@@ -119,8 +125,9 @@ class ToykvDeployment(
             raise OSError(f"{op}: {said}")
         return said["ok"]
 
-    async def _status(self) -> dict[str, Any]:
-        return await self.answers(lambda node: self._ask(node, "status"))
+    async def asked(self, name: str, op: str, **given: Any) -> Any:
+        """What a member answers; None of one that refuses, is late or is not there."""
+        return await self.answer(name, lambda node: self._ask(node, op, **given))
 
     async def healthy(self) -> dict[str, bool]:
         """Does each member, a voter, answer a read by the word of a majority?"""
@@ -133,41 +140,21 @@ class ToykvDeployment(
         return {name: bool(good) for name, good in (await self.answers(serves)).items()}
 
     async def version(self) -> str:
-        found = {said["version"] for said in (await self._status()).values() if said}
+        found = {said["version"] for said in (await self.statuses()).values() if said}
         return ", ".join(sorted(found)) or "unknown"
-
-    async def leaders(self) -> list[LeaderView]:
-        """The view of each member that answers."""
-        status = {name: said for name, said in (await self._status()).items() if said}
-        names = {m[0]: m[1] for said in status.values() for m in said["members"]}
-        return [
-            LeaderView(member=n, leader=names.get(said["leader"]), epoch=said["term"])
-            for n, said in status.items()
-        ]
-
-    async def claims(self, name: str, group: str) -> bool:
-        said = await self.answer(name, lambda node: self._ask(node, "status"))
-        return bool(said and said["leads"])
 
     async def progress(self) -> dict[str, dict[str, int] | None]:
         """The last entry that each member has applied."""
-        found = await self._status()
+        found = await self.statuses()
         return {n: {"": said["applied"]} if said else None for n, said in found.items()}
 
     async def server_time(self, name: str) -> ServerTime | None:
-        said = await self.answer(name, lambda node: self._ask(node, "status"))
+        said = await self.asked(name, "status")
         return ServerTime(said["wall_ns"], 1_000_000) if said else None
 
     async def replica_states(self) -> dict[str, str | None]:
         """A hash over the state of each member, with all that was acknowledged before."""
         return await self.answers(lambda node: self._ask(node, "digest"))
-
-    async def listed(self) -> dict[str, dict[int, tuple[str, bool]] | None]:
-        """Who is a member, as each one has it."""
-        return {
-            n: {m[0]: (m[1], not m[3]) for m in said["members"]} if said else None
-            for n, said in (await self._status()).items()
-        }
 
     async def member_names(self) -> list[str]:
         """As the first one that answers has them."""
@@ -176,35 +163,16 @@ class ToykvDeployment(
                 return sorted(name for name, _ in listed.values())
         return []
 
-    async def doom(self, name: str) -> int:
-        """From now on `rejoin` replaces this member, whose id is returned, by a new one."""
-        for other, listed in (await self.listed()).items():
-            for member, (known, _) in (listed or {}).items():
-                if known == name and other != name:
-                    await self.nodes[name].put(REMOVED, str(member).encode())
-                    return member
-        raise LabError(f"{name} is not a member")
+    async def remember(self, name: str, member: int) -> None:
+        """In a file on the node, for `rejoin`."""
+        await self.nodes[name].put(REMOVED, str(member).encode())
 
     async def doomed(self, name: str) -> bool:
         """Is this member to be replaced, or under way to it?"""
         return bool((await self.nodes[name].call("stat", path=REMOVED))["exists"])
 
-    async def expel(self, name: str) -> None:
-        """Remove a member, end its server, wipe its data."""
-        member = await self.doom(name)
-        others = [n for n in self.nodes if n != name]
-        for _ in range(REMOVAL_TRIES):
-            said = [
-                await self.answer(n, lambda node: self._ask(node, "remove", value=member))
-                for n in others[:1]
-            ]
-            listed = await self.listed()
-            if said and all(listed[n] and member not in (listed[n] or ()) for n in others):
-                break
-            others = [*others[1:], others[0]]
-            await asyncio.sleep(0.2)
-        else:
-            raise LabError(f"{name} stays a member: {self.last_errors}")
+    async def end(self, name: str) -> None:
+        """Its server, and its data."""
         await self.kill([name])
         await self.nodes[name].run(["find", DATA, "-mindepth", "1", "-delete"])
 

@@ -13,6 +13,7 @@ from clusters.systems.toykv.agents.around import Around
 from clusters.systems.toykv.agents.main import Server
 from clusters.systems.toykv.clients import CLIENTS, ToyClient
 from clusters.systems.toykv.deployment import AGENTS, CLIENT_PORT, JOURNAL, PEER_PORT, SPANS
+from clusters.systems.toykv.simulated_members import JOIN, LEARNER, SimulatedAdministration
 from dstest.core.protocols import Client, Endpoint, Simulable
 
 __all__ = ["SIMULATED", "SimulatedToykv"]
@@ -25,6 +26,7 @@ class SimulatedToykv:
 
     port = CLIENT_PORT
     left_out = frozenset({"audit"})
+    administration = SimulatedAdministration
     modules = tuple(
         f"{AGENTS}.{name}"
         for name in (
@@ -35,15 +37,14 @@ class SimulatedToykv:
     )
 
     def main(self, world: Any, host: Any, options: Mapping[str, Any]) -> Any:
-        """The server of a host. The first start of all makes the cluster."""
+        """The server of a host. Its first start makes the cluster; one on wiped files joins."""
         process = host.process
         given = argparse.Namespace(
             name=host.name,
             cluster=",".join(f"{name}={name}:{PEER_PORT}" for name in world.hosts),
             address=host.name,
             client_port=CLIENT_PORT,
-            bootstrap=True,
-            join="",
+            bootstrap=host.starts == 1,
             audit="",
             bug=options["bug"],
         )
@@ -57,7 +58,7 @@ class SimulatedToykv:
             spans=partial(world.keep, host.name, SPANS) if options["spans"] == "yes" else None,
             keep=partial(world.keep, host.name, JOURNAL) if options["journal"] == "yes" else None,
         )
-        return Server(given, around).run()
+        return Server(given, around, votes=host.told.get(JOIN) != LEARNER).run()
 
     async def serves(self, world: Any) -> bool:
         """Does each of them read by the word of a majority?"""

@@ -93,7 +93,14 @@ from dstest.core.protocols.services import (
     Service,
     Timing,
 )
-from dstest.core.protocols.simulable import LeavesOut, ServesByHost, Simulable, SimulatedFaults
+from dstest.core.protocols.simulable import (
+    Administers,
+    LeavesOut,
+    ReplacesMembers,
+    ServesByHost,
+    Simulable,
+    SimulatedFaults,
+)
 from dstest.core.protocols.systems import Caution, Deployment, Relaxation, System
 from dstest.core.protocols.traits import (
     CheckerTraits,
@@ -115,6 +122,7 @@ __all__ = [
     "PINNED_KINDS",
     "REFUSED",
     "UNANSWERED",
+    "Administers",
     "Answer",
     "Authenticated",
     "Builds",
@@ -176,6 +184,7 @@ __all__ = [
     "Processes",
     "Reactive",
     "Relaxation",
+    "ReplacesMembers",
     "Replicas",
     "Replication",
     "Reply",

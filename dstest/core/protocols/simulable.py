@@ -9,9 +9,16 @@ from dstest.core.protocols.clients import Client
 from dstest.core.protocols.services import Endpoint
 
 if TYPE_CHECKING:
-    from dstest.core.protocols.faults import Nemesis
+    from dstest.core.protocols.faults import Nemesis, When
 
-__all__ = ["LeavesOut", "ServesByHost", "Simulable", "SimulatedFaults"]
+__all__ = [
+    "Administers",
+    "LeavesOut",
+    "ReplacesMembers",
+    "ServesByHost",
+    "Simulable",
+    "SimulatedFaults",
+]
 
 
 @runtime_checkable
@@ -66,15 +73,48 @@ class ServesByHost(Protocol):
 
 
 @runtime_checkable
+class Administers(Protocol):
+    """A `Simulable` of which more can be asked, and to which more can be done, than that it serves.
+
+    `administration(world)` makes what stands for a deployment there: it has `members` by name, and
+    such capabilities as `Leadership` and `ReplacesMembers`. It is a class, so that what is lacking
+    is known when a run is planned.
+    """
+
+    administration: type
+
+
+@runtime_checkable
+class ReplacesMembers(Protocol):
+    """Simulated members that can be listed, removed and added: what of `Members` is not there for
+    the janitor of a node."""
+
+    async def listed(self) -> dict[str, dict[int, tuple[str, bool]] | None]:
+        """What each member lists: identity -> (name, is it a learner?)."""
+        ...
+
+    async def expel(self, name: str) -> None:
+        """Remove a member, end its server, wipe its data. LabError where it stays."""
+        ...
+
+    async def rejoin(self, name: str, *, learner: bool) -> None:
+        """Join anew and empty; returns when it votes. LabError where it does not in time."""
+        ...
+
+
+@runtime_checkable
 class SimulatedFaults(Protocol):
     """How a nemesis makes its faults on simulated hosts. It plans them itself, as for any run.
 
     `options` are those of its own that mean the same in a simulation; `fixed` has values of others,
-    for its plan, so that nothing is drawn which cannot be simulated.
+    for its plan, so that nothing is drawn which cannot be simulated. `requires` are capabilities
+    that all of its faults ask of the system's `administration`, `requires_when` those that some do.
     """
 
     options: frozenset[str]
     fixed: Mapping[str, Any]
+    requires: tuple[type, ...]
+    requires_when: tuple[When, ...]
 
     def problem(self, facts: Mapping[str, Any]) -> str | None:
         """Why a fault that is planned so cannot be simulated; None where it can."""

@@ -29,6 +29,7 @@ FOUND = {
     "replica-divergence": ("bank-replicas", "divergence", ("kill", "partition")),
     "unsynced-loss": ("set", "lost", ("power",)),
     "reorder-in-queue": ("queue", "reordered", ("kill",)),
+    "membership-double-entry": ("set", "lost", ("partition", "kill")),
 }
 """Bug -> workload, what it shows, which faults."""
 

@@ -66,9 +66,9 @@ def first_id(name: str) -> int:
 
 
 class Server:
-    """One process."""
+    """One process. `votes`: where it joins, it is to be a voter at once."""
 
-    def __init__(self, given: argparse.Namespace, around: Around) -> None:
+    def __init__(self, given: argparse.Namespace, around: Around, votes: bool = True) -> None:
         self._given = given
         self._around = around
         self._cluster = dict(part.split("=", 1) for part in given.cluster.split(","))
@@ -76,8 +76,7 @@ class Server:
         self._fresh = self._disk.fresh
         if self._fresh:
             self._begin_anew()
-        how = Path(given.join)
-        self._votes = not how.is_file() or how.read_text() != "learner"
+        self._votes = votes
         self._audit = Audit(given.audit)
         self._server = Consensus(self._disk, around, given.name, given.bug, self._audit.applied)
         self._front = Front(self._server)
@@ -156,7 +155,9 @@ def main() -> None:
         around.spans = lambda line: print(line, file=spans)
     if given.journal:
         around.keep = lines_into(given.journal)
-    asyncio.run(Server(given, around).run())
+    how = Path(given.join)
+    votes = not how.is_file() or how.read_text() != "learner"
+    asyncio.run(Server(given, around, votes).run())
 
 
 if __name__ == "__main__":
