@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +17,6 @@ import msgspec
 
 from dstest.core.errors import ConfigError, HarnessError
 from dstest.core.own_commands import environment
-from dstest.core.parent import ending_with_parent
 
 __all__ = ["Child", "ServiceProcess"]
 
@@ -96,22 +96,20 @@ class ServiceProcess:
     """The service, where its command was given: it ends with us, and so does what it started."""
 
     def __init__(self, command: Sequence[str], more: Mapping[str, str], log: Path) -> None:
+        if shutil.which(command[0]) is None:
+            raise ConfigError(
+                f"[service] command {command[0]!r} is no program that is found",
+                remedy="a program that is found on PATH, and its words one by one",
+            )
         with log.open("ab") as out:
-            try:
-                self._process = subprocess.Popen(
-                    list(command),
-                    stdin=subprocess.DEVNULL,
-                    stdout=out,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                    preexec_fn=ending_with_parent(signal.SIGTERM),
-                    env={**os.environ, **more},
-                )
-            except OSError as error:
-                raise ConfigError(
-                    f"[service] command {command[0]!r} cannot be started: {error.strerror}",
-                    remedy="a program that is found on PATH, and its words one by one",
-                ) from None
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "dstest.chaos.keeper", *command],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env={**os.environ, **more},
+            )
         self.log = log
 
     @property
@@ -119,21 +117,15 @@ class ServiceProcess:
         return self._process.poll()
 
     @property
-    def session(self) -> int:
-        """Of it and what it started."""
+    def pid(self) -> int:
+        """Of the process from which all of it descends."""
         return self._process.pid
 
     def stop(self) -> None:
-        """End its process group, kindly first."""
+        """End all of it, kindly first."""
         for number in (signal.SIGTERM, signal.SIGKILL):
-            try:
-                os.killpg(self._process.pid, number)
-            except ProcessLookupError:
-                return
-            try:
-                self._process.wait(_GRACE_S)
-            except subprocess.TimeoutExpired:
-                continue
             with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)  # what it left in its group
-            return
+                os.kill(self._process.pid, number)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_GRACE_S)
+                return

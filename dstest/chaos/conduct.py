@@ -18,8 +18,9 @@ from dstest.chaos.exchange import Upstream, upstream_of
 from dstest.chaos.host import Waited, waited_ns
 from dstest.chaos.lines import Written
 from dstest.chaos.load import ask_once
-from dstest.chaos.places import CONFIG, ENTRIES, HOST, PHASES, SERVICE
-from dstest.chaos.records import Began, Entry, read_lines
+from dstest.chaos.places import CONFIG, ENTRIES, HOST, PHASES, SERVICE, SERVICE_END
+from dstest.chaos.records import Began, Entry, ServiceEnd, read_lines
+from dstest.chaos.sealed import seal
 from dstest.chaos.settings import Settings, listening
 from dstest.core.clock import monotonic_ns, sleep_s, utc_stamp
 from dstest.core.errors import ConfigError, HarnessError
@@ -76,6 +77,7 @@ def conduct(settings: Settings, directory: Path, tell: Callable[[str], None]) ->
             _reached(settings, service)
             tell("the service answers; the load begins")
             _loaded(settings, directory, proxies, ports, service, tell)
+    seal(directory)
 
 
 @contextmanager
@@ -100,6 +102,12 @@ def _service(
     if told is None:
         yield None
         return
+    first = asyncio.run(ask_once(upstream_of(settings.target), settings.endpoint[0], 1.0))
+    if first.get("trouble") != "refused":
+        raise ConfigError(
+            f"something answers at {settings.target} before the service was started",
+            remedy="end it, or leave [service] command out to test what runs there",
+        )
     more = {name: _filled(value, settings, ports) for name, value in told.environment.items()}
     service = ServiceProcess(told.command, more, directory / SERVICE)
     try:
@@ -122,12 +130,12 @@ def _reached(settings: Settings, service: ServiceProcess | None) -> None:
     end_ns = monotonic_ns() + int(within_s * 1e9)
     while True:
         told = asyncio.run(ask_once(upstream, settings.endpoint[0], settings.load.timeout_s))
-        if "status" in told:
-            return
         if service is not None and service.ended is not None:
             raise ConfigError(
                 f"the service's command ended (exit {service.ended})", remedy=f"see {service.log}"
             )
+        if "status" in told:
+            return
         if monotonic_ns() > end_ns:
             raise ConfigError(
                 f"{settings.target} does not answer ({told['why']}), {within_s:g} s long",
@@ -150,7 +158,7 @@ def _loaded(
         at = listening(front)._replace(port=ports[front.name])
     load = Child("load", Start(settings=settings, directory=str(directory), front=at))
     phases = Written(directory / PHASES)
-    watch = _Watch((load, proxies), service, directory / HOST)
+    watch = _Watch((load, proxies), service, directory)
     try:
         load.answer()
         end_ns = monotonic_ns()
@@ -176,10 +184,13 @@ def _loaded(
 class _Watch:
     """The processes that a run needs, and how long the service waited for a core."""
 
-    def __init__(self, own: Sequence[Child], service: ServiceProcess | None, host: Path) -> None:
+    def __init__(
+        self, own: Sequence[Child], service: ServiceProcess | None, directory: Path
+    ) -> None:
         self._own = own
         self._service = service
-        self._samples = Written(host)
+        self._samples = Written(directory / HOST)
+        self._ended = directory / SERVICE_END
 
     def stay(self, end_ns: int) -> None:
         """Until a time. Raises HarnessError where a process of ours ends meanwhile."""
@@ -191,10 +202,17 @@ class _Watch:
                         remedy="what was recorded until then is told all the same",
                     )
             if self._service is not None:
-                waited = waited_ns(self._service.session)
+                self._look_at(self._service)
+                waited = waited_ns(self._service.pid)
                 self._samples.add(Waited(at_ns=monotonic_ns(), waited_ns=waited))
                 self._samples.flush()
             sleep_s(min(left_s, _TICK_S))
+
+    def _look_at(self, service: ServiceProcess) -> None:
+        """A service that ends under load is what a run is for to show: written down once."""
+        if service.ended is not None and not self._ended.exists():
+            told = ServiceEnd(exit=service.ended, at_ns=monotonic_ns())
+            self._ended.write_bytes(msgspec.json.encode(told))
 
     def close(self) -> None:
         self._samples.close()

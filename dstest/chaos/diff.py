@@ -76,6 +76,8 @@ def diff_of(before: Outcome, after: Outcome) -> Diff:
 
 def _fair(before: Outcome, after: Outcome) -> None:
     mine, other = before.config.settings, after.config.settings
+    if before.config == after.config:
+        raise ConfigError("this is one run, twice", remedy="another run of the same settings")
     for name in ("endpoint", "load", "ramp", "seed"):
         if getattr(mine, name) != getattr(other, name):
             raise ConfigError(
@@ -101,8 +103,9 @@ def _fair(before: Outcome, after: Outcome) -> None:
 
 
 def _of(asked: Sequence[Asked], name: str) -> list[Asked]:
-    """While faults stood: quiet stretches would hide the difference."""
-    return [one for one in asked if one.entry.endpoint == name and one.share != 0]
+    """From the first fault on: what was before would hide the difference."""
+    first = next((n for n, one in enumerate(asked) if one.share != 0), len(asked))
+    return [one for one in asked[first:] if one.entry.endpoint == name]
 
 
 def _failed(name: str, mine: list[Asked], other: list[Asked], confidence: float) -> Compared:

@@ -22,6 +22,9 @@ __all__ = ["Broken", "Connection", "Pool", "Sink", "Upstream", "upstream_of"]
 _IDLE_NS: Final = 1_000_000_000
 """A connection that nobody used for so long may have been closed on the other side meanwhile."""
 
+_HEAD_BYTES_MAX: Final = 1_000_000
+"""Of an answer before its body: a server that never ends its head is no server of HTTP."""
+
 _REPEATABLE: Final = frozenset({b"GET", b"HEAD", b"OPTIONS", b"PUT", b"DELETE"})
 """RFC 9110 section 9.2.2: what may be sent once more where a kept connection was gone."""
 
@@ -82,6 +85,8 @@ class Connection(asyncio.Protocol):
         self._in_body = False
         self._until_end = True
         self._keep = False
+        self._whole = False
+        self._head_bytes = 0
 
     async def ask(self, request: bytes, sink: Sink, *, head: bool) -> None:
         """Send a request; its answer's bytes go to `sink`. Returns when the answer is whole, then
@@ -90,6 +95,8 @@ class Connection(asyncio.Protocol):
             raise Broken("closed")
         self.status, self.headers, self._head, self._sink = 0, [], head, sink
         self._begun, self._in_body, self._until_end, self._keep = False, False, True, False
+        self._whole, self._head_bytes = False, 0
+        self.hold(False)
         self._parser = httptools.HttpResponseParser(self)
         self._done = asyncio.get_running_loop().create_future()
         self.transport.write(request)
@@ -120,6 +127,12 @@ class Connection(asyncio.Protocol):
             self.close()  # nobody had asked
             return
         self._begun = True
+        if not self._in_body:
+            self._head_bytes += len(data)
+            if self._head_bytes > _HEAD_BYTES_MAX + len(data):
+                self._end("no HTTP")
+                self.close()
+                return
         self._sink(data, self)
         try:
             self._parser.feed_data(data)
@@ -141,6 +154,8 @@ class Connection(asyncio.Protocol):
             self._done.set_exception(Broken(trouble, begun=self._begun))
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if self._whole:
+            return
         lower = name.lower()
         self.headers.append((lower, value))
         if lower in (b"content-length", b"transfer-encoding"):
@@ -148,15 +163,21 @@ class Connection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         assert self._parser is not None
+        if self._whole:
+            self._keep = False  # more than was asked for: what comes next is not known
+            return
         self.status = self._parser.get_status_code()
         self._in_body = self.status >= 200
         self._keep = self._parser.should_keep_alive()
         if self._head and self._in_body:
+            self._whole = True
             self._end(None)
 
     def on_message_complete(self) -> None:
+        if self._whole:
+            return
         if self.status >= 200:
-            self._in_body = False
+            self._in_body, self._whole = False, True
             self._end(None)
         else:
             self.headers.clear()  # 100 Continue and its like come before the answer
@@ -194,6 +215,7 @@ class Pool:
             self._free.pop().close()
 
     def _give_back(self, connection: Connection) -> None:
+        connection.hold(False)
         if connection.reusable:
             self._free.append(connection)
         else:

@@ -13,6 +13,8 @@ from typing import Final
 
 import msgspec
 
+from dstest.chaos.descendants import below
+
 __all__ = ["Waited", "starved_seconds", "waited_ns"]
 
 _SECOND_NS: Final = 1_000_000_000
@@ -27,17 +29,13 @@ class Waited(msgspec.Struct, frozen=True, kw_only=True):
     waited_ns: int
 
 
-def waited_ns(session: int) -> int:
-    """Of all processes in a session: the second field of /proc/PID/schedstat (sched-stats.rst of
+def waited_ns(pid: int) -> int:
+    """Of all processes below this one: the second field of /proc/PID/schedstat (sched-stats.rst of
     the kernel's documentation). Those that have ended are not counted any more."""
     total = 0
-    for folder in Path("/proc").iterdir():
-        if not folder.name.isdigit():
-            continue
+    for one in below(pid):
         try:
-            fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            if int(fields[3]) == session:
-                total += int((folder / "schedstat").read_text().split()[1])
+            total += int(Path(f"/proc/{one}/schedstat").read_text().split()[1])
         except (OSError, IndexError, ValueError):
             continue  # it has ended meanwhile
     return total

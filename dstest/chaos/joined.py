@@ -41,6 +41,11 @@ class Asked(NamedTuple):
     def hit(self) -> bool:
         return bool(self.faults)
 
+    @property
+    def timed_out_starved(self) -> bool:
+        """It had no answer in time, and the service had no core: that says nothing of either."""
+        return self.starved and self.entry.trouble == "timeout"
+
 
 class Landing(NamedTuple):
     """Of one kind at one proxy."""
@@ -57,7 +62,7 @@ class Joined(NamedTuple):
     unfinished: int
     landings: Sequence[Landing]
     by_time: frozenset[str]
-    """Proxies that saw no ids."""
+    """Proxies at which faults hit requests that showed no id."""
     passes: Sequence[Passed]
 
 
@@ -100,7 +105,7 @@ def joined(
 
 def _without_ids(passes: Sequence[Passed], front: str | None) -> frozenset[str]:
     names = {one.proxy for one in passes if one.proxy != front}
-    return frozenset(names - {one.proxy for one in passes if one.request is not None})
+    return frozenset(names & {one.proxy for one in passes if one.request is None and one.kind})
 
 
 def _faults_of(
@@ -115,9 +120,11 @@ def _faults_of(
             found[one.request].append(one)
         elif one.proxy in by_time:
             loose.append(one)
+    known = {(one.proxy, one.request) for one in passes if one.request is not None}
     for fault in loose:
         for entry in entries:
-            if entry.begin_ns <= fault.begin_ns and fault.begin_ns <= entry.end_ns:
+            in_flight = entry.begin_ns <= fault.begin_ns <= entry.end_ns
+            if in_flight and (fault.proxy, entry.n) not in known:
                 found[entry.n].append(fault)
     return found
 
@@ -126,6 +133,7 @@ def _landings(
     asked: Sequence[Asked], passes: Sequence[Passed], front: str | None
 ) -> Sequence[Landing]:
     by_request = {one.entry.n: one.entry for one in asked}
+    hits = {fault.id for one in asked for fault in one.faults}
     table: dict[tuple[str, Kind], list[int]] = defaultdict(lambda: [0, 0])
     for one in passes:
         if one.kind is None:
@@ -133,7 +141,10 @@ def _landings(
         row = table[one.proxy, one.kind]
         row[0] += 1
         seen = by_request.get(one.request) if one.request is not None else None
-        row[1] += _met(one, seen) if one.proxy == front else _borne(one)
+        if one.proxy == front:
+            row[1] += _met(one, seen)
+        else:
+            row[1] += one.id in hits and _borne(one)
     return [Landing(proxy, kind, *row) for (proxy, kind), row in sorted(table.items())]
 
 

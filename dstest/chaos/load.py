@@ -15,7 +15,9 @@ from dstest.core.clock import monotonic_ns
 
 __all__ = ["OpenLoop", "ask_once"]
 
-_BODY_MAX: Final = 1_000_000
+_BODY_MAX: Final = 32_000_000
+"""Bytes of an answer; more are no success, since nobody looked at them."""
+
 _KEPT: Final = 6000
 """Characters of a failure's answer: a traceback has room in it."""
 
@@ -28,9 +30,13 @@ class _Answer:
         self._size = 0
 
     def __call__(self, data: bytes, source: Connection) -> None:
-        if self._size < _BODY_MAX:
+        if self._size <= _BODY_MAX:
             self._parts.append(data)
-            self._size += len(data)
+        self._size += len(data)
+
+    @property
+    def cut(self) -> bool:
+        return self._size > _BODY_MAX
 
     def body(self, chunked: bool) -> bytes:
         raw = b"".join(self._parts)
@@ -153,7 +159,8 @@ async def asked(
     headers = dict(connection.headers)
     chunked = b"chunked" in headers.get(b"transfer-encoding", b"").lower()
     body = answer.body(chunked)
-    why = why_failed(endpoint, connection.status, body)
+    why = "an answer of more than 32 MB" if answer.cut and endpoint.json_keys else ""
+    why = why or why_failed(endpoint, connection.status, body)
     chaos_id = headers.get(b"x-chaos-id")
     return {
         "status": connection.status,

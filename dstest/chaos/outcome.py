@@ -15,11 +15,13 @@ from dstest.chaos.figures import Figures, figures_of
 from dstest.chaos.host import Waited, starved_seconds
 from dstest.chaos.joined import Asked, Joined, joined
 from dstest.chaos.patterns import Pattern, patterns_of
-from dstest.chaos.places import CONFIG, ENTRIES, HOST, PASSED, PHASES, SERVICE
+from dstest.chaos.places import CONFIG, ENTRIES, HOST, PASSED, PHASES, SERVICE, SERVICE_END
 from dstest.chaos.profile import KINDS
 from dstest.chaos.proposals import Proposal, proposals_of
 from dstest.chaos.ramp import Recovery, Step, breaking, recoveries_of, steps_of
-from dstest.chaos.records import Began, Entry, Passed, read_lines
+from dstest.chaos.records import Began, Entry, Passed, ServiceEnd, read_lines
+from dstest.chaos.sane import sane
+from dstest.chaos.sealed import sealed
 from dstest.chaos.tracebacks import Raised, raised_in_lines
 from dstest.core.errors import ConfigError, EvidenceError, Exit
 from dstest.core.shares import interval
@@ -27,6 +29,9 @@ from dstest.core.shares import interval
 __all__ = ["Injected", "Outcome", "outcome_of"]
 
 _NEAR = 0.03
+_CALM_MIN = 10
+_MOST = 0.9
+"""Of the requests that were asked for; an open loop misses a few at the ends of a stretch."""
 _SPREAD = 4.0
 """Standard deviations by which a drawn share may be off."""
 
@@ -67,6 +72,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     recoveries: list[Recovery]
     logged: list[tuple[Raised, int]]
     """Tracebacks in the service's log, and how often each stands there."""
+    service_end: ServiceEnd | None
     asked: list[Asked]
 
     @property
@@ -84,6 +90,12 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
                     f"{one.proxy}: {one.kind} for {share:.1%} of requests, "
                     f"and {one.asked or 0:.1%} were asked for"
                 )
+        why += [
+            f"no fault hit a request in the step {step.share:g}: it says nothing"
+            for step in self.steps
+            if not step.hit
+        ]
+        why += _too_few(self)
         starved = sum(one.starved for one in self.asked)
         if starved * 2 > len(self.asked):
             why.append(
@@ -108,10 +120,12 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         if step := breaking(self.steps):
             told.append(f"breaks when {step.share:g} of requests meet a fault: {step.broken}")
         told += [
-            f"has not recovered {one.watched_s:.1f} s after {one.after!r}"
+            f"{one.endpoint} has not recovered {one.watched_s:.1f} s after {one.after!r}: {one.why}"
             for one in self.recoveries
-            if one.after_s is None and one.watched_s
+            if one.why
         ]
+        if self.service_end is not None:
+            told.insert(0, f"the service ended under load (exit {self.service_end.exit})")
         return told
 
     @property
@@ -120,6 +134,19 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         if self.defects:
             return Exit.FAIL
         return Exit.NOT_PROVEN if self.unshown else Exit.PASS
+
+
+def _too_few(outcome: Outcome) -> list[str]:
+    """Endpoints of which too little is known of how they are without faults."""
+    calm: dict[str, int] = {one.name: 0 for one in outcome.config.settings.endpoint}
+    for one in outcome.asked:
+        calm[one.entry.endpoint] = calm.get(one.entry.endpoint, 0) + one.calm
+    return [
+        f"{name} was asked {count} times without faults: what is usual is not known (`quiet_s`, "
+        "`rate`)"
+        for name, count in calm.items()
+        if count < _CALM_MIN
+    ]
 
 
 def outcome_of(directory: Path) -> Outcome:
@@ -131,17 +158,16 @@ def outcome_of(directory: Path) -> Outcome:
     passes = list(read_lines(directory / PASSED, Passed))
     phases = list(read_lines(directory / PHASES, Began))
     samples = list(read_lines(directory / HOST, Waited))
-    if len({one.n for one in entries}) != len(entries):
-        raise EvidenceError(
-            f"{directory / ENTRIES}: a request stands there twice",
-            remedy="run `dstest chaos` again into a new directory",
-        )
+    whole = bool(sealed(directory))
+    sane(settings, entries, passes)
     front = settings.front.name if settings.front is not None else None
     found = joined(
         entries, passes, phases, front, settings.load.timeout_s, starved_seconds(samples)
     )
     patterns = patterns_of(found, settings)
     why = _why_partial(config, found, phases)
+    if not why and not whole:
+        why = "the run did not come to its end: its logs are not summed up"
     times = [one.entry.due_ns for one in found.asked]
     return Outcome(
         config=config,
@@ -159,6 +185,7 @@ def outcome_of(directory: Path) -> Outcome:
         steps=steps_of(found.asked, phases, settings.ramp),
         recoveries=recoveries_of(found.asked, phases),
         logged=_logged(config, directory),
+        service_end=_service_end(directory),
         asked=list(found.asked),
     )
 
@@ -191,6 +218,11 @@ def _why_partial(config: Config, found: Joined, phases: Sequence[Began]) -> str:
     if begun != planned:
         missing = next((name for name in planned if name not in begun), planned[-1])
         return f"the run was cut off: {missing!r} was not begun"
+    if not config.settings.ramp.steps:
+        wanted = load.requests * len(config.settings.endpoint)
+        stood = sum(one.share != 0 for one in found.asked)
+        if stood < _MOST * wanted:
+            return f"{stood} of {wanted} requests were asked while faults stood (`deadline_s`)"
     last = found.asked[-1].entry.due_ns
     if phases[-1].at_ns - last > 2e9 + 2e9 / load.rate:
         return "the load ended before its time"
@@ -243,6 +275,17 @@ def _while_faults(found: Joined, phases: Sequence[Began], proxy: str) -> list[Pa
         for one in found.passes
         if one.proxy == proxy and any(low <= one.begin_ns < high for low, high in spans)
     ]
+
+
+def _service_end(directory: Path) -> ServiceEnd | None:
+    try:
+        return msgspec.json.decode((directory / SERVICE_END).read_bytes(), type=ServiceEnd)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError) as error:
+        raise EvidenceError(
+            f"{SERVICE_END} cannot be read: {error}", remedy="run it again"
+        ) from None
 
 
 def _logged(config: Config, directory: Path) -> list[tuple[Raised, int]]:

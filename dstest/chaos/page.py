@@ -10,6 +10,7 @@ import msgspec
 from dstest.chaos.figures import Figures, Side
 from dstest.chaos.outcome import Outcome
 from dstest.chaos.places import CONFIG, ENTRIES, PASSED, PATTERNS, PROPOSALS, REPORT, RESULTS
+from dstest.chaos.ramp import Recovery
 from dstest.core.errors import Exit
 
 __all__ = ["page_of", "write_files"]
@@ -182,22 +183,25 @@ def _ramp(outcome: Outcome) -> Iterator[str]:
             "|---|---|---|---|---|",
         ]
         for step in outcome.steps:
+            holds = "holds" if step.hit else "says nothing: no fault hit a request"
             p95 = f"{step.p95_s * 1e3:.0f}" if step.p95_s is not None else ""
             rows.append(
                 f"| {step.share:g} | {step.requests} | {_share(step.failed, step.requests)} "
                 f"({step.failed_low:.1%} to {step.failed_high:.1%}) | {p95} | "
-                f"{step.broken or 'holds'} |"
+                f"{step.broken or holds} |"
             )
         yield "\n".join(rows)
     if outcome.recoveries:
-        yield "\n".join(
-            f"- after {one.after!r}: as usual again after {one.after_s:.2f} s"
-            if one.after_s is not None
-            else f"- after {one.after!r}: not as usual within {one.watched_s:.1f} s"
-            if one.watched_s
-            else f"- after {one.after!r}: unknown, the host had no core for the service"
-            for one in outcome.recoveries
-        )
+        yield "\n".join(f"- {line}" for line in map(_recovered, outcome.recoveries))
+
+
+def _recovered(one: Recovery) -> str:
+    head = f"{one.endpoint}, after {one.after!r}: "
+    if one.why:
+        return head + f"not recovered within {one.watched_s:.1f} s: {one.why}"
+    if one.after_s is None:
+        return head + "unknown, too few requests or no core for the service"
+    return head + ("no failure" if not one.after_s else f"last failure after {one.after_s:.2f} s")
 
 
 def _patterns(outcome: Outcome) -> Iterator[str]:

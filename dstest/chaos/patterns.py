@@ -68,6 +68,9 @@ _ENOUGH: Final = 20
 _FEW: Final = 3
 """Fewer failures have no pattern."""
 
+_MANY: Final = 2.3
+"""Times as many requests behind the load as usual; three tries at a share of 0.7 make 2.2."""
+
 _ATTEMPTS: Final = 4.0
 """Requests to what the service needs, for one request of the load: from here on it is a storm."""
 
@@ -103,14 +106,16 @@ def patterns_of(found: Joined, settings: Settings) -> list[Pattern]:
     root = Path(source) if source else None
     front = settings.front.name if settings.front is not None else None
     endpoints = sorted({one.entry.endpoint for one in found.asked})
+    judged = [one for one in found.asked if not one.timed_out_starved]
     told: list[Pattern] = []
     for name in endpoints:
-        own = [one for one in found.asked if one.entry.endpoint == name]
+        own = [one for one in judged if one.entry.endpoint == name]
         told += _without_fault(name, own, root)
         told += _slow_without_fault(name, own)
         told += _under_faults(name, own, front, root)
         told += _storms(name, own)
-    told += _amplified(found.asked, front)
+    told += _amplified(judged, front)
+    told += _storms_by_count(found)
     return sorted(told, key=lambda one: (_RANK[one.kind], -one.count, one.endpoint))
 
 
@@ -343,3 +348,33 @@ def _amplified(asked: Sequence[Asked], front: str | None) -> Iterator[Pattern]:
             failed,
             len(stood),
         )
+
+
+def _storms_by_count(found: Joined) -> Iterator[Pattern]:
+    """Where no ids tell which request is behind which: many more requests to what the service
+    needs, for each of the load, than without faults."""
+    calm = [one for one in found.asked if one.calm]
+    stood = [one for one in found.asked if one.share != 0]
+    if not calm or not stood:
+        return
+    spans = [
+        (min(o.entry.due_ns for o in s), max(o.entry.end_ns for o in s)) for s in (calm, stood)
+    ]
+    for proxy in sorted(found.by_time):
+        times = [one.begin_ns for one in found.passes if one.proxy == proxy]
+        # The first quiet stretch alone: later ones lie on both sides of the faults.
+        first = [t for t in times if spans[0][0] <= t < spans[1][0]]
+        then = [t for t in times if spans[1][0] <= t <= spans[1][1]]
+        before = sum(one.entry.due_ns < spans[1][0] for one in calm)
+        usual, now = len(first) / max(1, before), len(then) / len(stood)
+        if usual and now >= _MANY * usual:
+            hit = [one for one in stood if one.hit]
+            yield _pattern(
+                "retry storm",
+                "all endpoints",
+                f"ask {proxy} {now:.1f} times for one request while faults stand, {usual:.1f} times"
+                " without",
+                hit,
+                len(stood),
+                proxy=proxy,
+            )

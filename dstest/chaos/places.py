@@ -15,6 +15,8 @@ __all__ = [
     "REPORT",
     "RESULTS",
     "SERVICE",
+    "SERVICE_END",
+    "SUMS",
 ]
 
 CONFIG: Final = "chaos-config.json"
@@ -38,3 +40,9 @@ REPORT: Final = "chaos-test-report.md"
 
 SERVICE: Final = "service.log"
 """What the service's command wrote."""
+
+SERVICE_END: Final = "service-end.json"
+"""When and how the service's command ended, where it did before its time."""
+
+SUMS: Final = "sha256sums"
+"""Of the logs of a run that came to its end."""

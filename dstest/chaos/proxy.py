@@ -23,6 +23,8 @@ __all__ = ["BODY_BYTES_MAX", "Proxy"]
 BODY_BYTES_MAX: Final = 16 * 1024 * 1024
 """Of a request: it is kept until it is whole."""
 
+_HEAD_BYTES_MAX: Final = 1_000_000
+
 _WAITING_MAX: Final = 8
 """Requests that one client may send ahead before it is read no further."""
 
@@ -138,11 +140,15 @@ class _Client(asyncio.Protocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._held: Connection | None = None
+        self._eof = False
+        self._held_up = False
         self._stopped = False
         self._begin()
 
     def _begin(self) -> None:
         self._target = b""
+        self._whole_head = False
+        self._head_bytes = 0
         self._headers: list[tuple[bytes, bytes]] = []
         self._body: list[bytes] = []
         self._size = 0
@@ -154,6 +160,10 @@ class _Client(asyncio.Protocol):
         self._proxy.joined(self)
 
     def data_received(self, data: bytes) -> None:
+        self._head_bytes += len(data)
+        if not self._whole_head and self._head_bytes > _HEAD_BYTES_MAX + len(data):
+            self._refuse(b"431 Request Header Fields Too Large", b"a head of more than 1 MB")
+            return
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -161,8 +171,18 @@ class _Client(asyncio.Protocol):
         except httptools.HttpParserError:
             self._refuse(b"400 Bad Request", b"this is no HTTP/1.1")
 
+    def eof_received(self) -> bool:
+        """A client may say that it asks no more and wait for its answers; one that waits for a
+        fault has had enough."""
+        self._eof = True
+        if self._held_up and not self._gone.done():
+            self._gone.set_result(None)
+        if self.task is None or self.task.done():
+            self._transport.close()
+        return True
+
     def connection_lost(self, exc: Exception | None) -> None:
-        self._writable.set()
+        self.resume_writing()
         if not self._gone.done():
             self._gone.set_result(None)
         self._proxy.left(self)
@@ -195,6 +215,9 @@ class _Client(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         self._begin()
+
+    def on_headers_complete(self) -> None:
+        self._whole_head = True
 
     def on_url(self, url: bytes) -> None:
         self._target += url
@@ -240,6 +263,8 @@ class _Client(asyncio.Protocol):
             await self._one(request)
             if not request.keep:
                 self._transport.close()
+        if self._eof and not self._waiting:
+            self._transport.close()
 
     async def _one(self, request: _Request) -> None:
         proxy, begin_ns = self._proxy, monotonic_ns()
@@ -268,18 +293,26 @@ class _Client(asyncio.Protocol):
         self, request: _Request, drawn: Drawn, fault_id: str, error_status: int
     ) -> tuple[Ended, int | None]:
         header = b"X-Chaos-Id: " + fault_id.encode()
-        if self._gone.done() and not self._stopped:
+        if (self._gone.done() or self._eof) and not self._stopped:
             return "client left", None
+        self._held_up = drawn.kind in ("delay", "blackhole")
         match drawn.kind:
             case "delay":
                 await asyncio.wait([self._gone], timeout=drawn.delay_s)
                 if self._gone.done():
                     return ("held" if self._stopped else "client left"), None
+                self._held_up = False
                 return await self._forward(request, header)
             case "error":
                 status = b"%d Injected" % error_status
                 self._transport.write(
-                    _answer(status, b"injected by dstest chaos", header, keep=request.keep)
+                    _answer(
+                        status,
+                        b"injected by dstest chaos",
+                        header,
+                        keep=request.keep,
+                        head=request.method == b"HEAD",
+                    )
                 )
                 return "answered", error_status
             case "reset":
@@ -311,7 +344,15 @@ class _Client(asyncio.Protocol):
                 self._transport.abort()
                 return "upstream failed", None
             text = f"dstest chaos: {pool.upstream.address}: {error.trouble}".encode()
-            self._transport.write(_answer(b"502 Bad Gateway", text, header, keep=request.keep))
+            self._transport.write(
+                _answer(
+                    b"502 Bad Gateway",
+                    text,
+                    header,
+                    keep=request.keep,
+                    head=request.method == b"HEAD",
+                )
+            )
             return "upstream failed", 502
         await self._writable.wait()
         if not answer.reusable:
@@ -334,13 +375,21 @@ class _Toward:
             self._client.hand_on(data, source)
             return
         self._first += data
+        passed = b""
+        while self._first.startswith(b"HTTP/1.1 1"):  # comes before the answer itself
+            early, end, rest = self._first.partition(b"\r\n\r\n")
+            if not end:
+                break
+            passed, self._first = passed + early + end, rest
         line, end, rest = self._first.partition(b"\r\n")
-        if end:
+        if end and not line.startswith(b"HTTP/1.1 1"):
             self.begun = True
-            self._client.hand_on(line + end + self._header + end + rest, source)
+            passed += line + end + self._header + end + rest
+        if passed:
+            self._client.hand_on(passed, source)
 
 
-def _answer(status: bytes, text: bytes, header: bytes, *, keep: bool) -> bytes:
+def _answer(status: bytes, text: bytes, header: bytes, *, keep: bool, head: bool = False) -> bytes:
     lines = [
         b"HTTP/1.1 " + status,
         b"Content-Type: text/plain; charset=utf-8",
@@ -348,7 +397,7 @@ def _answer(status: bytes, text: bytes, header: bytes, *, keep: bool) -> bytes:
     ]
     lines += [header] if header else []
     lines += [] if keep else [b"Connection: close"]
-    return b"\r\n".join(lines) + b"\r\n\r\n" + text
+    return b"\r\n".join(lines) + b"\r\n\r\n" + (b"" if head else text)
 
 
 def _reset(transport: Any) -> None:

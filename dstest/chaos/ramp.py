@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import msgspec
@@ -14,9 +13,9 @@ from dstest.chaos.settings import Ramp
 
 __all__ = ["Recovery", "Step", "breaking", "recoveries_of", "steps_of"]
 
-_WINDOW_NS = 1_000_000_000
-_USUAL = 1.5
-"""Recovered is a second whose p95 is at most so many times the usual one."""
+_ENOUGH = 10
+_SLOW = 2.0
+"""Not recovered is an endpoint whose p95 is more than so many times the usual one."""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,6 +24,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     share: float
     injected: float
     """Share of requests that a fault hit."""
+    hit: int
     requests: int
     failed: int
     failed_low: float
@@ -35,13 +35,16 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Recovery(msgspec.Struct, frozen=True, kw_only=True):
-    """`after_s`: from the end of the faults to the first second as good as usual; None where there
-    was none until the stretch ended. `watched_s` is up to when that is known: 0 where the host had
-    no core for the service all the while."""
+    """Of an endpoint, after a stretch with faults. `after_s` is when the last request that failed
+    was due, 0 where none did; None where nobody can say: too few requests, or a host without a core
+    for the service. `why`: how it still differs from what it was before any fault, in the second
+    half of the `watched_s` that followed; empty where it does not."""
 
+    endpoint: str
     after: str
     after_s: float | None
     watched_s: float
+    why: str = ""
 
 
 def steps_of(asked: Sequence[Asked], phases: Sequence[Began], ramp: Ramp) -> list[Step]:
@@ -57,7 +60,7 @@ def steps_of(asked: Sequence[Asked], phases: Sequence[Began], ramp: Ramp) -> lis
         if not phase.name.startswith("step ") or phase.share is None:
             continue
         own = [one for one in asked if one.phase == phase.name]
-        spared = [one for one in own if not one.hit]
+        spared = [one for one in own if not one.hit and not one.timed_out_starved]
         side = side_of(spared)
         fed_s = p95_s([one for one in spared if not one.starved])
         broken = ""
@@ -71,7 +74,8 @@ def steps_of(asked: Sequence[Asked], phases: Sequence[Began], ramp: Ramp) -> lis
         told.append(
             Step(
                 share=phase.share,
-                injected=(len(own) - len(spared)) / len(own) if own else 0.0,
+                hit=sum(one.hit for one in own),
+                injected=sum(one.hit for one in own) / len(own) if own else 0.0,
                 requests=side.requests,
                 failed=side.failed,
                 failed_low=side.failed_low,
@@ -89,28 +93,36 @@ def breaking(steps: Sequence[Step]) -> Step | None:
 
 
 def recoveries_of(asked: Sequence[Asked], phases: Sequence[Began]) -> list[Recovery]:
-    """After each stretch with faults, by the seconds in which requests were due."""
-    if not phases:
-        return []
-    quiet = [one for one in asked if one.phase == phases[0].name]
-    usual_s, usual = p95_s(quiet), side_of(quiet)
-    if not quiet or math.isnan(usual_s):
-        return []
+    """After each stretch with faults, of each endpoint."""
     told = []
     for before, phase, end in zip(phases, phases[1:], phases[2:], strict=False):
         if before.share == 0 or phase.share != 0 or phase.name == "end":
             continue
-        own = [one for one in asked if one.phase == phase.name]
-        after_s, watched_s = None, 0.0
-        for start_ns in range(phase.at_ns, end.at_ns - _WINDOW_NS + 1, _WINDOW_NS // 4):
-            window = [one for one in own if 0 <= one.entry.due_ns - start_ns < _WINDOW_NS]
-            failed = sum(not one.entry.ok for one in window)
-            if any(one.starved for one in window):
-                continue
-            watched_s = (start_ns + _WINDOW_NS - phase.at_ns) / 1e9
-            good = failed <= usual.failed_high * len(window) and window
-            if good and p95_s(window) <= max(_USUAL * usual_s, usual_s + 0.02):
-                after_s = (start_ns - phase.at_ns) / 1e9
-                break
-        told.append(Recovery(after=before.name, after_s=after_s, watched_s=watched_s))
+        for name in sorted({one.entry.endpoint for one in asked}):
+            own = [one for one in asked if one.entry.endpoint == name]
+            quiet = [one for one in own if one.phase == phases[0].name]
+            then = [one for one in own if one.phase == phase.name and not one.hit]
+            told.append(_recovery(name, before.name, quiet, then, phase.at_ns, end.at_ns))
     return told
+
+
+def _recovery(
+    name: str, after: str, quiet: Sequence[Asked], then: Sequence[Asked], from_ns: int, to_ns: int
+) -> Recovery:
+    middle_ns = (from_ns + to_ns) // 2
+    late = [one for one in then if one.entry.due_ns >= middle_ns and not one.timed_out_starved]
+    failed_s = [(one.entry.due_ns - from_ns) / 1e9 for one in then if not one.entry.ok]
+    watched_s = (to_ns - from_ns) / 1e9
+    if not late or not quiet:
+        return Recovery(endpoint=name, after=after, after_s=None, watched_s=watched_s)
+    usual, now = side_of(quiet), side_of(late)
+    why = ""
+    every = now.failed == now.requests and usual.failed < usual.requests
+    if now.failed and (every or now.failed_low > usual.failed_high):
+        why = f"{now.failed} of its last {now.requests} requests failed"
+    fed = [one for one in late if not one.starved]
+    usual_s = p95_s([one for one in quiet if not one.starved])
+    if not why and len(fed) >= _ENOUGH and p95_s(fed) > max(_SLOW * usual_s, usual_s + 0.05):
+        why = f"p95 is {p95_s(fed) * 1e3:.0f} ms, {usual_s * 1e3:.0f} ms before"
+    last_s = max(failed_s, default=0.0)
+    return Recovery(endpoint=name, after=after, after_s=last_s, watched_s=watched_s, why=why)

@@ -12,7 +12,7 @@ import msgspec
 from dstest.chaos.profile import Kind
 from dstest.core.errors import EvidenceError
 
-__all__ = ["Began", "Ended", "Entry", "Passed", "read_lines"]
+__all__ = ["HOUR_NS", "Began", "Ended", "Entry", "Passed", "ServiceEnd", "read_lines"]
 
 Ended = Literal["answered", "reset", "dropped", "held", "client left", "upstream failed"]
 """How the proxy's connection to its client went on after a request. `held`: the client waited for
@@ -78,6 +78,16 @@ class Began(msgspec.Struct, frozen=True, kw_only=True):
     share: float | None
     at_ns: int
 
+
+class ServiceEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """The service's command ended before it was asked to."""
+
+    exit: int
+    at_ns: int
+
+
+HOUR_NS = 3_600_000_000_000
+"""No request lasts longer."""
 
 T = TypeVar("T")
 

@@ -72,7 +72,7 @@ class Load(_Table, frozen=True, kw_only=True, forbid_unknown_fields=True):
     timeout_s: Annotated[float, msgspec.Meta(gt=0)] = 5.0
     in_flight: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 256
     """More wait, and their latency counts from when they were due."""
-    quiet_s: float = 3.0
+    quiet_s: Annotated[float, msgspec.Meta(ge=1)] = 3.0
     """Load without faults, before and after: what is usual, and what stays broken."""
     min_entries: Whole = 100
     deadline_s: Annotated[float, msgspec.Meta(gt=0)] = 60.0
@@ -174,6 +174,10 @@ def _checked(settings: Settings, name: str) -> None:
         refuse("a ramp has no faults to make more of", "[proxy.faults] error = 0.1")
     places = [target, *(upstream_of(one.upstream) for one in settings.proxy)]
     places += [listening(one) for one in settings.proxy]
+    heard = [place for place in map(listening, settings.proxy) if place.port]
+    asked = [target, *(upstream_of(one.upstream) for one in settings.proxy)]
+    if loop := next((place for place in heard if place in asked or heard.count(place) > 1), None):
+        refuse(f"{loop.address} is listened at and asked, or listened at twice", "another port")
     for place in places:
         _own(place, settings.allow_hosts, refuse)
 

@@ -3,8 +3,11 @@ need."""
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -50,12 +53,29 @@ def run(
         told = msgspec.structs.replace(told, seed=seed)
     _emptied(out)
     try:
-        conduct(told, out, lambda text: typer.echo(text, err=True))
+        with once_interrupted():
+            conduct(told, out, lambda text: typer.echo(text, err=True))
     except ConfigError:
         raise
     except (DstestError, KeyboardInterrupt) as error:
         _end(out, json_, cut_off=error)
     _end(out, json_)
+
+
+@contextmanager
+def once_interrupted() -> Iterator[None]:
+    """The first Ctrl-C ends the run; more of them do not keep it from being told."""
+
+    def first(number: int, frame: Any) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    usual = signal.signal(signal.SIGINT, first)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGINT) is first:
+            signal.signal(signal.SIGINT, usual)
 
 
 def _emptied(out: Path) -> None:

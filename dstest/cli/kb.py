@@ -38,14 +38,17 @@ def learn(
 ) -> None:
     """Remember the failing runs of stores. The book is begun where there is none; from then on each
     run that fails is looked up and remembered by itself."""
+    from dstest.core.errors import ConfigError
     from dstest.kb.book import Book
-    from dstest.kb.runs import failing_runs
+    from dstest.kb.runs import failing_runs, runs_below
     from dstest.kb.where import book_file
 
     path = book_file(kb)
     found = [one for store in stores for one in failing_runs(store)]
     runs = [one for one in found if not isinstance(one, str)]
     left = [one for one in found if isinstance(one, str)]
+    if empty := next((store for store in stores if not any(runs_below(store))), None):
+        raise ConfigError(f"{empty} holds no run", remedy="a store, or a run of one")
     for why in left:
         typer.echo(f"dstest: left out: {why}", err=True)
     with Book.opened(path, make=True) as book:
@@ -161,9 +164,9 @@ def stats(kb: At = None, json_: Json = False) -> None:
         return
     for name, value in told.items():
         if isinstance(value, dict):
-            value = ", ".join(f"{count} {word}" for word, count in value.items()) or "none"
+            value = ", ".join(f"{count} {word}" for word, count in value.items()) or "nothing"
         elif isinstance(value, list):
-            value = ", ".join(value) or "none"
+            value = ", ".join(value) or "nothing"
         say(f"{name.replace('_', ' '):<12}{value}")
 
 

@@ -13,7 +13,7 @@ from dstest.retention.walk import Place, walk
 from dstest.serve.reading import HISTORY, key_of, row_of
 from dstest.serve.row import Row
 
-__all__ = ["failing_runs", "seen_of"]
+__all__ = ["failing_runs", "runs_below", "seen_of"]
 
 
 def failing_runs(store: Path, *, own: bool = False) -> Iterator[Seen | str]:
@@ -21,9 +21,7 @@ def failing_runs(store: Path, *, own: bool = False) -> Iterator[Seen | str]:
     believed: its files are not as they were summed up, or its verdict does not follow from them.
     `own`: this process made the run, and is through with it."""
     root = store.resolve()
-    for place in walk(store).places:
-        if place.kind != "run":
-            continue
+    for place in runs_below(store):
         row = row_of(root, place, key_of(place), own=own)
         if not row.failed:
             continue
@@ -31,6 +29,11 @@ def failing_runs(store: Path, *, own: bool = False) -> Iterator[Seen | str]:
             yield seen_of(row, place)
         else:
             yield f"{place.path}: {row.why or 'it names no violation'}"
+
+
+def runs_below(store: Path) -> Iterator[Place]:
+    """All runs of a directory."""
+    return (place for place in walk(store).places if place.kind == "run")
 
 
 def seen_of(row: Row, place: Place) -> Seen:
