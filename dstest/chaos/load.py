@@ -110,7 +110,7 @@ class OpenLoop:
         told: dict[str, Any] = {"trouble": "unfinished", "why": "the load was stopped before"}
         try:
             async with self._room:
-                begin_ns = monotonic_ns()
+                begin_ns = max(due_ns, monotonic_ns())  # a loop may wake a little early
                 told = await asked(
                     self._pool, self._endpoints[which], self._heads[which], n, self._load.timeout_s
                 )
@@ -121,7 +121,7 @@ class OpenLoop:
                     endpoint=self._endpoints[which].name,
                     due_ns=due_ns,
                     begin_ns=begin_ns,
-                    end_ns=monotonic_ns(),
+                    end_ns=max(begin_ns, monotonic_ns()),
                     **told,
                 )
             )

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import signal
 import subprocess
+import sys
+import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,9 +17,18 @@ from typing import Any
 import msgspec
 import pytest
 from polling import wait_for
-from shop_run import children_of, inventory, kill, settings, started, working
+from shop_run import (
+    children_of,
+    free_port,
+    inventory,
+    kill,
+    listens,
+    settings,
+    started,
+    working,
+)
 
-from dstest.chaos.places import CONFIG, ENTRIES, PATTERNS, PROPOSALS, REPORT, RESULTS
+from dstest.chaos.places import CONFIG, ENTRIES, PASSED, PATTERNS, PROPOSALS, REPORT, RESULTS, SUMS
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -59,7 +73,7 @@ def test_the_failure_without_a_fault_is_the_first(planted: Path) -> None:
 def test_each_planted_defect_is_named(planted: Path) -> None:
     found = {(one["kind"], one["endpoint"]) for one in read(planted, PATTERNS)["patterns"]}
     assert ("unhandled error", "GET /users") in found
-    assert ("hang", "GET /orders") in found
+    assert {("hang", "GET /orders"), ("waits", "GET /orders")} & found
     assert not {endpoint for kind, endpoint in found if kind == "genuine failure"} - {
         "GET /reports"
     }
@@ -265,6 +279,7 @@ def test_runs_of_other_faults_are_not_compared(planted: Path, tmp_path: Path) ->
         (other / path.name).write_bytes(path.read_bytes())
     config = json.loads((other / CONFIG).read_bytes())
     config["settings"]["proxy"][0]["faults"]["error"] = 0.3
+    (other / SUMS).unlink()
     (other / CONFIG).write_bytes(msgspec.json.encode(config))
     process = started(["chaos", "diff", str(planted), str(other)], tmp_path)
     _, errors = process.communicate(timeout=60)
@@ -294,3 +309,175 @@ def test_a_directory_without_a_run_is_told(tmp_path: Path) -> None:
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 2
     assert "holds no chaos run" in errors
+
+
+def edited(planted: Path, to: Path, name: str, change: Any) -> subprocess.CompletedProcess[str]:
+    """A copy of a run with a changed log and without its sums, told again."""
+    for path in planted.iterdir():
+        (to / path.name).write_bytes(path.read_bytes())
+    (to / SUMS).unlink()
+    lines = [json.loads(line) for line in (planted / name).read_bytes().splitlines()]
+    text = "".join(json.dumps(line) + "\n" for line in change(lines))
+    (to / name).write_text(text)
+    process = started(["chaos", "report", str(to)], to)
+    out, errors = process.communicate(timeout=60)
+    return subprocess.CompletedProcess([], process.returncode, out, errors)
+
+
+def _good(lines: list[Any]) -> list[Any]:
+    return [{**line, "ok": True} for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        (ENTRIES, _good),
+        (ENTRIES, lambda lines: [{**line, "endpoint": "GET /zzz"} for line in lines]),
+        (ENTRIES, lambda lines: [{**line, "end_ns": line["due_ns"] - 5} for line in lines]),
+        (ENTRIES, lambda lines: [{**line, "end_ns": 10**18 * 9} for line in lines]),
+        (PASSED, lambda lines: lines * 2),
+        (PASSED, lambda lines: [{**line, "proxy": "other"} for line in lines]),
+    ],
+    ids=["all good", "unknown endpoint", "backwards", "for ever", "doubled", "unknown proxy"],
+)
+def test_edited_logs_contradict_themselves(
+    planted: Path, tmp_path: Path, name: str, change: Any
+) -> None:
+    done = edited(planted, tmp_path, name, change)
+    assert done.returncode == 3, done.stderr
+    assert "no evidence" in done.stderr
+
+
+def test_what_was_changed_after_the_end_is_told(planted: Path, tmp_path: Path) -> None:
+    for path in planted.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    lines = (planted / ENTRIES).read_bytes().splitlines(keepends=True)
+    kept = [line for line in lines if b'"ok":true' in line]
+    (tmp_path / ENTRIES).write_bytes(b"".join(kept))
+    process = started(["chaos", "report", str(tmp_path)], tmp_path)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert "not as at the end of the run" in errors
+
+
+def test_without_sums_a_run_is_not_whole(planted: Path, tmp_path: Path) -> None:
+    edited(planted, tmp_path, ENTRIES, lambda lines: lines)
+    assert read(tmp_path, RESULTS)["data"] == "partial"
+
+
+def test_a_run_is_not_compared_with_itself(planted: Path) -> None:
+    process = started(["chaos", "diff", str(planted), str(planted)], planted)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "one run, twice" in errors
+
+
+ALONE = """
+import http.server, itertools, os, sys, urllib.request
+COUNT = itertools.count(1)
+class Page(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        n = next(COUNT)
+        if n == int(os.environ.get("ENDS_AT", 0)):
+            os._exit(3)
+        with urllib.request.urlopen(os.environ["INVENTORY_URL"] + "/stock/a") as answer:
+            answer.read()
+        body = b'{"stock": 1}'
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *given):
+        pass
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Page).serve_forever()
+"""
+
+
+def of_one(stock: int, tmp_path: Path, environment: str = "") -> str:
+    """Settings of a service with one page, which a shell starts."""
+    (tmp_path / "alone.py").write_text(ALONE)
+    port = free_port()
+    return f"""
+target = "http://127.0.0.1:{port}"
+[[endpoint]]
+path = "/a"
+[[proxy]]
+name = "inventory"
+upstream = "http://127.0.0.1:{stock}"
+[proxy.faults]
+delay = 0.3
+delay_low_s = 0.01
+delay_high_s = 0.02
+[load]
+rate = 40
+requests = 80
+[service]
+command = ["sh", "-c", "{sys.executable} alone.py {port}; true"]
+[service.environment]
+INVENTORY_URL = "{{proxy.inventory}}"
+{environment}
+"""
+
+
+def test_a_service_that_ends_under_load_does_not_hold(stock: int, tmp_path: Path) -> None:
+    code, told, _ = run(tmp_path, of_one(stock, tmp_path, 'ENDS_AT = "250"'))
+    assert code == 1
+    assert any("ended under load" in line for line in told["defects"]), told
+
+
+def test_what_a_shell_has_started_ends_with_a_killed_run(stock: int, tmp_path: Path) -> None:
+    text = of_one(stock, tmp_path)
+    (tmp_path / "chaos.toml").write_text(text)
+    process = started(["chaos", "run", "chaos.toml", "--out", "out"], tmp_path)
+    entries = tmp_path / "out" / ENTRIES
+    wait_for(lambda: entries.exists() and entries.read_bytes().count(b"\n") > 20, timeout_s=60)
+    port = int(text.partition("127.0.0.1:")[2].partition('"')[0])
+    assert listens(port)
+    kill(process.pid)
+    process.communicate(timeout=60)
+    wait_for(lambda: not listens(port), timeout_s=20)
+
+
+def test_a_service_that_runs_already_is_not_taken_for_ours(stock: int, tmp_path: Path) -> None:
+    text = of_one(stock, tmp_path)
+    port = int(text.partition("127.0.0.1:")[2].partition('"')[0])
+    words = [sys.executable, str(tmp_path / "alone.py"), str(port)]
+    other = subprocess.Popen(words, env={**os.environ, "INVENTORY_URL": "http://127.0.0.1:1"})
+    try:
+        wait_for(lambda: listens(port), timeout_s=20)
+        code, _, errors = run(tmp_path, text)
+    finally:
+        other.kill()
+        other.wait()
+    assert code == 2
+    assert "before the service was started" in errors
+
+
+def test_faults_that_hit_somebody_else_have_not_landed(stock: int, tmp_path: Path) -> None:
+    """The page of the load asks nothing of the inventory; another client does."""
+    proxy = free_port()
+    text = of_one(stock, tmp_path).replace(
+        'name = "inventory"', f'name = "inventory"\nlisten = "127.0.0.1:{proxy}"'
+    )
+    page = ALONE.replace('os.environ["INVENTORY_URL"]', f'"http://127.0.0.1:{stock}"')
+    (tmp_path / "alone.py").write_text(page)
+    (tmp_path / "chaos.toml").write_text(text)
+    process = started(["chaos", "run", "chaos.toml", "--out", "out", "--json"], tmp_path)
+    while process.poll() is None:
+        with contextlib.suppress(OSError):
+            headers = {"X-Request-Id": "dstest-900000"}
+            asked = urllib.request.Request(f"http://127.0.0.1:{proxy}/stock/a", headers=headers)
+            urllib.request.urlopen(asked, timeout=2).read()
+        time.sleep(0.05)
+    out, errors = process.communicate(timeout=60)
+    assert process.returncode == 3, errors
+    assert "no delay of inventory landed" in json.loads(out)["unshown"]
+
+
+def test_a_deadline_that_cuts_the_load_short_is_told(stock: int, tmp_path: Path) -> None:
+    text = of_one(stock, tmp_path).replace("requests = 80", "requests = 8000\ndeadline_s = 1")
+    code, told, _ = run(tmp_path, text)
+    assert code in (1, 3)
+    assert told["data"] == "partial"
+    assert "deadline_s" in told["why_partial"]

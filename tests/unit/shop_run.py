@@ -75,14 +75,14 @@ def inventory() -> Iterator[int]:
     port = free_port()
     process = subprocess.Popen([sys.executable, str(SHOP / "inventory.py"), str(port)])
     try:
-        wait_for(lambda: _listens(port))
+        wait_for(lambda: listens(port))
         yield port
     finally:
         process.kill()
         process.wait()
 
 
-def _listens(port: int) -> bool:
+def listens(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
