@@ -94,8 +94,6 @@ SAYS: Final = MappingProxyType(
         "run": "One run: nodes, load, faults with proof, verdict, report.",
         "sim": "Simulate a system, seed by seed: the same servers, clients, workloads and checkers"
         " as on nodes, on a simulated network, clock and disk.",
-        "chaos": "Faults for plain HTTP services: a seeded proxy, an open-loop load, what failed by"
-        " itself and what by a fault.",
         "resume": "Go on with a session that was stopped or killed, from its first arm that is not"
         " done.",
         "report": "Check a run's files, judge it again, draw report.html, findings.md, junit.xml"
@@ -105,13 +103,15 @@ SAYS: Final = MappingProxyType(
         "nemeses": "All kinds of faults: what each needs, which nemesis delivers it, or why none"
         " does.",
         "findings": "What was published of these systems, one command each; with IDs, run them.",
+        "chaos": "Faults for plain HTTP services: a seeded proxy, an open-loop load, what failed by"
+        " itself and what by a fault.",
         "replay": "Run it again with the same seed: is its violation reproducible?",
         "blame": "Run it again, and through a second client: is the system to blame, or are we?",
         "shrink": "Fewer faults, shorter windows, less load: what still shows the violation, run by"
         " run.",
         "recover": "Seal and judge a run whose process died; judge a finished one again.",
-        "logs": "Check the logs of all nodes, joined with the faults of their run.",
-        "trace": "Read traces: where the time went, who asked whom, and what does not fit.",
+        "logs": "Check the logs of all nodes: silent nodes, votes, messages, states, partitions",
+        "trace": "Read traces: the critical path by time",
         "kb": "Findings remembered over stores: seen before, mended by what, come back.",
         "check": "Judge a history: ours, a run directory, Jepsen EDN, Jepsen JSON, a Jepsen log, or"
         " sessions of Plume, DBCop, Cobra or AWDIT",

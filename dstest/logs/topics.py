@@ -14,8 +14,10 @@ __all__ = ["about"]
 
 _DENIED: Final = re.compile(
     r"\b(?:no|not|non|without|if|whether|when|until|check(?:ing)? for|passed|avoid(?:s|ed|ing)?"
-    r"|prevent(?:s|ed|ing)?|(?<![\d.])0(?=\s)|zero|never)\W+(?:\w+\W+)?$"
+    r"|prevent(?:s|ed|ing)?|(?<![\d.])0(?=\s)|zero|never)[\s\"'(-]+(?:\w+[\s\"'(-]+)?$"
 )
+"""In one clause: what stands before a comma or a colon says nothing of what follows."""
+
 _SET: Final = re.compile(r"[\"']?\s*(?:s\b)?\s*(?:=|:|is|of|was|set to|after)\s*\"?\d")
 """`timeout: 5s` is a setting."""
 
@@ -49,6 +51,8 @@ _HINT: Final = re.compile(
 )
 """What has none of these is about nothing, and most lines are."""
 
+_TROUBLE: Final = frozenset(("error", "critical"))
+
 _NOTHING: Final[frozenset[Topic]] = frozenset()
 
 
@@ -63,13 +67,14 @@ def about(record: LogRecord, harmless: Sequence[str] = ()) -> frozenset[Topic]:
     for one in harmless:
         text = text.replace(one.lower(), " ")
     found: set[Topic] = set()
-    if "consensus" in text and _has(_TIMEOUT, text, setting=True):
+    setting = record.level not in _TROUBLE  # an error tells of no setting
+    if "consensus" in text and _has(_TIMEOUT, text, setting=setting):
         found.add("consensus-timeout")
     if "conflict" in text and _has(_CONFLICT, text):
         found.add("conflict")
     if _has(_PARTITION, text):
         found.add("cut-off")
-    if _has(_CONNECTION, text, setting=True):
+    if _has(_CONNECTION, text, setting=setting):
         found.add("connection")
     if _memory(text):
         found.add("oom")

@@ -51,6 +51,20 @@ WORDS = {
 }
 
 
+@pytest.mark.parametrize(
+    ("message", "check"),
+    [
+        ("no more retries, consensus timeout after 5s", "consensus_timeout"),
+        ("consensus timeout = 5s exceeded, giving up", "consensus_timeout"),
+        ("write not acknowledged: conflict in replicated state", "state_conflicts"),
+    ],
+)
+def test_a_denial_of_something_else_denies_nothing(
+    message: str, check: str, tmp_path: Path
+) -> None:
+    assert found(looked(tmp_path, others([*CALM, line(5, "ERROR", message)])), check)
+
+
 @pytest.mark.parametrize("check", WORDS)
 def test_words_are_found_and_their_healthy_likes_are_not(check: str, tmp_path: Path) -> None:
     bad, clean = WORDS[check]
