@@ -67,7 +67,8 @@ def explore(
     """All states that a specification can reach: do its invariants hold?
 
     Exits with 0 where they hold in all of them, with 1 for a violation, of which the trace is a
-    shortest one, and with 3 where a bound ended the search or nothing was held."""
+    shortest one, and with 3 where a bound ended the search, nothing was held, or no action was ever
+    taken. The verdict says how many actions were never taken: bounds may be too small for them."""
     from dstest.spec.adversary import allowed
     from dstest.spec.explore import explore as search
     from dstest.spec.load import load
@@ -256,11 +257,13 @@ def _say_rest(
     for violation in violations:
         typer.echo(f"\n{violation.id} is violated: {violation.text}")
         told(violation.trace)
+    untaken = f"; {len(never_taken)} of {len(model.actions)} actions were never taken"
+    rest = f"{untaken} within these bounds" if never_taken else ""
     say(
         {
-            "holds": "holds: in each state that can be reached",
+            "holds": f"holds: in each state that can be reached{rest}",
             "violated": "violated",
-            "bounded": "no violation, and not all was seen: this proves nothing",
-            "vacuous": "vacuous: nothing was held, or some of it never",
+            "bounded": f"no violation, and not all was seen: this proves nothing{rest}",
+            "vacuous": f"vacuous: nothing was held, or some of it never{rest}",
         }[outcome]
     )

@@ -47,7 +47,7 @@ class Explored(msgspec.Struct, kw_only=True):
 
     `merged`: states stand for others, by the word of `canonical`, which a sample of walks was held
     against. `taken` counts the steps of each action. `outcome` is `vacuous` where an invariant was
-    never evaluated, or nothing was to be held; `bounded` where no violation was met within the
+    never evaluated, nothing was to be held, or no action was ever taken; `bounded` where no violation was met within the
     bounds.
     """
 
@@ -74,7 +74,7 @@ class Explored(msgspec.Struct, kw_only=True):
             return "vacuous"
         if not self.complete:
             return "bounded"
-        return "vacuous" if vacuous(self.counts) else "holds"
+        return "vacuous" if vacuous(self.counts) or not self.steps else "holds"
 
 
 def explore(
