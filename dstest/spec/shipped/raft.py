@@ -251,10 +251,14 @@ class Raft(System):
         led = before.election.leads & after.election.leads
         return all(before.log.log[one].begins(after.log.log[one]) for one in led)
 
-    @invariant("RF9", "a later leader commits what it was sent", kind="sometimes")
+    @invariant(
+        "RF9",
+        "a later leader commits what it was sent, as far as the bounds let it",
+        kind="sometimes",
+    )
     def goes_on(self, s: Any) -> bool:
-        """With bounds of one term it is the first leader that does; with logs of one entry, which
-        no leader has sent, it is enough that it leads."""
+        """In one term it is the first leader that commits; of one entry, which no leader sends, it
+        is enough that it leads."""
         told = s.log.told
         if len(told) < min(self.terms, 2):
             return False
