@@ -28,7 +28,7 @@ FILE = "protocol.jsonl"
 @pytest.mark.parametrize(
     ("servers", "terms", "length", "states", "steps"),
     [
-        (1, 1, 2, 26, 124),
+        (1, 1, 2, 39, 204),
         (4, 1, 1, 1314, 16412),
         (2, 1, 2, 286, 2664),
         (3, 1, 1, 329, 3225),
