@@ -124,7 +124,7 @@ def simulate(
     """Random walks, until the first violation. The same seed walks the same ways.
 
     Exits with 0 where none was met, which proves nothing, with 1 for a violation, and with 3 where
-    nothing was held."""
+    nothing was held or no action was ever taken."""
     from dstest.core.rng import fresh_seed
     from dstest.spec.adversary import allowed
     from dstest.spec.load import load
@@ -257,13 +257,16 @@ def _say_rest(
     for violation in violations:
         typer.echo(f"\n{violation.id} is violated: {violation.text}")
         told(violation.trace)
-    untaken = f"; {len(never_taken)} of {len(model.actions)} actions were never taken"
-    rest = f"{untaken} within these bounds" if never_taken else ""
+    untaken, all_ = len(never_taken), len(model.actions)
+    rest = f"; {untaken} of {all_} actions were never taken within these bounds" if untaken else ""
+    why = "nothing was held, or some of it never"
+    if untaken == all_:
+        why = "nothing but the start was seen"
     say(
         {
             "holds": f"holds: in each state that can be reached{rest}",
             "violated": "violated",
             "bounded": f"no violation, and not all was seen: this proves nothing{rest}",
-            "vacuous": f"vacuous: nothing was held, or some of it never{rest}",
+            "vacuous": f"vacuous: {why}{rest}",
         }[outcome]
     )
