@@ -101,7 +101,7 @@ LAYERS: dict[str, dict[str, Callable[[Model], Any]]] = {
 def odd_in(part: str, given: Callable[[S], Any]) -> Spec:
     class Odd(Up):
         def done(self, s: S) -> bool:
-            return given(s) if part == "done" else True  # type: ignore[no-any-return]
+            return given(s) if part == "done" else True
 
         @action()
         @when("whatever", lambda s: given(s) if part == "guard" else True)
@@ -154,9 +154,7 @@ def odd_in(part: str, given: Callable[[S], Any]) -> Spec:
 @pytest.mark.parametrize(
     ("part", "layer"), [(part, layer) for part, layers in LAYERS.items() for layer in layers]
 )
-def test_what_is_neither_true_nor_false(
-    part: str, layer: str, given: Callable[[S], Any]
-) -> None:
+def test_what_is_neither_true_nor_false(part: str, layer: str, given: Callable[[S], Any]) -> None:
     said = {"guard": "guard 'whatever'", "done": r"done\(\) of Ends"}.get(part, "invariant O1")
     with pytest.raises(ConfigError, match=f"{said}.* neither true nor false"):
         LAYERS[part][layer](model_of(odd_in(part, given)))
