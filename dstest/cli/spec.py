@@ -67,7 +67,8 @@ def explore(
     """All states that a specification can reach: do its invariants hold?
 
     Exits with 0 where they hold in all of them, with 1 for a violation, of which the trace is a
-    shortest one, and with 3 where a bound ended the search or nothing was held."""
+    shortest one, and with 3 where a bound ended the search, nothing was held, or no action was ever
+    taken. The verdict says how many actions were never taken: bounds may be too small for them."""
     from dstest.spec.adversary import allowed
     from dstest.spec.explore import explore as search
     from dstest.spec.load import load
@@ -123,7 +124,7 @@ def simulate(
     """Random walks, until the first violation. The same seed walks the same ways.
 
     Exits with 0 where none was met, which proves nothing, with 1 for a violation, and with 3 where
-    nothing was held."""
+    nothing was held or no action was ever taken."""
     from dstest.core.rng import fresh_seed
     from dstest.spec.adversary import allowed
     from dstest.spec.load import load
@@ -256,11 +257,16 @@ def _say_rest(
     for violation in violations:
         typer.echo(f"\n{violation.id} is violated: {violation.text}")
         told(violation.trace)
+    untaken, all_ = len(never_taken), len(model.actions)
+    rest = f"; {untaken} of {all_} actions were never taken within these bounds" if untaken else ""
+    why = "nothing was held, or some of it never"
+    if untaken == all_:
+        why = "nothing but the start was seen"
     say(
         {
-            "holds": "holds: in each state that can be reached",
+            "holds": f"holds: in each state that can be reached{rest}",
             "violated": "violated",
-            "bounded": "no violation, and not all was seen: this proves nothing",
-            "vacuous": "vacuous: nothing was held, or some of it never",
+            "bounded": f"no violation, and not all was seen: this proves nothing{rest}",
+            "vacuous": f"vacuous: {why}{rest}",
         }[outcome]
     )

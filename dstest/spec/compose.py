@@ -3,6 +3,9 @@
 An action that several parts have under one name is one action of the whole: it can be taken where
 all of them allow it, and changes each of them as that part says. Its parameters are joined by their
 names, and may be what all of them allow. What the system itself says of an action comes on top.
+
+No `canonical` of a part is used: names that parts share must be exchanged in all of them at once,
+which no part can say. A system that has one of its own says it of the whole state.
 Source: Abadi and Lamport, "Conjoining Specifications" (1995).
 """
 
@@ -27,6 +30,9 @@ from dstest.spec.model import (
     finished,
     guard_of,
     invariant_models,
+    shown,
+    truth,
+    values_of,
 )
 
 __all__ = ["System"]
@@ -35,7 +41,8 @@ __all__ = ["System"]
 class System(Spec):
     """The state has a field for each part. What the system declares itself is of the whole state.
 
-    Raises ConfigError for a part that is no specification.
+    Raises ConfigError for a part that is no specification, or that has parts itself: what such a
+    one says is not in its own methods alone.
     """
 
     parts: ClassVar[Mapping[str, Spec]] = {}
@@ -49,6 +56,12 @@ class System(Spec):
                     f"part {name!r} of {type(self).__name__} is no specification",
                     remedy="parts = {'word': SomeSpec()}",
                 )
+            if hasattr(part, "model"):
+                raise ConfigError(
+                    f"part {name!r} of {type(self).__name__} is a whole itself, which no part is",
+                    remedy=f"its parts among those of {type(self).__name__}, and what it says of"
+                    " the whole there",
+                )
         self.state = dataclasses.make_dataclass(
             f"{type(self).__name__}State", [(n, Any) for n in self.parts], frozen=True, slots=True
         )
@@ -58,12 +71,12 @@ class System(Spec):
         for states in itertools.product(*(part.initial() for part in self.parts.values())):
             yield self.state(*states)
 
-    def canonical(self, s: Any) -> State:
-        return s  # type: ignore[no-any-return]
-
     def done(self, s: Any) -> bool:
         """Where all of its parts are."""
-        return all(part.done(getattr(s, name)) for name, part in self.parts.items())
+        return all(
+            truth(part.done(getattr(s, name)), f"done() of {name}")
+            for name, part in self.parts.items()
+        )
 
     def model(self) -> Model:
         """As `model_of` gives it."""
@@ -132,26 +145,19 @@ class System(Spec):
         for param in params:
             asked: list[Callable[[Any], Iterable[Any]]] = []
             if own is not None and param in own.domains:
-                asked.append(_domain(self, own.domains[param], where, None))
-            asked += [
-                _domain(self.parts[part], one.domains[param], where, part)
-                for part, one in shares.items()
-                if param in one.domains
-            ]
+                of = f"parameter {param!r} of {where}"
+                asked.append(values_of(self, own.domains[param], of))
+            for part, one in shares.items():
+                if param in one.domains:
+                    of = f"parameter {param!r} of {where} of {part}"
+                    values = values_of(self.parts[part], one.domains[param], of)
+                    asked.append(_seen_by(part, values))
             ways.append(asked)
         return lambda s: itertools.product(*(_common(asked, s) for asked in ways))
 
 
-def _domain(
-    spec: Spec, domain: Any, where: str, part: str | None
-) -> Callable[[Any], Iterable[Any]]:
-    if not callable(domain):
-        fixed = tuple(domain)
-        return lambda s: fixed
-    asked = bound(spec, domain, (), f"a parameter of {where}")
-    if part is None:
-        return lambda s: asked(s, ())
-    return lambda s: asked(getattr(s, part), ())
+def _seen_by(part: str, values: Callable[[Any], Iterable[Any]]) -> Callable[[Any], Iterable[Any]]:
+    return lambda s: values(getattr(s, part))
 
 
 def _common(asked: list[Callable[[Any], Iterable[Any]]], state: Any) -> Iterator[Any]:
@@ -174,7 +180,15 @@ def _update(
     last: Callable[[Any, Args], State] | None,
 ) -> Callable[[Any, Args], State]:
     def changed(s: Any, a: Args) -> State:
-        after = dataclasses.replace(s, **{part: way(getattr(s, part), a) for part, way in updates})
+        made = {part: way(getattr(s, part), a) for part, way in updates}
+        for part, new in made.items():
+            kind = type(getattr(s, part))
+            if type(new) is not kind:
+                raise ConfigError(
+                    f"an action of {part} gave {shown(new)}, which is no {kind.__name__}",
+                    remedy="an action returns the next state",
+                )
+        after = dataclasses.replace(s, **made)
         return last(after, a) if last is not None else after
 
     return changed

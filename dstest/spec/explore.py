@@ -14,6 +14,7 @@ import msgspec
 
 from dstest.core.errors import ConfigError
 from dstest.core.rng import stream
+from dstest.spec.alike import alike
 from dstest.spec.counts import Count, counted, vacuous
 from dstest.spec.declare import Spec, State
 from dstest.spec.model import Invariant, Model, Step, shown
@@ -47,8 +48,8 @@ class Explored(msgspec.Struct, kw_only=True):
 
     `merged`: states stand for others, by the word of `canonical`, which a sample of walks was held
     against. `taken` counts the steps of each action. `outcome` is `vacuous` where an invariant was
-    never evaluated, or nothing was to be held; `bounded` where no violation was met within the
-    bounds.
+    never evaluated, nothing was to be held, or no action was ever taken; `bounded` where no
+    violation was met within the bounds.
     """
 
     states: int = 0
@@ -74,7 +75,7 @@ class Explored(msgspec.Struct, kw_only=True):
             return "vacuous"
         if not self.complete:
             return "bounded"
-        return "vacuous" if vacuous(self.counts) else "holds"
+        return "vacuous" if vacuous(self.counts) or not self.steps else "holds"
 
 
 def explore(
@@ -142,6 +143,8 @@ class _Search:
         self._deadlock, self._all = deadlock, all_violations
         self.found: _Found = {}
         self.said.merged = type(model.spec).canonical is not Spec.canonical
+        self._keys: dict[Any, Any] = {}
+        """Canonical state -> itself as it was first: what is equal may be of other types."""
         self._stands_for: dict[Any, Any] = {}
         """Canonical state -> the first one that was seen of it, where it may be another."""
         self._of_states = model.of_kind("state")
@@ -156,8 +159,11 @@ class _Search:
         todo: deque[tuple[Any, Any, int]] = deque()
         for state in model.initial:
             key = model.canonical(state)
-            if key not in found:
-                found[key] = None
+            if key in found:
+                if not alike(key, self._keys[key]):
+                    raise self._mixed(key)
+            else:
+                found[key], self._keys[key] = None, key
                 todo.append((state, key, 0))
                 if self.said.merged:
                     self._stands_for[key] = state
@@ -180,10 +186,13 @@ class _Search:
                         said.complete = False
                         continue
                     found[new] = key
+                    self._keys[new] = new
                     todo.append((after, new, depth + 1))
                     if self.said.merged:
                         self._stands_for[new] = after
                     self._look_at(after, new)
+                elif not alike(new, self._keys[new]):
+                    raise self._mixed(new)
                 if self._edges is not None:
                     self._edges.append((key, new))
                 if self._of_steps:
@@ -199,6 +208,13 @@ class _Search:
             said.complete = False
         said.states = len(found)
         self._at_the_end()
+
+    def _mixed(self, key: Any) -> ConfigError:
+        return ConfigError(
+            f"{self.model.name}: {shown(key)} and {shown(self._keys[key])} are equal, and of"
+            " different types",
+            remedy="values of one type in each place: 1, True and 1.0 are equal",
+        )
 
     def _enough(self) -> bool:
         return bool(self.said.violations) and not self._all

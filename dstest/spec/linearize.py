@@ -25,7 +25,7 @@ from dstest.core.errors import ConfigError
 from dstest.core.plugin_files import said_of
 from dstest.spec.frontier import Exceeded, Happening, Known, Stuck
 from dstest.spec.mapping import Record
-from dstest.spec.model import shown
+from dstest.spec.model import shown, truth
 from dstest.spec.taking import Refused, Taker
 
 __all__ = ["Linearize"]
@@ -67,7 +67,8 @@ class _Open:
         if late is None:
             assert self.late_by is not None
             try:
-                late = self._late[state] = bool(self.late_by(state, self.record))
+                said = self.late_by(state, self.record)
+                late = self._late[state] = truth(said, f"too_late of {self.record.kind!r}")
             except ConfigError:
                 raise
             except Exception as error:

@@ -29,7 +29,7 @@ from dstest.core.near import meant
 from dstest.core.op import Op, Outcome
 from dstest.core.plugin_files import said_of
 from dstest.spec.declare import Spec
-from dstest.spec.model import Model, Step, shown
+from dstest.spec.model import Model, Step, shown, truth
 
 __all__ = ["GAP", "Event", "Mapped", "Record", "maps"]
 
@@ -261,7 +261,7 @@ class Mapped:
     def only_reads(self, record: Record) -> bool:
         """Do all of its steps leave the state as it is, as the specification says?"""
         said = self._ways[record.kind].said.only_reads
-        return bool(said(record)) if callable(said) else said
+        return truth(said(record) if callable(said) else said, f"only_reads of {record.kind!r}")
 
     def after(self, record: Record) -> _OfState | None:
         """What the record says of the state after it, None where that is nothing."""

@@ -216,7 +216,9 @@ def guard_of(
     return Guard(given.name, level, holds, given.holds)
 
 
-def _values(spec: Spec, domain: Any, where: str) -> Callable[[Any], Iterable[Any]]:
+def values_of(spec: Spec, domain: Any, where: str) -> Callable[[Any], Iterable[Any]]:
+    """What a parameter may be in a state. Raises ConfigError for a domain that can be read once
+    only, and for a fixed one that a constant given anew does not change."""
     if callable(domain):
         asked = bound(spec, domain, (), where)
         return lambda s: asked(s, ())
@@ -237,7 +239,7 @@ def _values(spec: Spec, domain: Any, where: str) -> Callable[[Any], Iterable[Any
 
 def choices_of(spec: Spec, domains: Mapping[str, Any], of: str) -> Callable[[Any], Iterable[Args]]:
     """All arguments, the last parameter changing fastest."""
-    ways = [_values(spec, d, f"parameter {n!r} of {of}") for n, d in domains.items()]
+    ways = [values_of(spec, d, f"parameter {n!r} of {of}") for n, d in domains.items()]
     if not ways:
         return lambda s: ((),)
     if len(ways) == 1:
@@ -317,4 +319,9 @@ def finished(spec: Spec, actions: tuple[Action, ...], invariants: tuple[Invarian
     if not initial:
         raise ConfigError(f"{name} has no initial state", remedy="initial() yields at least one")
     doc = inspect.getdoc(type(spec)) or ""
-    return Model(name, doc, spec, initial, actions, invariants, spec.canonical, spec.done)
+    done = _strict(spec.done, f"done() of {name}")
+    return Model(name, doc, spec, initial, actions, invariants, spec.canonical, done)
+
+
+def _strict(asked: Callable[[Any], Any], what: str) -> Callable[[Any], bool]:
+    return lambda s: truth(asked(s), what)

@@ -127,7 +127,7 @@ def _with(model: Model, action: Action, operator: str, what: str, **changes: Any
 
 
 def _negated(guard: Guard) -> Callable[[Any, Any], bool]:
-    return lambda s, a: not guard.holds(s, a)
+    return lambda s, a: not guard.asked(s, a)
 
 
 def _of_guard(model: Model, action: Action, guard: Guard) -> Iterator[Mutant]:

@@ -13,7 +13,7 @@ from dstest.core.plugin_files import said_of
 from dstest.spec.counts import Count, counted
 from dstest.spec.domains import domain_guards
 from dstest.spec.mapping import Mapped, Record
-from dstest.spec.model import Model, Step, shown
+from dstest.spec.model import Invariant, Model, Step, shown, truth
 
 __all__ = ["NO_STEP", "GuardUse", "Refused", "Taker"]
 
@@ -69,8 +69,9 @@ class Taker:
         after = self.mapped.after(record)
         for step in steps:
             there, by = self.take(state, step)
-            if by is None and after is not None and self.guarded and not after(there, record):
-                by = "what the record says of the state after it"
+            if by is None and after is not None and self.guarded:
+                said = truth(after(there, record), f"after of {record.kind!r}")
+                by = None if said else "what the record says of the state after it"
             if by is None:
                 found.append(there)
             else:
@@ -118,20 +119,20 @@ class Taker:
     def _guard(self, state: Any, step: Step) -> str | None:
         for guard in self._actions[step.action].guards:
             use = self.guards[step.action, guard.label]
-            if not guard.holds(state, step.args):
+            if not guard.asked(state, step.args):
                 use.false += 1
                 return guard.label
             use.true += 1
         for guard in self._domains.get(step.action, ()):
-            if not guard.holds(state, step.args):
+            if not guard.asked(state, step.args):
                 return guard.label
         return None
 
     def _looked_at(self, state: Any) -> str | None:
         for one in self._sometimes:
-            self.counts[one.id].passed += bool(one.holds(state))
+            self.counts[one.id].passed += self._held(one, state)
         for one in self._of_states:
-            if not one.holds(state):
+            if not self._held(one, state):
                 self.counts[one.id].failed += 1
                 return f"invariant {one.id}"
             self.counts[one.id].passed += 1
@@ -139,8 +140,16 @@ class Taker:
 
     def _step_looked_at(self, before: Any, step: Step, after: Any) -> str | None:
         for one in self._of_steps:
-            if not one.holds(before, step, after):
+            if not self._held(one, before, step, after):
                 self.counts[one.id].failed += 1
                 return f"invariant {one.id}"
             self.counts[one.id].passed += 1
         return None
+
+    def _held(self, one: Invariant, *given: Any) -> bool:
+        try:
+            return one.asked(*given)
+        except (ConfigError, MemoryError):
+            raise
+        except Exception as error:
+            raise self.model.gone_wrong(given[-1], error) from None

@@ -61,7 +61,7 @@ class Walked(msgspec.Struct, kw_only=True):
         """No number of walks shows that something holds: without a violation it is `bounded`."""
         if self.violations:
             return "violated"
-        return "vacuous" if not self.counts or vacuous(self.counts) else "bounded"
+        return "vacuous" if not self.steps or vacuous(self.counts) or not self.counts else "bounded"
 
 
 def walk(

@@ -5,6 +5,7 @@ of its entries, and begins with that of who votes (term 0)."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import combinations
 from typing import Any, NamedTuple
 
 __all__ = ["counted"]
@@ -48,13 +49,11 @@ def elections(w: World, me: int, terms: int) -> Iterator[World]:
     for term, who, theirs in w.asked:
         if term == mine and theirs >= last and w.vote[me] in (None, who):
             yield w._replace(vote=put(w.vote, me, who), granted=w.granted | {(term, who, me)})
-    for a in everyone:
-        for b in range(a + 1, len(w.term)):
-            mine_too = {(mine, me, a), (mine, me, b)} <= w.granted
-            if mine_too and not w.leads[me] and len(w.term) < 4:
-                others = frozenset(one for one in w.led if one[0] != mine)
-                row = (mine, me, w.log[me], w.commit[me])
-                yield w._replace(leads=put(w.leads, me, True), led=others | {row})
+    for voters in combinations(everyone, len(w.term) // 2 + 1):
+        if {(mine, me, one) for one in voters} <= w.granted and not w.leads[me]:
+            others = frozenset(one for one in w.led if one[0] != mine)
+            row = (mine, me, w.log[me], w.commit[me])
+            yield w._replace(leads=put(w.leads, me, True), led=others | {row})
     if w.leads[me]:
         yield w._replace(leads=put(w.leads, me, False))
 

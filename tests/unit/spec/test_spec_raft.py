@@ -27,7 +27,13 @@ FILE = "protocol.jsonl"
 @pytest.mark.timeout(600)  # on a busy host
 @pytest.mark.parametrize(
     ("servers", "terms", "length", "states", "steps"),
-    [(2, 1, 2, 286, 2664), (3, 1, 1, 329, 3225), (2, 2, 2, 28381, 289570)],
+    [
+        (1, 1, 2, 39, 204),
+        (4, 1, 1, 1314, 16412),
+        (2, 1, 2, 286, 2664),
+        (3, 1, 1, 329, 3225),
+        (2, 2, 2, 28381, 289570),
+    ],
 )
 def test_all_states_and_another_count_of_them(
     servers: int, terms: int, length: int, states: int, steps: int, record_property: Any
@@ -41,10 +47,29 @@ def test_all_states_and_another_count_of_them(
     record_property("shown", f"{bounds}: {states} states, {steps} steps, also counted by hand")
 
 
+@pytest.mark.parametrize(
+    ("servers", "terms", "length", "action"),
+    [(1, 1, 1, "lead"), (2, 1, 2, "commit"), (2, 2, 1, "lead"), (4, 1, 1, "lead")],
+)
+def test_bounds_in_which_nobody_comes_to_lead_or_commit_do_not_hold(
+    servers: int, terms: int, length: int, action: str
+) -> None:
+    names = tuple(range(1, servers + 1))
+    model = load("raft", [f"servers={names}", f"terms={terms}", f"length={length}"])
+    assert explore(model).outcome == "holds"
+    never = tuple(
+        msgspec.structs.replace(one, choices=lambda s: ()) if one.name == action else one
+        for one in model.actions
+    )
+    said = explore(msgspec.structs.replace(model, actions=never))
+    assert [one.id for one in said.violations] == ["RF9"]
+
+
 WITHOUT = (
     ("vote", "sub:election.one vote", "RF2"),
     ("vote", "sub:log.not behind", "RF5"),
     ("lead", "sub:election.granted", "RF1"),
+    ("lead", "sub:log.most voters", "RF1"),
     ("commit", "sub:log.most voters", "RF5"),
     ("commit", "sub:log.of its term", "RF5"),
     ("accept", "sub:log.as sent", "RF4"),

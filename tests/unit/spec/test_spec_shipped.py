@@ -27,29 +27,34 @@ from dstest.spec.shipped.register import Register
 NAMES = sorted(module.name for module in pkgutil.iter_modules(shipped.__path__))
 
 
+SIZES = {
+    "register": (4, 40),
+    "queue": (168, 320),
+    "lock": (17, 141),
+    "list_append": (25, 276),
+    "kv": (57, 1077),
+    "raft": (286, 2664),
+    "raft_status": (451, 6504),
+}
+"""States and steps."""
+
+BOUNDS = {"raft": {"terms": 1}}
+"""Smaller than what it comes with, and still such that each action is taken."""
+
+ELSEWHERE = {"raft": "test_spec_raft.py: rules of a later term need walks"}
+"""Whose rules are left out one by one, and where."""
+
+
 def spec_of(name: str) -> Spec:
     found = importlib.import_module(f"dstest.spec.shipped.{name}")
-    spec: Spec = getattr(found, "".join(word.capitalize() for word in name.split("_")))()
-    return spec
+    cls: type[Spec] = getattr(found, "".join(word.capitalize() for word in name.split("_")))
+    return cls(**BOUNDS.get(name, {}))
 
 
-def test_these_are_shipped() -> None:
-    assert {"kv", "list_append", "lock", "queue", "register"} <= set(NAMES)
-
-
-@pytest.mark.parametrize(
-    ("name", "states", "steps"),
-    [
-        ("register", 4, 40),
-        ("queue", 168, 320),
-        ("lock", 17, 141),
-        ("list_append", 25, 276),
-        ("kv", 57, 1077),
-    ],
-)
-def test_all_of_its_states_hold(name: str, states: int, steps: int) -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_all_of_its_states_hold(name: str) -> None:
     said = explore(model_of(spec_of(name)))
-    assert (said.outcome, said.states, said.steps) == ("holds", states, steps)
+    assert (said.outcome, (said.states, said.steps)) == ("holds", SIZES[name])
     assert not said.never_taken
     assert all(count.passed for count in said.counts.values())
 
@@ -71,7 +76,8 @@ def without(model: Model, action: str, guard: str) -> Model:
 
 GUARDS = [
     (name, one.name, guard.label)
-    for name in ("register", "queue", "lock", "list_append", "kv")
+    for name in NAMES
+    if name not in ELSEWHERE
     for one in model_of(spec_of(name)).actions
     for guard in one.guards
 ]

@@ -45,36 +45,6 @@ class Up(Spec):
         return s.x >= 0
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        lambda s: iter([False]),
-        lambda s: (False, "why"),
-        lambda s: "no",
-        lambda s: None,
-        lambda s: 1,
-        lambda s: s.x,
-    ],
-    ids=["generator", "tuple", "text", "nothing", "one", "number"],
-)
-def test_what_is_neither_true_nor_false(given: Callable[[S], Any]) -> None:
-    class Odd(Up):
-        @invariant("O1", "whatever")
-        def whatever(self, s: S) -> bool:
-            return given(s)  # type: ignore[no-any-return]
-
-    class Guarded(Up):
-        @action()
-        @when("whatever", lambda s: given(s))
-        def down(self, s: S) -> S:
-            return S()
-
-    for spec, said in ((Odd(), "invariant O1"), (Guarded(), "guard 'whatever'")):
-        for run in (explore, lambda model: walk(model, seed=1, walks=3)):
-            with pytest.raises(ConfigError, match=f"{said}.* neither true nor false"):
-                run(model_of(spec))
-
-
 def wrapped() -> type:
     class Wrapped(Up):
         @invariant("W1", "never three")
