@@ -5,8 +5,9 @@
 
 A file is what one server wrote, `seq` from 1 on in each of its runs; the first line of a run has
 its number or name. `saw` says of which lines of others a server had heard when it wrote: name ->
-run -> seq. Older logs have name -> [run, seq] there, of the run with the greatest number alone; they
+run -> seq. Older logs have name -> [run, seq] there, of the run with the greatest number alone, and
 are refused where a later run has a smaller one.
+
 Of lines that neither comes from the other, that of the earlier `wall_ns` comes first, which need
 not be true of any clock.
 

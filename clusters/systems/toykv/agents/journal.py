@@ -56,7 +56,8 @@ def said(answers: Iterable[dict[str, Any]], before: int) -> list[int]:
 
 
 class Journal:
-    """Of the start of a server with this number. Without `write` nothing is kept, and messages say nothing."""
+    """Of one start of a server, by its number. Without `write` nothing is kept, and messages say
+    nothing."""
 
     def __init__(
         self,
