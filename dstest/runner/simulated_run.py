@@ -20,7 +20,7 @@ from dstest.core.clock import RunClock, wall_ns
 from dstest.core.contained import quit_by
 from dstest.core.errors import DstestError, Exit, Interrupted
 from dstest.core.history import ClockSource
-from dstest.core.node import LabInfo
+from dstest.core.node import CLIENTS_HOST, LabInfo
 from dstest.core.protocols import (
     Administers,
     Endpoint,
@@ -52,9 +52,6 @@ from dstest.store.layout import EVENTS, RunDir
 from dstest.store.segment import SegmentWriter
 
 __all__ = ["NotServing", "SimulatedRun"]
-
-CLIENTS: Final = "clients"
-"""The host of all clients."""
 
 LOOK_S: Final = 0.1
 
@@ -104,7 +101,7 @@ class SimulatedRun:
         loop = self._world.loop
         stop.interrupt = partial(setattr, loop, "interrupted", True)
         try:
-            self._world.run(self._body(), CLIENTS)
+            self._world.run(self._body(), CLIENTS_HOST)
             stop.waits = True
         except KeyboardInterrupt:
             failure = Interrupted(f"stopped by {stop.by or 'SIGINT'}")
@@ -115,7 +112,7 @@ class SimulatedRun:
         with stop.waiting():
             loop.interrupted = False
             try:
-                self._world.run(self._clean_up(failure), CLIENTS)
+                self._world.run(self._clean_up(failure), CLIENTS_HOST)
             finally:
                 self._world.close()
                 left = self._keep()
