@@ -51,7 +51,7 @@ from dstest.store.events import Writer
 from dstest.store.layout import EVENTS, RunDir
 from dstest.store.segment import SegmentWriter
 
-__all__ = ["NotServing", "SimulatedRun"]
+__all__ = ["NotServing", "SimulatedRun", "simulated_version"]
 
 LOOK_S: Final = 0.1
 
@@ -130,7 +130,7 @@ class SimulatedRun:
                 f"the simulated {plugins.system.name} did not serve within {SETTLE_S:g} s",
                 remedy=f"{EVENTS} has what happened",
             )
-        meta.system_version = _version(self._simulable)
+        meta.system_version = simulated_version(self._simulable)
         meta.members = plugins.members
         meta.log_files = {}
         port = self._simulable.port
@@ -270,7 +270,7 @@ class SimulatedRun:
         return None
 
 
-def _version(simulable: Simulable) -> str:
+def simulated_version(simulable: Simulable) -> str:
     """Of servers that are modules: by what stands in these."""
     found = hashlib.sha256()
     for name in sorted(simulable.modules):
