@@ -98,7 +98,7 @@ class Toykv:
     bug: ClassVar[str] = "none"
 
     def __init__(self, seed: int) -> None:
-        options = {"bug": self.bug}
+        options = {"bug": self.bug, "spans": "no", "journal": "no"}
         names = ("n1", "n2", "n3")
         self._world = World(seed, names, lambda world, host: SIMULATED.main(world, host, options))
         self._last = 0

@@ -128,7 +128,9 @@ class Through:
     def give_up(self, why: str) -> None:
         """Nothing is under way for long here."""
 
-    async def ask(self, message: dict[str, Any], wait_s: float) -> dict[str, Any]:
+    async def ask(
+        self, message: dict[str, Any], wait_s: float, parent: object = None
+    ) -> dict[str, Any]:
         path = (self._source, self._to)
         if path in self._net.cut:
             raise NotSent("cut")
