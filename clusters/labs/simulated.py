@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from dstest.core.evidence import Transport
-from dstest.core.node import LabInfo, Made, NodeInfo
+from dstest.core.node import CLIENTS_HOST, LabInfo, Made, NodeInfo
 
 __all__ = ["LAB", "SimulatedLab"]
 
@@ -37,7 +37,7 @@ class SimulatedLab:
             lab_id=lab_id,
             kind=self.name,
             nodes=[NodeInfo(name=name, address=name, lab_id=lab_id) for name in names],
-            control="clients",
+            control=CLIENTS_HOST,
             made=Made(packages=list(packages)),
         )
 

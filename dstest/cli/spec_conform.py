@@ -67,7 +67,7 @@ def conform(
     elif log:
         said = conform_log(model, read_log(recorded, kind), frontier_max=frontier)
         if cut_off(recorded):
-            said.ignored["(a last line that was cut off)"] = 1
+            said.missing["(a last line that was cut off)"] = 1
     else:
         said = _of_history(model, recorded, frontier)
     if json_:
@@ -96,9 +96,9 @@ def _of_servers(model: Model, path: Path, frontier: int) -> Conformed:
     logs = log_of_run(path / "nodes", model.spec.server_log)
     said = conform_log(model, logs.events, frontier_max=frontier)
     for name, count in logs.left_out.items():
-        said.ignored[f"({name}: after the last line that can be placed)"] = count
+        said.missing[f"({name}: after the last line that can be placed)"] = count
     for name, count in logs.damaged.items():
-        said.ignored[f"({name}: lines that cannot be read)"] = count
+        said.missing[f"({name}: lines that cannot be read)"] = count
     return said
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 import msgspec
 
 from dstest.core import limits
 
 __all__ = [
+    "CLIENTS_HOST",
     "Completed",
     "Foreign",
     "Inspects",
@@ -25,6 +26,9 @@ __all__ = [
     "Secluded",
     "both_names",
 ]
+
+CLIENTS_HOST: Final = "clients"
+"""Of a simulation the host of all clients."""
 
 
 class Login(msgspec.Struct, frozen=True, kw_only=True):

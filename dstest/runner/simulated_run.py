@@ -20,7 +20,7 @@ from dstest.core.clock import RunClock, wall_ns
 from dstest.core.contained import quit_by
 from dstest.core.errors import DstestError, Exit, Interrupted
 from dstest.core.history import ClockSource
-from dstest.core.node import LabInfo
+from dstest.core.node import CLIENTS_HOST, LabInfo
 from dstest.core.protocols import (
     Administers,
     Endpoint,
@@ -51,10 +51,7 @@ from dstest.store.events import Writer
 from dstest.store.layout import EVENTS, RunDir
 from dstest.store.segment import SegmentWriter
 
-__all__ = ["NotServing", "SimulatedRun"]
-
-CLIENTS: Final = "clients"
-"""The host of all clients."""
+__all__ = ["NotServing", "SimulatedRun", "simulated_version"]
 
 LOOK_S: Final = 0.1
 
@@ -104,7 +101,7 @@ class SimulatedRun:
         loop = self._world.loop
         stop.interrupt = partial(setattr, loop, "interrupted", True)
         try:
-            self._world.run(self._body(), CLIENTS)
+            self._world.run(self._body(), CLIENTS_HOST)
             stop.waits = True
         except KeyboardInterrupt:
             failure = Interrupted(f"stopped by {stop.by or 'SIGINT'}")
@@ -115,7 +112,7 @@ class SimulatedRun:
         with stop.waiting():
             loop.interrupted = False
             try:
-                self._world.run(self._clean_up(failure), CLIENTS)
+                self._world.run(self._clean_up(failure), CLIENTS_HOST)
             finally:
                 self._world.close()
                 left = self._keep()
@@ -133,7 +130,7 @@ class SimulatedRun:
                 f"the simulated {plugins.system.name} did not serve within {SETTLE_S:g} s",
                 remedy=f"{EVENTS} has what happened",
             )
-        meta.system_version = _version(self._simulable)
+        meta.system_version = simulated_version(self._simulable)
         meta.members = plugins.members
         meta.log_files = {}
         port = self._simulable.port
@@ -273,7 +270,7 @@ class SimulatedRun:
         return None
 
 
-def _version(simulable: Simulable) -> str:
+def simulated_version(simulable: Simulable) -> str:
     """Of servers that are modules: by what stands in these."""
     found = hashlib.sha256()
     for name in sorted(simulable.modules):

@@ -1,22 +1,24 @@
 """What goes wrong in a simulation, drawn from its seed, and the proof that it did.
 
-A fault counts as landed where its victims show it: messages that cut links did not let through,
-processes that are dead, callbacks that were due while each of them stood, and after a power cut
-files that lack what was not synced.
+A fault counts as landed where its victims show it, each of them. Of links that are cut: each that
+was in use has held up messages, or what would have been answered on it was held up, and on none a
+message has arrived. Of a process that is gone: somebody was refused a connection to its host, and
+no message has come from there. Of one that stands: callbacks were due. After a power cut: files
+lack what was not synced as well.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
 import msgspec
 
 from dstest.core.errors import ConfigError
 from dstest.core.near import meant
-from dstest.sim.process import Process
 from dstest.sim.world import World
 
 __all__ = [
@@ -34,6 +36,11 @@ __all__ = [
 FaultKind = Literal["partition", "kill", "pause", "power"]
 KINDS: Final[tuple[FaultKind, ...]] = ("partition", "kill", "pause", "power")
 NO_KIND: Final = "none"
+
+IN_USE_NS: Final = 1_000_000_000
+"""A link on which a message has arrived so short a time ago is in use."""
+
+Link = tuple[str, str]
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,12 +126,25 @@ async def _partition(world: World, fault: Fault) -> str | None:
     others = [name for name in world.hosts if name not in fault.hosts]
     links = [(a, b) for a in fault.hosts for b in others if fault.direction in ("both", "out")]
     links += [(b, a) for a in fault.hosts for b in others if fault.direction in ("both", "in")]
-    before = sum(world.net.dropped.get(link, 0) for link in links)
+    from_ns, before = world.loop.time_ns, dict(world.net.dropped)
+    used = [link for link in links if _arrived_ns(world, link) > from_ns - IN_USE_NS]
     world.cut(links)
     await asyncio.sleep(fault.stands_s)
-    dropped = sum(world.net.dropped.get(link, 0) for link in links) - before
+    held = {link: world.net.dropped.get(link, 0) - before.get(link, 0) for link in links}
+    passed = [link for link in links if _arrived_ns(world, link) > from_ns]
     world.mend(links)
-    return f"{dropped} messages held up on {len(links)} links" if dropped else None
+    if passed or not used or not all(_silenced(link, held) for link in used):
+        return None
+    return f"{sum(held.values())} messages held up on {len(links)} links"
+
+
+def _arrived_ns(world: World, link: Link) -> float:
+    return world.net.arrived_ns.get(link, -math.inf)
+
+
+def _silenced(link: Link, held: Mapping[Link, int]) -> bool:
+    """Was something held up on it, or on the way back, what it would have been answered with?"""
+    return bool(held[link] or held.get((link[1], link[0])))
 
 
 async def _pause(world: World, fault: Fault) -> str | None:
@@ -139,7 +159,7 @@ async def _pause(world: World, fault: Fault) -> str | None:
 
 
 async def _kill(world: World, fault: Fault) -> str | None:
-    alive = _alive(world, fault)
+    alive = _Alive(world, fault)
     for name in fault.hosts:
         world.kill(name)
     await asyncio.sleep(fault.stands_s)
@@ -149,7 +169,7 @@ async def _kill(world: World, fault: Fault) -> str | None:
 async def _power(world: World, fault: Fault) -> str | None:
     """As a run does it: where syncs return, a server that syncs has nothing to lose most times."""
     await world.until_dirty(fault.hosts)
-    alive = _alive(world, fault)
+    alive = _Alive(world, fault)
     before = {name: world.written(name) for name in fault.hosts}
     for name in fault.hosts:
         world.lose_power(name, least=1)
@@ -162,14 +182,26 @@ async def _power(world: World, fault: Fault) -> str | None:
     return f"{told} bytes not synced, {gone}"
 
 
-def _alive(world: World, fault: Fault) -> list[Process]:
-    struck = [world.hosts[name].process for name in fault.hosts]
-    return [one for one in struck if one is not None and not one.dead]
+class _Alive:
+    """Those that run when a fault strikes, and what others show of them afterwards."""
+
+    def __init__(self, world: World, fault: Fault) -> None:
+        self._net = world.net
+        self.names = [name for name in fault.hosts if world.hosts[name].up]
+        self._refused = {name: world.net.refused[name] for name in self.names}
+        self._from_ns = world.loop.time_ns
+
+    def shown_gone(self, name: str) -> bool:
+        """Has somebody been refused there, and heard nothing that was sent since?"""
+        last_ns = self._from_ns + self._net.under_way_s * 1e9
+        sent = [at for (source, _), at in self._net.arrived_ns.items() if source == name]
+        silent = max(sent, default=-math.inf) <= last_ns
+        return silent and self._net.refused[name] > self._refused[name]
 
 
-def _restarted(world: World, fault: Fault, alive: Sequence[Process]) -> str | None:
-    """They run again. Were those gone that had been alive?"""
-    gone = bool(alive) and all(one.dead for one in alive)
+def _restarted(world: World, fault: Fault, alive: _Alive) -> str | None:
+    """They run again. Has each shown to be gone that had been alive?"""
+    gone = bool(alive.names) and all(alive.shown_gone(name) for name in alive.names)
     for name in fault.hosts:
         world.start(name)
-    return f"{len(alive)} processes are gone" if gone else None
+    return f"{len(alive.names)} processes are gone" if gone else None

@@ -13,7 +13,8 @@ SHOWN_BYTES: Final = 200
 
 
 class Log:
-    """`keep` is how many of the last lines are kept; all of them count for the digest."""
+    """At least `keep` of the last lines are kept, at most twice as many; all of them count for the
+    digest."""
 
     def __init__(self, now_ns: Callable[[], int], keep: int = 100_000) -> None:
         self._now_ns = now_ns

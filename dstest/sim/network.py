@@ -167,7 +167,8 @@ class _Listener(msgspec.Struct):
 
 class Network:
     """`dropped` counts, by (from, to), what a cut link did not let through, `carried` what
-    arrived. `ends` are those of connections of which something may still come, in their order."""
+    arrived, the last of it at `arrived_ns`; `refused` by host the connections that nobody took.
+    `ends` are those of connections of which something may still come, in their order."""
 
     def __init__(
         self, loop: VirtualLoop, rng: random.Random, log: Log, weather: Weather | None = None
@@ -179,6 +180,8 @@ class Network:
         self.cut: set[tuple[str, str]] = set()
         self.dropped: dict[tuple[str, str], int] = {}
         self.carried: Counter[tuple[str, str]] = Counter()
+        self.arrived_ns: dict[tuple[str, str], int] = {}
+        self.refused: Counter[str] = Counter()
         self.ends: dict[_Transport, None] = {}
 
     def _delay_s(self) -> float:
@@ -202,6 +205,16 @@ class Network:
         self.dropped[key] = self.dropped.get(key, 0) + 1
         return False
 
+    def _carry(self, source: str, target: str) -> None:
+        self.carried[source, target] += 1
+        self.arrived_ns[source, target] = self._loop.time_ns
+
+    @property
+    def under_way_s(self) -> float:
+        """So long after it was sent a message may arrive, where no link is cut."""
+        late_s = self.weather.late_s if self.weather.late else 0.0
+        return self.weather.delay_s[1] + late_s + AGAIN_S[1]
+
     def listen(self, factory: Any, host: str, port: int) -> _Server:
         """Raises OSError where somebody listens there."""
         at = (host, int(port))
@@ -221,6 +234,7 @@ class Network:
         listener = self.listeners.get((host, int(port)))
         if listener is None or (listener.process is not None and listener.process.dead):
             await asyncio.sleep(self._delay_s())
+            self.refused[host] += 1
             raise ConnectionRefusedError(111, f"{host}:{port} refuses")
         near = _Transport(self, source, host, int(port))
         far = listener.context.run(_Transport, self, host, source, int(port))
@@ -271,7 +285,7 @@ class Network:
     def _received(self, end: _Transport, other: _Transport, data: bytes) -> None:
         if not self._open(end.to, end.host):
             self._count_down(end)
-        self.carried[end.host, end.to] += 1
+        self._carry(end.host, end.to)
         self._log.say(f"{end.host} -> {end.to} {len(data)}", data)
         self._loop.call_soon(self._receive, other, data, context=other.context)
 
@@ -358,6 +372,6 @@ class Network:
         box = self.boxes.get(to)
         if not self._open(source[0], to[0]) or box is None:
             return
-        self.carried[source[0], to[0]] += 1
+        self._carry(source[0], to[0])
         self._log.say(f"{source[0]} -> {to[0]} {len(data)}", data)
         self._loop.call_soon(box.protocol.datagram_received, data, source, context=box.context)

@@ -17,6 +17,7 @@ from dstest.core.check import Budget, CheckResult
 from dstest.core.errors import ConfigError, DstestError
 from dstest.core.history import Header, History, Window
 from dstest.core.near import meant
+from dstest.core.node import CLIENTS_HOST
 from dstest.core.protocols import Checker, Endpoint, Finishing, Reactive, Simulable, SystemTraits
 from dstest.core.rng import stream_seed
 from dstest.sim.faults import Fault, Profile, Struck, planned, strike
@@ -159,7 +160,7 @@ def simulate(wanted: Wanted, seed: int) -> Simulated:
         faults = tuple(planned(wanted.profile, names, wanted.time_s, world.stream("faults")))
     course = _Course(world, wanted, simulable, load, generator)
     try:
-        world.run(course.run(faults), "clients")
+        world.run(course.run(faults), CLIENTS_HOST)
     except (Exception, SystemExit) as error:
         world.loop.failures.append(f"the simulation ended early: {_told(error)}")
     finally:

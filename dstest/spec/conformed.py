@@ -59,7 +59,8 @@ class Conformed(msgspec.Struct, kw_only=True):
     explains the rest, and `unknown_taken` is how often one was taken to have had an effect;
     `failed` had none for certain. `unread` are unknown ones that only read. `guards` were
     asked while the records were replayed as they are, and those that were never false were not
-    needed. `compared` are the fields that were looked at, by kind.
+    needed. `compared` are the fields that were looked at, by kind. `missing` are lines that could
+    not be compared, by why; with `ignored` they are what was passed over.
     """
 
     verdict: Verdict
@@ -84,6 +85,7 @@ class Conformed(msgspec.Struct, kw_only=True):
     failed: int = 0
     gaps: int = 0
     ignored: dict[str, int] = msgspec.field(default_factory=dict)
+    missing: dict[str, int] = msgspec.field(default_factory=dict)
     compared: dict[str, list[str]] = msgspec.field(default_factory=dict)
     taken: dict[str, int] = msgspec.field(default_factory=dict)
     counts: dict[str, Count] = msgspec.field(default_factory=dict)
@@ -109,8 +111,9 @@ class Conformed(msgspec.Struct, kw_only=True):
 
 def as_data(said: Conformed) -> dict[str, Any]:
     """For JSON."""
-    more = {"never_false": said.never_false, "never_taken": said.never_taken}
-    return {**msgspec.to_builtins(said), **more}
+    found = msgspec.to_builtins(said)
+    found["ignored"] |= found.pop("missing")
+    return {**found, "never_false": said.never_false, "never_taken": said.never_taken}
 
 
 def lines(said: Conformed) -> list[str]:
@@ -159,7 +162,8 @@ def _short(text: str) -> str:
 
 
 def _left_out(said: Conformed) -> list[str]:
-    found = [f"ignored: {count} of kind {kind}" for kind, count in sorted(said.ignored.items())]
+    ignored = sorted({**said.ignored, **said.missing}.items())
+    found = [f"ignored: {count} of kind {kind}" for kind, count in ignored]
     if said.failed:
         found.append(f"left out: {said.failed} that failed and had no effect")
     if said.unread:

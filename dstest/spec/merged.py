@@ -1,10 +1,13 @@
 """The logs of several servers as one: no line stands before one that it may have come from.
 
     {"seq": 1, "run": 5, "server": 3, "kind": "start", ..}
-    {"seq": 2, "kind": "vote", "saw": {"n2": [4, 17]}, ..}
+    {"seq": 2, "kind": "vote", "saw": {"n2": {"4": 17}}, ..}
 
 A file is what one server wrote, `seq` from 1 on in each of its runs; the first line of a run has
-its number. `saw` says of which lines of others a server had heard when it wrote: name -> run, seq.
+its number or name. `saw` says of which lines of others a server had heard when it wrote: name ->
+run -> seq. Older logs have name -> [run, seq] there, of the run with the greatest number alone, and
+are refused where a later run has a smaller one.
+
 Of lines that neither comes from the other, that of the earlier `wall_ns` comes first, which need
 not be true of any clock.
 
@@ -29,8 +32,11 @@ from dstest.spec.mapping import Event
 
 __all__ = ["Merged", "log_of_run", "merged"]
 
-Place = tuple[str, int, int]
+Place = tuple[str, str, int]
 """Name of a server, run, seq."""
+
+Saw = dict[str, tuple[int | str, int] | dict[str, int]]
+"""As it stands in a line; with a list it is an older log."""
 
 
 class Merged(msgspec.Struct, frozen=True):
@@ -46,7 +52,7 @@ class _Line(msgspec.Struct):
     place: Place
     line: int
     wall_ns: int
-    saw: dict[str, tuple[int, int]]
+    comes: list[Place]
     event: Event
 
 
@@ -56,9 +62,19 @@ class _Said(msgspec.Struct):
     seq: int
     kind: str
     wall_ns: int = 0
-    run: int | None = None
+    run: int | str | None = None
     server: int | str | None = None
-    saw: dict[str, tuple[int, int]] = {}
+    saw: Saw = {}
+
+
+class _File(msgspec.Struct):
+    """Lines up to the first hole, all runs that begin, how many lines cannot be read, and whose
+    greatest run alone its server told."""
+
+    lines: list[_Line] = []
+    runs: list[int | str] = []
+    bad: int = 0
+    greatest: set[str] = set()
 
 
 def log_of_run(nodes: Path, file: str) -> Merged:
@@ -77,35 +93,60 @@ def log_of_run(nodes: Path, file: str) -> Merged:
 
 
 def merged(files: Mapping[str, bytes]) -> Merged:
-    """By name of the server what it has written."""
+    """By name of the server what it has written. Raises HistoryError where the order cannot be
+    known."""
+    read: dict[str, _File] = {}
     lines: dict[str, list[_Line]] = {}
     damaged, left_out = dict[str, int](), dict[str, int]()
     for name, text in sorted(files.items()):
         rows = text.split(b"\n")
         if rows[-1] == b"":
             rows.pop()
-        lines[name], bad = _read(name, rows)
-        damaged |= {name: bad} if bad else {}
-        if left := len(rows) - len(lines[name]) - bad:
+        one = read[name] = _read(name, rows)
+        lines[name] = one.lines
+        damaged |= {name: one.bad} if one.bad else {}
+        if left := len(rows) - len(one.lines) - one.bad:
             left_out[name] = left
+    _told_apart(read)
     for name, count in _cut(lines).items():
         left_out[name] = left_out.get(name, 0) + count
     return Merged([one.event for one in _ordered(lines)], left_out, damaged)
 
 
-def _read(name: str, rows: Iterable[bytes]) -> tuple[list[_Line], int]:
-    """The lines up to the first hole, and how many cannot be read. Runs follow one another; within
-    one nothing is missing, but at its end."""
-    found: list[_Line] = []
-    run, server, last, bad, whole = None, None, 0, 0, True
+def _told_apart(files: Mapping[str, _File]) -> None:
+    """Raises HistoryError for two runs of one name, and where what was heard of a run may be
+    missing."""
+    told = {name for one in files.values() for name in one.greatest}
+    for name, one in files.items():
+        twice = next((run for n, run in enumerate(one.runs) if run in one.runs[:n]), None)
+        if twice is not None:
+            raise HistoryError(
+                f"run {twice} of {name} begins twice",
+                remedy="one file of each server, with a name of its own for each of its starts",
+            )
+        numbers = [run for run in one.runs if isinstance(run, int)]
+        if name in told and numbers != sorted(numbers):
+            raise HistoryError(
+                f"the clock of {name} went back between two of its starts, and these logs, of an "
+                "older version, do not say what was heard of the later one",
+                remedy="a run of this version",
+            )
+
+
+def _read(name: str, rows: Iterable[bytes]) -> _File:
+    """Runs follow one another; within one nothing is missing, but at its end."""
+    found = _File()
+    run, server, last, whole = None, None, 0, True
     for number, row in enumerate(rows, 1):
         try:
             said = msgspec.json.decode(row, type=_Said)
             fields: dict[str, Any] = json.loads(row)
         except (msgspec.DecodeError, ValueError):
-            bad += 1
+            found.bad += 1
             continue
         begins = said.seq == 1 and said.run is not None
+        found.runs += [said.run] if begins and said.run is not None else []
+        found.greatest |= {other for other, of in said.saw.items() if isinstance(of, tuple)}
         whole = whole and (begins or said.seq == last + 1) and (begins or run is not None)
         if not whole:
             continue
@@ -116,8 +157,9 @@ def _read(name: str, rows: Iterable[bytes]) -> tuple[list[_Line], int]:
         for beside in ("seq", "kind", "wall_ns", "run", "saw"):
             fields.pop(beside, None)
         event = Event(said.kind, {"at": f"{name}:{number}", "server": server, **fields})
-        found.append(_Line((name, run, last), number, said.wall_ns, said.saw, event))
-    return found, bad
+        place = (name, str(run), last)
+        found.lines.append(_Line(place, number, said.wall_ns, _from(said.saw), event))
+    return found
 
 
 def _cut(lines: dict[str, list[_Line]]) -> dict[str, int]:
@@ -129,7 +171,7 @@ def _cut(lines: dict[str, list[_Line]]) -> dict[str, int]:
         there = {one.place for found in lines.values() for one in found}
         for name, found in lines.items():
             keep = next(
-                (n for n, one in enumerate(found) if any(p not in there for p in _from(one))), None
+                (n for n, one in enumerate(found) if any(p not in there for p in one.comes)), None
             )
             if keep is not None:
                 counts[name] = counts.get(name, 0) + len(found) - keep
@@ -138,9 +180,13 @@ def _cut(lines: dict[str, list[_Line]]) -> dict[str, int]:
     return counts
 
 
-def _from(one: _Line) -> list[Place]:
-    """The lines of others that it comes from; seq 0 is before the first of a run."""
-    return [(name, run, seq) for name, (run, seq) in one.saw.items() if seq]
+def _from(saw: Saw) -> list[Place]:
+    """The lines of others that one comes from; seq 0 is before the first of a run."""
+    found: list[Place] = []
+    for name, of in saw.items():
+        runs = [of] if isinstance(of, tuple) else of.items()
+        found += [(name, str(run), seq) for run, seq in runs if seq]
+    return found
 
 
 def _ordered(lines: dict[str, list[_Line]]) -> list[_Line]:
@@ -156,7 +202,7 @@ def _ordered(lines: dict[str, list[_Line]]) -> list[_Line]:
         if at[name] == len(lines[name]):
             return
         one = lines[name][at[name]]
-        missing = next((place for place in _from(one) if place not in placed), None)
+        missing = next((place for place in one.comes if place not in placed), None)
         if missing is None:
             heapq.heappush(ready, (one.wall_ns, name))
         else:

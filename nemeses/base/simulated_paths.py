@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from dstest.core.details import PathDetails
 from dstest.core.evidence import Landed, LandingRecord, Signal
+from dstest.core.node import CLIENTS_HOST
 from dstest.core.protocols import FaultPlan, NemesisContext
 from nemeses.base.cut_sets import Path
 from nemeses.base.path_evidence import landed_on_used_paths, path_name, path_of, used_paths
@@ -21,10 +22,7 @@ from nemeses.base.path_plan import cuts_of
 from nemeses.base.simulated import SimulatedDriver, followed
 from nemeses.base.steps import Choice, Facts, Healing, Observed, Proven, Reverted, Standing
 
-__all__ = ["CLIENTS", "SimulatedCut"]
-
-CLIENTS: Final = "clients"
-"""The host of all clients."""
+__all__ = ["SimulatedCut"]
 
 BEFORE_S: Final = 1.0
 STILL_S: Final = 0.15
@@ -129,7 +127,7 @@ def links_of(record: LandingRecord) -> list[Path]:
     paths = PathDetails.of(record)
     found = [path_of(name) for name in paths.cuts or ()]
     for name in record.targets if paths.clients else ():
-        found += [(CLIENTS, name), (name, CLIENTS)]
+        found += [(CLIENTS_HOST, name), (name, CLIENTS_HOST)]
     return found
 
 

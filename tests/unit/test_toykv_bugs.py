@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from toykv_cluster import NAMES, Inside, Processes, until
 
-from clusters.systems.toykv.agents.around import Around, RealFiles
 from clusters.systems.toykv.agents.disk import Disk
 from clusters.systems.toykv.agents.machine import Machine
 from clusters.systems.toykv.agents.membership import (
@@ -22,6 +21,7 @@ from clusters.systems.toykv.agents.membership import (
     nth_best,
     voters,
 )
+from clusters.systems.toykv.agents.real import real_around
 from clusters.systems.toykv.bugs import BUGS, NONE, command
 from clusters.systems.toykv.system import SYSTEM
 from dstest.core import registry
@@ -261,7 +261,7 @@ def test_no_read_sees_half_of_a_transfer(bug: str, totals: set[int], tmp_path: P
 
 
 def disk_in(where: Path, bug: str = "none") -> Disk:
-    return Disk(Around(RealFiles(where)), bug)
+    return Disk(real_around(where), bug)
 
 
 async def _syncs(where: Path, bug: str, monkeypatch: pytest.MonkeyPatch) -> int:

@@ -14,11 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from clusters.systems.toykv.agents.around import Around, RealFiles
 from clusters.systems.toykv.agents.consensus import Consensus
 from clusters.systems.toykv.agents.disk import Disk
 from clusters.systems.toykv.agents.front import Front
-from clusters.systems.toykv.agents.main import first_id
+from clusters.systems.toykv.agents.real import real_around
+from clusters.systems.toykv.agents.server import first_id
 from clusters.systems.toykv.agents.wire import NotSent
 
 __all__ = ["Inside", "Processes", "until"]
@@ -129,7 +129,7 @@ class Through:
         """Nothing is under way for long here."""
 
     async def ask(
-        self, message: dict[str, Any], wait_s: float, parent: Any = None
+        self, message: dict[str, Any], wait_s: float, parent: object = None
     ) -> dict[str, Any]:
         path = (self._source, self._to)
         if path in self._net.cut:
@@ -151,7 +151,7 @@ class Inside:
         self.servers: dict[str, Consensus] = {}
         members = [[first_id(name), name, name, True] for name in names]
         for name in names:
-            around = Around(RealFiles(where / name))
+            around = real_around(where / name)
             disk = Disk(around, bug)
             if disk.fresh:
                 disk.append((0, 0, {"op": "config", "value": members}))

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from clusters.systems.toykv.agents.around import Around
-from clusters.systems.toykv.agents.main import Server
+from clusters.systems.toykv.agents.server import Server
 from clusters.systems.toykv.clients import CLIENTS, ToyClient
 from clusters.systems.toykv.deployment import AGENTS, CLIENT_PORT, JOURNAL, PEER_PORT, SPANS
 from clusters.systems.toykv.simulated_members import JOIN, LEARNER, SimulatedAdministration
@@ -30,9 +30,8 @@ class SimulatedToykv:
     modules = tuple(
         f"{AGENTS}.{name}"
         for name in (
-            *("consensus", "leading", "front", "disk", "journal", "machine", "membership"),
-            "spans",
-            "wire",
+            *("around", "consensus", "disk", "front", "journal", "leading", "machine"),
+            *("membership", "server", "spans", "wire"),
         )
     )
 
@@ -45,7 +44,6 @@ class SimulatedToykv:
             address=host.name,
             client_port=CLIENT_PORT,
             bootstrap=host.starts == 1,
-            audit="",
             bug=options["bug"],
         )
         around = Around(

@@ -94,6 +94,14 @@ def test_json_stays_one_object() -> None:
     assert "mismatch" in said.stderr
 
 
+def test_a_last_line_that_is_cut_off_is_no_comparison_that_forgives() -> None:
+    conform("bad.log", "--commit", "a")
+    Path("bad.log").write_text(Path("bad.log").read_text() + '{"kind": "cou')
+    said = conform("bad.log", "--commit", "b")
+    assert "a last line that was cut off" in said.output
+    assert "forgives more" not in run("ledger", "l.jsonl").output
+
+
 def test_a_comparison_that_forgives_more_says_so() -> None:
     conform("bad.log", "--commit", "a")
     Path("counter.py").write_text(MODEL.replace("Spec):\n", 'Spec):\n    ignores = {"x"}\n', 1))

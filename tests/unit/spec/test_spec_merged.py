@@ -110,3 +110,25 @@ def test_clocks_that_are_wrong_change_no_verdict(seed: int) -> None:
     moved = merged(files).events
     assert [one.fields["at"] for one in moved] != [one.fields["at"] for one in plain]
     assert conform_log(of_logs(load("raft")), moved).verdict == "accept"
+
+
+def test_runs_of_a_server_may_come_in_any_order_of_their_names() -> None:
+    rows = [
+        {**row(1, 5, "a"), "run": "7.2", "server": 7},
+        {**row(1, 4, "b"), "run": "7.10", "server": 7},
+    ]
+    comes = {**row(1, 1, "c", run=1), "saw": {"n2": {"7.10": 1, "7.2": 1}}}
+    assert kinds(n1=file(comes), n2=file(*rows)) == ["a", "b", "c"]
+
+
+def test_an_older_log_is_refused_where_a_clock_went_back() -> None:
+    """Of two runs it names the one with the greater number alone: that may be the earlier one."""
+    comes = file(row(1, 1, "c", run=1, n2=[100, 1]))
+    with pytest.raises(HistoryError, match="clock of n2 went back between two of its starts"):
+        merged({"n1": comes, "n2": file(row(1, 5, "a", run=100), row(1, 6, "b", run=50))})
+    assert kinds(n1=comes, n2=file(row(1, 5, "a", run=100), row(1, 6, "b", run=150))) == [*"acb"]
+
+
+def test_a_run_that_begins_twice_is_refused() -> None:
+    with pytest.raises(HistoryError, match="run 1 of n2 begins twice"):
+        merged({"n2": file(row(1, 5, "a", run=1), row(1, 6, "b", run=1))})

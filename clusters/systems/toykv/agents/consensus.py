@@ -57,7 +57,7 @@ class Consensus:
         self.id = int(disk.meta["id"])
         self.name = name
         self.spans = Spans(name, around.wall_ns, around.spans)
-        self.journal = Journal(name, self.id, around.wall_ns, around.keep)
+        self.journal = Journal(name, self.id, disk.started(), around.wall_ns, around.keep)
         self.bug = bug
         self.machine = Machine()
         self.leading: Leading | None = None

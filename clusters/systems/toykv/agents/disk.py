@@ -1,4 +1,4 @@
-"""What a server must not forget: its term and vote, its identity, its log.
+"""What a server must not forget: its term and vote, its identity, its starts, its log.
 
 `meta` is one JSON object, replaced as a whole. `log` has a line per entry: eight hex digits
 of a checksum, a blank, `[term, stamp_ns, command]`. The first line is entry 1. A line that a crash
@@ -104,6 +104,11 @@ class Disk:
             self._around.files.replace("meta", json.dumps(self.meta).encode())
         except OSError as error:
             self._give_up(error)
+
+    def started(self) -> int:
+        """Which start of this server it is, from 1 on; returns when that is on the disk."""
+        self.save_meta(starts=self.meta.get("starts", 0) + 1)
+        return int(self.meta["starts"])
 
     def append(self, entry: Entry) -> int:
         """Its index. It is in memory then, and soon on the disk."""

@@ -4,8 +4,14 @@
 
 The first line of a start says which `run` of which `server` begins; `seq` counts the lines of a
 run. A message between servers carries the name, run and seq of the last line of who sent it; `saw`
-of a line is what was heard so since the line before, by name. So the lines of all servers have an
-order in which no line stands before one that it may have come from, whatever their clocks show.
+of a line is what was heard so since the line before, by name, of each run the last. So the lines of
+all servers have an order in which no line stands before one that it may have come from, whatever
+their clocks show.
+
+A run is told by the server and which of its starts it is, `3.2`. Starts are counted on the disk, so
+that no clock and no power cut makes two of them one; where the disk is wiped, who joins from there
+is another server. Nothing is said by which of two runs is the later one.
+
 Source: Lamport, "Time, Clocks, and the Ordering of Events in a Distributed System" (1978).
 
 A line that cannot be written (a full disk) is left out and counted: a hole that a reader sees.
@@ -50,15 +56,21 @@ def said(answers: Iterable[dict[str, Any]], before: int) -> list[int]:
 
 
 class Journal:
-    """Of one start of a server. Without `write` nothing is kept, and messages say nothing."""
+    """Of one start of a server, by its number. Without `write` nothing is kept, and messages say
+    nothing."""
 
     def __init__(
-        self, name: str, server: int, now_ns: Callable[[], int], write: Callable[[str], Any] | None
+        self,
+        name: str,
+        server: int,
+        start: int,
+        now_ns: Callable[[], int],
+        write: Callable[[str], Any] | None,
     ) -> None:
         self._name, self._server, self._now_ns, self._write = name, server, now_ns, write
-        self._run = now_ns()
+        self._run = f"{server}.{start}"
         self._seq = 0
-        self._heard: dict[str, list[int]] = {}
+        self._heard: dict[str, dict[str, int]] = {}
         self._acked = (0, 0)
         self._sum = 0
 
@@ -71,7 +83,8 @@ class Journal:
         """A message with this stamp has come."""
         if stamp and self._write is not None:
             name, run, seq = stamp
-            self._heard[name] = max([run, seq], self._heard.get(name, [0, 0]))
+            runs = self._heard.setdefault(name, {})
+            runs[run] = max(seq, runs.get(run, 0))
 
     def note(self, kind: str, **fields: Any) -> None:
         """A step that has been done."""

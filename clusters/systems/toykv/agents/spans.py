@@ -69,7 +69,7 @@ class Spans:
     """Of one server. `line` takes what is to be kept, None where nothing is."""
 
     def __init__(
-        self, node: str, now_ns: Callable[[], int], line: Callable[[str], None] | None
+        self, node: str, now_ns: Callable[[], int], line: Callable[[str], object] | None
     ) -> None:
         self._node, self._line = node, line
         self.now_ns = now_ns

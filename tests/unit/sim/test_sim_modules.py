@@ -1,0 +1,32 @@
+"""`modules` of a system are all of its servers: the version and the search for calls go by them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from clusters.systems.toykv.deployment import AGENTS
+from dstest.core import registry
+from dstest.core.protocols import SystemTraits
+
+LOADED = """
+import sys
+import clusters.systems.toykv.system
+import clusters.systems.toykv.simulated
+print(*sorted(name for name in sys.modules if name.startswith({prefix!r})))
+"""
+
+
+def imported() -> set[str]:
+    """In a process of its own: here a test may have imported more."""
+    code = LOADED.format(prefix=f"{AGENTS}.")
+    said = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    return set(said.stdout.split())
+
+
+def test_every_module_of_the_servers_is_named() -> None:
+    simulable = SystemTraits.of(registry.load("systems", "toykv")).simulable
+    assert simulable is not None
+    assert imported() == set(simulable.modules)
