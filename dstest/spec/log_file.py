@@ -33,7 +33,7 @@ def cut_off(path: Path) -> bool:
     last = path.read_bytes().rpartition(b"\n")[2]
     try:
         json.loads(last or b"{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return True
     return False
 
@@ -54,7 +54,7 @@ def read_log(path: Path, kind: str = "kind") -> Iterator[Event]:
             continue
         try:
             line = json.loads(row, object_pairs_hook=_once)
-        except ValueError:
+        except (ValueError, RecursionError):
             if number == len(rows):
                 return
             line = None

@@ -17,6 +17,7 @@ Ordering of Events in a Distributed System" (1978); Chandy and Lamport, "Distrib
 from __future__ import annotations
 
 import heapq
+import itertools
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -35,11 +36,15 @@ Place = tuple[str, int, int]
 
 class Merged(msgspec.Struct, frozen=True):
     """`events` have the field `at`, `NAME:LINE`, and `server`. `left_out` are by name how many
-    lines at the end of a file could not be placed, `damaged` such that nobody can read."""
+    lines at the end of a file could not be placed, `damaged` such that nobody can read.
+
+    `lost` says what was written and is not there, in a sentence each. The torn last line of a
+    server that was killed is no loss: it may never have been written."""
 
     events: list[Event]
     left_out: dict[str, int]
     damaged: dict[str, int]
+    lost: list[str] = []
 
 
 class _Line(msgspec.Struct):
@@ -64,7 +69,14 @@ class _Said(msgspec.Struct):
 def log_of_run(nodes: Path, file: str) -> Merged:
     """Of `nodes/NAME/FILE` of each server. Raises HistoryError where there is none, or where none
     has a line that can be read."""
-    found = {path.parent.name: path.read_bytes() for path in sorted(nodes.glob(f"*/{file}"))}
+    found = dict[str, bytes]()
+    for path in sorted(nodes.glob(f"*/{file}")):
+        if not path.is_file():
+            raise HistoryError(f"{path}: no regular file", remedy="what the server wrote, a file")
+        try:
+            found[path.parent.name] = path.read_bytes()
+        except OSError as error:
+            raise HistoryError(f"{path}: {error.strerror}", remedy="a file to read") from None
     if not found:
         raise HistoryError(
             f"{nodes}: no server has a {file}",
@@ -80,34 +92,49 @@ def merged(files: Mapping[str, bytes]) -> Merged:
     """By name of the server what it has written."""
     lines: dict[str, list[_Line]] = {}
     damaged, left_out = dict[str, int](), dict[str, int]()
+    lost, torn = list[str](), set[Place]()
     for name, text in sorted(files.items()):
         rows = text.split(b"\n")
         if rows[-1] == b"":
             rows.pop()
-        lines[name], bad = _read(name, rows)
+        lines[name], bad, holes, ends_torn = _read(name, rows)
         damaged |= {name: bad} if bad else {}
         if left := len(rows) - len(lines[name]) - bad:
             left_out[name] = left
+        if ends_torn and text.endswith(b"\n"):
+            holes.append(f"{name}, line {len(rows)}: cannot be read, and is not cut off")
+        elif ends_torn and lines[name]:
+            *_, run, seq = lines[name][-1].place
+            torn.add((name, run, seq + 1))
+        lost += holes
+    lost += _unplaced(lines, torn)
     for name, count in _cut(lines).items():
         left_out[name] = left_out.get(name, 0) + count
-    return Merged([one.event for one in _ordered(lines)], left_out, damaged)
+    return Merged([one.event for one in _ordered(lines)], left_out, damaged, lost)
 
 
-def _read(name: str, rows: Iterable[bytes]) -> tuple[list[_Line], int]:
-    """The lines up to the first hole, and how many cannot be read. Runs follow one another; within
-    one nothing is missing, but at its end."""
+def _read(name: str, rows: Iterable[bytes]) -> tuple[list[_Line], int, list[str], bool]:
+    """The lines up to the first hole, how many cannot be read, the holes, and whether the last one
+    cannot be read. Runs follow one another; within one nothing is missing, but at its end."""
     found: list[_Line] = []
-    run, server, last, bad, whole = None, None, 0, 0, True
+    holes: list[str] = []
+    run, server, last, bad, before, whole = None, None, 0, 0, 0, True
     for number, row in enumerate(rows, 1):
         try:
             said = msgspec.json.decode(row, type=_Said)
             fields: dict[str, Any] = json.loads(row)
-        except (msgspec.DecodeError, ValueError):
-            bad += 1
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            bad, before = bad + 1, before + 1
+            continue
+        if not whole:
             continue
         begins = said.seq == 1 and said.run is not None
-        whole = whole and (begins or said.seq == last + 1) and (begins or run is not None)
-        if not whole:
+        if before > 1 or (before and not begins):
+            holes.append(f"{name}, line {number - 1}: cannot be read, and there is more behind it")
+        before = 0
+        if not (begins or (run is not None and said.seq == last + 1)):
+            holes.append(f"{name}, line {number}: {said.seq} follows {last}: lines are missing")
+            whole = False
             continue
         if begins:
             run, server = said.run, said.server
@@ -117,7 +144,23 @@ def _read(name: str, rows: Iterable[bytes]) -> tuple[list[_Line], int]:
             fields.pop(beside, None)
         event = Event(said.kind, {"at": f"{name}:{number}", "server": server, **fields})
         found.append(_Line((name, run, last), number, said.wall_ns, said.saw, event))
-    return found, bad
+    if whole and before > 1:
+        holes.append(f"{name}: the last {before} lines cannot be read")
+    return found, bad, holes, whole and before == 1
+
+
+def _unplaced(lines: Mapping[str, list[_Line]], torn: set[Place]) -> list[str]:
+    """Of each server the first line that comes from one which is in no file."""
+    there = {one.place for found in lines.values() for one in found} | torn
+    said = []
+    for name, found in lines.items():
+        places = ((one, place) for one in found for place in _from(one) if place not in there)
+        for one, (other, run, seq) in itertools.islice(places, 1):
+            said.append(
+                f"{name}, line {one.line}: comes from line {seq} of run {run} of {other}, which is "
+                "in no file"
+            )
+    return said
 
 
 def _cut(lines: dict[str, list[_Line]]) -> dict[str, int]:
