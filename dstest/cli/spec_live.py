@@ -81,19 +81,7 @@ def live(
             model.spec.sampled(model.initial[0], {})  # which says what is missing
         watching.unanswered()
         _write(watching, metrics)
-    if json_:
-        as_json(
-            {
-                "spec": model.name,
-                "samples": watching.samples,
-                "unanswered": unanswered,
-                "healthy": watching.healthy if watching.asks else False,
-                "invariants": watching.counts,
-                "broken": found,
-            }
-        )
-    else:
-        _print(model, watching, unanswered)
+    (_as_json if json_ else _print)(model, watching, unanswered, found)
     code = Exit.FAIL if found else Exit.PASS if watching.samples else Exit.NOT_PROVEN
     raise typer.Exit(code)
 
@@ -156,7 +144,24 @@ def _write(watching: Monitor, metrics: Path | None) -> None:
         write_whole(metrics, "\n".join([*watching.metrics(), ""]).encode(), "--metrics")
 
 
-def _print(model: Model, watching: Monitor, unanswered: int) -> None:
+def _healthy(watching: Monitor) -> bool | None:
+    return watching.healthy if watching.asks else False
+
+
+def _as_json(model: Model, watching: Monitor, unanswered: int, found: list[Any]) -> None:
+    as_json(
+        {
+            "spec": model.name,
+            "samples": watching.samples,
+            "unanswered": unanswered,
+            "healthy": _healthy(watching),
+            "invariants": watching.counts,
+            "broken": found,
+        }
+    )
+
+
+def _print(model: Model, watching: Monitor, unanswered: int, found: list[Any]) -> None:
     left = f", {unanswered} that nobody answered" if unanswered else ""
     say(f"{watching.samples} samples{left}")
     for one in model.invariants:
@@ -165,5 +170,5 @@ def _print(model: Model, watching: Monitor, unanswered: int) -> None:
             say(f"{one.id:8} {count.passed:>9} held {count.failed:>6} not: {one.text}")
     if not watching.asks:
         say(f"{model.name} has no invariant of states: it asks nothing of a sample")
-    healthy = watching.healthy if watching.asks else False
-    say({True: "healthy", False: "not healthy", None: "nothing was judged"}[healthy])
+    said = {True: "healthy", False: "not healthy", None: "nothing was judged"}
+    say(said[_healthy(watching)])
