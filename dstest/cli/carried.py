@@ -26,11 +26,13 @@ def carried(
     """Make the runs on nodes, and end with their exit code."""
     from dstest.core.errors import ConfigError
     from dstest.runner.carry import carry, carrying
+    from dstest.runner.replay import check_times
 
     if lab is None:
         raise ConfigError(
             "--rate is for --lab: a replay has the rate of its run", remedy="leave --rate out"
         )
+    check_times(times)
     asked = carrying(path, lab, rate)
     for topic, text in asked.told.items():
         typer.echo(f"{topic}: {text}", err=True)

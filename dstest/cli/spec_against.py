@@ -34,17 +34,23 @@ def against(
     keep to no rule are actions of the specification, and can be left out.
 
     Exits with 0 where each answer was the one that the specification has, which proves nothing,
-    with 1 for another one, by the shortest walk that still ends in one, and with 3 where an action
-    was never taken."""
+    with 1 for another one or an error, by the shortest walk that still ends in one, and with 3
+    where an action was never taken, or no answer could have been wrong."""
     from dstest.core.rng import fresh_seed
-    from dstest.spec.adversary import allowed
-    from dstest.spec.against import drive_against, subject_of
+    from dstest.spec.adversary import allowed, lacking
+    from dstest.spec.against import Driven, drive_against, subject_of
     from dstest.spec.load import load
     from dstest.spec.trace_file import written
 
-    model = allowed(load(spec, constants or ()), adversary)
+    model = load(spec, constants or ())
+    make = subject_of(system)
     chosen = fresh_seed() if seed is None else seed
-    seen = drive_against(model, subject_of(system), seed=chosen, walks=walks, max_steps=steps)
+    if absent := lacking(model, adversary):
+        why = f"{model.name} has no action of clients that do {', '.join(absent)}"
+        seen = Driven(seed=chosen, taken={}, vacuous=[why])
+    else:
+        model = allowed(model, adversary)
+        seen = drive_against(model, make, seed=chosen, walks=walks, max_steps=steps)
     code = _code(seen)
     if json_:
         found = seen.difference
@@ -58,7 +64,13 @@ def against(
                 "full": found.full,
                 "trace": written(model, found.trace),
             }
-        counts = {"walks": seen.walks, "steps": seen.steps, "taken": seen.taken}
+        counts = {
+            "walks": seen.walks,
+            "steps": seen.steps,
+            "taken": seen.taken,
+            "compared": seen.compared,
+            "vacuous": seen.vacuous,
+        }
         as_json({"spec": model.name, "seed": chosen, **counts, "difference": facts})
     else:
         _print(model, seen)
@@ -68,7 +80,7 @@ def against(
 def _code(seen: Driven) -> Exit:
     if seen.difference is not None:
         return Exit.FAIL
-    return Exit.NOT_PROVEN if seen.never_taken else Exit.PASS
+    return Exit.NOT_PROVEN if seen.never_taken or seen.vacuous else Exit.PASS
 
 
 def _print(model: Model, seen: Driven) -> None:
@@ -79,7 +91,9 @@ def _print(model: Model, seen: Driven) -> None:
         say(f"is answered {found.got}; {model.name} has {found.wanted}")
         kinds = ", ".join(found.adversaries) or "none"
         say(f"{len(found.trace.steps)} steps, of {found.full}; adversaries among them: {kinds}")
-    elif seen.never_taken:
+    if seen.vacuous:
+        say(f"vacuous: {'; '.join(seen.vacuous)}")
+    if seen.never_taken and found is None:
         say(f"never taken: {', '.join(seen.never_taken)}")
-    else:
+    if _code(seen) == Exit.PASS:
         say("each answer is the one that it has to be: this proves nothing")

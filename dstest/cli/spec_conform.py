@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from dstest.spec.model import Model
 
 __all__ = ["conform"]
+
+RUN_JSON: Final = "run.json"
+HISTORY: Final = "history.jsonl"
 
 
 def conform(
@@ -53,7 +57,8 @@ def conform(
     replaced, guards left out.
 
     Exits with 0 where all of it is one, with 1 where it is none, by the index of the record that
-    cannot be, and with 3 where the bound was met or nothing could have been refused."""
+    cannot be, and with 3 where the bound was met, nothing could have been refused, or lines of a
+    server are missing."""
     from dstest.spec.conform import conform_log
     from dstest.spec.conformed import as_data, lines
     from dstest.spec.load import load, of_logs
@@ -93,13 +98,42 @@ def _of_servers(model: Model, path: Path, frontier: int) -> Conformed:
             f"{path}: {model.name} is held to the logs of servers",
             remedy="a run directory, or with --log one log",
         )
-    logs = log_of_run(path / "nodes", model.spec.server_log)
+    file = model.spec.server_log
+    nodes, over = _of_run(
+        path, lambda name: name.startswith("nodes/") and name.endswith(f"/{file}")
+    )
+    logs = log_of_run(path / "nodes", file)
     said = conform_log(model, logs.events, frontier_max=frontier)
     for name, count in logs.left_out.items():
         said.missing[f"({name}: after the last line that can be placed)"] = count
     for name, count in logs.damaged.items():
         said.missing[f"({name}: lines that cannot be read)"] = count
+    there = {event.fields["at"].rpartition(":")[0] for event in logs.events}
+    lost = [f"{name} of {RUN_JSON} has no line in a {file}" for name in nodes if name not in there]
+    if not nodes:
+        lost.append(f"no {RUN_JSON} says of which nodes there should be a {file}")
+    elif not over:
+        lost.append("the run is not over: its servers may have written more")
+    lost += logs.lost
+    if lost and said.verdict != "reject":
+        said.verdict = "inconclusive"
+    said.weak += lost
     return said
+
+
+def _of_run(path: Path, only: Callable[[str], bool]) -> tuple[list[str], bool]:
+    """The nodes that a run says it has, none where it says nothing, and whether it is over. Raises
+    EvidenceError where what is to be read is not as the run has summed it up."""
+    from dstest.runner.integrity import finished, intact
+    from dstest.store.layout import RunDir
+
+    run = RunDir(path)
+    over = finished(run)
+    if over:
+        intact(run, lambda name: name == RUN_JSON or only(name))
+    meta = run.read_json(RUN_JSON)
+    nodes = meta.get("nodes") if isinstance(meta, dict) else None
+    return [str(name) for name in nodes] if isinstance(nodes, list) else [], over
 
 
 def _of_history(model: Model, path: Path, frontier: int) -> Conformed:
@@ -108,6 +142,8 @@ def _of_history(model: Model, path: Path, frontier: int) -> Conformed:
     from dstest.spec.conform import conform_history
     from dstest.store.importers import load_history
 
+    if path.is_dir():
+        _of_run(path, lambda name: name == HISTORY)
     weak: list[str] = []
     history = load_history(history_file(path), weak=weak)
     said = conform_history(model, history.ops, frontier_max=frontier)

@@ -34,6 +34,8 @@ def _states(model: Model, after: Path | None, events: int | None) -> list[Any]:
     from dstest.spec.trace_file import read_trace, steps_in
 
     if after is None:
+        if events is not None:
+            raise ConfigError("--events is of a trace", remedy="--after TRACE, or leave it out")
         return list(model.initial)
     read = steps_in(model, read_trace(after))
     return [drive_along(model, read.steps, events, read.start).trace.last]
@@ -166,6 +168,8 @@ def drive(
 
     if (along is None) == (where is None):
         raise ConfigError("where to?", remedy="--along TRACE or --where EXPRESSION, one of them")
+    if along is None and events is not None:
+        raise ConfigError("--events is of a trace", remedy="--along TRACE, or leave it out")
     model = load(spec, constants or ())
     if along is not None:
         read = steps_in(model, read_trace(along))
@@ -189,27 +193,32 @@ def drive(
 def _wanted(model: Model, text: str) -> Any:
     import sys
 
-    from dstest.spec.model import shown
+    from dstest.spec.model import shown, truth
 
     names = {**vars(sys.modules[type(model.spec).__module__]), "self": model.spec}
+
+    def refused(where: str, error: Exception) -> ConfigError:
+        said = (
+            error.message if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}"
+        )
+        return ConfigError(
+            f"--where {text!r}{where}: {said}",
+            remedy="an expression of Python that is true or false of each state s, as in "
+            "'s.leader is None'",
+        )
+
     try:
         code = compile(text, "--where", "eval")
-        eval(code, {**names, "s": model.initial[0]})
     except Exception as error:
-        raise ConfigError(
-            f"--where {text!r}: {type(error).__name__}: {error}",
-            remedy="an expression of Python about the state s, as in 's.leader is None'",
-        ) from None
+        raise refused("", error) from None
 
     def holds(state: Any) -> bool:
         try:
-            return bool(eval(code, {**names, "s": state}))
+            return truth(eval(code, {**names, "s": state}), "it")
         except Exception as error:
-            raise ConfigError(
-                f"--where {text!r} in {shown(state)}: {type(error).__name__}: {error}",
-                remedy="an expression that says something of each state",
-            ) from None
+            raise refused(f" in {shown(state)}", error) from None
 
+    holds(model.initial[0])
     return holds
 
 

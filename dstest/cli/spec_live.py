@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from dstest.cli.output import say, write_whole
 from dstest.cli.spec_common import Constants, Given, Json, as_json
-from dstest.core.errors import ConfigError, Exit
+from dstest.core.errors import ConfigError, DstestError, Exit
 
 if TYPE_CHECKING:
     from dstest.spec.live import Broken, Monitor
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from dstest.spec.status import Sample
 
 __all__ = ["live"]
+
+EVERY_MOST_S: Final = 86_400.0
 
 
 def live(
@@ -49,13 +51,16 @@ def live(
     now, or recorded. Each violation is told at once.
 
     Exits with 0 where each sample satisfied all of them, with 1 where one did not, and with 3 where
-    none could be judged, as nobody answered."""
+    none could be judged, as nobody answered or the specification asks nothing of a state."""
     from dstest.core.clock import wall_ns
+    from dstest.spec import Spec
     from dstest.spec.live import Monitor
     from dstest.spec.load import load
 
     if (samples is None) == (not ask):
         raise ConfigError("samples are recorded or asked for", remedy="SAMPLES, or --ask HOST:PORT")
+    if not every <= EVERY_MOST_S:
+        raise ConfigError(f"--every {every} is too long", remedy=f"{EVERY_MOST_S} s at most")
     model = load(spec, constants or ())
     found = list[Any]()
 
@@ -67,20 +72,16 @@ def live(
             say(f"  {broken.sample}")
 
     watching = Monitor(model, wall_ns, tell)
-    unanswered = _watched(model, watching, _taken(samples, ask or [], line, every, count), metrics)
-    if json_:
-        as_json(
-            {
-                "spec": model.name,
-                "samples": watching.samples,
-                "unanswered": unanswered,
-                "healthy": watching.healthy,
-                "invariants": watching.counts,
-                "broken": found,
-            }
-        )
+    unanswered = 0
+    if watching.asks:
+        taken = _taken(samples, ask or [], line, every, count)
+        unanswered = _watched(model, watching, taken, metrics)
     else:
-        _print(model, watching, unanswered)
+        if type(model.spec).sampled is Spec.sampled:
+            model.spec.sampled(model.initial[0], {})  # which says what is missing
+        watching.unanswered()
+        _write(watching, metrics)
+    (_as_json if json_ else _print)(model, watching, unanswered, found)
     code = Exit.FAIL if found else Exit.PASS if watching.samples else Exit.NOT_PROVEN
     raise typer.Exit(code)
 
@@ -111,27 +112,63 @@ def _watched(
         for sample in samples:
             if all(answer is None for answer in sample.values()):
                 unanswered += 1
-                continue
-            try:
-                state = model.spec.sampled(state, sample)
-            except (AttributeError, LookupError, TypeError, ValueError) as error:
-                raise ConfigError(
-                    f"{model.name}: a sample is no state: {type(error).__name__}: {error}",
-                    remedy=f"what it wants of each: `{type(model.spec).__module__}`",
-                ) from None
-            watching.sample(state)
-            if metrics is not None:
-                write_whole(metrics, "\n".join([*watching.metrics(), ""]).encode(), "--metrics")
+                watching.unanswered()
+            else:
+                state = _state(model, state, sample)
+                watching.sample(state)
+            _write(watching, metrics)
+    except DstestError:
+        watching.unanswered()
+        _write(watching, metrics)
+        raise
     except KeyboardInterrupt:
         say("")
     return unanswered
 
 
-def _print(model: Model, watching: Monitor, unanswered: int) -> None:
+def _state(model: Model, before: Any, sample: Sample) -> Any:
+    """What the specification makes of a sample. Raises ConfigError where that is nothing."""
+    try:
+        return model.spec.sampled(before, sample)
+    except ConfigError:
+        raise
+    except Exception as error:  # of whoever wrote the specification, or of what was answered
+        raise ConfigError(
+            f"{model.name}: a sample is no state: {type(error).__name__}: {error}",
+            remedy=f"what it wants of each: `{type(model.spec).__module__}`",
+        ) from None
+
+
+def _write(watching: Monitor, metrics: Path | None) -> None:
+    if metrics is not None:
+        write_whole(metrics, "\n".join([*watching.metrics(), ""]).encode(), "--metrics")
+
+
+def _healthy(watching: Monitor) -> bool | None:
+    return watching.healthy if watching.asks else False
+
+
+def _as_json(model: Model, watching: Monitor, unanswered: int, found: list[Any]) -> None:
+    as_json(
+        {
+            "spec": model.name,
+            "samples": watching.samples,
+            "unanswered": unanswered,
+            "healthy": _healthy(watching),
+            "invariants": watching.counts,
+            "broken": found,
+        }
+    )
+
+
+def _print(model: Model, watching: Monitor, unanswered: int, found: list[Any]) -> None:
     left = f", {unanswered} that nobody answered" if unanswered else ""
     say(f"{watching.samples} samples{left}")
     for one in model.invariants:
         count = watching.counts.get(one.id)
         if count is not None:
             say(f"{one.id:8} {count.passed:>9} held {count.failed:>6} not: {one.text}")
-    say({True: "healthy", False: "not healthy", None: "nothing was judged"}[watching.healthy])
+    if not watching.asks:
+        say(f"{model.name} has no invariant of states: it asks nothing of a sample")
+    said = {True: "healthy", False: "not healthy", None: "nothing was judged"}
+    say(said[_healthy(watching)])

@@ -26,7 +26,7 @@ from dstest.runner.declared_path import simulates
 from dstest.runner.integrity import verified
 from dstest.runner.plugins import Plugins, resolve
 from dstest.runner.progress import Progress
-from dstest.runner.replay import spec_of, together
+from dstest.runner.replay import check_times, spec_of, together
 from dstest.runner.schedule_file import SCHEDULE, Schedule, read_schedule
 from dstest.runner.session import Finished, run_session
 from dstest.runner.simulated_fit import only_on_nodes
@@ -83,18 +83,18 @@ def carrying(path: Path, lab: str, rate: float | None) -> Carrying:
         raise ConfigError(
             f"{path} was never judged", remedy=f"`dstest recover {shell_word(path)}` first"
         )
-    spec, by_hand = spec_of(meta), f"`dstest run --schedule {shell_word(run.path / SCHEDULE)}`"
+    spec, by_hand = spec_of(meta), f"dstest run --schedule {shell_word(run.path / SCHEDULE)}"
     if not simulates(registry.load("labs", spec.lab)):
         raise ConfigError(
             f"{path} was not simulated: it had nodes of {spec.lab}",
-            remedy=f"without --lab it is run again there; on other nodes: {by_hand}",
+            remedy=f"without --lab it is run again there; on other nodes: `{by_hand}`",
         )
     _check_lab(lab, by_hand)
     wanted = verified(run).verdict.evidence.violation_fingerprint
     if wanted is None:
         raise ConfigError(
             f"{path} shows no violation that could be looked for on nodes",
-            remedy=f"a run that failed; or {by_hand} --lab {lab}",
+            remedy=f"a run that failed; or `{by_hand} --lab {lab}`",
         )
     schedule = read_schedule(run.path / SCHEDULE)
     there = msgspec.structs.replace(
@@ -114,7 +114,7 @@ def _check_lab(lab: str, by_hand: str) -> None:
     if isinstance(kind, Secluded):
         raise ConfigError(
             f"--lab {lab}: its nodes are within namespaces, where no run is replayed",
-            remedy=f"{by_hand} --lab {lab}, and compare the fingerprints",
+            remedy=f"`{by_hand} --lab {lab}`, and compare the fingerprints",
         )
 
 
@@ -172,8 +172,7 @@ def carry(
 ) -> tuple[list[Finished], Carried]:
     """Run it on nodes `times` times. The last one is whole, of the others no report is kept."""
     require_key(sign_key)
-    if times < 1:
-        raise ConfigError(f"--times {times}: at least 1", remedy="--times 1 is the default")
+    check_times(times)
     runs: list[Finished] = []
     for _ in range(times):
         runs = [msgspec.structs.replace(done, report=None) for done in runs]

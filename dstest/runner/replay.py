@@ -27,7 +27,7 @@ from dstest.store.layout import RunDir
 from dstest.store.signing import require_key
 from dstest.store.sums import SIGNATURE, SUMS
 
-__all__ = ["replay", "spec_of", "still_there", "together"]
+__all__ = ["check_times", "replay", "spec_of", "still_there", "together"]
 
 
 def spec_of(meta: RunMeta) -> RunSpec:
@@ -40,6 +40,12 @@ def spec_of(meta: RunMeta) -> RunSpec:
 def still_there(plugins: Plugins, lab_id: str | None) -> str | None:
     """The run's own lab, where it stands."""
     return lab_id if lab_id and plugins.lab.status(lab_id) is not None else None
+
+
+def check_times(times: int) -> None:
+    """Raises ConfigError where that is not once."""
+    if times < 1:
+        raise ConfigError(f"--times {times}: at least 1", remedy="--times 1 is the default")
 
 
 def replay(
@@ -58,8 +64,7 @@ def replay(
     are not what it left behind.
     """
     require_key(sign_key)
-    if times < 1:
-        raise ConfigError(f"--times {times}: at least 1", remedy="--times 1 is the default")
+    check_times(times)
     run = RunDir.open(path)
     meta = run.read_meta()
     if meta is None or not (run.path / "evidence.json").exists():

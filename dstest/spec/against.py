@@ -61,13 +61,16 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Driven(msgspec.Struct, kw_only=True):
-    """`taken` counts the steps of each action."""
+    """`taken` counts the steps of each action, `compared` the answers that were held to one that
+    the specification has. `vacuous` says why no answer could have been wrong."""
 
     seed: int
     walks: int = 0
     steps: int = 0
     taken: dict[str, int]
+    compared: int = 0
     difference: Difference | None = None
+    vacuous: list[str] = []
 
     @property
     def never_taken(self) -> list[str]:
@@ -94,8 +97,8 @@ def drive_against(
 ) -> Driven:
     """Random walks of the model, each done by a system of its own, until the first difference.
 
-    Raises ConfigError for a specification that does not say what is answered, and for one that goes
-    wrong.
+    Raises ConfigError for a specification that does not say what is answered, for one that goes
+    wrong, and for a system that cannot be made or ended.
     """
     if not callable(getattr(model.spec, "answer_of", None)):
         raise ConfigError(
@@ -109,6 +112,7 @@ def drive_against(
         tried = _Tried(model, make, stream(seed, "system", number).randrange(1 << 32))
         found = tried.differs(trace.states[0], trace.steps)
         said.walks += 1
+        said.compared += tried.compared
         done = trace.steps if found is None else found.steps
         said.steps += len(done)
         for step in done:
@@ -116,6 +120,12 @@ def drive_against(
         if found is not None:
             said.difference = _difference(number, tried, found)
             break
+        if tried.unended is not None:
+            raise tried.unended
+    if not said.compared and said.difference is None:
+        said.vacuous.append(
+            f"{model.name} has `...` for each step that was taken: no answer was compared"
+        )
     return said
 
 
@@ -124,26 +134,42 @@ class _Tried:
 
     def __init__(self, model: Model, make: Make, seed: int) -> None:
         self.model, self._make, self._seed = model, make, seed
+        self.compared = 0
+        """Answers of the last walk that were held to one of the specification."""
         self.answers = ("", "")
         """What the last difference was to be answered, and what it was."""
+        self.unended: ConfigError | None = None
+        """What a system raised that was to be ended: a difference is told nevertheless."""
 
     def differs(self, start: Any, steps: Sequence[Step]) -> Trace | None:
-        """The walk up to its first difference; None where it has none, or is no walk."""
+        """The walk up to its first difference; None where it has none, or is no walk. Raises
+        ConfigError for a system that cannot be made."""
         trace = self._walked(start, steps)
         if trace is None:
             return None
-        subject = self._make(self._seed)
         try:
-            for number, step in enumerate(trace.steps, 1):
-                before, after = trace.states[number - 1 : number + 1]
-                wanted = self._wanted(before, step, after)
-                got = _taken(subject, step)
-                if wanted is not ... and got != (wanted,):
-                    told = shown(got[0]) if isinstance(got, tuple) else got
-                    self.answers = (shown(wanted), told)
-                    return Trace(trace.states[: number + 1], trace.steps[:number])
+            subject = self._make(self._seed)
+        except (Exception, SystemExit) as error:
+            raise _broken("made", error) from None
+        try:
+            return self._taken(subject, trace)
         finally:
-            subject.close()
+            try:
+                subject.close()
+            except (Exception, SystemExit) as error:
+                self.unended = _broken("ended", error)
+
+    def _taken(self, subject: Subject, trace: Trace) -> Trace | None:
+        self.compared = 0
+        for number, step in enumerate(trace.steps, 1):
+            before, after = trace.states[number - 1 : number + 1]
+            wanted = self._wanted(before, step, after)
+            got = _taken(subject, step)
+            self.compared += wanted is not ...
+            if isinstance(got, str) or (wanted is not ... and got != (wanted,)):
+                told = got if isinstance(got, str) else shown(got[0])
+                self.answers = ("any answer" if wanted is ... else shown(wanted), told)
+                return Trace(trace.states[: number + 1], trace.steps[:number])
         return None
 
     def _walked(self, start: Any, steps: Sequence[Step]) -> Trace | None:
@@ -166,8 +192,15 @@ def _taken(subject: Subject, step: Step) -> tuple[Any] | str:
     """The answer, in a tuple; what it raised, in words."""
     try:
         return (subject.take(step),)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return said_of(error)
+
+
+def _broken(how: str, error: BaseException) -> ConfigError:
+    return ConfigError(
+        f"the system cannot be {how}: {said_of(error)}",
+        remedy="its own code raised that: CLASS(seed) makes it, and close() leaves nothing of it",
+    )
 
 
 def _difference(number: int, tried: _Tried, found: Trace) -> Difference:

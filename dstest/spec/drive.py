@@ -41,8 +41,13 @@ def drive_along(
 ) -> Driven:
     """The first `events` steps of a trace from `start`, the first initial state where None.
 
-    Raises ConfigError where one cannot be taken."""
+    Raises ConfigError where one cannot be taken, or there are fewer."""
     wanted = list(steps)
+    if events is not None and events > len(wanted):
+        raise ConfigError(
+            f"the trace has no {events} steps: it has {len(wanted)}",
+            remedy=f"--events {len(wanted)} at most",
+        )
     wanted = wanted if events is None else wanted[:events]
     done = replay(model, wanted, start)
     if done.refused is not None:

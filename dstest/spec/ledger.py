@@ -9,6 +9,7 @@ done about it in a commit. The same fingerprint under three commits or more mean
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -69,11 +70,14 @@ class Circle(msgspec.Struct, frozen=True):
 
 
 def record(path: Path, seen: Mismatch) -> None:
-    """At the end of the ledger, which is made where it is not there. Raises ConfigError where it
-    cannot be written."""
+    """At the end of the ledger, which is made where it is not there; a last line without its end
+    gets one. Raises ConfigError where it cannot be written."""
     try:
-        with path.open("ab") as file:
-            file.write(msgspec.json.encode(seen) + b"\n")
+        with path.open("ab+") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(size - 1, 0))
+            before = b"" if file.read(1) in (b"", b"\n") else b"\n"
+            file.write(before + msgspec.json.encode(seen) + b"\n")
     except OSError as error:
         raise ConfigError(
             f"{path}: {error.strerror}", remedy="a file that can be written to"
@@ -98,12 +102,14 @@ def read(path: Path) -> list[Mismatch]:
 def circles(seen: Iterable[Mismatch]) -> list[Circle]:
     """Those that came again under `CIRCLE` commits or more."""
     by: dict[str, list[Mismatch]] = {}
-    for one in seen:
+    rows = list(seen)
+    whole = _whole_names(rows)
+    for one in rows:
         if one.fix is None:
             by.setdefault(one.fingerprint, []).append(one)
     found = []
     for fingerprint, sightings in by.items():
-        commits = tuple(dict.fromkeys(one.commit for one in sightings))
+        commits = tuple(dict.fromkeys(whole[one.commit] for one in sightings))
         if len(commits) >= CIRCLE:
             found.append(Circle(fingerprint, sightings[0].action, commits))
     return found
@@ -112,12 +118,26 @@ def circles(seen: Iterable[Mismatch]) -> list[Circle]:
 def forgiven(seen: Iterable[Mismatch]) -> list[tuple[str, float]]:
     """(commit, ignores + dropped guards + tolerance), the newest sighting of each commit: a harness
     that forgives more and more finds less and less."""
+    rows = list(seen)
+    whole = _whole_names(rows)
     by = {
-        one.commit: one.ignores + one.dropped_guards + one.tolerance
-        for one in seen
+        whole[one.commit]: one.ignores + one.dropped_guards + one.tolerance
+        for one in rows
         if one.fix is None
     }
     return list(by.items())
+
+
+def _whole_names(seen: Iterable[Mismatch]) -> dict[str, str]:
+    """Of each commit the longest name by which it stands there: one may be abbreviated."""
+    found = dict[str, str]()
+    longest = list[str]()
+    for name in sorted({one.commit for one in seen}, key=lambda name: (-len(name), name)):
+        known = next((one for one in longest if name and one.startswith(name)), None)
+        found[name] = known or name
+        if known is None:
+            longest.append(name)
+    return found
 
 
 def fixed(seen: Iterable[Mismatch], fingerprint: str, commit: str, what: str) -> Mismatch:

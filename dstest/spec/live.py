@@ -41,15 +41,26 @@ class Monitor:
         self.samples = 0
         self.healthy: bool | None = None
         """Did the last sample satisfy all of them? None before the first."""
+        self._answering = True
+
+    @property
+    def asks(self) -> bool:
+        """Is there an invariant that a sample could violate?"""
+        return bool(self._of_states)
+
+    def unanswered(self) -> None:
+        """One look at the cluster that showed nothing: nobody knows how it is."""
+        self._answering = False
 
     def sample(self, state: State) -> list[Broken]:
         """One look at the cluster."""
         self.samples += 1
+        self._answering = True
         found = [one for one in (self._asked(i, state) for i in self._of_states) if one]
         for one in self._sometimes:
             if self._holds(one, state) is True:
                 self.counts[one.id].passed += 1
-        self.healthy = not found
+        self.healthy = self.asks and not found
         for broken in found:
             self._on_broken(broken)
         return found
@@ -81,5 +92,5 @@ class Monitor:
             for word, value in (("passed", count.passed), ("failed", count.failed)):
                 yield f'dstest_invariant_checks_total{{id="{id_}",result="{word}"}} {value}'
         yield "# TYPE dstest_invariants_healthy gauge"
-        if self.healthy is not None:
-            yield f"dstest_invariants_healthy {int(self.healthy)}"
+        if self.healthy is not None or not self._answering:
+            yield f"dstest_invariants_healthy {int(self.healthy is True and self._answering)}"

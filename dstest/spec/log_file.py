@@ -17,11 +17,12 @@ from typing import Any
 from dstest.core.errors import ConfigError, HistoryError
 from dstest.spec.mapping import Event
 
-__all__ = ["cut_off", "read_log"]
+__all__ = ["cut_off", "once", "read_log"]
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Raises ValueError for a name that stands twice: which of them is meant?"""
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, for `object_pairs_hook`. Raises ValueError for a name that stands twice:
+    which of them is meant?"""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a name stands twice")
@@ -33,7 +34,7 @@ def cut_off(path: Path) -> bool:
     last = path.read_bytes().rpartition(b"\n")[2]
     try:
         json.loads(last or b"{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return True
     return False
 
@@ -53,8 +54,8 @@ def read_log(path: Path, kind: str = "kind") -> Iterator[Event]:
         if not row.strip():
             continue
         try:
-            line = json.loads(row, object_pairs_hook=_once)
-        except ValueError:
+            line = json.loads(row, object_pairs_hook=once)
+        except (ValueError, RecursionError):
             if number == len(rows):
                 return
             line = None

@@ -20,6 +20,7 @@ Ordering of Events in a Distributed System" (1978); Chandy and Lamport, "Distrib
 from __future__ import annotations
 
 import heapq
+import itertools
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -41,11 +42,15 @@ Saw = dict[str, tuple[int | str, int] | dict[str, int]]
 
 class Merged(msgspec.Struct, frozen=True):
     """`events` have the field `at`, `NAME:LINE`, and `server`. `left_out` are by name how many
-    lines at the end of a file could not be placed, `damaged` such that nobody can read."""
+    lines at the end of a file could not be placed, `damaged` such that nobody can read.
+
+    `lost` says what was written and is not there, in a sentence each. The torn last line of a
+    server that was killed is no loss: it may never have been written."""
 
     events: list[Event]
     left_out: dict[str, int]
     damaged: dict[str, int]
+    lost: list[str] = []
 
 
 class _Line(msgspec.Struct):
@@ -68,19 +73,29 @@ class _Said(msgspec.Struct):
 
 
 class _File(msgspec.Struct):
-    """Lines up to the first hole, all runs that begin, how many lines cannot be read, and whose
-    greatest run alone its server told."""
+    """Lines up to the first hole, all runs that begin, how many lines cannot be read, what is
+    missing within, whether the last line cannot be read, and whose greatest run alone its server
+    told."""
 
     lines: list[_Line] = []
     runs: list[int | str] = []
     bad: int = 0
+    holes: list[str] = []
+    torn: bool = False
     greatest: set[str] = set()
 
 
 def log_of_run(nodes: Path, file: str) -> Merged:
     """Of `nodes/NAME/FILE` of each server. Raises HistoryError where there is none, or where none
     has a line that can be read."""
-    found = {path.parent.name: path.read_bytes() for path in sorted(nodes.glob(f"*/{file}"))}
+    found = dict[str, bytes]()
+    for path in sorted(nodes.glob(f"*/{file}")):
+        if not path.is_file():
+            raise HistoryError(f"{path}: no regular file", remedy="what the server wrote, a file")
+        try:
+            found[path.parent.name] = path.read_bytes()
+        except OSError as error:
+            raise HistoryError(f"{path}: {error.strerror}", remedy="a file to read") from None
     if not found:
         raise HistoryError(
             f"{nodes}: no server has a {file}",
@@ -98,6 +113,7 @@ def merged(files: Mapping[str, bytes]) -> Merged:
     read: dict[str, _File] = {}
     lines: dict[str, list[_Line]] = {}
     damaged, left_out = dict[str, int](), dict[str, int]()
+    lost, torn = list[str](), set[Place]()
     for name, text in sorted(files.items()):
         rows = text.split(b"\n")
         if rows[-1] == b"":
@@ -107,10 +123,17 @@ def merged(files: Mapping[str, bytes]) -> Merged:
         damaged |= {name: one.bad} if one.bad else {}
         if left := len(rows) - len(one.lines) - one.bad:
             left_out[name] = left
+        if one.torn and text.endswith(b"\n"):
+            one.holes.append(f"{name}, line {len(rows)}: cannot be read, and is not cut off")
+        elif one.torn and one.lines:
+            *_, run, seq = one.lines[-1].place
+            torn.add((name, run, seq + 1))
+        lost += one.holes
     _told_apart(read)
+    lost += _unplaced(lines, torn)
     for name, count in _cut(lines).items():
         left_out[name] = left_out.get(name, 0) + count
-    return Merged([one.event for one in _ordered(lines)], left_out, damaged)
+    return Merged([one.event for one in _ordered(lines)], left_out, damaged, lost)
 
 
 def _told_apart(files: Mapping[str, _File]) -> None:
@@ -136,19 +159,27 @@ def _told_apart(files: Mapping[str, _File]) -> None:
 def _read(name: str, rows: Iterable[bytes]) -> _File:
     """Runs follow one another; within one nothing is missing, but at its end."""
     found = _File()
-    run, server, last, whole = None, None, 0, True
+    run, server, last, before, whole = None, None, 0, 0, True
     for number, row in enumerate(rows, 1):
         try:
             said = msgspec.json.decode(row, type=_Said)
             fields: dict[str, Any] = json.loads(row)
-        except (msgspec.DecodeError, ValueError):
-            found.bad += 1
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            found.bad, before = found.bad + 1, before + 1
             continue
         begins = said.seq == 1 and said.run is not None
         found.runs += [said.run] if begins and said.run is not None else []
         found.greatest |= {other for other, of in said.saw.items() if isinstance(of, tuple)}
-        whole = whole and (begins or said.seq == last + 1) and (begins or run is not None)
         if not whole:
+            continue
+        if before > 1 or (before and not begins):
+            gap = f"{name}, line {number - 1}: cannot be read, and there is more behind it"
+            found.holes.append(gap)
+        before = 0
+        if not (begins or (run is not None and said.seq == last + 1)):
+            gap = f"{name}, line {number}: {said.seq} follows {last}: lines are missing"
+            found.holes.append(gap)
+            whole = False
             continue
         if begins:
             run, server = said.run, said.server
@@ -159,7 +190,24 @@ def _read(name: str, rows: Iterable[bytes]) -> _File:
         event = Event(said.kind, {"at": f"{name}:{number}", "server": server, **fields})
         place = (name, str(run), last)
         found.lines.append(_Line(place, number, said.wall_ns, _from(said.saw), event))
+    if whole and before > 1:
+        found.holes.append(f"{name}: the last {before} lines cannot be read")
+    found.torn = whole and before == 1
     return found
+
+
+def _unplaced(lines: Mapping[str, list[_Line]], torn: set[Place]) -> list[str]:
+    """Of each server the first line that comes from one which is in no file."""
+    there = {one.place for found in lines.values() for one in found} | torn
+    said = []
+    for name, found in lines.items():
+        places = ((one, place) for one in found for place in one.comes if place not in there)
+        for one, (other, run, seq) in itertools.islice(places, 1):
+            said.append(
+                f"{name}, line {one.line}: comes from line {seq} of run {run} of {other}, which is "
+                "in no file"
+            )
+    return said
 
 
 def _cut(lines: dict[str, list[_Line]]) -> dict[str, int]:

@@ -14,13 +14,21 @@ from typing import IO, Any, Final
 
 from dstest.core import clock
 from dstest.core.errors import ConfigError, HistoryError
+from dstest.spec.log_file import once
 
 __all__ = ["Sample", "asked", "recorded"]
 
 Sample = dict[str, Any]
 
 WAIT_S: Final = 1.0
-"""For an answer."""
+"""For an answer, to its end."""
+
+ANSWER_BYTES: Final = 1 << 20
+"""Of an answer, at most."""
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no number of JSON")
 
 
 def recorded(lines: Iterable[bytes] | IO[bytes], name: str) -> Iterator[Sample]:
@@ -29,8 +37,8 @@ def recorded(lines: Iterable[bytes] | IO[bytes], name: str) -> Iterator[Sample]:
         if not line.strip():
             continue
         try:
-            sample = json.loads(line)
-        except ValueError:
+            sample = json.loads(line, object_pairs_hook=once, parse_constant=_no_number)
+        except (ValueError, RecursionError):
             sample = None
         good = isinstance(sample, dict) and sample
         if not good or not all(v is None or isinstance(v, dict) for v in sample.values()):
@@ -67,12 +75,28 @@ def _place(text: str) -> tuple[str, int]:
 
 
 def _answer(place: tuple[str, int], line: str) -> Any:
-    """None for who does not answer, or no object."""
+    """None for who does not answer in time, or no object."""
     try:
-        with socket.create_connection(place, WAIT_S) as link:
-            link.sendall(line.encode() + b"\n")
-            with link.makefile("rb") as lines:
-                said = json.loads(lines.readline() or b"null")
-    except (OSError, ValueError):
+        said = json.loads(_line_of(place, line), object_pairs_hook=once, parse_constant=_no_number)
+    except (OSError, ValueError, RecursionError):
         return None
     return said if isinstance(said, dict) else None
+
+
+def _line_of(place: tuple[str, int], line: str) -> bytes:
+    """What is answered, up to the first end of a line. Raises OSError where it takes too long or
+    is too much."""
+    end_ns = clock.monotonic_ns() + int(WAIT_S * 1e9)
+    found = bytearray()
+    with socket.create_connection(place, WAIT_S) as link:
+        link.sendall(line.encode() + b"\n")
+        while b"\n" not in found:
+            left_s = (end_ns - clock.monotonic_ns()) / 1e9
+            if left_s <= 0 or len(found) > ANSWER_BYTES:
+                raise TimeoutError
+            link.settimeout(left_s)
+            more = link.recv(1 << 16)
+            if not more:
+                break
+            found += more
+    return bytes(found.partition(b"\n")[0] or b"null")

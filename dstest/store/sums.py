@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -87,11 +87,15 @@ def _is_as(path: Path, digest: str, largest_bytes: int | None) -> bool:
     return _digest(path) == digest
 
 
-def compare_sums(run: Path, largest_bytes: int | None = None) -> Differences:
+def compare_sums(
+    run: Path, largest_bytes: int | None = None, only: Callable[[str], bool] = lambda name: True
+) -> Differences:
     """The files against `sha256sums`; those that are larger than this, where it is given, have only
-    to be there. Raises OSError where that cannot be read."""
-    told, wrong = _told((run / SUMS).read_text(errors="replace"))
-    there = dict(_files(run))
+    to be there; `only` says by its name whether one is looked at. Raises OSError where that cannot
+    be read."""
+    every, wrong = _told((run / SUMS).read_text(errors="replace"))
+    told = {name: digest for name, digest in every.items() if only(name)}
+    there = {name: path for name, path in _files(run) if only(name)}
     changed = [
         name
         for name, path in there.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -44,7 +44,7 @@ class SimulatedToykv:
             address=host.name,
             client_port=CLIENT_PORT,
             bootstrap=host.starts == 1,
-            bug=options["bug"],
+            bug=options.get("bug", "none"),
         )
         around = Around(
             files=host.files,
@@ -53,8 +53,8 @@ class SimulatedToykv:
             now_s=world.loop.time,
             wall_ns=lambda: world.loop.time_ns,
             write=lambda text: world.log.say(f"{host.name}: {text.rstrip()}"),
-            spans=partial(world.keep, host.name, SPANS) if options["spans"] == "yes" else None,
-            keep=partial(world.keep, host.name, JOURNAL) if options["journal"] == "yes" else None,
+            spans=_kept(world, host, SPANS, options.get("spans")),
+            keep=_kept(world, host, JOURNAL, options.get("journal")),
         )
         return Server(given, around, votes=host.told.get(JOIN) != LEARNER).run()
 
@@ -91,6 +91,11 @@ class SimulatedToykv:
         assert isinstance(made, ToyClient)
         made.named = name
         return made
+
+
+def _kept(world: Any, host: Any, file: str, wanted: Any) -> Callable[[str], None] | None:
+    """Who takes lines of this file of a host; nobody where they are not asked for."""
+    return partial(world.keep, host.name, file) if wanted == "yes" else None
 
 
 SIMULATED: Final[Simulable] = SimulatedToykv()

@@ -145,7 +145,7 @@ class Replication(Spec):
         return replace(s, log=s.log.with_({server: log}), sent=s.sent.with_({term: log}))
 
     @action()
-    @when("no hole", lambda s, server, first: 1 < first <= s.of(server).index + 1)
+    @when("no hole", lambda s, server, first: 1 <= first <= s.of(server).index + 1)
     @when("as sent", fits)
     @when(
         "only what differs goes",

@@ -30,17 +30,44 @@ class Status:
 @dataclass(frozen=True, slots=True)
 class Seen:
     """`now` is of those who have answered last; `terms` the highest term that each ever said, and
-    `led` who has said, at any time, that it leads in a term."""
+    `led` who has said, at any time, that it leads in a term. `twice` are ids that several have
+    answered with, last."""
 
-    now: FrozenDict[int, Status] = field(default_factory=FrozenDict)
-    terms: FrozenDict[int, int] = field(default_factory=FrozenDict)
-    led: frozenset[tuple[int, int]] = frozenset()
+    now: FrozenDict[int | str, Status] = field(default_factory=FrozenDict)
+    terms: FrozenDict[int | str, int] = field(default_factory=FrozenDict)
+    led: frozenset[tuple[int, int | str]] = frozenset()
+    twice: frozenset[int | str] = frozenset()
 
-    def with_answers(self, now: Mapping[int, Status]) -> Seen:
+    def with_answers(
+        self, now: Mapping[int | str, Status], twice: Iterable[int | str] = ()
+    ) -> Seen:
         """After these answers."""
         terms = {one: max(said.term, self.terms.get(one, 0)) for one, said in now.items()}
         led = {(said.term, one) for one, said in now.items() if said.leads}
-        return Seen(FrozenDict(now), self.terms.with_(terms), self.led | led)
+        return Seen(FrozenDict(now), self.terms.with_(terms), self.led | led, frozenset(twice))
+
+
+def _count(who: str, said: Mapping[str, Any], name: str) -> int:
+    value = said[name]
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{who}: {name} is {value!r}, and no whole number from 0 on")
+    return value
+
+
+def _status(who: str, said: Any) -> tuple[int | str, Status]:
+    """Id and status of a member. Raises ValueError for what is none, KeyError for what lacks a
+    field."""
+    if not isinstance(said, Mapping):
+        raise ValueError(f"{who}: ok is {said!r}, and no object")
+    id_, leads = said["id"], said["leads"]
+    if type(id_) not in (int, str):
+        raise ValueError(f"{who}: id is {id_!r}, and neither a whole number nor a text")
+    if type(leads) is not bool:
+        raise ValueError(f"{who}: leads is {leads!r}, and neither true nor false")
+    term, commit, applied, last = (
+        _count(who, said, name) for name in ("term", "commit", "applied", "last")
+    )
+    return id_, Status(term, leads, commit, applied, last)
 
 
 class RaftStatus(Spec):
@@ -58,13 +85,14 @@ class RaftStatus(Spec):
 
     def sampled(self, before: Seen, sample: Mapping[str, Any]) -> Seen:
         """Who does not answer says nothing of now, and has said what it has said."""
-        now = {}
-        for answer in sample.values():
+        now, twice = dict[int | str, Status](), list[int | str]()
+        for who, answer in sample.items():
             if answer is not None:
-                said = answer.get("ok", answer)
-                places = (int(said[name]) for name in ("commit", "applied", "last"))
-                now[said["id"]] = Status(int(said["term"]), bool(said["leads"]), *places)
-        return before.with_answers(now)
+                id_, status = _status(who, answer.get("ok", answer))
+                if id_ in now:
+                    twice.append(id_)
+                now[id_] = status
+        return before.with_answers(now, twice)
 
     def places(self) -> range:
         return range(self.length + 1)
@@ -102,3 +130,7 @@ class RaftStatus(Spec):
     @invariant("RS3", "what is applied is committed, and what is committed is in the log")
     def in_order(self, s: Seen) -> bool:
         return all(one.applied <= one.commit <= one.last for one in s.now.values())
+
+    @invariant("RS4", "no two members answer with one id")
+    def apart(self, s: Seen) -> bool:
+        return not s.twice

@@ -114,7 +114,7 @@ def test_what_cannot_be_carried_is_refused(
     for path, lab, rate, said, remedy in (
         (failed.path, "sim", None, "--lab sim: that is where it ran", "leave --lab out"),
         (failed.path, "nowhere", None, "nowhere", ""),
-        (failed.path, "rootless", None, "within namespaces", "dstest run --schedule"),
+        (failed.path, "rootless", None, "within namespaces", "schedule.json --lab rootless`"),
         (failed.path, "lxc", -1.0, "--rate -1", "leave --rate out"),
         (passed.path, "lxc", None, "shows no violation", "dstest run --schedule"),
         (tmp_path / "none", "lxc", None, "", ""),
@@ -208,6 +208,8 @@ def test_the_simulated_run_stays_as_it_is(
 def test_times_below_one_are_refused(asked: Carrying, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="--times 0"):
         carry(asked, 0, store=tmp_path)
+    done = CliRunner().invoke(app, ["replay", str(asked.path), "--lab", "lxc", "--times", "0"])
+    assert isinstance(done.exception, ConfigError) and done.output == ""
 
 
 def test_the_command(failed: Finished, passed: Finished, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -196,6 +196,84 @@ def test_one_that_answers_as_it_likes_shows_nothing() -> None:
         driven(model_of(Only()), Moody)
 
 
+class Silent(Payments):
+    """Has no word about any answer."""
+
+    def answer_of(self, s: Paid, step: Step, after: Paid) -> Any:
+        return ...
+
+
+class Unmade(Raising):
+    """Cannot be made."""
+
+    def __init__(self, seed: int) -> None:
+        raise OSError("no port is left")
+
+
+class Unended(Raising):
+    """Cannot be ended."""
+
+    def take(self, step: Step) -> Any:
+        return "made"
+
+    def close(self) -> None:
+        raise OSError("it does not go away")
+
+
+class Exiting(Raising):
+    """Ends the process that asks."""
+
+    def take(self, step: Step) -> Any:
+        raise SystemExit(0)
+
+
+HERE = str(Path(__file__))
+
+
+def test_an_error_is_a_difference_where_any_answer_will_do() -> None:
+    for make in (Raising, Exiting):
+        found = driven(model_of(Silent()), make).difference
+        assert found is not None and found.wanted == "any answer"
+        assert "planted" in found.got or "SystemExit" in found.got
+
+
+def test_no_answer_compared_is_vacuous() -> None:
+    class Deaf(Unended):
+        def close(self) -> None:
+            """Nothing is left."""
+
+    seen = driven(model_of(Silent()), Deaf)
+    assert (seen.difference, seen.compared) == (None, 0) and seen.vacuous
+    assert driven(model_of(Payments()), Toykv, walks=1).vacuous == []
+    code, text = said("spec", "against", f"{HERE}:Silent", f"{FILE}:Toykv", "--walks", "2")
+    assert code == Exit.NOT_PROVEN and "vacuous: Silent has `...` for each step" in text
+
+
+def test_adversaries_that_a_specification_does_not_have() -> None:
+    words = ["spec", "against", f"{HERE}:LastOnly", f"{FILE}:Toykv", "--adversary", "crash"]
+    code, text = said(*words)
+    assert code == Exit.NOT_PROVEN and "vacuous: LastOnly has no action of clients" in text
+    code, text = said(*words, "--json")
+    assert code == Exit.NOT_PROVEN and "crash" in json.loads(text)["vacuous"][0]
+    with pytest.raises(ConfigError, match="no action of clients that do crash, malformed"):
+        allowed(model_of(LastOnly()), "stale,malformed,crash")
+    done = CliRunner().invoke(
+        app, ["spec", "explore", f"{HERE}:LastOnly", "--adversary", "malformed"]
+    )
+    assert isinstance(done.exception, ConfigError)
+
+
+@pytest.mark.parametrize(("make", "how"), [(Unmade, "made"), (Unended, "ended")])
+def test_a_system_that_cannot_be_made_or_ended_is_its_owner_s(make: Any, how: str) -> None:
+    with pytest.raises(ConfigError, match=rf"cannot be {how}: .*test_spec_adversary\.py.*OSError"):
+        driven(model_of(Silent()), make)
+
+
+def test_a_difference_is_told_though_the_system_does_not_end() -> None:
+    found = driven(model_of(Payments()), Unended).difference
+    assert found is not None and found.got == "'made'"
+
+
 def test_the_command(tmp_path: Path) -> None:
     words = ["spec", "against", FILE, f"{FILE}:Forgetful", "--seed", "1", "--walks", "20"]
     code, text = said(*words)

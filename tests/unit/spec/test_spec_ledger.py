@@ -50,3 +50,21 @@ def test_a_damaged_line(tmp_path: Path) -> None:
         file.write('{"action": 3}\n')
     with pytest.raises(ConfigError, match="line 2"):
         read(ledger)
+
+
+def test_a_last_line_without_its_end(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.jsonl"
+    record(ledger, seen("a"))
+    ledger.write_bytes(ledger.read_bytes().rstrip(b"\n"))
+    record(ledger, seen("b"))
+    assert [one.commit for one in read(ledger)] == ["a", "b"]
+    assert ledger.read_bytes().count(b"\n") == 2
+
+
+def test_a_commit_that_is_abbreviated_is_the_same() -> None:
+    one = "8c1f0aa2b7"
+    rows = [seen(one[:7]), seen(one), seen(one[:4])]
+    assert circles(rows) == []
+    assert forgiven(rows) == [(one, 0.0)]
+    (circle,) = circles([*rows, seen("77aa"), seen("91bb")])
+    assert circle.commits == (one, "77aa", "91bb")

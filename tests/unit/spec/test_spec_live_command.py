@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import threading
@@ -52,6 +53,7 @@ def test_a_cluster_that_is_healthy(tmp_path: Path) -> None:
         ({"n2": status(2, 1)}, "RS2"),
         ({"n2": status(2, 2, applied=6)}, "RS3"),
         ({"n2": status(2, 2, commit=7)}, "RS3"),
+        ({"n2": status(2, 2), "n3": status(2, 2)}, "RS4"),
     ],
 )
 def test_a_violation_counts_within_one_sample(bad: Any, id_: str, tmp_path: Path) -> None:
@@ -118,6 +120,10 @@ def test_members_that_are_asked(member: str) -> None:
         (("raft-status", "-"), "x\n", HistoryError, "stdin, line 1: no sample"),
         (("raft-status", "-"), '{"n1": 3}\n', HistoryError, "stdin, line 1: no sample"),
         (("raft-status", "-"), '{"n1": {}}\n', ConfigError, "a sample is no state: KeyError"),
+        (("raft-status", "-"), '{"n1": null, "n1": null}\n', HistoryError, "line 1: no sample"),
+        (("raft-status", "-"), '{"n1": {"term": Infinity}}\n', HistoryError, "line 1: no sample"),
+        (("raft-status", "-"), "[" * 100_000 + "\n", HistoryError, "line 1: no sample"),
+        (("raft-status", "--ask", "a:1", "--every", "inf"), "", ConfigError, "is too long"),
         (("lock", "-"), '{"n1": {}}\n', ConfigError, "does not say what state a sample is"),
     ],
 )
@@ -126,3 +132,88 @@ def test_bad_input(
 ) -> None:
     said = run(*words, given=given)
     assert isinstance(said.exception, error) and message in str(said.exception)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("leads", "false", "n1: leads is 'false', and neither true nor false"),
+        ("term", "4", "n1: term is '4', and no whole number"),
+        ("commit", 9.9, "n1: commit is 9.9"),
+        ("last", True, "n1: last is True"),
+        ("term", -1, "n1: term is -1"),
+        ("id", None, "n1: id is None"),
+        ("id", [1], r"n1: id is [1]"),
+    ],
+)
+def test_an_answer_is_what_it_says(field: str, value: Any, message: str, tmp_path: Path) -> None:
+    metrics = tmp_path / "dstest.prom"
+    answer = {**status(1, 1)["ok"], field: value}
+    given = lines({"n1": status(1, 1)}, {"n1": answer})
+    said = run("raft-status", "-", "--metrics", str(metrics), given=given)
+    assert isinstance(said.exception, ConfigError) and message in str(said.exception)
+    assert metrics.read_text().endswith("dstest_invariants_healthy 0\n")
+
+
+def test_metrics_say_where_nobody_answers(tmp_path: Path) -> None:
+    metrics = tmp_path / "dstest.prom"
+    words = ("raft-status", "-", "--metrics", str(metrics))
+    assert run(*words, given=lines(*HEALTHY, {"n1": None})).exit_code == Exit.PASS
+    assert metrics.read_text().endswith("dstest_invariants_healthy 0\n")
+    assert run(*words, given=lines({"n1": None}, *HEALTHY)).exit_code == Exit.PASS
+    assert metrics.read_text().endswith("dstest_invariants_healthy 1\n")
+
+
+ASKS_NOTHING = """
+from dstest.spec import Spec, action, invariant
+
+class Steps(Spec):
+    def initial(self):
+        yield 0
+
+    def sampled(self, before, sample):
+        return 1
+
+    @action()
+    def go(self, s):
+        return s
+
+    @invariant("ST1", "never falls", kind="action")
+    def rises(self, before, step, after):
+        return after >= before
+"""
+
+
+def test_a_specification_that_asks_nothing_of_a_state(tmp_path: Path) -> None:
+    (tmp_path / "steps.py").write_text(ASKS_NOTHING)
+    metrics = tmp_path / "dstest.prom"
+    words = (str(tmp_path / "steps.py"), "-", "--metrics", str(metrics))
+    said = run(*words, given=lines({"n1": {}}))
+    assert said.exit_code == Exit.NOT_PROVEN
+    assert "it asks nothing of a sample" in said.output
+    assert said.output.splitlines()[-1] == "not healthy"
+    assert json.loads(run(*words, "--json", given=lines({"n1": {}})).output)["healthy"] is False
+    assert metrics.read_text().endswith("dstest_invariants_healthy 0\n")
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("part", [b"x", b"x" * 65536])
+def test_a_member_that_never_ends_its_line(part: bytes) -> None:
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def drip() -> None:
+            link, _ = server.accept()
+            with link, contextlib.suppress(OSError):
+                while not over.wait(0.02):
+                    link.sendall(part)
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        try:
+            place = f"127.0.0.1:{server.getsockname()[1]}"
+            said = run("raft-status", "--ask", place, "--count", "1")
+        finally:
+            over.set()
+            thread.join()
+    assert said.exit_code == Exit.NOT_PROVEN and "1 that nobody answered" in said.output

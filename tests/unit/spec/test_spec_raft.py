@@ -148,6 +148,7 @@ def test_what_has_no_bug_is_accepted(faults: str, seed: int) -> None:
 PLANTED = (
     ("acknowledged-before-replicated", "set", "partition", "sub:log.most voters", "commit"),
     ("split-brain-write", "register", "partition", "sub:log.most voters", "commit"),
+    ("membership-double-entry", "set", "kill", "sub:log.most voters", "commit"),
     ("lost-update-on-heal", "set", "partition,kill,pause", "sub:log.not behind", "vote"),
     ("unsynced-loss", "set", "power", "sub:log.promise kept", "start"),
     ("replica-divergence", "bank-replicas", "kill,partition", "sub:log.same answers", "apply"),

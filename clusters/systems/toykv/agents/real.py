@@ -76,9 +76,17 @@ class RealFiles:
 
 def lines_into(path: str) -> Callable[[str], object]:
     """A file that lines are added to. Each is in it when the call returns, also of a server that is
-    killed then; OSError where it cannot be."""
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    return lambda line: os.write(file, f"{line}\n".encode())
+    killed then; OSError where it cannot be. One that was cut off is ended before the next."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+
+    def add(line: str) -> None:
+        size = os.fstat(file).st_size
+        whole = not size or os.pread(file, 1, size - 1) == b"\n"
+        data = f"{'' if whole else chr(10)}{line}\n".encode()
+        while data:
+            data = data[os.write(file, data) :]
+
+    return add
 
 
 def opened(path: str) -> TextIO | None:
