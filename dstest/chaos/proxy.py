@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-import struct
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from fnmatch import fnmatchcase
@@ -12,10 +10,12 @@ from typing import Any, Final, NamedTuple
 
 import httptools
 
+from dstest.chaos.answers import own_answer, reset
 from dstest.chaos.exchange import Broken, Connection, Pool, Upstream
 from dstest.chaos.profile import Drawn, Faults
 from dstest.chaos.records import Ended, Passed
 from dstest.chaos.request_ids import request_of
+from dstest.chaos.toward import Toward
 from dstest.core.clock import monotonic_ns
 
 __all__ = ["BODY_BYTES_MAX", "Proxy"]
@@ -250,7 +250,7 @@ class _Client(asyncio.Protocol):
 
     def _refuse(self, status: bytes, text: bytes) -> None:
         if not self._transport.is_closing():
-            self._transport.write(_answer(status, text, b"", keep=False))
+            self._transport.write(own_answer(status, text, b"", keep=False))
             self._transport.close()
 
     # one request after the other
@@ -306,7 +306,7 @@ class _Client(asyncio.Protocol):
             case "error":
                 status = b"%d Injected" % error_status
                 self._transport.write(
-                    _answer(
+                    own_answer(
                         status,
                         b"injected by dstest chaos",
                         header,
@@ -316,7 +316,7 @@ class _Client(asyncio.Protocol):
                 )
                 return "answered", error_status
             case "reset":
-                _reset(self._transport)
+                reset(self._transport)
                 return "reset", None
             case "drop":
                 self._transport.close()
@@ -328,7 +328,7 @@ class _Client(asyncio.Protocol):
     async def _forward(self, request: _Request, header: bytes) -> tuple[Ended, int | None]:
         """Hand the request on and its answer back, with a header more where one is given."""
         pool = self._proxy.pool
-        toward = _Toward(self, header)
+        toward = Toward(self.hand_on, header)
         asking = asyncio.ensure_future(
             pool.ask(request.method, request.written(pool.upstream), toward)
         )
@@ -345,7 +345,7 @@ class _Client(asyncio.Protocol):
                 return "upstream failed", None
             text = f"dstest chaos: {pool.upstream.address}: {error.trouble}".encode()
             self._transport.write(
-                _answer(
+                own_answer(
                     b"502 Bad Gateway",
                     text,
                     header,
@@ -358,51 +358,3 @@ class _Client(asyncio.Protocol):
         if not answer.reusable:
             self._transport.close()  # the answer may have had no other end
         return "answered", answer.status
-
-
-class _Toward:
-    """Where the bytes of an answer go; the header is put behind its first line."""
-
-    def __init__(self, client: _Client, header: bytes) -> None:
-        self._client = client
-        self._header = header
-        self._first = b""
-        self.begun = False
-
-    def __call__(self, data: bytes, source: Connection) -> None:
-        if self.begun or not self._header:
-            self.begun = True
-            self._client.hand_on(data, source)
-            return
-        self._first += data
-        passed = b""
-        while self._first.startswith(b"HTTP/1.1 1"):  # comes before the answer itself
-            early, end, rest = self._first.partition(b"\r\n\r\n")
-            if not end:
-                break
-            passed, self._first = passed + early + end, rest
-        line, end, rest = self._first.partition(b"\r\n")
-        if end and not line.startswith(b"HTTP/1.1 1"):
-            self.begun = True
-            passed += line + end + self._header + end + rest
-        if passed:
-            self._client.hand_on(passed, source)
-
-
-def _answer(status: bytes, text: bytes, header: bytes, *, keep: bool, head: bool = False) -> bytes:
-    lines = [
-        b"HTTP/1.1 " + status,
-        b"Content-Type: text/plain; charset=utf-8",
-        b"Content-Length: %d" % len(text),
-    ]
-    lines += [header] if header else []
-    lines += [] if keep else [b"Connection: close"]
-    return b"\r\n".join(lines) + b"\r\n\r\n" + (b"" if head else text)
-
-
-def _reset(transport: Any) -> None:
-    """Close with RST: what was sent and not read is thrown away, as by a host that crashed."""
-    found = transport.get_extra_info("socket")
-    if found is not None:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    transport.abort()

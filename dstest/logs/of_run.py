@@ -87,7 +87,7 @@ def of_run(path: Path) -> OfRun:
     declared = list(meta.members or meta.nodes)
     scene = Scene(declared, windows, addresses, named=True, harmless=traits.log_harmless)
     effects = traits.effects
-    beside = [traits.span_file, *([effects.file] if effects is not None else [])]
+    beside = [traits.span_file, *traits.records, *([effects.file] if effects is not None else [])]
     folder = run.nodes
     sources = node_sources(folder, run.path, beside) if folder.is_dir() else []
     simulated = (run.path / EVENTS).is_file()
