@@ -108,7 +108,7 @@ def test_spans_change_nothing_of_a_run_that_wants_none(store: Store, tmp_path: P
         for folder in (tmp_path, store[0])
     )
     assert plain == spans
-    assert not list((tmp_path / "store/latest/nodes").glob("*/*"))
+    assert not list((tmp_path / "store/latest/nodes").glob("*/spans.jsonl"))
     done = ended(tmp_path, "trace", "store/latest")
     assert done.returncode == 3 and "spans=yes" in done.stdout
 
