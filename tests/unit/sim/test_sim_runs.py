@@ -332,7 +332,7 @@ REFUSED: list[tuple[dict[str, Any], list[str], str, str]] = [
     ({}, ["workers=2"], "-o workers has no meaning", "leave it out"),
     ({}, ["client=raw"], "-o client has no meaning", "leave it out"),
     ({}, ["audit=yes"], "-o audit has no meaning", "leave it out"),
-    ({"nemesis": "membership"}, ["way=signal"], "no option 'way'", "fault_s"),
+    ({"nemesis": "membership"}, ["way=signal"], "-o way: no such option", "fault_s"),
     ({"nemesis": "pause,kill"}, ["way=signal"], "-o way has no meaning", "leave it out"),
     ({"nemesis": "power"}, ["torn=true"], "-o torn has no meaning", "leave it out"),
 ]
