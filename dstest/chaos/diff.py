@@ -20,6 +20,7 @@ from dstest.chaos.figures import p95_s
 from dstest.chaos.joined import Asked
 from dstest.chaos.outcome import Outcome
 from dstest.core.errors import ConfigError
+from dstest.core.shares import interval
 
 __all__ = ["Compared", "Diff", "diff_of"]
 
@@ -113,9 +114,9 @@ def _failed(name: str, mine: list[Asked], other: list[Asked], confidence: float)
     (a, n), (b, m) = counts
     before, after = a / n, b / m
     z = NormalDist().inv_cdf((1 + confidence) / 2)
-    (low1, high1), (low2, high2) = _wilson(a, n, z), _wilson(b, m, z)
-    low = after - before - math.hypot(after - low2, high1 - before)
-    high = after - before + math.hypot(high2 - after, before - low1)
+    mine_rate, other_rate = interval(a, n, z), interval(b, m, z)
+    low = after - before - math.hypot(after - other_rate.low, mine_rate.high - before)
+    high = after - before + math.hypot(other_rate.high - after, before - mine_rate.low)
     pooled = (a + b) / (n + m)
     error = math.sqrt(pooled * (1 - pooled) * (1 / n + 1 / m))
     p = 2 * (1 - NormalDist().cdf(abs(after - before) / error)) if error else 1.0
@@ -129,17 +130,6 @@ def _failed(name: str, mine: list[Asked], other: list[Asked], confidence: float)
         p=p,
         word=_word(low, high, 0.0),
     )
-
-
-def _wilson(hits: int, total: int, z: float) -> tuple[float, float]:
-    share = hits / total
-    middle = (share + z * z / (2 * total)) / (1 + z * z / total)
-    half = (
-        z
-        / (1 + z * z / total)
-        * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
-    )
-    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def _slow(name: str, mine: list[Asked], other: list[Asked], confidence: float) -> Compared:

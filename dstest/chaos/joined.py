@@ -7,6 +7,7 @@ how much is due to a fault is then told too low rather than too high.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -64,6 +65,12 @@ class Joined(NamedTuple):
     by_time: frozenset[str]
     """Proxies at which faults hit requests that showed no id."""
     passes: Sequence[Passed]
+    spans: Sequence[tuple[float, float]]
+    """From when to when faults stood."""
+
+    def stood(self, time_ns: int) -> bool:
+        """Did faults stand then?"""
+        return any(low <= time_ns < high for low, high in self.spans)
 
 
 def joined(
@@ -100,7 +107,15 @@ def joined(
         asked.append(
             Asked(entry, phase.name, phase.share, hits, calm, waited, counts.get(entry.n, 0))
         )
-    return Joined(asked, len(listed) - len(done), _landings(asked, passes, front), by_time, passes)
+    ends = [*starts[1:], math.inf]  # of a run that was cut off, none
+    return Joined(
+        asked=asked,
+        unfinished=len(listed) - len(done),
+        landings=_landings(asked, passes, front),
+        by_time=by_time,
+        passes=passes,
+        spans=[(one.at_ns, end) for one, end in zip(phases, ends, strict=False) if one.share != 0],
+    )
 
 
 def _without_ids(passes: Sequence[Passed], front: str | None) -> frozenset[str]:

@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from dstest.chaos.conduct import Config
+from dstest.chaos.conduct import Config, timetable
 from dstest.chaos.figures import Figures, figures_of
 from dstest.chaos.host import Waited, starved_seconds
 from dstest.chaos.joined import Asked, Joined, joined
@@ -96,6 +96,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
             if not step.hit
         ]
         why += _too_few(self)
+        why += [
+            f"whether {one.endpoint} has recovered after {one.after!r} is not known"
+            for one in self.recoveries
+            if one.after_s is None
+        ]
         starved = sum(one.starved for one in self.asked)
         if starved * 2 > len(self.asked):
             why.append(
@@ -177,7 +182,7 @@ def outcome_of(directory: Path) -> Outcome:
         unfinished=found.unfinished,
         ok=sum(one.entry.ok for one in found.asked),
         seconds=(max(times) - min(times)) / 1e9 if times else 0.0,
-        injected=_injected(config, found, phases),
+        injected=_injected(config, found),
         by_time=sorted(found.by_time),
         endpoints=figures_of(found.asked),
         patterns=patterns,
@@ -211,8 +216,6 @@ def _why_partial(config: Config, found: Joined, phases: Sequence[Began]) -> str:
         )
     if not phases or phases[-1].name != "end":
         return "the run was cut off: its last phase has no end"
-    from dstest.chaos.conduct import timetable
-
     planned = [one.name for one in timetable(config.settings)]
     begun = [one.name for one in phases[:-1]]
     if begun != planned:
@@ -231,12 +234,14 @@ def _why_partial(config: Config, found: Joined, phases: Sequence[Began]) -> str:
     return ""
 
 
-def _injected(config: Config, found: Joined, phases: Sequence[Began]) -> list[Injected]:
+def _injected(config: Config, found: Joined) -> list[Injected]:
     landed = {(one.proxy, one.kind): one for one in found.landings}
     told = []
     for proxy in config.settings.proxy:
         profile = proxy.faults
-        stood = _while_faults(found, phases, proxy.name)
+        stood = [
+            one for one in found.passes if one.proxy == proxy.name and found.stood(one.begin_ns)
+        ]
         eligible = [one for one in stood if not profile.only or one.endpoint in profile.only]
         for kind in KINDS:
             share = getattr(profile, kind)
@@ -262,19 +267,6 @@ def _injected(config: Config, found: Joined, phases: Sequence[Began]) -> list[In
                 )
             )
     return told
-
-
-def _while_faults(found: Joined, phases: Sequence[Began], proxy: str) -> list[Passed]:
-    """Requests that came to a proxy while faults stood."""
-    ends = [*(phase.at_ns for phase in phases[1:]), math.inf]  # of one that was cut off, none
-    spans = [
-        (phase.at_ns, end) for phase, end in zip(phases, ends, strict=False) if phase.share != 0
-    ]
-    return [
-        one
-        for one in found.passes
-        if one.proxy == proxy and any(low <= one.begin_ns < high for low, high in spans)
-    ]
 
 
 def _service_end(directory: Path) -> ServiceEnd | None:

@@ -357,16 +357,12 @@ def _storms_by_count(found: Joined) -> Iterator[Pattern]:
     stood = [one for one in found.asked if one.share != 0]
     if not calm or not stood:
         return
-    spans = [
-        (min(o.entry.due_ns for o in s), max(o.entry.end_ns for o in s)) for s in (calm, stood)
-    ]
+    begin_ns = min(one.entry.due_ns for one in stood)
+    before = [one for one in calm if one.entry.due_ns < begin_ns]
     for proxy in sorted(found.by_time):
         times = [one.begin_ns for one in found.passes if one.proxy == proxy]
-        # The first quiet stretch alone: later ones lie on both sides of the faults.
-        first = [t for t in times if spans[0][0] <= t < spans[1][0]]
-        then = [t for t in times if spans[1][0] <= t <= spans[1][1]]
-        before = sum(one.entry.due_ns < spans[1][0] for one in calm)
-        usual, now = len(first) / max(1, before), len(then) / len(stood)
+        usual = sum(time_ns < begin_ns for time_ns in times) / max(1, len(before))
+        now = sum(map(found.stood, times)) / len(stood)
         if usual and now >= _MANY * usual:
             hit = [one for one in stood if one.hit]
             yield _pattern(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import msgspec
@@ -124,5 +125,6 @@ def _recovery(
     usual_s = p95_s([one for one in quiet if not one.starved])
     if not why and len(fed) >= _ENOUGH and p95_s(fed) > max(_SLOW * usual_s, usual_s + 0.05):
         why = f"p95 is {p95_s(fed) * 1e3:.0f} ms, {usual_s * 1e3:.0f} ms before"
-    last_s = max(failed_s, default=0.0)
+    known = why or (fed and not math.isnan(usual_s))
+    last_s = max(failed_s, default=0.0) if known else None
     return Recovery(endpoint=name, after=after, after_s=last_s, watched_s=watched_s, why=why)

@@ -20,16 +20,16 @@ class Rate(NamedTuple):
     high: float
 
 
-def interval(hits: int, total: int) -> Rate:
-    """Wilson's interval of a share."""
+def interval(hits: int, total: int, z: float = _Z) -> Rate:
+    """Wilson's interval of a share, `z` standard deviations wide on each side."""
     if not total:
         return Rate(0, 0, 0.0, 1.0)
     share = hits / total
-    middle = (share + _Z * _Z / (2 * total)) / (1 + _Z * _Z / total)
+    middle = (share + z * z / (2 * total)) / (1 + z * z / total)
     half = (
-        _Z
-        / (1 + _Z * _Z / total)
-        * math.sqrt(share * (1 - share) / total + _Z * _Z / (4 * total * total))
+        z
+        / (1 + z * z / total)
+        * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
     )
     return Rate(
         hits, total, max(0.0, min(share, middle - half)), min(1.0, max(share, middle + half))
