@@ -19,6 +19,12 @@ FLOWS_MAX: Final = 10
 
 ODD_MAX: Final = 10
 SPANS_MAX: Final = 200
+PATH_MAX: Final = 100
+"""Stretches of a critical path that are shown: the longest ones."""
+
+DEPTH_MAX: Final = 24
+"""Where spans stop being set further to the right; how deep they are stands beside them."""
+
 BAR: Final = 32
 
 
@@ -113,11 +119,16 @@ def _slow(found: Look) -> Iterator[str]:
 def _path(trace: Trace, path: Sequence[Segment]) -> Iterator[str]:
     total = sum(part.duration_ns for part in path)
     yield f"critical path ({ms(total)}):"
-    for part in path:
+    by_length = sorted(path, key=lambda part: -part.duration_ns)
+    shown, left = by_length[:PATH_MAX], by_length[PATH_MAX:]
+    for part in sorted(shown, key=lambda part: part.start_ns):
         share = part.duration_ns / total if total else 0.0
         what = "nothing on the path was at work" if part.span is None else _name(part.span)
         at = (part.start_ns - trace.start_ns) / 1e6
         yield f"  T+{at:,.3f} ms  {ms(part.duration_ns)}  {share:4.0%}  {what}"
+    if left:
+        shorter = ms(sum(part.duration_ns for part in left))
+        yield f"  and {len(left):,} stretches that are no longer, {shorter} in all, with --json"
 
 
 def tree_lines(trace: Trace, path: Sequence[Segment]) -> Iterator[str]:
@@ -135,7 +146,9 @@ def tree_lines(trace: Trace, path: Sequence[Segment]) -> Iterator[str]:
         top = "" if depth or not span.parent else " (orphan)"
         at = f"T+{(span.start_ns - start) / 1e6:,.3f} ms"
         wrong = f"  error: {one_line(span.error)[:60]}" if span.error else ""
-        what = f"{'  ' * depth}{_name(span)}  {at}  {ms(span.duration_ns)}"
+        deep = f"({depth}) " if depth > DEPTH_MAX else ""
+        indent = "  " * min(depth, DEPTH_MAX)
+        what = f"{indent}{deep}{_name(span)}  {at}  {ms(span.duration_ns)}"
         yield f"  |{bar}| {mark} {what}{top}{wrong}"
 
 

@@ -294,3 +294,16 @@ def test_own_times_are_within_spans_and_all_can_be_told(
         assert list(tree_lines(trace, critical_path(trace)))
     list(as_text(found, "x", []))
     assert as_mermaid(found).startswith("flowchart LR\n")
+
+
+def test_a_deep_chain_is_told_in_lines_that_can_be_read() -> None:
+    deep = 5000
+    spans = [
+        span(f"s{at}", at, 2 * deep - at, f"s{at - 1}" if at else "", node=f"n{at % 3}")
+        for at in range(deep)
+    ]
+    lines = list(as_text(look(spans, ["n0", "n1", "n2"], {}), "deep", []))
+    assert len(lines) < 400
+    assert max(map(len, lines)) < 250
+    assert any("stretches that are no longer" in line for line in lines)
+    assert any(" (199) " in line for line in lines)
