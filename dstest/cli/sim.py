@@ -22,7 +22,7 @@ __all__ = ["sim"]
 System = Annotated[
     str | None,
     typer.Option(
-        help="One that can be simulated; default: the first of them.",
+        help="One that can be simulated, or FILE.py; default: the first of them.",
         autocompletion=completion.simulated_systems,
     ),
 ]
@@ -93,6 +93,7 @@ def sim(
     one did, with 3 where a seed showed nothing: nothing succeeded, the cluster did not serve, no
     fault landed, a checker could not decide, a server ended that no fault had ended, or the same
     seed gave two simulations."""
+    from dstest.core.plugin_files import named_in
     from dstest.sim.faults import Profile, kinds_of
     from dstest.sim.simulate import simulable_names, wanted_of
 
@@ -102,8 +103,8 @@ def sim(
             "one host has nobody to be cut off from", remedy="--faults none, or --nodes 3"
         )
     wanted = wanted_of(
-        system or simulable_names()[0],
-        workload or RunSpec().workload,
+        named_in("systems", system) if system else simulable_names()[0],
+        named_in("workloads", workload or RunSpec().workload),
         option or [],
         hosts=nodes,
         clients=concurrency,

@@ -5,11 +5,13 @@ As far as a wrong value would be noticed much later, and far away.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence, Set
 from types import NoneType, UnionType
-from typing import Any, Final, Literal, get_args, get_origin
+from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 from dstest.core.errors import ConfigError
+from dstest.core.implements import is_protocol, missing, unfit
 
 __all__ = ["fits", "require_attributes"]
 
@@ -23,10 +25,42 @@ def require_attributes(what: object, wanted: Mapping[str, Any], of: str) -> None
     """
     for name, kind in wanted.items():
         value = getattr(what, name, None)
-        if not fits(value, kind):
+        protocol = _protocol_of(value, kind)
+        if protocol is not None:
+            _require_protocol(value, protocol, f"{of}: its {name}")
+        elif not fits(value, kind):
             raise ConfigError(
                 f"{of}: its {name} is {value!r}"[:_SHOWN_CHARS], remedy=f"{name} is {_words(kind)}"
             )
+
+
+def _protocol_of(value: object, wanted: Any) -> type | None:
+    """The one protocol that a value other than None has to have; None where it may be another
+    thing as well."""
+    kinds = get_args(wanted) if get_origin(wanted) is UnionType else (wanted,)
+    kinds = tuple(kind for kind in kinds if kind is not NoneType)
+    one = len(kinds) == 1 and isinstance(kinds[0], type) and is_protocol(kinds[0])
+    return kinds[0] if one and (value is not None or wanted is kinds[0]) else None
+
+
+def _require_protocol(value: object, protocol: type, of: str) -> None:
+    """What is there is an object, with all members, and attributes of their types."""
+    name = protocol.__name__
+    if isinstance(value, type):
+        raise ConfigError(
+            f"{of} is the class {value.__name__}, not an object of it",
+            remedy=f"`{value.__name__}()`",
+        )
+    lacking = missing(value, protocol)
+    lacking += [said for said in unfit(type(value), protocol) if " " in said]
+    if lacking:
+        raise ConfigError(
+            f"{of} is no {name}: it lacks {', '.join(lacking)}",
+            remedy=f"dstest/core/protocols says what a {name} has",
+        )
+    # Modules that would import each other in a circle name classes as their package does.
+    package = vars(sys.modules[protocol.__module__.rpartition(".")[0]])
+    require_attributes(value, get_type_hints(protocol, localns=package), of)
 
 
 def fits(value: object, wanted: Any) -> bool:

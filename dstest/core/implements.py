@@ -11,10 +11,11 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-__all__ = ["broken_claims", "implements", "members_of", "missing", "unfit"]
+__all__ = ["broken_claims", "implements", "is_protocol", "members_of", "missing", "unfit"]
 
 
-def _is_protocol(kind: type) -> bool:
+def is_protocol(kind: type) -> bool:
+    """Is it a protocol itself, and not a class that has one among its bases?"""
     return bool(vars(kind).get("_is_protocol", False))
 
 
@@ -23,7 +24,7 @@ def members_of(capability: type) -> tuple[str, ...]:
     """Names of the methods and attributes that a protocol asks for, sorted."""
     asked: set[str] = set()
     for base in capability.__mro__:
-        if _is_protocol(base):
+        if is_protocol(base):
             asked |= {*vars(base), *inspect.get_annotations(base)}
     return tuple(sorted(name for name in asked if not name.startswith("_")))
 
@@ -34,7 +35,7 @@ def _found(what: object, name: str) -> Any:
         return vars(what)[name]
     kind = what if isinstance(what, type) else type(what)
     owner = next((base for base in kind.__mro__ if name in vars(base)), None)
-    return None if owner is None or _is_protocol(owner) else vars(owner)[name]
+    return None if owner is None or is_protocol(owner) else vars(owner)[name]
 
 
 def missing(what: object, capability: type) -> list[str]:
@@ -71,10 +72,16 @@ def _uncallable(found: Any, asked: Callable[..., Any]) -> str:
     return _signature_mismatch(method, asked, bound) if inspect.isfunction(method) else ""
 
 
+def _may_be_async(asked: Callable[..., Any]) -> bool:
+    """Is what it returns awaited?"""
+    said = inspect.signature(asked).return_annotation  # text, as these modules have annotations
+    return inspect.iscoroutinefunction(asked) or str(said).startswith("Awaitable[")
+
+
 @cache
 def _signature_mismatch(method: Callable[..., Any], asked: Callable[..., Any], bound: bool) -> str:
     """Why a function cannot be called as the protocol's can; `bound`: without its first place."""
-    if inspect.iscoroutinefunction(method) and not inspect.iscoroutinefunction(asked):
+    if inspect.iscoroutinefunction(method) and not _may_be_async(asked):
         return "(must not be async)"
     wanted = list(inspect.signature(asked).parameters.values())[bound:]
     optional = [p for p in wanted if p.default is not p.empty]
@@ -90,5 +97,5 @@ def _signature_mismatch(method: Callable[..., Any], asked: Callable[..., Any], b
 
 def broken_claims(kind: type) -> dict[type, list[str]]:
     """Protocols among the bases of a class, each with what the class does not have of it."""
-    claimed = [base for base in kind.__mro__[1:] if _is_protocol(base) and members_of(base)]
+    claimed = [base for base in kind.__mro__[1:] if is_protocol(base) and members_of(base)]
     return {base: wrong for base in claimed if (wrong := unfit(kind, base))}

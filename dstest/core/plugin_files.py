@@ -146,7 +146,9 @@ def hint(group: str, name: str) -> str:
 
 
 def module_at(path: Path) -> ModuleType:
-    """The file as a module, run once in a process however often it is asked for."""
+    """The file as a module, run once in a process however often it is asked for. It finds the
+    files beside it by `import`, as it would by `python3 FILE`, unless a module of that name is
+    installed."""
     text = _read(path)
     name = f"dstest_file_{hashlib.sha256(str(path).encode() + text).hexdigest()[:16]}"
     if name in sys.modules:
@@ -156,6 +158,9 @@ def module_at(path: Path) -> ModuleType:
         raise ConfigError(f"{path} is no file of Python", remedy="its name ends in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    beside = str(path.absolute().parent)
+    if beside not in sys.path:
+        sys.path.append(beside)  # behind all others: a file of theirs hides no module of ours
     try:
         # Not by its loader, which runs what was compiled before of a file of that size and second.
         exec(compile(text, str(path), "exec", dont_inherit=True), vars(module))

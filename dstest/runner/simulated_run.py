@@ -55,6 +55,9 @@ __all__ = ["NotServing", "SimulatedRun", "simulated_version"]
 
 LOOK_S: Final = 0.1
 
+FAILURES_SHOWN: Final = 3
+"""Of what ended servers, in the words of an error."""
+
 
 class NotServing(DstestError):
     """The simulated cluster has not come to serve: nothing was shown of it."""
@@ -126,8 +129,9 @@ class SimulatedRun:
         for name in self._world.hosts:
             self._world.start(name)
         if not await self._served():
+            ended = "".join(f"; {what}" for what in self._world.loop.failures[:FAILURES_SHOWN])
             raise NotServing(
-                f"the simulated {plugins.system.name} did not serve within {SETTLE_S:g} s",
+                f"the simulated {plugins.system.name} did not serve within {SETTLE_S:g} s{ended}",
                 remedy=f"{EVENTS} has what happened",
             )
         meta.system_version = simulated_version(self._simulable)

@@ -22,9 +22,13 @@ class Log:
         self._sum = hashlib.sha256()
         self.lines: list[str] = []
         self.count = 0
+        self.over = False
 
     def say(self, text: str, data: bytes = b"") -> None:
-        """One event. `data` counts for the digest, and its first bytes are shown."""
+        """One event. `data` counts for the digest, and its first bytes are shown. What is said when
+        all is `over` is no event."""
+        if self.over:
+            return
         line = f"{self._now_ns():>15} {text}" + (f" {data[:SHOWN_BYTES]!r}" if data else "")
         self._sum.update(line.encode() + b"\n" + data)
         self.count += 1

@@ -124,6 +124,8 @@ class VirtualLoop(asyncio.base_events.BaseEventLoop):
     ) -> asyncio.TimerHandle:
         """As any loop does, for the process in whose context it is."""
         context = contextvars.copy_context() if context is None else context  # one may be empty
+        if self.is_closed():
+            return asyncio.TimerHandle(when, callback, args, self, context)
         process = context.get(PROCESS)
         return super().call_at(when, self._of(process, callback, context), *args, context=context)
 

@@ -16,7 +16,7 @@ import random
 import socket
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -129,20 +129,50 @@ class _Transport(asyncio.Transport):
         return self._next_s
 
 
-class _Server:
-    """What listens, as far as an application asks."""
+class _Server(asyncio.AbstractServer):
+    """What listens, as an application knows it: `asyncio.Server`."""
 
-    def __init__(self, net: Network, at: tuple[str, int]) -> None:
-        self._net, self._at = net, at
+    def __init__(self, net: Network, at: tuple[str, int], listener: _Listener) -> None:
+        self._net, self._at, self._listener = net, at, listener
+        self._closed = asyncio.Event()
+
+    def get_loop(self) -> VirtualLoop:  # type: ignore[override]
+        return self._net.loop
 
     def is_serving(self) -> bool:
-        return self._at in self._net.listeners
+        return self._net.listeners.get(self._at) is self._listener
+
+    @property
+    def sockets(self) -> tuple[_Listening, ...]:
+        return (_Listening(self._at),) if self.is_serving() else ()
+
+    async def start_serving(self) -> None:
+        """It does from the beginning."""
+
+    async def serve_forever(self) -> None:
+        """Until it is cancelled, or closed by somebody else."""
+        try:
+            await self._closed.wait()
+            raise asyncio.CancelledError
+        finally:
+            self.close()
 
     def close(self) -> None:
-        self._net.listeners.pop(self._at, None)
+        if self.is_serving():
+            del self._net.listeners[self._at]
+        self._closed.set()
 
     async def wait_closed(self) -> None:
         """Nothing to wait for."""
+
+
+class _Listening(NamedTuple):
+    """The socket of a server, as far as it has a name."""
+
+    at: tuple[str, int]
+
+    def getsockname(self) -> tuple[str, int]:
+        return self.at
 
 
 class _Datagrams(asyncio.DatagramTransport):
@@ -221,8 +251,14 @@ class Network:
         there = self.listeners.get(at)
         if there is not None and there.process is not None and not there.process.dead:
             raise OSError(98, f"{host}:{port} is in use")
-        self.listeners[at] = _Listener(factory, PROCESS.get(), contextvars.copy_context())
-        return _Server(self, at)
+        listener = _Listener(factory, PROCESS.get(), contextvars.copy_context())
+        self.listeners[at] = listener
+        return _Server(self, at, listener)
+
+    @property
+    def loop(self) -> VirtualLoop:
+        """Whose connections they are."""
+        return self._loop
 
     async def connect(self, factory: Any, host: str, port: int) -> Any:
         """(transport, protocol). Raises ConnectionRefusedError where nobody listens; waits for as

@@ -102,9 +102,22 @@ def simulable_of(system: str) -> Simulable:
             remedy="simulable.modules: those that run in the simulation, docs/simulation.md",
         )
     for name in simulable.modules:
-        for call in forbidden_in(Path(str(import_module(name).__file__))):
+        for call in forbidden_in(_file_of(name, system)):
             raise ConfigError(str(call), remedy="what a host is given: docs/simulation.md")
     return simulable
+
+
+def _file_of(module: str, system: str) -> Path:
+    """Raises ConfigError where nothing of this name can be imported, or it is no file."""
+    try:
+        return Path(str(import_module(module).__file__))
+    except (Exception, SystemExit) as error:
+        raise ConfigError(
+            f"{module}, which simulable.modules of {system} names, cannot be imported: "
+            f"{type(error).__name__}: {error}",
+            remedy="modules are names as `import` takes them; a file beside that of the system is"
+            " found by its name",
+        ) from None
 
 
 def wanted_of(system: str, workload: str, given: list[str], **more: Any) -> Wanted:

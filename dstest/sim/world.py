@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import inspect
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from dstest.core import rng
@@ -20,8 +21,6 @@ from dstest.sim.written import Written, damaged, lost_of
 
 __all__ = ["Host", "World"]
 
-
-_NEW: Final = inspect.CORO_CREATED
 
 DIRTY_S: Final = 5.0
 """A server has written something by then."""
@@ -82,6 +81,8 @@ class World:
     def keep(self, host: str, name: str, line: str) -> None:
         """A line for whoever reads the run, as a server writes it into a file beside its log: it is
         no part of the simulation. What is more than can be kept is counted in `unkept`."""
+        if self.log.over:
+            return
         lines = self._kept.setdefault((host, name), [])
         if len(lines) < KEPT_MAX:
             lines.append(line)
@@ -240,11 +241,21 @@ class World:
                 if not isinstance(error, SystemExit):
                     self.loop.fail(process, f"a task of it ended with {error!r}, which nobody saw")
             process.die()
+        self.log.over = True
+        self.loop.close()
+        for process in self._processes:
             for task in process.tasks:
                 begun = task.get_coro()
-                if inspect.iscoroutine(begun) and inspect.getcoroutinestate(begun) == _NEW:
-                    begun.close()  # Python complains of what never ran
-        self.loop.close()
+                if inspect.iscoroutine(begun):
+                    _ended(begun)
+
+
+def _ended(begun: Coroutine[Any, Any, Any]) -> None:
+    """What stands in its middle at the end runs its `finally` now, where nobody hears of it any
+    more: left to the collector of garbage, each would be complained of on the console."""
+    # One that awaits again, or asks the loop for what a closed one refuses, ends by that.
+    with contextlib.suppress(Exception, GeneratorExit, asyncio.CancelledError, SystemExit):
+        begun.close()
 
 
 async def _awaited(what: Awaitable[Any]) -> Any:

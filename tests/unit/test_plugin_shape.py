@@ -146,3 +146,45 @@ def test_ours_hold_the_rule() -> None:
         for name in registry.names(group, ours=True):
             require_plugin(group, registry.load(group, name), name)
             require_name(name, name)
+
+
+SIMULATED = """
+class Simulated:
+    port = 1
+    modules = ("json",)
+    async def main(self, world, host, options): ...
+    async def serves(self, world): return True
+    def client(self, capability, at, every, options, name): ...
+"""
+
+
+def _simulated(changed: str, simulable: str = "Simulated()") -> str:
+    toy = BARE.replace("client_port = {}, (), 1", f"simulable = {{}}, (), {simulable}")
+    return toy.replace("class Toy", f"{changed}\n\nclass Toy", 1)
+
+
+def test_how_a_system_is_simulated_is_looked_at(tmp_path: Path) -> None:
+    path = tmp_path / "whole.py"
+    path.write_text(_simulated(SIMULATED))
+    use([path])
+    for number, (source, said) in enumerate(
+        [
+            (_simulated(SIMULATED, "Simulated"), r"class Simulated, not .*\n.*`Simulated\(\)`"),
+            (_simulated(SIMULATED, "object()"), "lacks client, main, modules, port, serves"),
+            (_simulated(SIMULATED.replace("world, host", "host")), "lacks main .must take"),
+            (_simulated(SIMULATED.replace('("json",)', '"json"')), "its modules is 'json'"),
+            (_simulated(SIMULATED.replace("port = 1", "port = '1'")), "its port is '1'"),
+        ]
+    ):
+        path = tmp_path / f"half{number}.py"
+        path.write_text(source)
+        with pytest.raises(ConfigError, match=said):
+            use([path])
+
+
+def test_a_file_finds_those_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "shared_words.py").write_text("WORDS = 'a toy of two files'\n")
+    path = tmp_path / "mine.py"
+    path.write_text("from shared_words import WORDS\n" + BARE.replace('"a toy"', "WORDS"))
+    use([path])
+    assert plugin_files.offered(path)["systems"].doc == "a toy of two files"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -461,3 +462,58 @@ def test_datagrams_in_foul_weather(weather: Weather, less: bool, more: bool, tur
     assert (len(numbers) > len(set(numbers))) == more
     firsts = list(dict.fromkeys(numbers))
     assert (firsts != sorted(firsts)) == turned
+
+
+def test_a_server_as_the_manual_of_python_has_it_and_nothing_is_complained_of_at_its_end(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async def manual(world: World, host: Host) -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                while line := await reader.readline():
+                    writer.write(line)
+                    await writer.drain()
+            finally:
+                writer.close()
+                await writer.wait_closed()
+                world.keep(host.name, "last words", "of an end that is none")
+
+        server = await asyncio.start_server(serve, host.name, 80)
+        async with server:
+            assert server.is_serving() and server.sockets[0].getsockname() == (host.name, 80)
+            await server.serve_forever()
+
+    held = []
+
+    async def story(made: World) -> bytes:
+        answer = await ask("a")
+        held.append(await asyncio.open_connection("b", 80))  # it is still open at the end
+        await asyncio.sleep(1)
+        return answer
+
+    made = world(manual)
+    assert during(story, made) == b"x\n"
+    said = made.log.digest
+    gc.collect()
+    assert not made.loop.failures and made.log.digest == said
+    assert list(made.kept()) == [("a", "last words")]
+    assert "Exception ignored" not in capsys.readouterr().err
+
+
+def test_a_server_that_is_closed_ends_who_waits_for_it() -> None:
+    async def main(world: World, host: Host) -> None:
+        server = await asyncio.start_server(lambda r, w: w.close(), host.name, 80)
+        asyncio.get_running_loop().call_later(1, server.close)
+        with suppress(asyncio.CancelledError):
+            await server.serve_forever()
+        assert not server.is_serving() and server.sockets == ()
+        await asyncio.Event().wait()
+
+    async def story(made: World) -> None:
+        await asyncio.sleep(2)
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("a", 80)
+
+    made = world(main)
+    during(story, made)
+    assert not made.loop.failures
