@@ -99,11 +99,11 @@ def simulable_of(system: str) -> Simulable:
     if not simulable.modules:
         raise ConfigError(
             f"{system} does not name the modules of its servers",
-            remedy="simulable.modules: those that run in the simulation, docs/simulation.md",
+            remedy="simulable.modules: those that run in the simulation, docs/new-simulation.md",
         )
     for name in simulable.modules:
         for call in forbidden_in(_file_of(name, system)):
-            raise ConfigError(str(call), remedy="what a host is given: docs/simulation.md")
+            raise ConfigError(str(call), remedy="what a host is given: docs/new-simulation.md")
     return simulable
 
 
