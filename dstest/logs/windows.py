@@ -146,5 +146,6 @@ def _settled(record: LandingRecord, meta: RunMeta, starts: Sequence[int]) -> int
             until = one.settled_ns
             if until is None:
                 until = next((start for start in starts if start > one.healed_ns), None)
-            return until
+            # The load is looked at once a second, and may go well before all of a heal is done
+            return until if until is None else max(until, healed)
     return healed
