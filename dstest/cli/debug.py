@@ -55,7 +55,7 @@ def debug(
 
 
 def _similar(run: Path) -> list[str]:
-    """What the book of findings knows of it; nothing where there is no book, or none of a failure."""
+    """What the book of findings knows of a run that failed; nothing where there is no book."""
     from dstest.kb.book import Book
     from dstest.kb.recall import recalled, told
     from dstest.kb.runs import failing_runs

@@ -73,9 +73,7 @@ def _first_word(scene: Scene, begin: int, end: int) -> tuple[int, Row] | None:
 
 
 def _waiting(scene: Scene, begin: int, end: int) -> list[Op]:
-    return [
-        op for op in scene.load if begin <= op.invoke_ts <= end and op.outcome is Outcome.UNKNOWN
-    ]
+    return [op for op in scene.between(begin, end) if op.outcome is Outcome.UNKNOWN]
 
 
 def _before(scene: Scene) -> tuple[int, int, int]:
@@ -127,7 +125,7 @@ def _onsets(
     for node in scene.nodes:
         if node in window.nodes:
             continue
-        ops = [op for op in scene.load if op.node_seen == node and begin <= op.invoke_ts < end]
+        ops = [op for op in scene.between(begin, end) if op.node_seen == node]
         shares: dict[int, list[Op]] = defaultdict(list)
         for op in ops:
             shares[op.invoke_ts // SECOND_NS].append(op)

@@ -196,9 +196,9 @@ def _late(scene: Scene, late: list[tuple[Step, int | None]], limit_ns: int) -> I
         start = was.time_ns or 0
         end = decided if decided is not None else scene.load_end_ns
         said = scene.why(start)
-        for window in scene.faults:
-            begins, until = window.start_ns or 0, window.until_ns
-            if begins <= end and (until is None or until >= start) and window.landed:
+        for fault in scene.faults:
+            begins, until = fault.start_ns or 0, fault.until_ns
+            if begins <= end and (until is None or until >= start) and fault.landed:
                 said = scene.why(max(start, begins))
         groups[said.window, said.expected].append((was, decided, said.why))
     for (window, expected), cases in groups.items():

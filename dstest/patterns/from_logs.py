@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Final
 
 from dstest.logs.findings import Finding, Severity
+from dstest.logs.windows import NO_TIME
 from dstest.patterns.model import ROWS_MAX, Found, Need, Sign, Strength, row
 from dstest.patterns.needs import EVERY
 from dstest.patterns.scene import Scene
 
 __all__ = ["of_check"]
+
+_TIMELESS: Final = "the lines have no time, and faults were done: one of them may explain it"
 
 
 def _evaluated(check: str) -> Need:
@@ -35,6 +39,7 @@ def of_check(
     def find(scene: Scene) -> Iterator[Found]:
         for one in scene.checks[check].findings:
             if only is None or only(one):
+                timeless = one.window == NO_TIME and bool(scene.faults)
                 yield Found(
                     said=f"{one.said} ({check})",
                     rows=[
@@ -48,10 +53,11 @@ def of_check(
                     ],
                     count=max(1, one.count),
                     nodes=one.nodes,
-                    severity=severity or one.severity,
+                    severity="medium" if timeless else severity or one.severity,
+                    strength="weak" if timeless else None,
                     window=one.window,
                     expected=one.expected,
-                    why=one.why,
+                    why=_TIMELESS if timeless else one.why,
                     at_ns=next((r.time_ns for r in one.rows if r.time_ns is not None), None),
                 )
 

@@ -37,7 +37,7 @@ class Step(msgspec.Struct, frozen=True):
     def row(self, said: str = "") -> Row:
         """As evidence."""
         shown = " ".join(f"{k}={v}" for k, v in self.fields.items() if k not in ("rows", "sums"))
-        text = f"{self.kind} {shown}" if not said else said
+        text = said or f"{self.kind} {shown}"
         return row("journal", self.place, text, self.time_ns, self.node)
 
     @property

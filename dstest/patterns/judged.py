@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from dstest.core.check import Anomaly
 from dstest.logs.findings import Severity
-from dstest.patterns.model import ROWS_MAX, Found, Row, Sign, row
+from dstest.patterns.model import ROWS_MAX, Found, Need, Row, Sign, row
 from dstest.patterns.needs import JUDGED
 from dstest.patterns.scene import Judged, Scene
 
@@ -65,6 +65,18 @@ def found_of(scene: Scene, one: Judged, **more: Any) -> Found:
     )
 
 
+def _able(kinds: frozenset[str]) -> Need:
+    """A checker of the run that has shown that it finds one of these."""
+
+    def missing(scene: Scene) -> str:
+        able = any(kind in kinds or base_of(kind) in kinds for kind in scene.findable)
+        return "" if able else "no checker of this run has shown that it finds any"
+
+    named = ", ".join(sorted(kinds)[:3])
+    how = "another --workload, or --checker"
+    return Need("verdict", f"a checker that finds {named} or the like", how, missing)
+
+
 def judged(
     means: Iterable[str],
     may: Iterable[str] = (),
@@ -87,7 +99,7 @@ def judged(
     return Sign(
         id="judged",
         asks=asks or f"a checker has found {kinds} or the like",
-        needs=(JUDGED,),
+        needs=(JUDGED, _able(certain | possible)),
         find=find,
         strength="proven",
         severity=severity,

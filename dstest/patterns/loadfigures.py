@@ -52,6 +52,8 @@ def collapse(scene: Scene) -> Iterator[Found]:
         if end - begin < scene.settings.throughput_s:
             continue
         mean, offered = sum(served[begin:end]) / (end - begin), sum(asked[begin:end])
+        if not _wanted(scene, begin, end, offered, sum(served[begin:end])):
+            continue  # clients asked for less, and were not kept waiting
         what = _kind(scene, begin * SECOND_NS, end * SECOND_NS)
         yield Found(
             said=f"{mean:.1f} operations a second for {end - begin} s, {rate:.1f} before the first "
@@ -66,6 +68,18 @@ def collapse(scene: Scene) -> Iterator[Found]:
             expected=False,
             why="no fault stood in these seconds",
         )
+
+
+def _wanted(scene: Scene, begin: int, end: int, offered: int, done: int) -> bool:
+    """Was more asked for than was served, or were clients kept waiting most of the time?"""
+    if offered > 0 and done < (1 - scene.settings.timeouts_most) * offered:
+        return True
+    ops = scene.between(begin * SECOND_NS, end * SECOND_NS)
+    until = end * SECOND_NS
+    waited = sum(min(op.complete_ts or until, until) - op.invoke_ts for op in ops)
+    clients = scene.header.concurrency or 0
+    room = clients * (end - begin) * SECOND_NS
+    return bool(room) and waited > scene.settings.waiting_most * room
 
 
 def _kind(scene: Scene, start_ns: int, end_ns: int) -> str:

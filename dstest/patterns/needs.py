@@ -9,7 +9,7 @@ from dstest.patterns.model import Need
 if TYPE_CHECKING:
     from dstest.patterns.scene import Scene
 
-__all__ = ["EVERY", "metric"]
+__all__ = ["EVERY", "metric", "operations"]
 
 
 def _always(scene: Scene) -> str:
@@ -68,6 +68,15 @@ def _judged(scene: Scene) -> str:
     return "" if scene.judged else "no checker has judged it"
 
 
+def _stamped(scene: Scene) -> str:
+    if not isinstance(scene.journal, str):
+        return ""
+    told = [one.line for one in scene.noted.cuts]
+    told += [one.line for one in scene.noted.claims]
+    there = any(line.time_ns is not None for line in told)
+    return "" if there else "no line with a time tells of members that are cut off or lead"
+
+
 def _settled(scene: Scene) -> str:
     return "" if scene.meta.recoveries else "no recovery was watched: no fault was healed"
 
@@ -95,8 +104,22 @@ STATES: Final = Need(
     "a system that tells the digest of its state",
     _states,
 )
+STAMPED: Final = Need(
+    "times", "times at which servers noticed something", "-o journal=yes", _stamped
+)
 JUDGED: Final = Need("verdict", "what checkers found", "dstest recover RUN", _judged)
 SETTLED: Final = Need("recoveries", "recoveries that were watched", "--nemesis kill", _settled)
+
+
+def operations(*types: str) -> Need:
+    """Operations of all of these types; of some that mean the same as `a|b`."""
+
+    def missing(scene: Scene) -> str:
+        lacks = [one for one in types if not scene.types & set(one.split("|"))]
+        return f"no operation is a {' or '.join(lacks[0].split('|'))}" if lacks else ""
+
+    what = " and ".join(one.partition("|")[0] for one in types)
+    return Need("history", f"operations {what}", "a workload that has them", missing)
 
 
 def metric(*names: str) -> Need:

@@ -141,8 +141,8 @@ def both_sides(scene: Scene) -> Iterator[Found]:
             continue
         begin = record.landed_at + 2 * SECOND_NS  # leases and answers on their way have ended
         took = defaultdict(list)
-        for op in scene.load:
-            if op.invoke_ts < begin or op.outcome is not Outcome.OK or not writes(op):
+        for op in scene.between(begin, record.heal_start):
+            if op.outcome is not Outcome.OK or not writes(op):
                 continue
             if op.complete_ts is not None and op.complete_ts < record.heal_start:
                 side = next((i for i, s in enumerate(sides) if op.node_seen in s), None)

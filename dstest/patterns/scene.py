@@ -3,10 +3,11 @@ for. Nothing here knows what was planted in the system: options of the run are n
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -36,7 +37,7 @@ from dstest.traces.spans import Message, Span
 __all__ = ["Applied", "Judged", "Scene", "writes"]
 
 
-class Judged(NamedTuple):
+class Judged(msgspec.Struct, frozen=True):
     """What a checker found: so many of this kind, and some of them with their witnesses."""
 
     checker: str
@@ -45,7 +46,7 @@ class Judged(NamedTuple):
     anomalies: list[Anomaly]
 
 
-class Applied(NamedTuple):
+class Applied(msgspec.Struct, frozen=True):
     """An effect as one member wrote it down."""
 
     index: int
@@ -80,13 +81,35 @@ class Scene:
         found = [w for w in self.windows.every if w.nemesis and w.start_ns is not None]
         return sorted(found, key=lambda w: w.start_ns or 0)
 
+    @cached_property
+    def _standing(self) -> tuple[list[int], list[int]]:
+        """Begins and ends of the stretches in which anything stands, apart from one another."""
+        rows = sorted(
+            (
+                w.start_ns if w.start_ns is not None else -(1 << 62),
+                w.until_ns if w.until_ns is not None else 1 << 62,
+            )
+            for w in self.windows.every
+        )
+        begins: list[int] = []
+        ends: list[int] = []
+        for begin, end in rows:
+            if ends and begin <= ends[-1]:
+                ends[-1] = max(ends[-1], end)
+            else:
+                begins.append(begin)
+                ends.append(end)
+        return begins, ends
+
     def why(self, at_ns: int | None, nodes: Iterable[str] = ()) -> Expected:
         """Does a fault explain what happened then to these nodes?"""
         return self.windows.judged(at_ns, 0, [n for n in nodes if n in self.nodes])
 
     def quiet(self, at_ns: int) -> bool:
         """Does no fault stand then, and is the load on?"""
-        return not self.windows.around(at_ns, 0)
+        begins, ends = self._standing
+        at = bisect_right(begins, at_ns) - 1
+        return at < 0 or at_ns > ends[at]
 
     @cached_property
     def _ops(self) -> list[tuple[int, Op]]:
@@ -113,6 +136,20 @@ class Scene:
     def load(self) -> list[Op]:
         """The operations of the load, without what was read after it."""
         return [op for op in self.ops if op.invoke_ts < self.load_end_ns]
+
+    @cached_property
+    def _invoked(self) -> list[int]:
+        return [op.invoke_ts for op in self.load]
+
+    def between(self, begin_ns: int, end_ns: int) -> list[Op]:
+        """Operations of the load that began in a stretch."""
+        first, last = bisect_left(self._invoked, begin_ns), bisect_left(self._invoked, end_ns)
+        return self.load[first:last]
+
+    @cached_property
+    def types(self) -> set[str]:
+        """Types of operations that there are."""
+        return {op.op_type for op in self.ops}
 
     def served(self, op: Op) -> bool:
         """It succeeded, or was refused as a healthy server does."""
@@ -221,6 +258,15 @@ class Scene:
                 f"{self.run.path / 'verdict.json'} cannot be read: {error}",
                 remedy="judge it again with `dstest recover RUN`",
             ) from None
+
+    @cached_property
+    def findable(self) -> frozenset[str]:
+        """Kinds of anomalies that checkers of this run have shown to find: in it, or in a broken
+        copy of it (canary.json)."""
+        told = self.run.read_json("canary.json")
+        rows = told.get("details") if isinstance(told, dict) else None
+        caught = [kind for one in rows or () for kind in one.get("caught") or ()]
+        return frozenset([*caught, *(one.kind for one in self.findings)])
 
     @cached_property
     def findings(self) -> list[Judged]:

@@ -49,6 +49,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Share of the baseline below which throughput has collapsed (7.2 (c) 14)."""
     throughput_s: int = 5
     """For so many whole seconds in a row: one bad second is noise."""
+    waiting_most: float = 0.5
+    """And clients have waited for this share of the time, or not all that they asked was served:
+    where they ask for less, less is served."""
     cpu_idle: float = 0.5
     """Below this share of a CPU, throughput that collapsed was waiting for something."""
     slope_r2: float = 0.9

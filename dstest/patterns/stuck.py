@@ -100,7 +100,7 @@ def no_completions(scene: Scene) -> Iterator[Found]:
         tried = sum(asked[begin:end])
         if end - begin < scene.settings.stuck_s or tried < scene.settings.attempts_least:
             continue
-        ops = [op for op in scene.load if begin <= op.invoke_ts // SECOND_NS < end]
+        ops = scene.between(begin * SECOND_NS, end * SECOND_NS)
         yield of_ops(
             scene,
             ops,

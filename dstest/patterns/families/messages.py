@@ -10,7 +10,7 @@ from dstest.patterns import elections, ordering
 from dstest.patterns.from_logs import of_check
 from dstest.patterns.judged import found_of, judged
 from dstest.patterns.model import Found, Need, Pattern, Sign, Strength
-from dstest.patterns.needs import BOTH_SIDES, EFFECTS, JOURNAL, JUDGED, OPERATIONS, SPANS
+from dstest.patterns.needs import BOTH_SIDES, EFFECTS, JOURNAL, SPANS, operations
 from dstest.patterns.scene import Scene
 
 __all__ = ["PATTERNS"]
@@ -54,7 +54,7 @@ PATTERNS: Final = (
         number=5,
         name="Causal ordering violation",
         family="messages",
-        symptoms="an effect is seen before its cause, or a read goes back behind what was confirmed",
+        symptoms="an effect is seen before its cause, or a read goes behind what was confirmed",
         causes=("reads of followers that nobody has confirmed", "answers to older requests"),
         mitigations=(
             "read at the leader or after its confirmed index; carry versions in sessions",
@@ -77,7 +77,7 @@ PATTERNS: Final = (
             _sign(
                 "read-behind",
                 "a read of a register that shows what had been overwritten for certain",
-                OPERATIONS,
+                operations("read|get", "write|put"),
                 ordering.reads_behind,
             ),
             _sign(
@@ -116,7 +116,12 @@ PATTERNS: Final = (
                 excusable=True,
             ),
             judged(("poll-skip", "missed-event"), ("skipped", "lost-write")),
-            _sign("elements-lost", "a checker found messages lost", JUDGED, _of_messages),
+            _sign(
+                "elements-lost",
+                "a checker found messages lost",
+                operations("enqueue|send|push|put|publish"),
+                _of_messages,
+            ),
         ),
     ),
     Pattern(

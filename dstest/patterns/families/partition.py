@@ -6,7 +6,7 @@ from typing import Final
 
 from dstest.patterns import aftermath
 from dstest.patterns.model import Pattern, Sign
-from dstest.patterns.needs import FAULTS, OPERATIONS, SETTLED
+from dstest.patterns.needs import FAULTS, OPERATIONS, SETTLED, STAMPED
 
 __all__ = ["PATTERNS"]
 
@@ -24,7 +24,7 @@ PATTERNS: Final = (
             Sign(
                 id="silence",
                 asks="the first word of a server after a partition that has landed",
-                needs=(FAULTS,),
+                needs=(FAULTS, STAMPED),
                 find=aftermath.noticed_late,
                 strength="strong",
                 severity="high",

@@ -7,7 +7,7 @@ from typing import Final
 from dstest.patterns import elections, stuck
 from dstest.patterns.judged import judged
 from dstest.patterns.model import Pattern, Sign
-from dstest.patterns.needs import JOURNAL, LINES, OPERATIONS
+from dstest.patterns.needs import JOURNAL, LINES, OPERATIONS, operations
 
 __all__ = ["PATTERNS"]
 
@@ -25,7 +25,7 @@ PATTERNS: Final = (
             Sign(
                 id="circle",
                 asks="clients that wait in a circle for locks",
-                needs=(OPERATIONS,),
+                needs=(operations("acquire|lock"),),
                 find=stuck.waits_in_circles,
                 strength="proven",
                 severity="high",

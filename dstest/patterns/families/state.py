@@ -30,7 +30,7 @@ def _states_differ(scene: Scene) -> Iterator[Found]:
             said=f"at the end members are in {len(by)} different states",
             rows=[row("state", "run.json", part) for part in parts[:6]],
             count=len(by),
-            nodes=sorted(min(by.values(), key=len)),
+            nodes=sorted(sorted(by.values(), key=len)[0]),
         )
 
 

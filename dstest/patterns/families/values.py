@@ -11,7 +11,7 @@ from dstest.patterns import durable
 from dstest.patterns.from_logs import of_check
 from dstest.patterns.judged import base_of, found_of, judged
 from dstest.patterns.model import Found, Pattern, Sign, row
-from dstest.patterns.needs import JOURNAL, JUDGED, LINES, OPERATIONS
+from dstest.patterns.needs import JOURNAL, JUDGED, LINES, operations
 from dstest.patterns.scene import Judged, Scene
 
 __all__ = ["PATTERNS"]
@@ -187,7 +187,7 @@ def _damage(scene: Scene) -> Iterator[Found]:
 _SWAPS: Final = Sign(
     id="two-swaps",
     asks="two compare-and-sets that succeeded from one value",
-    needs=(OPERATIONS,),
+    needs=(operations("cas"),),
     find=_both_swapped,
     strength="proven",
     severity="critical",
@@ -233,7 +233,7 @@ PATTERNS: Final = (
             Sign(
                 id="refused-seen",
                 asks="a read of a value whose write was refused",
-                needs=(OPERATIONS,),
+                needs=(operations("read|get", "write|put"),),
                 find=_refused_seen,
                 strength="proven",
                 severity="critical",
@@ -242,7 +242,7 @@ PATTERNS: Final = (
             Sign(
                 id="passing-total",
                 asks="totals that are wrong for a moment and right again",
-                needs=(JUDGED,),
+                needs=(JUDGED, operations("transfer")),
                 find=_passing_totals,
                 strength="proven",
                 severity="critical",
@@ -277,7 +277,7 @@ PATTERNS: Final = (
             Sign(
                 id="transfers-gone",
                 asks="transfers that were acknowledged and that no read shows",
-                needs=(JUDGED,),
+                needs=(JUDGED, operations("transfer")),
                 find=_transfers,
                 strength="proven",
                 severity="critical",
@@ -286,7 +286,7 @@ PATTERNS: Final = (
             Sign(
                 id="gone",
                 asks="acknowledged elements that no last read shows",
-                needs=(OPERATIONS,),
+                needs=(operations("add", "read"),),
                 find=_gone,
                 strength="proven",
                 severity="critical",
@@ -295,7 +295,7 @@ PATTERNS: Final = (
             Sign(
                 id="too-few",
                 asks="a counter below what was acknowledged",
-                needs=(OPERATIONS,),
+                needs=(operations("inc|increment", "read"),),
                 find=_too_few,
                 strength="proven",
                 severity="critical",
@@ -349,7 +349,7 @@ PATTERNS: Final = (
             Sign(
                 id="lasting-total",
                 asks="totals that stay wrong",
-                needs=(JUDGED,),
+                needs=(JUDGED, operations("transfer")),
                 find=_lasting_totals,
                 strength="proven",
                 severity="critical",
