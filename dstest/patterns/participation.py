@@ -12,7 +12,7 @@ from dstest.patterns.model import Found, row
 from dstest.patterns.noted import Told
 from dstest.patterns.scene import Scene, writes
 
-__all__ = ["absent", "both_sides", "contrary", "dumb", "forked_votes"]
+__all__ = ["absent", "both_sides", "contrary", "dumb", "forked_votes", "silent_logs"]
 
 
 def absent(scene: Scene) -> Iterator[Found]:
@@ -36,10 +36,12 @@ def absent(scene: Scene) -> Iterator[Found]:
         silent = share < scene.settings.participation_least * mean
         if silent or share < scene.settings.participation_good * mean:
             acked = [s for s in journal.of("ack") if s.node == node]
+            mine = acked[-1:] or [s for s in journal.steps if s.node == node][-1:]
+            others = [s for s in journal.of("commit") if s.node != node][-2:]
             yield Found(
                 said=f"{node} took part in {share:.0%} of the seconds with decisions, the mean is "
                 f"{mean:.0%}",
-                rows=[step.row() for step in acked[-2:]],
+                rows=[step.row() for step in (*mine, *others)],
                 count=len(decided) - len(took[node] & decided),
                 nodes=[node],
                 strength="strong" if silent else "weak",
@@ -78,6 +80,25 @@ def dumb(scene: Scene) -> Iterator[Found]:
                 window="no fault",
                 expected=False,
                 why="what a fault may explain does not count",
+            )
+
+
+def silent_logs(scene: Scene) -> Iterator[Found]:
+    """What the check of logs says of silent nodes; of votes where there are enough to compare."""
+    told = scene.checks["silent_failures"]
+    votes = told.facts.get("votes") or {}
+    enough = sum(votes.values()) >= scene.settings.votes_least * max(1, len(votes))
+    for one in told.findings:
+        node = one.nodes[0]
+        if enough or not scene.noted.lines.get(node):
+            yield Found(
+                said=f"{node}: {one.said}",
+                rows=[row("log", r.place, r.text, r.time_ns, node) for r in one.rows],
+                count=max(1, one.count),
+                nodes=one.nodes,
+                window=one.window,
+                expected=one.expected,
+                why=one.why,
             )
 
 

@@ -24,6 +24,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Share of the mean of all nodes: who takes part less is silent (7.2 (c) 2)."""
     participation_good: float = 0.9
     """Share of the decisions that a healthy node takes part in (7.2 (c) 2, (f))."""
+    votes_least: int = 5
+    """Votes a node on the mean that logs have to tell of, before few of one node mean anything:
+    some systems' logs tell of who won alone."""
     opposite_votes_most: int = 3
     """Votes in a row against the majority; more are no accident (7.2 (c) 3, its k)."""
     decision_s: float = 5.0

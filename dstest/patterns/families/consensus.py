@@ -123,7 +123,15 @@ PATTERNS: Final = (
                 "high",
                 excusable=True,
             ),
-            of_check("silent_failures", "silent-log", strength="indicated"),
+            _sign(
+                "silent-log",
+                "nodes without a line in their logs, or with few votes in them",
+                LINES,
+                participation.silent_logs,
+                "indicated",
+                "high",
+                excusable=True,
+            ),
         ),
     ),
     Pattern(
