@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from dstest.core.evidence import LandingRecord
 
@@ -10,12 +11,23 @@ __all__ = ["cuts_of", "sides_of"]
 
 
 def cuts_of(record: LandingRecord) -> set[tuple[str, str]]:
-    """Directed links that were dropped, as (from, to), of a fault that has landed."""
+    """Directed links on which nothing arrived while the fault stood, as (from, to), by the probes
+    that prove that it has landed. Faults that slow links down, or lose a part, leave some arrive;
+    one that leaves standing connections alone cuts nothing off."""
     told = record.facts.get("cuts")
-    if record.landed != "yes" or not isinstance(told, list):
+    if record.landed != "yes" or not isinstance(told, list) or record.victim is None:
         return set()
-    pairs = [str(one).split("->") for one in told]
+    if record.facts.get("reset") is False:
+        return set()
+    arrived = record.victim.during
+    nothing = {str(one) for one in told if one in arrived and not _any(arrived[one])}
+    pairs = [one.split("->") for one in nothing]
     return {(pair[0], pair[1]) for pair in pairs if len(pair) == 2}
+
+
+def _any(counted: Any) -> bool:
+    """Did any arrive? Counts are one, or one for each family of addresses."""
+    return any(counted) if isinstance(counted, list) else bool(counted)
 
 
 def sides_of(record: LandingRecord, nodes: Sequence[str]) -> list[set[str]]:

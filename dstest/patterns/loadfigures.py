@@ -54,19 +54,25 @@ def collapse(scene: Scene) -> Iterator[Found]:
         mean, offered = sum(served[begin:end]) / (end - begin), sum(asked[begin:end])
         if not _wanted(scene, begin, end, offered, sum(served[begin:end])):
             continue  # clients asked for less, and were not kept waiting
-        what = _kind(scene, begin * SECOND_NS, end * SECOND_NS)
+        begin_ns, end_ns = begin * SECOND_NS, end * SECOND_NS
+        busy = scene.host_busy(begin_ns, end_ns)
+        full = busy is not None and busy > scene.settings.host_full
         yield Found(
             said=f"{mean:.1f} operations a second for {end - begin} s, {rate:.1f} before the first "
-            f"fault or at the start; {offered} were asked for{what}",
+            f"fault or at the start; {offered} were asked for{_kind(scene, begin_ns, end_ns)}",
             rows=[
                 row("sample", "history.jsonl", f"{served[s]} served in second {s}", s * SECOND_NS)
                 for s in range(begin, min(end, begin + 6))
             ],
             count=end - begin,
-            at_ns=begin * SECOND_NS,
+            at_ns=begin_ns,
+            severity="medium" if full else None,
+            strength="weak" if full else None,
             window="no fault",
             expected=False,
-            why="no fault stood in these seconds",
+            why=f"the host used {busy:.0%} of its CPUs: it may be the host that could do no more"
+            if full
+            else "no fault stood in these seconds",
         )
 
 

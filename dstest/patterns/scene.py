@@ -55,6 +55,11 @@ class Applied(msgspec.Struct, frozen=True):
     place: str
 
 
+class _HostRow(msgspec.Struct):
+    time_ns: int
+    cpu: float
+
+
 class Scene:
     """Of one run. Raises ConfigError where it is none, and what reading it raises."""
 
@@ -237,6 +242,36 @@ class Scene:
     def figures(self, *names: str) -> list[Series]:
         """Those of these names."""
         return [one for one in self.series if one.name in names]
+
+    @cached_property
+    def _host(self) -> Series | None:
+        """CPU seconds that the host has used, as it was sampled."""
+        path = self.run.path / "host.jsonl"
+        if not path.is_file():
+            return None
+        times, values = [], []
+        for _, text in each_line(Source("", path, path.name)):
+            try:
+                one = msgspec.json.decode(text, type=_HostRow)
+            except msgspec.DecodeError:
+                continue
+            times.append(one.time_ns)
+            values.append(one.cpu)
+        return Series("cpu", "host", times, values, path.name)
+
+    def host_busy(self, begin_ns: int, end_ns: int) -> float | None:
+        """Share of the host's CPUs that were in use then; None where nobody measured."""
+        cpus = self.meta.host.cpus if self.meta.host is not None else None
+        if self._host is None or not cpus:
+            return None
+        rows = [
+            (at, used)
+            for at, used in zip(self._host.times_ns, self._host.values, strict=True)
+            if begin_ns <= at <= end_ns
+        ]
+        if len(rows) < 2 or rows[-1][0] == rows[0][0]:
+            return None
+        return (rows[-1][1] - rows[0][1]) / ((rows[-1][0] - rows[0][0]) / 1e9) / cpus
 
     @cached_property
     def verdict(self) -> dict[str, Any]:

@@ -55,6 +55,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     waiting_most: float = 0.5
     """And clients have waited for this share of the time, or not all that they asked was served:
     where they ask for less, less is served."""
+    host_full: float = 0.9
+    """Above this share of the host's CPUs in use, a rate that falls may be the host's."""
     cpu_idle: float = 0.5
     """Below this share of a CPU, throughput that collapsed was waiting for something."""
     slope_r2: float = 0.9

@@ -81,14 +81,19 @@ def partition(
         scheduled_at=int(begin * S),
         injected_at=int(begin * S),
         injector=Signal(signal="packets dropped", during=dropped, moved=True),
-        victim=Signal(signal="datagrams", before={"a": 3}, during={"a": 0}, moved=True),
+        victim=Signal(
+            signal="datagrams that arrived",
+            before=dict.fromkeys(pairs, [3, 3]),
+            during=dict.fromkeys(pairs, [0, 0]),
+            moved=True,
+        ),
         landed=landed,  # type: ignore[arg-type]
         landed_at=int((begin + 0.1) * S),
         epoch=id_,
         heal_start=int((end - 0.1) * S),
         healed_at=int(end * S),
         heal_verified=True,
-        facts={"cuts": pairs},
+        facts={"cuts": pairs, "action": "drop", "direction": "both"},
     )
 
 
