@@ -83,8 +83,8 @@ def partition(
         injector=Signal(signal="packets dropped", during=dropped, moved=True),
         victim=Signal(
             signal="datagrams that arrived",
-            before=dict.fromkeys(pairs, [3, 3]),
-            during=dict.fromkeys(pairs, [0, 0]),
+            before={pair: [3, 3] for pair in pairs},
+            during={pair: [0, 0] for pair in pairs},
             moved=True,
         ),
         landed=landed,  # type: ignore[arg-type]
