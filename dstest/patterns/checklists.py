@@ -150,7 +150,9 @@ def _box(scene: Scene, by: Mapping[str, Answer], asked: _Asked | _Figure) -> Box
     if asked.sign in answer.missing:
         return Box(text=asked.text, state="open", why=answer.missing[asked.sign])
     if not answer.looked:
-        return Box(text=asked.text, state="open", why=next(iter(answer.missing.values()), ""))
+        words = "servers do not speak of it, and " if answer.words else ""
+        lacks = next(iter(answer.missing.values()), "nothing measures it")
+        return Box(text=asked.text, state="open", why=f"{words}{lacks}")
     missing = {} if asked.sign else answer.missing
-    rest = f"not looked for: {'; '.join(missing)}" if missing else ""
+    rest = f"not looked for: {', '.join(missing)}" if missing else ""
     return Box(text=asked.text, state="ok", why=rest)

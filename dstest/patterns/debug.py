@@ -24,9 +24,11 @@ __all__ = ["Debugged", "Node", "debugged"]
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """What was seen of one node."""
+    """What was seen of one node; one that is not declared stands for operations that nobody
+    answered."""
 
     node: str
+    declared: bool
     lines: int
     operations: int
     served: int
@@ -110,6 +112,7 @@ def _nodes(scene: Scene) -> list[Node]:
     return [
         Node(
             node=name,
+            declared=name in scene.nodes,
             lines=scene.noted.lines.get(name, 0),
             operations=asked[name if name in scene.nodes else ""],
             served=served[name if name in scene.nodes else ""],

@@ -31,7 +31,7 @@ def of_check(
     strength: Strength,
     severity: Severity | None = None,
     only: Callable[[Finding], bool] | None = None,
-    also: tuple[Need, ...] = (),
+    words: bool = False,
 ) -> Sign:
     """Findings of one check, with the windows and severities that it has given, unless `severity`
     caps them."""
@@ -64,8 +64,9 @@ def of_check(
     return Sign(
         id=id_,
         asks=f"the check `{check}` of logs",
-        needs=(EVERY, _evaluated(check), *also),
+        needs=(EVERY, _evaluated(check)),
         find=find,
         strength=strength,
         severity=severity or "high",
+        words=words,
     )

@@ -6,7 +6,7 @@ it is that pattern by definition, and *may* be of one where others show so as we
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from msgspec import UNSET
@@ -65,21 +65,23 @@ def found_of(scene: Scene, one: Judged, **more: Any) -> Found:
     )
 
 
-def _able(kinds: frozenset[str]) -> Need:
+def _able(told: Sequence[str]) -> Need:
     """A checker of the run that has shown that it finds one of these."""
+
+    kinds = frozenset(told)
 
     def missing(scene: Scene) -> str:
         able = any(kind in kinds or base_of(kind) in kinds for kind in scene.findable)
         return "" if able else "no checker of this run has shown that it finds any"
 
-    named = ", ".join(sorted(kinds)[:3])
+    named = ", ".join(told[:3])
     how = "another --workload, or --checker"
     return Need("verdict", f"a checker that finds {named} or the like", how, missing)
 
 
 def judged(
-    means: Iterable[str],
-    may: Iterable[str] = (),
+    means: Sequence[str],
+    may: Sequence[str] = (),
     *,
     severity: Severity = "critical",
     asks: str = "",
@@ -95,11 +97,11 @@ def judged(
             elif base in possible or one.kind in possible:
                 yield found_of(scene, one, strength="indicated", severity="high")
 
-    kinds = ", ".join(sorted(certain)[:4] or sorted(possible)[:4])
+    kinds = ", ".join([*means, *may][:4])
     return Sign(
         id="judged",
         asks=asks or f"a checker has found {kinds} or the like",
-        needs=(JUDGED, _able(certain | possible)),
+        needs=(JUDGED, _able([*means, *may])),
         find=find,
         strength="proven",
         severity=severity,

@@ -22,15 +22,18 @@ def asked(scene: Scene, pattern: Pattern) -> Answer:
     """One pattern: each of its signs whose needs are there."""
     detections: list[Detection] = []
     looked: list[str] = []
+    words: list[str] = []
     missing: dict[str, str] = {}
     for sign in pattern.signs:
         lacks = _lacks(scene, sign)
         if lacks:
             missing[sign.id] = lacks
             continue
-        looked.append(sign.id)
+        (words if sign.words else looked).append(sign.id)
         detections += (_judged(scene, pattern, sign, found) for found in sign.find(scene))
-    return Answer(pattern=pattern.id, detections=detections, looked=looked, missing=missing)
+    return Answer(
+        pattern=pattern.id, detections=detections, looked=looked, words=words, missing=missing
+    )
 
 
 def _lacks(scene: Scene, sign: Sign) -> str:

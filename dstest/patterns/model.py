@@ -105,7 +105,8 @@ class Need(msgspec.Struct, frozen=True):
 
 class Sign(msgspec.Struct, frozen=True, kw_only=True):
     """`excusable`: what it finds is expected while a fault stands that explains it; what is against
-    safety never is. `strength` and `severity` hold for what says nothing else."""
+    safety never is. `strength` and `severity` hold for what says nothing else. `words`: it finds
+    what servers chose to say, so that where they say nothing, nothing is known."""
 
     id: str
     asks: str
@@ -114,6 +115,7 @@ class Sign(msgspec.Struct, frozen=True, kw_only=True):
     strength: Strength
     severity: Severity
     excusable: bool = True
+    words: bool = False
 
 
 class Detection(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,11 +141,13 @@ class Detection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What looking for one pattern came to. `missing` has by sign what it would have needed."""
+    """What looking for one pattern came to: the signs that were looked for in what was measured,
+    those that were looked for in words of servers alone, and by sign what the others needed."""
 
     pattern: str
     detections: list[Detection]
     looked: list[str]
+    words: list[str]
     missing: dict[str, str]
 
     @property

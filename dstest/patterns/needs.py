@@ -116,7 +116,7 @@ def operations(*types: str) -> Need:
 
     def missing(scene: Scene) -> str:
         lacks = [one for one in types if not scene.types & set(one.split("|"))]
-        return f"no operation is a {' or '.join(lacks[0].split('|'))}" if lacks else ""
+        return f"no operation is of type {' or '.join(lacks[0].split('|'))}" if lacks else ""
 
     what = " and ".join(one.partition("|")[0] for one in types)
     return Need("history", f"operations {what}", "a workload that has them", missing)

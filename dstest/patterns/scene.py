@@ -64,6 +64,7 @@ class Scene:
     """Of one run. Raises ConfigError where it is none, and what reading it raises."""
 
     def __init__(self, path: Path, settings: Settings | None = None) -> None:
+        self.given = path
         self.run = RunDir.open(path)
         self.settings = settings or Settings()
         self.of: OfRun = of_run(self.run.path)

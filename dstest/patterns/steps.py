@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from dstest.core.words import shell_word
 from dstest.patterns.model import Answer, Pattern
 from dstest.patterns.rank import Hypothesis
@@ -26,7 +24,7 @@ def _with(scene: Scene, *options: str) -> str:
 
 def tests_of(scene: Scene, pattern: Pattern, found: Hypothesis) -> list[tuple[str, str]]:
     """(what it tells, command) of each test, the quickest first."""
-    run = shell_word(scene.run.path)
+    run = shell_word(str(scene.given))
     failed = str(scene.verdict.get("verdict", "")).startswith("FAIL")
     faults = any(w.nemesis for w in scene.windows.every)
     rows: list[tuple[str, str]] = []
@@ -53,8 +51,8 @@ def tests_of(scene: Scene, pattern: Pattern, found: Hypothesis) -> list[tuple[st
 
 def verifications_of(scene: Scene, found: Hypothesis) -> list[tuple[str, str]]:
     """(what it tells, command): before the change it must fail, and afterwards not."""
-    run = shell_word(scene.run.path)
-    store = shell_word(Path(scene.run.path).parent)
+    run = shell_word(str(scene.given))
+    store = shell_word(str(scene.given.parent))
     rows = [
         ("before the change: it still fails", f"dstest replay {run} --times 3"),
         ("after it: the same seed passes", f"dstest replay {run} --times 3"),

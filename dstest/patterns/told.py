@@ -38,7 +38,7 @@ def as_object(found: Debugged) -> dict[str, Any]:
             "begin_ns": found.begin_ns,
             "end_ns": found.end_ns,
             "nodes": msgspec.to_builtins(found.nodes),
-            "silent": [one.node for one in found.nodes if not one.lines],
+            "silent": [one.node for one in found.nodes if one.declared and not one.lines],
             "faults": found.faults,
             "findings": found.findings,
             "notes": found.notes,
@@ -78,6 +78,7 @@ def _answer(one: Answer) -> dict[str, Any]:
         "family": pattern.family,
         "state": one.state,
         "looked": one.looked,
+        "words": one.words,
         "missing": one.missing,
         "inputs": pattern.inputs,
         "detections": len(one.detections),
@@ -129,8 +130,11 @@ def _observed(found: Debugged, head: str, item: str) -> Iterator[str]:
     what = " ".join(part for part in (found.system, found.workload) if part)
     yield f"{item}{found.path}: {what}, {found.verdict}; the whole run, {seconds:.1f} s"
     for node in found.nodes:
+        if not node.declared:
+            yield f"{item}{node.unknown:,} operations that nobody is known to have answered"
+            continue
         hit = f", hit by {', '.join(node.faults)}" if node.faults else ""
-        silent = " SILENT: no line of it is there" if not node.lines else ""
+        silent = " SILENT: no line of it is there" if node.declared and not node.lines else ""
         yield (
             f"{item}{node.node}: {node.lines:,} lines, {node.served:,} of {node.operations:,} "
             f"operations served, {node.unknown:,} unknown{hit}{silent}"

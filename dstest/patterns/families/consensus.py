@@ -28,6 +28,7 @@ def _sign(
     severity: Severity = "critical",
     *,
     excusable: bool = False,
+    words: bool = False,
 ) -> Sign:
     return Sign(
         id=id_,
@@ -37,6 +38,7 @@ def _sign(
         strength=strength,
         severity=severity,
         excusable=excusable,
+        words=words,
     )
 
 
@@ -78,7 +80,14 @@ PATTERNS: Final = (
                 elections.conflicting,
             ),
             _sign("commits-alone", "commits that no majority has", JOURNAL, elections.alone),
-            _sign("two-claims", "lines of two that lead in one term", LINES, two_claims, "strong"),
+            _sign(
+                "two-claims",
+                "lines of two that lead in one term",
+                LINES,
+                two_claims,
+                "strong",
+                words=True,
+            ),
             _sign(
                 "both-sides",
                 "writes acknowledged on both sides of a partition",
@@ -189,7 +198,7 @@ PATTERNS: Final = (
                 "high",
                 excusable=True,
             ),
-            of_check("consensus_timeout", "told", strength="indicated"),
+            of_check("consensus_timeout", "told", strength="indicated", words=True),
         ),
     ),
     Pattern(

@@ -65,12 +65,13 @@ PATTERNS: Final = (
         mitigations=("bound each resource and refuse above; alarm on the slope, not the end",),
         measure=("dstest monitor over at least ten minutes: slopes",),
         signs=(
-            of_check("out_of_memory", "oom", strength="strong"),
+            of_check("out_of_memory", "oom", strength="strong", words=True),
             Sign(
                 id="told",
                 asks="lines of descriptors, disk space, connections or threads that ran out",
                 needs=(LINES,),
                 find=loadfigures.resource_lines,
+                words=True,
                 strength="strong",
                 severity="high",
             ),

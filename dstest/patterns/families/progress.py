@@ -36,6 +36,7 @@ PATTERNS: Final = (
                 asks="lines of deadlocks",
                 needs=(LINES,),
                 find=stuck.deadlock_lines,
+                words=True,
                 strength="indicated",
                 severity="medium",
             ),

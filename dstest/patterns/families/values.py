@@ -213,7 +213,13 @@ PATTERNS: Final = (
                 ("lost-update", "G-SI", "G-single", "G-nonadjacent", "no-serial-order", "PL-3"),
             ),
             _SWAPS,
-            of_check("state_conflicts", "conflict-words", strength="indicated", severity="medium"),
+            of_check(
+                "state_conflicts",
+                "conflict-words",
+                strength="indicated",
+                severity="medium",
+                words=True,
+            ),
         ),
     ),
     Pattern(
@@ -360,6 +366,7 @@ PATTERNS: Final = (
                 asks="lines that tell of damaged data",
                 needs=(LINES,),
                 find=_damage,
+                words=True,
                 strength="strong",
                 severity="critical",
                 excusable=False,
