@@ -75,7 +75,7 @@ def read_journal(
         try:
             made = log_of_run(run / "nodes", name)
         except HistoryError as error:
-            return str(error).removeprefix(str(run) + "/")
+            return error.message.replace(str(run) + "/", "")
         steps, names = [], {}
         for event in made.events:
             place = str(event.fields["at"])

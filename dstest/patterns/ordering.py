@@ -24,6 +24,7 @@ __all__ = [
     "never_received",
     "overtaken",
     "reads_behind",
+    "taken_back",
 ]
 
 DELAYS_LEAST = 50
@@ -80,6 +81,44 @@ def _behind(ops: list[Op]) -> list[Op]:
 
 def _end(op: Op) -> int:
     return op.invoke_ts if op.complete_ts is None else op.complete_ts
+
+
+def taken_back(scene: Scene) -> Iterator[Found]:
+    """Registers whose values are written once each: a read shows a write that was never
+    acknowledged, and a later read shows what had been confirmed before that write began."""
+    by_key: dict[Any, list[Op]] = defaultdict(list)
+    for op in scene.ops:
+        if op.op_type in ("read", "write", "cas", "get", "put") and op.key is not None:
+            by_key[op.key].append(op)
+    bad: list[Op] = []
+    for ops in by_key.values():
+        bad += _taken_back(ops)
+    if bad:
+        said = f"{len(bad) // 3} values were shown, never acknowledged, and gone again"
+        yield of_ops(scene, bad, said)
+
+
+def _taken_back(ops: list[Op]) -> list[Op]:
+    """(write that was never acknowledged, read that shows it, later read of what was before)."""
+    changes = [op for op in ops if op.op_type not in ("read", "get")]
+    if any(op.op_type not in ("write", "put") for op in changes):
+        return []
+    wrote = {repr(op.input): op for op in changes}
+    if len(wrote) < len(changes):
+        return []  # a value that was written twice says nothing of when
+    bad: list[Op] = []
+    shown: dict[str, tuple[Op, Op]] = {}
+    reads = [op for op in ops if op.op_type in ("read", "get") and op.outcome is Outcome.OK]
+    for read in sorted(reads, key=lambda op: op.invoke_ts):
+        write = wrote.get(repr(read.output))
+        for of, first in [one for one in shown.values() if _end(one[1]) < read.invoke_ts]:
+            before = write is not None and write.outcome is Outcome.OK
+            if before and write is not None and _end(write) < of.invoke_ts:
+                bad += [of, first, read]
+                del shown[repr(of.input)]
+        if write is not None and write.outcome is not Outcome.OK:
+            shown.setdefault(repr(read.output), (write, read))
+    return bad
 
 
 def contradicted(scene: Scene) -> Iterator[Found]:

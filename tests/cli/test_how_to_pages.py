@@ -17,7 +17,8 @@ PAGES = [DOCS / f"new-{kind}.md" for kind in KINDS]
 GUIDES = [
     DOCS / name
     for name in (
-        *("debug.md", "for-jepsen-users.md", "logs.md", "properties.md", "simulation.md", "specs.md"),
+        *("debug.md", "for-jepsen-users.md", "logs.md", "properties.md"),
+        *("simulation.md", "specs.md"),
         *("trace.md", "tutorial.md"),
     )
 ]

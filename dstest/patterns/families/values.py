@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from dstest.core.op import Op, Outcome
-from dstest.patterns import durable
+from dstest.patterns import durable, ordering
 from dstest.patterns.from_logs import of_check
 from dstest.patterns.judged import base_of, found_of, judged
 from dstest.patterns.model import Found, Pattern, Sign, row
@@ -241,6 +241,15 @@ PATTERNS: Final = (
                 asks="a read of a value whose write was refused",
                 needs=(operations("read|get", "write|put"),),
                 find=_refused_seen,
+                strength="proven",
+                severity="critical",
+                excusable=False,
+            ),
+            Sign(
+                id="taken-back",
+                asks="values that were shown, never acknowledged, and gone again",
+                needs=(operations("read|get", "write|put"),),
+                find=ordering.taken_back,
                 strength="proven",
                 severity="critical",
                 excusable=False,

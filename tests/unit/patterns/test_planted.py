@@ -491,6 +491,25 @@ CASES: dict[int, tuple[Made, Made]] = {
 }
 
 
+def taken_back(path: Path, **write: Any) -> Path:
+    ops = ops_of(load_s=20)
+    ops += [
+        op(900, 30, key="x", input=1),
+        op(901, 31, **{"key": "x", "input": 2, "took_ms": None} | write),
+        op(902, 33, op_type="read", key="x", output=2),
+        op(903, 35, op_type="read", key="x", output=1),
+    ]
+    return planted(path, ops)
+
+
+def test_what_was_shown_and_rolled_back_is_a_dirty_read(tmp_path: Path) -> None:
+    found = debugged(taken_back(tmp_path / "run"))
+    assert found.hypotheses[0].number == 9 and found.hypotheses[0].alarm, told(found)
+    acked = debugged(taken_back(tmp_path / "acked", took_ms=5.0))
+    ranks = {h.number: h.rank for h in acked.alarms}
+    assert ranks[5] == 1 and 9 not in ranks, told(acked)
+
+
 def told(found: Debugged) -> list[tuple[int, int, str, bool]]:
     return [(h.rank, h.number, h.detections[0].said, h.alarm) for h in found.hypotheses]
 
