@@ -220,8 +220,8 @@ def planted(
         },
     )  # fmt: skip
     for node in NODES:
-        rows = [*(logs or {}).get(node, ()), line(1.0, "serving")]
-        run.write(f"nodes/{node}/server.log", "".join(f"{row}\n" for row in rows))
+        told_ = [*(logs or {}).get(node, ()), line(1.0, "serving")]
+        run.write(f"nodes/{node}/server.log", "".join(f"{row}\n" for row in told_))
     for name, rows in (files or {}).items():
         run.write(f"nodes/{name}", "".join(f"{row}\n" for row in rows))
     if metrics:

@@ -44,7 +44,9 @@ def _sign(
 
 def _unanswered(scene: Scene) -> Iterator[Found]:
     """More operations than may be ended without an answer, outside of faults."""
-    ops = [op for op in scene.load if scene.quiet(op.invoke_ts)]
+    patience_s = scene.header.options.get("op_timeout_s", 0)
+    last_ns = scene.load_end_ns - int(float(patience_s) * 1e9)  # later ones were cut off by the end
+    ops = [op for op in scene.load if op.invoke_ts < last_ns and scene.quiet(op.invoke_ts)]
     lost = [op for op in ops if op.outcome is Outcome.UNKNOWN]
     lost = [op for op in lost if scene.quiet(op.complete_ts or op.invoke_ts)]
     if len(lost) >= scene.settings.attempts_least:

@@ -38,6 +38,10 @@ def led(*, until: float = LOAD_S, **how: Any) -> Cluster:
     return cluster
 
 
+def _with(changes: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    return fields | changes
+
+
 # 1: two leaders of one term; near: a second leader in the next term
 
 
@@ -179,7 +183,7 @@ def refused(path: Path, **write: Any) -> Path:
     ops = ops_of(load_s=20)
     ops += [
         op(900, 30, key="x", input=1),
-        op(901, 31, **{"key": "x", "input": 2, "error": "Definite: refused"} | write),
+        op(901, 31, **_with(write, key="x", input=2, error="Definite: refused")),
         op(902, 32, op_type="read", key="x", output=2),
     ]
     return planted(path, ops)
@@ -279,11 +283,13 @@ def warms_up(path: Path) -> Path:
 def waits(path: Path, *, gives_up: bool = False) -> Path:
     ops = ops_of(load_s=20)
     for client, (has, wants) in enumerate((("a", "b"), ("b", "a"))):
-        who = {"process_id": 1000 + client, "op_type": "acquire", "input": {"ttl_ns": None}}
-        ops.append(op(900 + client, 30, **who, key=has, output={"token": client}))
+        who: dict[str, Any] = {"process_id": 1000 + client, "op_type": "acquire"}
+        ops.append(
+            op(900 + client, 30, **who, input={"ttl_ns": None}, key=has, output={"token": client})
+        )
         took = 2000 if gives_up and client else None
         error = {"error": "Definite: timeout"} if took else {}
-        ops.append(op(910 + client, 31 + client / 10, took, **who, key=wants, **error))
+        ops.append(op(910 + client, 31 + client / 10, took, **(who | error), input={}, key=wants))
     return planted(path, ops)
 
 
@@ -359,7 +365,7 @@ def shorter(path: Path) -> Path:
 
 def gone(path: Path, **add: Any) -> Path:
     ops = [op(n, n / 10, op_type="add", key="s", input=n) for n in range(300)]
-    ops[50] = op(50, 5, **{"op_type": "add", "key": "s", "input": 50} | add)
+    ops[50] = op(50, 5, **_with(add, op_type="add", key="s", input=50))
     left = [n for n in range(300) if n != 50]
     ops.append(op(400, 60, op_type="read", key="s", output=left))
     ops.append(op(401, 61, op_type="add", key="s", input=401))
@@ -495,7 +501,7 @@ def taken_back(path: Path, **write: Any) -> Path:
     ops = ops_of(load_s=20)
     ops += [
         op(900, 30, key="x", input=1),
-        op(901, 31, **{"key": "x", "input": 2, "took_ms": None} | write),
+        op(901, 31, **_with(write, key="x", input=2, took_ms=None)),
         op(902, 33, op_type="read", key="x", output=2),
         op(903, 35, op_type="read", key="x", output=1),
     ]
