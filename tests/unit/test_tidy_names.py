@@ -100,7 +100,7 @@ ALLOWED = {
     "patterns of failure by their names, types of operations, kinds of anomalies, figures": {
         "patterns/checklists.py": {"partition", "split-brain"},
         "patterns/families/consensus.py": {"split-brain"},
-        "patterns/families/messages.py": {"causal-reverse", "long-fork"},
+        "patterns/families/messages.py": {"causal-reverse", "duplicate", "long-fork"},
         "patterns/families/partition.py": {"partition"},
         "patterns/loadfigures.py": {"fds", "queue"},
         "patterns/model.py": {"partition"},
