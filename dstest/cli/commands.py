@@ -45,6 +45,7 @@ _PANELS: Final = MappingProxyType(
             "blame": "blame:blame",
             "shrink": "shrink:shrink",
             "recover": "run:recover",
+            "debug": "debug:debug",
             "logs": "logs:logs",
             "trace": "trace:trace",
             "kb": _GROUPS["kb"],
@@ -110,6 +111,7 @@ SAYS: Final = MappingProxyType(
         "shrink": "Fewer faults, shorter windows, less load: what still shows the violation, run by"
         " run.",
         "recover": "Seal and judge a run whose process died; judge a finished one again.",
+        "debug": "Which patterns of failure a run shows, ranked, with evidence and what to do.",
         "logs": "Check the logs of all nodes: silent nodes, votes, messages, states, partitions",
         "trace": "Read traces: the critical path by time",
         "kb": "Findings remembered over stores: seen before, mended by what, come back.",

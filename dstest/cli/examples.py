@@ -41,6 +41,10 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "blame": ("dstest blame store/latest",),
     "shrink": ("dstest shrink store/latest --within 30",),
     "recover": ("dstest recover store/latest",),
+    "debug": (
+        "dstest debug store/latest",
+        "dstest debug store/latest --write --set recovery_s=60",
+    ),
     "logs": (
         "dstest logs store/latest",
         "dstest logs logs --nodes n1,n2,n3 --system etcd --check network-partition",

@@ -77,10 +77,9 @@ def _judged(scene: Scene, op: Op) -> Expected:
     end_ns = op.invoke_ts if op.complete_ts is None else op.complete_ts
     said = scene.windows.judged(op.invoke_ts, 0, ())
     if not said.expected:
-        for window in scene.windows.every:
-            starts = window.start_ns
-            if starts is not None and op.invoke_ts <= starts <= end_ns and window.landed:
-                return scene.windows.judged(starts, 0, ())
+        for window in scene.windows.beginning(op.invoke_ts, end_ns):
+            if window.start_ns is not None and window.landed:
+                return scene.windows.judged(window.start_ns, 0, ())
     return said
 
 
@@ -114,7 +113,10 @@ class Latencies(Check):
             self._add(op.op_type, took, _judged(self.scene, op), _row(op, number), op.complete_ts)
 
     def _add(self, what: str, took: float, said: Expected, row: Row, end: int | None) -> None:
-        sample = self._groups.setdefault((what, said.window, said.expected), _Sample(said))
+        key = (what, said.window, said.expected)
+        sample = self._groups.get(key)
+        if sample is None:
+            sample = self._groups[key] = _Sample(said)
         sample.add(took, row)
         if self._first_ns is not None and end is not None and 0 <= end < self._first_ns:
             early = self._before.setdefault(what, [])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import Final
 
 import msgspec
@@ -58,12 +60,37 @@ class Windows:
 
     def __init__(self, every: Sequence[Window], *, known: bool) -> None:
         self.every, self.known = list(every), known
+        first, last = -(1 << 62), 1 << 62
+        rows = [
+            (
+                first if w.start_ns is None else w.start_ns,
+                at,
+                last if w.until_ns is None else w.until_ns,
+            )
+            for at, w in enumerate(self.every)
+        ]
+        rows.sort()
+        self._starts = [start for start, _, _ in rows]
+        self._at = [at for _, at, _ in rows]
+        self._until = list(accumulate((until for _, _, until in rows), max))
+        """The latest end of all that start no later."""
 
     def around(self, time_ns: int | None, doubt_ns: int) -> list[Window]:
         """Those in which a moment lies."""
         if time_ns is None:
             return []
-        return [window for window in self.every if window.holds(time_ns, doubt_ns)]
+        number = bisect_right(self._starts, time_ns + doubt_ns)
+        found: list[int] = []
+        while number and self._until[number - 1] >= time_ns - doubt_ns:
+            number -= 1
+            if self.every[self._at[number]].holds(time_ns, doubt_ns):
+                found.append(self._at[number])
+        return [self.every[at] for at in sorted(found)]
+
+    def beginning(self, from_ns: int, to_ns: int) -> list[Window]:
+        """Those that begin between two moments, both included."""
+        first, last = bisect_left(self._starts, from_ns), bisect_right(self._starts, to_ns)
+        return [self.every[at] for at in sorted(self._at[first:last])]
 
     def judged(
         self, time_ns: int | None, doubt_ns: int, nodes: Iterable[str], alarm: str = ""
@@ -146,5 +173,6 @@ def _settled(record: LandingRecord, meta: RunMeta, starts: Sequence[int]) -> int
             until = one.settled_ns
             if until is None:
                 until = next((start for start in starts if start > one.healed_ns), None)
-            return until
+            # The load is looked at once a second, and may go well before all of a heal is done
+            return until if until is None else max(until, healed)
     return healed

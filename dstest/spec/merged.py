@@ -45,12 +45,14 @@ class Merged(msgspec.Struct, frozen=True):
     lines at the end of a file could not be placed, `damaged` such that nobody can read.
 
     `lost` says what was written and is not there, in a sentence each. The torn last line of a
-    server that was killed is no loss: it may never have been written."""
+    server that was killed is no loss: it may never have been written. `walls` are by `at` the wall
+    clocks in nanoseconds, as each server had them."""
 
     events: list[Event]
     left_out: dict[str, int]
     damaged: dict[str, int]
     lost: list[str] = []
+    walls: dict[str, int] = {}
 
 
 class _Line(msgspec.Struct):
@@ -133,7 +135,9 @@ def merged(files: Mapping[str, bytes]) -> Merged:
     lost += _unplaced(lines, torn)
     for name, count in _cut(lines).items():
         left_out[name] = left_out.get(name, 0) + count
-    return Merged([one.event for one in _ordered(lines)], left_out, damaged, lost)
+    placed = _ordered(lines)
+    walls = {str(one.event.fields["at"]): one.wall_ns for one in placed}
+    return Merged([one.event for one in placed], left_out, damaged, lost, walls)
 
 
 def _told_apart(files: Mapping[str, _File]) -> None:

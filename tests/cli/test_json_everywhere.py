@@ -99,6 +99,7 @@ REFUSED = [
     ("shrink", "nowhere"),
     ("logs", "nowhere"),
     ("trace", "nowhere"),
+    ("debug", "nowhere"),
     ("check", "nowhere.jsonl"),
     ("proof", "nowhere.jsonl", "nowhere.json"),
     ("options", "--system", "etdc"),

@@ -88,6 +88,7 @@ ELSEWHERE: Final = {
 """Beginning of a command -> the test that executes it, and why it is not executed here."""
 
 OWN_TESTS: Final = {
+    "docs/debug.md": "cli/test_how_to_pages.py",
     "docs/logs.md": "cli/test_how_to_pages.py",
     "docs/trace.md": "cli/test_how_to_pages.py",
     "docs/new-": "cli/test_how_to_pages.py",

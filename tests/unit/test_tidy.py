@@ -43,6 +43,10 @@ ALLOWED = {
     },
     "dstest.logs": {"dstest.core", "dstest.store", "dstest.judge"},
     "dstest.traces": {"dstest.core", "dstest.store", "dstest.logs", "dstest.report"},
+    "dstest.patterns": {
+        *("dstest.core", "dstest.store", "dstest.judge", "dstest.report", "dstest.logs"),
+        *("dstest.traces", "dstest.spec"),
+    },
     "dstest.notebook": {
         *("dstest.core", "dstest.store", "dstest.report", "dstest.runner", "checkers"),
     },

@@ -1,0 +1,158 @@
+"""Five checklists, each box filled in from what patterns found and from figures of the run.
+
+Source: discipline 7.2 (f): participation above 90%, p99 below 1 s, errors below 1%, decisions
+within 5 s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Literal
+
+import msgspec
+
+from dstest.core.op import Op
+from dstest.logs.rates import percentile
+from dstest.patterns.model import Answer
+from dstest.patterns.scene import Scene
+
+__all__ = ["LISTS", "Box", "filled"]
+
+P99_MS: Final = 1000.0
+ERRORS_MOST: Final = 0.01
+
+State = Literal["ok", "expected", "seen", "open"]
+
+
+class Box(msgspec.Struct, frozen=True, kw_only=True):
+    """`expected`: it was seen, and faults explain it. `open`: nobody has looked; `why` says what it
+    needs."""
+
+    text: str
+    state: State
+    why: str
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    """A box is filled in from one sign of a pattern, or from all of them."""
+
+    text: str
+    pattern: str
+    sign: str = ""
+
+
+class _Figure(msgspec.Struct, frozen=True):
+    text: str
+    of: Callable[[Scene], tuple[State, str]]
+
+
+def _calm(scene: Scene) -> list[Op]:
+    return [op for op in scene.load if scene.quiet(op.invoke_ts)]
+
+
+def _tail(scene: Scene) -> tuple[State, str]:
+    took = [(op.complete_ts - op.invoke_ts) / 1e6 for op in _calm(scene) if op.complete_ts]
+    if len(took) < 100:
+        return "open", f"p99 wants a hundred operations outside of faults, there are {len(took)}"
+    p99 = percentile(took, 0.99)
+    return ("ok" if p99 < P99_MS else "seen"), f"p99 is {p99:.1f} ms outside of faults"
+
+
+def _errors(scene: Scene) -> tuple[State, str]:
+    ops = _calm(scene)
+    if not ops:
+        return "open", "no operation outside of faults"
+    share = sum(not scene.served(op) for op in ops) / len(ops)
+    return (
+        "ok" if share < ERRORS_MOST else "seen"
+    ), f"{share:.2%} of {len(ops):,} outside of faults"
+
+
+def _landed(scene: Scene) -> tuple[State, str]:
+    if not scene.records:
+        return "open", "no fault was done: --nemesis"
+    proven = sum(one.landed == "yes" for one in scene.records)
+    told = f"{proven} of {len(scene.records)} faults are proven to have landed"
+    return ("ok" if proven == len(scene.records) else "seen"), told
+
+
+def _logs(scene: Scene) -> tuple[State, str]:
+    silent = [node for node in scene.nodes if not scene.noted.lines.get(node)]
+    if not scene.noted.lines:
+        return "open", "no log was kept"
+    return ("seen", f"nothing of {', '.join(silent)}") if silent else ("ok", "of all nodes")
+
+
+LISTS: Final[Mapping[str, Sequence[_Asked | _Figure]]] = {
+    "consensus": (
+        _Figure("logs of all nodes are there", _logs),
+        _Asked("each member takes part in more than 90% of decisions", "silent-node", "absent"),
+        _Asked("each node answers", "silent-node", "dumb"),
+        _Asked("one leader a term, and one decision an index", "split-brain"),
+        _Asked("leaders counted the votes that were given", "vote-manipulation", "tally"),
+        _Asked("one vote a term", "double-voting"),
+        _Asked("decisions within 5 s", "consensus-timeout"),
+        _Asked("nothing was altered on its way", "byzantine-corruption"),
+    ),
+    "ordering": (
+        _Asked("no effect before its cause, no read behind what was confirmed", "causal-violation"),
+        _Asked("what is sent arrives", "message-loss"),
+        _Asked("in the order in which it was sent", "reordering"),
+        _Asked("once", "duplication"),
+        _Asked("in one order on all members", "total-order"),
+    ),
+    "state": (
+        _Asked("replicas agree", "state-divergence"),
+        _Asked("replicas are complete", "incomplete-sync"),
+        _Asked("what was acknowledged is there", "lost-update"),
+        _Asked("nothing shows before it is done", "dirty-read"),
+        _Asked("no writer overwrote another without knowing", "concurrent-update"),
+        _Asked("data keep their own rules", "corruption"),
+    ),
+    "performance": (
+        _Figure("p99 below 1 s", _tail),
+        _Figure("errors below 1%", _errors),
+        _Asked("no spike of latency", "latency-spike"),
+        _Asked("the rate holds", "throughput-collapse"),
+        _Asked("resources do not run out", "resource-exhaustion"),
+        _Asked("queues do not grow", "back-pressure"),
+        _Asked("nobody waits in a circle", "deadlock"),
+        _Asked("work is completed", "livelock"),
+        _Asked("everybody is served", "starvation"),
+    ),
+    "partition": (
+        _Figure("faults have landed", _landed),
+        _Asked("they were noticed in time", "late-detection"),
+        _Asked("one side alone accepted writes", "split-brain", "both-sides"),
+        _Asked("nothing else fell after them", "cascade"),
+        _Asked("the load went well again", "slow-recovery"),
+    ),
+}
+
+
+def filled(scene: Scene, answers: Sequence[Answer]) -> dict[str, list[Box]]:
+    """All boxes of all lists."""
+    by = {one.pattern: one for one in answers}
+    return {name: [_box(scene, by, asked) for asked in asks] for name, asks in LISTS.items()}
+
+
+def _box(scene: Scene, by: Mapping[str, Answer], asked: _Asked | _Figure) -> Box:
+    if isinstance(asked, _Figure):
+        state, why = asked.of(scene)
+        return Box(text=asked.text, state=state, why=why)
+    answer = by[asked.pattern]
+    found = [d for d in answer.detections if not asked.sign or d.sign == asked.sign]
+    odd = [d for d in found if not d.expected]
+    if odd:
+        return Box(text=asked.text, state="seen", why=odd[0].said)
+    if found:
+        return Box(text=asked.text, state="expected", why=f"{found[0].said}: {found[0].why}")
+    if asked.sign in answer.missing:
+        return Box(text=asked.text, state="open", why=answer.missing[asked.sign])
+    if not answer.looked:
+        words = "servers do not speak of it, and " if answer.words else ""
+        lacks = next(iter(answer.missing.values()), "nothing measures it")
+        return Box(text=asked.text, state="open", why=f"{words}{lacks}")
+    missing = {} if asked.sign else answer.missing
+    rest = f"not looked for: {', '.join(missing)}" if missing else ""
+    return Box(text=asked.text, state="ok", why=rest)

@@ -1,0 +1,220 @@
+"""Messages and order: cause before effect, loss, delay, duplicates, one order for all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from dstest.logs.findings import Severity
+from dstest.patterns import elections, ordering
+from dstest.patterns.from_logs import of_check
+from dstest.patterns.judged import found_of, judged
+from dstest.patterns.model import Found, Need, Pattern, Sign, Strength
+from dstest.patterns.needs import BOTH_SIDES, EFFECTS, JOURNAL, SPANS, operations
+from dstest.patterns.scene import Scene
+
+__all__ = ["PATTERNS"]
+
+_SENDS: Final = frozenset({"enqueue", "send", "push", "put", "publish"})
+"""Operations that hand a message to somebody else."""
+
+
+def _of_messages(scene: Scene) -> Iterator[Found]:
+    """What was sent and never came out: of a queue or a log, `lost` is a message."""
+    for one in scene.findings:
+        types = {op.get("op_type") for anomaly in one.anomalies for op in anomaly.witness}
+        if one.kind in ("lost", "lost-write", "skipped") and types & _SENDS:
+            yield found_of(scene, one)
+
+
+def _sign(
+    id_: str,
+    asks: str,
+    need: Need,
+    find: Callable[[Scene], Iterable[Found]],
+    strength: Strength = "proven",
+    severity: Severity = "critical",
+    *,
+    excusable: bool = False,
+) -> Sign:
+    return Sign(
+        id=id_,
+        asks=asks,
+        needs=(need,),
+        find=find,
+        strength=strength,
+        severity=severity,
+        excusable=excusable,
+    )
+
+
+PATTERNS: Final = (
+    Pattern(
+        id="causal-violation",
+        number=5,
+        name="Causal ordering violation",
+        family="messages",
+        symptoms="an effect is seen before its cause, or a read goes behind what was confirmed",
+        causes=("reads of followers that nobody has confirmed", "answers to older requests"),
+        mitigations=(
+            "read at the leader or after its confirmed index; carry versions in sessions",
+            "pair answers with requests by id",
+        ),
+        measure=("-o spans=yes: which node answered the read, and whom it asked",),
+        signs=(
+            judged(
+                (
+                    *("stale", "causal-reverse", "own-write-missed", "nonmonotonic-read"),
+                    *("nonmonotonic-write", "nonmonotonic-view", "non-monotonic-read"),
+                    *("write-before-read", "write-co-init-read", "write-co-read"),
+                    *("causal-stale-read", "future-read", "G-monotonic"),
+                ),
+                (
+                    *("nonlinearizable", "long-fork", "strong-session-serializable", "PL-SS"),
+                    *("strong-snapshot-isolation", "strong-session-snapshot-isolation"),
+                ),
+            ),
+            _sign(
+                "read-behind",
+                "a read of a register that shows what had been overwritten for certain",
+                operations("read|get", "write|put"),
+                ordering.reads_behind,
+            ),
+            _sign(
+                "clocks-contradict",
+                "spans whose vector clocks say that they were not begun by their parent",
+                SPANS,
+                ordering.contradicted,
+                "proven",
+                "high",
+            ),
+            of_check(
+                "causal_ordering_violation",
+                "answers",
+                strength="strong",
+                only=lambda finding: finding.severity == "high",
+            ),
+        ),
+    ),
+    Pattern(
+        id="message-loss",
+        number=6,
+        name="Message loss",
+        family="messages",
+        symptoms="what was sent does not arrive, and nobody sends it again",
+        causes=("a full buffer that drops", "no retry over a new connection", "acked too early"),
+        mitigations=("acknowledge after it is kept, send again until then, drop doubles by id",),
+        measure=("servers that log the id of each message at both ends", "-o spans=yes"),
+        signs=(
+            _sign(
+                "never-received",
+                "messages that were sent and never received",
+                BOTH_SIDES,
+                ordering.never_received,
+                "strong",
+                "high",
+                excusable=True,
+            ),
+            judged(("poll-skip", "missed-event"), ("skipped", "lost-write")),
+            _sign(
+                "elements-lost",
+                "a checker found messages lost",
+                operations("enqueue|send|push|put|publish"),
+                _of_messages,
+            ),
+        ),
+    ),
+    Pattern(
+        id="reordering",
+        number=7,
+        name="Message delay or reordering",
+        family="messages",
+        symptoms="messages of one link come in another order than sent, or some very late",
+        causes=("several connections for one link", "retries", "a count that begins anew"),
+        mitigations=("numbers by link and epoch; put in order, or refuse what is older",),
+        measure=("-o spans=yes: the delay of each link", "--nemesis latency as a control"),
+        signs=(
+            judged(
+                (
+                    *("reordered", "nonmonotonic-send", "nonmonotonic-poll", "unordered-event"),
+                    *("early-poll", "resumed-too-early"),
+                ),
+                ("skipped", "nonmonotonic"),
+            ),
+            _sign(
+                "overtaken",
+                "messages of one link that were overtaken",
+                BOTH_SIDES,
+                ordering.overtaken,
+                "strong",
+                "high",
+                excusable=True,
+            ),
+            _sign(
+                "late-links",
+                "links with a tail of delays",
+                SPANS,
+                ordering.late_links,
+                "indicated",
+                "medium",
+                excusable=True,
+            ),
+        ),
+    ),
+    Pattern(
+        id="duplication",
+        number=19,
+        name="Message duplication",
+        family="messages",
+        symptoms="what was asked for once is done, or there, twice",
+        causes=("retries without a key of their own", "keys that are forgotten at a restart"),
+        mitigations=("keep the ids of requests with their effects, as long as a retry may come",),
+        measure=("-o audit=yes: how often each request was applied",),
+        signs=(
+            judged(
+                (
+                    *("duplicated", "duplicate", "int-duplicate", "duplicated-event"),
+                    *("applied-twice", "duplicate-elements"),
+                ),
+            ),
+            _sign(
+                "applied-twice",
+                "requests that were applied more than once",
+                EFFECTS,
+                ordering.applied_twice,
+            ),
+            of_check("duplicate_messages", "seen-twice", strength="indicated", severity="medium"),
+        ),
+    ),
+    Pattern(
+        id="total-order",
+        number=20,
+        name="Total-order violation",
+        family="messages",
+        symptoms="two replicas apply the same things in different orders",
+        causes=("places given by two leaders", "a log that is rewritten below its commit"),
+        mitigations=("one order by consensus, applied by its index and nothing else",),
+        measure=("-o audit=yes: what each replica applied", "-o journal=yes"),
+        signs=(
+            judged(
+                (
+                    *("incompatible-order", "cyclic-versions", "inconsistent-offsets"),
+                    *("applied-differently", "long-fork"),
+                ),
+                ("reordered", "G1c", "nonmonotonic", "no-serial-order"),
+            ),
+            _sign(
+                "effects-differ",
+                "the first index at which two replicas applied different things",
+                EFFECTS,
+                ordering.effects_differ,
+            ),
+            _sign(
+                "commits-differ",
+                "different entries committed at one index",
+                JOURNAL,
+                elections.conflicting,
+            ),
+        ),
+    ),
+)

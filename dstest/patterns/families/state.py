@@ -1,0 +1,165 @@
+"""State of replicas: do they agree, and are they complete?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from dstest.core.op import FINAL_IDS, Op, Outcome
+from dstest.patterns import elections
+from dstest.patterns.from_logs import of_check
+from dstest.patterns.history import of_ops
+from dstest.patterns.journal import Step
+from dstest.patterns.judged import judged
+from dstest.patterns.model import Found, Pattern, Sign, row
+from dstest.patterns.needs import JOURNAL, OPERATIONS, STATES
+from dstest.patterns.scene import Scene
+
+__all__ = ["PATTERNS"]
+
+
+def _states_differ(scene: Scene) -> Iterator[Found]:
+    """Members that told different states when nobody wrote any more."""
+    by: dict[str, list[str]] = {}
+    for node, state in (scene.meta.replicas or {}).items():
+        if state is not None:
+            by.setdefault(state, []).append(node)
+    if len(by) > 1:
+        parts = [f"{', '.join(nodes)}: {state}" for state, nodes in by.items()]
+        yield Found(
+            said=f"at the end members are in {len(by)} different states",
+            rows=[row("state", "run.json", part) for part in parts[:6]],
+            count=len(by),
+            nodes=sorted(sorted(by.values(), key=len)[0]),
+        )
+
+
+def _reached(step: Step) -> int:
+    if step.kind == "apply":
+        return int(step.fields.get("first") or 1) + len(step.fields.get("sums") or []) - 1
+    return step.index
+
+
+def _behind(scene: Scene) -> Iterator[Found]:
+    """Members that are far behind at the end of the load, with no fault for long, and have not
+    come nearer."""
+    end = scene.load_end_ns
+    calm = max((w.until_ns if w.until_ns is not None else end for w in scene.faults), default=0)
+    if end - calm < scene.settings.stuck_s * 1e9:
+        return
+    half = calm + (end - calm) // 2
+    marks: dict[str, list[int]] = {node: [0, 0] for node in scene.nodes}
+    lasts: dict[str, Step] = {}
+    for step in scene.told.of("commit", "learn", "apply"):
+        if step.time_ns is None or step.time_ns > end or step.node not in marks:
+            continue
+        lasts[step.node] = step
+        reached = _reached(step)
+        marks[step.node][1] = max(marks[step.node][1], reached)
+        if step.time_ns <= half:
+            marks[step.node][0] = max(marks[step.node][0], reached)
+    tops = [max(mark[i] for mark in marks.values()) for i in (0, 1)]
+    for node, mark in marks.items():
+        lags = [tops[i] - mark[i] for i in (0, 1)]
+        if lags[1] >= scene.settings.lag_least and lags[1] >= lags[0]:
+            shown = [lasts[node].row()] if node in lasts else []
+            yield Found(
+                said=f"{node} is {lags[1]:,} entries behind at the end, and was {lags[0]:,} behind "
+                f"{(end - half) / 1e9:.0f} s before",
+                rows=shown,
+                count=lags[1],
+                nodes=[node],
+                window="no fault",
+                expected=False,
+                why=f"no fault stood for {(end - calm) / 1e9:.0f} s",
+            )
+
+
+def _final_reads(scene: Scene) -> Iterator[Found]:
+    """A node whose last reads, when all was at rest, lack what others' have."""
+    reads: dict[object, list[Op]] = {}
+    for op in scene.ops:
+        final = isinstance(op.process_id, int) and op.process_id >= FINAL_IDS
+        if final and op.op_type == "read" and op.outcome is Outcome.OK and op.node_seen:
+            reads.setdefault(op.key, []).append(op)
+    lacking: dict[str, list[Op]] = {}
+    for ops in reads.values():
+        rows = [op for op in ops if isinstance(op.output, list)]
+        union = {repr(value) for op in rows for value in op.output}
+        for op in rows:
+            if len({repr(value) for value in op.output}) < len(union):
+                lacking.setdefault(op.node_seen or "", []).append(op)
+        plain = {repr(op.output) for op in ops if not isinstance(op.output, list | dict)}
+        if len(plain) > 1 and "None" in plain:
+            for op in ops:
+                if op.output is None:
+                    lacking.setdefault(op.node_seen or "", []).append(op)
+    for node, ops in lacking.items():
+        said = f"{node} lacks in {len(ops)} last reads what other nodes showed"
+        yield of_ops(scene, ops, said, nodes=[node])
+
+
+PATTERNS: Final = (
+    Pattern(
+        id="state-divergence",
+        number=10,
+        name="State divergence",
+        family="state",
+        symptoms="replicas that have applied the same entries are in different states",
+        causes=("entries left out or done twice at catching up", "what is not deterministic"),
+        mitigations=("compare digests by applied index all the time, and rebuild who differs",),
+        measure=("-o journal=yes: sums by applied index", "-o audit=yes: every effect"),
+        signs=(
+            Sign(
+                id="sums",
+                asks="different sums at one applied index",
+                needs=(JOURNAL,),
+                find=elections.sums_differ,
+                strength="proven",
+                severity="critical",
+                excusable=False,
+            ),
+            judged(("divergence", "applied-differently"), ("inconsistent-offsets",)),
+            of_check("state_divergence", "hashes", strength="proven", severity="critical"),
+            Sign(
+                id="states",
+                asks="different states at the end",
+                needs=(STATES,),
+                find=_states_differ,
+                strength="strong",
+                severity="critical",
+                excusable=False,
+            ),
+        ),
+    ),
+    Pattern(
+        id="incomplete-sync",
+        number=23,
+        name="Incomplete synchronization",
+        family="state",
+        symptoms="a replica lacks what the others have, and does not catch up",
+        causes=("catching up that stops early", "a snapshot without its last entries"),
+        mitigations=("catch up until digests agree; report the lag and alarm when it stays",),
+        measure=("-o journal=yes: how far each has applied", "a longer --time-limit after faults"),
+        signs=(
+            Sign(
+                id="behind",
+                asks="members that stay behind",
+                needs=(JOURNAL,),
+                find=_behind,
+                strength="strong",
+                severity="high",
+            ),
+            Sign(
+                id="final-reads",
+                asks="nodes whose last reads lack what others show",
+                needs=(OPERATIONS,),
+                find=_final_reads,
+                strength="strong",
+                severity="critical",
+                excusable=False,
+            ),
+            judged((), ("divergence", "stale", "missed-event", "predicate-read-miss")),
+        ),
+    ),
+)

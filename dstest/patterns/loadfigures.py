@@ -1,0 +1,216 @@
+"""Latency, throughput and resources, of the history and of samples."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+from dstest.logs.findings import Severity
+from dstest.patterns.history import SECOND_NS, by_second, quiet_seconds, runs_of
+from dstest.patterns.model import Found, Row, row
+from dstest.patterns.scene import Scene
+from dstest.patterns.series import Fit, Series, fitted
+
+__all__ = [
+    "QUEUES",
+    "RESOURCES",
+    "collapse",
+    "grows",
+    "queues_grow",
+    "resource_lines",
+    "sampled_spikes",
+]
+
+RESOURCES: Final = ("rss", "fds", "connections", "threads", "processes")
+QUEUES: Final = ("queue",)
+CONSUMED: Final = ("throughput", "ok")
+LATENCIES: Final = ("answer_time", "p99")
+CPU: Final = "cpu"
+"""Names of samples as `dstest monitor` has them: bytes, counts, 1/s, ms, % of all CPUs."""
+
+SAMPLES_LEAST: Final = 3
+"""Samples above a bound; fewer are noise."""
+
+
+def collapse(scene: Scene) -> Iterator[Found]:
+    """Seconds in a row, outside of faults, with far fewer operations served than in those before
+    the first fault, or in the first third of the load."""
+    quiet = quiet_seconds(scene)
+    served = by_second(scene, scene.served, ended=True)
+    asked = by_second(scene, lambda op: True)
+    first = min((w.start_ns or 0 for w in scene.faults), default=scene.load_end_ns) // SECOND_NS
+    until = min(max(1, first), max(1, len(served) // 3)) if not scene.faults else first
+    base = [n for n, calm in zip(served[1:until], quiet[1:until], strict=True) if calm]
+    if len(base) < 3 or sum(base) < scene.settings.attempts_least:
+        return
+    rate = sum(base) / len(base)
+    least = scene.settings.throughput_least * rate
+    low = [n < least and calm for n, calm in zip(served, quiet, strict=True)]
+    low[: until or 1] = [False] * min(until or 1, len(low))
+    for begin, end in runs_of(low):
+        if end - begin < scene.settings.throughput_s:
+            continue
+        mean, offered = sum(served[begin:end]) / (end - begin), sum(asked[begin:end])
+        if not _wanted(scene, begin, end, offered, sum(served[begin:end])):
+            continue  # clients asked for less, and were not kept waiting
+        begin_ns, end_ns = begin * SECOND_NS, end * SECOND_NS
+        busy = scene.host_busy(begin_ns, end_ns)
+        full = busy is not None and busy > scene.settings.host_full
+        yield Found(
+            said=f"{mean:.1f} operations a second for {end - begin} s, {rate:.1f} before the first "
+            f"fault or at the start; {offered} were asked for{_kind(scene, begin_ns, end_ns)}",
+            rows=[
+                row("sample", "history.jsonl", f"{served[s]} served in second {s}", s * SECOND_NS)
+                for s in range(begin, min(end, begin + 6))
+            ],
+            count=end - begin,
+            at_ns=begin_ns,
+            severity="medium" if full else None,
+            strength="weak" if full else None,
+            window="no fault",
+            expected=False,
+            why=f"the host used {busy:.0%} of its CPUs: it may be the host that could do no more"
+            if full
+            else "no fault stood in these seconds",
+        )
+
+
+def _wanted(scene: Scene, begin: int, end: int, offered: int, done: int) -> bool:
+    """Was more asked for than was served, or were clients kept waiting most of the time?"""
+    if offered > 0 and done < (1 - scene.settings.timeouts_most) * offered:
+        return True
+    ops = scene.between(begin * SECOND_NS, end * SECOND_NS)
+    until = end * SECOND_NS
+    waited = sum(min(op.complete_ts or until, until) - op.invoke_ts for op in ops)
+    clients = scene.header.concurrency or 0
+    room = clients * (end - begin) * SECOND_NS
+    return bool(room) and waited > scene.settings.waiting_most * room
+
+
+def _kind(scene: Scene, start_ns: int, end_ns: int) -> str:
+    """Idle servers wait for something; busy ones can do no more."""
+    values = [v for one in scene.figures(CPU) for v in one.between(start_ns, end_ns)]
+    if not values:
+        return ""
+    share = sum(values) / len(values) / 100
+    if share < scene.settings.cpu_idle:
+        return f"; CPUs were idle ({share:.0%}): something is waited for (head of line)"
+    return f"; CPUs were busy ({share:.0%}): capacity"
+
+
+def sampled_spikes(scene: Scene) -> Iterator[Found]:
+    """Percentiles that were sampled, against the median of their first third outside of faults."""
+    for one in scene.figures(*LATENCIES):
+        calm = [(at, v) for at, v in zip(one.times_ns, one.values, strict=True) if scene.quiet(at)]
+        early = sorted(v for _, v in calm[: max(3, len(calm) // 3)])
+        if len(calm) < 6 or not early:
+            continue
+        base = early[len(early) // 2]
+        high = [
+            (at, v)
+            for at, v in zip(one.times_ns, one.values, strict=True)
+            if v > scene.settings.spike_times * base
+        ]
+        groups: dict[tuple[str, bool, str], list[tuple[int, float]]] = defaultdict(list)
+        for at, value in high:
+            said = scene.why(at, (one.node,))
+            groups[said.window, said.expected, said.why].append((at, value))
+        for (window, expected, why), rows in groups.items():
+            if len(rows) < SAMPLES_LEAST:
+                continue
+            worst = max(value for _, value in rows)
+            severity: Severity = "high" if worst > scene.settings.spike_ms else "medium"
+            yield Found(
+                said=f"{one.name} of {one.node} rose to {worst:.1f} ms, {base:.1f} ms before",
+                rows=[row("sample", one.place, f"{v:.1f} ms", at, one.node)
+                      for at, v in rows[:6]],
+                count=len(rows),
+                nodes=[one.node] if one.node in scene.nodes else [],
+                at_ns=rows[0][0],
+                severity=severity,
+                window=window,
+                expected=expected,
+                why=why,
+            )  # fmt: skip
+
+
+def resource_lines(scene: Scene) -> Iterator[Found]:
+    """Lines that tell of resources that are gone, by what is gone."""
+    by = defaultdict(list)
+    for told in scene.noted.resources:
+        said = scene.why(told.line.time_ns, (told.line.node,))
+        by[told.what, said.window, said.expected, said.why].append(told.line)
+    for (what, window, expected, why), lines in by.items():
+        yield Found(
+            said=f"{len(lines)} lines say that {what} ran out",
+            rows=[row("log", x.place, x.record.message, x.time_ns, x.node) for x in lines[:6]],
+            count=len(lines),
+            nodes=sorted({x.node for x in lines}),
+            at_ns=lines[0].time_ns,
+            window=window,
+            expected=expected,
+            why=why,
+        )
+
+
+def _steady(scene: Scene, one: Series) -> Fit | None:
+    """The line through its values after the first fifth, where it is steady, long and steep."""
+    skip = len(one.values) // 5
+    times, values = one.times_ns[skip:], one.values[skip:]
+    fit = fitted(times, values)
+    if fit is None or (times[-1] - times[0]) / 1e9 < scene.settings.slope_s:
+        return None
+    grown = (fit.last - fit.first) / fit.first if fit.first > 0 else float(fit.last > 0)
+    steady = fit.slope > 0 and fit.r2 > scene.settings.slope_r2
+    return fit if steady and grown >= scene.settings.growth_least else None
+
+
+def grows(scene: Scene) -> Iterator[Found]:
+    """Memory, descriptors and connections that grow on and on."""
+    for one in scene.figures(*RESOURCES):
+        if (fit := _steady(scene, one)) is None:
+            continue
+        over = one.name == "rss" and fit.last > scene.settings.rss_most
+        hour = fit.slope * 3600
+        yield Found(
+            said=f"{one.name} of {one.node} grows by {hour:,.0f} an hour, steadily (R² "
+            f"{fit.r2:.2f}): from {fit.first:,.0f} to {fit.last:,.0f}",
+            rows=[_sample(one, at) for at in (0, len(one.values) // 2, -1)],
+            count=len(one.values),
+            nodes=[one.node] if one.node in scene.nodes else [],
+            severity="high" if over else "medium",
+            strength="strong" if over else "indicated",
+            window="no fault",
+            expected=False,
+            why="it grows over the whole of the samples",
+        )
+
+
+def _sample(one: Series, at: int) -> Row:
+    return row("sample", one.place, f"{one.values[at]:,.0f}", one.times_ns[at], one.node)
+
+
+def queues_grow(scene: Scene) -> Iterator[Found]:
+    """Queues that grow while what takes from them does not take more."""
+    for one in scene.figures(*QUEUES):
+        if (fit := _steady(scene, one)) is None:
+            continue
+        rates = [f for s in scene.figures(*CONSUMED) if (f := fitted(s.times_ns, s.values))]
+        faster = [f for f in rates if f.r2 > scene.settings.slope_r2 and f.last > 1.5 * f.first]
+        if faster:
+            continue
+        over = fit.last > scene.settings.queue_most
+        with_rate = "while what takes from it takes no more" if rates else "(no rate was sampled)"
+        yield Found(
+            said=f"{one.name} of {one.node} grows steadily (R² {fit.r2:.2f}) from {fit.first:,.0f} "
+            f"to {fit.last:,.0f}, {with_rate}",
+            rows=[_sample(one, at) for at in (0, len(one.values) // 2, -1)],
+            count=len(one.values),
+            nodes=[one.node] if one.node in scene.nodes else [],
+            severity="high" if rates or over else "medium",
+            strength="strong" if rates else "indicated",
+            window="no fault",
+            expected=False,
+            why="it grows over the whole of the samples",
+        )

@@ -1,0 +1,72 @@
+"""Every pattern asked of one scene."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from dstest.patterns.catalogue import PATTERNS
+from dstest.patterns.model import Answer, Detection, Found, Pattern, Sign
+from dstest.patterns.scene import Scene
+
+__all__ = ["asked", "looked_for"]
+
+_SAFETY = "no fault excuses it: what is against safety is wrong at any time"
+
+
+def looked_for(scene: Scene, patterns: Iterable[Pattern] = PATTERNS) -> list[Answer]:
+    """What looking for each came to, in the order of their numbers."""
+    return [asked(scene, pattern) for pattern in patterns]
+
+
+def asked(scene: Scene, pattern: Pattern) -> Answer:
+    """One pattern: each of its signs whose needs are there."""
+    detections: list[Detection] = []
+    looked: list[str] = []
+    words: list[str] = []
+    missing: dict[str, str] = {}
+    for sign in pattern.signs:
+        lacks = _lacks(scene, sign)
+        if lacks:
+            missing[sign.id] = lacks
+            continue
+        (words if sign.words else looked).append(sign.id)
+        detections += (_judged(scene, pattern, sign, found) for found in sign.find(scene))
+    return Answer(
+        pattern=pattern.id, detections=detections, looked=looked, words=words, missing=missing
+    )
+
+
+def _lacks(scene: Scene, sign: Sign) -> str:
+    """What the first of its needs that is not there would be, and how to get it."""
+    for need in sign.needs:
+        if why := need.missing(scene):
+            return f"needs {need.what} ({why}): {need.how}"
+    return ""
+
+
+def _judged(scene: Scene, pattern: Pattern, sign: Sign, found: Found) -> Detection:
+    window, expected, why = found.window, found.expected, found.why
+    if expected is None:
+        said = scene.why(found.at_ns, found.nodes)
+        window = said.window
+        expected = sign.excusable and said.expected
+        why = said.why if sign.excusable else _SAFETY
+    return Detection(
+        pattern=pattern.id,
+        sign=sign.id,
+        said=found.said,
+        strength=found.strength or sign.strength,
+        severity=found.severity or sign.severity,
+        rows=found.rows,
+        count=found.count,
+        nodes=found.nodes,
+        window=window,
+        expected=expected,
+        why=why,
+        at_ns=found.at_ns,
+    )
+
+
+def alarms(answers: Iterable[Answer]) -> Iterator[Detection]:
+    """What speaks against the system."""
+    return (one for answer in answers for one in answer.detections if one.alarm)

@@ -1,0 +1,133 @@
+"""What signs may need of a run: what it is, whether it is there, how the next run keeps it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from dstest.patterns.model import Need
+
+if TYPE_CHECKING:
+    from dstest.patterns.scene import Scene
+
+__all__ = ["EVERY", "metric", "operations"]
+
+
+def _always(scene: Scene) -> str:
+    return ""
+
+
+def _operations(scene: Scene) -> str:
+    return "" if scene.ops else "the history has no operation"
+
+
+def _faults(scene: Scene) -> str:
+    return "" if any(w.nemesis for w in scene.windows.every) else "no fault was done"
+
+
+def _lines(scene: Scene) -> str:
+    return "" if scene.noted.lines else "no line of any log is there"
+
+
+def _votes(scene: Scene) -> str:
+    return "" if scene.noted.votes else "no line tells of a vote"
+
+
+def _messages(scene: Scene) -> str:
+    return "" if scene.noted.messages else "no line has the id of a message and who sent or got it"
+
+
+def _both_sides(scene: Scene) -> str:
+    sides = {said.side for said in scene.noted.messages}
+    return "" if {"sent", "received"} <= sides else "lines tell of one side of messages alone"
+
+
+def _digests(scene: Scene) -> str:
+    there = any(said.digest for said in scene.noted.messages)
+    return "" if there else "no line has a digest of a message that was received"
+
+
+def _journal(scene: Scene) -> str:
+    found = scene.journal
+    return found if isinstance(found, str) else ""
+
+
+def _spans(scene: Scene) -> str:
+    return scene.spans_missing
+
+
+def _effects(scene: Scene) -> str:
+    return "" if scene.effects else "servers wrote down no effects"
+
+
+def _states(scene: Scene) -> str:
+    there = [state for state in (scene.meta.replicas or {}).values() if state]
+    return "" if len(there) > 1 else "fewer than two members told their state at the end"
+
+
+def _judged(scene: Scene) -> str:
+    return "" if scene.judged else "no checker has judged it"
+
+
+def _stamped(scene: Scene) -> str:
+    if not isinstance(scene.journal, str):
+        return ""
+    told = [one.line for one in scene.noted.cuts]
+    told += [one.line for one in scene.noted.claims]
+    there = any(line.time_ns is not None for line in told)
+    return "" if there else "no line with a time tells of members that are cut off or lead"
+
+
+def _settled(scene: Scene) -> str:
+    return "" if scene.meta.recoveries else "no recovery was watched: no fault was healed"
+
+
+EVERY: Final = Need("run", "a sealed run", "dstest recover RUN", _always)
+OPERATIONS: Final = Need("history", "the operations", "dstest recover RUN", _operations)
+FAULTS: Final = Need("faults", "faults with proof", "--nemesis partition", _faults)
+LINES: Final = Need("logs", "lines of servers' logs", "logs that are fetched at the end", _lines)
+VOTES: Final = Need(
+    "votes", "lines that tell of votes", "a `log_reader` of the system that knows votes", _votes
+)
+MESSAGES: Final = Need(
+    "messages", "ids of messages", "servers that log the id of each message", _messages
+)
+BOTH_SIDES: Final = Need(
+    "both sides", "ids of messages as sent and as received", "log each at both ends", _both_sides
+)
+DIGESTS: Final = Need("digests", "digests of messages", "log a hash of what was got", _digests)
+JOURNAL: Final = Need("journal", "what servers wrote of their protocol", "-o journal=yes", _journal)
+SPANS: Final = Need("spans", "spans of servers", "-o spans=yes", _spans)
+EFFECTS: Final = Need("effects", "what servers wrote of their effects", "-o audit=yes", _effects)
+STATES: Final = Need(
+    "states",
+    "states of the members at the end",
+    "a system that tells the digest of its state",
+    _states,
+)
+STAMPED: Final = Need(
+    "times", "times at which servers noticed something", "-o journal=yes", _stamped
+)
+JUDGED: Final = Need("verdict", "what checkers found", "dstest recover RUN", _judged)
+SETTLED: Final = Need("recoveries", "recoveries that were watched", "--nemesis kill", _settled)
+
+
+def operations(*types: str) -> Need:
+    """Operations of all of these types; of some that mean the same as `a|b`."""
+
+    def missing(scene: Scene) -> str:
+        lacks = [one for one in types if not scene.types & set(one.split("|"))]
+        return f"no operation is of type {' or '.join(lacks[0].split('|'))}" if lacks else ""
+
+    what = " and ".join(one.partition("|")[0] for one in types)
+    return Need("history", f"operations {what}", "a workload that has them", missing)
+
+
+def metric(*names: str) -> Need:
+    """Samples of one of these figures."""
+
+    def missing(scene: Scene) -> str:
+        there = any(one.name in names for one in scene.series)
+        return "" if there else f"no samples of {' or '.join(names)}"
+
+    how = "dstest monitor, beside the run"
+    return Need("metrics", f"samples of {' or '.join(names)}", how, missing)

@@ -1,0 +1,150 @@
+"""Deadlock, livelock, starvation: work that is asked for and does not come forward."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Any, Final
+
+from dstest.core.op import FINAL_IDS, Op, Outcome
+from dstest.patterns.history import SECOND_NS, by_second, of_ops, quiet_seconds, runs_of
+from dstest.patterns.model import Found, row
+from dstest.patterns.scene import Scene
+
+__all__ = ["deadlock_lines", "no_completions", "starved", "waits_in_circles"]
+
+_TAKES: Final = frozenset({"acquire", "lock"})
+_GIVES: Final = frozenset({"release", "unlock"})
+
+
+class _Hold:
+    """Who holds each lock, and who waits for it since when."""
+
+    def __init__(self) -> None:
+        self.holder: dict[Any, Op] = {}
+        self.waiting: dict[Any, Op] = {}
+
+    def circle(self, start: Any) -> list[Op]:
+        """The waits from a process back to itself; empty where there is no way back."""
+        path: list[Op] = []
+        process, seen = start, set()
+        while process in self.waiting and process not in seen:
+            seen.add(process)
+            wait = self.waiting[process]
+            path.append(wait)
+            holder = self.holder.get(wait.key)
+            if holder is None:
+                return []
+            process = holder.process_id
+        return path if path and process == start else []
+
+
+def waits_in_circles(scene: Scene) -> Iterator[Found]:
+    """Clients that hold a lock each and wait for the other's, for longer than a while."""
+    events: list[tuple[int, int, Op]] = []
+    for op in scene.ops:
+        if op.op_type in _TAKES | _GIVES:
+            end = op.complete_ts
+            if op.op_type in _TAKES:
+                events.append((op.invoke_ts, 1, op))
+            if end is not None:
+                events.append((end, 0, op))
+    state, least_ns = _Hold(), int(scene.settings.stuck_s * 1e9)
+    found: set[frozenset[Any]] = set()
+    for _, begins, op in sorted(events, key=lambda one: one[:2]):
+        if begins:
+            state.waiting[op.process_id] = op
+            circle = state.circle(op.process_id)
+            who = frozenset(one.process_id for one in circle)
+            if len(circle) > 1 and who not in found and _lasts(scene, circle, op, least_ns):
+                found.add(who)
+                waits = ", ".join(f"process {one.process_id} for {one.key}" for one in circle)
+                yield of_ops(scene, circle, f"each waits for what the other holds: {waits}")
+        elif op.op_type in _TAKES:
+            state.waiting.pop(op.process_id, None)
+            if op.outcome is Outcome.OK and op.output not in (None, False):
+                state.holder[op.key] = op
+        elif op.outcome is Outcome.OK and state.holder.get(op.key) is not None:
+            state.holder.pop(op.key, None)
+
+
+def _lasts(scene: Scene, circle: list[Op], last: Op, least_ns: int) -> bool:
+    """Do all of them wait for so long from the last wait on?"""
+    end = scene.load_end_ns
+    return all(
+        (one.complete_ts if one.complete_ts is not None else end) - last.invoke_ts >= least_ns
+        for one in circle
+    )
+
+
+def deadlock_lines(scene: Scene) -> Iterator[Found]:
+    """What servers tell of deadlocks."""
+    lines = [told.line for told in scene.noted.deadlocks]
+    if lines:
+        yield Found(
+            said=f"{len(lines)} lines tell of a deadlock",
+            rows=[row("log", x.place, x.record.message, x.time_ns, x.node) for x in lines[:6]],
+            count=len(lines),
+            nodes=sorted({x.node for x in lines}),
+            at_ns=lines[0].time_ns,
+        )
+
+
+def no_completions(scene: Scene) -> Iterator[Found]:
+    """Seconds in a row, outside of faults, in which much is begun and nothing succeeds."""
+    asked = by_second(scene, lambda op: True)
+    served = by_second(scene, scene.served, ended=True)
+    quiet = quiet_seconds(scene)
+    nothing = [a > 0 and not s and q for a, s, q in zip(asked, served, quiet, strict=True)]
+    for begin, end in runs_of(nothing):
+        tried = sum(asked[begin:end])
+        if end - begin < scene.settings.stuck_s or tried < scene.settings.attempts_least:
+            continue
+        ops = scene.between(begin * SECOND_NS, end * SECOND_NS)
+        yield of_ops(
+            scene,
+            ops,
+            f"{tried} operations were begun in {end - begin} s, and none succeeded",
+            window="no fault",
+            expected=False,
+            why="no fault stood in these seconds",
+        )
+
+
+def _progress(scene: Scene, by: str) -> dict[Any, tuple[list[Op], int]]:
+    """By client or key: what it asked for outside of faults, and how much of it was served."""
+    slots = scene.header.concurrency or 0
+    groups: dict[Any, list[Op]] = defaultdict(list)
+    for op in scene.load:
+        if not scene.quiet(op.invoke_ts):
+            continue
+        if by == "key":
+            groups[str(op.key)].append(op)
+        elif isinstance(op.process_id, int) and op.process_id < FINAL_IDS and slots:
+            groups[op.process_id % slots].append(op)
+    return {who: (ops, sum(scene.served(op) for op in ops)) for who, ops in groups.items()}
+
+
+def starved(scene: Scene) -> Iterator[Found]:
+    """Clients or keys that are never served while the others are."""
+    for by in ("client", "key"):
+        groups = _progress(scene, by)
+        total, done = Counter[str](), Counter[str]()
+        for who, (ops, served) in groups.items():
+            total[str(who)], done[str(who)] = len(ops), served
+        for who, (ops, served) in groups.items():
+            rest = total.total() - len(ops)
+            others = (done.total() - served) / rest if rest else 0.0
+            if len(ops) >= scene.settings.attempts_least and not served and others > 0.5:
+                took_s = (ops[-1].invoke_ts - ops[0].invoke_ts) / 1e9
+                if took_s < scene.settings.stuck_s:
+                    continue
+                said = f"{by} {who} asked {len(ops)} times in {took_s:.0f} s and was never served"
+                yield of_ops(
+                    scene,
+                    ops,
+                    f"{said}, {others:.0%} of the others' were",
+                    window="no fault",
+                    expected=False,
+                    why="what a fault may explain does not count",
+                )
