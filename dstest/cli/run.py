@@ -145,6 +145,14 @@ StopOnViolation = Annotated[
         "--stop-on-violation", help="End the run at the first proven one.", rich_help_panel=_JUDGED
     ),
 ]
+Monitor = Annotated[
+    bool,
+    typer.Option(
+        "--monitor/--no-monitor",
+        help="Sample what servers use and say, once a second (docs/monitor.md).",
+        rich_help_panel=_JUDGED,
+    ),
+]
 StoreDir = Annotated[Path, typer.Option(help="Where run directories go.", rich_help_panel=_GOES)]
 LabId = Annotated[
     str | None, typer.Option(help="Use or make the lab of this name.", rich_help_panel=_WHERE)
@@ -182,6 +190,7 @@ def run(
     option: Pairs = None,
     schedule: Schedule = None,
     stop_on_violation: StopOnViolation = False,
+    monitor: Monitor = True,
     store: StoreDir = _STORE,
     lab_id: LabId = None,
     keep_lab: KeepLab = False,
@@ -221,6 +230,7 @@ def run(
         model=model,
         schedule=None if schedule is None else str(schedule),
         stop_on_violation=stop_on_violation,
+        monitor=monitor,
         builds=builds_of(system_version or []),
     )
     enter(spec, lab_id, keep_lab=keep_lab)

@@ -30,6 +30,7 @@ from dstest.judge.decide import aggregate_seeds, decide
 from dstest.judge.facts import Canary
 from dstest.judge.host_events import HOST
 from dstest.judge.taxdc import classify
+from dstest.monitor.rows import NODES
 from dstest.runner.judgement import EarlierAnswers, Judged, assess, check_all
 from dstest.runner.schedule_file import SCHEDULE
 from dstest.store.layout import PLUGINS, RunDir
@@ -132,6 +133,9 @@ def _aside(run: RunDir) -> Iterator[RunDir]:
         for kept in ("segments", "nodes", "run.json", SPEC, SCHEDULE, HOST):
             if (run.path / kept).exists():
                 (path / kept).symlink_to(run.path / kept)
+        if (run.path / NODES).exists():
+            (path / NODES).parent.mkdir()
+            (path / NODES).symlink_to(run.path / NODES)
         yield RunDir(path)
 
 
