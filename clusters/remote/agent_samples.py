@@ -47,7 +47,7 @@ class Sampling:
         self._kept: deque[tuple[int, int, dict[str, float]]] = deque(maxlen=KEPT_MAX)
         self._count = 0
         self._life = ""
-        self._spent: dict[str, float] = {}
+        self._spent_s = 0.0
 
     def start(
         self,
@@ -68,21 +68,22 @@ class Sampling:
         threading.Thread(target=self._loop, args=(name, look, every_s), daemon=True).start()
 
     def _loop(self, name: str, look: Any, every_s: float) -> None:
-        due_ns = time.monotonic_ns()
-        spent_s, before_ns = time.thread_time(), due_ns
+        due_ns = before_ns = time.monotonic_ns()
+        spent_s, told_s = time.thread_time(), 0.0
         while True:
             now_ns = time.monotonic_ns()
             found: dict[str, float] = {}
             with contextlib.suppress(OSError, ValueError, IndexError, KeyError, TypeError):
                 found = look(now_ns)
-            took_s, spent_s = time.thread_time() - spent_s, time.thread_time()
-            if now_ns > before_ns:
-                self._spent[name] = 100 * took_s * 1e9 / (now_ns - before_ns)
+            with self._lock:
+                took_s, spent_s = time.thread_time() - spent_s, time.thread_time()
+                self._spent_s += took_s
                 if name == "proc":
-                    found["sampler"] = sum(self._spent.values())
-            before_ns = now_ns
-            if found:
-                with self._lock:
+                    if now_ns - before_ns > every_s * 5e8:
+                        past_s = (now_ns - before_ns) / 1e9
+                        found["sampler"] = 100 * (self._spent_s - told_s) / past_s
+                    before_ns, told_s = now_ns, self._spent_s
+                if found:
                     self._count += 1
                     self._kept.append((self._count, now_ns, found))
             due_ns = max(due_ns, time.monotonic_ns() - int(every_s * 1e9)) + int(every_s * 1e9)
@@ -91,12 +92,14 @@ class Sampling:
     def take(self, after: int = 0) -> dict[str, Any]:
         """Samples after this number, the oldest first. `life` is empty where nothing was begun;
         `lost` counts those that had to make room."""
+        spent_s = time.thread_time()
         with self._lock:
             first = self._kept[0][0] if self._kept else self._count + 1
             rows = [row for row in self._kept if row[0] > after][:GIVEN_MAX]
             # What has been given is not needed again: who comes next asks for what follows it.
             while self._kept and self._kept[0][0] <= after:
                 self._kept.popleft()
+            self._spent_s += time.thread_time() - spent_s
             return {
                 "life": self._life,
                 "monotonic_ns": time.monotonic_ns(),
