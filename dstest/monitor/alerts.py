@@ -22,9 +22,10 @@ __all__ = ["Alert", "alerts_of", "checks_of", "severe"]
 class Alert(msgspec.Struct, frozen=True, kw_only=True):
     """`begin_ns` is where the first stretch with a cause began, `raised_ns` when it was found, at
     that stretch's end, `end_ns` where the last one ended; None where it stood to the end of the run.
-    `value` is the worst one that was measured. `warranted_by` are proven faults during which it
-    began; `unproven` those of whom nobody knows that they landed. An alert with neither is
-    `unexpected`. `node` is empty where it is the cluster's."""
+    `value` is the worst one that was measured, in one of `checks`. `warranted_by` are proven faults
+    that stood in stretches in which a cause was found, `unproven` those of whom nobody knows that
+    they landed; `unexplained` counts stretches in which no proven one stood. `node` is empty where
+    it is the cluster's."""
 
     rule: str
     node: str
@@ -38,11 +39,13 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
     said: str
     warranted_by: list[str]
     unproven: list[str]
+    checks: int
+    unexplained: int
 
     @property
     def expected(self) -> bool:
-        """Does a proven fault explain it?"""
-        return bool(self.warranted_by)
+        """Do proven faults explain all of it?"""
+        return bool(self.warranted_by) and not self.unexplained
 
 
 class _Open:
@@ -53,10 +56,18 @@ class _Open:
         self.severity = cause.severity
         self.begin_ns, self.raised_ns = begin_ns, raised_ns
         self.last_ns = raised_ns
-        self.since = 0
+        self.since = self.checks = self.unexplained = 0
+        self.proven: dict[str, None] = {}
+        self.unproven: dict[str, None] = {}
 
-    def again(self, cause: Cause, now_ns: int) -> None:
+    def again(self, cause: Cause, now_ns: int, of: Sequence[FaultWindow]) -> None:
+        """A cause was found once more; `of` are the faults that stood in that stretch."""
         self.last_ns, self.since = now_ns, 0
+        self.checks += 1
+        proven = [window.fault_id for window in of if window.proven]
+        self.proven.update(dict.fromkeys(proven))
+        self.unproven.update(dict.fromkeys(w.fault_id for w in of if not w.proven))
+        self.unexplained += not proven
         self.severity = worse(self.severity, cause.severity)
         if abs(cause.value - cause.limit) > abs(self.cause.value - self.cause.limit):
             self.cause = cause
@@ -79,9 +90,8 @@ class _Book:
         there = self._open.get(key)
         if cause is not None:
             if there is None:
-                self._open[key] = _Open(cause, start_ns, end_ns)
-            else:
-                there.again(cause, end_ns)
+                there = self._open[key] = _Open(cause, start_ns, end_ns)
+            there.again(cause, end_ns, during(self._windows, start_ns, end_ns))
         elif there is not None:
             there.since += 1
             if there.since >= self._settings.clear_checks:
@@ -89,8 +99,6 @@ class _Book:
 
     def _close(self, key: tuple[str, str], end_ns: int | None) -> None:
         one = self._open.pop(key)
-        # What was found at the end of a stretch may have come of a fault that began within it.
-        of = during(self._windows, one.begin_ns, one.raised_ns)
         self.closed.append(
             Alert(
                 rule=key[0],
@@ -103,8 +111,10 @@ class _Book:
                 limit=round(one.cause.limit, 6),
                 unit=one.cause.unit,
                 said=one.cause.said,
-                warranted_by=[window.fault_id for window in of if window.proven],
-                unproven=[window.fault_id for window in of if not window.proven],
+                warranted_by=list(one.proven),
+                unproven=list(one.unproven),
+                checks=one.checks,
+                unexplained=one.unexplained,
             )
         )
 

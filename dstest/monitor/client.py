@@ -24,6 +24,9 @@ __all__ = ["Clients", "Load", "Seen", "client_rows"]
 BINS_MAX: Final = 3600
 SECOND_NS: Final = 1_000_000_000
 
+_LATE: Final = ("timeout", "timed out", "deadline")
+"""In the error of an operation of unknown outcome: it was waited for as long as it may take."""
+
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """One stretch. `latencies_ms` are in order; `raced` were refused because of another operation,
@@ -70,6 +73,14 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     node_of: Mapping[int | str, str] = {}
     timeout_ns: int = 2 * SECOND_NS
 
+    def took_ns(self, op: Op) -> int | None:
+        """How long, or at least how long, an operation took; None of one that its client knew at
+        once to be lost, and of one that was under way when the run ended."""
+        if op.complete_ts is not None:
+            return op.complete_ts - op.invoke_ts
+        text = (op.error or "").lower()
+        return self.timeout_ns if any(word in text for word in _LATE) else None
+
     def node(self, op: Op) -> str | None:
         """Whose client it was; None where nobody knows."""
         return op.node_seen or self.node_of.get(op.process_id)
@@ -88,8 +99,8 @@ class Clients:
                 continue
             if node is not None and load.node(op) != node:
                 continue
-            took_ns = load.timeout_ns if op.complete_ts is None else op.complete_ts - op.invoke_ts
-            found.append((op.invoke_ts + took_ns, took_ns, op))
+            took_ns = load.took_ns(op)
+            found.append((op.invoke_ts + (took_ns or 0), took_ns, op))
         found.sort(key=lambda row: row[0])
         self._rows = found
         self._times = [row[0] for row in found]
@@ -105,7 +116,11 @@ class Clients:
         a = bisect.bisect_left(self._times, start_ns)
         rows = self._rows[a : bisect.bisect_left(self._times, end_ns)]
         counts = Counter(_became(op, self.load.races) for _, _, op in rows)
-        latencies = sorted(t / 1e6 for _, t, op in rows if op.outcome is not Outcome.FAIL)
+        latencies = sorted(
+            took / 1e6
+            for _, took, op in rows
+            if took is not None and op.outcome is not Outcome.FAIL
+        )
         return Seen(
             seconds=(end_ns - start_ns) / 1e9,
             ok=counts["ok"],

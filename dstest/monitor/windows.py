@@ -24,17 +24,23 @@ class FaultWindow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def windows_of(
-    records: Iterable[LandingRecord], recoveries: Sequence[Recovery], after_heal_s: float
+    records: Iterable[LandingRecord],
+    recoveries: Sequence[Recovery],
+    after_heal_s: float,
+    timeout_ns: int = 0,
 ) -> list[FaultWindow]:
-    """Of faults that were injected, in order."""
+    """Of faults that were injected, in order. What was asked while one stood ends a timeout later
+    at the latest."""
     found = []
     for record in records:
         if record.injected_at is None:
             continue
         end = record.healed_at
         if end is not None:
-            settled = next((r.settled_ns for r in recoveries if r.healed_ns >= end), None)
-            end = max(end + int(after_heal_s * 1e9), settled or 0)
+            of = next((r for r in recoveries if r.healed_ns >= end), None)
+            settled = None if of is None else of.settled_ns
+            end = (end + int(after_heal_s * 1e9)) if settled is None else max(end, settled)
+            end += timeout_ns
         found.append(
             FaultWindow(
                 fault_id=record.fault_id,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -15,6 +14,7 @@ from dstest.core.op import Op
 from dstest.core.protocols import SystemTraits
 from dstest.core.run_meta import Recovery, RunMeta
 from dstest.core.spec import RunSpec
+from dstest.judge.facts import Measured
 from dstest.monitor.client import Load, client_rows
 from dstest.monitor.look import Inputs, Monitored, look
 from dstest.monitor.rows import BASELINE, CLIENT, NODES, encoded, read_rows
@@ -22,7 +22,7 @@ from dstest.monitor.settings import Settings
 from dstest.store.layout import RunDir
 from dstest.store.seal import Folded, fold
 
-__all__ = ["inputs_of", "load_of", "monitored", "write_monitored"]
+__all__ = ["inputs_of", "load_of", "measured_of", "monitored", "write_monitored"]
 
 
 def monitored(path: Path, settings: Settings | None = None) -> tuple[Monitored, RunMeta, Load]:
@@ -75,9 +75,18 @@ def write_monitored(run: RunDir, meta: RunMeta, folded: Folded) -> Monitored | N
     given = inputs_of(run, meta, folded, Settings())
     found = look(given)
     run.write(CLIENT, encoded(client_rows(given.load)))
-    run.write_json(BASELINE, _told(found))
+    run.write_json(BASELINE, found.plain)
     return found
 
 
-def _told(found: Monitored) -> dict[str, Any]:
-    return found.plain
+def measured_of(found: Monitored | None) -> Measured | None:
+    """For the judge: the baseline, where one could be measured."""
+    if found is None or found.baseline.status == "none":
+        return None
+    base = found.baseline
+    return Measured(
+        accepted=base.status == "accepted",
+        ok_per_s=base.throughput,
+        p99_ms=base.p99_ms,
+        said=f"{base.status}: {base.said}",
+    )

@@ -133,6 +133,7 @@ class NodeSampler:
             if name in deployment.members
         ]
         self.refused = ""
+        self._turn = asyncio.Lock()
 
     async def run(self) -> None:
         """For ever."""
@@ -150,16 +151,20 @@ class NodeSampler:
         except DstestError as error:
             one.problem = error.message
             return False
-        if rows:
-            await asyncio.to_thread(self._write, encoded(rows))
+        if rows and not self.refused:
+            async with self._turn:
+                await asyncio.to_thread(self._write, encoded(rows))
         return more
 
     def _write(self, lines: bytes) -> None:
-        """One write, so that a run that dies leaves whole lines but for the last one."""
+        """One write, so that a run that dies leaves whole lines but for the last one. After a disk
+        has refused nothing is written any more: what follows a torn line could not be read."""
         try:
             fd = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
             try:
-                os.write(fd, lines)
+                written = os.write(fd, lines)
+                if written < len(lines):
+                    self.refused = "no space left"
             finally:
                 os.close(fd)
         except OSError as error:
