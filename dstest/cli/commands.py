@@ -24,6 +24,7 @@ _GROUPS: Final = MappingProxyType(
         "spec": "spec:spec_app",
         "chaos": "chaos:chaos_app",
         "kb": "kb:kb_app",
+        "monitor": "monitor:monitor_app",
     }
 )
 
@@ -47,6 +48,7 @@ _PANELS: Final = MappingProxyType(
             "recover": "run:recover",
             "logs": "logs:logs",
             "trace": "trace:trace",
+            "monitor": _GROUPS["monitor"],
             "kb": _GROUPS["kb"],
         },
         "Judge a history": {
@@ -112,6 +114,8 @@ SAYS: Final = MappingProxyType(
         "recover": "Seal and judge a run whose process died; judge a finished one again.",
         "logs": "Check the logs of all nodes: silent nodes, votes, messages, states, partitions",
         "trace": "Read traces: the critical path by time",
+        "monitor": "What was measured of nodes, servers and clients of a run: `dstest monitor"
+        " store/latest`.",
         "kb": "Findings remembered over stores: seen before, mended by what, come back.",
         "check": "Judge a history: ours, a run directory, Jepsen EDN, Jepsen JSON, a Jepsen log, or"
         " sessions of Plume, DBCop, Cobra or AWDIT",

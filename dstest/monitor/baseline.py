@@ -74,25 +74,22 @@ def baseline_of(
 def _measured(
     clients: Clients, settings: Settings, start_ns: int, end_ns: int, whole: bool
 ) -> Baseline:
-    part_ns = int(settings.check_every_s * 1e9)
+    part_ns = min(int(settings.part_s * 1e9), (end_ns - start_ns) // PARTS_LEAST)
     parts = [
         clients.within(at, at + part_ns) for at in range(start_ns, end_ns - part_ns + 1, part_ns)
     ]
     seen = clients.within(start_ns, end_ns)
     rates = [part.throughput for part in parts]
-    varies = variation(rates) if len(parts) >= PARTS_LEAST else None
-    still = varies is not None and varies <= settings.variation_most
+    varies = variation(rates)
+    still = varies <= settings.variation_most
     lasted = f"{(end_ns - start_ns) / 1e9:.0f} s"
     said = f"measured for {lasted} from {start_ns / 1e9:.0f} s on"
     if not whole:
         said += f", where {settings.warm_up_s:g} s of warm-up and {settings.measure_s:g} s are due"
-    if varies is None:
-        said += f"; {len(parts)} parts are too few to tell whether it held still"
-    else:
-        said += (
-            f"; throughput varied by {varies:.1%} over {len(parts)} parts "
-            f"({settings.variation_most:.0%} at most)"
-        )
+    said += (
+        f"; throughput varied by {varies:.1%} over {len(parts)} parts "
+        f"({settings.variation_most:.0%} at most)"
+    )
     p95s = [part.latency_ms(0.95) or 0.0 for part in parts if part.operations]
     return Baseline(
         status="accepted" if still else "unstable",
@@ -102,8 +99,8 @@ def _measured(
         whole=whole,
         operations=seen.operations,
         throughput=round(seen.throughput, 6),
-        variation=None if varies is None or math.isinf(varies) else round(varies, 6),
-        spread=round((varies or 0.0) * seen.throughput, 6) if varies != math.inf else 0.0,
+        variation=None if math.isinf(varies) else round(varies, 6),
+        spread=0.0 if math.isinf(varies) else round(varies * seen.throughput, 6),
         p50_ms=round(seen.latency_ms(0.5) or 0.0, 6),
         p95_ms=round(seen.latency_ms(0.95) or 0.0, 6),
         p99_ms=round(seen.latency_ms(0.99) or 0.0, 6),

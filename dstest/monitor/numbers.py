@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-__all__ = ["mean", "quantile", "slope", "variation"]
+__all__ = ["mean", "quantile", "quantity", "slope", "variation"]
 
 
 def mean(values: Sequence[float]) -> float:
@@ -47,3 +47,13 @@ def slope(points: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
     if sxx == 0:
         return None
     return sxy / sxx, 0.0 if syy == 0 else sxy * sxy / (sxx * syy)
+
+
+def quantity(value: float, unit: str) -> str:
+    """A number with its unit, as short as can be read: bytes by thousands, counts without a unit."""
+    if unit.startswith("B"):
+        for step, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+            if abs(value) >= step:
+                return f"{value / step:.3g} {prefix}{unit}"
+    shown = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return shown if unit == "1" else f"{shown} {unit}"

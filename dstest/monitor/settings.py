@@ -26,6 +26,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     measure_s: float = 120.0
     variation_most: float = 0.05
     """Coefficient of variation of the throughput up to which a baseline is accepted."""
+    part_s: float = 10.0
+    """The parts of a baseline over which it varies; shorter ones where there would be fewer than
+    three: of few operations the mere chance of their arrival varies."""
     measure_least_s: float = 10.0
     operations_least: int = 100
 
@@ -92,7 +95,7 @@ def read_settings(path: Path | None) -> Settings:
             f"{path}: {error}", remedy="docs/monitor.md has the keys and their defaults"
         ) from None
     wrong = [name for name, value in msgspec.structs.asdict(found).items() if not value >= 0]
-    if wrong or found.check_every_s <= 0 or found.measure_s <= 0:
-        name = wrong[0] if wrong else "check_every_s or measure_s"
-        raise ConfigError(f"{path}: {name} must not be below zero, or no time", remedy="a number")
+    if wrong or 0 in (found.check_every_s, found.measure_s, found.part_s):
+        name = wrong[0] if wrong else "check_every_s, measure_s or part_s"
+        raise ConfigError(f"{path}: {name} must be a number above zero", remedy="docs/monitor.md")
     return found

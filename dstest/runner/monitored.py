@@ -15,14 +15,24 @@ from dstest.core.protocols import SystemTraits
 from dstest.core.run_meta import Recovery, RunMeta
 from dstest.core.spec import RunSpec
 from dstest.judge.facts import Measured
-from dstest.monitor.client import Load, client_rows
+from dstest.monitor.client import Clients, Load, client_rows
 from dstest.monitor.look import Inputs, Monitored, look
-from dstest.monitor.rows import BASELINE, CLIENT, NODES, encoded, read_rows
+from dstest.monitor.rows import BASELINE, CLIENT, NODES, encoded, read_rows, series_of
+from dstest.monitor.scale import value_of
 from dstest.monitor.settings import Settings
+from dstest.runner.session_file import SessionDir, is_session
 from dstest.store.layout import RunDir
 from dstest.store.seal import Folded, fold
+from dstest.store.sums import SUMS
 
-__all__ = ["inputs_of", "load_of", "measured_of", "monitored", "write_monitored"]
+__all__ = [
+    "inputs_of",
+    "load_of",
+    "measured_of",
+    "monitored",
+    "points_of",
+    "write_monitored",
+]
 
 
 def monitored(path: Path, settings: Settings | None = None) -> tuple[Monitored, RunMeta, Load]:
@@ -90,3 +100,41 @@ def measured_of(found: Monitored | None) -> Measured | None:
         p99_ms=base.p99_ms,
         said=f"{base.status}: {base.said}",
     )
+
+
+def points_of(paths: Iterable[Path], metric: str) -> tuple[list[tuple[int, float]], str]:
+    """(nodes, value) of each run, those of a session among them, and the unit of the values. Raises
+    ConfigError for a run that does not have it."""
+    found, unit = [], "1"
+    for path in _runs(paths):
+        run = RunDir.open(path)
+        meta = run.read_meta()
+        if meta is None:
+            raise ConfigError(f"{run.path} has no run.json", remedy="leave it out")
+        given = inputs_of(run, meta, fold(run.segments), Settings())
+        rows = list(given.rows)
+        clients = Clients(given.load)
+        starts = [r.injected_at for r in given.records if r.injected_at is not None]
+        end_ns = min([clients.end_ns, *starts])
+        units = {row.name: row.unit for row in rows}
+        try:
+            value, unit = value_of(metric, clients, series_of(rows), units, end_ns)
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error.message}", remedy=error.remedy) from None
+        found.append((len(given.nodes), value))
+    return found, unit
+
+
+def _runs(paths: Iterable[Path]) -> list[Path]:
+    """Of a session the last attempt of each of its arms."""
+    found = []
+    for path in paths:
+        if is_session(path):
+            directory = SessionDir.open(path)
+            if (path / SUMS).is_file():
+                directory.intact()
+            arms = directory.read().arms
+            found += [directory.path / arm.attempts[-1] for arm in arms if arm.attempts]
+        else:
+            found.append(path)
+    return found
