@@ -239,10 +239,8 @@ def run(
         whole = begin(spec, option or [], plan, store=store, lab_id=lab_id, sign_key=sign_key)
         show_session(whole, json_)
     plugins = resolve(spec, option or [], schedule=planned)
-    done = run_session(
-        plugins, store=store, lab_id=lab_id, keep_lab=keep_lab, tier=plan.tier, sign_key=sign_key
-    )
-    show(done, json_)
+    where = {"store": store, "lab_id": lab_id, "keep_lab": keep_lab}
+    show(run_session(plugins, **where, tier=plan.tier, sign_key=sign_key), json_)
 
 
 def _parts(
