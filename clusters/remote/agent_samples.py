@@ -252,8 +252,8 @@ class _Outside:
 
 class _Ask:
     """One question to a server of this node. `values` are rows of name, kind, scale, and one or two
-    places in the answer: a key path `ok.term` of JSON, the name of a metric of a page of text, whose
-    series are added up."""
+    places in the answer: a key path `ok.term` of JSON, the name of a metric of a page of text,
+    whose series are added up."""
 
     def __init__(self, ask: dict[str, Any], every_s: float) -> None:
         self._ask = ask

@@ -128,7 +128,8 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     found. `replicas` is each member's state once nobody wrote any more, None where
     the system cannot tell. `members_at` is who was a member as each fault was injected, by fault,
     None where the system has no membership. `workers` is how many load workers there were, each
-    with a tap. `measured` is None of a run that was not sampled. `problems` are steps of the clean-up that failed, `recoveries` the heals, in order.
+    with a tap. `measured` is None of a run that was not sampled. `problems` are steps of the
+    clean-up that failed, `recoveries` the heals, in order.
     `conflict_errors` are the system's. `claims` and `fields` are the workload's, `options` the
     run's. `seeds_agreeing` counts runs of
     this spec with other seeds and the same verdict, this one included. `mismatches` and `forgiven`

@@ -1,7 +1,7 @@
 """Alerts: causes that were found check by check, put together, and what explains them.
 
-A cause opens an alert of its rule; the alert ends when so many checks in a row (`clear_checks`) have
-found none. So one blip is one alert with a beginning and an end.
+A cause opens an alert of its rule; the alert ends when so many checks in a row (`clear_checks`)
+have found none. So one blip is one alert with a beginning and an end.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Alert", "alerts_of", "checks_of", "severe"]
 
 class Alert(msgspec.Struct, frozen=True, kw_only=True):
     """`begin_ns` is where the first stretch with a cause began, `raised_ns` when it was found, at
-    that stretch's end, `end_ns` where the last one ended; None where it stood to the end of the run.
+    that stretch's end, `end_ns` where the last one ended; None where it stood to the run's end.
     `value` is the worst one that was measured, in one of `checks`. `warranted_by` are proven faults
     that stood in stretches in which a cause was found, `unproven` those of whom nobody knows that
     they landed; `unexplained` counts stretches in which no proven one stood. `node` is empty where

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from dstest.monitor.client import Clients
-from dstest.monitor.numbers import variation
+from dstest.monitor.numbers import typical, variation
 from dstest.monitor.settings import Settings
 
 __all__ = ["Baseline", "baseline_of"]
@@ -22,7 +22,10 @@ PARTS_LEAST = 3
 class Baseline(msgspec.Struct, frozen=True, kw_only=True):
     """`accepted`: it held still. `unstable`: it did not; what is compared with it is worth less.
     `none`: there was too little to measure, and nothing is compared. `said` is a sentence; times
-    are run nanoseconds, `throughput` operations per second, latencies milliseconds."""
+    are run nanoseconds, `throughput` operations per second, latencies milliseconds.
+
+    It is measured in parts, and what it says is the median over these: a stretch that went wrong by
+    itself makes it unstable, and does not become what is usual."""
 
     status: Literal["accepted", "unstable", "none"]
     said: str
@@ -34,12 +37,13 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
     throughput: float = 0.0
     variation: float | None = None
     spread: float = 0.0
-    """Standard deviation of the throughput, operations per second."""
+    """Of the throughput of the parts: 1.4826 times the median distance from their median, which is
+    the standard deviation of what is normally distributed, and knows no outliers."""
     p50_ms: float = 0.0
     p95_ms: float = 0.0
     p99_ms: float = 0.0
-    p95_most_ms: float = 0.0
-    """The highest p95 of its parts."""
+    p95_spread_ms: float = 0.0
+    """The same of the p95 of the parts."""
     errors_per_1000: float = 0.0
 
 
@@ -90,7 +94,8 @@ def _measured(
         f"; throughput varied by {varies:.1%} over {len(parts)} parts "
         f"({settings.variation_most:.0%} at most)"
     )
-    p95s = [part.latency_ms(0.95) or 0.0 for part in parts if part.operations]
+    rate, spread = typical(rates)
+    p95, p95_spread = typical([part.latency_ms(0.95) for part in parts])
     return Baseline(
         status="accepted" if still else "unstable",
         said=said,
@@ -98,12 +103,12 @@ def _measured(
         end_ns=end_ns,
         whole=whole,
         operations=seen.operations,
-        throughput=round(seen.throughput, 6),
+        throughput=round(rate, 6),
         variation=None if math.isinf(varies) else round(varies, 6),
-        spread=0.0 if math.isinf(varies) else round(varies * seen.throughput, 6),
-        p50_ms=round(seen.latency_ms(0.5) or 0.0, 6),
-        p95_ms=round(seen.latency_ms(0.95) or 0.0, 6),
-        p99_ms=round(seen.latency_ms(0.99) or 0.0, 6),
-        p95_most_ms=round(max(p95s, default=0.0), 6),
+        spread=round(spread, 6),
+        p50_ms=round(typical([part.latency_ms(0.5) for part in parts])[0], 6),
+        p95_ms=round(p95, 6),
+        p95_spread_ms=round(p95_spread, 6),
+        p99_ms=round(typical([part.latency_ms(0.99) for part in parts])[0], 6),
         errors_per_1000=round(seen.errors_per_1000, 6),
     )

@@ -88,9 +88,7 @@ def class_named(text: str) -> str:
     key = plain.lower().removeprefix("o(").removesuffix(")").replace(" ", "").replace("*", "")
     key = key.replace("²", "2").replace("^", "").replace("logn", "log")
     if key not in _SPELLED:
-        raise ConfigError(
-            f"{text!r} is no class of growth", remedy=f"one of {', '.join(_SPELLED)}"
-        )
+        raise ConfigError(f"{text!r} is no class of growth", remedy=f"one of {', '.join(_SPELLED)}")
     return _SPELLED[key]
 
 
@@ -168,9 +166,7 @@ def _decided(
         return "undecided", [], said
     floor = max(best.rest, FLOOR * scale * scale, noise * noise * len(means))
     alike = [
-        one.name
-        for one in growing
-        if best.r2 - one.r2 <= AS_GOOD and one.rest <= RATIO * floor
+        one.name for one in growing if best.r2 - one.r2 <= AS_GOOD and one.rest <= RATIO * floor
     ]
     if len(alike) > 1:
         said = f"{' and '.join(alike)} fit alike: more sizes, or ones further apart, would tell"

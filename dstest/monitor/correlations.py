@@ -29,9 +29,7 @@ class Correlation(msgspec.Struct, frozen=True, kw_only=True):
     said: str
 
 
-def _node_means(
-    series: NodeSeries, name: str, begin: int, end: int
-) -> Mapping[str, float]:
+def _node_means(series: NodeSeries, name: str, begin: int, end: int) -> Mapping[str, float]:
     found: dict[str, list[float]] = {}
     for (node, other), points in series.items():
         if other == name and node:
@@ -74,6 +72,17 @@ def correlations_of(
     )
 
 
+def _failures(series: NodeSeries, begin: int, end: int) -> Mapping[str, float]:
+    """By node the share of proposals that failed, of all that it has seen decided or failed."""
+    found = {}
+    for node, failed in _node_means(series, "proposals_failed", begin, end).items():
+        points = [(t, v) for t, v in series.get((node, "commit"), ()) if begin <= t < end]
+        if len(points) > 1:
+            decided = (points[-1][1] - points[0][1]) / ((points[-1][0] - points[0][0]) / 1e9)
+            found[node] = failed / (failed + decided) if failed + decided > 0 else 0.0
+    return found
+
+
 def _held(
     clients: Clients,
     series: NodeSeries,
@@ -91,7 +100,7 @@ def _held(
     if p95 is not None and p95 > LATENCY * baseline.p95_ms:
         rss = _node_means(series, "rss", begin, end)
         found += [("memory-pressure", n) for n, v in rss.items() if v > settings.rss_bytes]
-    failures = _node_means(series, "consensus_failure_share", begin, end)
+    failures = _failures(series, begin, end)
     byzantine = _node_means(series, "byzantine", begin, end)
     found += [
         ("attack", n) for n, v in byzantine.items() if v > 0 and failures.get(n, 0.0) > ATTACK

@@ -70,9 +70,7 @@ def look(of: Inputs) -> Monitored:
     series = series_of(rows)
     units = {row.name: row.unit for row in rows}
     clients = Clients(of.load)
-    windows = windows_of(
-        of.records, of.recoveries, of.settings.after_heal_s, of.load.timeout_ns
-    )
+    windows = windows_of(of.records, of.recoveries, of.settings.after_heal_s, of.load.timeout_ns)
     first = min((window.start_ns for window in windows), default=None)
     baseline = baseline_of(clients, of.settings, first)
     return Monitored(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-__all__ = ["mean", "quantile", "quantity", "slope", "variation"]
+__all__ = ["mean", "quantile", "quantity", "slope", "typical", "variation"]
 
 
 def mean(values: Sequence[float]) -> float:
@@ -36,6 +36,15 @@ def variation(values: Sequence[float]) -> float:
     return math.sqrt(squares / (len(values) - 1)) / abs(middle)
 
 
+def typical(values: Sequence[float | None]) -> tuple[float, float]:
+    """The median, and 1.4826 times the median distance from it; zeros where there is none."""
+    there = sorted(value for value in values if value is not None)
+    if not there:
+        return 0.0, 0.0
+    middle = quantile(there, 0.5)
+    return middle, 1.4826 * quantile(sorted(abs(value - middle) for value in there), 0.5)
+
+
 def slope(points: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
     """(slope, R²) of the least-squares line; None where it is not determined."""
     if len(points) < 3:
@@ -50,7 +59,7 @@ def slope(points: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
 
 
 def quantity(value: float, unit: str) -> str:
-    """A number with its unit, as short as can be read: bytes by thousands, counts without a unit."""
+    """A number with its unit, as short as can be read: bytes by thousands, counts without one."""
     if unit.startswith("B"):
         for step, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
             if abs(value) >= step:

@@ -2,8 +2,8 @@
 
     {"time_ns": 12000345678, "node": "n1", "name": "rss", "value": 31457280.0, "unit": "B"}
 
-`time_ns` is run time, on the clock of the history. A `node` that is empty is the whole cluster. Of a
-node with several services `rss.SERVICE` and the like stand beside the sum of all.
+`time_ns` is run time, on the clock of the history. A `node` that is empty is the whole cluster. Of
+a node with several services `rss.SERVICE` and the like stand beside the sum of all.
 """
 
 from __future__ import annotations

@@ -13,7 +13,11 @@ from dstest.monitor.baseline import Baseline
 from dstest.monitor.client import Seen
 from dstest.monitor.settings import SEVERITIES, Settings
 
-__all__ = ["NODE_RULES", "RULES", "Check", "Cause", "NodeCheck", "worse"]
+__all__ = ["NODE_RULES", "RULES", "Cause", "Check", "NodeCheck", "worse"]
+
+
+SPREADS: Final = 3.0
+"""What lies within so many standard deviations of the baseline is not told from chance."""
 
 
 class Cause(NamedTuple):
@@ -68,19 +72,20 @@ def _of_latency(ms: float, s: Settings) -> str:
 
 
 def latency_spike(c: Check) -> Cause | None:
-    """The p95 is far above that of the baseline, and above all that the baseline itself had."""
+    """The p95 is far above that of the baseline, and outside of what that itself varied by."""
     if c.baseline.status == "none" or c.seen.operations == 0:
         return None
     p95 = c.seen.latency_ms(0.95)
     if p95 is None:
         return None
     times = c.settings.latency_clear_times if c.open else c.settings.latency_times
-    usual = max(c.baseline.p95_ms, c.baseline.p95_most_ms)
-    limit = max(times * usual, usual + c.settings.latency_slack_ms)
+    usual = c.baseline.p95_ms
+    above = max(c.settings.latency_slack_ms, SPREADS * c.baseline.p95_spread_ms)
+    limit = max(times * usual, usual + above)
     if p95 <= limit or c.seen.slower_than(limit) < c.settings.slow_operations_least:
         return None
     times = p95 / max(usual, 1e-9)
-    said = f"p95 {p95:,.1f} ms, {times:.1f} times the highest of the baseline ({usual:,.1f} ms)"
+    said = f"p95 {p95:,.1f} ms, {times:.1f} times that of the baseline ({usual:,.1f} ms)"
     return Cause(_of_latency(p95, c.settings), p95, limit, "ms", said)
 
 
@@ -105,12 +110,12 @@ def latency_p99(c: Check) -> Cause | None:
 
 
 def throughput_drop(c: Check) -> Cause | None:
-    """Far fewer are served than in the baseline; of one that was unstable, below its own spread."""
+    """Far fewer are served than in the baseline, and fewer than that itself varied by."""
     b, s = c.baseline, c.settings
     if b.status == "none" or b.throughput <= 0:
         return None
     least = s.throughput_clear if c.open else s.throughput_least
-    limit = min(least * b.throughput, b.throughput - 2 * b.spread)
+    limit = min(least * b.throughput, b.throughput - SPREADS * b.spread)
     rate = c.seen.throughput
     if rate >= limit:
         return None

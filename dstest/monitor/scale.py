@@ -1,8 +1,8 @@
 """One number of a run, to be held against the number of its nodes.
 
-    throughput, p50, p95, p99     what clients saw
-    NAME                          the mean of a series over all samples of all nodes
-    NAME/op                       what all nodes together had of it per operation that succeeded
+throughput, p50, p95, p99     what clients saw
+NAME                          the mean of a series over all samples of all nodes
+NAME/op                       what all nodes together had of it per operation that succeeded
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     part_s: float = 10.0
     """The parts of a baseline over which it varies; shorter ones where there would be fewer than
     three: of few operations the mere chance of their arrival varies."""
-    measure_least_s: float = 10.0
+    measure_least_s: float = 3.0
     operations_least: int = 100
 
     check_every_s: float = 5.0
@@ -89,7 +89,9 @@ def read_settings(path: Path | None) -> Settings:
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}", remedy="give a TOML file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is no TOML: {error}", remedy="key = number, a line each") from None
+        raise ConfigError(
+            f"{path} is no TOML: {error}", remedy="key = number, a line each"
+        ) from None
     except msgspec.ValidationError as error:
         raise ConfigError(
             f"{path}: {error}", remedy="docs/monitor.md has the keys and their defaults"

@@ -90,9 +90,7 @@ def _drawn(
     return SeriesChart(title=title, svg=framed(bottom + 4, label, parts))
 
 
-def _line(
-    axis: Axis, points: Sequence[tuple[int, float]], y: Callable[[float], float]
-) -> str:
+def _line(axis: Axis, points: Sequence[tuple[int, float]], y: Callable[[float], float]) -> str:
     """The highest value of each part of the axis; a gap where nothing was sampled for long."""
     width_ns = max(1, (axis.end_ns - axis.start_ns) // BINS)
     bins: dict[int, float] = {}

@@ -94,9 +94,7 @@ class _Node:
         if self.node.away:
             return [], False
         if not self.life:
-            told = await self.node.call(
-                "samples_start", timeout_s=CALL_TIMEOUT_S, **self.config
-            )
+            told = await self.node.call("samples_start", timeout_s=CALL_TIMEOUT_S, **self.config)
             self.life, self.after = told["life"], 0
             self.looks.clear()
             self.lives += 1
@@ -181,7 +179,10 @@ class NodeSampler:
             row: dict[str, Any] = {"samples": one.samples, "lost": one.lost}
             if one.sampler:
                 mean = sum(one.sampler) / len(one.sampler)
-                row |= {"cpu_percent": round(mean, 3), "cpu_percent_max": round(max(one.sampler), 3)}
+                row |= {
+                    "cpu_percent": round(mean, 3),
+                    "cpu_percent_max": round(max(one.sampler), 3),
+                }
             if one.looks:
                 row["clock_doubt_ns"] = min(one.looks)[0] // 2
             if one.lives > 1:

@@ -1,8 +1,8 @@
 """Samples of simulated hosts: what a simulated server says of itself, and what its host has sent.
 
-Nothing is sent to ask for it and nothing random is drawn, so that a simulation is the same, byte for
-byte, whether it is sampled or not. There is no memory and no processor of a simulated host, and no
-sample says that there were.
+Nothing is sent to ask for it and nothing random is drawn, so that a simulation is the same, byte
+for byte, whether it is sampled or not. There is no memory and no processor of a simulated host, and
+no sample says that there were.
 """
 
 from __future__ import annotations

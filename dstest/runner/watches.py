@@ -36,9 +36,7 @@ class Watches:
         self._nodes: NodeSampler | None = None
         if spec.monitor:
             asks = SystemTraits.of(system).asks
-            self._nodes = NodeSampler(
-                run, run_clock, members, deployment, asks, spec.time_limit_s
-            )
+            self._nodes = NodeSampler(run, run_clock, members, deployment, asks, spec.time_limit_s)
         found = [one.run() for one in (self._processes, self._host, self._nodes) if one is not None]
         self._going: asyncio.Future[Any] = asyncio.gather(*found)
 

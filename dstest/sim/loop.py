@@ -75,8 +75,8 @@ class VirtualLoop(asyncio.base_events.BaseEventLoop):
     """`net` is the network that connections are made in, set by whoever makes the loop. `exits` is
     told which process called sys.exit, and whether that was its business alone. `blocking`: what
     runs now is a blocking call on a thread. Once `interrupted` it raises KeyboardInterrupt between
-    two turns, where no callback is lost by it. `moved` is called when the clock has gone on, for those
-    who look and change nothing: a timer of theirs would round the times of all others."""
+    two turns, where no callback is lost by it. `moved` is called when the clock has gone on, for
+    those who look and change nothing: a timer of theirs would round the times of all others."""
 
     def __init__(self, latency_s: Callable[[], float]) -> None:
         super().__init__()

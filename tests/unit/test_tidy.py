@@ -27,7 +27,8 @@ ALLOWED = {
     "dstest.monitor": {"dstest.core"},
     "dstest.runner": {
         *("dstest.core", "dstest.store", "dstest.judge", "dstest.report", "dstest.generator"),
-        *("dstest.effects", "dstest.monitor", "dstest.sim", "nemeses", "workloads", "checkers", "clusters", "dstest"),
+        *("dstest.effects", "dstest.monitor", "dstest.sim"),
+        *("nemeses", "workloads", "checkers", "clusters", "dstest"),
     },
     "dstest.effects": {"dstest.core", "checkers"},
     "dstest.compare": {"dstest.core", "dstest.store", "dstest.runner", "checkers"},

@@ -10,8 +10,8 @@ __all__ = ["Asks", "Reading"]
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """One number of an answer. `at` is its place: of JSON a path of keys, as `ok.term`, of a page of
-    text the name of a metric, whose series are added up.
+    """One number of an answer. `at` is its place: of JSON a path of keys, as `ok.term`, of a page
+    of text the name of a metric, whose series are added up.
 
     `gauge` is the number itself, `less` that at `at` without that at `over`; `rate` is by how much
     it grew per second, `mean` by how much it grew per one that `over` grew. All times `scale`.
