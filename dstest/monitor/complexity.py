@@ -1,9 +1,10 @@
 """How a number grows with the size of a cluster: O(1), O(log n), O(n), O(n log n) or O(n²)?
 
-Each class is a line `a + b f(n)` that is fitted by least squares, with `b` not below zero. The best
-is the one that leaves the least unexplained; another one that leaves hardly more is as good, and
-then it is `undecided`: from few sizes close together nobody can tell n from n log n. What does not
-grow beyond the noise of its own repetitions is O(1).
+Each class is a line `a + b f(n)` that is fitted by least squares to the means of the sizes, each
+weighed by how well it is known: by its repetitions, or to two percent where there are none. The best
+class is the one with the highest R²; one that lies hardly further from the measurements, as far as
+these are known, is as good, and then it is `undecided`: from few sizes close together nobody can
+tell n from n log n. What does not grow by a tenth over all sizes is O(1).
 """
 
 from __future__ import annotations
@@ -25,17 +26,26 @@ SIZES_LEAST: Final = 3
 GROWTH_LEAST: Final = 0.1
 """A number whose mean over sizes differs by less than this share of it is taken not to grow."""
 
-AS_GOOD: Final = 0.05
-"""R² that far from the best is as good as the best."""
-
 R2_LEAST: Final = 0.9
 """Where the best class explains less than this, none of them is what it is."""
 
-RATIO: Final = 4.0
-"""A class whose unexplained rest is this many times that of the best is not as good, however high
-its R²: of exact data the true class leaves next to nothing."""
+KNOWN_TO: Final = 0.02
+"""How well a value is known of which there are no repetitions: its standard error, as a share."""
 
-FLOOR: Final = 1e-9
+APART_ALONE: Final = 6.0
+APART_REPEATED: Final = 14.0
+"""A class is as good as the best where its sum of squares, in standard errors, is larger by less.
+That of few repetitions is itself uncertain: 14 is the F test's 1 % with 1 and 6 degrees."""
+
+BELIEVED: Final = 4
+"""What few repetitions say of how well a value is known is itself uncertain: `KNOWN_TO` counts as
+much as so many of them."""
+
+ALIKE_OF_THREE: Final = 0.01
+"""Of three sizes, through which any curve goes nearly, classes whose R² differs by less are alike."""
+
+FLOOR: Final = 0.05
+"""Values that are smaller than this share of the largest are known no better than at that."""
 
 CLASSES: Final[Mapping[str, Callable[[float], float]]] = MappingProxyType(
     {
@@ -62,7 +72,7 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
     per: float
     r2: float
     rest: float
-    """Sum of squares that is not explained."""
+    """Sum of squares that is not explained, in standard errors."""
 
 
 class Complexity(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,9 +116,10 @@ def fit(points: Sequence[tuple[int, float]], expected: str | None = None) -> Com
     by_size: dict[int, list[float]] = defaultdict(list)
     for n, value in points:
         by_size[n].append(value)
-    means = [(n, mean(by_size[n])) for n in sizes]
-    fits = [_fitted(name, means) for name in CLASSES]
-    best, alike, said = _decided(fits, means, by_size)
+    means = [mean(by_size[n]) for n in sizes]
+    errors, repeated = _errors(by_size, sizes, means)
+    fits = [_fitted(name, sizes, means, errors) for name in CLASSES]
+    best, alike, said = _decided(fits, means, APART_REPEATED if repeated else APART_ALONE)
     agrees = None
     if expected is not None and (best != "undecided" or expected not in alike):
         agrees = best == expected
@@ -124,49 +135,63 @@ def fit(points: Sequence[tuple[int, float]], expected: str | None = None) -> Com
     )
 
 
-def _fitted(name: str, means: Sequence[tuple[int, float]]) -> Fit:
-    grown = [CLASSES[name](n) for n, _ in means]
-    values = [value for _, value in means]
-    mx, my = mean(grown), mean(values)
-    sxx = math.fsum((x - mx) ** 2 for x in grown)
-    sxy = math.fsum((x - mx) * (y - my) for x, y in zip(grown, values, strict=True))
+def _errors(
+    by_size: Mapping[int, Sequence[float]], sizes: Sequence[int], means: Sequence[float]
+) -> tuple[list[float], bool]:
+    """Standard error of the mean of each size, in proportion to it, and whether that is known."""
+    squares = [
+        math.fsum((v - mean(row)) ** 2 for v in row) / mean(row) ** 2
+        for row in by_size.values()
+        if len(row) > 1 and mean(row) != 0
+    ]
+    free = sum(len(row) - 1 for row in by_size.values() if mean(row) != 0)
+    scale = max(map(abs, means)) or 1.0
+    repeated = free > 0
+    one = math.sqrt((math.fsum(squares) + BELIEVED * KNOWN_TO**2) / (free + BELIEVED))
+    known = [one / math.sqrt(len(by_size[n]) if repeated else 1) for n in sizes]
+    return [
+        share * max(abs(value), FLOOR * scale) for share, value in zip(known, means, strict=True)
+    ], repeated
+
+
+def _fitted(
+    name: str, sizes: Sequence[int], values: Sequence[float], errors: Sequence[float]
+) -> Fit:
+    weights = [1 / error**2 for error in errors]
+    whole = math.fsum(weights)
+    grown = [CLASSES[name](n) for n in sizes]
+    rows = list(zip(weights, grown, values, strict=True))
+    mx = math.fsum(w * x for w, x, _ in rows) / whole
+    my = math.fsum(w * y for w, _, y in rows) / whole
+    sxx = math.fsum(w * (x - mx) ** 2 for w, x, _ in rows)
+    sxy = math.fsum(w * (x - mx) * (y - my) for w, x, y in rows)
     per = max(0.0, sxy / sxx) if sxx > 0 else 0.0
     base = my - per * mx
-    rest = math.fsum((y - base - per * x) ** 2 for x, y in zip(grown, values, strict=True))
-    total = math.fsum((y - my) ** 2 for y in values)
-    r2 = 1 - rest / total if total > 0 else (1.0 if name == "O(1)" else 0.0)
+    rest = math.fsum(w * (y - base - per * x) ** 2 for w, x, y in rows)
+    total = math.fsum(w * (y - my) ** 2 for w, _, y in rows)
+    r2 = 1 - rest / total if total > 0 else float(name == "O(1)")
     return Fit(name=name, base=base, per=per, r2=r2, rest=rest)
 
 
-def _noise(by_size: Mapping[int, Sequence[float]]) -> float:
-    """Standard error of the mean of a size, from repetitions; 0 where there are none."""
-    errors = [
-        math.fsum((v - mean(row)) ** 2 for v in row) / (len(row) - 1) / len(row)
-        for row in by_size.values()
-        if len(row) > 1
-    ]
-    return math.sqrt(mean(errors)) if errors else 0.0
-
-
 def _decided(
-    fits: Sequence[Fit], means: Sequence[tuple[int, float]], by_size: Mapping[int, Sequence[float]]
+    fits: Sequence[Fit], values: Sequence[float], apart: float
 ) -> tuple[str, list[str], str]:
-    values = [value for _, value in means]
-    grew = values[-1] - values[0]
     scale = max(abs(value) for value in values)
-    noise = _noise(by_size)
-    flat = max(values) - min(values) <= max(GROWTH_LEAST * scale, 3 * noise)
-    if flat:
+    if max(values) - min(values) <= GROWTH_LEAST * scale:
         said = f"it does not grow: {min(values):g} to {max(values):g} over all sizes"
         return "O(1)", [], said
     growing = [one for one in fits if one.name != "O(1)"]
     best = max(growing, key=lambda one: one.r2)
-    if grew <= 0 or best.r2 < R2_LEAST:
+    if values[-1] <= values[0] or best.r2 < R2_LEAST:
         said = f"none of the classes explains it (the best, {best.name}, R² {best.r2:.3f})"
         return "undecided", [], said
-    floor = max(best.rest, FLOOR * scale * scale, noise * noise * len(means))
+    # Where even the best lies further off than the errors say, these are too small.
+    free = max(1, len(values) - 2)
+    near = ALIKE_OF_THREE if len(values) == SIZES_LEAST else 0.0
     alike = [
-        one.name for one in growing if best.r2 - one.r2 <= AS_GOOD and one.rest <= RATIO * floor
+        one.name
+        for one in growing
+        if one.rest - best.rest <= apart * max(1.0, best.rest / free) or best.r2 - one.r2 <= near
     ]
     if len(alike) > 1:
         said = f"{' and '.join(alike)} fit alike: more sizes, or ones further apart, would tell"

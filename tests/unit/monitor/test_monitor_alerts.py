@@ -52,7 +52,11 @@ def test_two_seconds_of_latency_are_told_within_ten() -> None:
 
 def test_the_same_without_a_fault_is_a_failure() -> None:
     found = look(inputs(steady(took_ms=lambda s: 1900.0 if 100 <= s < 120 else 10.0)))
-    assert {alert.rule for alert in severe(found.alerts)} == {"latency_spike", "latency_p95", "latency_p99"}
+    assert {alert.rule for alert in severe(found.alerts)} == {
+        "latency_spike",
+        "latency_p95",
+        "latency_p99",
+    }
     assert code_of(found) is Exit.FAIL
 
 
@@ -99,7 +103,9 @@ def test_two_blips_apart_are_two() -> None:
 
 
 def test_an_alert_that_stands_at_the_end_has_none() -> None:
-    (spike,) = of(look(inputs(steady(took_ms=lambda s: 300.0 if s > 160 else 10.0))), "latency_spike")
+    (spike,) = of(
+        look(inputs(steady(took_ms=lambda s: 300.0 if s > 160 else 10.0))), "latency_spike"
+    )
     assert spike.end_ns is None
 
 
@@ -188,9 +194,7 @@ def test_thresholds_are_the_users() -> None:
 
 def test_what_is_told_to_people() -> None:
     slow = steady(took_ms=lambda s: 1900.0 if 100 <= s < 106 else 10.0)
-    found = look(
-        inputs(slow, fault(), rows=sampled(HEALTHY), recoveries=[settled(106.0, 107.0)])
-    )
+    found = look(inputs(slow, fault(), rows=sampled(HEALTHY), recoveries=[settled(106.0, 107.0)]))
     told = "\n".join(as_text("run", found, {"nodes": dict.fromkeys(NODES, {"samples": 180})}))
     assert "samples: n1 180, n2 180, n3 180" in told
     assert "high latency_spike from 100.0 s to" in told

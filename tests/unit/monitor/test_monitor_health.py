@@ -21,7 +21,9 @@ WELL: dict[str, Callable[[str, float], float | None]] = {
 }
 
 
-def one_bad(name: str, bad: Callable[[float], float]) -> dict[str, Callable[[str, float], float | None]]:
+def one_bad(
+    name: str, bad: Callable[[float], float]
+) -> dict[str, Callable[[str, float], float | None]]:
     usual = WELL[name]
     return {**WELL, name: lambda node, s: bad(s) if node == "n1" else usual(node, s)}
 
@@ -76,9 +78,7 @@ def test_what_nobody_measured_is_open_and_not_well() -> None:
 )
 def test_the_rule_of_the_cluster(well: int, of: int, score: float) -> None:
     nodes = [
-        NodeHealth(
-            node=f"n{n}", criteria={"responsive": n < well}, score=1.0 if n < well else 0.5
-        )
+        NodeHealth(node=f"n{n}", criteria={"responsive": n < well}, score=1.0 if n < well else 0.5)
         for n in range(of)
     ]
     assert cluster_health(nodes, Settings()).score == score
