@@ -1,10 +1,10 @@
 """How a number grows with the size of a cluster: O(1), O(log n), O(n), O(n log n) or O(n²)?
 
 Each class is a line `a + b f(n)` that is fitted by least squares to the means of the sizes, each
-weighed by how well it is known: by its repetitions, or to two percent where there are none. The best
-class is the one with the highest R²; one that lies hardly further from the measurements, as far as
-these are known, is as good, and then it is `undecided`: from few sizes close together nobody can
-tell n from n log n. What does not grow by a tenth over all sizes is O(1).
+weighed by how well it is known: by its repetitions, or to two percent where there are none. The
+best class is the one with the highest R²; one that lies hardly further from the measurements, as
+far as these are known, is as good, and then it is `undecided`: from few sizes close together nobody
+can tell n from n log n. What does not grow by a tenth over all sizes is O(1).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ BELIEVED: Final = 4
 much as so many of them."""
 
 ALIKE_OF_THREE: Final = 0.01
-"""Of three sizes, through which any curve goes nearly, classes whose R² differs by less are alike."""
+"""Of three sizes, which any curve nearly meets, classes are alike whose R² differs by less."""
 
 FLOOR: Final = 0.05
 """Values that are smaller than this share of the largest are known no better than at that."""

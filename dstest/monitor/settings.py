@@ -48,7 +48,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     throughput_clear: float = 0.8
     throughput_high: float = 0.25
     throughput_critical: float = 0.05
-    efficiency_least: float = 0.9
 
     latency_medium_ms: float = 500.0
     latency_high_ms: float = 1000.0

@@ -20,6 +20,7 @@ from dstest.report.blame import probe_rows
 from dstest.report.charts import axis_of, charts
 from dstest.report.embedded import PAGE_MAX, Embedded, embedded, scripts
 from dstest.report.errors import reasons
+from dstest.report.fault_samples import fault_samples
 from dstest.report.kinds import kinds, others
 from dstest.report.leaders import recorded_changes
 from dstest.report.logs import LogLine, read_logs, spoken
@@ -228,6 +229,7 @@ def render_html(report: RunReport) -> str:
         "steps": _next_steps(report),
         "charts": [(chart.title, Markup(chart.svg)) for chart in drawn],
         "sampled": [(chart.title, Markup(chart.svg)) for chart in series_charts(run, axis)],
+        "fault_samples": fault_samples(run, report.records),
         "measured": [] if report.measured is None else alert_lines(report.measured),
         "charts_left_out": charts_left_out,
         "outages": at_once,

@@ -80,7 +80,7 @@ def inputs_of(run: RunDir, meta: RunMeta, folded: Folded, settings: Settings) ->
 def write_monitored(run: RunDir, meta: RunMeta, folded: Folded) -> Monitored | None:
     """What follows from the samples of a run, into its `metrics/`, by the usual thresholds. None,
     and no file, of a run that was not sampled: it is judged as one of a version without samples."""
-    if meta.monitor is None or not (run.path / NODES).is_file():
+    if not (run.path / NODES).is_file():
         return None
     given = inputs_of(run, meta, folded, Settings())
     found = look(given)

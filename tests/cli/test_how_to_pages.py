@@ -18,7 +18,7 @@ GUIDES = [
     DOCS / name
     for name in (
         *("for-jepsen-users.md", "logs.md", "properties.md", "simulation.md", "specs.md"),
-        *("trace.md", "tutorial.md"),
+        *("monitor.md", "trace.md", "tutorial.md"),
     )
 ]
 LAB = ("dstest run ", "dstest lab ", "dstest replay ", "dstest blame ", "dstest shrink ", "make ")

@@ -99,6 +99,8 @@ REFUSED = [
     ("shrink", "nowhere"),
     ("logs", "nowhere"),
     ("trace", "nowhere"),
+    ("monitor", "show", "nowhere"),
+    ("monitor", "scale", "nowhere"),
     ("check", "nowhere.jsonl"),
     ("proof", "nowhere.jsonl", "nowhere.json"),
     ("options", "--system", "etdc"),

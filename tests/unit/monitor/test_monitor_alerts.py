@@ -195,7 +195,7 @@ def test_thresholds_are_the_users() -> None:
 def test_what_is_told_to_people() -> None:
     slow = steady(took_ms=lambda s: 1900.0 if 100 <= s < 106 else 10.0)
     found = look(inputs(slow, fault(), rows=sampled(HEALTHY), recoveries=[settled(106.0, 107.0)]))
-    told = "\n".join(as_text("run", found, {"nodes": dict.fromkeys(NODES, {"samples": 180})}))
+    told = "\n".join(as_text("run", found, {"nodes": {n: {"samples": 180} for n in NODES}}))
     assert "samples: n1 180, n2 180, n3 180" in told
     assert "high latency_spike from 100.0 s to" in told
     assert "warranted by f1" in told

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 from made_load import SECOND, fault, inputs, op, steady
 
+from dstest.core.errors import ConfigError, EvidenceError
 from dstest.monitor.client import Clients, Load, client_rows
 from dstest.monitor.look import look
 from dstest.monitor.rows import encoded, read_rows, series_of
-from dstest.core.errors import ConfigError, EvidenceError
 from dstest.monitor.settings import Settings, read_settings
 
 
