@@ -15,7 +15,10 @@ from dstest.cli.secluded import enter
 from dstest.cli.sessions import no_single_run, numbers, show_session, tier_of
 
 if TYPE_CHECKING:
+    from dstest.core.tiers import Tier
+    from dstest.runner.plugins import Plugins
     from dstest.runner.schedule_file import Schedule as FaultSchedule
+    from dstest.runner.session import Finished
 
 __all__ = ["recover", "replay", "run"]
 
@@ -204,7 +207,6 @@ def run(
     from dstest.core.spec import RunSpec
     from dstest.runner.arms import begin, plan_arms
     from dstest.runner.plugins import resolve
-    from dstest.runner.session import run_session
 
     _check_key(sign_key)
     parts = _parts(plugin or [], system, workload, nemesis, checker or [])
@@ -239,8 +241,23 @@ def run(
         whole = begin(spec, option or [], plan, store=store, lab_id=lab_id, sign_key=sign_key)
         show_session(whole, json_)
     plugins = resolve(spec, option or [], schedule=planned)
-    where = {"store": store, "lab_id": lab_id, "keep_lab": keep_lab}
-    show(run_session(plugins, **where, tier=plan.tier, sign_key=sign_key), json_)
+    show(_one(plugins, plan.tier, store, lab_id, keep_lab, sign_key), json_)
+
+
+def _one(
+    plugins: Plugins,
+    tier: Tier,
+    store: Path,
+    lab_id: str | None,
+    keep_lab: bool,
+    sign_key: Path | None,
+) -> Finished:
+    """A run by itself, that is no part of a session."""
+    from dstest.runner.session import run_session
+
+    return run_session(
+        plugins, store=store, lab_id=lab_id, keep_lab=keep_lab, tier=tier, sign_key=sign_key
+    )
 
 
 def _parts(
