@@ -18,16 +18,8 @@ RUN = (
 SIZES = ("2", "3", "5")
 KILLED = (
     *RUN,
-    "--time-limit",
-    "17",
-    "--nemesis",
-    "kill",
-    "--nodes",
-    "3",
-    "-o",
-    "fault_s=3",
-    "--store",
-    "killed",
+    *("--time-limit", "17", "--nemesis", "kill", "--nodes", "3"),
+    *("-o", "fault_s=3", "--store", "killed"),
 )
 
 
