@@ -24,8 +24,9 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
     that stretch's end, `end_ns` where the last one ended; None where it stood to the run's end.
     `value` is the worst one that was measured, in one of `checks`. `warranted_by` are proven faults
     that stood in stretches in which a cause was found, `unproven` those of whom nobody knows that
-    they landed; `unexplained` counts stretches in which no proven one stood. `node` is empty where
-    it is the cluster's."""
+    they landed; `unexplained` counts stretches in which no proven one stood, and the worst of these
+    had `unexplained_severity`: what a fault leaves behind may be less than what it did. A `node`
+    that is empty is the cluster."""
 
     rule: str
     node: str
@@ -41,6 +42,7 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
     unproven: list[str]
     checks: int
     unexplained: int
+    unexplained_severity: str
 
     @property
     def expected(self) -> bool:
@@ -57,6 +59,7 @@ class _Open:
         self.begin_ns, self.raised_ns = begin_ns, raised_ns
         self.last_ns = raised_ns
         self.since = self.checks = self.unexplained = 0
+        self.odd_severity = ""
         self.proven: dict[str, None] = {}
         self.unproven: dict[str, None] = {}
 
@@ -67,7 +70,9 @@ class _Open:
         proven = [window.fault_id for window in of if window.proven]
         self.proven.update(dict.fromkeys(proven))
         self.unproven.update(dict.fromkeys(w.fault_id for w in of if not w.proven))
-        self.unexplained += not proven
+        if not proven:
+            self.unexplained += 1
+            self.odd_severity = worse(self.odd_severity or cause.severity, cause.severity)
         self.severity = worse(self.severity, cause.severity)
         if abs(cause.value - cause.limit) > abs(self.cause.value - self.cause.limit):
             self.cause = cause
@@ -115,6 +120,7 @@ class _Book:
                 unproven=list(one.unproven),
                 checks=one.checks,
                 unexplained=one.unexplained,
+                unexplained_severity=one.odd_severity,
             )
         )
 
@@ -197,6 +203,10 @@ def _rates(
 
 
 def severe(alerts: Iterable[Alert], least: str = "high") -> list[Alert]:
-    """Those of at least this severity that no proven fault explains."""
+    """Those of which something of at least this severity is explained by no proven fault."""
     rank = SEVERITIES.index(least)
-    return [a for a in alerts if not a.expected and SEVERITIES.index(a.severity) >= rank]
+    return [
+        alert
+        for alert in alerts
+        if alert.unexplained and SEVERITIES.index(alert.unexplained_severity) >= rank
+    ]

@@ -39,6 +39,7 @@ def explained(alert: Alert) -> str:
         said = f"warranted by {', '.join(alert.warranted_by)}"
         if alert.unexplained:
             said += f", but for {alert.unexplained} of {alert.checks} checks"
+            said += f" ({alert.unexplained_severity})"
         return said
     if alert.unproven:
         return f"unexpected: {', '.join(alert.unproven)} stood, which is not proven to have landed"

@@ -74,6 +74,19 @@ def test_what_goes_on_after_the_fault_is_not_explained_by_it() -> None:
     assert spike.warranted_by == ["f1"]
     assert spike.unexplained > 5
     assert not spike.expected
+    assert spike in severe(found.alerts)
+
+
+def test_what_a_fault_leaves_behind_has_a_severity_of_its_own() -> None:
+    def took(s: float) -> float:
+        return 1900.0 if 100 <= s < 106 else 25.0 if 106 <= s < 130 else 10.0
+
+    found = look(inputs(steady(took_ms=took), fault(), recoveries=[settled(106.0, 108.0)]))
+    (spike,) = of(found, "latency_spike")
+    assert (spike.severity, spike.unexplained_severity) == ("high", "low")
+    assert spike.unexplained >= 3
+    assert severe(found.alerts) == []
+    assert "but for" in "\n".join(as_text("run", found, None))
 
 
 def test_a_latency_that_rises_by_less_than_half_is_none() -> None:
