@@ -211,14 +211,14 @@ def _among(
     sizes: Sequence[int],
     differences: list[str] | None,
     one_way: str | None,
-    measured: str,
+    baselines: str,
 ) -> Evidence:
     """`evidence` with the rows that look at more than one run asked again."""
     measured = {**evidence.budget.measured, "seeds": float(seeds), "nodes": float(max(sizes))}
     budget = budgets(measured, nemesis=evidence.fault_planned)
     red: Mapping[str, AuditRow] = {
         "RF6": budget_row(budget, tier),
-        "RF9": alike_row(differences, measured),
+        "RF9": alike_row(differences, baselines),
         "RF10": seeds_row(seeds),
     }
     weak = {"WO10": sizes_row(sizes), "WO11": agreeing_row(seeds)}

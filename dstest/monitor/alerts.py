@@ -157,7 +157,7 @@ def alerts_of(
     for at, (begin, end) in enumerate(stretches):
         values = parts[at]
         rates = _rates(values, parts[at - 1] if at else {}, settings.check_every_s)
-        seen = clients.within(begin, end)
+        seen = clients.within(begin, end, waiting=True)
         for name, rule in RULES.items():
             check = Check(seen, baseline, settings, book.stands(name, ""), rates)
             book.note(name, "", rule(check), begin, end)

@@ -24,6 +24,8 @@ __all__ = ["Clients", "Load", "Seen", "client_rows"]
 BINS_MAX: Final = 3600
 SECOND_NS: Final = 1_000_000_000
 
+WAITING_NS: Final = 500_000_000
+
 _LATE: Final = ("timeout", "timed out", "deadline")
 """In the error of an operation of unknown outcome: it was waited for as long as it may take."""
 
@@ -104,6 +106,7 @@ class Clients:
         found.sort(key=lambda row: row[0])
         self._rows = found
         self._times = [row[0] for row in found]
+        self._longest_ns = max((took or 0 for _, took, _ in found), default=0)
         self.start_ns = min((op.invoke_ts for _, _, op in found), default=0)
         last = max((op.complete_ts or op.invoke_ts for _, _, op in found), default=-1)
         self.end_ns = last + 1 if load.end_ns is None else min(last + 1, load.end_ns)
@@ -111,16 +114,23 @@ class Clients:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def within(self, start_ns: int, end_ns: int) -> Seen:
-        """What ended from `start_ns` on and before `end_ns`."""
+    def within(self, start_ns: int, end_ns: int, *, waiting: bool = False) -> Seen:
+        """What ended from `start_ns` on and before `end_ns`. With `waiting` the latencies are also
+        those, up to then, of what had been waited for half a second or more and had not ended."""
         a = bisect.bisect_left(self._times, start_ns)
-        rows = self._rows[a : bisect.bisect_left(self._times, end_ns)]
+        b = bisect.bisect_left(self._times, end_ns)
+        rows = self._rows[a:b]
         counts = Counter(_became(op, self.load.races) for _, _, op in rows)
-        latencies = sorted(
+        latencies = [
             took / 1e6
             for _, took, op in rows
             if took is not None and op.outcome is not Outcome.FAIL
-        )
+        ]
+        if waiting:
+            longest = bisect.bisect_left(self._times, end_ns + self._longest_ns)
+            ages = [end_ns - op.invoke_ts for _, _, op in self._rows[b:longest]]
+            latencies += [age / 1e6 for age in ages if age >= WAITING_NS]
+        latencies.sort()
         return Seen(
             seconds=(end_ns - start_ns) / 1e9,
             ok=counts["ok"],

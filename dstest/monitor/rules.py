@@ -72,21 +72,27 @@ def _of_latency(ms: float, s: Settings) -> str:
 
 
 def latency_spike(c: Check) -> Cause | None:
-    """The p95 is far above that of the baseline, and outside of what that itself varied by."""
-    if c.baseline.status == "none" or c.seen.operations == 0:
+    """The p95 is far above that of the baseline, and outside of what that itself varied by; or the
+    p99 is, and above a second: a spike of some operations only."""
+    p95, p99 = c.seen.latency_ms(0.95), c.seen.latency_ms(0.99)
+    if c.baseline.status == "none" or p95 is None or p99 is None:
         return None
-    p95 = c.seen.latency_ms(0.95)
-    if p95 is None:
-        return None
-    times = c.settings.latency_clear_times if c.open else c.settings.latency_times
-    usual = c.baseline.p95_ms
-    above = max(c.settings.latency_slack_ms, SPREADS * c.baseline.p95_spread_ms)
-    limit = max(times * usual, usual + above)
-    if p95 <= limit or c.seen.slower_than(limit) < c.settings.slow_operations_least:
-        return None
-    times = p95 / max(usual, 1e-9)
-    said = f"p95 {p95:,.1f} ms, {times:.1f} times that of the baseline ({usual:,.1f} ms)"
-    return Cause(_of_latency(p95, c.settings), p95, limit, "ms", said)
+    s, b = c.settings, c.baseline
+    times = s.latency_clear_times if c.open else s.latency_times
+    above = max(s.latency_slack_ms, SPREADS * b.p95_spread_ms)
+    looks = (
+        ("p95", p95, b.p95_ms, max(times * b.p95_ms, b.p95_ms + above)),
+        ("p99", p99, b.p99_ms, max(times * b.p99_ms, s.latency_spike_ms)),
+    )
+    found = None
+    for name, value, usual, limit in looks:
+        if value > limit and c.seen.slower_than(limit) >= s.slow_operations_least:
+            of_it = value / max(usual, 1e-9)
+            said = (
+                f"{name} {value:,.1f} ms, {of_it:.1f} times that of the baseline ({usual:,.1f} ms)"
+            )
+            found = Cause(_of_latency(value, s), value, limit, "ms", said)
+    return found
 
 
 def _absolute(c: Check, share: float, limit: float, name: str) -> Cause | None:

@@ -42,6 +42,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     latency_times: float = 1.5
     latency_clear_times: float = 1.25
+    latency_spike_ms: float = 1000.0
+    """A p99 above this is a spike as well, where it is so many times that of the baseline."""
     latency_slack_ms: float = 5.0
     """A latency counts as changed only where it is more than this above the baseline's."""
     throughput_least: float = 0.7
