@@ -133,7 +133,7 @@ def sealed_again(path: Path) -> None:
     (path / SUMS).write_text(sums_of(path))
 
 
-CHANGES: dict[str, Callable[[Path], None]] = {
+CHANGES: dict[str, Callable[[Path], int]] = {
     NODES: lambda path: path.write_bytes(
         b"".join(
             line.replace(b'"answers","value":1.0', b'"answers","value":0.0')
