@@ -50,8 +50,8 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "dstest trace spans.json --trace 4bf92f3577b34da6a3ce929d0e0e4736",
     ),
     "monitor show": (
-        "dstest monitor store/latest",
-        "dstest monitor store/latest --thresholds mine.toml --json",
+        "dstest monitor show store/latest",
+        "dstest monitor show store/latest --thresholds mine.toml --json",
     ),
     "monitor scale": (
         "dstest monitor scale store/latest --metric net_sent/op --expect n",

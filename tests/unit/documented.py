@@ -82,7 +82,7 @@ ELSEWHERE: Final = {
     ),
     "generate --txns 100000000": Executed("cli/test_check_pipes.py", "20 GB; smaller ones there"),
     "trace RUN": Executed("cli/test_logs_and_traces.py", "wants a run whose servers wrote spans"),
-    "monitor (RUN|scale RUN)": Executed("unit/monitor/test_monitor_runs.py", "wants runs"),
+    "monitor scale RUN": Executed("cli/test_monitor.py", "wants runs"),
     "report --verify-key": Executed("cli/test_signatures.py", "wants keys"),
     "spec conform raft": Executed("cli/test_how_to_pages.py", "wants a run of toykv"),
 }
