@@ -34,6 +34,7 @@ from clusters.remote import (
     agent_lease,
     agent_probe,
     agent_processes,
+    agent_samples,
     agent_services,
 )
 from clusters.remote.agent_exec import Refused, TimedOut
@@ -57,6 +58,7 @@ class Agent:
         self.probes = agent_probe.Probes()
         groups = agent_groups.Groups()
         self.running = agent_exec.Running()
+        self.sampling = agent_samples.Sampling(groups)
         self._write_lock = threading.Lock()
         self._slots = threading.BoundedSemaphore(THREADS_MAX)
         self._janitor_ready = threading.Event()
@@ -76,6 +78,7 @@ class Agent:
             "probe_arrivals": self.probes.arrivals,
             "lease_renew": lambda ids: agent_lease.renew(self.run, ids),
             "lease_list": lambda: agent_lease.list_all(self.run),
+            "samples_start": self.sampling.start,
         }
         self.slow: dict[str, Callable[..., Any]] = {
             "exec": self.exec,
@@ -92,6 +95,7 @@ class Agent:
             "strike": partial(agent_services.strike, groups=groups),
             "processes": agent_processes.look,
             "memory_kills": agent_processes.memory_kills,
+            "samples": self.sampling.take,
         }
 
     def start(self) -> None:

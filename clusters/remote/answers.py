@@ -142,6 +142,13 @@ class _Look(TypedDict):
     frozen: str
 
 
+class _Samples(TypedDict):
+    life: str
+    monotonic_ns: Count
+    lost: Count
+    rows: list[tuple[int, int, dict[str, float]]]
+
+
 _VERBS: Final[dict[str, Any]] = {
     "ping": _Ping,
     "marker": _Marker,
@@ -166,6 +173,8 @@ _VERBS: Final[dict[str, Any]] = {
     "write": _Written,
     "processes": list[_Look],
     "memory_kills": dict[str, Count],
+    "samples_start": dict[str, str],
+    "samples": _Samples,
 }
 
 _MESSAGE: Final = msgspec.json.Decoder(Message)

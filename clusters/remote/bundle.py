@@ -29,7 +29,7 @@ RUN_PATH = "/run/dstest"
 MARKER_PATH = "/etc/dstest-lab"
 FILES = (
     "agent_main", "agent_exec", "agent_probe", "agent_lease", "agent_janitor",
-    "agent_groups", "agent_start", "agent_services", "agent_processes",
+    "agent_groups", "agent_start", "agent_services", "agent_processes", "agent_samples",
 )  # fmt: skip
 
 BOOTSTRAP = r"""

@@ -24,6 +24,7 @@ _GROUPS: Final = MappingProxyType(
         "spec": "spec:spec_app",
         "chaos": "chaos:chaos_app",
         "kb": "kb:kb_app",
+        "monitor": "monitor:monitor_app",
     }
 )
 
@@ -48,6 +49,7 @@ _PANELS: Final = MappingProxyType(
             "debug": "debug:debug",
             "logs": "logs:logs",
             "trace": "trace:trace",
+            "monitor": _GROUPS["monitor"],
             "kb": _GROUPS["kb"],
         },
         "Judge a history": {
@@ -114,6 +116,8 @@ SAYS: Final = MappingProxyType(
         "debug": "Which patterns of failure a run shows, ranked, with evidence and what to do.",
         "logs": "Check the logs of all nodes: silent nodes, votes, messages, states, partitions",
         "trace": "Read traces: the critical path by time",
+        "monitor": "What was measured of nodes, servers and clients of a run: `dstest monitor"
+        " store/latest`.",
         "kb": "Findings remembered over stores: seen before, mended by what, come back.",
         "check": "Judge a history: ours, a run directory, Jepsen EDN, Jepsen JSON, a Jepsen log, or"
         " sessions of Plume, DBCop, Cobra or AWDIT",

@@ -53,6 +53,14 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "dstest trace store/latest --html trace.html",
         "dstest trace spans.json --trace 4bf92f3577b34da6a3ce929d0e0e4736",
     ),
+    "monitor show": (
+        "dstest monitor show store/latest",
+        "dstest monitor show store/latest --thresholds mine.toml --json",
+    ),
+    "monitor scale": (
+        "dstest monitor scale store/latest --metric net_sent/op --expect n",
+        "dstest monitor scale run3 run5 run9 --metric p95",
+    ),
     "check": (
         "dstest check store/latest",
         "dstest check history.edn --model strict-serializable",

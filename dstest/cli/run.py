@@ -15,7 +15,10 @@ from dstest.cli.secluded import enter
 from dstest.cli.sessions import no_single_run, numbers, show_session, tier_of
 
 if TYPE_CHECKING:
+    from dstest.core.tiers import Tier
+    from dstest.runner.plugins import Plugins
     from dstest.runner.schedule_file import Schedule as FaultSchedule
+    from dstest.runner.session import Finished
 
 __all__ = ["recover", "replay", "run"]
 
@@ -145,6 +148,14 @@ StopOnViolation = Annotated[
         "--stop-on-violation", help="End the run at the first proven one.", rich_help_panel=_JUDGED
     ),
 ]
+Monitor = Annotated[
+    bool,
+    typer.Option(
+        "--monitor/--no-monitor",
+        help="Sample what servers use and say, once a second (docs/monitor.md).",
+        rich_help_panel=_JUDGED,
+    ),
+]
 StoreDir = Annotated[Path, typer.Option(help="Where run directories go.", rich_help_panel=_GOES)]
 LabId = Annotated[
     str | None, typer.Option(help="Use or make the lab of this name.", rich_help_panel=_WHERE)
@@ -182,6 +193,7 @@ def run(
     option: Pairs = None,
     schedule: Schedule = None,
     stop_on_violation: StopOnViolation = False,
+    monitor: Monitor = True,
     store: StoreDir = _STORE,
     lab_id: LabId = None,
     keep_lab: KeepLab = False,
@@ -195,7 +207,6 @@ def run(
     from dstest.core.spec import RunSpec
     from dstest.runner.arms import begin, plan_arms
     from dstest.runner.plugins import resolve
-    from dstest.runner.session import run_session
 
     _check_key(sign_key)
     parts = _parts(plugin or [], system, workload, nemesis, checker or [])
@@ -221,6 +232,7 @@ def run(
         model=model,
         schedule=None if schedule is None else str(schedule),
         stop_on_violation=stop_on_violation,
+        monitor=monitor,
         builds=builds_of(system_version or []),
     )
     enter(spec, lab_id, keep_lab=keep_lab)
@@ -229,10 +241,23 @@ def run(
         whole = begin(spec, option or [], plan, store=store, lab_id=lab_id, sign_key=sign_key)
         show_session(whole, json_)
     plugins = resolve(spec, option or [], schedule=planned)
-    done = run_session(
-        plugins, store=store, lab_id=lab_id, keep_lab=keep_lab, tier=plan.tier, sign_key=sign_key
+    show(_one(plugins, plan.tier, store, lab_id, keep_lab, sign_key), json_)
+
+
+def _one(
+    plugins: Plugins,
+    tier: Tier,
+    store: Path,
+    lab_id: str | None,
+    keep_lab: bool,
+    sign_key: Path | None,
+) -> Finished:
+    """A run by itself, that is no part of a session."""
+    from dstest.runner.session import run_session
+
+    return run_session(
+        plugins, store=store, lab_id=lab_id, keep_lab=keep_lab, tier=tier, sign_key=sign_key
     )
-    show(done, json_)
 
 
 def _parts(

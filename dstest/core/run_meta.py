@@ -79,6 +79,8 @@ class RunMeta(msgspec.Struct, kw_only=True, omit_defaults=True):
     Of a simulation, `events` counts what happened in it, `digest` is over all of that, and
     `failures` are ends of servers and errors that no fault had asked for.
 
+    `monitor` is how the nodes were sampled: how often, how many samples of each, what it cost.
+
     `ended_by` is the error that ended the run early, None where it ended by itself; `rerun` is what
     its replays showed.
     """
@@ -141,6 +143,7 @@ class RunMeta(msgspec.Struct, kw_only=True, omit_defaults=True):
     events: int | None = None
     digest: str | None = None
     failures: list[str] | None = None
+    monitor: dict[str, Any] | None = None
 
     ended_by: str | UnsetType | None = UNSET
     rerun: Rerun | None = None

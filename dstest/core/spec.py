@@ -21,7 +21,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     `schedule` is the file that the faults were taken from, None where they were planned by seed.
     `files` are absolute paths of plug-ins of the user's own (`core.plugin_files`), `builds` are
     names of builds of the system (`core.builds`) that the nodes have instead of Debian's.
-    `checkers` are asked beside those of the workload.
+    `checkers` are asked beside those of the workload. `monitor`: nodes are sampled.
     `options` holds every `-o key=value`, already typed by the plug-in that declares the key.
     """
 
@@ -37,6 +37,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
     schedule: str | None = None
     stop_on_violation: bool = False
+    monitor: bool = True
     files: tuple[str, ...] = ()
     builds: tuple[str, ...] = ()
     checkers: tuple[str, ...] = ()
@@ -52,9 +53,11 @@ def said_in(rows: Mapping[str, Any]) -> dict[str, Any]:
     """What spec.toml says of a spec as plain data, tuples as lists.
 
     What is None, and an empty list of files, builds or checkers, is left out; an option that is
-    empty is not.
+    empty is not. That nodes are sampled is said only where they are not.
     """
     said = {key: value for key, value in rows.items() if value not in (None, [], ())}
+    if said.get("monitor") is True:
+        del said["monitor"]
     options = {k: v for k, v in (rows.get("options") or {}).items() if v is not None}
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode({**said, "options": options}))
     return plain

@@ -6,7 +6,7 @@ import math
 from typing import Final
 
 from dstest.core.evidence import AuditRow
-from dstest.judge.facts import SECOND_NS, Pace, RunFacts, agree, pace, windows_of
+from dstest.judge.facts import SECOND_NS, Measured, Pace, RunFacts, agree, pace, windows_of
 from dstest.judge.lints import end_of
 from dstest.judge.rows import NOT_SERVING, ok, short
 
@@ -116,7 +116,22 @@ def _tail(facts: RunFacts, nodes: int) -> AuditRow:
     for name, part in (("before the first fault", base), ("after the last heal", tail)):
         if part.ops < TAIL_OPS_MIN:
             return short(f"{part.ops} operations {name}, {TAIL_OPS_MIN} needed to compare")
-    return _compared(base, tail, nodes)
+    return _beside(_compared(base, tail, nodes), facts.measured, tail)
+
+
+def _beside(row: AuditRow, measured: Measured | None, tail: Pace) -> AuditRow:
+    """The same against the baseline that was measured, where there is one that held still: what was
+    short stays short."""
+    if measured is None or tail.p99_ms is None:
+        return row
+    message = (
+        f"{row.evidence}; measured baseline: {measured.ok_per_s:,.0f}/s, p99 "
+        f"{measured.p99_ms:,.0f} ms, {measured.said}"
+    )
+    slow = tail.p99_ms > max(2 * measured.p99_ms, measured.p99_ms + P99_SLACK_MS)
+    thin = tail.ok_per_s < THROUGHPUT_SHARE_MIN * measured.ok_per_s
+    fine = row.status == "ok" and not (measured.accepted and (slow or thin))
+    return ok(message) if fine else short(message)
 
 
 def _compared(base: Pace, tail: Pace, nodes: int) -> AuditRow:

@@ -323,13 +323,15 @@ def budget_row(budget: Budgets, wanted: Tier) -> AuditRow:
     return ok(said) if TIERS.index(budget.met) >= TIERS.index(wanted) else short(said)
 
 
-def alike_row(differences: list[str] | None) -> AuditRow:
-    """RF9: may the runs that are counted together be compared? None = there is only one."""
+def alike_row(differences: list[str] | None, measured: str = "") -> AuditRow:
+    """RF9: may the runs that are counted together be compared? None = there is only one. `measured`
+    are their baselines, which are told and decide nothing."""
     if differences is None:
         return na("this run is compared with no other; RF8's baseline is its own first seconds")
     if differences:
-        return short(f"the runs that are compared differ in {'; '.join(differences)}")
-    return ok("the runs that are compared share dstest, host, system, workload and options")
+        return short(f"the runs that are compared differ in {'; '.join(differences)}{measured}")
+    same = "the runs that are compared share dstest, host, system, workload and options"
+    return ok(f"{same}{measured}")
 
 
 def seeds_row(seeds: int) -> AuditRow:

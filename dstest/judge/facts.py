@@ -26,6 +26,7 @@ __all__ = [
     "Canary",
     "ClockFact",
     "Gap",
+    "Measured",
     "Pace",
     "RunFacts",
     "Wire",
@@ -96,6 +97,16 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     known: bool
 
 
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """The baseline that was measured before the first fault, after a warm-up (`dstest.monitor`).
+    `accepted`: it held still. It is compared with besides the seconds before the first fault."""
+
+    accepted: bool
+    ok_per_s: float
+    p99_ms: float
+    said: str
+
+
 class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One finished run.
 
@@ -117,7 +128,8 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     found. `replicas` is each member's state once nobody wrote any more, None where
     the system cannot tell. `members_at` is who was a member as each fault was injected, by fault,
     None where the system has no membership. `workers` is how many load workers there were, each
-    with a tap. `problems` are steps of the clean-up that failed, `recoveries` the heals, in order.
+    with a tap. `measured` is None of a run that was not sampled. `problems` are steps of the
+    clean-up that failed, `recoveries` the heals, in order.
     `conflict_errors` are the system's. `claims` and `fields` are the workload's, `options` the
     run's. `seeds_agreeing` counts runs of
     this spec with other seeds and the same verdict, this one included. `mismatches` and `forgiven`
@@ -149,6 +161,7 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     conflict_errors: frozenset[str] = frozenset()
     generator_gaps: list[Gap] = msgspec.field(default_factory=list)
     op_timeout_s: float = 5.0
+    measured: Measured | None = None
     clocks: list[ClockFact] = msgspec.field(default_factory=list)
     log_lines: dict[str, int] | None = None
     alarms: list[Alarm] = msgspec.field(default_factory=list)

@@ -21,7 +21,17 @@ from dstest.judge.budgets import budgets
 from dstest.judge.decide import Session, aggregate_seeds, decide, session, session_exit_code
 from dstest.judge.rows import ok
 
-__all__ = ["ArmEvidence", "ArmVerdict", "SessionVerdict", "evidence_among", "judge_session"]
+__all__ = [
+    "BASELINE",
+    "ArmEvidence",
+    "ArmVerdict",
+    "SessionVerdict",
+    "evidence_among",
+    "judge_session",
+]
+
+BASELINE: Final = "baseline"
+"""Key of `ArmEvidence.conditions`: what was measured before the first fault, in words."""
 
 _ALIKE: Final = (
     "dstest", "python", "kernel", "cpus", "system_version", "options", "plugin_files",
@@ -118,8 +128,9 @@ def evidence_among(arms: Sequence[ArmEvidence], tier: Tier) -> dict[str, Evidenc
     """By arm its evidence, with the rows that look at more than one run asked again."""
     seeds, sizes = _agreeing(arms), _sizes(arms)
     differences, one_way = _differences(arms), _one_way(arms)
+    measured = _measured(arms)
     return {
-        arm.id: _among(arm.evidence, tier, seeds, sizes, differences, one_way)
+        arm.id: _among(arm.evidence, tier, seeds, sizes, differences, one_way, measured)
         for arm in arms
         if arm.evidence is not None
     }
@@ -171,6 +182,16 @@ def _differences(arms: Sequence[ArmEvidence]) -> list[str] | None:
     ]
 
 
+def _measured(arms: Sequence[ArmEvidence]) -> str:
+    """The baselines that were measured, of arms that were sampled."""
+    told = [
+        f"{arm.id} {said}"
+        for arm in arms
+        if arm.evidence is not None and (said := arm.conditions.get(BASELINE))
+    ]
+    return f"; measured baselines: {', '.join(told)}" if told else ""
+
+
 def _one_way(arms: Sequence[ArmEvidence]) -> str | None:
     """An arm in which a partition of one direction has landed."""
     return next(
@@ -190,13 +211,14 @@ def _among(
     sizes: Sequence[int],
     differences: list[str] | None,
     one_way: str | None,
+    baselines: str,
 ) -> Evidence:
     """`evidence` with the rows that look at more than one run asked again."""
     measured = {**evidence.budget.measured, "seeds": float(seeds), "nodes": float(max(sizes))}
     budget = budgets(measured, nemesis=evidence.fault_planned)
     red: Mapping[str, AuditRow] = {
         "RF6": budget_row(budget, tier),
-        "RF9": alike_row(differences),
+        "RF9": alike_row(differences, baselines),
         "RF10": seeds_row(seeds),
     }
     weak = {"WO10": sizes_row(sizes), "WO11": agreeing_row(seeds)}

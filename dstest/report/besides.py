@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from dstest.judge.rows import NOT_SERVING, UNEXPLAINED
+from dstest.monitor.told import alert_line
 from dstest.report.model import FaultView, RunReport
 from dstest.report.service import Stretch, first_shown
 
@@ -15,6 +16,7 @@ _LEAST_NS: Final = 5_000_000_000
 """How long nothing succeeds before it is worth a line of its own."""
 
 _CUT: Final = 300
+_ALERTS_MAX: Final = 3
 
 
 class Besides(NamedTuple):
@@ -70,6 +72,17 @@ def _silence(report: RunReport, outages: Sequence[Stretch]) -> list[Besides]:
     return [Besides(f"No operation succeeded {until}, while no fault stood.", anchor)]
 
 
+def _alerts(report: RunReport) -> list[Besides]:
+    """What was measured, was high or critical, and is explained by no proven fault."""
+    found = [] if report.measured is None else report.measured.severe
+    return [Besides(f"Alert: {alert_line(alert)}.", "measured") for alert in found[:_ALERTS_MAX]]
+
+
 def besides(report: RunReport, outages: Sequence[Stretch]) -> list[Besides]:
     """All of it; `outages` are the stretches without service, as the page lists them."""
-    return [*_unexplained(report), *_not_serving(report), *_silence(report, outages)]
+    return [
+        *_unexplained(report),
+        *_not_serving(report),
+        *_silence(report, outages),
+        *_alerts(report),
+    ]

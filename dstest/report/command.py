@@ -64,6 +64,8 @@ def command_of(spec: dict[str, Any], given: Sequence[str] | None = None) -> str:
             words += [flag, _number(value) if isinstance(value, float) else str(value)]
     if spec.get("stop_on_violation"):
         words.append("--stop-on-violation")
+    if spec.get("monitor") is False:
+        words.append("--no-monitor")
     if given is None:
         options = sorted(spec.get("options", {}).items())
         given = [pair_of(key, value) for key, value in options if written(value)]

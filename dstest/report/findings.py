@@ -18,6 +18,7 @@ from dstest.core.words import shell_word
 from dstest.judge.blame import blame
 from dstest.judge.judged import share
 from dstest.report.blame import bug_of, probe_rows
+from dstest.report.measured_file import alert_lines
 from dstest.report.model import RunReport
 from dstest.report.review.confidence import confidence_of
 from dstest.report.review.markdown import md, table
@@ -82,7 +83,7 @@ def review_of(
         adequacy=(),
         confidence=tuple(_confidence(report, claim) for claim in report.meta.claims or ["safety"]),
         greens=(green_of(report, _OWN),),
-        besides=_errors(report),
+        besides=(*_errors(report), *_measured(report)),
     )
 
 
@@ -229,3 +230,10 @@ def _errors(report: RunReport) -> tuple[tuple[str, tuple[str, ...]], ...]:
         rows += [("", e.outcome, f"{e.count:,}", e.text) for e in row.texts]
     lines = table(("Operation", "Outcome", "Count", "Error"), rows)
     return (("Errors that no fault explains", tuple(lines[:-1])),)
+
+
+def _measured(report: RunReport) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Of a run that was sampled: its baseline, and alerts."""
+    if report.measured is None:
+        return ()
+    return (("What was measured", tuple(f"- {md(line)}" for line in alert_lines(report.measured))),)

@@ -14,19 +14,23 @@ from dstest.core.verdict import State
 from dstest.core.words import shell_word
 from dstest.judge.judged import share
 from dstest.judge.words import blame_words, bug_words, rule_words, spelled, words_of
+from dstest.monitor.rows import BASELINE, CLIENT, NODES
 from dstest.report.besides import besides
 from dstest.report.blame import probe_rows
 from dstest.report.charts import axis_of, charts
 from dstest.report.embedded import PAGE_MAX, Embedded, embedded, scripts
 from dstest.report.errors import reasons
+from dstest.report.fault_samples import fault_samples
 from dstest.report.kinds import kinds, others
 from dstest.report.leaders import recorded_changes
 from dstest.report.logs import LogLine, read_logs, spoken
 from dstest.report.loops import is_cycle, loop_svg
+from dstest.report.measured_file import alert_lines
 from dstest.report.model import RunReport
 from dstest.report.moments import Moment, headline, moments, sentence
 from dstest.report.numbers import number
 from dstest.report.over_seeds import arms_of
+from dstest.report.sampled import series_charts
 from dstest.report.service import ALL_MAX, first_shown, least_ns, stretches
 from dstest.report.settings import documented, settings
 from dstest.report.timeline import story, timeline_svg
@@ -62,6 +66,9 @@ _FILES: Final = (
     ("spec.toml", "what was asked for"),
     ("schedule.json", "the faults as they were planned"),
     ("host.jsonl", "samples of the control host"),
+    (NODES, "samples of the nodes"),
+    (CLIENT, "what clients saw, second by second"),
+    (BASELINE, "the baseline, alerts and health that follow from both"),
     ("run.log", "what the runner said while it went on"),
     (EVENTS, "every event of the simulation"),
     ("segments", "the operations as each worker wrote them down, before they were put together"),
@@ -221,6 +228,9 @@ def render_html(report: RunReport) -> str:
         "unlisted": max(0, len(listed) - LISTED_MAX),
         "steps": _next_steps(report),
         "charts": [(chart.title, Markup(chart.svg)) for chart in drawn],
+        "sampled": [(chart.title, Markup(chart.svg)) for chart in series_charts(run, axis)],
+        "fault_samples": fault_samples(run, report.records),
+        "measured": [] if report.measured is None else alert_lines(report.measured),
         "charts_left_out": charts_left_out,
         "outages": at_once,
         "least_outage_s": f"{least_ns(report.history.ops) / 1e9:.3g}",

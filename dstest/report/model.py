@@ -29,6 +29,7 @@ from dstest.judge.facts import Canary
 from dstest.report.after import Step, after_failure
 from dstest.report.command import command_of, with_lab
 from dstest.report.errors import UNSUPPORTED, ErrorRow, unusual
+from dstest.report.measured_file import Measured, read_measured
 from dstest.report.numbers import Load, NodeRow, TypeRow, by_node, by_type, load_of, number, seconds
 from dstest.report.remedies import Remedy, before_load, remedies, without_method
 from dstest.store.jsonl import read_history
@@ -126,6 +127,7 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     command: str
     meta: RunMeta
     records: list[LandingRecord] = []
+    measured: Measured | None = None
 
     @property
     def state(self) -> State:
@@ -340,6 +342,7 @@ def build_report(
         command=command_of(with_lab(meta.spec, meta.lab_id), meta.options_given),
         meta=meta,
         records=records,
+        measured=read_measured(path),
     )
 
 

@@ -30,6 +30,7 @@ from dstest.judge.decide import aggregate_seeds, decide
 from dstest.judge.facts import Canary
 from dstest.judge.host_events import HOST
 from dstest.judge.taxdc import classify
+from dstest.monitor.rows import BASELINE, CLIENT, NODES
 from dstest.runner.judgement import EarlierAnswers, Judged, assess, check_all
 from dstest.runner.schedule_file import SCHEDULE
 from dstest.store.layout import PLUGINS, RunDir
@@ -132,6 +133,9 @@ def _aside(run: RunDir) -> Iterator[RunDir]:
         for kept in ("segments", "nodes", "run.json", SPEC, SCHEDULE, HOST):
             if (run.path / kept).exists():
                 (path / kept).symlink_to(run.path / kept)
+        if (run.path / NODES).exists():
+            (path / NODES).parent.mkdir()
+            (path / NODES).symlink_to(run.path / NODES)
         yield RunDir(path)
 
 
@@ -228,6 +232,16 @@ def _derived(run: RunDir, aside: RunDir) -> None:
             raise _contradicts(run, f"{name} is not what the segments give")
 
 
+def _measured(run: RunDir, aside: RunDir) -> None:
+    """What follows from samples and history; nothing does of a run that was not sampled."""
+    for name in (CLIENT, BASELINE):
+        kept, made = ((one.path / name) for one in (run, aside))
+        if kept.is_file() != made.is_file() or (
+            made.is_file() and kept.read_bytes() != made.read_bytes()
+        ):
+            raise _contradicts(run, f"{name} is not what the samples and the history give")
+
+
 def _checked(run: RunDir, aside: RunDir, judged: Judged, verdict: Verdict) -> None:
     """The checkers' answers, where they can still decide."""
     if judged.verdict.checkers.keys() != verdict.checkers.keys():
@@ -301,6 +315,7 @@ def verified(run: RunDir, *, deep: bool = False) -> Verified:
                 raise _of_another(run, meta, where)
             raise _contradicts(run, f"evidence.json is not what the record gives: {where}")
         if _by_us(meta):
+            _measured(run, aside)
             _reports(run)
         _checked(run, aside, judged, verdict)
     if deep:

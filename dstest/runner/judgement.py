@@ -43,6 +43,7 @@ from dstest.judge.taxdc import classify
 from dstest.runner.blame_probes import offline_probes
 from dstest.runner.declared_path import path_of
 from dstest.runner.judges import claims_of
+from dstest.runner.monitored import measured_of, write_monitored
 from dstest.runner.of_nodes import OfNodes, of_nodes
 from dstest.runner.reconcile import Beside, issued, reconcile
 from dstest.runner.schedule_file import SCHEDULE, Schedule
@@ -236,6 +237,7 @@ def _run_facts(
         conflict_errors=SystemTraits.of(system).conflict_errors,
         generator_gaps=_gaps(history, 1 if meta.workers is None else meta.workers, load_end_ns),
         op_timeout_s=float(spec.options["op_timeout_s"]),
+        measured=measured_of(write_monitored(run, meta, folded)),
         clocks=told.clocks,
         log_lines=told.logs.lines,
         alarms=told.logs.alarms,

@@ -41,7 +41,6 @@ from dstest.runner.epochs import Journal, NoEpochs, RunEpochs
 from dstest.runner.failures import failure_of
 from dstest.runner.guard import SERVE, Guard
 from dstest.runner.homes import lay_homes
-from dstest.runner.host_sampler import HostSampler
 from dstest.runner.in_use import builds_in_use
 from dstest.runner.live import LiveRun
 from dstest.runner.load import Load, NoTraffic
@@ -51,10 +50,10 @@ from dstest.runner.nemesis_loop import NemesisLoop
 from dstest.runner.node_check import check_features, check_installed
 from dstest.runner.plugins import Plugins
 from dstest.runner.probes import check_probes
-from dstest.runner.process_watch import ProcessWatch, as_facts
 from dstest.runner.recovery import Recovery
 from dstest.runner.requirements import check_endpoints, deployed
 from dstest.runner.settle import all_serve
+from dstest.runner.watches import Watches
 from dstest.store.events import Writer
 from dstest.store.layout import RunDir
 from dstest.store.segment import SegmentWriter
@@ -85,8 +84,7 @@ class Run:
         self._journal: Journal | None = None
         self._guard: Guard | None = None
         self._clocks: dict[str, host.NodeClock] = {}
-        self._processes: ProcessWatch | None = None
-        self._watching: asyncio.Future[Any] | None = None
+        self._watches: Watches | None = None
         self._kinds = residues.residues(plugins.system, plugins.nemesis, lab=lab)
         self._meta = meta
         meta.host = host.host_of(SystemTraits.of(plugins.system).client_packages)
@@ -164,8 +162,7 @@ class Run:
         journal = self._journal = Journal(writer, clock)
         journal.note(planned=[msgspec.to_builtins(plan) for plan in plugins.plans])
         context = self._context(clock, RunEpochs(load.board, clock, journal))
-        self._processes = ProcessWatch(plugins.system, members, spec.options, clock)
-        self._watching = asyncio.gather(self._processes.run(), HostSampler(self._run, clock).run())
+        self._watches = Watches(plugins, self._run, clock, members, deployment)
         recovered = Recovery(deployment.timing.failover_s)
         self._loop = NemesisLoop(
             self._nemesis,
@@ -341,7 +338,9 @@ class Run:
             if failure is None and self._load is not None:
                 compare_s = patience.ask_s(deployment.timing) + 30.0
                 await self._step("compare replicas", self._compare_replicas, compare_s)
-            await self._step("processes", self._end_of_watch)
+            if (watches := self._watches) is not None:
+                await self._step("processes", lambda: watches.finish(self._meta))
+                await self._step("samples", lambda: watches.last_samples(self._meta))
             await self._step("logs", self._collect_logs)
             await self._step("settings and cores", self._collect_other, 60.0)
             await self._step("no more starts", lambda: self._guard_of_run().release(SERVE))
@@ -373,14 +372,6 @@ class Run:
     async def _withdraw(self) -> None:
         if isinstance(self._nemesis, Withdraws):
             await self._nemesis.withdraw(self._context(RunClock(0), NoEpochs()))
-
-    async def _end_of_watch(self) -> None:
-        """What became of the system's processes; they are stopped by us from here on."""
-        if self._watching is None or self._processes is None:
-            return
-        self._watching.cancel()
-        await asyncio.gather(self._watching, return_exceptions=True)
-        self._meta.processes = as_facts(await self._processes.finish())
 
     async def _collect_logs(self) -> None:
         self._meta.logs = await fetch_logs(self._run, self._members, self._deployment)

@@ -13,7 +13,8 @@ from dstest.core.evidence import Evidence
 from dstest.core.run_meta import Host, RunMeta
 from dstest.core.verdict import State
 from dstest.judge.decide import decide
-from dstest.judge.session import ArmEvidence, SessionVerdict, judge_session
+from dstest.judge.session import BASELINE, ArmEvidence, SessionVerdict, judge_session
+from dstest.report.measured_file import read_measured
 from dstest.runner.integrity import finished, intact, verified
 from dstest.runner.judged_once import Verify
 from dstest.runner.session_file import ArmState, SessionDir, SessionFile
@@ -161,7 +162,7 @@ def arm_evidence(directory: SessionDir, arm: ArmState) -> ArmEvidence:
         states.append(decide(evidence).verdict)
         meta = run.read_meta()
         if meta is not None:
-            conditions = _conditions(meta)
+            conditions = {**_conditions(meta), **_baseline(run)}
             members = len(meta.members or ()) or arm.nodes
     return ArmEvidence(
         id=arm.id,
@@ -186,3 +187,12 @@ def _conditions(meta: RunMeta) -> dict[str, Any]:
         "options": meta.spec.get("options"),
         "plugin_files": sorted((meta.plugin_files or {}).values()),
     }
+
+
+def _baseline(run: RunDir) -> dict[str, str]:
+    """What was measured of the run before its first fault; nothing of one that was not sampled."""
+    found = read_measured(run.path)
+    if found is None or found.baseline.status == "none":
+        return {}
+    base = found.baseline
+    return {BASELINE: f"{base.throughput:,.0f}/s and p99 {base.p99_ms:,.0f} ms ({base.status})"}

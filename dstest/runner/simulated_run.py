@@ -44,6 +44,7 @@ from dstest.runner.recovery import Recovery
 from dstest.runner.requirements import deployment_of
 from dstest.runner.simulated_fit import simulated_nemesis
 from dstest.runner.simulated_load import SimulatedLoad
+from dstest.runner.simulated_samples import SimulatedSampler
 from dstest.runner.simulated_stop import Stop
 from dstest.sim.simulate import SETTLE_S
 from dstest.sim.world import World
@@ -93,6 +94,7 @@ class SimulatedRun:
         self._loop: NemesisLoop | None = None
         self._journal: Journal | None = None
         self._going: asyncio.Task[Any] | None = None
+        self._sampler: SimulatedSampler | None = None
         meta.host = host.host_of(SystemTraits.of(plugins.system).client_packages)
         meta.lab = lab.kind
         meta.transport = declared(plugins.lab, plugins.system)
@@ -149,6 +151,11 @@ class SimulatedRun:
         # When it was made, for people and for gates; within a simulation there is one clock.
         meta.origin_ns = clock.origin_ns
         meta.clock_start_ns = meta.clock_end_ns = wall_ns() - clock.origin_ns
+        if plugins.spec.monitor:
+            asks = SystemTraits.of(plugins.system).asks
+            limit_s = plugins.spec.time_limit_s
+            self._sampler = SimulatedSampler(self._world, clock, asks, limit_s)
+            self._sampler.start()
         await self._loaded(load, clock)
         if meta.stopped_by is None:
             await self._settled(load, clock)
@@ -241,6 +248,8 @@ class SimulatedRun:
         if self._going is not None and not self._going.done():
             self._going.cancel()
             await asyncio.gather(self._going, return_exceptions=True)
+        if self._sampler is not None:
+            self._sampler.stop()
         if self._loop is not None:
             meta.heal_problems = await self._loop.finish() or None
             meta.residue = {**self._standing(), **await self._loop.audit()}
@@ -264,6 +273,8 @@ class SimulatedRun:
         self._meta.events, self._meta.digest = log.count, log.digest
         self._meta.failures = list(self._world.loop.failures)
         try:
+            if self._sampler is not None:
+                self._meta.monitor = self._sampler.keep(self._run)
             self._run.write(EVENTS, "\n".join([*log.lines, ""]))
             for (host_, name), lines in self._world.kept().items():
                 self._run.write(f"nodes/{host_}/{name}", "\n".join([*lines, ""]))

@@ -63,6 +63,8 @@ class _Clock:
                 remedy="something in the server asks again and again without a sleep",
             )
         self._loop.time_ns += math.ceil(timeout * 1e9)
+        if timeout:
+            self._loop.moved()
         return []
 
     def close(self) -> None:
@@ -73,7 +75,8 @@ class VirtualLoop(asyncio.base_events.BaseEventLoop):
     """`net` is the network that connections are made in, set by whoever makes the loop. `exits` is
     told which process called sys.exit, and whether that was its business alone. `blocking`: what
     runs now is a blocking call on a thread. Once `interrupted` it raises KeyboardInterrupt between
-    two turns, where no callback is lost by it."""
+    two turns, where no callback is lost by it. `moved` is called when the clock has gone on, for
+    those who look and change nothing: a timer of theirs would round the times of all others."""
 
     def __init__(self, latency_s: Callable[[], float]) -> None:
         super().__init__()
@@ -87,6 +90,7 @@ class VirtualLoop(asyncio.base_events.BaseEventLoop):
         self.failures: list[str] = []
         self.blocking = False
         self.interrupted = False
+        self.moved: Callable[[], None] = lambda: None
         self.exits: Callable[[Process, SystemExit], bool] = lambda process, error: False
 
     def fail(self, process: Process | None, what: str) -> None:

@@ -204,6 +204,9 @@ class Network:
         self, loop: VirtualLoop, rng: random.Random, log: Log, weather: Weather | None = None
     ) -> None:
         self._loop, self._rng, self._log = loop, rng, log
+        self.sent: Counter[str] = Counter()
+        self.sent_bytes: Counter[str] = Counter()
+        """Messages and bytes by the host that sent them, those among them that were lost not."""
         self.weather = weather or Weather()
         self.listeners: dict[tuple[str, int], _Listener] = {}
         self.boxes: dict[tuple[str, int], _Datagrams] = {}
@@ -323,6 +326,8 @@ class Network:
             self._count_down(end)
         self._carry(end.host, end.to)
         self._log.say(f"{end.host} -> {end.to} {len(data)}", data)
+        self.sent[end.host] += 1
+        self.sent_bytes[end.host] += len(data)
         self._loop.call_soon(self._receive, other, data, context=other.context)
 
     def _receive(self, end: _Transport, data: bytes) -> None:
@@ -410,4 +415,6 @@ class Network:
             return
         self._carry(source[0], to[0])
         self._log.say(f"{source[0]} -> {to[0]} {len(data)}", data)
+        self.sent[source[0]] += 1
+        self.sent_bytes[source[0]] += len(data)
         self._loop.call_soon(box.protocol.datagram_received, data, source, context=box.context)

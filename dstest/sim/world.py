@@ -33,7 +33,9 @@ KEPT_MAX: Final = 300_000
 
 class Host:
     """A machine: a disk that outlives its process, and a generator of random numbers. `told` is
-    what its administrator has left there for the next starts, besides the files of the server."""
+    what its administrator has left there for the next starts, besides the files of the server.
+    `status` is how its server, where it set this, tells of itself without being asked over the
+    network: looking at it changes nothing."""
 
     def __init__(self, name: str, files: SimFiles, numbers: random.Random) -> None:
         self.name = name
@@ -42,6 +44,7 @@ class Host:
         self.process: Process | None = None
         self.starts = 0
         self.told: dict[str, str] = {}
+        self.status: Callable[[], Mapping[str, Any]] | None = None
 
     @property
     def up(self) -> bool:
@@ -103,6 +106,7 @@ class World:
         if host.up:
             return
         host.starts += 1
+        host.status = None
         host.process = Process(f"{name}/{host.starts}", name)
         self._processes.append(host.process)
         self.log.say(f"{host.process.name} starts")

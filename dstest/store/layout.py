@@ -2,7 +2,8 @@
 
     store/<name>/<utc>-<seed>/  status spec.toml run.json segments/ host.jsonl history.jsonl
                                 faults.jsonl evidence.json verdict.json report.html findings.md
-                                junit.xml plots/ nodes/<n>/ plugins/ run.log sha256sums
+                                junit.xml plots/ nodes/<n>/ metrics/ plugins/ run.log
+                                sha256sums
     store/latest -> the newest run
 
 While a run goes there is `live.json` besides (`dstest.core.live`), which is no part of it.

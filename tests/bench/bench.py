@@ -1,7 +1,8 @@
 """`make bench`: every figure that the documentation quotes, printed from one run.
 
 python tests/bench/bench.py [checkers] [every] [files] [lin] [txn] [exact] [ingest] [fan]
-    [report] [serve] [lab] [spec] [sim] [start] [rate] [run] [live] [chaos]
+    [report] [serve] [lab] [spec] [sim] [start] [rate] [run] [live] [monitor]
+    [chaos]
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ PARTS = (
     *("checkers", "every", "files", "lin", "txn", "stream", "exact", "ingest", "fan", "report"),
     *("serve", "lab", "spec", "sim"),
     "start",
-    *("rate", "run", "live"),
+    *("rate", "run", "live", "monitor"),
     "chaos",
 )
 

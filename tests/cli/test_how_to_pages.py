@@ -17,8 +17,8 @@ PAGES = [DOCS / f"new-{kind}.md" for kind in KINDS]
 GUIDES = [
     DOCS / name
     for name in (
-        *("debug.md", "for-jepsen-users.md", "logs.md", "new-simulation.md", "properties.md"),
-        *("simulation.md", "specs.md", "trace.md", "tutorial.md"),
+        *("debug.md", "for-jepsen-users.md", "logs.md", "monitor.md", "new-simulation.md"),
+        *("properties.md", "simulation.md", "specs.md", "trace.md", "tutorial.md"),
     )
 ]
 LAB = ("dstest run ", "dstest lab ", "dstest replay ", "dstest blame ", "dstest shrink ", "make ")

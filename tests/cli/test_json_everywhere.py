@@ -100,6 +100,8 @@ REFUSED = [
     ("logs", "nowhere"),
     ("trace", "nowhere"),
     ("debug", "nowhere"),
+    ("monitor", "show", "nowhere"),
+    ("monitor", "scale", "nowhere"),
     ("check", "nowhere.jsonl"),
     ("proof", "nowhere.jsonl", "nowhere.json"),
     ("options", "--system", "etdc"),

@@ -82,6 +82,7 @@ ELSEWHERE: Final = {
     ),
     "generate --txns 100000000": Executed("cli/test_check_pipes.py", "20 GB; smaller ones there"),
     "trace RUN": Executed("cli/test_logs_and_traces.py", "wants a run whose servers wrote spans"),
+    "monitor scale RUN": Executed("cli/test_monitor.py", "wants runs"),
     "report --verify-key": Executed("cli/test_signatures.py", "wants keys"),
     "spec conform raft": Executed("cli/test_how_to_pages.py", "wants a run of toykv"),
 }
@@ -90,6 +91,7 @@ ELSEWHERE: Final = {
 OWN_TESTS: Final = {
     "docs/debug.md": "cli/test_how_to_pages.py",
     "docs/logs.md": "cli/test_how_to_pages.py",
+    "docs/monitor.md": "cli/test_how_to_pages.py",
     "docs/trace.md": "cli/test_how_to_pages.py",
     "docs/new-": "cli/test_how_to_pages.py",
     "docs/plans.md": "cli/test_plan_page.py",

@@ -24,9 +24,11 @@ ALLOWED = {
     "dstest.generator": {"dstest.core"},
     "dstest.store": {"dstest.core"},
     "dstest.judge": {"dstest.core", "dstest.store"},
+    "dstest.monitor": {"dstest.core"},
     "dstest.runner": {
         *("dstest.core", "dstest.store", "dstest.judge", "dstest.report", "dstest.generator"),
-        *("dstest.effects", "dstest.sim", "nemeses", "workloads", "checkers", "clusters", "dstest"),
+        *("dstest.effects", "dstest.monitor", "dstest.sim"),
+        *("nemeses", "workloads", "checkers", "clusters", "dstest"),
     },
     "dstest.effects": {"dstest.core", "checkers"},
     "dstest.compare": {"dstest.core", "dstest.store", "dstest.runner", "checkers"},
@@ -76,7 +78,9 @@ ALLOWED = {
         *("dstest.plans", "dstest.fan", "dstest.ci", "dstest"),
     },
     "dstest.scaffold": {"dstest.core", "dstest.extend", "dstest.runner", "clusters"},
-    "dstest.report": {"dstest.core", "dstest.ci", "dstest.store", "dstest.judge"},
+    "dstest.report": {
+        *("dstest.core", "dstest.ci", "dstest.store", "dstest.judge", "dstest.monitor"),
+    },
     "dstest.reference": {
         *("dstest.core", "dstest.runner", "dstest.report", "dstest.cli", "checkers", "nemeses"),
     },

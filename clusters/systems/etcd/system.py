@@ -7,6 +7,7 @@ from typing import Any
 
 from clusters.supervise.documented import ETCD
 from clusters.supervise.some_nodes import MEMBERS, first_members
+from clusters.systems.etcd.asked import ASKS
 from clusters.systems.etcd.clients.definite import CONFLICT, DEFINITE_ERRORS
 from clusters.systems.etcd.clients.http2 import Http2Requests
 from clusters.systems.etcd.clients.offered import CLIENTS, client_of
@@ -17,7 +18,7 @@ from clusters.systems.etcd.log_lines import READER
 from clusters.systems.etcd.on_node import HOME, OTHER_HOME
 from clusters.systems.etcd.residues import RESIDUES
 from dstest.core.node import Node
-from dstest.core.protocols import Client, Deployment, Endpoint, LogReader, Option, Relaxation
+from dstest.core.protocols import Asks, Client, Deployment, Endpoint, LogReader, Option, Relaxation
 
 __all__ = ["SYSTEM", "Etcd"]
 
@@ -57,6 +58,7 @@ class Etcd:
     )
     log_reader: LogReader | None = READER
     log_start = '"starting an etcd server"'
+    asks: tuple[Asks, ...] = ASKS
     options: Mapping[str, Option] = {
         **MEMBERS,
         "reads": Option(

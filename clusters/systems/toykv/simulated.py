@@ -56,7 +56,9 @@ class SimulatedToykv:
             spans=_kept(world, host, SPANS, options.get("spans")),
             keep=_kept(world, host, JOURNAL, options.get("journal")),
         )
-        return Server(given, around, votes=host.told.get(JOIN) != LEARNER).run()
+        server = Server(given, around, votes=host.told.get(JOIN) != LEARNER)
+        host.status = server.status
+        return server.run()
 
     async def serves(self, world: Any) -> bool:
         """Does each of them read by the word of a majority?"""

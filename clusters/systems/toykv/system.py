@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from clusters.supervise import LineRequests, SupervisedSystem
 from clusters.supervise.some_nodes import MEMBERS
+from clusters.systems.toykv.asked import ASKS
 from clusters.systems.toykv.bugs import BUGS, NONE
 from clusters.systems.toykv.clients import CLIENTS
 from clusters.systems.toykv.deployment import (
@@ -82,6 +83,7 @@ class Toykv(SupervisedSystem):
     records = frozenset({JOURNAL})
     simulable = SIMULATED
     span_file = SPANS
+    asks = ASKS
     log_alarms = ("toykv: the disk refuses", "had been applied: the state is made anew")
     log_reader = READER
     ports = (CLIENT_PORT, PEER_PORT)

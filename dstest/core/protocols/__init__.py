@@ -81,6 +81,7 @@ from dstest.core.protocols.logs import LogReader, LogRecord
 from dstest.core.protocols.options import (
     Option,
 )
+from dstest.core.protocols.sampling import Asks, Reading
 from dstest.core.protocols.services import (
     PINNED_KINDS,
     Ending,
@@ -124,6 +125,7 @@ __all__ = [
     "UNANSWERED",
     "Administers",
     "Answer",
+    "Asks",
     "Authenticated",
     "Builds",
     "Caution",
@@ -183,6 +185,7 @@ __all__ = [
     "Process",
     "Processes",
     "Reactive",
+    "Reading",
     "Relaxation",
     "ReplacesMembers",
     "Replicas",

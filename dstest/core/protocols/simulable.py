@@ -27,7 +27,9 @@ class Simulable(Protocol):
     `modules` are those of its servers: they are held to call nothing that cannot be simulated.
 
     A `world` has `hosts` by name, `loop`, `log`, `keep` and `die`; a `host` has `name`, `process`,
-    `files` and `numbers`, from which all that is random is drawn. `world.die(process, why)` is how
+    `files` and `numbers`, from which all that is random is drawn; a server may set its `status`, a
+    function without arguments that answers as a status request would, of which samples are made
+    (`SystemTraits.asks`). `world.die(process, why)` is how
     a server ends itself: a failure of the simulation, as is any end that no fault has asked for.
     `world.keep(host, file, line)` is what a server writes into a file beside its log.
     """

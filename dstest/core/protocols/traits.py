@@ -18,6 +18,7 @@ from dstest.core.protocols.effects import EffectLog
 from dstest.core.protocols.faults import When
 from dstest.core.protocols.logs import LogReader
 from dstest.core.protocols.options import Option
+from dstest.core.protocols.sampling import Asks
 from dstest.core.protocols.services import EndpointKind
 from dstest.core.protocols.simulable import Simulable, SimulatedFaults
 from dstest.core.protocols.systems import Caution, Relaxation
@@ -130,7 +131,8 @@ class SystemTraits(_Traits, frozen=True, kw_only=True):
     clients on simulated hosts, where it has them. `transport`: how its clients reach it; of one
     that runs in the process of its clients no run is better than smoke. `log_reader`: what a line
     of its logs says; without one they are read as any text is. `span_file`: the name of the file
-    among a member's logs in which its spans are, where it writes any (docs/trace.md)."""
+    among a member's logs in which its spans are, where it writes any (docs/trace.md). `asks`: what
+    its servers are asked about themselves once a second while a run goes on (docs/monitor.md)."""
 
     residues: tuple[Residue, ...] = ()
     log_alarms: tuple[str, ...] = ()
@@ -153,6 +155,7 @@ class SystemTraits(_Traits, frozen=True, kw_only=True):
     transport: Transport = "network"
     log_reader: LogReader | None = None
     span_file: str = ""
+    asks: tuple[Asks, ...] = ()
 
 
 class WorkloadTraits(_Traits, frozen=True, kw_only=True):

@@ -83,6 +83,10 @@ class Server:
         else:
             self._disk.save_meta(id=1 << 32 | self._around.numbers.getrandbits(32))
 
+    def status(self) -> dict[str, Any]:
+        """What it answers when it is asked for its status."""
+        return self._front.status()
+
     async def run(self) -> None:
         """Until the signal to end."""
         loop = asyncio.get_running_loop()

@@ -1,0 +1,113 @@
+"""One look at a run: its series, baseline, alerts, health and correlations together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from dstest.core.evidence import LandingRecord
+from dstest.core.run_meta import Recovery
+from dstest.monitor.aggregate import Summary, summaries
+from dstest.monitor.alerts import Alert, alerts_of
+from dstest.monitor.baseline import Baseline, baseline_of
+from dstest.monitor.client import Clients, Load
+from dstest.monitor.correlations import Correlation, correlations_of
+from dstest.monitor.health import ClusterHealth, cluster_health, node_health
+from dstest.monitor.rows import Row, series_of
+from dstest.monitor.settings import Settings
+from dstest.monitor.windows import FaultWindow, windows_of
+
+__all__ = ["Inputs", "Monitored", "look"]
+
+NEEDS: dict[str, tuple[str, ...]] = {
+    "rss": ("rss",),
+    "cpu": ("cpu",),
+    "connections": ("connections",),
+    "queue": ("queue",),
+    "node_silent": ("answers",),
+    "consensus_failures": ("proposals_failed", "commit"),
+    "byzantine": ("byzantine",),
+}
+"""By rule, the series without which it cannot speak."""
+
+
+class Inputs(msgspec.Struct, frozen=True, kw_only=True):
+    """What a look takes. `rows` are those of the nodes, none of a run that was not sampled."""
+
+    nodes: Sequence[str]
+    rows: Iterable[Row]
+    load: Load
+    records: Sequence[LandingRecord]
+    recoveries: Sequence[Recovery] = ()
+    settings: Settings = Settings()
+
+
+class Monitored(msgspec.Struct, frozen=True, kw_only=True):
+    """`unmeasured` are rules that had nothing to look at, with what they lack; of these silence
+    says nothing. `sampled`: were there samples of nodes at all?"""
+
+    sampled: bool
+    baseline: Baseline
+    alerts: list[Alert]
+    health: ClusterHealth
+    correlations: list[Correlation]
+    summaries: list[Summary]
+    unmeasured: dict[str, str]
+    windows: list[FaultWindow]
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """As the content of metrics/baseline.json."""
+        found: dict[str, Any] = msgspec.to_builtins(self)
+        return found
+
+
+def look(of: Inputs) -> Monitored:
+    """All that follows."""
+    rows = list(of.rows)
+    series = series_of(rows)
+    units = {row.name: row.unit for row in rows}
+    clients = Clients(of.load)
+    windows = windows_of(of.records, of.recoveries, of.settings.after_heal_s, of.load.timeout_ns)
+    first = min((window.start_ns for window in windows), default=None)
+    baseline = baseline_of(clients, of.settings, first)
+    return Monitored(
+        sampled=bool(rows),
+        baseline=baseline,
+        alerts=alerts_of(clients, series, baseline, windows, of.settings),
+        health=_health(of, series, clients),
+        correlations=correlations_of(clients, series, baseline, of.settings),
+        summaries=summaries(series, units),
+        unmeasured=_unmeasured(series, baseline),
+        windows=windows,
+    )
+
+
+def _health(
+    of: Inputs, series: Mapping[tuple[str, str], Sequence[tuple[int, float]]], clients: Clients
+) -> ClusterHealth:
+    """At the end of the load."""
+    start_ns = max(clients.start_ns, clients.end_ns - int(of.settings.health_window_s * 1e9))
+    found = [
+        node_health(
+            node, series, Clients(of.load, node=node), start_ns, clients.end_ns, of.settings
+        )
+        for node in of.nodes
+    ]
+    return cluster_health(found, of.settings)
+
+
+def _unmeasured(
+    series: Mapping[tuple[str, str], Sequence[tuple[int, float]]], baseline: Baseline
+) -> dict[str, str]:
+    there = {name for node, name in series if node}
+    found = {
+        rule: f"no samples of {', '.join(sorted(set(names) - there))}"
+        for rule, names in NEEDS.items()
+        if set(names) - there
+    }
+    if baseline.status == "none":
+        found |= dict.fromkeys(("latency_spike", "throughput_drop"), "no baseline")
+    return found

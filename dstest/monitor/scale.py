@@ -1,0 +1,66 @@
+"""One number of a run, to be held against the number of its nodes.
+
+throughput, p50, p95, p99     what clients saw
+NAME                          the mean of a series over all samples of all nodes
+NAME/op                       what all nodes together had of it per operation that succeeded
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from dstest.core.errors import ConfigError
+from dstest.monitor.client import Clients
+from dstest.monitor.numbers import mean
+
+__all__ = ["OF_CLIENTS", "value_of"]
+
+OF_CLIENTS: Final = ("throughput", "p50", "p95", "p99")
+PER_OP: Final = "/op"
+
+Series = Mapping[tuple[str, str], Sequence[tuple[int, float]]]
+
+
+def value_of(
+    metric: str, clients: Clients, series: Series, units: Mapping[str, str], end_ns: int
+) -> tuple[float, str]:
+    """(value, unit) from the beginning of the load up to `end_ns`, where the first fault begins.
+    Raises ConfigError for a metric that the run does not have."""
+    seen = clients.within(clients.start_ns, end_ns)
+    if metric in OF_CLIENTS:
+        if metric == "throughput":
+            return seen.throughput, "1/s"
+        found = seen.latency_ms(float(metric[1:]) / 100)
+        if found is None:
+            raise _lacks(metric, ["no operation succeeded"])
+        return found, "ms"
+    name = metric.removesuffix(PER_OP)
+    points = {
+        node: [(t, v) for t, v in series[node, other] if clients.start_ns <= t < end_ns]
+        for node, other in series
+        if node and other == name
+    }
+    points = {node: row for node, row in points.items() if len(row) > 1}
+    if not points:
+        raise _lacks(metric, sorted({other for node, other in series if node}))
+    unit = units.get(name, "1")
+    if not metric.endswith(PER_OP):
+        return mean([value for row in points.values() for _, value in row]), unit
+    if not seen.ok:
+        raise _lacks(metric, ["no operation succeeded"])
+    return sum(_total(row, unit) for row in points.values()) / seen.ok, unit.removesuffix("/s")
+
+
+def _total(row: Sequence[tuple[int, float]], unit: str) -> float:
+    """What a node has had of it: of a rate all of it, of a counter by how much it grew."""
+    if unit.endswith("/s"):
+        return mean([value for _, value in row]) * (row[-1][0] - row[0][0]) / 1e9
+    return row[-1][1] - row[0][1]
+
+
+def _lacks(metric: str, there: Sequence[str]) -> ConfigError:
+    return ConfigError(
+        f"no {metric} in this run: {', '.join(there) or 'it was not sampled'}",
+        remedy="a name of `dstest monitor RUN --json`, with /op for what an operation takes",
+    )

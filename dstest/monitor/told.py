@@ -1,0 +1,162 @@
+"""What a look came to, as text for people and as an object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from dstest.core.errors import Exit
+from dstest.core.printable import one_line
+from dstest.monitor.aggregate import Summary
+from dstest.monitor.alerts import Alert, severe
+from dstest.monitor.complexity import Complexity
+from dstest.monitor.health import ClusterHealth
+from dstest.monitor.look import Monitored
+from dstest.monitor.numbers import quantity
+
+__all__ = ["alert_line", "as_object", "as_text", "code_of", "growth_lines"]
+
+ALERTS_MAX: Final = 40
+
+GROWING: Final = frozenset({"connections", "fds", "processes", "queue", "threads"})
+"""Counts that should not grow, or fall, steadily."""
+
+
+def code_of(found: Monitored) -> Exit:
+    """1: an alert of high or critical severity that no proven fault explains; 3: there was neither
+    a baseline nor a sample."""
+    if severe(found.alerts):
+        return Exit.FAIL
+    evaluated = found.sampled or found.baseline.status != "none"
+    return Exit.PASS if evaluated else Exit.NOT_PROVEN
+
+
+def explained(alert: Alert) -> str:
+    """By which faults."""
+    if alert.warranted_by:
+        said = f"warranted by {', '.join(alert.warranted_by)}"
+        if alert.unexplained:
+            said += f", but for {alert.unexplained} of {alert.checks} checks"
+            said += f" ({alert.unexplained_severity})"
+        return said
+    if alert.unproven:
+        return f"unexpected: {', '.join(alert.unproven)} stood, which is not proven to have landed"
+    return "unexpected: no fault stood"
+
+
+def alert_line(alert: Alert) -> str:
+    """A sentence."""
+    until = "the end" if alert.end_ns is None else f"{alert.end_ns / 1e9:.1f} s"
+    where = f" on {alert.node}" if alert.node else ""
+    return (
+        f"{alert.severity} {alert.rule}{where} from {alert.begin_ns / 1e9:.1f} s to {until}: "
+        f"{alert.said}; {explained(alert)}"
+    )
+
+
+def as_text(name: str, found: Monitored, cost: dict[str, Any] | None) -> Iterator[str]:
+    """Lines for people. Names are somebody else's, and a terminal obeys what it is given."""
+    return map(one_line, _lines(name, found, cost))
+
+
+def _lines(name: str, found: Monitored, cost: dict[str, Any] | None) -> Iterator[str]:
+    yield f"{name}: {_sampled(found, cost)}"
+    yield f"baseline: {found.baseline.status}, {found.baseline.said}"
+    if found.baseline.status != "none":
+        b = found.baseline
+        yield (
+            f"  {b.throughput:,.1f}/s, p50 {b.p50_ms:,.1f} ms, p95 {b.p95_ms:,.1f} ms, p99 "
+            f"{b.p99_ms:,.1f} ms, errors {b.errors_per_1000:.1f} of 1000"
+        )
+    yield ""
+    yield f"alerts: {_counted(found.alerts)}"
+    first = sorted(found.alerts, key=lambda alert: alert.expected)
+    yield from (f"  {alert_line(alert)}" for alert in first[:ALERTS_MAX])
+    if len(first) > ALERTS_MAX:
+        yield f"  and {len(first) - ALERTS_MAX} more, with --json"
+    yield from (f"  {one.name} on {one.node}: {one.said}" for one in found.correlations)
+    for rule, why in found.unmeasured.items():
+        yield f"  not evaluated: {rule} ({why})"
+    yield ""
+    yield from _health(found.health)
+    if found.summaries:
+        yield ""
+        yield from _table(found.summaries)
+
+
+def _sampled(found: Monitored, cost: dict[str, Any] | None) -> str:
+    if not found.sampled:
+        return "the nodes were not sampled"
+    nodes = (cost or {}).get("nodes", {})
+    told = ", ".join(f"{name} {row.get('samples', 0):,}" for name, row in nodes.items())
+    most = [row["cpu_percent"] for row in nodes.values() if "cpu_percent" in row]
+    said = f"samples: {told}" if told else "samples are there"
+    if most:
+        said += f"; sampling took {max(most):.2f} % of a CPU of a node at most"
+    lost = sum(row.get("lost", 0) for row in nodes.values())
+    return f"{said}; {lost:,} samples are lost" if lost else said
+
+
+def _counted(alerts: Sequence[Alert]) -> str:
+    if not alerts:
+        return "none"
+    odd = [alert for alert in alerts if not alert.expected]
+    bad = len(severe(alerts))
+    return (
+        f"{len(alerts)}, {len(alerts) - len(odd)} of them warranted by faults; unexpected "
+        f"{len(odd)}, of high or critical severity {bad}"
+    )
+
+
+def _health(health: ClusterHealth) -> Iterator[str]:
+    if health.score is None:
+        yield "health: not measured"
+        return
+    yield (
+        f"health at the end of the load: {health.score:g} ({health.healthy} of "
+        f"{len(health.nodes)} nodes healthy, mean score {health.mean:.2f})"
+    )
+    for node in health.nodes:
+        wrong = [name for name, met in node.criteria.items() if met is False]
+        open_ = [name for name, met in node.criteria.items() if met is None]
+        said = f"not {', not '.join(wrong)}" if wrong else "well"
+        said += f"; not measured: {', '.join(open_)}" if open_ else ""
+        yield f"  {node.node}: {said}"
+
+
+def _table(found: Sequence[Summary]) -> Iterator[str]:
+    yield f"{'series':<18}{'node':<8}{'p50':>12}{'p95':>12}{'p99':>12}{'p99.9':>12}{'max':>12}"
+    for row in found:
+        if row.node and not (row.steady and (row.unit == "B" or row.name in GROWING)):
+            continue  # of nodes by themselves what they use up; --json has all
+        values = (row.p50, row.p95, row.p99, row.p999, row.max)
+        cells = "".join(f"{quantity(value, row.unit):>12}" for value in values)
+        grows = ""
+        if row.steady and row.per_s is not None:
+            grows = f"  {quantity(row.per_s * 3600, row.unit)} an hour"
+        yield f"{row.name:<18}{row.node or 'all':<8}{cells}{grows}"
+
+
+def as_object(name: str, found: Monitored, cost: dict[str, Any] | None) -> dict[str, Any]:
+    """For `--json`."""
+    return {
+        "path": name,
+        "exit": int(code_of(found)),
+        "sampling": cost,
+        **found.plain,
+        "unexpected": [msgspec.to_builtins(alert) for alert in severe(found.alerts)],
+    }
+
+
+def growth_lines(metric: str, unit: str, found: Complexity) -> Iterator[str]:
+    """What a sweep over sizes came to."""
+    sizes = ", ".join(map(str, found.sizes))
+    yield f"{metric} ({unit}) over {found.points} runs of {sizes} nodes: {found.best}"
+    yield f"  {found.said}"
+    for one in found.fits:
+        yield f"  {one.name:<11} R² {one.r2:7.4f}  {one.base:,.4g} + {one.per:,.4g} f(n)"
+    if found.expected is not None:
+        word = {True: "as expected", False: "another one was expected", None: "may be, or not"}
+        yield f"  expected {found.expected}: {word[found.agrees]}"

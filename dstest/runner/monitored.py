@@ -1,0 +1,140 @@
+"""What was measured of a run, from its directory: of one that has ended, or that goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from dstest.core import registry
+from dstest.core.errors import ConfigError
+from dstest.core.evidence import LandingRecord
+from dstest.core.op import Op
+from dstest.core.protocols import SystemTraits
+from dstest.core.run_meta import Recovery, RunMeta
+from dstest.core.spec import RunSpec
+from dstest.judge.facts import Measured
+from dstest.monitor.client import Clients, Load, client_rows
+from dstest.monitor.look import Inputs, Monitored, look
+from dstest.monitor.rows import BASELINE, CLIENT, NODES, encoded, read_rows, series_of
+from dstest.monitor.scale import value_of
+from dstest.monitor.settings import Settings
+from dstest.runner.session_file import SessionDir, is_session
+from dstest.store.layout import RunDir
+from dstest.store.seal import Folded, fold
+from dstest.store.sums import SUMS
+
+__all__ = [
+    "inputs_of",
+    "load_of",
+    "measured_of",
+    "monitored",
+    "points_of",
+    "write_monitored",
+]
+
+
+def monitored(path: Path, settings: Settings | None = None) -> tuple[Monitored, RunMeta, Load]:
+    """One look at a run directory. Raises ConfigError, EvidenceError where there is none."""
+    run = RunDir.open(path)
+    meta = run.read_meta()
+    if meta is None:
+        raise ConfigError(
+            f"{run.path} has no run.json", remedy="wait until its nodes are up, or give another"
+        )
+    given = inputs_of(run, meta, fold(run.segments), settings or Settings())
+    return look(given), meta, given.load
+
+
+def load_of(meta: RunMeta, ops: list[Op], folded: Folded) -> Load:
+    """The operations of a run as its load."""
+    spec = msgspec.convert(meta.spec, RunSpec)
+    try:
+        races = SystemTraits.of(registry.load("systems", spec.system)).conflict_errors
+    except ConfigError:
+        races = frozenset()
+    return Load(
+        ops=ops,
+        end_ns=meta.load_end_ns if isinstance(meta.load_end_ns, int) else None,
+        races=races,
+        node_of=folded.process_nodes,
+        timeout_ns=int(float(spec.options.get("op_timeout_s", 2.0)) * 1e9),
+    )
+
+
+def inputs_of(run: RunDir, meta: RunMeta, folded: Folded, settings: Settings) -> Inputs:
+    """What a look takes."""
+    records: list[LandingRecord] = folded.records
+    recoveries: Iterable[Recovery] = meta.recoveries or []
+    return Inputs(
+        nodes=list(meta.members or meta.nodes),
+        rows=read_rows(run.path / NODES),
+        load=load_of(meta, folded.ops, folded),
+        records=records,
+        recoveries=list(recoveries),
+        settings=settings,
+    )
+
+
+def write_monitored(run: RunDir, meta: RunMeta, folded: Folded) -> Monitored | None:
+    """What follows from the samples of a run, into its `metrics/`, by the usual thresholds. None,
+    and no file, of a run that was not sampled: it is judged as one of a version without samples."""
+    if not (run.path / NODES).is_file():
+        return None
+    given = inputs_of(run, meta, folded, Settings())
+    found = look(given)
+    run.write(CLIENT, encoded(client_rows(given.load)))
+    run.write_json(BASELINE, found.plain)
+    return found
+
+
+def measured_of(found: Monitored | None) -> Measured | None:
+    """For the judge: the baseline, where one could be measured."""
+    if found is None or found.baseline.status == "none":
+        return None
+    base = found.baseline
+    return Measured(
+        accepted=base.status == "accepted",
+        ok_per_s=base.throughput,
+        p99_ms=base.p99_ms,
+        said=f"{base.status}: {base.said}",
+    )
+
+
+def points_of(paths: Iterable[Path], metric: str) -> tuple[list[tuple[int, float]], str]:
+    """(nodes, value) of each run, those of a session among them, and the unit of the values. Raises
+    ConfigError for a run that does not have it."""
+    found, unit = [], "1"
+    for path in _runs(paths):
+        run = RunDir.open(path)
+        meta = run.read_meta()
+        if meta is None:
+            raise ConfigError(f"{run.path} has no run.json", remedy="leave it out")
+        given = inputs_of(run, meta, fold(run.segments), Settings())
+        rows = list(given.rows)
+        clients = Clients(given.load)
+        starts = [r.injected_at for r in given.records if r.injected_at is not None]
+        end_ns = min([clients.end_ns, *starts])
+        units = {row.name: row.unit for row in rows}
+        try:
+            value, unit = value_of(metric, clients, series_of(rows), units, end_ns)
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error.message}", remedy=error.remedy) from None
+        found.append((len(given.nodes), value))
+    return found, unit
+
+
+def _runs(paths: Iterable[Path]) -> list[Path]:
+    """Of a session the last attempt of each of its arms."""
+    found = []
+    for path in paths:
+        if is_session(path):
+            directory = SessionDir.open(path)
+            if (path / SUMS).is_file():
+                directory.intact()
+            arms = directory.read().arms
+            found += [directory.path / arm.attempts[-1] for arm in arms if arm.attempts]
+        else:
+            found.append(path)
+    return found

@@ -1,0 +1,98 @@
+"""`dstest monitor` on runs that were simulated here, and on what is no input of its."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from forked import Ended, dstests
+
+pytestmark = pytest.mark.timeout(400)
+
+RUN = (
+    *("run", "--lab", "sim", "--system", "toykv", "--workload", "register", "--seed", "3"),
+    *("--time-limit", "8", "--concurrency", "6"),
+)
+SIZES = ("2", "3", "5")
+KILLED = (
+    *RUN,
+    *("--time-limit", "17", "--nemesis", "kill", "--nodes", "3"),
+    *("-o", "fault_s=3", "--store", "killed"),
+)
+
+
+def ended(folder: Path, *words: str) -> Ended:
+    return dstests([words], cwd=folder)[words]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("monitored")
+    sizes = [(*RUN, "--nemesis", "none", "--nodes", size, "--store", f"s{size}") for size in SIZES]
+    done = dstests([*sizes, KILLED], cwd=folder)
+    assert all((folder / f"s{size}" / "latest").exists() for size in SIZES), done
+    return folder
+
+
+def told(done: Ended) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert found["exit"] == done.returncode
+    return found
+
+
+def test_a_run(store: Path) -> None:
+    found = told(ended(store, "monitor", "killed/latest", "--json"))
+    assert found["exit"] == 0
+    assert found["sampled"] is True
+    assert found["alerts"] and found["unexpected"] == []
+    assert {node["node"] for node in found["health"]["nodes"]} == {"n1", "n2", "n3"}
+    assert found == told(ended(store, "monitor", "show", "killed/latest", "--json"))
+    text = ended(store, "monitor", "killed/latest").stdout
+    assert "warranted by f1" in text
+
+
+def test_other_thresholds(store: Path) -> None:
+    lax = ("errors_per_1000 = 1000", "timeouts = 1", "throughput_least = 0", "latency_times = 1e6")
+    (store / "mine.toml").write_text("\n".join([*lax, "p95_ms = 1e6", "p99_ms = 1e6"]))
+    found = told(ended(store, "monitor", "killed/latest", "--thresholds", "mine.toml", "--json"))
+    assert found["alerts"] == []
+    (store / "bad.toml").write_text("queues = 0.5\n")
+    done = ended(store, "monitor", "s3/latest", "--thresholds", "bad.toml")
+    assert done.returncode == 2
+    assert "queues" in done.stderr
+
+
+def test_growth(store: Path) -> None:
+    runs = [f"s{size}/latest" for size in SIZES]
+    found = told(ended(store, "monitor", "scale", *runs, "--metric", "messages_sent/op", "--json"))
+    assert found["sizes"] == [2, 3, 5]
+    assert found["best"] in ("O(n)", "O(n log n)", "undecided")
+    wrong = ended(store, "monitor", "scale", *runs, "--metric", "net_sent/op", "--expect", "1")
+    assert wrong.returncode == 1
+    assert "another one was expected" in wrong.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("scale", "s3/latest", "s5/latest"), "2 sizes"),
+        (("scale", "s2/latest", "s3/latest", "s5/latest", "--metric", "nothing"), "no nothing"),
+        (("scale", "s2/latest", "s3/latest", "s5/latest", "--expect", "n7"), "class of growth"),
+        (("nowhere",), "not a run directory"),
+        (("scal", "s3/latest"), "did you mean scale"),
+    ],
+)
+def test_what_is_refused(store: Path, words: tuple[str, ...], said: str) -> None:
+    done = ended(store, "monitor", *words)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_a_run_that_was_changed_is_not_believed(store: Path) -> None:
+    path = store / "s2" / "latest" / "metrics" / "nodes.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"value":1.0', b'"value":0.0', 3))
+    done = ended(store, "monitor", "s2/latest")
+    assert done.returncode == 3
+    assert "metrics/nodes.jsonl" in done.stderr

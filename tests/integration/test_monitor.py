@@ -1,0 +1,93 @@
+"""Samples of real nodes: an alert that fires, a clean run without one, and what they cost."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs import run_here
+
+from dstest.core import registry
+from dstest.core.node import LabInfo
+from dstest.core.run_meta import RunMeta
+from dstest.monitor.alerts import severe
+from dstest.monitor.look import Monitored
+from dstest.monitor.rows import NODES, read_rows, series_of
+from dstest.runner.monitored import monitored
+from dstest.store.layout import RunDir
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
+
+COST_PERCENT = 2.0
+LATENCY = (
+    *("delay_ms=2000", "jitter_ms=0", "shape=leader", "direction=both"),
+    *("fault_s=15", "quiet_s=20", "op_timeout_s=5"),
+)
+
+
+def looked(path: Path) -> tuple[Monitored, RunMeta]:
+    found, meta, _ = monitored(path)
+    return found, meta
+
+
+def test_two_seconds_of_latency_raise_a_spike_within_ten(lab: LabInfo, tmp_path: Path) -> None:
+    done = run_here(
+        lab,
+        tmp_path,
+        nemesis=registry.load("nemeses", "latency"),
+        options=LATENCY,
+        time_limit_s=50.0,
+    )
+    found, _ = looked(done.path)
+    (fault,) = [window for window in found.windows if window.proven]
+    spikes = [alert for alert in found.alerts if alert.rule == "latency_spike"]
+    assert spikes, found.alerts
+    first = min(spikes, key=lambda alert: alert.raised_ns)
+    assert fault.start_ns < first.raised_ns <= fault.start_ns + 10 * 10**9
+    assert first.warranted_by == [fault.fault_id]
+    assert not severe(found.alerts)
+
+
+def test_a_clean_run_raises_nothing_high_and_costs_little(lab: LabInfo, tmp_path: Path) -> None:
+    done = run_here(
+        lab, tmp_path, nemesis=registry.load("nemeses", "none"), options=(), time_limit_s=40.0
+    )
+    found, meta = looked(done.path)
+    assert not severe(found.alerts), found.alerts
+    assert not found.unmeasured.keys() - {"byzantine"}, "etcd is asked for all that rules look at"
+    told: dict[str, Any] = (meta.monitor or {})["nodes"]
+    assert told.keys() == {node.name for node in lab.nodes}
+    for row in told.values():
+        assert row["lost"] == 0
+        assert row["samples"] >= 35
+        assert row["cpu_percent"] < COST_PERCENT
+    series = series_of(read_rows(done.path / NODES))
+    for node in told:
+        times = [time_ns for time_ns, _ in series[node, "rss"]]
+        assert times == sorted(times)
+        assert times[-1] > 38e9
+        assert all(b - a < 4e9 for a, b in pairwise(times))
+        assert series[node, "applied"][-1][1] > series[node, "applied"][0][1]
+
+
+def test_a_node_that_is_cut_off_goes_on_sampling(lab: LabInfo, tmp_path: Path) -> None:
+    options = ("shape=one", "direction=both", "fault_s=8", "quiet_s=10")
+    done = run_here(
+        lab,
+        tmp_path,
+        nemesis=registry.load("nemeses", "partition"),
+        options=options,
+        time_limit_s=30.0,
+    )
+    meta = RunDir(done.path).read_meta()
+    assert meta is not None
+    series = series_of(read_rows(done.path / NODES))
+    found, _ = looked(done.path)
+    for window in found.windows:
+        for node in meta.members or []:
+            inside = [
+                t for t, _ in series[node, "rss"] if window.start_ns <= t <= window.start_ns + 8e9
+            ]
+            assert len(inside) >= 6, (node, window)

@@ -1,0 +1,214 @@
+"""Alerts: each rule on a run that breaks it, and on one that nearly does."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from made_load import NODES, fault, inputs, sampled, settled, steady
+
+from dstest.core.errors import Exit
+from dstest.monitor.alerts import Alert, severe
+from dstest.monitor.look import Monitored, look
+from dstest.monitor.settings import Settings
+from dstest.monitor.told import as_text, code_of
+
+HEALTHY = {
+    "rss": lambda node, s: 30e6,
+    "cpu": lambda node, s: 20.0,
+    "connections": lambda node, s: 12.0,
+    "queue": lambda node, s: 1.0,
+    "answers": lambda node, s: 1.0,
+    "answer_time": lambda node, s: 2.0,
+    "applied": lambda node, s: 50.0 * s,
+    "commit": lambda node, s: 50.0 * s,
+}
+
+
+def of(found: Monitored, rule: str) -> list[Alert]:
+    return [alert for alert in found.alerts if alert.rule == rule]
+
+
+def test_a_clean_run_raises_nothing() -> None:
+    found = look(inputs(steady(), rows=sampled(HEALTHY)))
+    assert found.alerts == []
+    assert found.health.score == 1.0
+    assert code_of(found) is Exit.PASS
+    assert found.unmeasured == {
+        "byzantine": "no samples of byzantine",
+        "consensus_failures": "no samples of proposals_failed",
+    }
+
+
+def test_two_seconds_of_latency_are_told_within_ten() -> None:
+    slow = steady(took_ms=lambda s: 1900.0 if 100 <= s < 120 else 10.0)
+    found = look(inputs(slow, fault(end_s=120.0), recoveries=[settled(120.0, 121.0)]))
+    (spike,) = of(found, "latency_spike")
+    assert spike.raised_ns <= 110e9
+    assert spike.severity == "high"
+    assert spike.warranted_by == ["f1"]
+    assert spike.expected
+    assert severe(found.alerts) == []
+
+
+def test_the_same_without_a_fault_is_a_failure() -> None:
+    found = look(inputs(steady(took_ms=lambda s: 1900.0 if 100 <= s < 120 else 10.0)))
+    assert {alert.rule for alert in severe(found.alerts)} == {
+        "latency_spike",
+        "latency_p95",
+        "latency_p99",
+    }
+    assert code_of(found) is Exit.FAIL
+
+
+def test_a_fault_that_is_not_proven_warrants_nothing() -> None:
+    slow = steady(took_ms=lambda s: 1900.0 if 100 <= s < 106 else 10.0)
+    found = look(inputs(slow, fault(landed="ambiguous"), recoveries=[settled(106.0, 107.0)]))
+    (spike,) = of(found, "latency_spike")
+    assert (spike.warranted_by, spike.unproven, spike.expected) == ([], ["f1"], False)
+
+
+def test_what_goes_on_after_the_fault_is_not_explained_by_it() -> None:
+    slow = steady(took_ms=lambda s: 1900.0 if 100 <= s < 150 else 10.0)
+    found = look(inputs(slow, fault(end_s=106.0), recoveries=[settled(106.0, 108.0)]))
+    (spike,) = of(found, "latency_spike")
+    assert spike.warranted_by == ["f1"]
+    assert spike.unexplained > 5
+    assert not spike.expected
+    assert spike in severe(found.alerts)
+
+
+def test_what_a_fault_leaves_behind_has_a_severity_of_its_own() -> None:
+    def took(s: float) -> float:
+        return 1900.0 if 100 <= s < 106 else 25.0 if 106 <= s < 130 else 10.0
+
+    found = look(inputs(steady(took_ms=took), fault(), recoveries=[settled(106.0, 108.0)]))
+    (spike,) = of(found, "latency_spike")
+    assert (spike.severity, spike.unexplained_severity) == ("high", "low")
+    assert spike.unexplained >= 3
+    assert severe(found.alerts) == []
+    assert "but for" in "\n".join(as_text("run", found, None))
+
+
+def test_a_latency_that_rises_by_less_than_half_is_none() -> None:
+    found = look(inputs(steady(took_ms=lambda s: 14.5 if 100 <= s < 120 else 10.0)))
+    assert found.alerts == []
+
+
+def test_one_slow_operation_is_none() -> None:
+    found = look(inputs(steady(took_ms=lambda s: 1900.0 if 100 <= s < 100.005 else 10.0)))
+    assert found.alerts == []
+
+
+def test_one_blip_is_one_alert() -> None:
+    def took(s: float) -> float:
+        return 300.0 if 90 <= s < 95 or 100 <= s < 105 else 10.0
+
+    (spike,) = of(look(inputs(steady(took_ms=took))), "latency_spike")
+    assert spike.end_ns is not None
+    assert (spike.begin_ns // 10**9, spike.end_ns // 10**9) == (90, 110)
+
+
+def test_two_blips_apart_are_two() -> None:
+    def took(s: float) -> float:
+        return 300.0 if 90 <= s < 95 or 130 <= s < 135 else 10.0
+
+    assert len(of(look(inputs(steady(took_ms=took))), "latency_spike")) == 2
+
+
+def test_an_alert_that_stands_at_the_end_has_none() -> None:
+    (spike,) = of(
+        look(inputs(steady(took_ms=lambda s: 300.0 if s > 160 else 10.0))), "latency_spike"
+    )
+    assert spike.end_ns is None
+
+
+@pytest.mark.parametrize(
+    ("share", "severity"), [(0.72, None), (0.6, "medium"), (0.2, "high"), (0.0, "critical")]
+)
+def test_throughput(share: float, severity: str | None) -> None:
+    def served(s: float) -> bool:
+        return not 155 <= s < 175 or round(s * 100) % 100 < share * 100
+
+    found = of(look(inputs(steady(served=served))), "throughput_drop")
+    assert [alert.severity for alert in found] == ([] if severity is None else [severity])
+
+
+@pytest.mark.parametrize(
+    ("every", "severity"), [(200, None), (50, "medium"), (15, "high"), (5, "critical")]
+)
+def test_errors(every: int, severity: str | None) -> None:
+    def error(number: int, s: float) -> str | None:
+        return "no-leader: nobody" if 100 <= s < 120 and number % every == 0 else None
+
+    found = of(look(inputs(steady(error=error))), "error_rate")
+    assert [alert.severity for alert in found] == ([] if severity is None else [severity])
+
+
+def test_a_race_is_no_error() -> None:
+    def error(number: int, s: float) -> str | None:
+        return "compare-failed: it was another" if number % 3 == 0 else None
+
+    assert look(inputs(steady(error=error))).alerts == []
+
+
+def test_unknown_outcomes_are_timeouts_and_slow() -> None:
+    def error(number: int, s: float) -> str | None:
+        return "unknown: TimeoutError()" if 100 <= s < 110 and number % 4 == 0 else None
+
+    found = look(inputs(steady(error=error)))
+    assert {"timeouts", "error_rate", "latency_spike"} <= {alert.rule for alert in found.alerts}
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"), [("rss", 512e6), ("cpu", 80.0), ("connections", 1000.0), ("queue", 1e4)]
+)
+@pytest.mark.parametrize("above", [False, True])
+def test_resources(name: str, limit: float, above: bool) -> None:
+    def value(node: str, s: float) -> float:
+        return limit * (1.01 if above else 1.0) if node == "n2" and 60 <= s < 80 else 1.0
+
+    found = look(inputs(steady(), rows=sampled({**HEALTHY, name: value})))
+    assert [(a.rule, a.node, a.severity) for a in found.alerts] == (
+        [(name, "n2", "medium")] if above else []
+    )
+
+
+def test_a_server_that_answers_nobody() -> None:
+    dead = {**HEALTHY, "answers": lambda node, s: float(not (node == "n3" and 60 <= s < 75))}
+    (alert,) = look(inputs(steady(), rows=sampled(dead))).alerts
+    assert (alert.rule, alert.node, alert.severity) == ("node_silent", "n3", "high")
+
+
+def test_a_server_that_missed_one_question_is_not_silent() -> None:
+    late = {**HEALTHY, "answers": lambda node, s: float(not (node == "n3" and s == 62))}
+    assert look(inputs(steady(), rows=sampled(late))).alerts == []
+
+
+@pytest.mark.parametrize(
+    ("failed", "severity"), [(0.4, None), (1.0, "medium"), (4.0, "high"), (9.0, "critical")]
+)
+def test_proposals_that_fail(failed: float, severity: str | None) -> None:
+    rows = sampled({**HEALTHY, "proposals_failed": lambda node, s: failed})
+    found = of(look(inputs(steady(), rows=rows)), "consensus_failures")
+    assert [alert.severity for alert in found] == ([] if severity is None else [severity])
+
+
+@pytest.mark.parametrize(("per_h", "raised"), [(4.0, False), (7.0, True)])
+def test_byzantine_events(per_h: float, raised: bool) -> None:
+    rows = sampled({**HEALTHY, "byzantine": lambda node, s: per_h / 3600})
+    assert bool(of(look(inputs(steady(), rows=rows)), "byzantine")) is raised
+
+
+def test_thresholds_are_the_users() -> None:
+    load = steady(took_ms=lambda s: 14.5 if 100 <= s < 120 else 10.0)
+    strict = msgspec.structs.replace(Settings(), latency_times=1.2, latency_slack_ms=1.0)
+    assert of(look(inputs(load, settings=strict)), "latency_spike")
+
+
+def test_what_is_told_to_people() -> None:
+    slow = steady(took_ms=lambda s: 1900.0 if 100 <= s < 106 else 10.0)
+    found = look(inputs(slow, fault(), rows=sampled(HEALTHY), recoveries=[settled(106.0, 107.0)]))
+    told = "\n".join(as_text("run", found, {"nodes": {n: {"samples": 180} for n in NODES}}))
+    assert "samples: n1 180, n2 180, n3 180" in told
+    assert "high latency_spike from 100.0 s to" in told
+    assert "warranted by f1" in told

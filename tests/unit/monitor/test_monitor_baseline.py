@@ -1,0 +1,120 @@
+"""The baseline: how long, up to where, and whether it held still."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from made_load import SECOND, fault, inputs, op, steady
+
+from dstest.core.errors import ConfigError, EvidenceError
+from dstest.monitor.client import Clients, Load, client_rows
+from dstest.monitor.look import look
+from dstest.monitor.rows import encoded, read_rows, series_of
+from dstest.monitor.settings import Settings, read_settings
+
+
+def test_a_long_run_is_measured_after_its_warm_up() -> None:
+    base = look(inputs(steady(seconds=200))).baseline
+    assert (base.status, base.whole) == ("accepted", True)
+    assert (base.start_ns, base.end_ns) == (30 * SECOND, 150 * SECOND)
+    assert base.throughput == pytest.approx(100, rel=0.01)
+    assert base.p95_ms == pytest.approx(10)
+
+
+def test_it_ends_before_the_first_fault_and_says_so() -> None:
+    base = look(inputs(steady(), fault(start_s=40.0, end_s=50.0))).baseline
+    assert base.status == "accepted"
+    assert base.end_ns == 40 * SECOND
+    assert base.start_ns == 8 * SECOND
+    assert "where 30 s of warm-up and 120 s are due" in base.said
+
+
+@pytest.mark.parametrize(("swing", "status"), [(0.02, "accepted"), (0.2, "unstable")])
+def test_it_has_to_hold_still(swing: float, status: str) -> None:
+    def served(s: float) -> bool:
+        return int(s / 10) % 2 == 0 or round(s * 100) % 100 >= 100 * swing
+
+    base = look(inputs(steady(served=served))).baseline
+    assert base.status == status
+
+
+def test_without_time_or_operations_there_is_none() -> None:
+    assert look(inputs(steady(), fault(start_s=2.0))).baseline.status == "none"
+    assert look(inputs(steady(rate=0.5))).baseline.status == "none"
+    empty = look(inputs(Load(ops=[], end_ns=None)))
+    assert (empty.baseline.status, empty.alerts) == ("none", [])
+    assert empty.unmeasured["latency_spike"] == "no baseline"
+
+
+def test_an_unstable_baseline_weighs_less() -> None:
+    def served(s: float) -> bool:
+        return round(s * 100) % 100 >= (50 if int(s / 10) % 2 else 0) and not (
+            160 <= s < 175 and round(s * 100) % 100 < 85
+        )
+
+    found = look(inputs(steady(served=served)))
+    assert found.baseline.status == "unstable"
+    assert [a.severity for a in found.alerts if a.rule == "throughput_drop"] in ([], ["medium"])
+
+
+def test_rows_of_clients_add_up_to_the_history() -> None:
+    load = msgspec.structs.replace(steady(seconds=20), end_ns=None)
+    rows = list(client_rows(load))
+    series = series_of(rows)
+    assert sum(value for _, value in series["", "throughput"]) == len(load.ops)
+    per_node = sum(value for node in ("n1", "n2", "n3") for _, value in series[node, "throughput"])
+    assert per_node == len(load.ops)
+    per_type = [series["", f"throughput.{name}"] for name in ("read", "write")]
+    assert sum(value for points in per_type for _, value in points) == len(load.ops)
+
+
+def test_a_given_up_operation_took_as_long_as_its_timeout() -> None:
+    load = Load(
+        ops=[
+            op(1, 1.0, 0, "unknown: TimeoutError()"),
+            op(2, 1.0, 0, "unknown: the connection was lost"),
+            op(3, 1.0, 5.0),
+        ],
+        node_of={1: "n2", 2: "n3"},
+    )
+    seen = Clients(load).within(0, 10 * SECOND)
+    assert (seen.ok, seen.unknown, seen.latencies_ms) == (1, 2, [5.0, 2000.0])
+    assert Clients(load, node="n2").within(0, 10 * SECOND).unknown == 1
+
+
+def test_rows_come_back_as_they_were(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    rows = list(client_rows(steady(seconds=3)))
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(encoded(rows) + b'{"time_ns":1,"no')
+    assert list(read_rows(path)) == rows, "the torn line of a run that goes on is left out"
+    path.write_bytes(b'{"time_ns":1,"no\n' + encoded(rows))
+    with pytest.raises(EvidenceError, match="line 1"):
+        list(read_rows(path))
+    assert list(read_rows(tmp_path / "none.jsonl")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("latency_tims = 2", "latency_tims"),
+        ("latency_times = 'x'", "latency_times"),
+        ("latency_times = -1", "latency_times"),
+        ("check_every_s = 0", "check_every_s"),
+        ("cpu_percent = nan", "cpu_percent"),
+        ("[", "no TOML"),
+    ],
+)
+def test_thresholds_that_are_wrong_are_refused(tmp_path, text: str, why: str) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=why):
+        read_settings(path)
+
+
+def test_thresholds_of_a_file(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / "mine.toml"
+    path.write_text("cpu_percent = 50\n")
+    assert read_settings(path).cpu_percent == 50
+    assert read_settings(path).latency_times == Settings().latency_times
+    with pytest.raises(ConfigError):
+        read_settings(tmp_path / "nowhere.toml")

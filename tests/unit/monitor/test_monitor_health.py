@@ -1,0 +1,142 @@
+"""Health, correlations and aggregates on runs that break one thing each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from made_load import NODES, inputs, sampled, steady
+
+from dstest.monitor.aggregate import summary_of
+from dstest.monitor.health import NodeHealth, cluster_health
+from dstest.monitor.look import look
+from dstest.monitor.settings import Settings
+
+WELL: dict[str, Callable[[str, float], float | None]] = {
+    "rss": lambda node, s: 30e6,
+    "cpu": lambda node, s: 20.0,
+    "answers": lambda node, s: 1.0,
+    "answer_time": lambda node, s: 2.0,
+    "applied": lambda node, s: 50.0 * s,
+}
+
+
+def one_bad(
+    name: str, bad: Callable[[float], float]
+) -> dict[str, Callable[[str, float], float | None]]:
+    usual = WELL[name]
+    return {**WELL, name: lambda node, s: bad(s) if node == "n1" else usual(node, s)}
+
+
+@pytest.mark.parametrize(
+    ("name", "bad", "criterion"),
+    [
+        ("answers", lambda s: 0.0, "responsive"),
+        ("answer_time", lambda s: 1500.0, "responsive"),
+        ("rss", lambda s: 600e6, "resources"),
+        ("cpu", lambda s: 90.0, "resources"),
+        ("applied", lambda s: 50.0 * min(s, 100), "participation"),
+        ("applied", lambda s: 50.0 * s - 300, "synchronized"),
+    ],
+)
+def test_a_node_that_lacks_one_thing(
+    name: str, bad: Callable[[float], float], criterion: str
+) -> None:
+    health = look(inputs(steady(), rows=sampled(one_bad(name, bad)))).health
+    first = next(node for node in health.nodes if node.node == "n1")
+    assert first.criteria[criterion] is False
+    assert not first.healthy
+    others = [node for node in health.nodes if node.node != "n1"]
+    assert all(node.healthy for node in others)
+    assert health.score == 0.5, "two of three are not more than 70 %"
+
+
+@pytest.mark.parametrize("name", ["answer_time", "rss", "cpu"])
+def test_nearly_too_much_is_well(name: str) -> None:
+    near = {"answer_time": 999.0, "rss": 511e6, "cpu": 79.0}[name]
+    health = look(inputs(steady(), rows=sampled(one_bad(name, lambda s: near)))).health
+    assert health.score == 1.0
+
+
+def test_a_lag_of_some_entries_is_none() -> None:
+    rows = sampled(one_bad("applied", lambda s: 50.0 * s - 150))
+    assert look(inputs(steady(), rows=rows)).health.score == 1.0
+
+
+def test_what_nobody_measured_is_open_and_not_well() -> None:
+    health = look(inputs(steady())).health
+    assert {name for name, met in health.nodes[0].criteria.items() if met is None} == {
+        *("resources", "participation", "synchronized"),
+    }
+    empty = look(inputs(steady(served=lambda s: False)))
+    assert empty.health.score is None
+
+
+@pytest.mark.parametrize(
+    ("well", "of", "score"),
+    [(10, 10, 1.0), (8, 10, 1.0), (7, 10, 0.5), (6, 10, 0.5), (5, 10, 0.0), (0, 10, 0.0)],
+)
+def test_the_rule_of_the_cluster(well: int, of: int, score: float) -> None:
+    nodes = [
+        NodeHealth(node=f"n{n}", criteria={"responsive": n < well}, score=1.0 if n < well else 0.5)
+        for n in range(of)
+    ]
+    assert cluster_health(nodes, Settings()).score == score
+
+
+def test_a_node_without_measurements_is_not_healthy() -> None:
+    nodes = [
+        NodeHealth(node="n1", criteria={"responsive": True}, score=1.0),
+        NodeHealth(node="n2", criteria={"responsive": None}, score=None),
+    ]
+    assert cluster_health(nodes, Settings()).score == 0.0
+
+
+def slow(s: float) -> float:
+    return 300.0 if 100 <= s < 120 else 10.0
+
+
+@pytest.mark.parametrize(("rss", "found"), [(600e6, True), (500e6, False)])
+def test_memory_pressure_takes_both(rss: float, found: bool) -> None:
+    rows = sampled({**WELL, "rss": lambda node, s: rss if node == "n2" else 30e6})
+    pressed = look(inputs(steady(took_ms=slow), rows=rows)).correlations
+    assert [(one.name, one.node) for one in pressed] == (
+        [("memory-pressure", "n2")] if found else []
+    )
+    assert look(inputs(steady(), rows=rows)).correlations == []
+
+
+@pytest.mark.parametrize(("cpu", "found"), [(95.0, True), (60.0, False)])
+def test_a_cpu_bottleneck_takes_both(cpu: float, found: bool) -> None:
+    def served(s: float) -> bool:
+        return not 100 <= s < 120 or round(s * 100) % 100 < 40
+
+    rows = sampled({**WELL, "cpu": lambda node, s: cpu if 100 <= s < 120 else 10.0})
+    names = {one.name for one in look(inputs(steady(served=served), rows=rows)).correlations}
+    assert names == ({"cpu-bottleneck"} if found else set())
+    assert look(inputs(steady(), rows=rows)).correlations == []
+
+
+@pytest.mark.parametrize(("share", "found"), [(0.2, True), (0.05, False)])
+def test_an_attack_takes_both(share: float, found: bool) -> None:
+    rows = sampled(
+        {
+            **WELL,
+            "byzantine": lambda node, s: 0.1,
+            "proposals_failed": lambda node, s: 50.0 * share / (1 - share),
+            "commit": lambda node, s: 50.0 * s,
+        }
+    )
+    names = {one.name for one in look(inputs(steady(), rows=rows)).correlations}
+    assert names == ({"attack"} if found else set())
+
+
+def test_quantiles_of_a_series() -> None:
+    points = [(n * 10**9, float(n)) for n in range(1001)]
+    found = summary_of("n1", "rss", "B", points)
+    assert (found.p50, found.p95, found.p99, found.p999, found.max) == (500, 950, 990, 999, 1000)
+    assert found.steady
+    assert found.per_s == pytest.approx(1.0)
+    flat = summary_of("n1", "rss", "B", [(n * 10**9, 5.0) for n in range(10)])
+    assert not flat.steady
+    assert len(NODES) == 3
