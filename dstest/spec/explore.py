@@ -18,6 +18,7 @@ from dstest.spec.alike import alike
 from dstest.spec.counts import Count, counted, vacuous
 from dstest.spec.declare import Spec, State
 from dstest.spec.model import Invariant, Model, Step, shown
+from dstest.spec.steady import Steady
 from dstest.spec.trace import Trace, walk_from
 
 __all__ = ["Explored", "Outcome", "Violation", "explore"]
@@ -89,7 +90,7 @@ def explore(
     """Ends with the first violation, unless all are wanted: then each invariant's first one.
 
     Raises ConfigError where the model itself goes wrong: a guard, an update or an invariant that
-    raises, a state of another type.
+    raises, a state of another type, and what does not follow from the state alone (`steady.py`).
     """
     search = _Search(model, max_states, max_depth, deadlock, all_violations)
     try:
@@ -152,11 +153,13 @@ class _Search:
         self._sometimes = model.of_kind("sometimes")
         self._edges: list[tuple[Any, Any]] | None = [] if model.of_kind("liveness") else None
         self._seen_wrong: set[str] = set()
+        self._steady = Steady(model, "state", "sometimes", "liveness")
 
     def run(self) -> None:
         """Until nothing is new, a bound is met, or a violation is enough."""
         model, said, found = self.model, self.said, self.found
         todo: deque[tuple[Any, Any, int]] = deque()
+        self._steady.start()
         for state in model.initial:
             key = model.canonical(state)
             if key in found:
@@ -176,6 +179,8 @@ class _Search:
                 said.complete = False
                 continue
             stuck, before = True, shown(state) if len(found) < FROZEN else ""
+            if self._steady.due():
+                self._steady.steps(state)
             for step, after in model.steps(state):
                 stuck = False
                 said.steps += 1

@@ -28,7 +28,7 @@ from dstest.core.errors import ConfigError
 from dstest.core.near import meant
 from dstest.core.op import Op, Outcome
 from dstest.core.plugin_files import said_of
-from dstest.spec.declare import Spec
+from dstest.spec.declare import Spec, marked_once
 from dstest.spec.model import Model, Step, shown, truth
 
 __all__ = ["GAP", "Event", "Mapped", "Record", "maps"]
@@ -178,6 +178,7 @@ def maps(
         )
 
     def mark(function: Callable[..., Iterable[Step]]) -> Callable[..., Iterable[Step]]:
+        marked_once(function, "@maps")
         vars(function)["spec_maps"] = _Maps(kinds, only_reads, after, too_late)
         return function
 

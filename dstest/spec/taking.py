@@ -14,6 +14,7 @@ from dstest.spec.counts import Count, counted
 from dstest.spec.domains import domain_guards
 from dstest.spec.mapping import Mapped, Record
 from dstest.spec.model import Invariant, Model, Step, shown, truth
+from dstest.spec.steady import Steady
 
 __all__ = ["NO_STEP", "GuardUse", "Refused", "Taker"]
 
@@ -56,6 +57,7 @@ class Taker:
         self._of_states = model.of_kind("state")
         self._of_steps = model.of_kind("action")
         self._sometimes = model.of_kind("sometimes")
+        self._steady = Steady(model)
 
     def begin(self) -> Iterator[Any]:
         """The initial states, those left out in which an invariant fails."""
@@ -87,6 +89,8 @@ class Taker:
             if by is not None:
                 return None, by
             after = self._actions[step.action].update(state, step.args)
+            if self.guarded and self._steady.due():
+                self._steady.taken(state, step, after)
         except (ConfigError, MemoryError):
             raise
         except Exception as error:
