@@ -184,6 +184,7 @@ class Linearize:
         for state, done in known.frontier:
             met(state, done, False)
         while todo:
+            self.taker.watch.look()
             state, done = todo.popleft()
             looked[state] = None
             for one, after in self._next(others, state, done):

@@ -10,6 +10,7 @@ import msgspec
 
 from dstest.core.errors import ConfigError
 from dstest.core.plugin_files import said_of
+from dstest.spec.bounds import Watch
 from dstest.spec.counts import Count, counted
 from dstest.spec.domains import domain_guards
 from dstest.spec.mapping import Mapped, Record
@@ -41,10 +42,13 @@ class Refused(NamedTuple):
 
 class Taker:
     """Takes steps, and counts what was asked. `guarded` false: every step is taken that can be
-    executed at all."""
+    executed at all. `watch` is looked at for each record in each state."""
 
-    def __init__(self, model: Model, mapped: Mapped, guarded: bool = True) -> None:
+    def __init__(
+        self, model: Model, mapped: Mapped, guarded: bool = True, watch: Watch | None = None
+    ) -> None:
         self.model, self.mapped, self.guarded = model, mapped, guarded
+        self.watch = watch or Watch()
         self.counts: dict[str, Count] = counted(model.of_kind("state", "action", "sometimes"))
         self.guards: dict[tuple[str, str], GuardUse] = {
             (one.name, guard.label): GuardUse(one.name, guard.label)
@@ -65,6 +69,7 @@ class Taker:
 
     def record(self, record: Record, state: Any) -> tuple[list[Any], list[Refused]]:
         """The states after what a record stands for, and what was refused."""
+        self.watch.look()
         found: list[Any] = []
         refused: list[Refused] = []
         steps = self.mapped.steps(record, state)
@@ -116,6 +121,7 @@ class Taker:
         """The states after these actions, with all arguments that their domains allow."""
         for name in names:
             for args in self._actions[name].choices(state):
+                self.watch.look()
                 after, by = self.take(state, Step(name, args))
                 if by is None:
                     yield after
