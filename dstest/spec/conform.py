@@ -196,7 +196,7 @@ def _judged(
         said.verdict, said.consumed, said.index = "inconclusive", min(exceeded), min(exceeded)
         said.reason = (
             f"more than frontier_max={frontier_max} states to look at for one record, at "
-            f"{min(exceeded)}: allow more (--frontier, frontier_max); {_EASIER}"
+            f"{min(exceeded)}: allow more (frontier_max), by --frontier; {_EASIER}"
         )
     else:
         said.consumed = said.total

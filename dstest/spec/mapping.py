@@ -331,8 +331,8 @@ class Mapped:
         one = self._actions.get(step.action) if isinstance(step, Step) else None
         if one is None or len(step.args) != len(one.params):
             raise ConfigError(
-                f"{place}: {record} is mapped to {step}, which is no action of {self.model.name} "
-                "with its arguments",
+                f"{place}: {record} is mapped to {step}, which is no action with its arguments of "
+                f"{self.model.name}",
                 remedy=f"its parameters are: {', '.join(one.params)}"
                 if one and one.params
                 else f"its actions are: {', '.join(self._actions)}",

@@ -318,7 +318,7 @@ def finished(spec: Spec, actions: tuple[Action, ...], invariants: tuple[Invarian
         ) from None
     if not initial:
         raise ConfigError(f"{name} has no initial state", remedy="initial() yields at least one")
-    doc = inspect.getdoc(type(spec)) or ""
+    doc = inspect.cleandoc(type(spec).__doc__ or "")
     done = _strict(spec.done, f"done() of {name}")
     return Model(name, doc, spec, initial, actions, invariants, spec.canonical, done)
 

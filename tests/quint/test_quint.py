@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import python_edges
 import pytest
 import textbook
 
@@ -72,6 +73,11 @@ def agrees(model: Model, edges: list[Edge], tmp_path: Path) -> bool:
 @pytest.mark.parametrize("name", SPECS)
 def test_the_same_steps_from_each_state(name: str, tmp_path: Path) -> None:
     model = model_of(SPECS[name])
+    assert agrees(model, edges_of(model), tmp_path)
+
+
+def test_what_python_means_otherwise_is_written_so(tmp_path: Path) -> None:
+    model = model_of(python_edges.PythonEdges())
     assert agrees(model, edges_of(model), tmp_path)
 
 

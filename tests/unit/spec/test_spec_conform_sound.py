@@ -211,7 +211,7 @@ class Taken(Spec):
     [
         ('yield Step("take", record.input)', "no tuple", "comma"),
         ('yield Step("take", "a")', "no tuple", "comma"),
-        ('yield Step("take")', "no action of Taken with its arguments", "worker"),
+        ('yield Step("take")', "no action with its arguments of Taken", "worker"),
         ('return Step("take", (1,))', "returns a step", "yield"),
         ("pass", "gives nothing", "yield"),
     ],
