@@ -14,7 +14,7 @@ from typing import IO, Final
 from dstest.cli.streams import answer, no_output
 from dstest.core.errors import ConfigError, DstestError
 
-__all__ = ["require_file", "require_writable", "say", "write_whole", "writing"]
+__all__ = ["require_file", "require_folder", "require_writable", "say", "write_whole", "writing"]
 
 _DEVICES: Final = (Path("/dev"), Path("/dev/fd"))
 
@@ -86,6 +86,21 @@ def require_writable(output: Path | None, flag: str) -> None:
         raise ConfigError(
             f"cannot write {output}: {error.strerror}", remedy=f"choose another {flag}"
         ) from None
+
+
+def require_folder(folder: Path | None, flag: str) -> None:
+    """Before the work of which files are to be written there. Raises ConfigError, naming `flag` as
+    the remedy, where the folder cannot be made, or nothing can be put into it. It is not made."""
+    if folder is None:
+        return
+    there = next((one for one in (folder, *folder.absolute().parents) if one.exists()), Path("/"))
+    why = None
+    if not there.is_dir():
+        why = os.strerror(errno.ENOTDIR)
+    elif not os.access(there, os.W_OK | os.X_OK):
+        why = os.strerror(errno.EACCES)
+    if why is not None:
+        raise ConfigError(f"cannot write to {folder}: {why}", remedy=f"choose another {flag}")
 
 
 def write_whole(path: Path, data: bytes, flag: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dstest.cli.output import say, write_whole
+from dstest.cli.output import require_writable, say, write_whole
 from dstest.cli.spec_common import Constants, Given, Json, as_json, told
 from dstest.core.errors import ConfigError, Exit
 
@@ -170,14 +170,13 @@ def drive(
         raise ConfigError("where to?", remedy="--along TRACE or --where EXPRESSION, one of them")
     if along is None and events is not None:
         raise ConfigError("--events is of a trace", remedy="--along TRACE, or leave it out")
+    require_writable(out, "--out")
     model = load(spec, constants or ())
     if along is not None:
         read = steps_in(model, read_trace(along))
         done = drive_along(model, read.steps, events, read.start)
     else:
         done = drive_to(model, _wanted(model, where or ""), most_states=max_states)
-    if out is not None and done.how != "not found":
-        write_whole(out, to_bytes(model, done.trace), "--out")
     if json_:
         trace = written(model, done.trace)
         as_json({"how": done.how, "asked": done.asked, "complete": done.complete, "trace": trace})
@@ -187,6 +186,8 @@ def drive(
     else:
         told(done.trace)
         say(f"{done.how}, {len(done.trace.steps)} steps, {done.asked} states looked at")
+    if out is not None and done.how != "not found":
+        write_whole(out, to_bytes(model, done.trace), "--out")
     raise typer.Exit(Exit.NOT_PROVEN if done.how == "not found" else Exit.PASS)
 
 

@@ -21,7 +21,7 @@ MEMORY_MB: Final = 4096
 
 _EVERY: Final = 64
 """Steps between two looks at the clock."""
-_TELL_S: Final = 5.0
+_TELL_S: Final = 10.0
 """Between two lines of progress."""
 
 
