@@ -214,7 +214,9 @@ def mutate(
         for one in done:
             if one.fate not in ("killed", "error"):
                 near = f"; nearest: {', '.join(one.nearest)}" if one.nearest else ""
-                typer.echo(f"{one.fate}: {one.operator} of {one.action}: {one.what}{near}")
+                near = "; the action is never taken" if one.never_taken else near
+                at = f" at {one.place}" if one.place else ""
+                typer.echo(f"{one.fate}: {one.operator} of {one.action}{at}: {one.what}{near}")
         also = f", {wrong} went wrong by themselves" if wrong else ""
         typer.echo(f"{killed} of {len(done)} mutants killed{also}")
     raise typer.Exit(Exit.PASS if killed and killed + wrong == len(done) else Exit.NOT_PROVEN)

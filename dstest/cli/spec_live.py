@@ -130,13 +130,15 @@ def _watched(
 
 def _state(model: Model, before: Any, sample: Sample) -> Any:
     """What the specification makes of a sample. Raises ConfigError where that is nothing."""
+    from dstest.spec.wrong import told
+
     try:
         return model.spec.sampled(before, sample)
     except ConfigError:
         raise
     except Exception as error:  # of whoever wrote the specification, or of what was answered
         raise ConfigError(
-            f"{model.name}: a sample is no state: {type(error).__name__}: {error}",
+            f"{model.name}: a sample is no state: {told(error)}",
             remedy=f"what it wants of each: {inspect.getsourcefile(type(model.spec).sampled)}",
         ) from None
 

@@ -248,6 +248,7 @@ _SETTINGS: Final[dict[str, tuple[type, ...]]] = {
     "per_key": (bool,),
     "server_log": (str,),
     "crash": (str,),
+    "lane": (str,),
     "for_logs": (Mapping,),
 }
 """Attributes of `Spec` that say how it is used, and what each may be."""
@@ -297,6 +298,10 @@ class Spec(metaclass=_SpecType):
 
     crash: ClassVar[str] = ""
     """The action that a gap in a log stands for, with all arguments that its domains allow."""
+
+    lane: ClassVar[str] = ""
+    """The parameter that says who acts, for charts. Empty: the first one, where all actions that
+    have any have that one first."""
 
     def __init__(self, **constants: Any) -> None:
         known = constants_of(type(self))

@@ -45,7 +45,8 @@ class Violation(msgspec.Struct, frozen=True):
 
 
 class Explored(msgspec.Struct, kw_only=True):
-    """What was seen. `complete` is false where a bound ended the search.
+    """What was seen. `complete` is false where a bound ended the search; `depth` is how many steps
+    the furthest state is away.
 
     `merged`: states stand for others, by the word of `canonical`, which a sample of walks was held
     against. `taken` counts the steps of each action. `outcome` is `vacuous` where an invariant was
@@ -174,7 +175,6 @@ class _Search:
         while todo and not self._enough():
             state, key, depth = todo.popleft()
             self.at = state
-            said.depth = max(said.depth, depth)
             if self._deepest is not None and depth >= self._deepest:
                 said.complete = False
                 continue
@@ -191,6 +191,7 @@ class _Search:
                         said.complete = False
                         continue
                     found[new] = key
+                    said.depth = max(said.depth, depth + 1)
                     self._keys[new] = new
                     todo.append((after, new, depth + 1))
                     if self.said.merged:

@@ -18,6 +18,7 @@ from dstest.spec import shipped
 from dstest.spec.compose import System
 from dstest.spec.declare import Spec, constants_of, marked
 from dstest.spec.model import Model, model_of
+from dstest.spec.wrong import told
 
 __all__ = ["constants_in", "load", "of_logs", "shipped_names"]
 
@@ -59,7 +60,7 @@ def load(given: str, constants: Iterable[str] = ()) -> Model:
         raise
     except Exception as error:
         raise ConfigError(
-            f"{cls.__name__} cannot be made: {type(error).__name__}: {error}",
+            f"{cls.__name__} cannot be made: {told(error)}",
             remedy="it must be made without arguments",
         ) from None
 

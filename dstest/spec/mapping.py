@@ -27,9 +27,9 @@ import msgspec
 from dstest.core.errors import ConfigError
 from dstest.core.near import meant
 from dstest.core.op import Op, Outcome
-from dstest.core.plugin_files import said_of
 from dstest.spec.declare import Spec, marked_once
 from dstest.spec.model import Model, Step, shown, truth
+from dstest.spec.wrong import remedy_for, require_taking, told
 
 __all__ = ["GAP", "Event", "Mapped", "Record", "maps"]
 
@@ -231,6 +231,13 @@ class Mapped:
                 f"{where} asks for {', '.join(strange)}",
                 remedy="self, record and s is all there is",
             )
+        for what, asked, given in (
+            ("only_reads", said.only_reads, ("record",)),
+            ("after", said.after, ("s", "record")),
+            ("too_late", said.too_late, ("s", "record")),
+        ):
+            if callable(asked):
+                require_taking(asked, given, f"{what} of {where}")
         call = function.__get__(spec)
         file = function.__code__.co_filename
         place = f"{file}, line {function.__code__.co_firstlineno}"
@@ -290,8 +297,8 @@ class Mapped:
             raise
         except Exception as error:
             raise ConfigError(
-                f"{self.model.name}: {record} cannot be mapped: {said_of(error)}",
-                remedy="a mapping takes each record of its kind",
+                f"{self.model.name}: {record} cannot be mapped: {told(error)}",
+                remedy=f"a mapping takes each record of its kind; {remedy_for(error)}",
             ) from None
         self.asked.setdefault(record.kind, set()).update(record.asked)
         if self._all and {step.action for step in found} >= self._all:

@@ -9,13 +9,13 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from dstest.core.errors import ConfigError
-from dstest.core.plugin_files import said_of
 from dstest.spec.bounds import Watch
 from dstest.spec.counts import Count, counted
 from dstest.spec.domains import domain_guards
 from dstest.spec.mapping import Mapped, Record
-from dstest.spec.model import Invariant, Model, Step, shown, truth
+from dstest.spec.model import Invariant, Model, Step, fields_of, shown, truth
 from dstest.spec.steady import Steady
+from dstest.spec.wrong import remedy_for, told
 
 __all__ = ["NO_STEP", "GuardUse", "Refused", "Taker"]
 
@@ -102,8 +102,8 @@ class Taker:
             if not self.guarded:
                 return None, "it cannot be executed"
             raise ConfigError(
-                f"{self.model.name}: {step} goes wrong in {shown(state)}: {said_of(error)}",
-                remedy="a guard that must hold first stands above those that rely on it",
+                f"{self.model.name}: {step} goes wrong in {shown(state)}: {told(error)}",
+                remedy=remedy_for(error, fields_of(state)),
             ) from None
         if type(after) is not type(state):
             raise ConfigError(
