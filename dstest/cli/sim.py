@@ -96,8 +96,7 @@ def sim(
     from dstest.sim.faults import Profile, kinds_of
     from dstest.sim.simulate import simulable_names, wanted_of
 
-    require_writable(log, "--log")
-    require_writable(history, "--history")
+    _require_places(log, history)
     kinds = Profile().kinds if faults is None else kinds_of(faults)
     if nodes < 2 and kinds:
         raise ConfigError(
@@ -176,6 +175,11 @@ def _tell(swept: Swept) -> None:
         )
     elif not swept.vacuous and not swept.failed:
         say("no violation in these seeds: smoke, and no more")
+
+
+def _require_places(log: Path | None, history: Path | None) -> None:
+    require_writable(log, "--log")
+    require_writable(history, "--history")
 
 
 def _write(wanted: Wanted, seen: Seen, history: Path | None, log: Path | None) -> None:

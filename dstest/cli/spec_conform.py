@@ -68,10 +68,8 @@ def conform(
     a bound was met (states, seconds, memory), nothing could have been refused, or lines of a server
     are missing. Long ones tell on stderr how far they are."""
     from dstest.spec.bounds import Watch
-    from dstest.spec.conform import conform_log
     from dstest.spec.conformed import as_data, lines
     from dstest.spec.load import load, of_logs
-    from dstest.spec.log_file import cut_off, read_log
 
     if ledger is not None:
         from dstest.spec.versions import head_of
@@ -79,17 +77,10 @@ def conform(
         require_writable(ledger, "--ledger")
         commit = commit or head_of(Path.cwd())
     model = load(spec, constants or ())
-    watch = Watch(within, memory, _progress)
     if log or model.spec.server_log:
         model = of_logs(model)
-    if model.spec.server_log and not log:
-        said = _of_servers(model, recorded, frontier, watch)
-    elif log:
-        said = conform_log(model, read_log(recorded, kind), frontier_max=frontier, watch=watch)
-        if cut_off(recorded):
-            said.missing["(a last line that was cut off)"] = 1
-    else:
-        said = _of_history(model, recorded, frontier, watch)
+    watch = Watch(within, memory, _progress)
+    said = _compared(model, recorded, kind if log else None, frontier, watch)
     if json_:
         as_json(as_data(said))
     else:
@@ -100,6 +91,22 @@ def conform(
             typer.echo(line, err=json_)
     code = {"accept": Exit.PASS, "reject": Exit.FAIL}.get(said.verdict, Exit.NOT_PROVEN)
     raise typer.Exit(code)
+
+
+def _compared(
+    model: Model, recorded: Path, kind: str | None, frontier: int, watch: Watch
+) -> Conformed:
+    """`kind` is the field of a log that holds the kind of a line; None for what is no log."""
+    from dstest.spec.conform import conform_log
+    from dstest.spec.log_file import cut_off, read_log
+
+    if kind is None:
+        of = _of_servers if model.spec.server_log else _of_history
+        return of(model, recorded, frontier, watch)
+    said = conform_log(model, read_log(recorded, kind), frontier_max=frontier, watch=watch)
+    if cut_off(recorded):
+        said.missing["(a last line that was cut off)"] = 1
+    return said
 
 
 def _progress(text: str) -> None:

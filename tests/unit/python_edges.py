@@ -22,29 +22,29 @@ class Edge:
 class PythonEdges(Spec):
     """All of it in small bounds."""
 
-    ends = (-4, -1, 0, 1, 2, 5)
+    ends = (-3, -1, 1, 4)
 
     def initial(self) -> Iterable[Edge]:
         yield Edge()
 
     @action()
-    @when("more", lambda s: s.n > -5)
+    @when("more", lambda s: s.n > -5 and not s.row and not s.said)
     def down(self, s: Edge) -> Edge:
         return replace(s, n=s.n - 1, half=(s.n - 1) // 2, rest=(s.n - 1) % 3)
 
     @action(low=ends, high=ends)
     @when("some", lambda s: bool(s.row))
-    @when("first", lambda s: s.n == 0)
+    @when("first", lambda s: s.n == 0 and s.part == ())
     def cut(self, s: Edge, low: int, high: int) -> Edge:
         return replace(s, part=s.row[low:high])
 
     @action()
-    @when("some", lambda s: s.n == 0)
+    @when("some", lambda s: s.n == 0 and not s.part)
     def cut_fixed(self, s: Edge) -> Edge:
         return replace(s, part=(*s.row[:-1], *s.row[:5], *s.row[2:], *s.row[-2:], *s.row[1:-1]))
 
     @action(at=(-1, 0))
-    @when("first", lambda s: s.n == 0)
+    @when("first", lambda s: s.n == 0 and s.part == ())
     @when("some", lambda s: len(s.row) > 0)
     def look(self, s: Edge, at: int) -> Edge:
         return replace(s, part=(s.row[at], s.row[-1], s.row[0]))

@@ -7,9 +7,10 @@ from typing import Any, Protocol
 
 import msgspec
 
-from dstest.spec.export.kinds import Kind
+from dstest.core.errors import ConfigError
+from dstest.spec.export.kinds import BOOL, Kind, alike
 
-__all__ = ["Language", "Scope", "Text"]
+__all__ = ["Language", "Scope", "Text", "wanted"]
 
 
 class Text(msgspec.Struct, frozen=True):
@@ -67,3 +68,13 @@ class Scope(msgspec.Struct, frozen=True):
     def with_name(self, name: str, text: Text) -> Scope:
         """With one name more."""
         return msgspec.structs.replace(self, names={**self.names, name: text})
+
+
+def wanted(of: Text, kind: Kind, what: str) -> str:
+    """The text. Raises ConfigError where it is of another kind."""
+    if not alike(of.kind, kind):
+        remedy = f"{kind}: bool(..) of what is only taken for true" if kind == BOOL else str(kind)
+        raise ConfigError(
+            f"{what} is {of.kind} where {kind} is wanted, which is not exported", remedy=remedy
+        )
+    return of.text

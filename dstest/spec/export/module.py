@@ -11,7 +11,7 @@ import msgspec
 from dstest.core.errors import ConfigError
 from dstest.spec.declare import DeclaredAction, Spec, actions_of, invariants_of
 from dstest.spec.export.kinds import BOOL, NOTHING, STATE, Kind, kind_of_hint, kind_of_value
-from dstest.spec.export.language import Language, Scope, Text
+from dstest.spec.export.language import Language, Scope, Text, wanted
 from dstest.spec.export.translate import Translator
 from dstest.spec.expressions import function_of
 from dstest.spec.model import Model, fields_of
@@ -67,7 +67,7 @@ def exported(model: Model, language: Language) -> Exported:
         parts = fields_of(state) or {}
         for name, value in parts.items():
             where = f"{state_class.__name__}.{name} of an initial state"
-            to.wanted(Text("", kind_of_value(value, where)), fields[name], where)
+            wanted(Text("", kind_of_value(value, where)), fields[name], where)
         return language.record({name: to.value(value) for name, value in parts.items()})
 
     kinds = {one.id: one.kind for one in model.invariants}
@@ -78,7 +78,7 @@ def exported(model: Model, language: Language) -> Exported:
         initial=tuple(map(initial, model.initial)),
         actions=tuple(_action(spec, one, to, scope) for one in actions_of(spec)),
         invariants={
-            one.id: to.wanted(
+            one.id: wanted(
                 to.function(one.holds, _of_state(one.holds, scope(one.id, {}))),
                 BOOL,
                 f"{model.name}.{one.id}",
@@ -118,14 +118,14 @@ def _action(
         one.name,
         {to.word(name): of for name, of in domains.items()},
         {
-            g.name: to.wanted(
+            g.name: wanted(
                 to.function(g.holds, scope(f"{one.name}.{g.name}", params)),
                 BOOL,
                 f"{type(spec).__name__}.{one.name}.{g.name}",
             )
             for g in one.guards
         },
-        to.wanted(
+        wanted(
             to.function(one.update, scope(one.name, params)),
             STATE,
             f"{type(spec).__name__}.{one.name}",

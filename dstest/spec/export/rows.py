@@ -1,5 +1,5 @@
-"""Places in a sequence as Python counts them: from the end below 0, and of a part no further than the
-sequence goes. Other languages count from the front, and go wrong outside of it."""
+"""Places in a sequence as Python counts them: from the end below 0, and of a part no further than
+the sequence goes. Other languages count from the front, and go wrong outside of it."""
 
 from __future__ import annotations
 

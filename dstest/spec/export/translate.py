@@ -25,7 +25,7 @@ from dstest.spec.export.kinds import (
     list_of,
     set_of,
 )
-from dstest.spec.export.language import Language, Scope, Text
+from dstest.spec.export.language import Language, Scope, Text, wanted
 from dstest.spec.export.rows import part, place
 from dstest.spec.expressions import function_of
 
@@ -111,17 +111,6 @@ class Translator:
                 remedy="values of one type",
             )
         return either(a.kind, b.kind)
-
-    def wanted(self, of: Text, kind: Kind, what: str) -> str:
-        """The text. Raises ConfigError where it is of another kind."""
-        if not alike(of.kind, kind):
-            raise ConfigError(
-                f"{what} is {of.kind} where {kind} is wanted, which is not exported",
-                remedy=f"{kind}: bool(..) of what is only taken for true"
-                if kind == BOOL
-                else f"{kind}",
-            )
-        return of.text
 
     def expression(self, node: ast.expr, scope: Scope) -> Text:
         """Raises ConfigError for what has no counterpart."""
@@ -308,7 +297,7 @@ class Translator:
                     return Text(size(of.text), INT)
             case ast.Name(id="min" | "max" as name) if len(node.args) == 2:
                 a, b = (
-                    self.wanted(self.expression(one, scope), INT, f"{scope.where}: {name}")
+                    wanted(self.expression(one, scope), INT, f"{scope.where}: {name}")
                     for one in node.args
                 )
                 sign = "<" if name == "min" else ">"
@@ -317,7 +306,7 @@ class Translator:
                 return Text(self._test(node.args[0], scope), BOOL)
             case ast.Name(id="range") if len(node.args) in (1, 2):
                 bounds = [
-                    self.wanted(self.expression(one, scope), INT, f"{scope.where}: range")
+                    wanted(self.expression(one, scope), INT, f"{scope.where}: range")
                     for one in node.args
                 ]
                 start, end = bounds if len(bounds) == 2 else (self.value(0), bounds[0])
@@ -368,11 +357,8 @@ class Translator:
 
     def _replaced(self, node: ast.Call, scope: Scope) -> Text:
         state = self.expression(node.args[0], scope)
-        fields = {
-            k.arg: self._field(k.arg, k.value, scope)
-            for k in node.keywords
-            if k.arg in scope.fields
-        }
+        given = {str(k.arg): k.value for k in node.keywords if k.arg in scope.fields}
+        fields = {name: self._field(name, value, scope) for name, value in given.items()}
         if state.kind != STATE or len(fields) != len(node.keywords):
             raise self._refused(node, scope)
         return Text(self._to.changed(state.text, fields), STATE)
@@ -389,7 +375,7 @@ class Translator:
 
     def _field(self, name: str, value: ast.expr, scope: Scope) -> str:
         where = f"{scope.where}: {name}={ast.unparse(value)}"
-        return self.wanted(self.expression(value, scope), scope.fields[name], where)
+        return wanted(self.expression(value, scope), scope.fields[name], where)
 
     def _inlined(self, function: Callable[..., Any], node: ast.Call, scope: Scope) -> Text:
         """A helper of the user's own, its parameters given names."""

@@ -182,9 +182,7 @@ def test_an_output_that_is_wrong_later_is_noticed_there() -> None:
 
 
 def test_a_dequeue_of_nothing_is_told_with_what_it_returned() -> None:
-    said = conform_history(
-        model_of(Queue()), ops("0 enqueue 1 -> @1-2\n0 dequeue -> null @3-4")
-    )
+    said = conform_history(model_of(Queue()), ops("0 enqueue 1 -> @1-2\n0 dequeue -> null @3-4"))
     assert said.verdict == "reject" and said.record == "dequeue process=0 output=None"
 
 

@@ -182,4 +182,4 @@ def test_a_constant_of_a_near_name_and_another_type_is_one() -> None:
         crashes = 2
         keys = ("a", "b")
 
-    assert Fine(crashes=3).crashes == 3  # type: ignore[comparison-overlap]
+    assert Fine(crashes=3).crashes == 3

@@ -163,13 +163,13 @@ def either_value() -> Spec:
 
 
 def taken_for_true() -> Spec:
-    class True_(Bags):
+    class Taken(Bags):
         @action()
         @when("one", lambda s: s.order)
         def look(self, s: Bag) -> Bag:
             return s
 
-    return True_()
+    return Taken()
 
 
 def another_type() -> Spec:
@@ -208,7 +208,7 @@ def parts() -> Spec:
         (mixed, r"Mixed.look.one: `len\(s.order\) != True` has int and bool in one place"),
         (mixed_in, "Mixed.look.one: `s.open in s.held` has bool and int in one place"),
         (either_value, r"Either.look.one: `s.order or \(1,\)` is not exported"),
-        (taken_for_true, "True_.look.one is list of int where bool is wanted"),
+        (taken_for_true, "Taken.look.one is list of int where bool is wanted"),
         (another_type, r"Another.look: open=len\(s.order\) is int where bool is wanted"),
         (three_bounds, r"Three.look.one: `range\(1, 3, 2\)` is not exported"),
         (parts, "is made of parts"),

@@ -75,7 +75,7 @@ class RandomGuard(Base):
 class RandomDomain(Base):
     @action(by=lambda: (DICE.choice((1, 2)),))
     @when("below", lambda self, s: s.x < self.most)
-    def up(self, s: S, by: int) -> S:
+    def up(self, s: S, by: int) -> S:  # type: ignore[override]
         return replace(s, x=s.x + by)
 
 

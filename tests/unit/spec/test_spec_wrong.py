@@ -36,9 +36,8 @@ LINE = HEAD.count("\n") + 4
 
 
 def action_of(body: str, guard: str = "True") -> str:
-    return f"\n    @action()\n    @when('may', lambda s: {guard})\n    def act(self, s):\n" + (
-        f"        {body}\n"
-    )
+    guarded = f"    @action()\n    @when('may', lambda s: {guard})\n"
+    return f"\n{guarded}    def act(self, s):\n        {body}\n"
 
 
 @pytest.fixture
