@@ -216,12 +216,20 @@ def guard_of(
     return Guard(given.name, level, holds, given.holds)
 
 
+def in_order(found: Iterable[Any]) -> Iterable[Any]:
+    """A set by the text of what it holds: its own order is another in each process, and a seed
+    would walk other ways. That of whole numbers is not."""
+    if isinstance(found, frozenset | set) and any(type(one) is not int for one in found):
+        return sorted(found, key=shown)
+    return found
+
+
 def values_of(spec: Spec, domain: Any, where: str) -> Callable[[Any], Iterable[Any]]:
     """What a parameter may be in a state. Raises ConfigError for a domain that can be read once
     only, and for a fixed one that a constant given anew does not change."""
     if callable(domain):
         asked = bound(spec, domain, (), where)
-        return lambda s: asked(s, ())
+        return lambda s: in_order(asked(s, ()))
     if not isinstance(domain, Collection):
         raise ConfigError(
             f"{where} is a {type(domain).__name__}, which is empty when it was read once",
@@ -233,7 +241,7 @@ def values_of(spec: Spec, domain: Any, where: str) -> Callable[[Any], Iterable[A
                 f"{where} is {name} as the class has it, and another value was given",
                 remedy=f"a function, so that it follows: lambda self: self.{name}",
             )
-    fixed = tuple(domain)
+    fixed = tuple(in_order(domain))
     return lambda s: fixed
 
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import os
 import random
+import subprocess
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -143,3 +147,41 @@ def test_two_states_of_one_step_are_both_told() -> None:
 def test_what_follows_from_the_state_alone_is_none() -> None:
     assert explore(model_of(Base())).outcome == "holds"
     assert walk(model_of(Base()), seed=1, walks=20).outcome == "bounded"
+
+
+NAMED = """
+from dstest.spec import Spec, action, invariant
+
+class Named(Spec):
+    names = frozenset({"ada", "bob", "cyd", "dan", "eve"})
+
+    def initial(self):
+        yield ("",)
+
+    @action(name=lambda self: self.names)
+    def call(self, s, name):
+        return (name,)
+
+    @action(name=frozenset({("a", 1), ("b", 2), ("c", 3)}))
+    def pair(self, s, name):
+        return name[:1]
+
+    @invariant("N1", "never dan")
+    def never(self, s):
+        return s[0] != "dan"
+"""
+
+
+def test_a_seed_walks_the_same_ways_in_each_process(tmp_path: Path) -> None:
+    file = tmp_path / "named.py"
+    file.write_text(NAMED)
+    said = set()
+    for hashed in ("1", "2", "3"):
+        done = subprocess.run(
+            [sys.executable, "-m", "dstest", "spec", "simulate", str(file), "--seed", "5"],
+            env={**os.environ, "PYTHONHASHSEED": hashed}, capture_output=True, text=True,
+            timeout=100, check=False,
+        )  # fmt: skip
+        assert "N1 is violated" in done.stdout
+        said.add(done.stdout)
+    assert len(said) == 1
