@@ -130,7 +130,7 @@ def _watched(
 
 def _state(model: Model, before: Any, sample: Sample) -> Any:
     """What the specification makes of a sample. Raises ConfigError where that is nothing."""
-    from dstest.spec.wrong import told
+    from dstest.spec.wrong import place_of
 
     try:
         return model.spec.sampled(before, sample)
@@ -138,7 +138,8 @@ def _state(model: Model, before: Any, sample: Sample) -> Any:
         raise
     except Exception as error:  # of whoever wrote the specification, or of what was answered
         raise ConfigError(
-            f"{model.name}: a sample is no state: {told(error)}",
+            f"{model.name}: a sample is no state: {type(error).__name__}: {error}, at"
+            f" {place_of(error) or 'no line of its own'}",
             remedy=f"what it wants of each: {inspect.getsourcefile(type(model.spec).sampled)}",
         ) from None
 

@@ -179,9 +179,11 @@ class _Control:
 
     def _alter(self, event: Happening, others: list[Any], count: Altered) -> None:
         had = event.record.peek("output")
-        nobodys = list(itertools.islice(_leaves(had), WRONG_MAX // 2))
-        of_others = [other for other in others if other != had and other not in nobodys]
-        for value in [*nobodys, *of_others[: WRONG_MAX - len(nobodys)]]:
+        asked = event.record.peek("input") if event.record.has("input") else None
+        made = list(itertools.islice(_leaves(had, asked), WRONG_MAX // 2))
+        there = [had, *(value for value, _ in made)]
+        of_others = [(other, False) for other in others if other not in there]
+        for value, nobodys in [*made, *of_others[: WRONG_MAX - len(made)]]:
             changed = event.record.with_output(value)
             events = [
                 one._replace(record=changed) if one.number == event.number else one
@@ -194,7 +196,7 @@ class _Control:
             refused = ended.stuck is not None
             count.tried += 1
             count.refused += refused
-            if value in nobodys and not isinstance(had, bool):
+            if nobodys:
                 count.nobodys += 1
                 count.nobodys_refused += refused
             if not refused and not count.accepted:
@@ -254,22 +256,31 @@ def _spread(found: list[Any], most: int) -> list[Any]:
     return [found[n * len(found) // most] for n in range(most)]
 
 
-def _leaves(value: Any) -> Iterator[Any]:
-    """What nobody has returned, a part of it changed; of true and false the other one."""
+def _leaves(value: Any, asked: Any) -> Iterator[tuple[Any, bool]]:
+    """With a part of it changed, and whether that is what nobody has returned: true and false are
+    others' as well. What an output says again of the input, in the same place, is no answer."""
     if isinstance(value, bool):
-        yield not value
+        yield not value, False
     elif isinstance(value, int | float):
-        yield value + 1_000_003
+        yield value + 1_000_003, True
     elif isinstance(value, str):
-        yield f"{value}'"
+        yield f"{value}'", True
     elif isinstance(value, tuple):
+        given = asked if isinstance(asked, tuple) and len(asked) == len(value) else None
         for n in reversed(range(len(value))):
-            for other in _leaves(value[n]):
-                yield (*value[:n], other, *value[n + 1 :])
+            for other, nobodys in _inside(value[n], None if given is None else (given[n],)):
+                yield (*value[:n], other, *value[n + 1 :]), nobodys
     elif isinstance(value, dict):
         for name, inner in value.items():
-            for other in _leaves(inner):
-                yield {**value, name: other}
+            there = isinstance(asked, dict) and name in asked
+            for other, nobodys in _inside(inner, (asked[name],) if there else None):
+                yield {**value, name: other}, nobodys
+
+
+def _inside(value: Any, given: tuple[Any] | None) -> Iterator[tuple[Any, bool]]:
+    if given is not None and value == given[0]:
+        return iter(())
+    return _leaves(value, None if given is None else given[0])
 
 
 def _unguarded(model: Model, mapped: Mapped, part: list[Happening]) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from dstest.core.errors import ConfigError, DstestError
 from dstest.core.near import meant
 
-__all__ = ["remedy_for", "require_taking", "told"]
+__all__ = ["place_of", "remedy_for", "require_taking", "told"]
 
 _OURS: Final = "dstest"
 _LIKE_A_USERS: Final = ("dstest.spec.shipped", "dstest.spec.consensus")
@@ -26,12 +26,15 @@ def told(error: BaseException) -> str:
     """`FILE, line N: TypeError: ..`: the deepest line that is neither ours nor of Python's own
     library, where there is one."""
     what = error.message if isinstance(error, DstestError) else f"{type(error).__name__}: {error}"
+    place = place_of(error)
+    return f"{place}: {what}" if place else what
+
+
+def place_of(error: BaseException) -> str:
+    """`FILE, line N`, empty where there is none."""
     frames = list(traceback.walk_tb(error.__traceback__))
     theirs = [(frame, line) for frame, line in frames if _is_users(frame)]
-    if not theirs:
-        return what
-    frame, line = theirs[-1]
-    return f"{frame.f_code.co_filename}, line {line}: {what}"
+    return f"{theirs[-1][0].f_code.co_filename}, line {theirs[-1][1]}" if theirs else ""
 
 
 def _is_users(frame: FrameType) -> bool:
