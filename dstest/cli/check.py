@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from dstest.cli import completion
-from dstest.cli.output import say, write_whole
+from dstest.cli.output import require_folder, require_writable, say, write_whole
 from dstest.core import limits
 from dstest.core.errors import ConfigError, Exit
 from dstest.core.formats import AUTO, FORMATS
@@ -190,6 +190,8 @@ def _judged(asked: _Question, budget: Budget, wanted: _Wanted) -> Exit:
     name = asked.history.name or str(asked.history)
     if wanted.proof is not None:
         _require_provable(asked, wanted.proof)
+        require_writable(wanted.proof, "--proof")
+    require_folder(wanted.report, "--report")
     with readable_again(asked.history, budget.memory_mb) as file:
         asked = asked._replace(history=file)
         result = _believed(file, lambda: in_time(_answer(asked, budget), budget), _named(asked))

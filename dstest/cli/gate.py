@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dstest.cli.on_github import ON_GITHUB, Github
-from dstest.cli.output import say, write_whole
+from dstest.cli.output import require_folder, say, write_whole
 
 if TYPE_CHECKING:
     from dstest.gate.decision import Decision
@@ -53,6 +53,7 @@ def gate(
     read = read_policy(policy)
     require_sound(read, METRICS, FACTORS)
     _require_outside(out, stores)
+    require_folder(out, "--out")
     decision = decide(read, stores, baseline or [], clock.wall_ns())
     if out is not None:
         _write(out, decision, read)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import shutil
@@ -13,7 +14,7 @@ from typing import IO, Final
 from dstest.cli.streams import answer, no_output
 from dstest.core.errors import ConfigError, DstestError
 
-__all__ = ["require_file", "say", "write_whole", "writing"]
+__all__ = ["require_file", "require_folder", "require_writable", "say", "write_whole", "writing"]
 
 _DEVICES: Final = (Path("/dev"), Path("/dev/fd"))
 
@@ -63,6 +64,43 @@ def writing(
         return
     except OSError as error:
         raise no_output(error) from None
+
+
+def require_writable(output: Path | None, flag: str) -> None:
+    """Before the work whose answer is to be written there. Raises ConfigError, naming `flag` as the
+    remedy, where no file can be put there, as `write_whole` would at the end."""
+    if output is None:
+        return
+    try:
+        if output.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if (output.exists() and not output.is_file()) or output.parent in _DEVICES:
+            return  # nothing can be put in the place of a pipe
+        place = output.resolve()
+        partial = place.with_name(f".{place.name}.{os.getpid()}.partial")
+        try:
+            partial.touch(exist_ok=False)
+        finally:
+            partial.unlink(missing_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write {output}: {error.strerror}", remedy=f"choose another {flag}"
+        ) from None
+
+
+def require_folder(folder: Path | None, flag: str) -> None:
+    """Before the work of which files are to be written there. Raises ConfigError, naming `flag` as
+    the remedy, where the folder cannot be made, or nothing can be put into it. It is not made."""
+    if folder is None:
+        return
+    there = next((one for one in (folder, *folder.absolute().parents) if one.exists()), Path("/"))
+    why = None
+    if not there.is_dir():
+        why = os.strerror(errno.ENOTDIR)
+    elif not os.access(there, os.W_OK | os.X_OK):
+        why = os.strerror(errno.EACCES)
+    if why is not None:
+        raise ConfigError(f"cannot write to {folder}: {why}", remedy=f"choose another {flag}")
 
 
 def write_whole(path: Path, data: bytes, flag: str) -> None:

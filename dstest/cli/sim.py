@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dstest.cli import completion
-from dstest.cli.output import say, write_whole
+from dstest.cli.output import require_writable, say, write_whole
 from dstest.core.errors import ConfigError, Exit
 from dstest.core.spec import RunSpec
 
@@ -97,6 +97,7 @@ def sim(
     from dstest.sim.faults import Profile, kinds_of
     from dstest.sim.simulate import simulable_names, wanted_of
 
+    _require_places(log, history)
     kinds = Profile().kinds if faults is None else kinds_of(faults)
     if nodes < 2 and kinds:
         raise ConfigError(
@@ -113,13 +114,13 @@ def sim(
     )
     swept, shown = _swept(wanted, range(seed, seed + seeds), min(workers, seeds), json_)
     files = [path for path in (history, log) if path is not None]
-    if shown is not None and files:
-        _write(wanted, shown, history, log)
     if not json_:
         _tell(swept)
         if shown is None and files:
             names = " and ".join(map(str, files))
             say(f"nothing was written to {names}: no seed failed; of one alone: --seeds 1")
+    if shown is not None and files:
+        _write(wanted, shown, history, log)
     bad = swept.vacuous or swept.failed
     raise typer.Exit(Exit.FAIL if swept.violated else Exit.NOT_PROVEN if bad else Exit.PASS)
 
@@ -175,6 +176,11 @@ def _tell(swept: Swept) -> None:
         )
     elif not swept.vacuous and not swept.failed:
         say("no violation in these seeds: smoke, and no more")
+
+
+def _require_places(log: Path | None, history: Path | None) -> None:
+    require_writable(log, "--log")
+    require_writable(history, "--history")
 
 
 def _write(wanted: Wanted, seen: Seen, history: Path | None, log: Path | None) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dstest.cli import spec_against, spec_conform, spec_debug, spec_ledger, spec_live, spec_weaker
-from dstest.cli.output import say, write_whole
+from dstest.cli.output import require_writable, say, write_whole
 from dstest.cli.spec_common import Adversary, Constants, Given, Json, Out, as_json, told
 from dstest.core.errors import Exit
 
@@ -73,6 +73,7 @@ def explore(
     from dstest.spec.explore import explore as search
     from dstest.spec.load import load
 
+    require_writable(out, "--out")
     model = allowed(load(spec, constants or ()), adversary)
     seen = search(
         model,
@@ -81,7 +82,6 @@ def explore(
         deadlock=deadlock,
         all_violations=all_,
     )
-    _write(model, seen.violations, out)
     if json_:
         as_json(
             {
@@ -103,6 +103,7 @@ def explore(
         if seen.merged:
             typer.echo("states stand for others by the word of canonical(), which is not proved")
         _say_rest(model, seen.counts, seen.never_taken, seen.violations, seen.outcome)
+    _write(model, seen.violations, out)
     raise typer.Exit(_code(seen.outcome))
 
 
@@ -130,6 +131,7 @@ def simulate(
     from dstest.spec.load import load
     from dstest.spec.walk import walk
 
+    require_writable(out, "--out")
     model = allowed(load(spec, constants or ()), adversary)
     chosen = fresh_seed() if seed is None else seed
     seen = walk(
@@ -140,7 +142,6 @@ def simulate(
         weights=_weights(weight or []),
         deadlock=deadlock,
     )
-    _write(model, seen.violations, out)
     if json_:
         as_json(
             {
@@ -162,6 +163,7 @@ def simulate(
         if seen.never_false:
             typer.echo(f"guards that were never false: {', '.join(seen.never_false)}")
         _say_rest(model, seen.counts, seen.never_taken, seen.violations, seen.outcome)
+    _write(model, seen.violations, out)
     raise typer.Exit(Exit.PASS if seen.outcome == "bounded" else _code(seen.outcome))
 
 
@@ -212,7 +214,9 @@ def mutate(
         for one in done:
             if one.fate not in ("killed", "error"):
                 near = f"; nearest: {', '.join(one.nearest)}" if one.nearest else ""
-                typer.echo(f"{one.fate}: {one.operator} of {one.action}: {one.what}{near}")
+                near = "; the action is never taken" if one.never_taken else near
+                at = f" at {one.place}" if one.place else ""
+                typer.echo(f"{one.fate}: {one.operator} of {one.action}{at}: {one.what}{near}")
         also = f", {wrong} went wrong by themselves" if wrong else ""
         typer.echo(f"{killed} of {len(done)} mutants killed{also}")
     raise typer.Exit(Exit.PASS if killed and killed + wrong == len(done) else Exit.NOT_PROVEN)

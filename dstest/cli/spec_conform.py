@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from dstest.cli.output import say
+from dstest.cli.output import require_writable, say
 from dstest.cli.spec_common import Constants, Given, Json, as_json
 from dstest.cli.spec_ledger import noted
 from dstest.core.errors import Exit
 
 if TYPE_CHECKING:
+    from dstest.spec.bounds import Watch
     from dstest.spec.conformed import Conformed
     from dstest.spec.model import Model
 
@@ -42,6 +43,12 @@ def conform(
     frontier: Annotated[
         int, typer.Option(min=1, help="States to look at for one record, at most.")
     ] = 20_000,
+    within: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.001, help="Then it is inconclusive.")
+    ] = 600.0,
+    memory: Annotated[
+        int, typer.Option(metavar="MB", min=1, help="Of the process; then it is inconclusive.")
+    ] = 4096,
     ledger: Annotated[
         Path | None,
         typer.Option(metavar="LEDGER", help="Enter a rejection there (`dstest spec ledger`)."),
@@ -57,24 +64,23 @@ def conform(
     replaced, guards left out.
 
     Exits with 0 where all of it is one, with 1 where it is none, by the index of the record that
-    cannot be, and with 3 where the bound was met, nothing could have been refused, or lines of a
-    server are missing."""
-    from dstest.spec.conform import conform_log
+    cannot be, with 2 where the file contradicts itself, as `dstest check` says it, and with 3 where
+    a bound was met (states, seconds, memory), nothing could have been refused, or lines of a server
+    are missing. Long ones tell on stderr how far they are."""
+    from dstest.spec.bounds import Watch
     from dstest.spec.conformed import as_data, lines
     from dstest.spec.load import load, of_logs
-    from dstest.spec.log_file import cut_off, read_log
 
+    if ledger is not None:
+        from dstest.spec.versions import head_of
+
+        require_writable(ledger, "--ledger")
+        commit = commit or head_of(Path.cwd())
     model = load(spec, constants or ())
     if log or model.spec.server_log:
         model = of_logs(model)
-    if model.spec.server_log and not log:
-        said = _of_servers(model, recorded, frontier)
-    elif log:
-        said = conform_log(model, read_log(recorded, kind), frontier_max=frontier)
-        if cut_off(recorded):
-            said.missing["(a last line that was cut off)"] = 1
-    else:
-        said = _of_history(model, recorded, frontier)
+    watch = Watch(within, memory, _progress)
+    said = _compared(model, recorded, kind if log else None, frontier, watch)
     if json_:
         as_json(as_data(said))
     else:
@@ -87,7 +93,27 @@ def conform(
     raise typer.Exit(code)
 
 
-def _of_servers(model: Model, path: Path, frontier: int) -> Conformed:
+def _compared(
+    model: Model, recorded: Path, kind: str | None, frontier: int, watch: Watch
+) -> Conformed:
+    """`kind` is the field of a log that holds the kind of a line; None for what is no log."""
+    from dstest.spec.conform import conform_log
+    from dstest.spec.log_file import cut_off, read_log
+
+    if kind is None:
+        of = _of_servers if model.spec.server_log else _of_history
+        return of(model, recorded, frontier, watch)
+    said = conform_log(model, read_log(recorded, kind), frontier_max=frontier, watch=watch)
+    if cut_off(recorded):
+        said.missing["(a last line that was cut off)"] = 1
+    return said
+
+
+def _progress(text: str) -> None:
+    typer.echo(text, err=True)
+
+
+def _of_servers(model: Model, path: Path, frontier: int, watch: Watch) -> Conformed:
     """The logs of all servers of a run; what cannot be placed in their order is left out."""
     from dstest.core.errors import ConfigError
     from dstest.spec.conform import conform_log
@@ -103,7 +129,7 @@ def _of_servers(model: Model, path: Path, frontier: int) -> Conformed:
         path, lambda name: name.startswith("nodes/") and name.endswith(f"/{file}")
     )
     logs = log_of_run(path / "nodes", file)
-    said = conform_log(model, logs.events, frontier_max=frontier)
+    said = conform_log(model, logs.events, frontier_max=frontier, watch=watch)
     for name, count in logs.left_out.items():
         said.missing[f"({name}: after the last line that can be placed)"] = count
     for name, count in logs.damaged.items():
@@ -136,8 +162,10 @@ def _of_run(path: Path, only: Callable[[str], bool]) -> tuple[list[str], bool]:
     return [str(name) for name in nodes] if isinstance(nodes, list) else [], over
 
 
-def _of_history(model: Model, path: Path, frontier: int) -> Conformed:
-    """What a history file cannot show, its reader says: then nothing is accepted."""
+def _of_history(model: Model, path: Path, frontier: int, watch: Watch) -> Conformed:
+    """What a history file cannot show, its reader says: then nothing is accepted. Raises
+    HistoryError where it contradicts itself, by the lints and in the words of `dstest check`."""
+    from dstest.cli.check_lints import require_sound
     from dstest.cli.check_source import history_file
     from dstest.spec.conform import conform_history
     from dstest.store.importers import load_history
@@ -146,7 +174,8 @@ def _of_history(model: Model, path: Path, frontier: int) -> Conformed:
         _of_run(path, lambda name: name == HISTORY)
     weak: list[str] = []
     history = load_history(history_file(path), weak=weak)
-    said = conform_history(model, history.ops, frontier_max=frontier)
+    weak += require_sound(history, weak)
+    said = conform_history(model, history.ops, frontier_max=frontier, watch=watch)
     if weak and said.verdict == "accept":
         said.verdict = "vacuous"
     said.weak += weak

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dstest.cli.output import say, write_whole
+from dstest.cli.output import require_writable, say, write_whole
 from dstest.cli.spec_common import Constants, Given, Json, as_json, told
 from dstest.core.errors import ConfigError, Exit
 
@@ -31,14 +31,16 @@ Events = Annotated[int | None, typer.Option(min=0, help="Only so many steps of t
 
 def _states(model: Model, after: Path | None, events: int | None) -> list[Any]:
     from dstest.spec.drive import drive_along
-    from dstest.spec.trace_file import read_trace, steps_in
+    from dstest.spec.trace_file import read_trace, require_same_states, steps_in
 
     if after is None:
         if events is not None:
             raise ConfigError("--events is of a trace", remedy="--after TRACE, or leave it out")
         return list(model.initial)
     read = steps_in(model, read_trace(after))
-    return [drive_along(model, read.steps, events, read.start).trace.last]
+    done = drive_along(model, read.steps, events, read.start)
+    require_same_states(read, done.trace.states)
+    return [done.trace.last]
 
 
 def why(
@@ -91,7 +93,11 @@ def _say_why(found: Why) -> None:
     for row in found.refused:
         given = ", ".join(f"{name}={value}" for name, value in row.args.items())
         values = ", ".join(f"{name} is {value}" for name, value in row.operands.items())
-        say(f"{found.action}({given}): {row.guard} is {row.truth}: {row.text}; {values}")
+        said = f": {row.text}" if row.text else ""
+        said += f"; {values}" if values else ""
+        if row.truth == "undefined":
+            said += "; it goes wrong there: a guard above it does not hold either"
+        say(f"{found.action}({given}): {row.guard} is {row.truth}{said}")
     if found.path is not None and found.step is not None:
         say(f"reachable: after {len(found.path.steps)} steps {found.step} can be taken")
         told(found.path)
@@ -114,19 +120,28 @@ def knock(
 ) -> None:
     """Which guards would have to go for a trace to be accepted: a smallest set.
 
-    Exits with 0 where it is accepted as it is, with 1 where guards stand in its way, with 3 where
-    it is refused even without them."""
+    Exits with 0 where it is accepted as it is, with 1 where guards stand in its way, or where its
+    steps lead to other states than those in the file, with 3 where it is refused even without
+    guards."""
     from dstest.spec.knock import knock as ask
     from dstest.spec.load import load
     from dstest.spec.replay import replay
-    from dstest.spec.trace_file import read_trace, steps_in
+    from dstest.spec.trace_file import difference, read_trace, steps_in
 
     model = load(spec, constants or ())
     read = steps_in(model, read_trace(trace))
+    other = difference(read, replay(model, read.steps, read.start).trace.states)
+    if other is not None:
+        if json_:
+            as_json({"guards": None, "asked": 1, "difference": other})
+        else:
+            say(f"the trace leads to other states than it did: {other}")
+        raise typer.Exit(Exit.FAIL)
 
     def accepts(changed: Model) -> bool:
         try:
-            return replay(changed, read.steps, read.start).refused is None
+            done = replay(changed, read.steps, read.start)
+            return done.refused is None and difference(read, done.trace.states) is None
         except ConfigError:
             raise
         except Exception:  # an update that relies on a guard which is gone
@@ -164,20 +179,26 @@ def drive(
     Exits with 0 where it came there, with 3 where no way was found."""
     from dstest.spec.drive import drive_along, drive_to
     from dstest.spec.load import load
-    from dstest.spec.trace_file import read_trace, steps_in, to_bytes, written
+    from dstest.spec.trace_file import (
+        read_trace,
+        require_same_states,
+        steps_in,
+        to_bytes,
+        written,
+    )
 
     if (along is None) == (where is None):
         raise ConfigError("where to?", remedy="--along TRACE or --where EXPRESSION, one of them")
     if along is None and events is not None:
         raise ConfigError("--events is of a trace", remedy="--along TRACE, or leave it out")
+    require_writable(out, "--out")
     model = load(spec, constants or ())
     if along is not None:
         read = steps_in(model, read_trace(along))
         done = drive_along(model, read.steps, events, read.start)
+        require_same_states(read, done.trace.states)
     else:
         done = drive_to(model, _wanted(model, where or ""), most_states=max_states)
-    if out is not None and done.how != "not found":
-        write_whole(out, to_bytes(model, done.trace), "--out")
     if json_:
         trace = written(model, done.trace)
         as_json({"how": done.how, "asked": done.asked, "complete": done.complete, "trace": trace})
@@ -187,6 +208,8 @@ def drive(
     else:
         told(done.trace)
         say(f"{done.how}, {len(done.trace.steps)} steps, {done.asked} states looked at")
+    if out is not None and done.how != "not found":
+        write_whole(out, to_bytes(model, done.trace), "--out")
     raise typer.Exit(Exit.NOT_PROVEN if done.how == "not found" else Exit.PASS)
 
 
@@ -234,14 +257,19 @@ def chart(
     """A trace as a sequence chart (Mermaid); of two, both, with their first difference marked.
 
     Exits with 0, and with 1 where two traces differ."""
-    from dstest.spec.chart import arrows_of, side_by_side
+    from dstest.spec.chart import arrows_of, lanes_of, side_by_side
     from dstest.spec.chart import chart as draw
     from dstest.spec.load import load
-    from dstest.spec.trace_file import read_trace, steps_in
+    from dstest.spec.replay import replay
+    from dstest.spec.trace_file import read_trace, require_same_states, steps_in
 
     model = load(spec, constants or ())
     files = [trace] if other is None else [trace, other]
-    arrows = [arrows_of(steps_in(model, read_trace(path)).steps) for path in files]
+    arrows = []
+    for path in files:
+        read = steps_in(model, read_trace(path))
+        require_same_states(read, replay(model, read.steps, read.start).trace.states)
+        arrows.append(arrows_of(read.steps, lanes=lanes_of(model)))
     if other is None:
         drawn, differs_at = [draw(arrows[0], trace.name)], None
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from dstest.cli.output import say, write_whole
+from dstest.cli.output import require_writable, say, write_whole
 from dstest.cli.spec_common import Constants, Given, Json, as_json
 from dstest.core.errors import ConfigError, DstestError, Exit
 
@@ -61,6 +62,7 @@ def live(
         raise ConfigError("samples are recorded or asked for", remedy="SAMPLES, or --ask HOST:PORT")
     if not every <= EVERY_MOST_S:
         raise ConfigError(f"--every {every} is too long", remedy=f"{EVERY_MOST_S} s at most")
+    require_writable(metrics, "--metrics")
     model = load(spec, constants or ())
     found = list[Any]()
 
@@ -128,14 +130,17 @@ def _watched(
 
 def _state(model: Model, before: Any, sample: Sample) -> Any:
     """What the specification makes of a sample. Raises ConfigError where that is nothing."""
+    from dstest.spec.wrong import place_of
+
     try:
         return model.spec.sampled(before, sample)
     except ConfigError:
         raise
     except Exception as error:  # of whoever wrote the specification, or of what was answered
         raise ConfigError(
-            f"{model.name}: a sample is no state: {type(error).__name__}: {error}",
-            remedy=f"what it wants of each: `{type(model.spec).__module__}`",
+            f"{model.name}: a sample is no state: {type(error).__name__}: {error}, at"
+            f" {place_of(error) or 'no line of its own'}",
+            remedy=f"what it wants of each: {inspect.getsourcefile(type(model.spec).sampled)}",
         ) from None
 
 

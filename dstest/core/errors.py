@@ -19,6 +19,7 @@ Every message says what happened; `remedy` says what to do about it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
@@ -57,6 +58,11 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
+_MODULE_OF_FILE: Final = re.compile(r"\bdstest_file_[0-9a-f]{16}\.")
+"""Before the names of what stands in a file of a user's own (`core/plugin_files.py`): nobody has
+written that."""
+
+
 class DstestError(Exception):
     """Base of all errors that dstest raises on purpose."""
 
@@ -64,9 +70,9 @@ class DstestError(Exception):
 
     def __init__(self, message: str, *, remedy: str | None = None) -> None:
         # A node may have had a hand in it, and a terminal obeys what it is given.
-        self.message = printable(message)
+        self.message = printable(_MODULE_OF_FILE.sub("", message))
         super().__init__(self.message)
-        self.remedy = remedy
+        self.remedy = remedy if remedy is None else _MODULE_OF_FILE.sub("", remedy)
 
     def __str__(self) -> str:
         return f"{self.message}\n  remedy: {self.remedy}" if self.remedy else self.message

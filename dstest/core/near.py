@@ -9,8 +9,11 @@ __all__ = ["meant"]
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """`did you mean a or b? one of a, b, c`, the question only where something is near."""
+    """`did you mean a or b? one of a, b, c`, the question only where something is near; where
+    nothing is known, that there is none."""
     names = list(known)
+    if not names:
+        return "leave it out: there is none"
     near = get_close_matches(name, names, n=3)
     hint = f"did you mean {' or '.join(near)}? " if near else ""
     return f"{hint}one of {', '.join(names)}"

@@ -30,6 +30,7 @@ from dstest.core.plugin_files import module_at, said_of
 from dstest.core.rng import stream
 from dstest.spec.model import Model, Step, shown
 from dstest.spec.trace import Trace, walk_from
+from dstest.spec.wrong import require_taking
 
 __all__ = ["Difference", "Driven", "Subject", "drive_against", "subject_of"]
 
@@ -105,6 +106,8 @@ def drive_against(
             f"{model.name} does not say what is answered",
             remedy="def answer_of(self, s, step, after): what the step is answered, or ...",
         )
+    given = ("s", "step", "after")
+    require_taking(model.spec.answer_of, given, f"answer_of of {model.name}")  # type: ignore[attr-defined]
     said = Driven(seed=seed, taken={one.name: 0 for one in model.actions})
     for number in range(walks):
         dice = stream(seed, "against", number)
@@ -184,6 +187,8 @@ class _Tried:
     def _wanted(self, before: Any, step: Step, after: Any) -> Any:
         try:
             return self.model.spec.answer_of(before, step, after)  # type: ignore[attr-defined]
+        except ConfigError:
+            raise
         except Exception as error:
             raise self.model.gone_wrong(before, error) from None
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from dstest.spec.model import Step, shown
+from dstest.spec.model import Model, Step, shown
 
-__all__ = ["Arrow", "arrows_of", "chart", "side_by_side"]
+__all__ = ["Arrow", "arrows_of", "chart", "lanes_of", "side_by_side"]
 
 
 class Arrow(msgspec.Struct, frozen=True):
@@ -29,6 +29,21 @@ def arrows_of(
         return who, who
 
     return [Arrow(*(lanes or own)(step), str(step)) for step in steps]
+
+
+def lanes_of(model: Model) -> Callable[[Step], tuple[str, str]]:
+    """Who acts is the argument that the specification names (`lane`), or that all of its actions
+    have first. Where there is none, it is the specification."""
+    firsts = {one.params[0] for one in model.actions if one.params}
+    lane = model.spec.lane or (next(iter(firsts)) if len(firsts) == 1 else "")
+    places = {one.name: one.params.index(lane) for one in model.actions if lane in one.params}
+
+    def lanes(step: Step) -> tuple[str, str]:
+        place = places.get(step.action)
+        who = model.name if place is None else f"{lane} {shown(step.args[place])}"
+        return who, who
+
+    return lanes
 
 
 def _word(text: str) -> str:

@@ -17,11 +17,12 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import Final, Literal
 
-from dstest.core.errors import ConfigError
+from dstest.core.errors import ConfigError, HistoryError
 from dstest.core.op import Op, Outcome
+from dstest.spec.bounds import Spent, Watch
 from dstest.spec.conformed import SHOWN_MAX, Conformed, Refusal
 from dstest.spec.controls import controlled
-from dstest.spec.declare import constants_of
+from dstest.spec.declare import Spec, constants_of
 from dstest.spec.frontier import Ended, Happening, Replay, run
 from dstest.spec.linearize import Linearize
 from dstest.spec.logged import Logged
@@ -36,14 +37,19 @@ FRONTIER_MAX: Final = 20_000
 
 
 def conform_history(
-    model: Model, ops: Iterable[Op], *, frontier_max: int = FRONTIER_MAX
+    model: Model,
+    ops: Iterable[Op],
+    *,
+    frontier_max: int = FRONTIER_MAX,
+    watch: Watch | None = None,
 ) -> Conformed:
     """Operations in any order, judged by their times.
 
     ok: took effect once in [invoke, complete], with its output. fail: had no effect. unknown, also
     what never completed: took effect at some time after its invocation, or never. Raises
-    ConfigError for a kind of operation that is neither mapped nor ignored, and for a specification
-    that cannot take them.
+    ConfigError for a kind of operation that is neither mapped nor ignored, for a specification
+    that cannot take them, and for operations of several keys where nothing looks at the key;
+    HistoryError for one that completes before it is invoked.
     """
     mapped = Mapped(model)
     said = _begun(model, "history")
@@ -55,6 +61,11 @@ def conform_history(
     said.total = len(order)
     parts: dict[object, list[tuple[int, Op, Record]]] = {}
     for at, op in enumerate(given):
+        if op.complete_ts is not None and op.complete_ts < op.invoke_ts:
+            raise HistoryError(
+                f"operation {op.op_id} completes before it is invoked",
+                remedy="record it again: no answer about it would count",
+            )
         if not mapped.knows(op.op_type):
             said.ignored[op.op_type] = said.ignored.get(op.op_type, 0) + 1
         elif op.outcome is Outcome.FAIL:
@@ -67,11 +78,33 @@ def conform_history(
             part = (type(op.key), op.key) if model.spec.per_key else None
             parts.setdefault(part, []).append((at, op, record))
     events = [_events(part, index) for part in parts.values()]
-    return _judged(said, Linearize, model, mapped, events, frontier_max)
+    said = _judged(said, Linearize, mapped, events, frontier_max, watch or Watch())
+    _require_of_key(model, mapped, {key for part in parts.values() for key in _keys(part)})
+    return said
+
+
+def _keys(part: list[tuple[int, Op, Record]]) -> Iterable[object]:
+    return ((type(op.key), op.key) for _, op, _ in part)
+
+
+def _require_of_key(model: Model, mapped: Mapped, keys: set[object]) -> None:
+    """Raises ConfigError where operations of several objects were taken for those of one."""
+    says = any("per_key" in vars(base) for base in type(model.spec).__mro__ if base is not Spec)
+    if len(keys) > 1 and not says and not any("key" in seen for seen in mapped.asked.values()):
+        raise ConfigError(
+            f"the operations are of {len(keys)} keys, and nothing of {model.name} looks at a key:"
+            " those of all keys would be held to it as if of one object",
+            remedy="per_key = True in its class, where each key is an object of its own;"
+            " per_key = False, where the key says nothing",
+        )
 
 
 def conform_log(
-    model: Model, events: Iterable[Event], *, frontier_max: int = FRONTIER_MAX
+    model: Model,
+    events: Iterable[Event],
+    *,
+    frontier_max: int = FRONTIER_MAX,
+    watch: Watch | None = None,
 ) -> Conformed:
     """Events in the order in which they were written; those of kind `gap` are marks of a crash,
     whose last doings may be missing.
@@ -93,7 +126,7 @@ def conform_log(
             parts.setdefault(part, []).append(Happening(False, at, record_of(event), at))
     said.gaps = len(gaps)
     with_gaps = [sorted([*part, *gaps], key=lambda one: one.number) for part in parts.values()]
-    return _judged(said, Logged, model, mapped, with_gaps, frontier_max)
+    return _judged(said, Logged, mapped, with_gaps, frontier_max, watch or Watch())
 
 
 def _begun(model: Model, mode: Literal["history", "log"]) -> Conformed:
@@ -116,22 +149,29 @@ def _events(part: list[tuple[int, Op, Record]], index: dict[int, int]) -> list[H
 def _judged(
     said: Conformed,
     how: Callable[[Taker, int], Replay],
-    model: Model,
     mapped: Mapped,
     parts: list[list[Happening]],
     frontier_max: int,
+    watch: Watch,
 ) -> Conformed:
     """All parts, and what they come to together: the first record that is refused counts."""
-    taker = Taker(model, mapped)
+    model = mapped.model
+    taker = Taker(model, mapped, watch=watch)
     rejected: dict[int, tuple[Happening, Ended]] = {}
     exceeded: list[int] = []
-    for part in parts:
+    spent: Spent | None = None
+    for number, part in enumerate(parts, 1):
+        watch.doing = f"part {number} of {len(parts)}, {len(part)} events"
         replay = how(taker, frontier_max)
-        ended = run(replay, _until(part, min(rejected, default=None)))
+        try:
+            ended = run(replay, _until(part, min(rejected, default=None)), doing=watch.doing)
+            if ended.stuck is not None and isinstance(replay, Linearize) and replay.left:
+                ended = _without_looking_ahead(said, taker, part, frontier_max, ended)
+        except Spent as error:
+            spent, said.consumed = error, 0
+            break
         said.unknown_taken += replay.unknown_taken
         said.frontier_peak = max(said.frontier_peak, ended.peak)
-        if ended.stuck is not None and isinstance(replay, Linearize) and replay.left:
-            ended = _without_looking_ahead(said, taker, part, frontier_max, ended)
         if ended.at is None:
             said.unknown_happened += _in_all(ended)
         else:
@@ -148,16 +188,33 @@ def _judged(
     said.compared = {kind: sorted(fields) for kind, fields in sorted(mapped.asked.items())}
     if rejected:
         _reject(said, rejected, exceeded)
+        if spent is not None:
+            said.reason = f"records of other keys were {spent}"
+    elif spent is not None:
+        said.verdict, said.reason = "inconclusive", f"{spent}; {_EASIER}"
     elif exceeded:
         said.verdict, said.consumed, said.index = "inconclusive", min(exceeded), min(exceeded)
         said.reason = (
             f"more than frontier_max={frontier_max} states to look at for one record, at "
-            f"{min(exceeded)}: allow more (frontier_max), or look at fewer operations at a time"
+            f"{min(exceeded)}: allow more (frontier_max), by --frontier; {_EASIER}"
         )
     else:
         said.consumed = said.total
-        controlled(said, how, model, mapped, parts, frontier_max)
+        try:
+            controlled(said, how, mapped, parts, frontier_max, watch)
+        except Spent as error:
+            said.verdict = "inconclusive"
+            said.reason = (
+                "all records are a behaviour, and whether others would have been refused was"
+                f" {error}"
+            )
     return said
+
+
+_EASIER: Final = (
+    "or make it less to look at: `too_late` of a mapping, `per_key` of a specification of one key,"
+    " fewer operations at a time (docs/specs.md)"
+)
 
 
 def _without_looking_ahead(

@@ -41,11 +41,17 @@ class Swap(msgspec.Struct, frozen=True):
 
 
 class Altered(msgspec.Struct):
-    """Records of one kind whose output was replaced by another, and how many were then refused."""
+    """Records of one kind whose output was replaced by another, and how many were then refused.
+
+    `nobodys` are those with an output that no record has, and how many of these were refused.
+    `accepted` is the first that was taken as well, in words."""
 
     kind: str
     tried: int = 0
     refused: int = 0
+    nobodys: int = 0
+    nobodys_refused: int = 0
+    accepted: str = ""
 
 
 class Conformed(msgspec.Struct, kw_only=True):
@@ -137,7 +143,9 @@ def lines(said: Conformed) -> list[str]:
             f"rejected at {swap.rejected_at} by {', '.join(swap.refused_by)}"
         )
     found += [
-        f"control: {one.refused} of {one.tried} wrong outputs of {one.kind} are rejected"
+        f"control: {one.refused} of {one.tried} other outputs of {one.kind} are rejected, of those "
+        f"that nobody had {one.nobodys_refused} of {one.nobodys}"
+        + (f" (accepted: {one.accepted})" if one.accepted else "")
         for one in said.altered
     ]
     if said.never_false:

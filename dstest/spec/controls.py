@@ -3,12 +3,19 @@
 | control | what must be noticed |
 |---|---|
 | swap | two records near each other, exchanged: one of them is refused, where it then stands |
-| outputs | a record with another output than it had |
+| outputs | a record with another output than it had: half of those that are nobody's, at least |
 | no guards | all is taken without guards, and wrong outputs with them: nothing is compared |
 
 A guard that was never false while the records were replayed could be left out, one at a time, with
 the same answer: those are named. Records are exchanged, and outputs replaced, in the largest parts
 first. Each exchange is replayed twice: from what was known before it, and from the beginning.
+
+An output that another record of its kind has may be allowed where it is put: of several that wait,
+any may come first. One that nobody has (a number or text that is in no record) is wrong wherever an
+output is compared. So a kind is judged by those, and where it has none, as true and false have
+none, by all that were tried. A model may let a part of them pass, as one that takes any larger
+number does; where it lets more than half of them pass, an answer would have been accepted that is
+more likely wrong than not, and nothing was shown.
 """
 
 from __future__ import annotations
@@ -18,10 +25,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from dstest.core.errors import ConfigError
+from dstest.spec.bounds import Watch
 from dstest.spec.conformed import Altered, Conformed, Swap
 from dstest.spec.frontier import Ended, Happening, Known, Replay, run
 from dstest.spec.mapping import GAP, Mapped, Record
-from dstest.spec.model import Model
+from dstest.spec.model import Model, shown
 from dstest.spec.taking import Taker
 
 __all__ = ["controlled"]
@@ -37,7 +45,11 @@ OUTPUT_PARTS_MAX: Final = 5
 OUTPUTS_MAX: Final = 6
 """Records of a kind whose output is replaced, in one part."""
 TRIED_MIN: Final = 3
-"""Wrong outputs of a kind, of which one must be noticed."""
+"""Wrong outputs of a kind, fewer of which say nothing."""
+REFUSED_MIN: Final = 0.5
+"""Share of them that must be noticed."""
+AFTER_MAX: Final = 500
+"""Events after a record in which its wrong output may be noticed."""
 WRONG_MAX: Final = 6
 """Wrong outputs of one record."""
 
@@ -47,17 +59,19 @@ _How = Callable[[Taker, int], Replay]
 def controlled(
     said: Conformed,
     how: _How,
-    model: Model,
     mapped: Mapped,
     parts: list[list[Happening]],
     frontier_max: int,
+    watch: Watch,
 ) -> None:
-    """Write down what the controls came to, and the verdict that follows."""
+    """Write down what the controls came to, and the verdict that follows. Raises Spent."""
+    model = mapped.model
     altered: dict[str, Altered] = {}
     for number, part in enumerate(sorted(parts, key=len, reverse=True)[:PARTS_MAX]):
         if said.swap is not None and number >= OUTPUT_PARTS_MAX:
             break
-        replay = how(Taker(model, mapped), frontier_max)
+        watch.doing = f"controls, part {number + 1} of {min(len(parts), PARTS_MAX)}"
+        replay = how(Taker(model, mapped, watch=watch), frontier_max)
         control = _Control(replay, part)
         if said.swap is None:
             said.swap = control.swap()
@@ -81,9 +95,11 @@ def _weak(said: Conformed, records: int) -> list[str]:
             f"noticed ({said.swaps_tried} tried)"
         )
     found += [
-        f"{one.tried} wrong outputs of {one.kind} were accepted, and none was noticed"
+        f"{tried - refused} of {tried} wrong outputs of {one.kind} were accepted"
+        + (", and none was noticed" if not refused else f": {one.accepted} is taken as well")
         for one in said.altered
-        if one.tried >= TRIED_MIN and not one.refused
+        for tried, refused in [_judged_by(one)]
+        if tried >= TRIED_MIN and refused < tried * REFUSED_MIN
     ]
     tried = sum(one.tried for one in said.altered)
     if not found and said.without_guards and tried and not any(one.refused for one in said.altered):
@@ -91,6 +107,13 @@ def _weak(said: Conformed, records: int) -> list[str]:
             f"no output is compared: {tried} wrong ones were accepted, and no guard is needed"
         )
     return found
+
+
+def _judged_by(one: Altered) -> tuple[int, int]:
+    """How many were tried, and refused, of those that a kind is judged by."""
+    if one.nobodys >= TRIED_MIN:
+        return one.nobodys, one.nobodys_refused
+    return one.tried, one.refused
 
 
 def _meaning(said: Conformed, model: Model) -> str:
@@ -137,7 +160,7 @@ class _Control:
         return None
 
     def alter(self, altered: dict[str, Altered]) -> None:
-        """Replace outputs, kind by kind, until one of the kind is refused."""
+        """Replace outputs, kind by kind."""
         outputs: dict[str, list[Any]] = {}
         by_kind: dict[str, list[Happening]] = {}
         for event in self.events:
@@ -152,22 +175,32 @@ class _Control:
                 continue
             count = altered.setdefault(kind, Altered(kind))
             for event in _spread(events, OUTPUTS_MAX):
-                if count.refused:
-                    break
                 self._alter(event, outputs[kind], count)
 
     def _alter(self, event: Happening, others: list[Any], count: Altered) -> None:
-        for value in itertools.islice(_wrong(event.record.peek("output"), others), WRONG_MAX):
+        had = event.record.peek("output")
+        asked = event.record.peek("input") if event.record.has("input") else None
+        made = list(itertools.islice(_leaves(had, asked), WRONG_MAX // 2))
+        there = [had, *(value for value, _ in made)]
+        of_others = [(other, False) for other in others if other not in there]
+        for value, nobodys in [*made, *of_others[: WRONG_MAX - len(made)]]:
             changed = event.record.with_output(value)
             events = [
                 one._replace(record=changed) if one.number == event.number else one
                 for one in self.events
             ]
             places = [n for n, one in enumerate(events) if one.number == event.number]
-            ended = self._replayed(events, min(places), max(places))
-            if ended is not None and not ended.exceeded:
-                count.tried += 1
-                count.refused += ended.stuck is not None
+            ended = self._replayed(events, min(places), max(places) + AFTER_MAX)
+            if ended is None or ended.exceeded:
+                continue
+            refused = ended.stuck is not None
+            count.tried += 1
+            count.refused += refused
+            if nobodys:
+                count.nobodys += 1
+                count.nobodys_refused += refused
+            if not refused and not count.accepted:
+                count.accepted = f"{shown(value)} for {shown(had)}"
 
     def _replayed(self, events: list[Happening], first: int, last: int) -> Ended | None:
         """From what was known before the first change to the last one; places count from the
@@ -223,27 +256,31 @@ def _spread(found: list[Any], most: int) -> list[Any]:
     return [found[n * len(found) // most] for n in range(most)]
 
 
-def _wrong(value: Any, others: list[Any]) -> Iterator[Any]:
-    """Other outputs: those of others of its kind, and what is nobody's."""
-    yield from (other for other in others if other != value)
-    yield from _leaves(value)
-
-
-def _leaves(value: Any) -> Iterator[Any]:
+def _leaves(value: Any, asked: Any) -> Iterator[tuple[Any, bool]]:
+    """With a part of it changed, and whether that is what nobody has returned: true and false are
+    others' as well. What an output says again of the input, in the same place, is no answer."""
     if isinstance(value, bool):
-        yield not value
+        yield not value, False
     elif isinstance(value, int | float):
-        yield value + 1_000_003
+        yield value + 1_000_003, True
     elif isinstance(value, str):
-        yield f"{value}'"
+        yield f"{value}'", True
     elif isinstance(value, tuple):
+        given = asked if isinstance(asked, tuple) and len(asked) == len(value) else None
         for n in reversed(range(len(value))):
-            for other in _leaves(value[n]):
-                yield (*value[:n], other, *value[n + 1 :])
+            for other, nobodys in _inside(value[n], None if given is None else (given[n],)):
+                yield (*value[:n], other, *value[n + 1 :]), nobodys
     elif isinstance(value, dict):
         for name, inner in value.items():
-            for other in _leaves(inner):
-                yield {**value, name: other}
+            there = isinstance(asked, dict) and name in asked
+            for other, nobodys in _inside(inner, (asked[name],) if there else None):
+                yield {**value, name: other}, nobodys
+
+
+def _inside(value: Any, given: tuple[Any] | None) -> Iterator[tuple[Any, bool]]:
+    if given is not None and value == given[0]:
+        return iter(())
+    return _leaves(value, None if given is None else given[0])
 
 
 def _unguarded(model: Model, mapped: Mapped, part: list[Happening]) -> bool:

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any, ClassVar, Final, Literal, TypeVar
 
 import msgspec
@@ -130,6 +131,7 @@ def action(
         )
 
     def mark(function: _Function) -> _Function:
+        marked_once(function, "@action")
         vars(function)["spec_action"] = (domains, weight, adversary)
         return function
 
@@ -141,17 +143,64 @@ def invariant(id: str, text: str, kind: Kind = "state") -> Callable[[_Function],
     (a `Step`: action and arguments) and `after`."""
 
     def mark(function: _Function) -> _Function:
+        marked_once(function, "@invariant")
         vars(function)["spec_invariant"] = (id, text, kind)
         return function
 
     return mark
 
 
+_READ_AS: Final = {
+    "spec_action": "@action",
+    "spec_invariant": "@invariant",
+    "spec_maps": "@maps",
+}
+"""Marks, of which a method has one, and how each is written."""
+
+_GUARDS: Final = "spec_guards"
+
+
+def marked_once(function: Callable[..., Any], written: str) -> None:
+    """Raises ConfigError for a method that has such a mark, or another one: of two, one would be
+    gone without a word."""
+    there = [text for mark, text in _READ_AS.items() if mark in vars(function)]
+    if there:
+        raise ConfigError(
+            f"{_called(function)} is marked with {there[0]} and {written}",
+            remedy="one of them above each method",
+        )
+
+
+def _called(function: Callable[..., Any]) -> str:
+    return ".".join(function.__qualname__.replace("<locals>.", "").split(".")[-2:])
+
+
 def marked(value: Any) -> bool:
-    """Is it an action or an invariant, whatever it is wrapped in?"""
-    layers = (value, getattr(value, "__func__", None), getattr(value, "__wrapped__", None))
+    """Is it an action, an invariant, a mapping or guarded, whatever it is wrapped in?"""
+    layers = (value, *(getattr(value, n, None) for n in ("__func__", "__wrapped__", "fget")))
     names = {name for one in layers for name in getattr(one, "__dict__", ())}
-    return bool(names & {"spec_action", "spec_invariant"})
+    return bool(names & {*_READ_AS, _GUARDS})
+
+
+def _require_read(where: str, value: Any) -> None:
+    """Raises ConfigError for what is marked and would not be read: no plain method, or guards of
+    what is no action."""
+    if not marked(value):
+        return
+    if not inspect.isfunction(value):
+        raise ConfigError(
+            f"{where} is a {type(value).__name__}, which is no action and no invariant",
+            remedy="@action, @invariant or @maps above a plain method, nothing between",
+        )
+    if _GUARDS in vars(value) and "spec_action" not in vars(value):
+        is_what = next((text for mark, text in _READ_AS.items() if mark in vars(value)), None)
+        raise ConfigError(
+            f"{where} has guards (@when) and is no action"
+            + (f", but marked with {is_what}" if is_what else ""),
+            remedy="@action() above the guards"
+            if is_what is None
+            else "guards are of actions: ask in the method itself",
+        )
 
 
 class _Names(dict[str, Any]):
@@ -174,13 +223,12 @@ class _SpecType(type):
 
     def __new__(cls, name: str, bases: tuple[type, ...], names: dict[str, Any], **more: Any) -> Any:
         made = super().__new__(cls, name, bases, dict(names), **more)
+        mixed_in = [b for b in made.__mro__[1:-1] if not isinstance(b, _SpecType)]
+        for base in reversed(mixed_in):
+            for attribute, value in vars(base).items():
+                _require_read(f"{base.__name__}.{attribute}, of {name},", value)
         for attribute, value in names.items():
-            if marked(value) and not inspect.isfunction(value):
-                kind = type(value).__name__
-                raise ConfigError(
-                    f"{name}.{attribute} is a {kind}, which is no action and no invariant",
-                    remedy="@action or @invariant above a plain method, nothing between",
-                )
+            _require_read(f"{name}.{attribute}", value)
             above = [base for base in made.__mro__[1:] if marked(vars(base).get(attribute))]
             if above and not marked(value):
                 raise ConfigError(
@@ -188,7 +236,42 @@ class _SpecType(type):
                     " not marked",
                     remedy="mark it as that one is, or call it otherwise",
                 )
+            if made.__mro__[1:-1]:
+                _require_meant(made, attribute, value)
         return made
+
+
+_NAMES: Final = (frozenset, set, tuple, list)
+_SETTINGS: Final[dict[str, tuple[type, ...]]] = {
+    "ignores": _NAMES,
+    "hidden": _NAMES,
+    "per_key": (bool,),
+    "server_log": (str,),
+    "crash": (str,),
+    "lane": (str,),
+    "for_logs": (Mapping,),
+}
+"""Attributes of `Spec` that say how it is used, and what each may be."""
+
+
+def _require_meant(made: type, attribute: str, value: Any) -> None:
+    """Raises ConfigError for a setting that holds what it cannot be, and for what is near the name
+    of one and could be it: it would be a constant that nothing reads."""
+    where = f"{made.__name__}.{attribute}"
+    if attribute in _SETTINGS:
+        if not isinstance(value, _SETTINGS[attribute]):
+            kind = "set of names" if _SETTINGS[attribute] is _NAMES else None
+            kind = kind or _SETTINGS[attribute][0].__name__
+            raise ConfigError(f"{where} is {value!r}, which is no {kind}", remedy=f"a {kind}")
+        return
+    if attribute.startswith("_") or callable(value):
+        return
+    for near in get_close_matches(attribute, _SETTINGS, n=1, cutoff=0.8):
+        if isinstance(value, _SETTINGS[near]):
+            raise ConfigError(
+                f"{where} says nothing: it is no setting of a specification",
+                remedy=f"did you mean {near}? A constant needs a name that is less like it",
+            )
 
 
 class Spec(metaclass=_SpecType):
@@ -215,6 +298,10 @@ class Spec(metaclass=_SpecType):
 
     crash: ClassVar[str] = ""
     """The action that a gap in a log stands for, with all arguments that its domains allow."""
+
+    lane: ClassVar[str] = ""
+    """The parameter that says who acts, for charts. Empty: the first one, where all actions that
+    have any have that one first."""
 
     def __init__(self, **constants: Any) -> None:
         known = constants_of(type(self))

@@ -18,6 +18,7 @@ from dstest.spec.alike import alike
 from dstest.spec.counts import Count, counted, vacuous
 from dstest.spec.declare import Spec, State
 from dstest.spec.model import Invariant, Model, Step, shown
+from dstest.spec.steady import Steady
 from dstest.spec.trace import Trace, walk_from
 
 __all__ = ["Explored", "Outcome", "Violation", "explore"]
@@ -44,7 +45,8 @@ class Violation(msgspec.Struct, frozen=True):
 
 
 class Explored(msgspec.Struct, kw_only=True):
-    """What was seen. `complete` is false where a bound ended the search.
+    """What was seen. `complete` is false where a bound ended the search; `depth` is how many steps
+    the furthest state is away.
 
     `merged`: states stand for others, by the word of `canonical`, which a sample of walks was held
     against. `taken` counts the steps of each action. `outcome` is `vacuous` where an invariant was
@@ -89,7 +91,7 @@ def explore(
     """Ends with the first violation, unless all are wanted: then each invariant's first one.
 
     Raises ConfigError where the model itself goes wrong: a guard, an update or an invariant that
-    raises, a state of another type.
+    raises, a state of another type, and what does not follow from the state alone (`steady.py`).
     """
     search = _Search(model, max_states, max_depth, deadlock, all_violations)
     try:
@@ -152,11 +154,13 @@ class _Search:
         self._sometimes = model.of_kind("sometimes")
         self._edges: list[tuple[Any, Any]] | None = [] if model.of_kind("liveness") else None
         self._seen_wrong: set[str] = set()
+        self._steady = Steady(model, "state", "sometimes", "liveness")
 
     def run(self) -> None:
         """Until nothing is new, a bound is met, or a violation is enough."""
         model, said, found = self.model, self.said, self.found
         todo: deque[tuple[Any, Any, int]] = deque()
+        self._steady.start()
         for state in model.initial:
             key = model.canonical(state)
             if key in found:
@@ -171,11 +175,12 @@ class _Search:
         while todo and not self._enough():
             state, key, depth = todo.popleft()
             self.at = state
-            said.depth = max(said.depth, depth)
             if self._deepest is not None and depth >= self._deepest:
                 said.complete = False
                 continue
             stuck, before = True, shown(state) if len(found) < FROZEN else ""
+            if self._steady.due():
+                self._steady.steps(state)
             for step, after in model.steps(state):
                 stuck = False
                 said.steps += 1
@@ -186,6 +191,7 @@ class _Search:
                         said.complete = False
                         continue
                     found[new] = key
+                    said.depth = max(said.depth, depth + 1)
                     self._keys[new] = new
                     todo.append((after, new, depth + 1))
                     if self.said.merged:

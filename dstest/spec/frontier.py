@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 from dstest.core.errors import ConfigError
 from dstest.spec.mapping import Record
-from dstest.spec.taking import Refused
+from dstest.spec.taking import Refused, Taker
 
 __all__ = ["Ended", "Exceeded", "Happening", "Known", "Replay", "Stuck", "run"]
 
@@ -53,6 +53,7 @@ class Replay(Protocol):
     """`unknown_taken` counts how often an operation of unknown outcome was taken to have had an
     effect, `left` the states that were left since they lead nowhere."""
 
+    taker: Taker
     unknown_taken: int
     left: int
 
@@ -80,9 +81,10 @@ def run(
     events: Iterable[Happening],
     known: Known | None = None,
     keep: bool = False,
+    doing: str = "",
 ) -> Ended:
-    """From the beginning, or from what is known. Raises ConfigError where the model can begin in no
-    state."""
+    """From the beginning, or from what is known; `doing` is told of as it goes on. Raises
+    ConfigError where the model can begin in no state, Spent where that is looked at."""
     if known is None:
         known = replay.begin()
         if not known.frontier:
@@ -95,6 +97,10 @@ def run(
     for place, event in enumerate(events):
         if keep:
             before.append(known)
+        watch = replay.taker.watch
+        watch.look()
+        if doing:
+            watch.doing = f"{doing}: at {place}, {len(known.frontier)} states"
         try:
             known = replay.advance(known, event)
         except Stuck as stuck:

@@ -22,11 +22,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from dstest.core.errors import ConfigError
-from dstest.core.plugin_files import said_of
 from dstest.spec.frontier import Exceeded, Happening, Known, Stuck
 from dstest.spec.mapping import Record
 from dstest.spec.model import shown, truth
 from dstest.spec.taking import Refused, Taker
+from dstest.spec.wrong import remedy_for, told
 
 __all__ = ["Linearize"]
 
@@ -73,8 +73,8 @@ class _Open:
                 raise
             except Exception as error:
                 raise ConfigError(
-                    f"{self.record}: too_late goes wrong in {shown(state)}: {said_of(error)}",
-                    remedy="it takes each record of its kind, in each state",
+                    f"{self.record}: too_late goes wrong in {shown(state)}: {told(error)}",
+                    remedy=f"it takes each record of its kind, in each state; {remedy_for(error)}",
                 ) from None
             if late and self.reach(taker, state):
                 raise ConfigError(
@@ -184,6 +184,7 @@ class Linearize:
         for state, done in known.frontier:
             met(state, done, False)
         while todo:
+            self.taker.watch.look()
             state, done = todo.popleft()
             looked[state] = None
             for one, after in self._next(others, state, done):

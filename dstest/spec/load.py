@@ -16,8 +16,9 @@ from dstest.core.near import meant
 from dstest.core.plugin_files import module_at
 from dstest.spec import shipped
 from dstest.spec.compose import System
-from dstest.spec.declare import Spec, constants_of
+from dstest.spec.declare import Spec, constants_of, marked
 from dstest.spec.model import Model, model_of
+from dstest.spec.wrong import told
 
 __all__ = ["constants_in", "load", "of_logs", "shipped_names"]
 
@@ -35,6 +36,7 @@ def load(given: str, constants: Iterable[str] = ()) -> Model:
     """
     where, _, wanted = given.partition(":")
     module = _module(where)
+    _require_in_classes(where, module)
     found = {
         name: value
         for name, value in vars(module).items()
@@ -58,7 +60,7 @@ def load(given: str, constants: Iterable[str] = ()) -> Model:
         raise
     except Exception as error:
         raise ConfigError(
-            f"{cls.__name__} cannot be made: {type(error).__name__}: {error}",
+            f"{cls.__name__} cannot be made: {told(error)}",
             remedy="it must be made without arguments",
         ) from None
 
@@ -69,6 +71,17 @@ def of_logs(model: Model) -> Model:
     others = {name: value for name, value in spec.for_logs.items() if name not in vars(spec)}
     given = {name: getattr(spec, name) for name in constants_of(type(spec)) if name in vars(spec)}
     return model_of(type(spec)(**given, **others)) if others else model
+
+
+def _require_in_classes(where: str, module: ModuleType) -> None:
+    """Raises ConfigError for a function of the file's own that is marked and stands in no class:
+    nothing would read it."""
+    for name, value in vars(module).items():
+        if marked(value) and getattr(value, "__module__", None) == module.__name__:
+            raise ConfigError(
+                f"{where}: {name} is marked, and stands in no class",
+                remedy="indent it, so that it is a method of the specification",
+            )
 
 
 def _module(where: str) -> ModuleType:

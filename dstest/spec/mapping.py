@@ -27,9 +27,9 @@ import msgspec
 from dstest.core.errors import ConfigError
 from dstest.core.near import meant
 from dstest.core.op import Op, Outcome
-from dstest.core.plugin_files import said_of
-from dstest.spec.declare import Spec
+from dstest.spec.declare import Spec, marked_once
 from dstest.spec.model import Model, Step, shown, truth
+from dstest.spec.wrong import remedy_for, require_taking, told
 
 __all__ = ["GAP", "Event", "Mapped", "Record", "maps"]
 
@@ -119,7 +119,8 @@ class Record:
         parts = [self.kind]
         for name, value in self._fields.items():
             unsaid = name in ("op_id", "node", "invoke_ts", "complete_ts")
-            if value is None or unsaid or (name == "output" and not self.known):
+            answer = name == "output" and self._fields.get("input") is None
+            if (value is None and not answer) or unsaid or (name == "output" and not self.known):
                 continue
             parts.append(f"{name}={shown(value)}")
         return " ".join(parts) if self.known else " ".join([*parts, "(unknown)"])
@@ -178,6 +179,7 @@ def maps(
         )
 
     def mark(function: Callable[..., Iterable[Step]]) -> Callable[..., Iterable[Step]]:
+        marked_once(function, "@maps")
         vars(function)["spec_maps"] = _Maps(kinds, only_reads, after, too_late)
         return function
 
@@ -190,6 +192,9 @@ class _Way(msgspec.Struct, frozen=True):
     steps: Callable[[Record, Any], Iterable[Step]]
     of_state: bool
     said: _Maps
+    name: str
+    file: str
+    place: str
 
 
 class Mapped:
@@ -202,7 +207,7 @@ class Mapped:
     def __init__(self, model: Model) -> None:
         spec = model.spec
         self.asked: dict[str, set[str]] = {}
-        self._model = model
+        self.model = model
         self._actions = {one.name: one for one in model.actions}
         self._ways: dict[str, _Way] = {}
         for function in _functions(spec):
@@ -220,13 +225,22 @@ class Mapped:
     def _add(self, spec: Spec, function: Callable[..., Iterable[Step]]) -> None:
         said: _Maps = vars(function)["spec_maps"]
         named = list(inspect.signature(function).parameters)
-        where = f"{self._model.name}.{function.__name__}"
+        where = f"{self.model.name}.{function.__name__}"
         if strange := [name for name in named if name not in _ACCEPTED]:
             raise ConfigError(
                 f"{where} asks for {', '.join(strange)}",
                 remedy="self, record and s is all there is",
             )
+        for what, asked, given in (
+            ("only_reads", said.only_reads, ("record",)),
+            ("after", said.after, ("s", "record")),
+            ("too_late", said.too_late, ("s", "record")),
+        ):
+            if callable(asked):
+                require_taking(asked, given, f"{what} of {where}")
         call = function.__get__(spec)
+        file = function.__code__.co_filename
+        place = f"{file}, line {function.__code__.co_firstlineno}"
 
         def steps(record: Record, state: Any) -> Iterable[Step]:
             there = {"record": record, "s": state}
@@ -239,18 +253,18 @@ class Mapped:
                     f"{where}: records of kind {kind!r} are mapped or ignored elsewhere as well",
                     remedy="one mapping per kind of record",
                 )
-            self._ways[kind] = _Way(steps, "s" in named, said)
+            self._ways[kind] = _Way(steps, "s" in named, said, where, file, place)
 
     def knows(self, kind: str) -> bool:
         """Is a record of this kind mapped? Raises ConfigError for one that is not ignored either:
         nobody knows what it did."""
         if kind in self._ways:
             return True
-        spec = self._model.spec
+        spec = self.model.spec
         if kind in spec.ignores:
             return False
         raise ConfigError(
-            f"{self._model.name} neither maps nor ignores records of kind {kind!r}",
+            f"{self.model.name} neither maps nor ignores records of kind {kind!r}",
             remedy=meant(kind, [*self._ways, *spec.ignores]),
         )
 
@@ -278,20 +292,18 @@ class Mapped:
         if record.candidates is not None:
             return record.candidates
         try:
-            found = list(way.steps(record, state))
+            found = self._steps_of(way, record, state)
         except ConfigError:
             raise
         except Exception as error:
             raise ConfigError(
-                f"{self._model.name}: {record} cannot be mapped: {said_of(error)}",
-                remedy="a mapping takes each record of its kind",
+                f"{self.model.name}: {record} cannot be mapped: {told(error)}",
+                remedy=f"a mapping takes each record of its kind; {remedy_for(error)}",
             ) from None
         self.asked.setdefault(record.kind, set()).update(record.asked)
-        for step in found:
-            self._look_at(step, record)
         if self._all and {step.action for step in found} >= self._all:
             raise ConfigError(
-                f"{self._model.name}: {record} may stand for any action, and would be accepted "
+                f"{self.model.name}: {record} may stand for any action, and would be accepted "
                 "whatever it is",
                 remedy="a record stands for the actions of its own kind",
             )
@@ -299,12 +311,35 @@ class Mapped:
             record.candidates = found
         return found
 
-    def _look_at(self, step: Any, record: Record) -> None:
+    def _steps_of(self, way: _Way, record: Record, state: Any) -> list[Step]:
+        """Each looked at where it comes from. Raises ConfigError for what is no step."""
+        given = way.steps(record, state)
+        if given is None or isinstance(given, Step):
+            raise ConfigError(
+                f"{self.model.name}: {way.name} ({way.place}) "
+                + ("gives nothing" if given is None else "returns a step"),
+                remedy="it yields steps: yield Step(..); a bare `return` above one yields none",
+            )
+        found = []
+        for step in given:
+            line = getattr(getattr(given, "gi_frame", None), "f_lineno", None)
+            place = way.place if line is None else f"{way.file}, line {line}"
+            self._look_at(step, record, place)
+            found.append(step)
+        return found
+
+    def _look_at(self, step: Any, record: Record, place: str) -> None:
+        if isinstance(step, Step) and not isinstance(step.args, tuple):
+            raise ConfigError(
+                f"{place}: {record} is mapped to a step of {step.action!r} whose arguments are"
+                f" {step.args!r}, which is no tuple",
+                remedy=f"with a comma after the last: Step({step.action!r}, (x,))",
+            )
         one = self._actions.get(step.action) if isinstance(step, Step) else None
         if one is None or len(step.args) != len(one.params):
             raise ConfigError(
-                f"{self._model.name}: {record} is mapped to {step}, which is no action with its "
-                "arguments",
+                f"{place}: {record} is mapped to {step}, which is no action with its arguments of "
+                f"{self.model.name}",
                 remedy=f"its parameters are: {', '.join(one.params)}"
                 if one and one.params
                 else f"its actions are: {', '.join(self._actions)}",
@@ -313,8 +348,7 @@ class Mapped:
             hash(step.args)
         except TypeError:
             raise ConfigError(
-                f"{self._model.name}: {record} is mapped to {step}, whose arguments cannot be "
-                "hashed",
+                f"{place}: {record} is mapped to {step}, whose arguments cannot be hashed",
                 remedy="take out of an object what is an argument",
             ) from None
 

@@ -10,7 +10,6 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core.errors import ConfigError
-from dstest.core.plugin_files import said_of
 from dstest.spec.declare import (
     KINDS,
     DeclaredAction,
@@ -22,6 +21,7 @@ from dstest.spec.declare import (
     constants_of,
     invariants_of,
 )
+from dstest.spec.wrong import remedy_for, require_taking, told
 
 __all__ = ["Action", "Args", "Guard", "Invariant", "Model", "Step", "model_of", "shown", "truth"]
 
@@ -163,8 +163,8 @@ class Model(msgspec.Struct, frozen=True):
     def gone_wrong(self, state: State, error: Exception) -> ConfigError:
         """What the model's own code raised, as an error of whoever wrote it."""
         return ConfigError(
-            f"{self.name} goes wrong in {shown(state)}: {said_of(error)}",
-            remedy="a guard that must hold first stands above those that rely on it",
+            f"{self.name} goes wrong in {shown(state)}: {told(error)}",
+            remedy=remedy_for(error, fields_of(state)),
         )
 
 
@@ -216,12 +216,20 @@ def guard_of(
     return Guard(given.name, level, holds, given.holds)
 
 
+def in_order(found: Iterable[Any]) -> Iterable[Any]:
+    """A set by the text of what it holds: its own order is another in each process, and a seed
+    would walk other ways. That of whole numbers is not."""
+    if isinstance(found, frozenset | set) and any(type(one) is not int for one in found):
+        return sorted(found, key=shown)
+    return found
+
+
 def values_of(spec: Spec, domain: Any, where: str) -> Callable[[Any], Iterable[Any]]:
     """What a parameter may be in a state. Raises ConfigError for a domain that can be read once
     only, and for a fixed one that a constant given anew does not change."""
     if callable(domain):
         asked = bound(spec, domain, (), where)
-        return lambda s: asked(s, ())
+        return lambda s: in_order(asked(s, ()))
     if not isinstance(domain, Collection):
         raise ConfigError(
             f"{where} is a {type(domain).__name__}, which is empty when it was read once",
@@ -233,7 +241,7 @@ def values_of(spec: Spec, domain: Any, where: str) -> Callable[[Any], Iterable[A
                 f"{where} is {name} as the class has it, and another value was given",
                 remedy=f"a function, so that it follows: lambda self: self.{name}",
             )
-    fixed = tuple(domain)
+    fixed = tuple(in_order(domain))
     return lambda s: fixed
 
 
@@ -283,6 +291,8 @@ def invariant_models(spec: Spec) -> tuple[Invariant, ...]:
                 f"invariant {one.id} is of no kind {one.kind!r}", remedy=", ".join(KINDS)
             )
         holds = one.holds.__get__(spec)
+        given = ("before", "step", "after") if one.kind == "action" else ("s",)
+        require_taking(holds, given, f"invariant {one.id}, of kind {one.kind},")
         found.append(Invariant(one.id, one.text, one.kind, holds, one.holds))
     return tuple(found)
 
@@ -307,18 +317,29 @@ def finished(spec: Spec, actions: tuple[Action, ...], invariants: tuple[Invarian
     for one in actions:
         require_unique((guard.label for guard in one.guards), f"{name}.{one.name}: guard")
     require_unique((one.id for one in invariants), f"{name}: invariant")
+    for method, given in (("initial", ()), ("canonical", ("s",)), ("done", ("s",))):
+        require_taking(getattr(spec, method), given, f"{method}() of {name}")
     try:
-        initial = tuple(spec.initial())
+        starts = spec.initial()
+        if starts is None or fields_of(starts) is not None:
+            raise ConfigError(
+                f"initial() of {name} {'gives nothing' if starts is None else 'returns a state'}",
+                remedy="it yields states: `yield` in the place of `return`",
+            )
+        initial = tuple(starts)
         for state in initial:
             hash(state)
+    except ConfigError:
+        raise
     except Exception as error:
         raise ConfigError(
-            f"{name} cannot begin: {said_of(error)}",
-            remedy="initial() yields states that are frozen and can be hashed",
+            f"{name} cannot begin: {told(error)}",
+            remedy=f"initial() yields states that are frozen and can be hashed; "
+            f"{remedy_for(error)}",
         ) from None
     if not initial:
         raise ConfigError(f"{name} has no initial state", remedy="initial() yields at least one")
-    doc = inspect.getdoc(type(spec)) or ""
+    doc = inspect.cleandoc(type(spec).__doc__ or "")
     done = _strict(spec.done, f"done() of {name}")
     return Model(name, doc, spec, initial, actions, invariants, spec.canonical, done)
 

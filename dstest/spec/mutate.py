@@ -26,12 +26,14 @@ Fate = Literal["killed", "survived", "undecided", "error"]
 
 
 class Mutant(msgspec.Struct, frozen=True):
-    """`what` says which place was changed into what."""
+    """`what` says which place was changed into what, `place` where that is: `LINE:COLUMN` from 1,
+    empty for a guard or an update as a whole."""
 
     operator: str
     action: str
     what: str
     model: Model
+    place: str = ""
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +41,8 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
     `undecided`: the bound ended the search. `error`: the mutant goes wrong, for which no invariant
     is needed; nobody knows whether one would have noticed. `nearest` are invariants that read the
-    fields which the place reads too, for a mutant that survived.
+    fields which the place reads too, for a mutant that survived. `never_taken`: no step of the
+    model itself is one of this action, so that nothing can be noticed of it.
     """
 
     operator: str
@@ -48,6 +51,8 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     fate: Fate
     by: str | None = None
     nearest: tuple[str, ...] = ()
+    place: str = ""
+    never_taken: bool = False
 
 
 def mutants(model: Model) -> Iterator[Mutant]:
@@ -79,7 +84,15 @@ def campaign(
             f"{model.name} is {itself.outcome} as it is, so a mutant proves nothing",
             remedy="dstest spec explore, first",
         )
-    return [_judge(model, mutant, max_states, deadlock) for mutant in mutants(model)]
+    untaken = set(itself.never_taken)
+    return [
+        msgspec.structs.replace(
+            _judge(model, mutant, max_states, deadlock),
+            place=mutant.place,
+            never_taken=mutant.action in untaken,
+        )
+        for mutant in mutants(model)
+    ]
 
 
 def _changes_nothing(update: Callable[..., Any]) -> bool:
@@ -120,10 +133,13 @@ def _nearest(model: Model, name: str) -> tuple[str, ...]:
     return tuple(id_ for common, id_ in sorted(shared, key=lambda row: -row[0]) if common)
 
 
-def _with(model: Model, action: Action, operator: str, what: str, **changes: Any) -> Mutant:
+def _with(
+    model: Model, action: Action, operator: str, what: str, place: str = "", **changes: Any
+) -> Mutant:
     new = msgspec.structs.replace(action, **changes)
     actions = tuple(new if one is action else one for one in model.actions)
-    return Mutant(operator, action.name, what, msgspec.structs.replace(model, actions=actions))
+    changed = msgspec.structs.replace(model, actions=actions)
+    return Mutant(operator, action.name, what, changed, place)
 
 
 def _negated(guard: Guard) -> Callable[[Any, Any], bool]:
@@ -133,23 +149,25 @@ def _negated(guard: Guard) -> Callable[[Any, Any], bool]:
 def _of_guard(model: Model, action: Action, guard: Guard) -> Iterator[Mutant]:
     if guard.level != "system":
         return  # a part's function sees the part: it is a mutant of that part's own model
-    for operator, what, function in _rewritten(guard.source):
+    for operator, what, place, function in _rewritten(guard.source):
         holds = bound(model.spec, function, action.params, f"a mutant of {guard.label}")
         changed = msgspec.structs.replace(guard, holds=holds)
         guards = tuple(changed if g is guard else g for g in action.guards)
-        yield _with(model, action, operator, f"{guard.label}: {what}", guards=guards)
+        yield _with(model, action, operator, f"{guard.label}: {what}", place, guards=guards)
 
 
 def _of_update(model: Model, action: Action) -> Iterator[Mutant]:
     if len(action.sources) != 1 or getattr(model.spec, "parts", None):
         return
-    for operator, what, function in _rewritten(action.sources[0]):
+    for operator, what, place, function in _rewritten(action.sources[0]):
         update = bound(model.spec, function, action.params, f"a mutant of {action.name}")
-        yield _with(model, action, operator, what, update=update)
+        yield _with(model, action, operator, what, place, update=update)
 
 
-def _rewritten(function: Callable[..., Any]) -> Iterator[tuple[str, str, Callable[..., Any]]]:
-    """(operator, what, function) for each place of its text."""
+def _rewritten(
+    function: Callable[..., Any],
+) -> Iterator[tuple[str, str, str, Callable[..., Any]]]:
+    """(operator, what, where, function) for each place of its text."""
     node = copy.deepcopy(function_of(function))
     if node is None:
         return
@@ -165,7 +183,8 @@ def _rewritten(function: Callable[..., Any]) -> Iterator[tuple[str, str, Callabl
             new = change(old)
             assert new is not None
             text = f"{before} -> {ast.unparse(new)}"
-            yield operator, text, _compiled(_Swap(old, new).visit(tree), function)
+            where = f"{old.lineno}:{old.col_offset + 1}" if isinstance(old, ast.expr) else ""
+            yield operator, text, where, _compiled(_Swap(old, new).visit(tree), function)
 
 
 class _Swap(ast.NodeTransformer):

@@ -9,11 +9,13 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from dstest.core.errors import ConfigError
-from dstest.core.plugin_files import said_of
+from dstest.spec.bounds import Watch
 from dstest.spec.counts import Count, counted
 from dstest.spec.domains import domain_guards
 from dstest.spec.mapping import Mapped, Record
-from dstest.spec.model import Invariant, Model, Step, shown, truth
+from dstest.spec.model import Invariant, Model, Step, fields_of, shown, truth
+from dstest.spec.steady import Steady
+from dstest.spec.wrong import remedy_for, told
 
 __all__ = ["NO_STEP", "GuardUse", "Refused", "Taker"]
 
@@ -40,10 +42,13 @@ class Refused(NamedTuple):
 
 class Taker:
     """Takes steps, and counts what was asked. `guarded` false: every step is taken that can be
-    executed at all."""
+    executed at all. `watch` is looked at for each record in each state."""
 
-    def __init__(self, model: Model, mapped: Mapped, guarded: bool = True) -> None:
+    def __init__(
+        self, model: Model, mapped: Mapped, guarded: bool = True, watch: Watch | None = None
+    ) -> None:
         self.model, self.mapped, self.guarded = model, mapped, guarded
+        self.watch = watch or Watch()
         self.counts: dict[str, Count] = counted(model.of_kind("state", "action", "sometimes"))
         self.guards: dict[tuple[str, str], GuardUse] = {
             (one.name, guard.label): GuardUse(one.name, guard.label)
@@ -56,6 +61,7 @@ class Taker:
         self._of_states = model.of_kind("state")
         self._of_steps = model.of_kind("action")
         self._sometimes = model.of_kind("sometimes")
+        self._steady = Steady(model)
 
     def begin(self) -> Iterator[Any]:
         """The initial states, those left out in which an invariant fails."""
@@ -63,6 +69,7 @@ class Taker:
 
     def record(self, record: Record, state: Any) -> tuple[list[Any], list[Refused]]:
         """The states after what a record stands for, and what was refused."""
+        self.watch.look()
         found: list[Any] = []
         refused: list[Refused] = []
         steps = self.mapped.steps(record, state)
@@ -87,14 +94,16 @@ class Taker:
             if by is not None:
                 return None, by
             after = self._actions[step.action].update(state, step.args)
+            if self.guarded and self._steady.due():
+                self._steady.taken(state, step, after)
         except (ConfigError, MemoryError):
             raise
         except Exception as error:
             if not self.guarded:
                 return None, "it cannot be executed"
             raise ConfigError(
-                f"{self.model.name}: {step} goes wrong in {shown(state)}: {said_of(error)}",
-                remedy="a guard that must hold first stands above those that rely on it",
+                f"{self.model.name}: {step} goes wrong in {shown(state)}: {told(error)}",
+                remedy=remedy_for(error, fields_of(state)),
             ) from None
         if type(after) is not type(state):
             raise ConfigError(
@@ -112,6 +121,7 @@ class Taker:
         """The states after these actions, with all arguments that their domains allow."""
         for name in names:
             for args in self._actions[name].choices(state):
+                self.watch.look()
                 after, by = self.take(state, Step(name, args))
                 if by is None:
                     yield after

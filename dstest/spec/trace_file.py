@@ -6,6 +6,8 @@ state that it stands in. So a trace is read by the model that it was written wit
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +15,24 @@ import msgspec
 
 from dstest.core.errors import ConfigError
 from dstest.spec.declare import constants_of
-from dstest.spec.model import Action, Args, Model, Step, shown
+from dstest.spec.model import Action, Args, Model, Step, fields_of, shown
 from dstest.spec.trace import Trace, as_data
 
-__all__ = ["Read", "Written", "read_trace", "steps_in", "to_bytes", "written"]
+__all__ = [
+    "Read",
+    "Written",
+    "difference",
+    "read_trace",
+    "require_same_states",
+    "steps_in",
+    "to_bytes",
+    "written",
+]
 
 
 class WrittenStep(msgspec.Struct, frozen=True):
-    """Argument by the name of its parameter, as text. `state` is for people."""
+    """Argument by the name of its parameter, as text. `state` is the one after it, as text; empty
+    where a file does not say it."""
 
     action: str
     args: dict[str, str] = {}
@@ -59,10 +71,11 @@ def read_trace(path: Path) -> Written:
 
 
 class Read(msgspec.Struct, frozen=True):
-    """Where a trace begins, and its steps."""
+    """Where a trace begins, its steps, and the states after them as the file has them."""
 
     start: Any
     steps: tuple[Step, ...]
+    states: tuple[str, ...] = ()
 
 
 def steps_in(model: Model, file: Written) -> Read:
@@ -88,7 +101,53 @@ def steps_in(model: Model, file: Written) -> Read:
         found.append(Step(action.name, args))
         if action.enabled(state, args):
             state = action.update(state, args)
-    return Read(starts[0], tuple(found))
+    return Read(starts[0], tuple(found), tuple(row.state for row in file.steps))
+
+
+def difference(read: Read, states: Sequence[Any]) -> str | None:
+    """Where the states that its steps lead to, the first one before them, are others than those in
+    the file: the step, the fields, and both values. None where they are the same."""
+    for number, (wanted, state) in enumerate(zip(read.states, states[1:], strict=False)):
+        if wanted and shown(state) != wanted:
+            return f"step {number}, {read.steps[number]}: {_other_fields(wanted, state)}"
+    return None
+
+
+def require_same_states(read: Read, states: Sequence[Any]) -> None:
+    """Raises ConfigError for a trace that leads elsewhere than it did."""
+    found = difference(read, states)
+    if found is not None:
+        raise ConfigError(
+            f"the trace leads to other states than it did: {found}",
+            remedy="the specification, or the file, was changed since; make the trace again",
+        )
+
+
+def _other_fields(wanted: str, state: Any) -> str:
+    mine = fields_of(state)
+    there = _fields_in(wanted)
+    if mine is None or there is None or set(mine) != set(there):
+        return f"is {shown(state)}, and {wanted} in the file"
+    return ", ".join(
+        f"{name} is {shown(value)}, and {there[name]} in the file"
+        for name, value in mine.items()
+        if shown(value) != there[name]
+    )
+
+
+def _fields_in(text: str) -> dict[str, str] | None:
+    """Of `Name(a=1, b=(2, 3))`: the text of each field."""
+    try:
+        call = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError):
+        return None
+    if not isinstance(call, ast.Call):
+        return None
+    return {
+        one.arg: ast.get_source_segment(text, one.value) or ""
+        for one in call.keywords
+        if one.arg is not None
+    }
 
 
 def _require_same(model: Model, file: Written) -> None:

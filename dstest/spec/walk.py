@@ -17,6 +17,7 @@ from dstest.core.rng import stream
 from dstest.spec.counts import Count, counted, vacuous
 from dstest.spec.explore import Outcome, Violation
 from dstest.spec.model import Action, Args, Model, Step
+from dstest.spec.steady import Steady
 from dstest.spec.trace import Trace
 
 __all__ = ["Asked", "Walked", "walk"]
@@ -76,7 +77,8 @@ def walk(
 ) -> Walked:
     """Walks until the first violation. `start` is where they begin, an initial state where None.
 
-    Raises ConfigError for a weight of no action, or where the model goes wrong.
+    Raises ConfigError for a weight of no action, where the model goes wrong, and for what does not
+    follow from the state alone (`steady.py`).
     """
     said = Walked(
         seed=seed,
@@ -87,8 +89,10 @@ def walk(
     heavy = {one.name: one.weight for one in model.actions}
     for name, weight in (weights or {}).items():
         heavy[model.action(name).name] = weight
+    steady = Steady(model, "state", "sometimes")
+    steady.start()
     for number in range(walks):
-        one = _Walk(model, said, heavy, stream(seed, "walk", number), deadlock)
+        one = _Walk(model, said, heavy, stream(seed, "walk", number), deadlock, steady)
         said.walks += 1
         one.run(start, max_steps)
         if said.violations:
@@ -105,7 +109,9 @@ class _Walk:
         heavy: Mapping[str, float],
         rng: random.Random,
         deadlock: bool,
+        steady: Steady,
     ) -> None:
+        self._steady = steady
         self._model, self._said, self._heavy, self._rng = model, said, heavy, rng
         self._deadlock = deadlock
         self.stuck = False
@@ -118,6 +124,8 @@ class _Walk:
         try:
             self._look_at(begin, states, steps)
             while len(steps) < max_steps and not self._said.violations:
+                if self._steady.due():
+                    self._steady.steps(states[-1])
                 step = self._choose(states[-1])
                 if step is None:
                     self._at_an_end(states, steps)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import python_edges
 import textbook
 
 from dstest.spec import Spec
@@ -73,6 +74,15 @@ def agrees(model: Model, edges: list[Edge], tmp_path: Path) -> bool:
 def test_the_same_steps_from_each_state(name: str, tmp_path: Path) -> None:
     model = model_of(SPECS[name])
     assert agrees(model, edges_of(model), tmp_path)
+
+
+def test_what_python_means_otherwise_is_written_so(tmp_path: Path) -> None:
+    """Some of the steps of each action: Quint takes seconds for each hundred."""
+    model = model_of(python_edges.PythonEdges())
+    edges, dice = edges_of(model), random.Random(1)
+    for action in model.actions:
+        mine = [edge for edge in edges if edge[1].action == action.name]
+        assert agrees(model, dice.sample(mine, min(len(mine), 20)), tmp_path), action.name
 
 
 @pytest.mark.parametrize("name", SPECS)

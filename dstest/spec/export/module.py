@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
 from dstest.core.errors import ConfigError
 from dstest.spec.declare import DeclaredAction, Spec, actions_of, invariants_of
-from dstest.spec.export.kinds import NOTHING, Kind, kind_of_hint
-from dstest.spec.export.translate import Language, Scope, Text, Translator
+from dstest.spec.export.kinds import BOOL, NOTHING, STATE, Kind, kind_of_hint, kind_of_value
+from dstest.spec.export.language import Language, Scope, Text, wanted
+from dstest.spec.export.translate import Translator
 from dstest.spec.expressions import function_of
 from dstest.spec.model import Model, fields_of
 
-__all__ = ["Exported", "ExportedAction", "exported"]
+__all__ = ["DONE", "Exported", "ExportedAction", "exported"]
+
+DONE: Final = "done()"
+"""What says in which states a specification may stay."""
 
 
 class ExportedAction(msgspec.Struct, frozen=True):
@@ -27,7 +32,7 @@ class ExportedAction(msgspec.Struct, frozen=True):
 
 
 class Exported(msgspec.Struct, frozen=True, kw_only=True):
-    """`left_out` are invariants that the other language would say in another way."""
+    """`left_out` are invariants that the other language would say in another way, and `done()`."""
 
     name: str
     doc: str
@@ -60,6 +65,9 @@ def exported(model: Model, language: Language) -> Exported:
 
     def initial(state: object) -> str:
         parts = fields_of(state) or {}
+        for name, value in parts.items():
+            where = f"{state_class.__name__}.{name} of an initial state"
+            wanted(Text("", kind_of_value(value, where)), fields[name], where)
         return language.record({name: to.value(value) for name, value in parts.items()})
 
     kinds = {one.id: one.kind for one in model.invariants}
@@ -70,11 +78,18 @@ def exported(model: Model, language: Language) -> Exported:
         initial=tuple(map(initial, model.initial)),
         actions=tuple(_action(spec, one, to, scope) for one in actions_of(spec)),
         invariants={
-            one.id: to.function(one.holds, _of_state(one.holds, scope(one.id, {}))).text
+            one.id: wanted(
+                to.function(one.holds, _of_state(one.holds, scope(one.id, {}))),
+                BOOL,
+                f"{model.name}.{one.id}",
+            )
             for one in invariants_of(spec)
             if one.kind == "state"
         },
-        left_out=tuple(id_ for id_, kind in kinds.items() if kind != "state"),
+        left_out=(
+            *(id_ for id_, kind in kinds.items() if kind != "state"),
+            *([DONE] if type(spec).done is not Spec.done else []),
+        ),
     )
 
 
@@ -103,8 +118,16 @@ def _action(
         one.name,
         {to.word(name): of for name, of in domains.items()},
         {
-            g.name: to.function(g.holds, scope(f"{one.name}.{g.name}", params)).text
+            g.name: wanted(
+                to.function(g.holds, scope(f"{one.name}.{g.name}", params)),
+                BOOL,
+                f"{type(spec).__name__}.{one.name}.{g.name}",
+            )
             for g in one.guards
         },
-        to.function(one.update, scope(one.name, params)).text,
+        wanted(
+            to.function(one.update, scope(one.name, params)),
+            STATE,
+            f"{type(spec).__name__}.{one.name}",
+        ),
     )

@@ -38,6 +38,14 @@ class Quint:
     def arithmetic(self, sign: str, left: str, right: str) -> str:
         return f"({left} {sign} {right})"
 
+    def rest(self, one: str, divisor: str) -> str:
+        """As Python has it, no less than 0, whichever way the sign of Quint's goes."""
+        return f"((({one} % {divisor}) + {divisor}) % {divisor})"
+
+    def quotient(self, one: str, divisor: str) -> str:
+        """Rounded down: of what can be divided without a rest."""
+        return f"(({one} - {self.rest(one, divisor)}) / {divisor})"
+
     def compare(self, sign: str, left: str, right: str) -> str:
         return f"({left} {sign} {right})"
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from dstest.spec.export.module import ExportedAction, exported
+from dstest.spec.export.module import DONE, ExportedAction, exported
 from dstest.spec.model import Model
 
 __all__ = ["Tla", "as_cfg", "as_tla"]
@@ -33,7 +33,15 @@ class Tla:
         return f"~({one})"
 
     def arithmetic(self, sign: str, left: str, right: str) -> str:
-        return f"({left} { {'/': chr(92) + 'div'}.get(sign, sign) } {right})"
+        return f"({left} {sign} {right})"
+
+    def rest(self, one: str, divisor: str) -> str:
+        """No less than 0 for a divisor above 0, as in Python."""
+        return f"({one} % {divisor})"
+
+    def quotient(self, one: str, divisor: str) -> str:
+        """Rounded down for a divisor above 0, as in Python."""
+        return f"({one} \\div {divisor})"
 
     def compare(self, sign: str, left: str, right: str) -> str:
         return f"({left} { {'==': '=', '!=': '#', '<=': '=<'}.get(sign, sign) } {right})"
@@ -120,9 +128,15 @@ def as_tla(model: Model) -> str:
 
 
 def as_cfg(model: Model) -> str:
-    """What TLC is told beside the module."""
-    states = [one.id for one in model.of_kind("state")]
-    return "\n".join(["SPECIFICATION Spec", *(f"INVARIANT {id_}" for id_ in states), ""])
+    """What TLC is told beside the module. Raises ConfigError where there can be no module.
+
+    In which states it may stay is not exported: then TLC is not to call any a deadlock."""
+    whole = exported(model, Tla())
+    lines = ["SPECIFICATION Spec", *(f"INVARIANT {id_}" for id_ in whole.invariants)]
+    if DONE in whole.left_out:
+        lines += [f"\\* not exported: {DONE}, so that no state is a deadlock here"]
+        lines += ["CHECK_DEADLOCK FALSE"]
+    return "\n".join([*lines, ""])
 
 
 def _given(one: ExportedAction, state: str) -> str:

@@ -7,74 +7,32 @@ is, since `in`, `|` and `len` mean one thing of a list and another of a set.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
 from dstest.core.errors import ConfigError
-from dstest.spec.export.kinds import BOOL, INT, NOTHING, STATE, Kind, kind_of_value, list_of, set_of
+from dstest.spec.export.kinds import (
+    BOOL,
+    INT,
+    NOTHING,
+    STATE,
+    Kind,
+    alike,
+    either,
+    kind_of_value,
+    list_of,
+    set_of,
+)
+from dstest.spec.export.language import Language, Scope, Text, wanted
+from dstest.spec.export.rows import part, place
 from dstest.spec.expressions import function_of
 
-__all__ = ["Language", "Scope", "Text", "Translator"]
+__all__ = ["Translator"]
 
 
-class Text(msgspec.Struct, frozen=True):
-    """A piece of the other language."""
-
-    text: str
-    kind: Kind
-
-
-class Language(Protocol):
-    """How one language writes what a specification says. All take and give its text."""
-
-    def word(self, name: str) -> str: ...
-    def literal(self, value: Any) -> str: ...
-    def both(self, parts: list[str]) -> str: ...
-    def either(self, parts: list[str]) -> str: ...
-    def negation(self, one: str) -> str: ...
-    def arithmetic(self, sign: str, left: str, right: str) -> str: ...
-    def compare(self, sign: str, left: str, right: str) -> str: ...
-    def choice(self, condition: str, yes: str, no: str) -> str: ...
-    def let(self, name: str, value: str, body: str) -> str: ...
-    def field(self, state: str, name: str) -> str: ...
-    def record(self, fields: Mapping[str, str]) -> str: ...
-    def changed(self, state: str, fields: Mapping[str, str]) -> str: ...
-    def a_list(self, parts: list[str]) -> str: ...
-    def a_set(self, parts: list[str]) -> str: ...
-    def at(self, row: str, index: str) -> str: ...
-    def part(self, row: str, start: str, end: str) -> str: ...
-    def joined(self, parts: list[str]) -> str: ...
-    def length(self, row: str) -> str: ...
-    def size(self, group: str) -> str: ...
-    def in_list(self, one: str, row: str) -> str: ...
-    def in_set(self, one: str, group: str) -> str: ...
-    def of_sets(self, sign: str, left: str, right: str) -> str: ...
-    def upto(self, start: str, end: str) -> str: ...
-    def members(self, row: str) -> str: ...
-    def every(self, name: str, group: str, body: str) -> str: ...
-    def some(self, name: str, group: str, body: str) -> str: ...
-
-
-class Scope(msgspec.Struct, frozen=True):
-    """What names mean where an expression stands. `state` is the name of the state, `fields` are
-    its own; `constants` is the specification."""
-
-    state: str
-    fields: Mapping[str, Kind]
-    state_class: type
-    constants: Any
-    names: Mapping[str, Text]
-    outside: Mapping[str, Any]
-    where: str
-
-    def with_name(self, name: str, text: Text) -> Scope:
-        """With one name more."""
-        return msgspec.structs.replace(self, names={**self.names, name: text})
-
-
-_SIGNS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "/", ast.Mod: "%"}
+_SIGNS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}
 _SETS = {ast.BitOr: "|", ast.BitAnd: "&", ast.Sub: "-"}
 _COMPARED = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 
@@ -115,8 +73,44 @@ class Translator:
         raise self._refused(body[0] if body else ast.Pass(), scope)
 
     def _choice(self, test: ast.expr, yes: Text, no: Text, scope: Scope) -> Text:
-        condition = self.expression(test, scope)
-        return Text(self._to.choice(condition.text, yes.text, no.text), _either(yes.kind, no.kind))
+        condition = self._test(test, scope)
+        kind = self._one_kind(yes, no, test, scope)
+        return Text(self._to.choice(condition, yes.text, no.text), kind)
+
+    def _test(self, node: ast.expr, scope: Scope) -> str:
+        """Where Python asks whether something is true: of what is empty or 0 that is false."""
+        match node:
+            case ast.BoolOp(op=op, values=values):
+                joined = self._to.both if isinstance(op, ast.And) else self._to.either
+                return joined([self._test(one, scope) for one in values])
+            case ast.UnaryOp(op=ast.Not(), operand=inner):
+                return self._to.negation(self._test(inner, scope))
+        return self._true(self.expression(node, scope), node, scope)
+
+    def _true(self, of: Text, node: ast.AST, scope: Scope) -> str:
+        match of.kind.name:
+            case "bool":
+                return of.text
+            case "int":
+                return self._to.compare("!=", of.text, self.value(0))
+            case "str":
+                return self._to.compare("!=", of.text, self.value(""))
+            case "list":
+                return self._to.compare("!=", self._to.length(of.text), self.value(0))
+            case "set":
+                return self._to.compare("!=", self._to.size(of.text), self.value(0))
+        raise self._refused(node, scope)
+
+    def _one_kind(self, a: Text, b: Text, node: ast.AST, scope: Scope) -> Kind:
+        """Raises ConfigError for values of two types: what Python takes for equal, or lets stand
+        for one another, other languages do not."""
+        if not alike(a.kind, b.kind):
+            raise ConfigError(
+                f"{scope.where}: `{ast.unparse(node)}` has {a.kind} and {b.kind} in one place,"
+                " which is not exported",
+                remedy="values of one type",
+            )
+        return either(a.kind, b.kind)
 
     def expression(self, node: ast.expr, scope: Scope) -> Text:
         """Raises ConfigError for what has no counterpart."""
@@ -132,11 +126,13 @@ class Translator:
                 if whole.kind == STATE:
                     return Text(self._to.field(whole.text, attr), scope.fields[attr])
             case ast.BoolOp(op=op, values=values):
-                parts = [self.expression(one, scope).text for one in values]
+                said = [self.expression(one, scope) for one in values]
+                if any(one.kind != BOOL for one in said):
+                    raise self._refused(node, scope)  # the value is that of one of its sides
                 joined = self._to.both if isinstance(op, ast.And) else self._to.either
-                return Text(joined(parts), BOOL)
-            case ast.UnaryOp(op=ast.Not(), operand=inner):
-                return Text(self._to.negation(self.expression(inner, scope).text), BOOL)
+                return Text(joined([one.text for one in said]), BOOL)
+            case ast.UnaryOp(op=ast.Not()):
+                return Text(self._test(node, scope), BOOL)
             case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as value)):
                 return self._value(-value, scope)
             case ast.BinOp(left=left, op=op, right=right):
@@ -153,6 +149,8 @@ class Translator:
                 return self._list(parts, scope)
             case ast.Set(elts=parts):
                 texts = [self.expression(one, scope) for one in parts]
+                for one in texts:
+                    self._one_kind(texts[0], one, node, scope)
                 return Text(self._to.a_set([t.text for t in texts]), set_of(texts[0].kind))
             case ast.Call():
                 return self._call(node, scope)
@@ -205,13 +203,22 @@ class Translator:
         self, left: ast.expr, op: ast.operator, right: ast.expr, node: ast.AST, scope: Scope
     ) -> Text:
         a, b = self.expression(left, scope), self.expression(right, scope)
+        if a.kind == b.kind == INT and isinstance(op, ast.FloorDiv | ast.Mod):
+            if not b.text.isdigit() or int(b.text) == 0:
+                raise ConfigError(
+                    f"{scope.where}: `{ast.unparse(node)}` is not exported: languages divide by"
+                    " what is below 0 each in its own way",
+                    remedy="a divisor that is a constant above 0",
+                )
+            divided = self._to.quotient if isinstance(op, ast.FloorDiv) else self._to.rest
+            return Text(divided(a.text, b.text), INT)
         if a.kind == b.kind == INT and type(op) in _SIGNS:
             return Text(self._to.arithmetic(_SIGNS[type(op)], a.text, b.text), INT)
         if a.kind.name == b.kind.name == "set" and type(op) in _SETS:
-            kind = _either(a.kind, b.kind)
+            kind = self._one_kind(a, b, node, scope)
             return Text(self._to.of_sets(_SETS[type(op)], a.text, b.text), kind)
         if a.kind.name == b.kind.name == "list" and isinstance(op, ast.Add):
-            return Text(self._to.joined([a.text, b.text]), _either(a.kind, b.kind))
+            return Text(self._to.joined([a.text, b.text]), self._one_kind(a, b, node, scope))
         raise self._refused(node, scope)
 
     def _compared(self, node: ast.Compare, scope: Scope) -> Text:
@@ -220,9 +227,15 @@ class Translator:
         for op, left, right in zip(node.ops, sides, sides[1:], strict=False):
             a, b = self.expression(left, scope), self.expression(right, scope)
             if isinstance(op, ast.In | ast.NotIn):
+                if b.kind.name not in ("list", "set"):
+                    raise self._refused(node, scope)
+                self._one_kind(a, Text("", b.kind.of or NOTHING), node, scope)
                 inside = self._to.in_set if b.kind.name == "set" else self._to.in_list
                 text = inside(a.text, b.text)
                 parts.append(self._to.negation(text) if isinstance(op, ast.NotIn) else text)
+            elif not alike(a.kind, b.kind) or STATE in (a.kind, b.kind):
+                self._one_kind(a, b, node, scope)
+                raise self._refused(node, scope)
             elif b.kind.name == "set" and isinstance(op, ast.LtE):
                 parts.append(self._to.of_sets("<=", a.text, b.text))
             elif type(op) in _COMPARED and (isinstance(op, ast.Eq | ast.NotEq) or a.kind == INT):
@@ -236,13 +249,18 @@ class Translator:
         if of.kind.name != "list" or of.kind.of is None:
             raise self._refused(node, scope)
         if isinstance(index, ast.Slice) and index.step is None:
-            start = self.expression(index.lower, scope).text if index.lower else self.value(0)
-            end = self.expression(index.upper, scope).text if index.upper else None
-            return Text(self._to.part(of.text, start, end or self._to.length(of.text)), of.kind)
-        at = self.expression(index, scope)
-        if at.kind != INT or at.text.startswith("-"):
+            lower = self._bound(index.lower, node, scope)
+            upper = self._bound(index.upper, node, scope)
+            return part(self._to, of, lower, upper)
+        at = self._bound(index, node, scope)
+        assert at is not None
+        return Text(self._to.at(of.text, place(self._to, of, at)), of.kind.of)
+
+    def _bound(self, bound: ast.expr | None, node: ast.AST, scope: Scope) -> Text | None:
+        at = None if bound is None else self.expression(bound, scope)
+        if at is not None and at.kind != INT:
             raise self._refused(node, scope)
-        return Text(self._to.at(of.text, at.text), of.kind.of)
+        return at
 
     def _list(self, parts: list[ast.expr], scope: Scope) -> Text:
         """A tuple as written, some of its parts other tuples (`*row`)."""
@@ -252,14 +270,18 @@ class Translator:
         for one in parts:
             if isinstance(one, ast.Starred):
                 row = self.expression(one.value, scope)
-                kind = _either(kind, row.kind.of or NOTHING)
+                if row.kind.name != "list":
+                    raise self._refused(one, scope)
+                self._one_kind(Text("", kind), Text("", row.kind.of or NOTHING), one, scope)
+                kind = either(kind, row.kind.of or NOTHING)
                 if loose:
                     pieces.append(self._to.a_list(loose))
                     loose = []
                 pieces.append(row.text)
             else:
                 part = self.expression(one, scope)
-                kind = _either(kind, part.kind)
+                self._one_kind(Text("", kind), part, one, scope)
+                kind = either(kind, part.kind)
                 loose.append(part.text)
         if loose or not pieces:
             pieces.append(self._to.a_list(loose))
@@ -274,11 +296,19 @@ class Translator:
                     size = self._to.length if of.kind.name == "list" else self._to.size
                     return Text(size(of.text), INT)
             case ast.Name(id="min" | "max" as name) if len(node.args) == 2:
-                a, b = (self.expression(one, scope).text for one in node.args)
+                a, b = (
+                    wanted(self.expression(one, scope), INT, f"{scope.where}: {name}")
+                    for one in node.args
+                )
                 sign = "<" if name == "min" else ">"
                 return Text(self._to.choice(self._to.compare(sign, a, b), a, b), INT)
-            case ast.Name(id="range"):
-                bounds = [self.expression(one, scope).text for one in node.args]
+            case ast.Name(id="bool") if len(node.args) == 1:
+                return Text(self._test(node.args[0], scope), BOOL)
+            case ast.Name(id="range") if len(node.args) in (1, 2):
+                bounds = [
+                    wanted(self.expression(one, scope), INT, f"{scope.where}: range")
+                    for one in node.args
+                ]
                 start, end = bounds if len(bounds) == 2 else (self.value(0), bounds[0])
                 return Text(self._to.upto(start, end), set_of(INT))
             case ast.Name(id="all" | "any" as name):
@@ -316,8 +346,10 @@ class Translator:
             group = Text(self._to.members(group.text), set_of(group.kind.of or NOTHING))
         variable = self._to.word(over.target.id)
         inner = scope.with_name(over.target.id, Text(variable, group.kind.of or NOTHING))
-        said = self.expression(body, inner).text
-        asked = [self.expression(one, inner).text for one in over.ifs]
+        if group.kind.name != "set":
+            raise self._refused(node, scope)
+        said = self._test(body, inner)
+        asked = [self._test(one, inner) for one in over.ifs]
         if name == "any":
             return Text(self._to.some(variable, group.text, self._to.both([*asked, said])), BOOL)
         unless = self._to.either([*(self._to.negation(one) for one in asked), said])
@@ -325,7 +357,8 @@ class Translator:
 
     def _replaced(self, node: ast.Call, scope: Scope) -> Text:
         state = self.expression(node.args[0], scope)
-        fields = {k.arg: self.expression(k.value, scope).text for k in node.keywords if k.arg}
+        given = {str(k.arg): k.value for k in node.keywords if k.arg in scope.fields}
+        fields = {name: self._field(name, value, scope) for name, value in given.items()}
         if state.kind != STATE or len(fields) != len(node.keywords):
             raise self._refused(node, scope)
         return Text(self._to.changed(state.text, fields), STATE)
@@ -337,8 +370,12 @@ class Translator:
         }
         if set(given) != set(names):
             raise self._refused(node, scope)
-        texts = {name: self.expression(given[name], scope).text for name in names}
+        texts = {name: self._field(name, given[name], scope) for name in names}
         return Text(self._to.record(texts), STATE)
+
+    def _field(self, name: str, value: ast.expr, scope: Scope) -> str:
+        where = f"{scope.where}: {name}={ast.unparse(value)}"
+        return wanted(self.expression(value, scope), scope.fields[name], where)
 
     def _inlined(self, function: Callable[..., Any], node: ast.Call, scope: Scope) -> Text:
         """A helper of the user's own, its parameters given names."""
@@ -353,12 +390,3 @@ class Translator:
         }
         where = f"{scope.where}, in {written.name}"
         return self.function(function, msgspec.structs.replace(scope, names=names, where=where))
-
-
-def _either(a: Kind, b: Kind) -> Kind:
-    """The one that knows more: an empty list is a list of anything."""
-    if a == NOTHING:
-        return b
-    if a.of is not None and b.of is not None:
-        return Kind(a.name, _either(a.of, b.of))
-    return a

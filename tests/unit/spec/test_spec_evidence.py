@@ -141,7 +141,7 @@ def test_what_is_missing_is_told(run: Path, change: Callable[[Path], None], said
     (run / "status").write_text("running")
     change(run)
     done = held(run, "--json")
-    found = json.loads(done.output)
+    found = json.loads(done.stdout)
     assert (done.exit_code, found["verdict"]) == (Exit.NOT_PROVEN, "inconclusive")
     assert any(said in one for one in found["weak"]), found["weak"]
     assert said in held(run).output

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 import textbook
@@ -12,6 +13,7 @@ from dstest.core.errors import ConfigError
 from dstest.spec import Spec, System, action, invariant, when
 from dstest.spec.export.quint import as_quint
 from dstest.spec.export.tla import as_cfg, as_tla
+from dstest.spec.load import load
 from dstest.spec.model import model_of
 
 
@@ -120,14 +122,73 @@ def a_loop() -> Spec:
     return Loops()
 
 
-def from_the_end() -> Spec:
-    class Ends(Bags):
+def divided() -> Spec:
+    class Divided(Bags):
         @action()
-        @when("last", lambda s: s.order[-1] == 1)
+        @when("even", lambda s: len(s.order) % len(s.held) == 0)
         def look(self, s: Bag) -> Bag:
             return s
 
-    return Ends()
+    return Divided()
+
+
+def mixed() -> Spec:
+    class Mixed(Bags):
+        @action()
+        @when("one", lambda s: len(s.order) != True)  # noqa: E712
+        def look(self, s: Bag) -> Bag:
+            return s
+
+    return Mixed()
+
+
+def mixed_in() -> Spec:
+    class Mixed(Bags):
+        @action()
+        @when("one", lambda s: s.open in s.held)
+        def look(self, s: Bag) -> Bag:
+            return s
+
+    return Mixed()
+
+
+def either_value() -> Spec:
+    class Either(Bags):
+        @action()
+        @when("one", lambda s: (s.order or (1,)) == (1,))
+        def look(self, s: Bag) -> Bag:
+            return s
+
+    return Either()
+
+
+def taken_for_true() -> Spec:
+    class Taken(Bags):
+        @action()
+        @when("one", lambda s: s.order)
+        def look(self, s: Bag) -> Bag:
+            return s
+
+    return Taken()
+
+
+def another_type() -> Spec:
+    class Another(Bags):
+        @action()
+        def look(self, s: Bag) -> Bag:
+            return replace(s, open=len(s.order))  # type: ignore[arg-type]
+
+    return Another()
+
+
+def three_bounds() -> Spec:
+    class Three(Bags):
+        @action()
+        @when("one", lambda s: all(n in s.held for n in range(1, 3, 2)))
+        def look(self, s: Bag) -> Bag:
+            return s
+
+    return Three()
 
 
 def parts() -> Spec:
@@ -143,23 +204,93 @@ def parts() -> Spec:
         (none_at_all, "Held.by is int | None, which is not exported"),
         (a_sum, r"Sums.add.small: `sum\(s.order\)` is not exported"),
         (a_loop, "Loops.add: `for one in s.order"),
-        (from_the_end, "Ends.look.last: `s.order"),
+        (divided, r"Divided.look.even: `len\(s.order\) % len\(s.held\)` is not exported"),
+        (mixed, r"Mixed.look.one: `len\(s.order\) != True` has int and bool in one place"),
+        (mixed_in, "Mixed.look.one: `s.open in s.held` has bool and int in one place"),
+        (either_value, r"Either.look.one: `s.order or \(1,\)` is not exported"),
+        (taken_for_true, "Taken.look.one is list of int where bool is wanted"),
+        (another_type, r"Another.look: open=len\(s.order\) is int where bool is wanted"),
+        (three_bounds, r"Three.look.one: `range\(1, 3, 2\)` is not exported"),
         (parts, "is made of parts"),
     ],
     ids=lambda one: getattr(one, "__name__", None),
 )
 def test_what_has_no_counterpart_is_refused_by_name(made: Callable[[], Spec], said: str) -> None:
     model = model_of(made())
-    for export in (as_quint, as_tla):
+    for export in (as_quint, as_tla, as_cfg):
         with pytest.raises(ConfigError, match=said):
             export(model)
 
 
 def test_helpers_and_values_given_names() -> None:
     text = as_quint(model_of(textbook.Hanoi()))
-    assert (
-        "s.at.slice(0, disk_).concat([to_]).concat(s.at.slice((disk_ + 1), s.at.length()))" in text
-    )
+    assert ".concat([to_]).concat(s.at.slice((if (" in text
     assert "{ val moved_ = (if ((s.small < (5 - s.big))) s.small else (5 - s.big)) {" in as_quint(
         model_of(textbook.DieHard())
     )
+
+
+class Stays(Bags):
+    def done(self, s: Bag) -> bool:
+        return not s.open
+
+
+def test_where_it_may_stay_is_told_and_is_no_deadlock() -> None:
+    model = model_of(Stays())
+    assert "\\* not exported: B2, done()" in as_tla(model)
+    assert "// not exported: B2, done()" in as_quint(model)
+    assert as_cfg(model).splitlines() == [
+        "SPECIFICATION Spec",
+        "INVARIANT B1",
+        "\\* not exported: done(), so that no state is a deadlock here",
+        "CHECK_DEADLOCK FALSE",
+    ]
+
+
+def test_a_specification_without_words_has_those_of_no_other() -> None:
+    class Silent(Bags):
+        pass
+
+    assert as_quint(model_of(Silent())).startswith("// not exported: B2\nmodule Silent")
+    assert model_of(Silent()).doc == ""
+
+
+def test_what_is_empty_or_nothing_is_asked_for_as_such() -> None:
+    class Asked(Bags):
+        @action()
+        @when("empty", lambda s: not s.order)
+        @when("some", lambda s: bool(s.held))
+        @when("count", lambda s: not len(s.order))
+        def look(self, s: Bag) -> Bag:
+            return replace(s, order=s.order if s.order else (1,))
+
+    text = as_quint(model_of(Asked()))
+    for part in ("not((s.order.length() != 0))", "(s.held.size() != 0)"):
+        assert part in text
+    assert "(if ((s.order.length() != 0)) s.order else [1])" in text
+
+
+def test_a_divisor_above_nothing_is_exported_as_python_rounds() -> None:
+    class Halves(Bags):
+        @action()
+        @when("even", lambda s: (len(s.order) - 3) // 2 == (len(s.order) - 3) % 2)
+        def look(self, s: Bag) -> Bag:
+            return s
+
+    rest = "((((s.order.length() - 3) % 2) + 2) % 2)"
+    assert f"((((s.order.length() - 3) - {rest}) / 2) == {rest})" in as_quint(model_of(Halves()))
+    assert "(Len(s.order) - 3) \\div 2" in as_tla(model_of(Halves()))
+
+
+def test_names_of_a_file_are_those_of_its_writer(tmp_path: Path) -> None:
+    file = tmp_path / "jobs.py"
+    file.write_text(
+        "from dataclasses import dataclass\nfrom dstest.spec import Spec, action\n"
+        "@dataclass(frozen=True)\nclass Job:\n    n: int = 0\n"
+        "@dataclass(frozen=True)\nclass S:\n    job: Job | None = None\n    jobs: Job = Job()\n"
+        "class Jobs(Spec):\n    def initial(self):\n        yield S()\n"
+        "    @action()\n    def stay(self, s):\n        return s\n"
+    )
+    with pytest.raises(ConfigError) as caught:
+        as_quint(load(str(file)))
+    assert "S.job is Job | None, which is not exported" in caught.value.message
