@@ -136,7 +136,7 @@ class _Server(asyncio.AbstractServer):
         self._net, self._at, self._listener = net, at, listener
         self._closed = asyncio.Event()
 
-    def get_loop(self) -> VirtualLoop:  # type: ignore[override]
+    def get_loop(self) -> VirtualLoop:
         return self._net.loop
 
     def is_serving(self) -> bool:
