@@ -20,13 +20,11 @@ from dstest.core.errors import ConfigError
 __all__ = ["Broken", "Connection", "Pool", "Sink", "Upstream", "upstream_of"]
 
 _IDLE_NS: Final = 1_000_000_000
-"""A connection that nobody used for so long may have been closed on the other side meanwhile."""
+"""A connection that nobody used for so long is not used again: it may have been closed on the other
+side meanwhile, and what is asked over it would fail by no fault of the service."""
 
 _HEAD_BYTES_MAX: Final = 1_000_000
 """Of an answer before its body: a server that never ends its head is no server of HTTP."""
-
-_REPEATABLE: Final = frozenset({b"GET", b"HEAD", b"OPTIONS", b"PUT", b"DELETE"})
-"""RFC 9110 section 9.2.2: what may be sent once more where a kept connection was gone."""
 
 
 class Upstream(NamedTuple):
@@ -59,13 +57,11 @@ def upstream_of(text: str) -> Upstream:
 
 
 class Broken(Exception):
-    """There is no whole answer. `trouble` says why, as the client sees it; `begun` whether some of
-    an answer had come."""
+    """There is no whole answer. `trouble` says why, as the client sees it."""
 
-    def __init__(self, trouble: str, *, begun: bool = False) -> None:
+    def __init__(self, trouble: str) -> None:
         super().__init__(trouble)
         self.trouble = trouble
-        self.begun = begun
 
 
 class Connection(asyncio.Protocol):
@@ -73,7 +69,6 @@ class Connection(asyncio.Protocol):
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None
-        self.used = False
         self.idle_since_ns = 0
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
@@ -81,7 +76,6 @@ class Connection(asyncio.Protocol):
         self._sink: Sink = _nowhere
         self._parser: httptools.HttpResponseParser | None = None
         self._head = False
-        self._begun = False
         self._in_body = False
         self._until_end = True
         self._keep = False
@@ -94,7 +88,7 @@ class Connection(asyncio.Protocol):
         if self.transport is None or self.transport.is_closing():
             raise Broken("closed")
         self.status, self.headers, self._head, self._sink = 0, [], head, sink
-        self._begun, self._in_body, self._until_end, self._keep = False, False, True, False
+        self._in_body, self._until_end, self._keep = False, True, False
         self._whole, self._head_bytes = False, 0
         self.hold(False)
         self._parser = httptools.HttpResponseParser(self)
@@ -104,7 +98,7 @@ class Connection(asyncio.Protocol):
             await self._done
         finally:
             self._done, self._parser, self._sink = None, None, _nowhere
-            self.used, self.idle_since_ns = True, monotonic_ns()
+            self.idle_since_ns = monotonic_ns()
 
     @property
     def reusable(self) -> bool:
@@ -126,7 +120,6 @@ class Connection(asyncio.Protocol):
         if self._parser is None or self._done is None:
             self.close()  # nobody had asked
             return
-        self._begun = True
         if not self._in_body:
             self._head_bytes += len(data)
             if self._head_bytes > _HEAD_BYTES_MAX + len(data):
@@ -151,7 +144,7 @@ class Connection(asyncio.Protocol):
         if trouble is None:
             self._done.set_result(None)
         else:
-            self._done.set_exception(Broken(trouble, begun=self._begun))
+            self._done.set_exception(Broken(trouble))
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._whole:
@@ -192,23 +185,19 @@ class Pool:
 
     async def ask(self, method: bytes, request: bytes, sink: Sink) -> Connection:
         """Ask over a connection that is free, or a new one. Returns the connection with status and
-        headers of the answer; it is given back already. Raises Broken."""
-        head = method == b"HEAD"
-        while True:
-            connection = self._kept() or await self._opened()
-            used = connection.used
-            try:
-                await connection.ask(request, sink, head=head)
-            except Broken as error:
-                connection.close()
-                if used and not error.begun and method in _REPEATABLE:
-                    continue
-                raise
-            except BaseException:
-                connection.close()
-                raise
-            self._give_back(connection)
-            return connection
+        headers of the answer; it is given back already. Raises Broken.
+
+        Nothing is asked twice, though RFC 9110 section 9.2.2 lets a client do that where a kept
+        connection was closed: a service that took the request and died of it looks the same, and
+        would be seen to answer."""
+        connection = self._kept() or await self._opened()
+        try:
+            await connection.ask(request, sink, head=method == b"HEAD")
+        except BaseException:
+            connection.close()
+            raise
+        self._give_back(connection)
+        return connection
 
     def close(self) -> None:
         while self._free:

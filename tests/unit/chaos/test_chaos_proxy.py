@@ -256,6 +256,37 @@ def test_each_fault_is_what_its_client_sees(
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("through", [True, False], ids=["proxied", "asked"])
+def test_nothing_is_asked_twice_of_a_service_that_dies_of_a_request(through: bool) -> None:
+    """Its connections are kept, and every third request on one ends without an answer."""
+    asked = 0
+
+    async def dies(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        for number in range(3):
+            await reader.readuntil(b"\r\n\r\n")
+            asked += 1
+            if number < 2:
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    async def main() -> None:
+        if through:
+            async with behind(dies) as (port, log):
+                entries = await load_of(port, 30)
+                assert {one.n for one in entries} == {one.request for one in log}
+                assert any(one.status in (502, 504) or one.trouble for one in entries)
+        else:
+            server = await asyncio.start_server(dies, "127.0.0.1", 0)
+            entries = await load_of(server.sockets[0].getsockname()[1], 30)
+            server.close()
+            assert any(one.trouble == "closed" for one in entries)
+            assert {one.trouble for one in entries} == {None, "closed"}
+        assert len(entries) > 10 and asked == len(entries)
+
+    asyncio.run(main())
+
+
 def test_a_reset_is_one() -> None:
     async def main() -> None:
         async with behind(echo, Profile(reset=1.0)) as (port, _):
