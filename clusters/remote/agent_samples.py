@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import socket
 import threading
@@ -315,7 +316,8 @@ def _asked(ask: dict[str, Any]) -> bytes:
 
 
 def numbers_in(said: bytes, ask: dict[str, Any]) -> dict[str, float]:
-    """The numbers that are asked for, by their place; true and false are 1 and 0."""
+    """The numbers that are asked for, by their place; true and false are 1 and 0. What is not
+    finite is no number, and the time that may stand behind one in a line is another one."""
     wanted = {place for row in ask["values"] for place in row[3:] if place}
     found: dict[str, float] = {}
     if ask["form"] == "json":
@@ -324,12 +326,15 @@ def numbers_in(said: bytes, ask: dict[str, Any]) -> dict[str, float]:
             inner = value
             for key in place.split("."):
                 inner = inner.get(key) if isinstance(inner, dict) else None
-            if isinstance(inner, (int, float)):
+            if isinstance(inner, (int, float)) and math.isfinite(inner):
                 found[place] = float(inner)
         return found
     for line in said.decode("utf-8", "replace").splitlines():
         name = line.partition(" ")[0].partition("{")[0]
         if name in wanted:
-            with contextlib.suppress(ValueError):
-                found[name] = found.get(name, 0.0) + float(line.rpartition(" ")[2])
+            behind = line.rpartition("}")[2] if "{" in line else line.partition(" ")[2]
+            with contextlib.suppress(ValueError, IndexError):
+                value = float(behind.split()[0])
+                if math.isfinite(value):
+                    found[name] = found.get(name, 0.0) + value
     return found

@@ -113,8 +113,8 @@ SAYS: Final = MappingProxyType(
         "shrink": "Fewer faults, shorter windows, less load: what still shows the violation, run by"
         " run.",
         "recover": "Seal and judge a run whose process died; judge a finished one again.",
-        "debug": "Look for twenty-seven patterns of failure in a run, and say in four steps what was"
-        " observed, what it may be (ranked, with evidence)",
+        "debug": "Look for twenty-seven patterns of failure in a run, and say in four steps what"
+        " was observed, what it may be (ranked, with evidence)",
         "logs": "Check the logs of all nodes: silent nodes, votes, messages, states, partitions",
         "trace": "Read traces: the critical path by time",
         "monitor": "What was measured of nodes, servers and clients of a run: `dstest monitor"

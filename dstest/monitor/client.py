@@ -109,7 +109,7 @@ class Clients:
         self._longest_ns = max((took or 0 for _, took, _ in found), default=0)
         self.start_ns = min((op.invoke_ts for _, _, op in found), default=0)
         last = max((op.complete_ts or op.invoke_ts for _, _, op in found), default=-1)
-        self.end_ns = last + 1 if load.end_ns is None else min(last + 1, load.end_ns)
+        self.end_ns = last + 1 if load.end_ns is None else load.end_ns
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -26,4 +27,4 @@ def values_of(said: Mapping[str, Any], readings: Iterable[Reading]) -> dict[str,
 def _at(said: Any, place: str) -> float | None:
     for key in place.split("."):
         said = said.get(key) if isinstance(said, Mapping) else None
-    return float(said) if isinstance(said, int | float) else None
+    return float(said) if isinstance(said, int | float) and math.isfinite(said) else None

@@ -65,6 +65,9 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     unit: str
 
 
+VALUE_MOST: Final = 1e18
+"""Bytes of an exabyte, nanoseconds of thirty years; sums and squares of these stay numbers."""
+
 Series = Sequence[tuple[int, float]]
 """(run nanoseconds, value), by time."""
 
@@ -74,10 +77,15 @@ def unit_of(name: str) -> str:
     return UNITS.get(name.partition(".")[0], "1")
 
 
+def is_measured(value: float) -> bool:
+    """Is it a number that somebody may have counted? Servers say NaN, and infinite, as well."""
+    return abs(value) <= VALUE_MOST  # false of NaN
+
+
 def encoded(rows: Iterable[Row]) -> bytes:
-    """As lines of a file."""
+    """As lines of a file. What is no measured number is left out: JSON has no word for it."""
     encoder = msgspec.json.Encoder()
-    return b"".join(encoder.encode(row) + b"\n" for row in rows)
+    return b"".join(encoder.encode(row) + b"\n" for row in rows if is_measured(row.value))
 
 
 def read_rows(path: Path) -> Iterator[Row]:
@@ -92,7 +100,10 @@ def read_rows(path: Path) -> Iterator[Row]:
             if not line.endswith(b"\n"):
                 return
             try:
-                yield decoder.decode(line)
+                row = decoder.decode(line)
+                if not is_measured(row.value):
+                    raise msgspec.ValidationError(f"nothing counts to {row.value:g}")
+                yield row
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise EvidenceError(
                     f"{path}, line {number}, cannot be read: {error}",

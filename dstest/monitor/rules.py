@@ -121,7 +121,9 @@ def throughput_drop(c: Check) -> Cause | None:
     if b.status == "none" or b.throughput <= 0:
         return None
     least = s.throughput_clear if c.open else s.throughput_least
-    limit = min(least * b.throughput, b.throughput - SPREADS * b.spread)
+    chance = b.throughput - SPREADS * b.spread
+    # However much the baseline varies: a service that stands is not told from chance by it.
+    limit = max(min(least * b.throughput, chance), s.throughput_critical * b.throughput)
     rate = c.seen.throughput
     if rate >= limit:
         return None
@@ -166,7 +168,7 @@ def consensus_failures(c: Check) -> Cause | None:
     """Proposals that failed, of those that were decided, by the word of servers."""
     failed, decided = c.rates.get("proposals_failed"), c.rates.get("commit_rate")
     s = c.settings
-    if failed is None or not decided:
+    if not failed or decided is None:
         return None
     share = failed / (failed + decided)
     if share <= s.consensus_failures:

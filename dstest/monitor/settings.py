@@ -18,6 +18,9 @@ __all__ = ["SEVERITIES", "Settings", "read_settings"]
 SEVERITIES: Final = ("low", "medium", "high", "critical")
 """From the least one up."""
 
+STRETCH_LEAST_S: Final = 0.1
+"""Shorter than that nothing is measured for."""
+
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All of them. Shares are between 0 and 1; `times` are multiples of the baseline."""
@@ -98,7 +101,11 @@ def read_settings(path: Path | None) -> Settings:
             f"{path}: {error}", remedy="docs/monitor.md has the keys and their defaults"
         ) from None
     wrong = [name for name, value in msgspec.structs.asdict(found).items() if not value >= 0]
-    if wrong or 0 in (found.check_every_s, found.measure_s, found.part_s):
-        name = wrong[0] if wrong else "check_every_s, measure_s or part_s"
-        raise ConfigError(f"{path}: {name} must be a number above zero", remedy="docs/monitor.md")
+    if wrong:
+        raise ConfigError(f"{path}: {wrong[0]} must be 0 or more", remedy="docs/monitor.md")
+    for name in ("check_every_s", "measure_s", "part_s"):
+        if getattr(found, name) < STRETCH_LEAST_S:
+            raise ConfigError(
+                f"{path}: {name} must be {STRETCH_LEAST_S:g} or more", remedy="docs/monitor.md"
+            )
     return found

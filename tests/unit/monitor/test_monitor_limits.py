@@ -1,0 +1,83 @@
+"""Where rules and samples end: what varies, what hangs, what is no number."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from made_load import SECOND, inputs, sampled, steady
+
+from clusters.remote import agent_samples
+from dstest.core.errors import ConfigError, EvidenceError
+from dstest.monitor.alerts import Alert
+from dstest.monitor.look import Monitored, look
+from dstest.monitor.rows import Row, encoded, read_rows
+from dstest.monitor.settings import read_settings
+
+
+def of(found: Monitored, rule: str) -> list[Alert]:
+    return [alert for alert in found.alerts if alert.rule == rule]
+
+
+def test_proposals_that_all_fail() -> None:
+    rows = sampled(
+        {
+            "proposals_failed": lambda node, s: 10.0 if s >= 60 else 0.0,
+            "commit": lambda node, s: min(s, 60.0) * 100,
+        }
+    )
+    (alert,) = of(look(inputs(steady(), rows=rows)), "consensus_failures")
+    assert alert.severity == "critical" and alert.end_ns is None and alert.value == 1.0
+
+
+def test_a_baseline_that_varies_hides_no_service_that_stands() -> None:
+    """Ten seconds of 100/s, ten of 60/s, ten of 20/s, in turns; then one a second."""
+
+    def served(s: float) -> bool:
+        share = (1.0, 0.6, 0.2)[int(s // 10) % 3] if s < 155 else 0.01
+        return s % 1.0 < share
+
+    found = look(inputs(steady(served=served)))
+    assert found.baseline.spread * 3 > found.baseline.throughput
+    (alert,) = of(found, "throughput_drop")
+    assert alert.severity == "critical" and alert.end_ns is None
+    assert 155 * SECOND <= alert.begin_ns <= 160 * SECOND
+
+
+def test_a_load_whose_clients_all_hang_is_looked_at_to_its_end() -> None:
+    (alert,) = of(look(inputs(steady(served=lambda s: s < 160))), "throughput_drop")
+    assert alert.severity == "critical" and alert.end_ns is None
+    assert alert.begin_ns <= 165 * SECOND
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 1.7e308])
+def test_what_is_no_measured_number_is_not_kept_and_not_read(value: float, tmp_path: Path) -> None:
+    rows = [
+        Row(time_ns=at, node="n1", name="queue", value=one, unit="1")
+        for at, one in enumerate((1.0, value))
+    ]
+    path = tmp_path / "nodes.jsonl"
+    path.write_bytes(encoded(rows))
+    assert list(read_rows(path)) == rows[:1]
+    if value > 0 and value != float("inf"):
+        path.write_bytes(msgspec.json.encode(rows[1]) + b"\n")
+        with pytest.raises(EvidenceError, match="nothing counts to"):
+            list(read_rows(path))
+
+
+@pytest.mark.parametrize("line", ["check_every_s = 1e-7", "part_s = 0", "measure_s = 0.01"])
+def test_stretches_have_a_least_length(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "limits.toml"
+    path.write_text(line)
+    with pytest.raises(ConfigError, match=r"0\.1 or more"):
+        read_settings(path)
+
+
+def test_what_a_server_says_beside_its_numbers() -> None:
+    ask = {"form": "text", "values": [["queue", "", "", "q"], ["up", "", "", "up"]]}
+    said = b'q{a="x y"} 5 1395066363000\nq 2\nup NaN\nup\n'
+    assert agent_samples.numbers_in(said, ask) == {"q": 7.0}
+    ask["form"] = "json"
+    assert agent_samples.numbers_in(b'{"q": 1e999, "up": NaN}', ask) == {}
+    assert agent_samples.numbers_in(b'{"q": 3, "up": true}', ask) == {"q": 3.0, "up": 1.0}
