@@ -83,14 +83,21 @@ def test_a_node_without_any_vote_is_found(tmp_path: Path) -> None:
 
 
 def test_the_mean_is_of_all_nodes(tmp_path: Path) -> None:
-    """Three votes are less than half of the mean of those who vote at all, and enough of all."""
+    """Six votes are less than half of the mean of those who vote at all, and enough of all."""
 
     def votes(count: int) -> list[str]:
         return [*CALM, *(line(n, "INFO", f"votes for proposal {n}") for n in range(1, count + 1))]
 
-    logs = {"n1": votes(10), "n2": votes(3), "n3": CALM, "n4": CALM}
+    logs = {"n1": votes(20), "n2": votes(6), "n3": CALM, "n4": CALM}
     both = found(looked(tmp_path, logs, ["n1", "n2", "n3", "n4"]), "silent_failures")
     assert [one.nodes for one in both] == [["n3"], ["n4"]]
+
+
+def test_nodes_are_not_compared_by_a_few_votes(tmp_path: Path) -> None:
+    """Some servers' logs tell of who won an election alone: of two or three of them."""
+    logs = {"n1": [line(1, "INFO", "votes in term 1"), line(2, "INFO", "votes in term 2")]}
+    made = outcome(looked(tmp_path, others(logs["n1"]), NODES), "silent_failures")
+    assert made.findings == [] and any("too few to compare" in note for note in made.notes)
 
 
 def test_a_node_without_any_line_is_found_where_the_nodes_are_declared(tmp_path: Path) -> None:

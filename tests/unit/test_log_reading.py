@@ -125,15 +125,18 @@ def test_etcd_tells_of_votes_and_of_peers_by_their_ids(tmp_path: Path) -> None:
     lost = json.loads(etcd(9, "lost TCP streaming connection", **{"remote-peer-id": "bb"}))
     lost = json.dumps({**lost, "level": "warn", "error": "i/o timeout"}, separators=(",", ":"))
     logs = {
-        "n1": [*ids, etcd(2, "aa became candidate at term 2"), lost],
-        "n2": [etcd(2, "bb [logterm: 1, index: 5, vote: 0] cast MsgVote for aa [x] at term 2")],
+        "n1": [*ids, *(etcd(2, f"aa became candidate at term {n}") for n in range(2, 10)), lost],
+        "n2": [
+            etcd(2, f"bb [logterm: 1, index: 5, vote: 0] cast MsgVote for aa [x] at term {n}")
+            for n in range(2, 10)
+        ],
         "n3": [etcd(2, "cc is here")],
     }
     where = {f"10.0.0.{n}": f"n{n}" for n in (1, 2, 3)}
     made = looked(tmp_path, logs, list(logs), reader=ETCD, addresses=where)
     assert [one.nodes for one in found(made, "silent_failures")] == [["n3"]]
     assert [one.nodes for one in found(made, "network_partition_detected")] == [["n1", "n2"]]
-    assert made.forms == {"etcd's JSON": 7}
+    assert made.forms == {"etcd's JSON": 21}
 
 
 def test_times_are_those_of_the_run_by_what_was_measured_of_the_clock() -> None:
