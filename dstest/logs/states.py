@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from dstest.logs.findings import Finding, Outcome, row_of
@@ -12,6 +13,8 @@ __all__ = ["Divergence"]
 
 INDICES_MAX: Final = 200_000
 """Indices that are remembered at a time, of those that not all nodes have told yet."""
+
+ROWS_MAX: Final = 9
 
 
 class Divergence(Check):
@@ -24,7 +27,7 @@ class Divergence(Check):
     def __init__(self, *given: object) -> None:
         super().__init__(*given)  # type: ignore[arg-type]
         self._open: dict[int, dict[str, tuple[str, Line]]] = {}
-        self._found: dict[tuple[str, ...], Finding] = {}
+        self._differing: dict[int, dict[str, tuple[str, Line]]] = {}
         self._hashes = self._compared = self._lost = 0
         self._nodes: set[str] = set()
 
@@ -35,11 +38,12 @@ class Divergence(Check):
         self._hashes += 1
         self._nodes.add(line.node)
         told = self._open.setdefault(record.applied, {})
-        for node, (state, other) in told.items():
-            self._compared += node != line.node
-            if state != record.state:
-                self._differ(record.applied, other, line)
-        told.setdefault(line.node, (record.state, line))
+        self._compared += sum(node != line.node for node in told)
+        alone = told.setdefault(line.node, (record.state, line))
+        if any(state != record.state for state, _ in told.values()):
+            if alone[0] != record.state:  # one node told two states of one index
+                told[f"{line.node} again"] = (record.state, line)
+            self._differing[record.applied] = told
         if len(told) >= max(2, len(self.scene.declared)) and self._alike(told):
             del self._open[record.applied]
         elif len(self._open) > INDICES_MAX:
@@ -50,28 +54,43 @@ class Divergence(Check):
     def _alike(told: dict[str, tuple[str, Line]]) -> bool:
         return len({state for state, _ in told.values()}) == 1
 
-    def _differ(self, index: int, one: Line, other: Line) -> None:
-        nodes = tuple(sorted({one.node, other.node}))
-        found = self._found.get(nodes)
-        if found is not None:
-            found.count += 1
-            return
+    def _found(self) -> Iterator[Finding]:
+        """One for each set of nodes that is in another state than most, and was not before."""
+        odd_before: set[str] = set()
+        for index, told in sorted(self._differing.items()):
+            odd, groups = _odd_of(told)
+            if odd <= odd_before:
+                continue
+            odd_before |= odd
+            yield self._finding(index, odd, groups, told)
+
+    def _finding(
+        self,
+        index: int,
+        odd: set[str],
+        groups: list[list[str]],
+        told: dict[str, tuple[str, Line]],
+    ) -> Finding:
+        at = "at the end" if index < 0 else f"at applied index {index}"
+        said = self.scene.judged(max((line for _, line in told.values()), key=_when))
         rows = [
-            row_of(line.place, line.time_ns, f"index {index}: {line.record.state}")
-            for line in (one, other)
+            row_of(line.place, line.time_ns, f"{node}, {at}: {line.record.state}")
+            for node, (_, line) in sorted(told.items())
         ]
-        said = self.scene.judged(other)
-        self._found[nodes] = Finding(
+        later = sum(one > index for one in self._differing)
+        return Finding(
             check=self.name,
             severity="high",
-            nodes=list(nodes),
+            nodes=sorted(odd),
             window=said.window if said.expected else NO_FAULT,
             expected=False,
             why="no fault makes replicas differ that have applied the same entries",
-            said=f"the states differ from applied index {index} on",
-            count=1,
-            rows=rows,
-            todo="apply the entries before this index again, and compare after each",
+            said=f"{at} the states differ: {'; '.join(', '.join(nodes) for nodes in groups)}",
+            count=1 + later,
+            rows=rows[:ROWS_MAX],
+            todo="compare what the nodes have applied, entry by entry"
+            if index < 0
+            else "apply the entries before this index again, and compare after each",
         )
 
     def end(self) -> Outcome:
@@ -80,10 +99,25 @@ class Divergence(Check):
                 check=self.name,
                 not_evaluated="no line has the hash of a state with its applied index",
             )
-        if not self._compared and not self._found:
+        if not self._compared and not self._differing:
             why = f"{self._hashes:,} hashes, and no two nodes told one of the same index"
             return Outcome(check=self.name, not_evaluated=why)
         notes = [f"{self._lost:,} indices were told of too far apart"] if self._lost else []
         looked = f"{self._hashes:,} hashes of {len(self._nodes)} nodes, {self._compared:,} compared"
-        findings = list(self._found.values())
+        findings = list(self._found())
         return Outcome(check=self.name, findings=findings, looked=looked, notes=notes)
+
+
+def _when(line: Line) -> int:
+    return -1 if line.time_ns is None else line.time_ns
+
+
+def _odd_of(told: dict[str, tuple[str, Line]]) -> tuple[set[str], list[list[str]]]:
+    """Nodes that are not in the most common state, all where several are; and the nodes of each
+    state, the most common one first."""
+    by: dict[str, list[str]] = {}
+    for node, (state, _) in sorted(told.items()):
+        by.setdefault(state, []).append(node)
+    groups = sorted(by.values(), key=lambda nodes: (-len(nodes), nodes))
+    one = len(groups[0]) > len(groups[1])
+    return {node for nodes in groups[one:] for node in nodes}, groups

@@ -36,7 +36,7 @@ def _time(time_ns: int | None, *, run: bool) -> str:
 
 
 def _shown(finding: Finding, *, run: bool) -> Iterator[str]:
-    about = " -> ".join(finding.nodes) or "all nodes"
+    about = (" -> " if len(finding.nodes) == 2 else ", ").join(finding.nodes) or "all nodes"
     when = finding.window if finding.window.startswith("no ") else f"in {finding.window}"
     times = f", {finding.count:,} times" if finding.count > 1 else ""
     yield f"{finding.severity} {finding.check}: {finding.said}"

@@ -195,7 +195,11 @@ def test_states_are_compared_at_the_same_index_and_lag_is_none(tmp_path: Path) -
     assert found(looked(tmp_path / "lag", good), "state_divergence") == []
     bad = {**good, "n3": states("a", "x")}
     (one,) = found(looked(tmp_path / "bad", bad), "state_divergence")
-    assert (one.nodes, one.said) == (["n1", "n3"], "the states differ from applied index 2 on")
+    assert (one.nodes, one.said) == (["n1", "n3"], "at applied index 2 the states differ: n1; n3")
+    more = {**bad, "n2": states("a", "b", "c", "d"), "n4": states("a", "b", "c", "e")}
+    odd, later = found(looked(tmp_path / "more", more), "state_divergence")
+    assert (odd.nodes, odd.said) == (["n3"], "at applied index 2 the states differ: n1, n2, n4; n3")
+    assert odd.count == 2 and later.nodes == ["n2", "n4"] and "index 4" in later.said
 
 
 def test_no_fault_explains_states_that_differ(tmp_path: Path) -> None:
