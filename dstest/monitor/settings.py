@@ -37,8 +37,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """So many checks in a row without cause end an alert."""
     slow_operations_least: int = 5
     after_heal_s: float = 30.0
-    """A fault explains what comes until the load went well again after its heal; where nobody knows
-    when that was, so long."""
+    """A fault explains what comes until the load went well again after its heal; of a run that goes
+    on, where nobody knows yet when that is, so long."""
 
     latency_times: float = 1.5
     latency_clear_times: float = 1.25

@@ -43,6 +43,8 @@ def explained(alert: Alert) -> str:
         return said
     if alert.unproven:
         return f"unexpected: {', '.join(alert.unproven)} stood, which is not proven to have landed"
+    if alert.others:
+        return f"unexpected: {', '.join(alert.others)} stood, which is about other nodes"
     return "unexpected: no fault stood"
 
 

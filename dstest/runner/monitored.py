@@ -9,10 +9,9 @@ import msgspec
 
 from dstest.core import registry
 from dstest.core.errors import ConfigError
-from dstest.core.evidence import LandingRecord
 from dstest.core.op import Op
 from dstest.core.protocols import SystemTraits
-from dstest.core.run_meta import Recovery, RunMeta
+from dstest.core.run_meta import RunMeta
 from dstest.core.spec import RunSpec
 from dstest.judge.facts import Measured
 from dstest.monitor.client import Clients, Load, client_rows
@@ -20,6 +19,7 @@ from dstest.monitor.look import Inputs, Monitored, look
 from dstest.monitor.rows import BASELINE, CLIENT, NODES, encoded, read_rows, series_of
 from dstest.monitor.scale import value_of
 from dstest.monitor.settings import Settings
+from dstest.monitor.windows import faults_of
 from dstest.runner.session_file import SessionDir, is_session
 from dstest.store.layout import RunDir
 from dstest.store.seal import Folded, fold
@@ -59,20 +59,19 @@ def load_of(meta: RunMeta, ops: list[Op], folded: Folded) -> Load:
         end_ns=meta.load_end_ns if isinstance(meta.load_end_ns, int) else None,
         races=races,
         node_of=folded.process_nodes,
-        timeout_ns=int(float(spec.options.get("op_timeout_s", 2.0)) * 1e9),
+        timeout_ns=int(float(spec.options["op_timeout_s"]) * 1e9),
     )
 
 
 def inputs_of(run: RunDir, meta: RunMeta, folded: Folded, settings: Settings) -> Inputs:
     """What a look takes."""
-    records: list[LandingRecord] = folded.records
-    recoveries: Iterable[Recovery] = meta.recoveries or []
+    load = load_of(meta, folded.ops, folded)
+    last_ns = max((op.complete_ts or op.invoke_ts for op in folded.ops), default=0)
     return Inputs(
         nodes=list(meta.members or meta.nodes),
         rows=read_rows(run.path / NODES),
-        load=load_of(meta, folded.ops, folded),
-        records=records,
-        recoveries=list(recoveries),
+        load=load,
+        faults=faults_of(folded.records, meta, last_ns, settings.after_heal_s, load.timeout_ns),
         settings=settings,
     )
 
@@ -114,8 +113,8 @@ def points_of(paths: Iterable[Path], metric: str) -> tuple[list[tuple[int, float
         given = inputs_of(run, meta, fold(run.segments), Settings())
         rows = list(given.rows)
         clients = Clients(given.load)
-        starts = [r.injected_at for r in given.records if r.injected_at is not None]
-        end_ns = min([clients.end_ns, *starts])
+        first_ns = given.faults.first_ns
+        end_ns = clients.end_ns if first_ns is None else min(clients.end_ns, first_ns)
         units = {row.name: row.unit for row in rows}
         try:
             value, unit = value_of(metric, clients, series_of(rows), units, end_ns)

@@ -8,6 +8,7 @@ from made_load import NODES, fault, inputs, sampled, settled, steady
 
 from dstest.core.errors import Exit
 from dstest.monitor.alerts import Alert, severe
+from dstest.monitor.client import Load
 from dstest.monitor.look import Monitored, look
 from dstest.monitor.settings import Settings
 from dstest.monitor.told import as_text, code_of
@@ -177,6 +178,50 @@ def test_a_server_that_answers_nobody() -> None:
     dead = {**HEALTHY, "answers": lambda node, s: float(not (node == "n3" and 60 <= s < 75))}
     (alert,) = look(inputs(steady(), rows=sampled(dead))).alerts
     assert (alert.rule, alert.node, alert.severity) == ("node_silent", "n3", "high")
+
+
+@pytest.mark.parametrize(
+    ("node", "landed", "warranted", "expected"),
+    [
+        ("n1", "yes", ["f1"], True),
+        ("n3", "yes", [], False),
+        ("n1", "ambiguous", [], False),
+        ("n3", "ambiguous", [], False),
+    ],
+)
+def test_a_fault_explains_what_is_wrong_with_its_own_nodes(
+    node: str, landed: str, warranted: list[str], expected: bool
+) -> None:
+    """The fault is on n1."""
+    dead = {**HEALTHY, "answers": lambda of, s: float(not (of == node and 100 <= s < 106))}
+    given = inputs(
+        steady(), fault(landed=landed), rows=sampled(dead), recoveries=[settled(106.0, 108.0)]
+    )
+    found = look(given)
+    (alert,) = found.alerts
+    assert (alert.rule, alert.node) == ("node_silent", node)
+    assert (alert.warranted_by, alert.expected) == (warranted, expected)
+    assert alert.others == (["f1"] if (node, landed) == ("n3", "yes") else [])
+    assert code_of(found) is (Exit.PASS if expected else Exit.FAIL)
+    told = "\n".join(as_text("run", found, None))
+    assert ("f1 stood, which is about other nodes" in told) is bool(alert.others)
+
+
+def test_a_load_that_never_went_well_again_is_explained_until_the_next_fault() -> None:
+    slow = steady(took_ms=lambda s: 1900.0 if s >= 100 else 10.0)
+    first = look(inputs(slow, fault(), recoveries=[settled(106.0, None)]))
+    assert severe(first.alerts) == [], "the logs of such a run are judged so as well"
+    both = (fault(), fault("f2", 140.0, 141.0, landed="ambiguous"))
+    recoveries = [settled(106.0, None), settled(141.0, None)]
+    assert severe(look(inputs(slow, *both, recoveries=recoveries)).alerts)
+
+
+def test_of_a_run_that_goes_on_a_fault_shows_for_a_while_after_its_heal() -> None:
+    def took(until_s: float) -> Load:
+        return steady(took_ms=lambda s: 1900.0 if 100 <= s < until_s else 10.0)
+
+    assert severe(look(inputs(took(130.0), fault(), recoveries=None)).alerts) == []
+    assert severe(look(inputs(took(160.0), fault(), recoveries=None)).alerts)
 
 
 def test_a_server_that_missed_one_question_is_not_silent() -> None:
