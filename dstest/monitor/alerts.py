@@ -23,10 +23,11 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
     """`begin_ns` is where the first stretch with a cause began, `raised_ns` when it was found, at
     that stretch's end, `end_ns` where the last one ended; None where it stood to the run's end.
     `value` is the worst one that was measured, in one of `checks`. `warranted_by` are proven faults
-    that stood in stretches in which a cause was found and that can explain it of this node, `others`
-    those that cannot, `unproven` those of whom nobody knows that they landed; `unexplained` counts
-    stretches that none explains, and the worst of these had `unexplained_severity`: what a fault leaves behind may be less than what it did. A `node`
-    that is empty is the cluster."""
+    that stood in stretches in which a cause was found and that explain it, `others` those that do
+    not, as they were done to other nodes, `unproven` those of whom nobody knows that they landed.
+    `unexplained` counts stretches that none explains, and the worst of these had
+    `unexplained_severity`: what a fault leaves behind may be less than what it did. A `node` that
+    is empty is the cluster."""
 
     rule: str
     node: str
