@@ -52,7 +52,8 @@ UNITS: Final = MappingProxyType(
 )
 """Of what dstest measures of any system. `cpu` is of all CPUs of the node, `sampler` of one of
 them, what sampling itself costs. `load` and `memory_free` are the machine's, which nodes share
-where they share a kernel. `answers` is 1 where a server said anything to its own node within a second."""
+where they share a kernel. `answers` is 1 where a server said anything to its own node within a
+second."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from dstest.core.printable import one_line
 from dstest.monitor.aggregate import Summary
 from dstest.monitor.alerts import Alert, severe
 from dstest.monitor.complexity import Complexity
-from dstest.monitor.health import ClusterHealth
+from dstest.monitor.health import ClusterHealth, NodeHealth
 from dstest.monitor.look import Monitored
 from dstest.monitor.numbers import quantity
 
@@ -116,16 +116,25 @@ def _health(health: ClusterHealth) -> Iterator[str]:
     if health.score is None:
         yield "health: not measured"
         return
+    part = "" if health.whole else " of what was measured"
     yield (
-        f"health at the end of the load: {health.score:g} ({health.healthy} of "
-        f"{len(health.nodes)} nodes healthy, mean score {health.mean:.2f})"
+        f"health at the end of the load: {health.score:g}{part} ({health.healthy} of "
+        f"{health.measured} nodes healthy, mean score {health.mean:.2f}; {health.measured_said})"
     )
     for node in health.nodes:
-        wrong = [name for name, met in node.criteria.items() if met is False]
-        open_ = [name for name, met in node.criteria.items() if met is None]
-        said = f"not {', not '.join(wrong)}" if wrong else "well"
-        said += f"; not measured: {', '.join(open_)}" if open_ else ""
-        yield f"  {node.node}: {said}"
+        yield f"  {node.node}: {_node(node)}"
+
+
+def _node(node: NodeHealth) -> str:
+    wrong = [name for name, met in node.criteria.items() if met is False]
+    open_ = [name for name, met in node.criteria.items() if met is None]
+    if node.score is None:
+        return "not measured"
+    if not open_:
+        return f"not {', not '.join(wrong)}" if wrong else "well"
+    known = len(node.criteria) - len(open_)
+    said = f"not {', not '.join(wrong)}" if wrong else f"well in the {known} measured"
+    return f"{said}; not measured: {', '.join(open_)}"
 
 
 def _table(found: Sequence[Summary]) -> Iterator[str]:

@@ -10,7 +10,7 @@ import msgspec
 from dstest.core import registry
 from dstest.core.errors import ConfigError
 from dstest.core.op import Op
-from dstest.core.protocols import SystemTraits
+from dstest.core.protocols import PINNED_KINDS, SystemTraits
 from dstest.core.run_meta import RunMeta
 from dstest.core.spec import RunSpec
 from dstest.judge.facts import Measured
@@ -54,11 +54,13 @@ def load_of(meta: RunMeta, ops: list[Op], folded: Folded) -> Load:
         races = SystemTraits.of(registry.load("systems", spec.system)).conflict_errors
     except ConfigError:
         races = frozenset()
+    # Clients that go where the system sends them: a loss says nothing of the node they came by.
+    led = {one.node for one in meta.endpoints or () if one.kind not in PINNED_KINDS}
     return Load(
         ops=ops,
         end_ns=meta.load_end_ns if isinstance(meta.load_end_ns, int) else None,
         races=races,
-        node_of=folded.process_nodes,
+        node_of={of: node for of, node in folded.process_nodes.items() if node not in led},
         timeout_ns=int(float(spec.options["op_timeout_s"]) * 1e9),
     )
 
