@@ -26,7 +26,6 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "queue": ("queue",),
     "node_silent": ("answers",),
     "consensus_failures": ("proposals_failed", "commit"),
-    "byzantine": ("byzantine",),
 }
 """By rule, the series without which it cannot speak."""
 

@@ -47,7 +47,7 @@ UNITS: Final = MappingProxyType(
         **dict.fromkeys(("answers", "load", "queue", "messages_sent"), "1"),
         **dict.fromkeys(("read", "written", "net_received", "net_sent"), "B/s"),
         **dict.fromkeys(("answer_time", "p50", "p95", "p99"), "ms"),
-        **dict.fromkeys(("ok", "failed", "unknown", "throughput"), "1/s"),
+        **dict.fromkeys(("failed", "unknown", "throughput"), "1/s"),
     }
 )
 """Of what dstest measures of any system. `cpu` is of all CPUs of the node, `sampler` of one of

@@ -181,20 +181,11 @@ def consensus_failures(c: Check) -> Cause | None:
     return Cause(severity, share, s.consensus_failures, "share", said)
 
 
-def byzantine(c: Check) -> Cause | None:
-    """Events that a system itself counts as such: dstest knows none of any system."""
-    per_s = c.rates.get("byzantine")
-    if per_s is None or per_s * 3600 <= c.settings.byzantine_per_h:
-        return None
-    said = f"{per_s * 3600:,.0f} byzantine events an hour, {c.settings.byzantine_per_h:g} at most"
-    return Cause("high", per_s * 3600, c.settings.byzantine_per_h, "1/h", said)
-
-
 RULES: Final[Mapping[str, Callable[[Check], Cause | None]]] = {
     rule.__name__: rule
     for rule in (
         *(latency_spike, latency_p95, latency_p99, throughput_drop, error_rate, timeouts),
-        *(consensus_failures, byzantine),
+        consensus_failures,
     )
 }
 

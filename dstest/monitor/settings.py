@@ -64,7 +64,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     cpu_percent: float = 80.0
     connections: float = 1000.0
     queue: float = 10_000.0
-    byzantine_per_h: float = 5.0
     consensus_failures: float = 0.01
     consensus_failures_high: float = 0.05
     consensus_failures_critical: float = 0.10

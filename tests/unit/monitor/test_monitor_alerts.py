@@ -6,10 +6,13 @@ import msgspec
 import pytest
 from made_load import NODES, fault, inputs, sampled, settled, steady
 
+from clusters.systems.etcd.asked import ASKS as ETCD
+from clusters.systems.toykv.asked import ASKS as TOYKV
 from dstest.core.errors import Exit
 from dstest.monitor.alerts import Alert, severe
-from dstest.monitor.client import Load
-from dstest.monitor.look import Monitored, look
+from dstest.monitor.client import Load, client_rows
+from dstest.monitor.look import NEEDS, Monitored, look
+from dstest.monitor.rows import UNITS
 from dstest.monitor.settings import Settings
 from dstest.monitor.told import as_text, code_of
 
@@ -34,10 +37,14 @@ def test_a_clean_run_raises_nothing() -> None:
     assert found.alerts == []
     assert found.health.score == 1.0
     assert code_of(found) is Exit.PASS
-    assert found.unmeasured == {
-        "byzantine": "no samples of byzantine",
-        "consensus_failures": "no samples of proposals_failed",
-    }
+    assert found.unmeasured == {"consensus_failures": "no samples of proposals_failed"}
+
+
+def test_no_rule_waits_for_what_no_system_supplies() -> None:
+    supplied = {one.name for asks in (ETCD, TOYKV) for ask in asks for one in ask.readings}
+    needed = {name for names in NEEDS.values() for name in names}
+    assert needed <= supplied | UNITS.keys()
+    assert {row.name.partition(".")[0] for row in client_rows(steady(seconds=3))} <= UNITS.keys()
 
 
 def test_two_seconds_of_latency_are_told_within_ten() -> None:
@@ -236,12 +243,6 @@ def test_proposals_that_fail(failed: float, severity: str | None) -> None:
     rows = sampled({**HEALTHY, "proposals_failed": lambda node, s: failed})
     found = of(look(inputs(steady(), rows=rows)), "consensus_failures")
     assert [alert.severity for alert in found] == ([] if severity is None else [severity])
-
-
-@pytest.mark.parametrize(("per_h", "raised"), [(4.0, False), (7.0, True)])
-def test_byzantine_events(per_h: float, raised: bool) -> None:
-    rows = sampled({**HEALTHY, "byzantine": lambda node, s: per_h / 3600})
-    assert bool(of(look(inputs(steady(), rows=rows)), "byzantine")) is raised
 
 
 def test_thresholds_are_the_users() -> None:

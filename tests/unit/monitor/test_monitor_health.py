@@ -150,20 +150,6 @@ def test_a_cpu_bottleneck_takes_both(cpu: float, found: bool) -> None:
     assert look(inputs(steady(), rows=rows)).correlations == []
 
 
-@pytest.mark.parametrize(("share", "found"), [(0.2, True), (0.05, False)])
-def test_an_attack_takes_both(share: float, found: bool) -> None:
-    rows = sampled(
-        {
-            **WELL,
-            "byzantine": lambda node, s: 0.1,
-            "proposals_failed": lambda node, s: 50.0 * share / (1 - share),
-            "commit": lambda node, s: 50.0 * s,
-        }
-    )
-    names = {one.name for one in look(inputs(steady(), rows=rows)).correlations}
-    assert names == ({"attack"} if found else set())
-
-
 def test_quantiles_of_a_series() -> None:
     points = [(n * 10**9, float(n)) for n in range(1001)]
     found = summary_of("n1", "rss", "B", points)
