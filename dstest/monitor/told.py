@@ -65,6 +65,7 @@ def as_text(name: str, found: Monitored, cost: dict[str, Any] | None) -> Iterato
 
 def _lines(name: str, found: Monitored, cost: dict[str, Any] | None) -> Iterator[str]:
     yield f"{name}: {_sampled(found, cost)}"
+    yield from _missing(cost or {})
     yield f"baseline: {found.baseline.status}, {found.baseline.said}"
     if found.baseline.status != "none":
         b = found.baseline
@@ -98,7 +99,19 @@ def _sampled(found: Monitored, cost: dict[str, Any] | None) -> str:
     if most:
         said += f"; sampling took {max(most):.2f} % of a CPU of a node at most"
     lost = sum(row.get("lost", 0) for row in nodes.values())
+    doubts = [row["clock_doubt_ns"] for row in nodes.values() if "clock_doubt_ns" in row]
+    if doubts:
+        said += f"; their times are known to {max(doubts) / 1e6:,.1f} ms"
     return f"{said}; {lost:,} samples are lost" if lost else said
+
+
+def _missing(cost: dict[str, Any]) -> Iterator[str]:
+    """Why there are fewer samples than there should be."""
+    if cost.get("refused"):
+        yield f"  samples are missing: writing them down was refused ({cost['refused']})"
+    for name, row in cost.get("nodes", {}).items():
+        if row.get("problem"):
+            yield f"  samples of {name} are missing: {row['problem']}"
 
 
 def _counted(alerts: Sequence[Alert]) -> str:

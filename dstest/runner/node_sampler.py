@@ -154,6 +154,7 @@ class NodeSampler:
         except DstestError as error:
             one.problem = error.message
             return False
+        one.problem = ""
         if rows and not self.refused:
             async with self._turn:
                 await asyncio.to_thread(self._write, encoded(rows))
@@ -192,7 +193,7 @@ class NodeSampler:
                 row["clock_doubt_ns"] = min(one.looks)[0] // 2
             if one.lives > 1:
                 row["agents"] = one.lives
-            if not one.samples and one.problem:
+            if one.problem:
                 row["problem"] = one.problem
             told["nodes"][one.name] = row
         if self.refused:

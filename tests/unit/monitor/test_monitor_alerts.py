@@ -251,6 +251,24 @@ def test_thresholds_are_the_users() -> None:
     assert of(look(inputs(load, settings=strict)), "latency_spike")
 
 
+def test_what_is_missing_is_told() -> None:
+    cost = {
+        "nodes": {
+            "n1": {"samples": 20, "lost": 0, "clock_doubt_ns": 3_000_000},
+            "n2": {"samples": 0, "lost": 0, "problem": "n2: no answer"},
+        },
+        "refused": "No space left on device",
+    }
+    for rows in (sampled(HEALTHY, 20), []):
+        told = "\n".join(as_text("run", look(inputs(steady(), rows=rows)), cost))
+        assert "samples are missing: writing them down was refused (No space left" in told
+        assert "samples of n2 are missing: n2: no answer" in told
+        assert "samples of n1" not in told
+        assert ("their times are known to 3.0 ms" in told) is bool(rows)
+    well = "\n".join(as_text("run", look(inputs(steady())), {"nodes": {"n1": {"samples": 20}}}))
+    assert "missing" not in well
+
+
 def test_what_is_told_to_people() -> None:
     slow = steady(took_ms=lambda s: 1900.0 if 100 <= s < 106 else 10.0)
     found = look(inputs(slow, fault(), rows=sampled(HEALTHY), recoveries=[settled(106.0, 107.0)]))

@@ -293,6 +293,27 @@ def test_a_node_that_is_cut_off_loses_nothing(tmp_path: Path) -> None:
     assert told["nodes"]["n1"]["samples"] == 3
 
 
+def test_a_node_that_stays_away_and_a_disk_that_refuses_are_written_down(tmp_path: Path) -> None:
+    nodes = [Node("n1", 0), Node("n2", 0)]
+    made, _ = sampler_of(tmp_path, nodes)
+
+    async def story() -> Any:
+        for node in nodes:
+            node.sample(1.0)
+        await made._all()
+        nodes[1].lost = True
+        (tmp_path / NODES).unlink()
+        (tmp_path / NODES).mkdir()
+        nodes[0].sample(2.0)
+        return await made.finish()
+
+    told = asyncio.run(story())
+    assert told["refused"] == "Is a directory"
+    assert told["nodes"]["n2"]["samples"] == 1
+    assert told["nodes"]["n2"]["problem"] == "n2: no answer"
+    assert "problem" not in told["nodes"]["n1"]
+
+
 def test_a_node_that_was_restarted_begins_anew(tmp_path: Path) -> None:
     node = Node("n1", 5)
     made, _ = sampler_of(tmp_path, [node])
