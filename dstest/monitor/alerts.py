@@ -7,13 +7,15 @@ have found none. So one blip is one alert with a beginning and an end.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
 import msgspec
 
+from dstest.logs.findings import SEVERITIES, Severity
 from dstest.monitor.baseline import Baseline
 from dstest.monitor.client import Clients
 from dstest.monitor.rules import NODE_RULES, RULES, Cause, Check, NodeCheck, worse
-from dstest.monitor.settings import SEVERITIES, Settings
+from dstest.monitor.settings import Settings
 from dstest.monitor.windows import Faults, Stood
 
 __all__ = ["Alert", "alerts_of", "checks_of", "severe"]
@@ -31,7 +33,7 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
 
     rule: str
     node: str
-    severity: str
+    severity: Severity
     begin_ns: int
     raised_ns: int
     end_ns: int | None
@@ -44,7 +46,7 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
     others: list[str] = []
     checks: int
     unexplained: int
-    unexplained_severity: str
+    unexplained_severity: Severity | Literal[""]
 
     @property
     def expected(self) -> bool:
@@ -61,7 +63,7 @@ class _Open:
         self.begin_ns, self.raised_ns = begin_ns, raised_ns
         self.last_ns = raised_ns
         self.since = self.checks = self.unexplained = 0
-        self.odd_severity = ""
+        self.odd_severity: Severity | Literal[""] = ""
         self.proven: dict[str, None] = {}
         self.unproven: dict[str, None] = {}
         self.others: dict[str, None] = {}
@@ -209,11 +211,11 @@ def _rates(
     return found
 
 
-def severe(alerts: Iterable[Alert], least: str = "high") -> list[Alert]:
+def severe(alerts: Iterable[Alert], least: Severity = "high") -> list[Alert]:
     """Those of which something of at least this severity is explained by no proven fault."""
     rank = SEVERITIES.index(least)
     return [
         alert
         for alert in alerts
-        if alert.unexplained and SEVERITIES.index(alert.unexplained_severity) >= rank
+        if alert.unexplained_severity and SEVERITIES.index(alert.unexplained_severity) <= rank
     ]

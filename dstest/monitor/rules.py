@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
+from dstest.logs.findings import SEVERITIES, Severity
 from dstest.monitor.baseline import Baseline
 from dstest.monitor.client import Seen
-from dstest.monitor.settings import SEVERITIES, Settings
+from dstest.monitor.settings import Settings
 
 __all__ = ["NODE_RULES", "RULES", "Cause", "Check", "NodeCheck", "worse"]
 
@@ -23,7 +24,7 @@ SPREADS: Final = 3.0
 class Cause(NamedTuple):
     """`value` is what was measured and `limit` what it may be."""
 
-    severity: str
+    severity: Severity
     value: float
     limit: float
     unit: str
@@ -48,21 +49,21 @@ class NodeCheck(NamedTuple):
     settings: Settings
 
 
-def worse(a: str, b: str) -> str:
+def worse(a: Severity, b: Severity) -> Severity:
     """The severer one."""
-    return max(a, b, key=SEVERITIES.index)
+    return min(a, b, key=SEVERITIES.index)
 
 
-def _by(value: float, *steps: tuple[float, str]) -> str:
+def _by(value: float, *steps: tuple[float, Severity]) -> Severity:
     """The severity of the last step that is exceeded; `low` where none is."""
-    found = "low"
+    found: Severity = "low"
     for limit, severity in steps:
         if value > limit:
             found = severity
     return found
 
 
-def _of_latency(ms: float, s: Settings) -> str:
+def _of_latency(ms: float, s: Settings) -> Severity:
     return _by(
         ms,
         (s.latency_medium_ms, "medium"),
@@ -126,7 +127,7 @@ def throughput_drop(c: Check) -> Cause | None:
     if rate >= limit:
         return None
     part = rate / b.throughput
-    severity = "medium"
+    severity: Severity = "medium"
     if part < s.throughput_critical:
         severity = "critical"
     elif part < s.throughput_high and b.status == "accepted":

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from dstest.core.errors import ConfigError
 
-__all__ = ["SEVERITIES", "Settings", "read_settings"]
-
-SEVERITIES: Final = ("low", "medium", "high", "critical")
-"""From the least one up."""
+__all__ = ["Settings", "read_settings"]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -102,7 +102,7 @@ def _sampled(found: Monitored, cost: dict[str, Any] | None) -> str:
     doubts = [row["clock_doubt_ns"] for row in nodes.values() if "clock_doubt_ns" in row]
     if doubts:
         said += f"; their times are known to {max(doubts) / 1e6:,.1f} ms"
-    return f"{said}; {lost:,} samples are lost" if lost else said
+    return f"{said}; {lost:,} {'sample is' if lost == 1 else 'samples are'} lost" if lost else said
 
 
 def _missing(cost: dict[str, Any]) -> Iterator[str]:

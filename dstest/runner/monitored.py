@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from dstest.core import registry
-from dstest.core.errors import ConfigError
+from dstest.core.errors import ConfigError, EvidenceError
 from dstest.core.op import Op
 from dstest.core.protocols import PINNED_KINDS, SystemTraits
 from dstest.core.run_meta import RunMeta
@@ -50,6 +50,12 @@ def monitored(path: Path, settings: Settings | None = None) -> tuple[Monitored, 
 def load_of(meta: RunMeta, ops: list[Op], folded: Folded) -> Load:
     """The operations of a run as its load."""
     spec = msgspec.convert(meta.spec, RunSpec)
+    timeout_s = spec.options.get("op_timeout_s")
+    if not isinstance(timeout_s, int | float):
+        raise EvidenceError(
+            "run.json does not say when clients gave up (spec.options.op_timeout_s)",
+            remedy="take the file from where the run was made",
+        )
     try:
         races = SystemTraits.of(registry.load("systems", spec.system)).conflict_errors
     except ConfigError:
@@ -61,7 +67,7 @@ def load_of(meta: RunMeta, ops: list[Op], folded: Folded) -> Load:
         end_ns=meta.load_end_ns if isinstance(meta.load_end_ns, int) else None,
         races=races,
         node_of={of: node for of, node in folded.process_nodes.items() if node not in led},
-        timeout_ns=int(float(spec.options["op_timeout_s"]) * 1e9),
+        timeout_ns=int(timeout_s * 1e9),
     )
 
 
