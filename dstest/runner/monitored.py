@@ -97,12 +97,13 @@ def write_monitored(run: RunDir, meta: RunMeta, folded: Folded) -> Monitored | N
 
 
 def measured_of(found: Monitored | None) -> Measured | None:
-    """For the judge: the baseline, where one could be measured."""
+    """For the judge: the baseline, where one could be measured. One that is short is told, and
+    nothing is held against it."""
     if found is None or found.baseline.status == "none":
         return None
     base = found.baseline
     return Measured(
-        accepted=base.status == "accepted",
+        accepted=base.status == "accepted" and base.whole,
         ok_per_s=base.throughput,
         p99_ms=base.p99_ms,
         said=f"{base.status}: {base.said}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from dstest.core.evidence import LandingRecord
+from dstest.core.history import ClockSource
 from dstest.core.op import Op
 from dstest.core.run_meta import Recovery, RunMeta
 from dstest.monitor.client import Load
@@ -104,7 +105,7 @@ def inputs(
         checkers=[],
         nodes=list(NODES),
         faults_planned=len(records),
-        clock="monotonic",
+        clock=ClockSource(),
         load_end_ns=load.end_ns,
         recoveries=None if recoveries is None else list(recoveries),
     )
