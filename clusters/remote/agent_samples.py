@@ -10,8 +10,6 @@ compares that with his own. Standard library only; Python 3.9 or newer.
 from __future__ import annotations
 
 import contextlib
-import json
-import math
 import os
 import socket
 import threading
@@ -21,9 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from clusters.remote.agent_groups import Groups
+from clusters.remote.agent_readings import Readings, numbers_in
 from clusters.remote.agent_services import HOME, Services
 
-__all__ = ["Sampling", "numbers_in"]
+__all__ = ["Sampling"]
 
 KEPT_MAX = 7200
 """Samples that wait, two hours of one thread at one a second."""
@@ -252,89 +251,43 @@ class _Outside:
 
 
 class _Ask:
-    """One question to a server of this node. `values` are rows of name, kind, scale, and one or two
-    places in the answer: a key path `ok.term` of JSON, the name of a metric of a page of text,
-    whose series are added up."""
+    """One question to a server of this node; `values` are rows of `agent_readings`."""
 
     def __init__(self, ask: dict[str, Any], every_s: float) -> None:
         self._ask = ask
         self._every_ns = int(max(every_s, float(ask["every_s"])) * 1e9)
         self._due_ns = 0
-        self._before: dict[str, float] = {}
-        self._before_ns = 0
+        self._readings = Readings(ask["values"])
 
     def look(self, now_ns: int) -> dict[str, float]:
+        """A server answers where it says anything at all, be it that it refuses."""
         if now_ns < self._due_ns:
             return {}
         self._due_ns = now_ns + self._every_ns - self._every_ns // 10
         asked_ns = time.monotonic_ns()
-        try:
-            said = numbers_in(_asked(self._ask), self._ask)
-        except (OSError, ValueError, KeyError, TypeError):
-            said = {}
+        said = _asked(self._ask)
         if not said:
             return {"answers": 0.0}
         took_ms = (time.monotonic_ns() - asked_ns) / 1e6
-        found = {"answers": 1.0, "answer_time": took_ms, **self._values(said, now_ns)}
-        self._before, self._before_ns = said, now_ns
-        return found
-
-    def _values(self, said: dict[str, float], now_ns: int) -> dict[str, float]:
-        found = {}
-        past_s = (now_ns - self._before_ns) / 1e9 if self._before_ns else 0.0
-        for name, kind, scale, at, over in self._ask["values"]:
-            if at not in said or (over and over not in said):
-                continue
-            since = said[at] - self._before.get(at, said[at])
-            if kind == "gauge":
-                found[name] = said[at] * scale
-            elif kind == "less":
-                found[name] = (said[at] - said[over]) * scale
-            elif kind == "rate" and past_s and since >= 0 and at in self._before:
-                found[name] = since / past_s * scale
-            elif kind == "mean" and over in self._before and said[over] > self._before[over]:
-                found[name] = since / (said[over] - self._before[over]) * scale
-        return found
+        numbers = numbers_in(said, self._ask["form"], self._readings.places)
+        return {"answers": 1.0, "answer_time": took_ms, **self._readings.of(numbers, now_ns)}
 
 
 def _asked(ask: dict[str, Any]) -> bytes:
-    """The answer: a line of JSON, or all until the server closes. OSError."""
+    """What came within the time that there is: a line of JSON, or all until the server closes.
+    Nothing where nobody answered."""
     deadline = time.monotonic() + ASK_S
     said = bytearray()
-    with socket.create_connection((ask["address"], ask["port"]), ASK_S) as sock:
+    where = (ask["address"], ask["port"])
+    with contextlib.suppress(OSError), socket.create_connection(where, ASK_S) as sock:
         sock.sendall(ask["send"].encode())
         while len(said) < PAGE_BYTES_MAX:
             left_s = deadline - time.monotonic()
             if left_s <= 0:
-                raise TimeoutError("no whole answer in time")
+                break
             sock.settimeout(left_s)
             part = sock.recv(1 << 16)
             said += part
             if not part or (ask["form"] == "json" and said.endswith(b"\n")):
                 break
     return bytes(said)
-
-
-def numbers_in(said: bytes, ask: dict[str, Any]) -> dict[str, float]:
-    """The numbers that are asked for, by their place; true and false are 1 and 0. What is not
-    finite is no number, and the time that may stand behind one in a line is another one."""
-    wanted = {place for row in ask["values"] for place in row[3:] if place}
-    found: dict[str, float] = {}
-    if ask["form"] == "json":
-        value = json.loads(said)
-        for place in wanted:
-            inner = value
-            for key in place.split("."):
-                inner = inner.get(key) if isinstance(inner, dict) else None
-            if isinstance(inner, (int, float)) and math.isfinite(inner):
-                found[place] = float(inner)
-        return found
-    for line in said.decode("utf-8", "replace").splitlines():
-        name = line.partition(" ")[0].partition("{")[0]
-        if name in wanted:
-            behind = line.rpartition("}")[2] if "{" in line else line.partition(" ")[2]
-            with contextlib.suppress(ValueError, IndexError):
-                value = float(behind.split()[0])
-                if math.isfinite(value):
-                    found[name] = found.get(name, 0.0) + value
-    return found

@@ -30,6 +30,7 @@ MARKER_PATH = "/etc/dstest-lab"
 FILES = (
     "agent_main", "agent_exec", "agent_probe", "agent_lease", "agent_janitor",
     "agent_groups", "agent_start", "agent_services", "agent_processes", "agent_samples",
+    "agent_readings",
 )  # fmt: skip
 
 BOOTSTRAP = r"""

@@ -20,7 +20,12 @@ class _Monitor(TyperGroup):
     """`dstest monitor RUN` is `dstest monitor show RUN`, where RUN is not nearly a command."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if args and args[0] not in self.commands and not args[0].startswith("-"):
+        if args and args[0].startswith("-") and args[0] not in ctx.help_option_names:
+            command = next((word for word in args if word in self.commands), None)
+            if command is not None:
+                ctx.fail(f"options follow the command: dstest monitor {command} ... {args[0]}")
+            args = [_SHOW, *args]
+        elif args and args[0] not in self.commands:
             near = get_close_matches(args[0], self.commands, n=1)
             if near and not Path(args[0]).exists():
                 ctx.fail(f"no such command {args[0]!r}; did you mean {near[0]}?")

@@ -7,14 +7,16 @@ have found none. So one blip is one alert with a beginning and an end.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
 import msgspec
 
+from dstest.logs.findings import SEVERITIES, Severity
 from dstest.monitor.baseline import Baseline
 from dstest.monitor.client import Clients
 from dstest.monitor.rules import NODE_RULES, RULES, Cause, Check, NodeCheck, worse
-from dstest.monitor.settings import SEVERITIES, Settings
-from dstest.monitor.windows import FaultWindow, during
+from dstest.monitor.settings import Settings
+from dstest.monitor.windows import Faults, Stood
 
 __all__ = ["Alert", "alerts_of", "checks_of", "severe"]
 
@@ -23,14 +25,15 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
     """`begin_ns` is where the first stretch with a cause began, `raised_ns` when it was found, at
     that stretch's end, `end_ns` where the last one ended; None where it stood to the run's end.
     `value` is the worst one that was measured, in one of `checks`. `warranted_by` are proven faults
-    that stood in stretches in which a cause was found, `unproven` those of whom nobody knows that
-    they landed; `unexplained` counts stretches in which no proven one stood, and the worst of these
-    had `unexplained_severity`: what a fault leaves behind may be less than what it did. A `node`
-    that is empty is the cluster."""
+    that stood in stretches in which a cause was found and that explain it, `others` those that do
+    not, as they were done to other nodes, `unproven` those of whom nobody knows that they landed.
+    `unexplained` counts stretches that none explains, and the worst of these had
+    `unexplained_severity`: what a fault leaves behind may be less than what it did. A `node` that
+    is empty is the cluster."""
 
     rule: str
     node: str
-    severity: str
+    severity: Severity
     begin_ns: int
     raised_ns: int
     end_ns: int | None
@@ -40,9 +43,10 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
     said: str
     warranted_by: list[str]
     unproven: list[str]
+    others: list[str] = []
     checks: int
     unexplained: int
-    unexplained_severity: str
+    unexplained_severity: Severity | Literal[""]
 
     @property
     def expected(self) -> bool:
@@ -59,17 +63,21 @@ class _Open:
         self.begin_ns, self.raised_ns = begin_ns, raised_ns
         self.last_ns = raised_ns
         self.since = self.checks = self.unexplained = 0
-        self.odd_severity = ""
+        self.odd_severity: Severity | Literal[""] = ""
         self.proven: dict[str, None] = {}
         self.unproven: dict[str, None] = {}
+        self.others: dict[str, None] = {}
 
-    def again(self, cause: Cause, now_ns: int, of: Sequence[FaultWindow]) -> None:
+    def again(self, cause: Cause, now_ns: int, of: Sequence[Stood]) -> None:
         """A cause was found once more; `of` are the faults that stood in that stretch."""
         self.last_ns, self.since = now_ns, 0
         self.checks += 1
-        proven = [window.fault_id for window in of if window.proven]
+        proven = [one.fault_id for one in of if one.explains]
         self.proven.update(dict.fromkeys(proven))
-        self.unproven.update(dict.fromkeys(w.fault_id for w in of if not w.proven))
+        self.unproven.update(dict.fromkeys(one.fault_id for one in of if not one.proven))
+        self.others.update(
+            dict.fromkeys(one.fault_id for one in of if one.proven and not one.explains)
+        )
         if not proven:
             self.unexplained += 1
             self.odd_severity = worse(self.odd_severity or cause.severity, cause.severity)
@@ -81,9 +89,9 @@ class _Open:
 class _Book:
     """Open alerts by rule and node, and those that have ended."""
 
-    def __init__(self, settings: Settings, windows: Sequence[FaultWindow]) -> None:
+    def __init__(self, settings: Settings, faults: Faults) -> None:
         self._settings = settings
-        self._windows = windows
+        self._faults = faults
         self._open: dict[tuple[str, str], _Open] = {}
         self.closed: list[Alert] = []
 
@@ -96,7 +104,7 @@ class _Book:
         if cause is not None:
             if there is None:
                 there = self._open[key] = _Open(cause, start_ns, end_ns)
-            there.again(cause, end_ns, during(self._windows, start_ns, end_ns))
+            there.again(cause, end_ns, self._faults.stood(node, start_ns, end_ns))
         elif there is not None:
             there.since += 1
             if there.since >= self._settings.clear_checks:
@@ -118,6 +126,7 @@ class _Book:
                 said=one.cause.said,
                 warranted_by=list(one.proven),
                 unproven=list(one.unproven),
+                others=list(one.others),
                 checks=one.checks,
                 unexplained=one.unexplained,
                 unexplained_severity=one.odd_severity,
@@ -144,12 +153,12 @@ def alerts_of(
     clients: Clients,
     series: NodeSeries,
     baseline: Baseline,
-    windows: Sequence[FaultWindow],
+    faults: Faults,
     settings: Settings,
 ) -> list[Alert]:
     """All of a run, in order of their beginning. The warm-up is not looked at where a baseline was
     measured after one."""
-    book = _Book(settings, windows)
+    book = _Book(settings, faults)
     start_ns = baseline.start_ns if baseline.status != "none" else clients.start_ns
     stretches = checks_of(start_ns, clients.end_ns, settings.check_every_s) if len(clients) else []
     nodes = sorted({node for node, _ in series if node})
@@ -202,11 +211,11 @@ def _rates(
     return found
 
 
-def severe(alerts: Iterable[Alert], least: str = "high") -> list[Alert]:
+def severe(alerts: Iterable[Alert], least: Severity = "high") -> list[Alert]:
     """Those of which something of at least this severity is explained by no proven fault."""
     rank = SEVERITIES.index(least)
     return [
         alert
         for alert in alerts
-        if alert.unexplained and SEVERITIES.index(alert.unexplained_severity) >= rank
+        if alert.unexplained_severity and SEVERITIES.index(alert.unexplained_severity) <= rank
     ]

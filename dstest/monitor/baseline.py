@@ -86,10 +86,12 @@ def _measured(
     rates = [part.throughput for part in parts]
     varies = variation(rates)
     still = varies <= settings.variation_most
-    lasted = f"{(end_ns - start_ns) / 1e9:.0f} s"
-    said = f"measured for {lasted} from {start_ns / 1e9:.0f} s on"
-    if not whole:
-        said += f", where {settings.warm_up_s:g} s of warm-up and {settings.measure_s:g} s are due"
+    lasted, began = f"{(end_ns - start_ns) / 1e9:.0f} s", f"from {start_ns / 1e9:.0f} s on"
+    if whole:
+        said = f"measured for {lasted} {began}"
+    else:
+        said = f"short ({lasted} of the {settings.measure_s:g} asked), measured {began}"
+        said += f", where {settings.warm_up_s:g} s of warm-up are due"
     said += (
         f"; throughput varied by {varies:.1%} over {len(parts)} parts "
         f"({settings.variation_most:.0%} at most)"

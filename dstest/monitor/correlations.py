@@ -15,11 +15,10 @@ __all__ = ["Correlation", "correlations_of"]
 
 THROUGHPUT: float = 0.5
 LATENCY: float = 2.0
-ATTACK: float = 0.1
 
 
 class Correlation(msgspec.Struct, frozen=True, kw_only=True):
-    """`name` is `cpu-bottleneck`, `memory-pressure` or `attack`; `node` where the first of the two
+    """`name` is `cpu-bottleneck` or `memory-pressure`; `node` where the first of the two
     was measured, `first_ns` when both first held together, in `checks` stretches in all."""
 
     name: str
@@ -54,8 +53,6 @@ def correlations_of(
         " processor is what everybody waits for",
         "memory-pressure": "memory above {rss:g} MB while latency is more than twice that of the"
         " baseline: memory is short",
-        "attack": "byzantine events while more than a tenth of proposals fail: an attack, or what"
-        " looks like one",
     }
     return sorted(
         (
@@ -70,17 +67,6 @@ def correlations_of(
         ),
         key=lambda one: (one.first_ns, one.name, one.node),
     )
-
-
-def _failures(series: NodeSeries, begin: int, end: int) -> Mapping[str, float]:
-    """By node the share of proposals that failed, of all that it has seen decided or failed."""
-    found = {}
-    for node, failed in _node_means(series, "proposals_failed", begin, end).items():
-        points = [(t, v) for t, v in series.get((node, "commit"), ()) if begin <= t < end]
-        if len(points) > 1:
-            decided = (points[-1][1] - points[0][1]) / ((points[-1][0] - points[0][0]) / 1e9)
-            found[node] = failed / (failed + decided) if failed + decided > 0 else 0.0
-    return found
 
 
 def _held(
@@ -100,9 +86,4 @@ def _held(
     if p95 is not None and p95 > LATENCY * baseline.p95_ms:
         rss = _node_means(series, "rss", begin, end)
         found += [("memory-pressure", n) for n, v in rss.items() if v > settings.rss_bytes]
-    failures = _failures(series, begin, end)
-    byzantine = _node_means(series, "byzantine", begin, end)
-    found += [
-        ("attack", n) for n, v in byzantine.items() if v > 0 and failures.get(n, 0.0) > ATTACK
-    ]
     return found

@@ -29,14 +29,30 @@ class NodeHealth(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterHealth(msgspec.Struct, frozen=True, kw_only=True):
-    """`score`: 1 where more than 70 % of nodes are healthy and their mean score is above 0.8, 0.5
-    where more than half are healthy, else 0; None where no node was measured."""
+    """`score`, over the nodes that were measured: 1 where more than 70 % are healthy and their mean
+    score is above 0.8, 0.5 where more than half are healthy, else 0; None where none was.
+    `criteria_measured` of `criteria`, of all nodes together, were measured: of the others it says
+    nothing."""
 
     score: float | None
     healthy: int
     measured: int
     mean: float | None
     nodes: list[NodeHealth]
+    criteria: int = 0
+    criteria_measured: int = 0
+
+    @property
+    def whole(self) -> bool:
+        """Was everything measured of every node?"""
+        return self.criteria_measured == self.criteria > 0
+
+    @property
+    def measured_said(self) -> str:
+        """How much of it was measured, in words."""
+        said = f"{self.criteria_measured} of {self.criteria} criteria measured"
+        left = len(self.nodes) - self.measured
+        return f"{said}, none of {left} of {len(self.nodes)} nodes" if left else said
 
 
 def _within(points: Points, start_ns: int, end_ns: int) -> list[float]:
@@ -88,7 +104,8 @@ def node_health(
     steps = {of: row[-1] - row[0] for of, row in applied.items()}
     most = max(steps.values(), default=0.0)
     furthest = max((row[-1] for row in applied.values()), default=0.0)
-    error_rate = seen.errors_per_1000 <= settings.errors_per_1000 if seen.operations else None
+    few = seen.operations < settings.slow_operations_least
+    error_rate = None if few else seen.errors_per_1000 <= settings.errors_per_1000
     criteria = {
         "responsive": _responsive(values, clients, start_ns, end_ns, settings),
         "resources": _resources(values, settings),
@@ -102,22 +119,22 @@ def node_health(
 
 
 def cluster_health(nodes: Sequence[NodeHealth], settings: Settings) -> ClusterHealth:
-    """A node of which nothing was measured counts as one that is not healthy, unless all are so."""
+    """Of nodes of which nothing was measured it says nothing, but how many they are."""
     scores = [node.score for node in nodes if node.score is not None]
-    if not scores:
-        return ClusterHealth(score=None, healthy=0, measured=0, mean=None, nodes=list(nodes))
     healthy = sum(node.healthy for node in nodes)
-    mean = sum(scores) / len(nodes)
-    share = healthy / len(nodes)
-    score = 0.0
-    if share > settings.healthy_share and mean > settings.healthy_mean:
-        score = 1.0
-    elif share > settings.half_healthy_share:
-        score = 0.5
+    met = [met for node in nodes for met in node.criteria.values()]
+    mean = sum(scores) / len(scores) if scores else None
+    share = healthy / len(scores) if scores else 0.0
+    score = None
+    if mean is not None:
+        well = share > settings.healthy_share and mean > settings.healthy_mean
+        score = 1.0 if well else 0.5 if share > settings.half_healthy_share else 0.0
     return ClusterHealth(
         score=score,
         healthy=healthy,
         measured=len(scores),
-        mean=round(mean, 4),
+        mean=None if mean is None else round(mean, 4),
         nodes=list(nodes),
+        criteria=len(met),
+        criteria_measured=sum(one is not None for one in met),
     )

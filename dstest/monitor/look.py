@@ -7,8 +7,6 @@ from typing import Any
 
 import msgspec
 
-from dstest.core.evidence import LandingRecord
-from dstest.core.run_meta import Recovery
 from dstest.monitor.aggregate import Summary, summaries
 from dstest.monitor.alerts import Alert, alerts_of
 from dstest.monitor.baseline import Baseline, baseline_of
@@ -17,7 +15,7 @@ from dstest.monitor.correlations import Correlation, correlations_of
 from dstest.monitor.health import ClusterHealth, cluster_health, node_health
 from dstest.monitor.rows import Row, series_of
 from dstest.monitor.settings import Settings
-from dstest.monitor.windows import FaultWindow, windows_of
+from dstest.monitor.windows import Faults, FaultWindow
 
 __all__ = ["Inputs", "Monitored", "look"]
 
@@ -28,7 +26,6 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "queue": ("queue",),
     "node_silent": ("answers",),
     "consensus_failures": ("proposals_failed", "commit"),
-    "byzantine": ("byzantine",),
 }
 """By rule, the series without which it cannot speak."""
 
@@ -39,8 +36,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     nodes: Sequence[str]
     rows: Iterable[Row]
     load: Load
-    records: Sequence[LandingRecord]
-    recoveries: Sequence[Recovery] = ()
+    faults: Faults
     settings: Settings = Settings()
 
 
@@ -70,18 +66,16 @@ def look(of: Inputs) -> Monitored:
     series = series_of(rows)
     units = {row.name: row.unit for row in rows}
     clients = Clients(of.load)
-    windows = windows_of(of.records, of.recoveries, of.settings.after_heal_s, of.load.timeout_ns)
-    first = min((window.start_ns for window in windows), default=None)
-    baseline = baseline_of(clients, of.settings, first)
+    baseline = baseline_of(clients, of.settings, of.faults.first_ns)
     return Monitored(
         sampled=bool(rows),
         baseline=baseline,
-        alerts=alerts_of(clients, series, baseline, windows, of.settings),
+        alerts=alerts_of(clients, series, baseline, of.faults, of.settings),
         health=_health(of, series, clients),
         correlations=correlations_of(clients, series, baseline, of.settings),
         summaries=summaries(series, units),
         unmeasured=_unmeasured(series, baseline),
-        windows=windows,
+        windows=of.faults.windows,
     )
 
 

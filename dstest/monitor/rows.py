@@ -47,12 +47,13 @@ UNITS: Final = MappingProxyType(
         **dict.fromkeys(("answers", "load", "queue", "messages_sent"), "1"),
         **dict.fromkeys(("read", "written", "net_received", "net_sent"), "B/s"),
         **dict.fromkeys(("answer_time", "p50", "p95", "p99"), "ms"),
-        **dict.fromkeys(("ok", "failed", "unknown", "throughput"), "1/s"),
+        **dict.fromkeys(("failed", "unknown", "throughput"), "1/s"),
     }
 )
 """Of what dstest measures of any system. `cpu` is of all CPUs of the node, `sampler` of one of
 them, what sampling itself costs. `load` and `memory_free` are the machine's, which nodes share
-where they share a kernel. `answers` is 1 where a server answered its own node within a second."""
+where they share a kernel. `answers` is 1 where a server said anything to its own node within a
+second."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
+from dstest.logs.findings import SEVERITIES, Severity
 from dstest.monitor.baseline import Baseline
 from dstest.monitor.client import Seen
-from dstest.monitor.settings import SEVERITIES, Settings
+from dstest.monitor.settings import Settings
 
 __all__ = ["NODE_RULES", "RULES", "Cause", "Check", "NodeCheck", "worse"]
 
@@ -23,7 +24,7 @@ SPREADS: Final = 3.0
 class Cause(NamedTuple):
     """`value` is what was measured and `limit` what it may be."""
 
-    severity: str
+    severity: Severity
     value: float
     limit: float
     unit: str
@@ -48,21 +49,21 @@ class NodeCheck(NamedTuple):
     settings: Settings
 
 
-def worse(a: str, b: str) -> str:
+def worse(a: Severity, b: Severity) -> Severity:
     """The severer one."""
-    return max(a, b, key=SEVERITIES.index)
+    return min(a, b, key=SEVERITIES.index)
 
 
-def _by(value: float, *steps: tuple[float, str]) -> str:
+def _by(value: float, *steps: tuple[float, Severity]) -> Severity:
     """The severity of the last step that is exceeded; `low` where none is."""
-    found = "low"
+    found: Severity = "low"
     for limit, severity in steps:
         if value > limit:
             found = severity
     return found
 
 
-def _of_latency(ms: float, s: Settings) -> str:
+def _of_latency(ms: float, s: Settings) -> Severity:
     return _by(
         ms,
         (s.latency_medium_ms, "medium"),
@@ -128,7 +129,7 @@ def throughput_drop(c: Check) -> Cause | None:
     if rate >= limit:
         return None
     part = rate / b.throughput
-    severity = "medium"
+    severity: Severity = "medium"
     if part < s.throughput_critical:
         severity = "critical"
     elif part < s.throughput_high and b.status == "accepted":
@@ -183,20 +184,11 @@ def consensus_failures(c: Check) -> Cause | None:
     return Cause(severity, share, s.consensus_failures, "share", said)
 
 
-def byzantine(c: Check) -> Cause | None:
-    """Events that a system itself counts as such: dstest knows none of any system."""
-    per_s = c.rates.get("byzantine")
-    if per_s is None or per_s * 3600 <= c.settings.byzantine_per_h:
-        return None
-    said = f"{per_s * 3600:,.0f} byzantine events an hour, {c.settings.byzantine_per_h:g} at most"
-    return Cause("high", per_s * 3600, c.settings.byzantine_per_h, "1/h", said)
-
-
 RULES: Final[Mapping[str, Callable[[Check], Cause | None]]] = {
     rule.__name__: rule
     for rule in (
         *(latency_spike, latency_p95, latency_p99, throughput_drop, error_rate, timeouts),
-        *(consensus_failures, byzantine),
+        consensus_failures,
     )
 }
 

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from dstest.core.errors import ConfigError
 
-__all__ = ["SEVERITIES", "Settings", "read_settings"]
-
-SEVERITIES: Final = ("low", "medium", "high", "critical")
-"""From the least one up."""
+__all__ = ["Settings", "read_settings"]
 
 STRETCH_LEAST_S: Final = 0.1
 """Shorter than that nothing is measured for."""
@@ -40,8 +37,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """So many checks in a row without cause end an alert."""
     slow_operations_least: int = 5
     after_heal_s: float = 30.0
-    """A fault explains what comes until the load went well again after its heal; where nobody knows
-    when that was, so long."""
+    """A fault explains what comes until the load went well again after its heal; of a run that goes
+    on, where nobody knows yet when that is, so long."""
 
     latency_times: float = 1.5
     latency_clear_times: float = 1.25
@@ -67,7 +64,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     cpu_percent: float = 80.0
     connections: float = 1000.0
     queue: float = 10_000.0
-    byzantine_per_h: float = 5.0
     consensus_failures: float = 0.01
     consensus_failures_high: float = 0.05
     consensus_failures_critical: float = 0.10

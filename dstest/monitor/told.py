@@ -12,7 +12,7 @@ from dstest.core.printable import one_line
 from dstest.monitor.aggregate import Summary
 from dstest.monitor.alerts import Alert, severe
 from dstest.monitor.complexity import Complexity
-from dstest.monitor.health import ClusterHealth
+from dstest.monitor.health import ClusterHealth, NodeHealth
 from dstest.monitor.look import Monitored
 from dstest.monitor.numbers import quantity
 
@@ -43,6 +43,8 @@ def explained(alert: Alert) -> str:
         return said
     if alert.unproven:
         return f"unexpected: {', '.join(alert.unproven)} stood, which is not proven to have landed"
+    if alert.others:
+        return f"unexpected: {', '.join(alert.others)} stood, which is about other nodes"
     return "unexpected: no fault stood"
 
 
@@ -63,6 +65,7 @@ def as_text(name: str, found: Monitored, cost: dict[str, Any] | None) -> Iterato
 
 def _lines(name: str, found: Monitored, cost: dict[str, Any] | None) -> Iterator[str]:
     yield f"{name}: {_sampled(found, cost)}"
+    yield from _missing(cost or {})
     yield f"baseline: {found.baseline.status}, {found.baseline.said}"
     if found.baseline.status != "none":
         b = found.baseline
@@ -96,7 +99,19 @@ def _sampled(found: Monitored, cost: dict[str, Any] | None) -> str:
     if most:
         said += f"; sampling took {max(most):.2f} % of a CPU of a node at most"
     lost = sum(row.get("lost", 0) for row in nodes.values())
-    return f"{said}; {lost:,} samples are lost" if lost else said
+    doubts = [row["clock_doubt_ns"] for row in nodes.values() if "clock_doubt_ns" in row]
+    if doubts:
+        said += f"; their times are known to {max(doubts) / 1e6:,.1f} ms"
+    return f"{said}; {lost:,} {'sample is' if lost == 1 else 'samples are'} lost" if lost else said
+
+
+def _missing(cost: dict[str, Any]) -> Iterator[str]:
+    """Why there are fewer samples than there should be."""
+    if cost.get("refused"):
+        yield f"  samples are missing: writing them down was refused ({cost['refused']})"
+    for name, row in cost.get("nodes", {}).items():
+        if row.get("problem"):
+            yield f"  samples of {name} are missing: {row['problem']}"
 
 
 def _counted(alerts: Sequence[Alert]) -> str:
@@ -114,16 +129,25 @@ def _health(health: ClusterHealth) -> Iterator[str]:
     if health.score is None:
         yield "health: not measured"
         return
+    part = "" if health.whole else " of what was measured"
     yield (
-        f"health at the end of the load: {health.score:g} ({health.healthy} of "
-        f"{len(health.nodes)} nodes healthy, mean score {health.mean:.2f})"
+        f"health at the end of the load: {health.score:g}{part} ({health.healthy} of "
+        f"{health.measured} nodes healthy, mean score {health.mean:.2f}; {health.measured_said})"
     )
     for node in health.nodes:
-        wrong = [name for name, met in node.criteria.items() if met is False]
-        open_ = [name for name, met in node.criteria.items() if met is None]
-        said = f"not {', not '.join(wrong)}" if wrong else "well"
-        said += f"; not measured: {', '.join(open_)}" if open_ else ""
-        yield f"  {node.node}: {said}"
+        yield f"  {node.node}: {_node(node)}"
+
+
+def _node(node: NodeHealth) -> str:
+    wrong = [name for name, met in node.criteria.items() if met is False]
+    open_ = [name for name, met in node.criteria.items() if met is None]
+    if node.score is None:
+        return "not measured"
+    if not open_:
+        return f"not {', not '.join(wrong)}" if wrong else "well"
+    known = len(node.criteria) - len(open_)
+    said = f"not {', not '.join(wrong)}" if wrong else f"well in the {known} measured"
+    return f"{said}; not measured: {', '.join(open_)}"
 
 
 def _table(found: Sequence[Summary]) -> Iterator[str]:

@@ -1,62 +1,98 @@
-"""Stretches of time in which a fault stood, as alerts know them."""
+"""Stretches of time in which a fault stood, and which of them explain an alert of a node."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from dstest.core.evidence import LandingRecord
-from dstest.core.run_meta import Recovery
+from dstest.core.run_meta import RunMeta
+from dstest.logs.windows import Window, Windows, windows_of_run
 
-__all__ = ["FaultWindow", "during", "windows_of"]
+__all__ = ["FaultWindow", "Faults", "Stood", "faults_of"]
 
 
 class FaultWindow(msgspec.Struct, frozen=True, kw_only=True):
     """From its injection until it was healed and the load went well again. Run nanoseconds; an end
-    that is None never came. `proven`: it has landed."""
+    that is None never came. `proven`: it has landed. `nodes` are those that it was done to, none
+    for all."""
 
     fault_id: str
     nemesis: str
     start_ns: int
     end_ns: int | None
     proven: bool
+    nodes: list[str]
 
 
-def windows_of(
-    records: Iterable[LandingRecord],
-    recoveries: Sequence[Recovery],
+class Stood(NamedTuple):
+    """A fault that stood in a stretch: has it landed, and does it explain what was found then?"""
+
+    fault_id: str
+    proven: bool
+    explains: bool
+
+
+class Faults:
+    """The faults of a run, by the rule by which its logs are judged as well
+    (`dstest.logs.windows`): one explains what is about one of its own nodes, and where no node is
+    named, all."""
+
+    def __init__(self, every: Sequence[Window] = ()) -> None:
+        self._windows = [(window, Windows([window], known=True)) for window in every]
+
+    @property
+    def windows(self) -> list[FaultWindow]:
+        """In order of their beginning."""
+        found = [
+            FaultWindow(
+                fault_id=window.id,
+                nemesis=window.nemesis,
+                start_ns=window.start_ns or 0,
+                end_ns=window.until_ns,
+                proven=window.landed,
+                nodes=sorted(window.nodes),
+            )
+            for window, _ in self._windows
+        ]
+        return sorted(found, key=lambda window: window.start_ns)
+
+    @property
+    def first_ns(self) -> int | None:
+        """When the first one began; None where there was none."""
+        return min((window.start_ns for window in self.windows), default=None)
+
+    def stood(self, node: str, start_ns: int, end_ns: int) -> list[Stood]:
+        """Those that overlap a stretch, for what was found then of a node; empty: the cluster."""
+        middle_ns, half_ns = (start_ns + end_ns) // 2, (end_ns - start_ns + 1) // 2
+        return [
+            Stood(window.id, window.landed, alone.judged(middle_ns, half_ns, (node,)).expected)
+            for window, alone in self._windows
+            if window.holds(middle_ns, half_ns)
+        ]
+
+
+def faults_of(
+    records: Sequence[LandingRecord],
+    meta: RunMeta,
+    last_ns: int,
     after_heal_s: float,
     timeout_ns: int = 0,
-) -> list[FaultWindow]:
-    """Of faults that were injected, in order. What was asked while one stood ends a timeout later
-    at the latest."""
-    found = []
-    for record in records:
-        if record.injected_at is None:
-            continue
-        end = record.healed_at
-        if end is not None:
-            of = next((r for r in recoveries if r.healed_ns >= end), None)
-            settled = None if of is None else of.settled_ns
-            end = (end + int(after_heal_s * 1e9)) if settled is None else max(end, settled)
-            end += timeout_ns
-        found.append(
-            FaultWindow(
-                fault_id=record.fault_id,
-                nemesis=record.nemesis,
-                start_ns=record.injected_at,
-                end_ns=end,
-                proven=record.landed == "yes",
+) -> Faults:
+    """Of a run's own words. `last_ns` is when its last operation ended. What was asked while a
+    fault stood ends a timeout later at the latest; of a run that goes on nobody knows yet when the
+    load went well again, and a fault is taken to show for `after_heal_s`."""
+    settling_ns = int(after_heal_s * 1e9) if meta.recoveries is None else 0
+    return Faults(
+        [
+            window
+            if window.until_ns is None
+            else msgspec.structs.replace(
+                window, until_ns=window.until_ns + settling_ns + timeout_ns
             )
-        )
-    return sorted(found, key=lambda window: window.start_ns)
-
-
-def during(windows: Iterable[FaultWindow], start_ns: int, end_ns: int) -> list[FaultWindow]:
-    """Those that overlap a stretch."""
-    return [
-        window
-        for window in windows
-        if window.start_ns <= end_ns and (window.end_ns is None or window.end_ns >= start_ns)
-    ]
+            for window in windows_of_run(records, meta, last_ns).every
+            if window.nemesis
+        ]
+    )

@@ -54,7 +54,7 @@ def alert_lines(found: Measured) -> list[str]:
     if found.health.score is not None:
         lines.append(
             f"Health at the end of the load: {found.health.score:g}, {found.health.healthy} of "
-            f"{len(found.health.nodes)} nodes healthy."
+            f"{found.health.measured} nodes healthy; {found.health.measured_said}."
         )
     rows = sorted(found.alerts, key=lambda alert: alert.expected)
     lines += [f"Alert: {alert_line(alert)}." for alert in rows[:ALERTS_MAX]]

@@ -8,11 +8,10 @@ from pathlib import Path
 import msgspec
 
 from dstest.core import registry
-from dstest.core.errors import ConfigError
-from dstest.core.evidence import LandingRecord
+from dstest.core.errors import ConfigError, EvidenceError
 from dstest.core.op import Op
-from dstest.core.protocols import SystemTraits
-from dstest.core.run_meta import Recovery, RunMeta
+from dstest.core.protocols import PINNED_KINDS, SystemTraits
+from dstest.core.run_meta import RunMeta
 from dstest.core.spec import RunSpec
 from dstest.judge.facts import Measured
 from dstest.monitor.client import Clients, Load, client_rows
@@ -20,6 +19,7 @@ from dstest.monitor.look import Inputs, Monitored, look
 from dstest.monitor.rows import BASELINE, CLIENT, NODES, encoded, read_rows, series_of
 from dstest.monitor.scale import value_of
 from dstest.monitor.settings import Settings
+from dstest.monitor.windows import faults_of
 from dstest.runner.session_file import SessionDir, is_session
 from dstest.store.layout import RunDir
 from dstest.store.seal import Folded, fold
@@ -50,29 +50,36 @@ def monitored(path: Path, settings: Settings | None = None) -> tuple[Monitored, 
 def load_of(meta: RunMeta, ops: list[Op], folded: Folded) -> Load:
     """The operations of a run as its load."""
     spec = msgspec.convert(meta.spec, RunSpec)
+    timeout_s = spec.options.get("op_timeout_s")
+    if not isinstance(timeout_s, int | float):
+        raise EvidenceError(
+            "run.json does not say when clients gave up (spec.options.op_timeout_s)",
+            remedy="take the file from where the run was made",
+        )
     try:
         races = SystemTraits.of(registry.load("systems", spec.system)).conflict_errors
     except ConfigError:
         races = frozenset()
+    # Clients that go where the system sends them: a loss says nothing of the node they came by.
+    led = {one.node for one in meta.endpoints or () if one.kind not in PINNED_KINDS}
     return Load(
         ops=ops,
         end_ns=meta.load_end_ns if isinstance(meta.load_end_ns, int) else None,
         races=races,
-        node_of=folded.process_nodes,
-        timeout_ns=int(float(spec.options.get("op_timeout_s", 2.0)) * 1e9),
+        node_of={of: node for of, node in folded.process_nodes.items() if node not in led},
+        timeout_ns=int(timeout_s * 1e9),
     )
 
 
 def inputs_of(run: RunDir, meta: RunMeta, folded: Folded, settings: Settings) -> Inputs:
     """What a look takes."""
-    records: list[LandingRecord] = folded.records
-    recoveries: Iterable[Recovery] = meta.recoveries or []
+    load = load_of(meta, folded.ops, folded)
+    last_ns = max((op.complete_ts or op.invoke_ts for op in folded.ops), default=0)
     return Inputs(
         nodes=list(meta.members or meta.nodes),
         rows=read_rows(run.path / NODES),
-        load=load_of(meta, folded.ops, folded),
-        records=records,
-        recoveries=list(recoveries),
+        load=load,
+        faults=faults_of(folded.records, meta, last_ns, settings.after_heal_s, load.timeout_ns),
         settings=settings,
     )
 
@@ -90,12 +97,13 @@ def write_monitored(run: RunDir, meta: RunMeta, folded: Folded) -> Monitored | N
 
 
 def measured_of(found: Monitored | None) -> Measured | None:
-    """For the judge: the baseline, where one could be measured."""
+    """For the judge: the baseline, where one could be measured. One that is short is told, and
+    nothing is held against it."""
     if found is None or found.baseline.status == "none":
         return None
     base = found.baseline
     return Measured(
-        accepted=base.status == "accepted",
+        accepted=base.status == "accepted" and base.whole,
         ok_per_s=base.throughput,
         p99_ms=base.p99_ms,
         said=f"{base.status}: {base.said}",
@@ -114,8 +122,8 @@ def points_of(paths: Iterable[Path], metric: str) -> tuple[list[tuple[int, float
         given = inputs_of(run, meta, fold(run.segments), Settings())
         rows = list(given.rows)
         clients = Clients(given.load)
-        starts = [r.injected_at for r in given.records if r.injected_at is not None]
-        end_ns = min([clients.end_ns, *starts])
+        first_ns = given.faults.first_ns
+        end_ns = clients.end_ns if first_ns is None else min(clients.end_ns, first_ns)
         units = {row.name: row.unit for row in rows}
         try:
             value, unit = value_of(metric, clients, series_of(rows), units, end_ns)

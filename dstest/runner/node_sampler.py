@@ -23,7 +23,7 @@ from dstest.core.protocols.sampling import Asks
 from dstest.monitor.rows import NODES, Row, encoded, unit_of
 from dstest.store.layout import RunDir
 
-__all__ = ["SAMPLES_MAX", "NodeSampler", "every_s", "metrics_file"]
+__all__ = ["SAMPLES_MAX", "NodeSampler", "every_s", "metrics_file", "rows_of"]
 
 FETCH_S: Final = 2.0
 CALL_TIMEOUT_S: Final = 3.0
@@ -46,6 +46,11 @@ def metrics_file(run: RunDir) -> Path:
     path = run.path / NODES
     path.parent.mkdir(exist_ok=True)
     return path
+
+
+def rows_of(ask: Asks) -> list[list[Any]]:
+    """Its readings as `clusters.remote.agent_readings` takes them."""
+    return [[r.name, r.kind, r.scale, r.at, r.over] for r in ask.readings]
 
 
 class _Node:
@@ -149,6 +154,7 @@ class NodeSampler:
         except DstestError as error:
             one.problem = error.message
             return False
+        one.problem = ""
         if rows and not self.refused:
             async with self._turn:
                 await asyncio.to_thread(self._write, encoded(rows))
@@ -187,7 +193,7 @@ class NodeSampler:
                 row["clock_doubt_ns"] = min(one.looks)[0] // 2
             if one.lives > 1:
                 row["agents"] = one.lives
-            if not one.samples and one.problem:
+            if one.problem:
                 row["problem"] = one.problem
             told["nodes"][one.name] = row
         if self.refused:
@@ -211,7 +217,7 @@ def _config(
                 "send": ask.send,
                 "form": ask.form,
                 "every_s": ask.every_s,
-                "values": [[r.name, r.kind, r.scale, r.at, r.over] for r in ask.readings],
+                "values": rows_of(ask),
             }
             for ask in asks
         ],

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from clusters.remote.agent_readings import Readings, numbers_of
 from dstest.core.clock import RunClock
 from dstest.core.protocols.sampling import Asks
-from dstest.monitor.readings import values_of
 from dstest.monitor.rows import Row, encoded, unit_of
-from dstest.runner.node_sampler import every_s, metrics_file
+from dstest.runner.node_sampler import every_s, metrics_file, rows_of
 from dstest.sim.world import World
 from dstest.store.layout import RunDir
 
@@ -30,6 +30,9 @@ class SimulatedSampler:
         self._world = world
         self._clock = run_clock
         self._asks = [ask for ask in asks if ask.form == "json"]
+        self._readings = {
+            name: [Readings(rows_of(ask)) for ask in self._asks] for name in world.hosts
+        }
         self._every_s = every_s(time_limit_s)
         self._due_ns = 0
         self._before_ns = 0
@@ -77,8 +80,8 @@ class SimulatedSampler:
         if host.up and host.status is not None:
             said = {"ok": host.status()}
             found = {"answers": 1.0}
-            for ask in self._asks:
-                found |= values_of(said, ask.readings)
+            for one in self._readings[name]:
+                found |= one.of(numbers_of(said, one.places), now_ns)
         found["messages_sent"] = float(net.sent[name])
         if self._before_ns and now_ns > self._before_ns:
             grown = net.sent_bytes[name] - self._sent.get(name, 0)

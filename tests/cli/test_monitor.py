@@ -49,6 +49,7 @@ def test_a_run(store: Path) -> None:
     assert found["alerts"] and found["unexpected"] == []
     assert {node["node"] for node in found["health"]["nodes"]} == {"n1", "n2", "n3"}
     assert found == told(ended(store, "monitor", "show", "killed/latest", "--json"))
+    assert found == told(ended(store, "monitor", "--json", "killed/latest"))
     text = ended(store, "monitor", "killed/latest").stdout
     assert "warranted by f1" in text
 
@@ -82,6 +83,8 @@ def test_growth(store: Path) -> None:
         (("scale", "s2/latest", "s3/latest", "s5/latest", "--expect", "n7"), "class of growth"),
         (("nowhere",), "not a run directory"),
         (("scal", "s3/latest"), "did you mean scale"),
+        (("--json", "scale", "s3/latest"), "options follow the command"),
+        (("--jsn", "s3/latest"), "--jsn"),
     ],
 )
 def test_what_is_refused(store: Path, words: tuple[str, ...], said: str) -> None:

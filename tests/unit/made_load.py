@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from dstest.core.evidence import LandingRecord
+from dstest.core.history import ClockSource
 from dstest.core.op import Op
-from dstest.core.run_meta import Recovery
+from dstest.core.run_meta import Recovery, RunMeta
 from dstest.monitor.client import Load
 from dstest.monitor.look import Inputs
 from dstest.monitor.rows import Row
 from dstest.monitor.settings import Settings
+from dstest.monitor.windows import faults_of
 
 SECOND = 1_000_000_000
 NODES = ("n1", "n2", "n3")
@@ -88,6 +90,25 @@ def sampled(
     ]
 
 
-def inputs(load: Load, *records: LandingRecord, **more: object) -> Inputs:
-    given = {"nodes": NODES, "rows": [], "recoveries": (), "settings": Settings(), **more}
-    return Inputs(load=load, records=records, **given)  # type: ignore[arg-type]
+def inputs(
+    load: Load,
+    *records: LandingRecord,
+    recoveries: Sequence[Recovery] | None = (),
+    settings: Settings | None = None,
+    **more: object,
+) -> Inputs:
+    """`recoveries` are None of a run that goes on."""
+    settings = settings or Settings()
+    meta = RunMeta(
+        spec={},
+        model="register",
+        checkers=[],
+        nodes=list(NODES),
+        faults_planned=len(records),
+        clock=ClockSource(),
+        load_end_ns=load.end_ns,
+        recoveries=None if recoveries is None else list(recoveries),
+    )
+    faults = faults_of(records, meta, 0, settings.after_heal_s, load.timeout_ns)
+    given = {"nodes": NODES, "rows": [], "settings": settings, "faults": faults, **more}
+    return Inputs(load=load, **given)  # type: ignore[arg-type]

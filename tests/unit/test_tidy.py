@@ -24,7 +24,7 @@ ALLOWED = {
     "dstest.generator": {"dstest.core"},
     "dstest.store": {"dstest.core"},
     "dstest.judge": {"dstest.core", "dstest.store"},
-    "dstest.monitor": {"dstest.core"},
+    "dstest.monitor": {"dstest.core", "dstest.logs"},
     "dstest.runner": {
         *("dstest.core", "dstest.store", "dstest.judge", "dstest.report", "dstest.generator"),
         *("dstest.effects", "dstest.monitor", "dstest.sim"),

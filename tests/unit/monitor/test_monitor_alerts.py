@@ -6,9 +6,13 @@ import msgspec
 import pytest
 from made_load import NODES, fault, inputs, sampled, settled, steady
 
+from clusters.systems.etcd.asked import ASKS as ETCD
+from clusters.systems.toykv.asked import ASKS as TOYKV
 from dstest.core.errors import Exit
 from dstest.monitor.alerts import Alert, severe
-from dstest.monitor.look import Monitored, look
+from dstest.monitor.client import Load, client_rows
+from dstest.monitor.look import NEEDS, Monitored, look
+from dstest.monitor.rows import UNITS
 from dstest.monitor.settings import Settings
 from dstest.monitor.told import as_text, code_of
 
@@ -33,10 +37,14 @@ def test_a_clean_run_raises_nothing() -> None:
     assert found.alerts == []
     assert found.health.score == 1.0
     assert code_of(found) is Exit.PASS
-    assert found.unmeasured == {
-        "byzantine": "no samples of byzantine",
-        "consensus_failures": "no samples of proposals_failed",
-    }
+    assert found.unmeasured == {"consensus_failures": "no samples of proposals_failed"}
+
+
+def test_no_rule_waits_for_what_no_system_supplies() -> None:
+    supplied = {one.name for asks in (ETCD, TOYKV) for ask in asks for one in ask.readings}
+    needed = {name for names in NEEDS.values() for name in names}
+    assert needed <= supplied | UNITS.keys()
+    assert {row.name.partition(".")[0] for row in client_rows(steady(seconds=3))} <= UNITS.keys()
 
 
 def test_two_seconds_of_latency_are_told_within_ten() -> None:
@@ -179,6 +187,50 @@ def test_a_server_that_answers_nobody() -> None:
     assert (alert.rule, alert.node, alert.severity) == ("node_silent", "n3", "high")
 
 
+@pytest.mark.parametrize(
+    ("node", "landed", "warranted", "expected"),
+    [
+        ("n1", "yes", ["f1"], True),
+        ("n3", "yes", [], False),
+        ("n1", "ambiguous", [], False),
+        ("n3", "ambiguous", [], False),
+    ],
+)
+def test_a_fault_explains_what_is_wrong_with_its_own_nodes(
+    node: str, landed: str, warranted: list[str], expected: bool
+) -> None:
+    """The fault is on n1."""
+    dead = {**HEALTHY, "answers": lambda of, s: float(not (of == node and 100 <= s < 106))}
+    given = inputs(
+        steady(), fault(landed=landed), rows=sampled(dead), recoveries=[settled(106.0, 108.0)]
+    )
+    found = look(given)
+    (alert,) = found.alerts
+    assert (alert.rule, alert.node) == ("node_silent", node)
+    assert (alert.warranted_by, alert.expected) == (warranted, expected)
+    assert alert.others == (["f1"] if (node, landed) == ("n3", "yes") else [])
+    assert code_of(found) is (Exit.PASS if expected else Exit.FAIL)
+    told = "\n".join(as_text("run", found, None))
+    assert ("f1 stood, which is about other nodes" in told) is bool(alert.others)
+
+
+def test_a_load_that_never_went_well_again_is_explained_until_the_next_fault() -> None:
+    slow = steady(took_ms=lambda s: 1900.0 if s >= 100 else 10.0)
+    first = look(inputs(slow, fault(), recoveries=[settled(106.0, None)]))
+    assert severe(first.alerts) == [], "the logs of such a run are judged so as well"
+    both = (fault(), fault("f2", 140.0, 141.0, landed="ambiguous"))
+    recoveries = [settled(106.0, None), settled(141.0, None)]
+    assert severe(look(inputs(slow, *both, recoveries=recoveries)).alerts)
+
+
+def test_of_a_run_that_goes_on_a_fault_shows_for_a_while_after_its_heal() -> None:
+    def took(until_s: float) -> Load:
+        return steady(took_ms=lambda s: 1900.0 if 100 <= s < until_s else 10.0)
+
+    assert severe(look(inputs(took(130.0), fault(), recoveries=None)).alerts) == []
+    assert severe(look(inputs(took(160.0), fault(), recoveries=None)).alerts)
+
+
 def test_a_server_that_missed_one_question_is_not_silent() -> None:
     late = {**HEALTHY, "answers": lambda node, s: float(not (node == "n3" and s == 62))}
     assert look(inputs(steady(), rows=sampled(late))).alerts == []
@@ -193,16 +245,28 @@ def test_proposals_that_fail(failed: float, severity: str | None) -> None:
     assert [alert.severity for alert in found] == ([] if severity is None else [severity])
 
 
-@pytest.mark.parametrize(("per_h", "raised"), [(4.0, False), (7.0, True)])
-def test_byzantine_events(per_h: float, raised: bool) -> None:
-    rows = sampled({**HEALTHY, "byzantine": lambda node, s: per_h / 3600})
-    assert bool(of(look(inputs(steady(), rows=rows)), "byzantine")) is raised
-
-
 def test_thresholds_are_the_users() -> None:
     load = steady(took_ms=lambda s: 14.5 if 100 <= s < 120 else 10.0)
     strict = msgspec.structs.replace(Settings(), latency_times=1.2, latency_slack_ms=1.0)
     assert of(look(inputs(load, settings=strict)), "latency_spike")
+
+
+def test_what_is_missing_is_told() -> None:
+    cost = {
+        "nodes": {
+            "n1": {"samples": 20, "lost": 0, "clock_doubt_ns": 3_000_000},
+            "n2": {"samples": 0, "lost": 0, "problem": "n2: no answer"},
+        },
+        "refused": "No space left on device",
+    }
+    for rows in (sampled(HEALTHY, 20), []):
+        told = "\n".join(as_text("run", look(inputs(steady(), rows=rows)), cost))
+        assert "samples are missing: writing them down was refused (No space left" in told
+        assert "samples of n2 are missing: n2: no answer" in told
+        assert "samples of n1" not in told
+        assert ("their times are known to 3.0 ms" in told) is bool(rows)
+    well = "\n".join(as_text("run", look(inputs(steady())), {"nodes": {"n1": {"samples": 20}}}))
+    assert "missing" not in well
 
 
 def test_what_is_told_to_people() -> None:

@@ -11,6 +11,8 @@ from dstest.monitor.client import Clients, Load, client_rows
 from dstest.monitor.look import look
 from dstest.monitor.rows import encoded, read_rows, series_of
 from dstest.monitor.settings import Settings, read_settings
+from dstest.monitor.told import as_text
+from dstest.runner.monitored import measured_of
 
 
 def test_a_long_run_is_measured_after_its_warm_up() -> None:
@@ -26,7 +28,24 @@ def test_it_ends_before_the_first_fault_and_says_so() -> None:
     assert base.status == "accepted"
     assert base.end_ns == 40 * SECOND
     assert base.start_ns == 8 * SECOND
-    assert "where 30 s of warm-up and 120 s are due" in base.said
+    assert "of the 120 asked), measured from" in base.said
+
+
+def test_a_short_one_says_so_and_nothing_is_held_against_it() -> None:
+    short = look(inputs(steady(), fault(start_s=5.0, end_s=8.0)))
+    assert (short.baseline.status, short.baseline.whole) == ("accepted", False)
+    assert short.baseline.said.startswith("short (4 s of the 120 asked), measured from 1 s on")
+    assert "baseline: accepted, short (4 s of the 120 asked)" in "\n".join(
+        as_text("run", short, None)
+    )
+    judged = measured_of(short)
+    assert judged is not None
+    assert not judged.accepted
+    whole = look(inputs(steady()))
+    judged = measured_of(whole)
+    assert judged is not None
+    assert judged.accepted
+    assert "short" not in whole.baseline.said
 
 
 @pytest.mark.parametrize(("swing", "status"), [(0.02, "accepted"), (0.2, "unstable")])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import made_load
+import msgspec
 import pytest
 from made_load import NODES, inputs, sampled, steady
 
@@ -11,6 +13,7 @@ from dstest.monitor.aggregate import summary_of
 from dstest.monitor.health import NodeHealth, cluster_health
 from dstest.monitor.look import look
 from dstest.monitor.settings import Settings
+from dstest.monitor.told import as_text
 
 WELL: dict[str, Callable[[str, float], float | None]] = {
     "rss": lambda node, s: 30e6,
@@ -84,12 +87,42 @@ def test_the_rule_of_the_cluster(well: int, of: int, score: float) -> None:
     assert cluster_health(nodes, Settings()).score == score
 
 
-def test_a_node_without_measurements_is_not_healthy() -> None:
+def test_a_node_that_served_nothing_is_not_ill() -> None:
+    """Its clients lost four connections, and went elsewhere."""
+    load = steady()
+    ops = [msgspec.structs.replace(op, node_seen="n1" if op.node_seen else None) for op in load.ops]
+    lost = [made_load.op(10**6 + n, 170.0, 0, "unknown: connection lost") for n in range(4)]
+    lost = [msgspec.structs.replace(op, process_id=2) for op in lost]
+    health = look(inputs(msgspec.structs.replace(load, ops=[*ops, *lost]))).health
+    (third,) = [node for node in health.nodes if node.node == "n3"]
+    assert (third.criteria["error_rate"], third.score) == (None, None)
+    assert (health.score, health.healthy, health.measured) == (1.0, 1, 1)
+    assert (health.criteria_measured, health.criteria) == (2, 15)
+
+
+def test_a_node_whose_clients_lose_much_is_ill() -> None:
+    load = steady(error=lambda number, s: "unknown: gone" if number % 3 == 2 else None)
+    health = look(inputs(load)).health
+    assert [node.criteria["error_rate"] for node in health.nodes] == [True, True, False]
+
+
+def test_little_measured_does_not_read_as_all_well() -> None:
+    told = "\n".join(as_text("run", look(inputs(steady())), None))
+    assert "health at the end of the load: 1 of what was measured" in told
+    assert "6 of 15 criteria measured" in told
+    assert "n1: well in the 2 measured; not measured: resources" in told
+    assert "n1: well\n" not in told
+
+
+def test_a_node_without_measurements_is_counted_and_not_judged() -> None:
     nodes = [
         NodeHealth(node="n1", criteria={"responsive": True}, score=1.0),
         NodeHealth(node="n2", criteria={"responsive": None}, score=None),
     ]
-    assert cluster_health(nodes, Settings()).score == 0.0
+    health = cluster_health(nodes, Settings())
+    assert (health.score, health.measured, health.mean) == (1.0, 1, 1.0)
+    assert health.measured_said == "1 of 2 criteria measured, none of 1 of 2 nodes"
+    assert not health.whole
 
 
 def slow(s: float) -> float:
@@ -115,20 +148,6 @@ def test_a_cpu_bottleneck_takes_both(cpu: float, found: bool) -> None:
     names = {one.name for one in look(inputs(steady(served=served), rows=rows)).correlations}
     assert names == ({"cpu-bottleneck"} if found else set())
     assert look(inputs(steady(), rows=rows)).correlations == []
-
-
-@pytest.mark.parametrize(("share", "found"), [(0.2, True), (0.05, False)])
-def test_an_attack_takes_both(share: float, found: bool) -> None:
-    rows = sampled(
-        {
-            **WELL,
-            "byzantine": lambda node, s: 0.1,
-            "proposals_failed": lambda node, s: 50.0 * share / (1 - share),
-            "commit": lambda node, s: 50.0 * s,
-        }
-    )
-    names = {one.name for one in look(inputs(steady(), rows=rows)).correlations}
-    assert names == ({"attack"} if found else set())
 
 
 def test_quantiles_of_a_series() -> None:

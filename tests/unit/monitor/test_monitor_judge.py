@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from made_audit import but, good
+from made_audit import but, good, history, limping
 
 from dstest.core.evidence import AuditRow
 from dstest.core.verdict import State
@@ -40,6 +40,18 @@ def test_one_that_does_not_is_short(name: str) -> None:
     far = {"ok_per_s": {"ok_per_s": 1e6}, "p99_ms": {"p99_ms": -1000.0}}[name]
     assert row(measured=changed(**far)).status == "short"
     assert row(measured=changed(**far, accepted=False)).status == "ok", "an unstable one is told"
+
+
+@pytest.mark.parametrize("accepted", [True, False])
+@pytest.mark.parametrize("ok_per_s", [1e-9, 1.0, 1e6])
+@pytest.mark.parametrize("p99_ms", [0.0, 5.0, 1e9])
+def test_no_baseline_makes_a_limping_recovery_good(
+    accepted: bool, ok_per_s: float, p99_ms: float
+) -> None:
+    limping_ = {"history": history(limping())}
+    assert row(**limping_).status == "short"
+    given = changed(accepted=accepted, ok_per_s=ok_per_s, p99_ms=p99_ms)
+    assert row(**limping_, measured=given).status == "short"
 
 
 def test_what_is_short_stays_short() -> None:

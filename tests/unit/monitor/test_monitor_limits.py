@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from made_load import SECOND, inputs, sampled, steady
 
-from clusters.remote import agent_samples
+from clusters.remote.agent_readings import numbers_in
 from dstest.core.errors import ConfigError, EvidenceError
 from dstest.monitor.alerts import Alert
 from dstest.monitor.look import Monitored, look
@@ -75,9 +75,7 @@ def test_stretches_have_a_least_length(line: str, tmp_path: Path) -> None:
 
 
 def test_what_a_server_says_beside_its_numbers() -> None:
-    ask = {"form": "text", "values": [["queue", "", "", "q"], ["up", "", "", "up"]]}
     said = b'q{a="x y"} 5 1395066363000\nq 2\nup NaN\nup\n'
-    assert agent_samples.numbers_in(said, ask) == {"q": 7.0}
-    ask["form"] = "json"
-    assert agent_samples.numbers_in(b'{"q": 1e999, "up": NaN}', ask) == {}
-    assert agent_samples.numbers_in(b'{"q": 3, "up": true}', ask) == {"q": 3.0, "up": 1.0}
+    assert numbers_in(said, "text", ["q", "up"]) == {"q": 7.0}
+    assert numbers_in(b'{"q": 1e999, "up": NaN}', "json", ["q", "up"]) == {}
+    assert numbers_in(b'{"q": 3, "up": true}', "json", ["q", "up"]) == {"q": 3.0, "up": 1.0}

@@ -15,6 +15,7 @@ import pytest
 from clusters.remote import agent_samples
 from clusters.remote.agent_client import AgentClient
 from clusters.remote.agent_groups import Groups
+from clusters.remote.agent_readings import Readings, numbers_in, numbers_of
 from clusters.remote.local_agent import end_janitors, local_agent
 from clusters.systems.etcd.asked import ASKS as ETCD
 from clusters.systems.toykv.asked import ASKS as TOYKV
@@ -22,9 +23,8 @@ from dstest.core.clock import RunClock, monotonic_ns
 from dstest.core.errors import RemoteLost, RemoteTimeout
 from dstest.core.protocols import Member, Probe, Service
 from dstest.core.run_meta import RunMeta
-from dstest.monitor.readings import values_of
 from dstest.monitor.rows import NODES, read_rows, series_of
-from dstest.runner.node_sampler import NodeSampler, every_s
+from dstest.runner.node_sampler import NodeSampler, every_s, rows_of
 from dstest.store.layout import RunDir
 
 ANSWER_S = 5.0
@@ -65,7 +65,7 @@ def ask_of(asks: Any, port: int) -> list[dict[str, Any]]:
             "send": one.send,
             "form": one.form,
             "every_s": 0.2,
-            "values": [[r.name, r.kind, r.scale, r.at, r.over] for r in one.readings],
+            "values": rows_of(one),
         }
         for one in asks
     ]
@@ -136,6 +136,23 @@ def test_a_server_that_hangs_is_no_answer_and_holds_up_nothing(toy: Server) -> N
     assert outside.look(monotonic_ns()) == {"answers": 0.0}
 
 
+@pytest.mark.parametrize(
+    "answer", [b'{"err":"no leader"}\n', b"busy\n", b'{"ok":{"term":"x"}}\n', b'{"ok":{"ter']
+)
+def test_a_server_that_refuses_or_cannot_be_read_does_answer(toy: Server, answer: bytes) -> None:
+    outside = agent_samples._Outside("", ask_of(TOYKV, toy.port), 0.2)
+    toy.answer = answer
+    found = outside.look(monotonic_ns())
+    assert found.keys() == {"answers", "answer_time"}
+    assert found["answers"] == 1.0
+
+
+def test_a_server_that_hangs_up_without_a_word_does_not_answer(toy: Server) -> None:
+    outside = agent_samples._Outside("", ask_of(TOYKV, toy.port), 0.2)
+    toy.answer = b""
+    assert outside.look(monotonic_ns()) == {"answers": 0.0}
+
+
 def test_what_has_no_room_is_counted_as_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     sampling = agent_samples.Sampling(Groups())
     for number in range(agent_samples.KEPT_MAX + 5):
@@ -178,29 +195,34 @@ etcd_disk_wal_fsync_duration_seconds_bucket{le="0.001"} 7
 
 
 def test_a_page_of_metrics() -> None:
-    (ask,) = ask_of(ETCD, 1)
-    found = agent_samples.numbers_in(PAGE, ask)
+    (ask,) = ETCD
+    one = Readings(rows_of(ask))
+    found = numbers_in(PAGE, "text", one.places)
     assert found["etcd_network_peer_sent_bytes_total"] == 150
-    one = agent_samples._Ask(ask, 1.0)
-    first = one._values(found, 10**9)
-    assert first == {"leads": 1.0, "queue": 2.0}
-    one._before, one._before_ns = found, 10**9
+    assert one.of(found, 10**9) == {"leads": 1.0, "queue": 2.0}
+    assert one.of({}, 2 * 10**9) == {}, "a refusal between two answers takes nothing away"
     later = dict(found)
     later["etcd_network_peer_sent_bytes_total"] += 300
     later["etcd_disk_wal_fsync_duration_seconds_sum"] += 0.3
     later["etcd_disk_wal_fsync_duration_seconds_count"] += 100
-    second = one._values(later, 3 * 10**9)
+    second = one.of(later, 3 * 10**9)
     assert second["peer_sent"] == pytest.approx(150)
     assert second["fsync"] == pytest.approx(3.0)
     restarted = dict(found, etcd_network_peer_sent_bytes_total=10.0)
-    assert "peer_sent" not in one._values(restarted, 5 * 10**9), "a counter that began anew"
+    assert "peer_sent" not in one.of(restarted, 5 * 10**9), "a counter that began anew"
+    assert numbers_in(b"etcd_server_is_leader NaN\n", "text", one.places) == {}
 
 
 def test_the_same_of_a_simulated_server() -> None:
     (ask,) = TOYKV
-    found = values_of(STATUS, ask.readings)
+    one = Readings(rows_of(ask))
+    found = one.of(numbers_of(STATUS, one.places), 10**9)
     assert found == {"term": 3, "leads": 1, "commit": 40, "applied": 39, "queue": 5}
-    assert values_of({"ok": {"term": "x"}}, ask.readings) == {}
+    assert numbers_of({"ok": {"term": "x"}}, one.places) == {}
+    grown = Readings([["sent", "rate", 2.0, "ok.sent", ""], ["each", "mean", 1.0, "ok.s", "ok.n"]])
+    for at, told in ((1, {"sent": 10, "s": 1, "n": 1}), (3, {"sent": 40, "s": 7, "n": 4})):
+        found = grown.of(numbers_of({"ok": told}, grown.places), at * 10**9)
+    assert found == {"sent": 30.0, "each": 2.0}
 
 
 class Node:
@@ -269,6 +291,27 @@ def test_a_node_that_is_cut_off_loses_nothing(tmp_path: Path) -> None:
     series = series_of(read_rows(tmp_path / NODES))
     assert [value for _, value in series["n1", "rss"]] == [1.0, 2.0, 3.0]
     assert told["nodes"]["n1"]["samples"] == 3
+
+
+def test_a_node_that_stays_away_and_a_disk_that_refuses_are_written_down(tmp_path: Path) -> None:
+    nodes = [Node("n1", 0), Node("n2", 0)]
+    made, _ = sampler_of(tmp_path, nodes)
+
+    async def story() -> Any:
+        for node in nodes:
+            node.sample(1.0)
+        await made._all()
+        nodes[1].lost = True
+        (tmp_path / NODES).unlink()
+        (tmp_path / NODES).mkdir()
+        nodes[0].sample(2.0)
+        return await made.finish()
+
+    told = asyncio.run(story())
+    assert told["refused"] == "Is a directory"
+    assert told["nodes"]["n2"]["samples"] == 1
+    assert told["nodes"]["n2"]["problem"] == "n2: no answer"
+    assert "problem" not in told["nodes"]["n1"]
 
 
 def test_a_node_that_was_restarted_begins_anew(tmp_path: Path) -> None:
