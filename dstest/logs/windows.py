@@ -24,8 +24,10 @@ END: Final = "shut-down"
 
 
 class Window(msgspec.Struct, frozen=True, kw_only=True):
-    """Run nanoseconds; None is open. `until_ns` is when the load went well again. `nodes` are those
-    that the fault was done to, empty for all; `explains` the kinds of alarms that it may cause."""
+    """Run nanoseconds; None is open. `start_ns` is when the fault was asked for: it does its work
+    from then on, and is proven later. `until_ns` is when the load went well again. `nodes` are
+    those that the fault was done to, empty for all; `explains` the kinds of alarms that it may
+    cause. One that has not `landed` explains nothing."""
 
     id: str
     nemesis: str
@@ -92,6 +94,10 @@ class Windows:
         first, last = bisect_left(self._starts, from_ns), bisect_right(self._starts, to_ns)
         return [self.every[at] for at in sorted(self._at[first:last])]
 
+    def standing(self) -> list[tuple[int | None, int | None]]:
+        """Begins and ends of all in which something may be excused: of faults, those that landed"""
+        return [(w.start_ns, w.until_ns) for w in self.every if w.landed]
+
     def judged(
         self, time_ns: int | None, doubt_ns: int, nodes: Iterable[str], alarm: str = ""
     ) -> Expected:
@@ -117,7 +123,7 @@ def _by(window: Window, named: set[str], alarm: str) -> Expected:
         return Expected(window.id, True, f"the servers were being {when}")
     what = f"{window.nemesis} on {', '.join(sorted(window.nodes)) or 'all'}"
     if not window.landed:
-        return Expected(window.id, False, f"{what} is not proven to have landed")
+        return Expected(NO_FAULT, False, f"{what} is not proven to have landed")
     if alarm and alarm not in window.explains:
         return Expected(window.id, False, f"{what} explains no {alarm}")
     if window.nodes and named and not named & window.nodes:

@@ -21,7 +21,9 @@ def _operations(scene: Scene) -> str:
 
 
 def _faults(scene: Scene) -> str:
-    return "" if any(w.nemesis for w in scene.windows.every) else "no fault was done"
+    if scene.faults:
+        return ""
+    return "no fault is proven to have landed" if scene.records else "no fault was done"
 
 
 def _lines(scene: Scene) -> str:
