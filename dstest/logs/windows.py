@@ -15,10 +15,13 @@ from dstest.core.evidence import LandingRecord
 from dstest.core.protocols import NemesisTraits
 from dstest.core.run_meta import RunMeta
 
-__all__ = ["NO_FAULT", "Expected", "Window", "Windows", "windows_of_run"]
+__all__ = ["NO_FAULT", "NO_WINDOWS", "Expected", "Window", "Windows", "windows_of_run"]
 
 NO_FAULT: Final = "no fault"
 NO_TIME: Final = "no time stamp"
+NO_WINDOWS: Final = frozenset({"", NO_FAULT, NO_TIME})
+"""What stands for a window where there is none."""
+
 START: Final = "start-up"
 END: Final = "shut-down"
 
@@ -45,11 +48,13 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Expected(msgspec.Struct, frozen=True):
-    """`window` is a fault's id or why there is none. `why` says what makes it expected or not."""
+    """`window` is a fault's id or why there is none. `why` says what makes it expected or not.
+    `by_fault`: a fault explains it, and not that servers were being begun or ended."""
 
     window: str
     expected: bool
     why: str
+    by_fault: bool = False
 
 
 _NEVER: Final = Expected(NO_FAULT, False, "no fault stood then")
@@ -128,7 +133,7 @@ def _by(window: Window, named: set[str], alarm: str) -> Expected:
         return Expected(window.id, False, f"{what} explains no {alarm}")
     if window.nodes and named and not named & window.nodes:
         return Expected(window.id, False, f"{what} is about others")
-    return Expected(window.id, True, f"{what} explains it")
+    return Expected(window.id, True, f"{what} explains it", by_fault=True)
 
 
 def _explains(nemesis: str) -> frozenset[str]:

@@ -12,7 +12,6 @@ from dstest.core.errors import Exit
 from dstest.core.op import Outcome
 from dstest.patterns.catalogue import PATTERNS
 from dstest.patterns.checklists import Box, filled
-from dstest.patterns.judged import base_of
 from dstest.patterns.look import looked_for
 from dstest.patterns.model import Answer
 from dstest.patterns.rank import Hypothesis, ranked
@@ -140,11 +139,9 @@ def _faults(scene: Scene) -> list[dict[str, Any]]:
 
 def _unclaimed(scene: Scene, answers: list[Answer]) -> list[str]:
     """Kinds of anomalies that stand in no detection."""
-    told = " ".join(one.said for answer in answers for one in answer.detections)
+    claimed = {kind for a in answers for one in a.detections for kind in one.kinds}
     return [
-        f"{one.checker}: {one.kind}"
-        for one in scene.findings
-        if f" {one.kind}," not in told and base_of(one.kind) not in told
+        f"{one.checker}: {one.kind}" for one in scene.findings if one.kind not in claimed
     ]
 
 

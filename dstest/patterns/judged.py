@@ -74,7 +74,8 @@ def found_of(scene: Scene, one: Judged, *, lost: bool = False, **more: Any) -> F
         count=one.count,
         nodes=nodes,
         at_ns=min(times, default=None),
-        **more,
+        kinds=[one.kind],
+        **({"acknowledged": bool(acked)} | more),
     )
 
 

@@ -14,6 +14,7 @@ import msgspec
 
 from dstest.core.printable import one_line
 from dstest.logs.findings import SEVERITIES, Severity
+from dstest.logs.windows import NO_WINDOWS
 
 if TYPE_CHECKING:
     from dstest.patterns.scene import Scene
@@ -79,7 +80,9 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """What a sign found, before it is anybody's. `at_ns` is when it began and `nodes` whom it is
     about: by these a fault may explain it, unless the sign cannot be excused. `strength` and
     `severity` stand for those of the sign where this finding says more or less. `expected` is given
-    where the finding has judged itself what explains it, with `window` and `why`."""
+    where the finding has judged itself what explains it, with `window` and `why`. `kinds` are those of
+    anomalies that it claims. `acknowledged`: it shows that what is gone had been acknowledged.
+    `basis` names the record that it was read from, where other signs may read the same one."""
 
     said: str
     rows: list[Row] = []
@@ -91,6 +94,9 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     window: str = ""
     expected: bool | None = None
     why: str = ""
+    kinds: list[str] = []
+    acknowledged: bool = False
+    basis: str = ""
 
 
 class Need(msgspec.Struct, frozen=True):
@@ -133,6 +139,14 @@ class Detection(msgspec.Struct, frozen=True, kw_only=True):
     expected: bool
     why: str
     at_ns: int | None = None
+    kinds: list[str] = []
+    acknowledged: bool = False
+    basis: str = ""
+
+    @property
+    def in_window(self) -> bool:
+        """Is there a window that it lies in?"""
+        return self.window not in NO_WINDOWS
 
     @property
     def alarm(self) -> bool:
@@ -142,13 +156,15 @@ class Detection(msgspec.Struct, frozen=True, kw_only=True):
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What looking for one pattern came to: the signs that were looked for in what was measured,
-    those that were looked for in words of servers alone, and by sign what the others needed."""
+    those that were looked for in words of servers alone, and by sign what the others needed and how
+    to get it."""
 
     pattern: str
     detections: list[Detection]
     looked: list[str]
     words: list[str]
     missing: dict[str, str]
+    hows: dict[str, str] = {}
 
     @property
     def state(self) -> Literal["found", "expected", "not found", "not looked for"]:

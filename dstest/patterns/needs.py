@@ -34,10 +34,6 @@ def _votes(scene: Scene) -> str:
     return "" if scene.noted.votes else "no line tells of a vote"
 
 
-def _messages(scene: Scene) -> str:
-    return "" if scene.noted.messages else "no line has the id of a message and who sent or got it"
-
-
 def _both_sides(scene: Scene) -> str:
     sides = {said.side for said in scene.noted.messages}
     return "" if {"sent", "received"} <= sides else "lines tell of one side of messages alone"
@@ -89,9 +85,6 @@ FAULTS: Final = Need("faults", "faults with proof", "--nemesis partition", _faul
 LINES: Final = Need("logs", "lines of servers' logs", "logs that are fetched at the end", _lines)
 VOTES: Final = Need(
     "votes", "lines that tell of votes", "a `log_reader` of the system that knows votes", _votes
-)
-MESSAGES: Final = Need(
-    "messages", "ids of messages", "servers that log the id of each message", _messages
 )
 BOTH_SIDES: Final = Need(
     "both sides", "ids of messages as sent and as received", "log each at both ends", _both_sides

@@ -108,7 +108,7 @@ def contrary(scene: Scene) -> Iterator[Found]:
     rows: dict[tuple[str, str], Told] = {}
     for told in scene.noted.votes:
         said = scene.why(told.line.time_ns)
-        if told.ballot and not (said.expected and said.why.endswith("explains it")):
+        if told.ballot and not said.by_fault:
             ballots.setdefault(told.ballot, {}).setdefault(told.voter, told.what)
             rows.setdefault((told.ballot, told.voter), told)
     against: dict[str, list[str]] = defaultdict(list)

@@ -17,11 +17,6 @@ def _again(scene: Scene, **changes: object) -> str:
     return command_of(spec, scene.meta.options_given)
 
 
-def _with(scene: Scene, *options: str) -> str:
-    given = [*(scene.meta.options_given or []), *options]
-    return command_of(with_lab(scene.meta.spec, scene.meta.lab_id), given)
-
-
 def tests_of(scene: Scene, pattern: Pattern, found: Hypothesis) -> list[tuple[str, str]]:
     """(what it tells, command) of each test, the quickest first."""
     run = shell_word(str(scene.given))
@@ -68,8 +63,7 @@ def next_measures(answers: list[Answer], patterns: dict[str, Pattern]) -> list[s
     """What would let more be looked for: each way once, with how many patterns it would serve."""
     ways: dict[str, list[str]] = {}
     for answer in answers:
-        for lacks in answer.missing.values():
-            _, _, how = lacks.rpartition("): ")
+        for how in answer.hows.values():
             ways.setdefault(how, [])
             name = patterns[answer.pattern].name
             if name not in ways[how]:

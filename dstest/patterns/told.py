@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core.printable import one_line
+from dstest.logs.windows import NO_FAULT
 from dstest.patterns.catalogue import PATTERNS
 from dstest.patterns.checklists import Box
 from dstest.patterns.debug import Debugged
@@ -197,9 +198,7 @@ def _detection(one: Detection) -> Iterator[str]:
 
 
 def _window(one: Detection) -> str:
-    if not one.window or one.window.startswith("no "):
-        return one.window or "no fault"
-    return f"in {one.window}"
+    return f"in {one.window}" if one.in_window else one.window or NO_FAULT
 
 
 def _row(row: Row) -> str:

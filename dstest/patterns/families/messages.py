@@ -24,7 +24,7 @@ def _of_messages(scene: Scene) -> Iterator[Found]:
     for one in scene.findings:
         types = {op.get("op_type") for anomaly in one.anomalies for op in anomaly.witness}
         if one.kind in ("lost", "lost-write", "skipped") and types & _SENDS:
-            yield found_of(scene, one, lost=True)
+            yield found_of(scene, one, lost=True, acknowledged=False)
 
 
 def _sign(

@@ -108,7 +108,7 @@ def _transfers(scene: Scene) -> Iterator[Found]:
     passing = any(passes for _, passes in _totals(scene))
     for one in scene.findings:
         if one.kind == "lost-transfer":
-            yield found_of(scene, one, strength="indicated" if passing else None)
+            yield found_of(scene, one, lost=True, strength="indicated" if passing else None)
 
 
 def _gone(scene: Scene) -> Iterator[Found]:
@@ -139,7 +139,7 @@ def _gone(scene: Scene) -> Iterator[Found]:
     if lost:
         lost.sort(key=_acked_ns)
         said = f"{len(lost)} acknowledged elements are in no last read"
-        yield _of_ops(scene, lost, said, at_ns=_acked_ns(lost[0]))
+        yield _of_ops(scene, lost, said, at_ns=_acked_ns(lost[0]), acknowledged=True)
 
 
 def _acked_ns(op: Op) -> int:
