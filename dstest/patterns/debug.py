@@ -149,6 +149,8 @@ def _notes(scene: Scene) -> list[str]:
     """What was there and is not whole."""
     journal = scene.journal
     notes = [] if isinstance(journal, str) else [f"journal: {one}" for one in journal.lost]
+    if scene.series_lost:
+        notes.append(f"samples: {scene.series_lost}")
     if scene.noted.lost:
         notes.append(f"{scene.noted.lost:,} lines beyond what is remembered of logs")
     return notes

@@ -100,6 +100,7 @@ def judged(
     severity: Severity = "critical",
     asks: str = "",
     lost: bool = False,
+    basis: str = "",
 ) -> Sign:
     """A sign of these kinds of anomalies; `lost` where those that mean it are losses."""
     certain, possible = frozenset(means), frozenset(may)
@@ -121,4 +122,5 @@ def judged(
         strength="proven",
         severity=severity,
         excusable=False,
+        basis=basis,
     )

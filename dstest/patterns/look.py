@@ -71,5 +71,5 @@ def _judged(scene: Scene, pattern: Pattern, sign: Sign, found: Found) -> Detecti
         at_ns=found.at_ns,
         kinds=found.kinds,
         acknowledged=found.acknowledged,
-        basis=found.basis or sign.id,
+        basis=found.basis or sign.basis or sign.id,
     )

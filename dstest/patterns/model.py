@@ -112,7 +112,8 @@ class Need(msgspec.Struct, frozen=True):
 class Sign(msgspec.Struct, frozen=True, kw_only=True):
     """`excusable`: what it finds is expected while a fault stands that explains it; what is against
     safety never is. `strength` and `severity` hold for what says nothing else. `words`: it finds
-    what servers chose to say, so that where they say nothing, nothing is known."""
+    what servers chose to say, so that where they say nothing, nothing is known. `basis` is the record that it
+    reads, where others read the same one: they are one witness."""
 
     id: str
     asks: str
@@ -122,6 +123,7 @@ class Sign(msgspec.Struct, frozen=True, kw_only=True):
     severity: Severity
     excusable: bool = True
     words: bool = False
+    basis: str = ""
 
 
 class Detection(msgspec.Struct, frozen=True, kw_only=True):

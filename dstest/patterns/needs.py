@@ -122,7 +122,9 @@ def metric(*names: str) -> Need:
 
     def missing(scene: Scene) -> str:
         there = any(one.name in names for one in scene.series)
-        return "" if there else f"no samples of {' or '.join(names)}"
+        if there:
+            return ""
+        return scene.series_lost or f"no samples of {' or '.join(names)}"
 
-    how = "dstest monitor, beside the run"
+    how = "leave out --no-monitor"
     return Need("metrics", f"samples of {' or '.join(names)}", how, missing)

@@ -244,9 +244,18 @@ class Scene:
         return [one for one in self._traces.spans if not isinstance(one, Message)]
 
     @cached_property
+    def _sampled(self) -> tuple[list[Series], str]:
+        return read_series(self.run.path)
+
+    @property
     def series(self) -> list[Series]:
         """Samples of figures."""
-        return read_series(self.run.path)
+        return self._sampled[0]
+
+    @property
+    def series_lost(self) -> str:
+        """Why samples that there are cannot be read; empty where they can."""
+        return self._sampled[1]
 
     def figures(self, *names: str) -> list[Series]:
         """Those of these names."""
