@@ -129,6 +129,7 @@ def _faults(scene: Scene) -> list[dict[str, Any]]:
             "nemesis": record.nemesis,
             "targets": [str(one) for one in record.targets],
             "landed": record.landed,
+            "injected_ns": record.injected_at,
             "landed_ns": record.landed_at,
             "healed_ns": record.healed_at,
             "heal_verified": record.heal_verified,
@@ -140,9 +141,7 @@ def _faults(scene: Scene) -> list[dict[str, Any]]:
 def _unclaimed(scene: Scene, answers: list[Answer]) -> list[str]:
     """Kinds of anomalies that stand in no detection."""
     claimed = {kind for a in answers for one in a.detections for kind in one.kinds}
-    return [
-        f"{one.checker}: {one.kind}" for one in scene.findings if one.kind not in claimed
-    ]
+    return [f"{one.checker}: {one.kind}" for one in scene.findings if one.kind not in claimed]
 
 
 def _notes(scene: Scene) -> list[str]:

@@ -18,7 +18,7 @@ from dstest.patterns.model import ROWS_MAX, Found, Need, Row, Sign, row
 from dstest.patterns.needs import JUDGED
 from dstest.patterns.scene import Judged, Scene, writes
 
-__all__ = ["acknowledged", "base_of", "found_of", "judged", "nodes_of", "when"]
+__all__ = ["able", "acknowledged", "base_of", "found_of", "judged", "nodes_of", "when"]
 
 _ENDINGS: Final = ("-realtime", "-process", "-item", "-exact")
 
@@ -79,7 +79,7 @@ def found_of(scene: Scene, one: Judged, *, lost: bool = False, **more: Any) -> F
     )
 
 
-def _able(told: Sequence[str]) -> Need:
+def able(told: Sequence[str]) -> Need:
     """A checker of the run that has shown that it finds one of these."""
 
     kinds = frozenset(told)
@@ -117,7 +117,7 @@ def judged(
     return Sign(
         id="judged",
         asks=asks or f"a checker has found {kinds} or the like",
-        needs=(JUDGED, _able([*means, *may])),
+        needs=(JUDGED, able([*means, *may])),
         find=find,
         strength="proven",
         severity=severity,

@@ -80,8 +80,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """What a sign found, before it is anybody's. `at_ns` is when it began and `nodes` whom it is
     about: by these a fault may explain it, unless the sign cannot be excused. `strength` and
     `severity` stand for those of the sign where this finding says more or less. `expected` is given
-    where the finding has judged itself what explains it, with `window` and `why`. `kinds` are those of
-    anomalies that it claims. `acknowledged`: it shows that what is gone had been acknowledged.
+    where the finding has judged itself what explains it, with `window` and `why`. `kinds` are those
+    of anomalies that it claims. `acknowledged`: it shows that what is gone had been acknowledged.
     `basis` names the record that it was read from, where other signs may read the same one."""
 
     said: str
@@ -112,8 +112,8 @@ class Need(msgspec.Struct, frozen=True):
 class Sign(msgspec.Struct, frozen=True, kw_only=True):
     """`excusable`: what it finds is expected while a fault stands that explains it; what is against
     safety never is. `strength` and `severity` hold for what says nothing else. `words`: it finds
-    what servers chose to say, so that where they say nothing, nothing is known. `basis` is the record that it
-    reads, where others read the same one: they are one witness."""
+    what servers chose to say, so that where they say nothing, nothing is known. `basis` is the
+    record that it reads, where others read the same one: they are one witness."""
 
     id: str
     asks: str

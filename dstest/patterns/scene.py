@@ -84,9 +84,7 @@ class Scene:
     @property
     def faults(self) -> list[Window]:
         """Windows of faults that landed, by their begin."""
-        found = [
-            w for w in self.windows.every if w.nemesis and w.landed and w.start_ns is not None
-        ]
+        found = [w for w in self.windows.every if w.nemesis and w.landed and w.start_ns is not None]
         return sorted(found, key=lambda w: w.start_ns or 0)
 
     @cached_property

@@ -149,11 +149,13 @@ def _observed(found: Debugged, head: str, item: str) -> Iterator[str]:
 
 
 def _fault(fault: dict[str, Any]) -> str:
-    landed, healed = fault["landed_ns"], fault["healed_ns"]
-    when = f" from {landed / 1e9:.1f} s" if landed is not None else ""
+    begun, landed, healed = fault["injected_ns"], fault["landed_ns"], fault["healed_ns"]
+    when = f" from {begun / 1e9:.1f} s" if begun is not None else ""
     when += f" to {healed / 1e9:.1f} s" if healed is not None else ""
     targets = ", ".join(fault["targets"]) or "all"
-    return f"fault {fault['id']}: {fault['nemesis']} on {targets}{when}, landed: {fault['landed']}"
+    proven = f" (proven at {landed / 1e9:.1f} s)" if landed is not None else ""
+    what = f"{fault['nemesis']} on {targets}{when}"
+    return f"fault {fault['id']}: {what}, landed: {fault['landed']}{proven}"
 
 
 def _hypothesised(found: Debugged, head: str, item: str) -> Iterator[str]:

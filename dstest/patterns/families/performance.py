@@ -21,7 +21,10 @@ PATTERNS: Final = (
         symptoms="the slow tail of operations becomes much slower than it was",
         causes=("pauses of the process or its disk", "a queue", "one slow member in each quorum"),
         mitigations=("bound queues, hedge requests, take the slow member out",),
-        measure=("-o spans=yes, then `dstest trace RUN`: where the time goes", "samples of all nodes"),
+        measure=(
+            "-o spans=yes, then `dstest trace RUN`: where the time goes",
+            "samples of all nodes",
+        ),
         signs=(
             of_check("high_latency", "p95", strength="indicated", basis=loadfigures.HISTORY),
             Sign(
