@@ -45,7 +45,8 @@ def _lacks(scene: Scene, sign: Sign) -> tuple[str, str] | None:
     """What the first of its needs that is not there would be, with how to get it, and that."""
     for need in sign.needs:
         if why := need.missing(scene):
-            return f"needs {need.what} ({why}): {need.how}", need.how
+            how = need.how_for(scene)
+            return f"needs {need.what} ({why}): {how}", how
     return None
 
 

@@ -101,12 +101,20 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 class Need(msgspec.Struct, frozen=True):
     """Something that a run may have kept. `missing` gives a sentence where it did not, else
-    nothing; `how` says how the next run is made to keep it."""
+    nothing; `how` says how the next run is made to keep it, for systems that have this `option`
+    where it takes one."""
 
     name: str
     what: str
     how: str
     missing: Callable[[Scene], str]
+    option: str = ""
+
+    def how_for(self, scene: Scene) -> str:
+        """How the next run of this system is made to keep it."""
+        if self.option and self.option not in scene.options:
+            return f"a system that keeps it (-o {self.option} is none of this one's)"
+        return self.how
 
 
 class Sign(msgspec.Struct, frozen=True, kw_only=True):

@@ -90,9 +90,13 @@ BOTH_SIDES: Final = Need(
     "both sides", "ids of messages as sent and as received", "log each at both ends", _both_sides
 )
 DIGESTS: Final = Need("digests", "digests of messages", "log a hash of what was got", _digests)
-JOURNAL: Final = Need("journal", "what servers wrote of their protocol", "-o journal=yes", _journal)
-SPANS: Final = Need("spans", "spans of servers", "-o spans=yes", _spans)
-EFFECTS: Final = Need("effects", "what servers wrote of their effects", "-o audit=yes", _effects)
+JOURNAL: Final = Need(
+    "journal", "what servers wrote of their protocol", "-o journal=yes", _journal, "journal"
+)
+SPANS: Final = Need("spans", "spans of servers", "-o spans=yes", _spans, "spans")
+EFFECTS: Final = Need(
+    "effects", "what servers wrote of their effects", "-o audit=yes", _effects, "audit"
+)
 STATES: Final = Need(
     "states",
     "states of the members at the end",
@@ -100,7 +104,7 @@ STATES: Final = Need(
     _states,
 )
 STAMPED: Final = Need(
-    "times", "times at which servers noticed something", "-o journal=yes", _stamped
+    "times", "times at which servers noticed something", "-o journal=yes", _stamped, "journal"
 )
 JUDGED: Final = Need("verdict", "what checkers found", "dstest recover RUN", _judged)
 SETTLED: Final = Need("recoveries", "recoveries that were watched", "--nemesis kill", _settled)

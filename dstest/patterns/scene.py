@@ -11,8 +11,9 @@ from typing import Any
 
 import msgspec
 
+from dstest.core import registry
 from dstest.core.check import Anomaly, CheckResult
-from dstest.core.errors import EvidenceError
+from dstest.core.errors import ConfigError, EvidenceError
 from dstest.core.evidence import LandingRecord
 from dstest.core.op import Op, Outcome
 from dstest.core.protocols import Effect
@@ -76,6 +77,14 @@ class Scene:
         self.nodes: list[str] = list(self.of.scene.declared)
         self.windows: Windows = self.of.scene.windows
         self.records: list[LandingRecord] = self.of.records
+
+    @cached_property
+    def options(self) -> frozenset[str]:
+        """Names of what `-o` takes of the system; none where it is not there any more."""
+        try:
+            return frozenset(registry.load("systems", self.of.system).options)
+        except ConfigError:
+            return frozenset()
 
     @property
     def simulated(self) -> bool:

@@ -217,11 +217,11 @@ def _commands(
     said: set[str] = set()
     odd = [one for one in found.hypotheses if not one.expected][:most]
     for one in odd:
-        fresh = [(asks, words) for asks, words in of[one.pattern] if asks not in said]
+        fresh = [row for row in of[one.pattern] if said.isdisjoint(row)]
         if fresh:
             yield f"{item}{one.name}:"
         for asks, words in fresh:
-            said.add(asks)
+            said.update((asks, words))
             yield f"   {asks}: {words}"
     if not odd:
         yield f"{item}nothing to do: no hypothesis that no fault explains"
