@@ -18,7 +18,7 @@ from dstest.patterns.model import Answer
 from dstest.patterns.participation import cut_off_writes
 from dstest.patterns.scene import Scene
 
-__all__ = ["LISTS", "Box", "filled"]
+__all__ = ["LISTS", "Asked", "Box", "filled"]
 
 P99_MS: Final = 1000.0
 ERRORS_MOST: Final = 0.01
@@ -35,7 +35,7 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
-class _Asked(msgspec.Struct, frozen=True):
+class Asked(msgspec.Struct, frozen=True):
     """A box is filled in from one sign of a pattern, or from all of them. It is ticked where all of
     them were looked for, or one of the `decisive` ones, which sees it whenever it is there."""
 
@@ -110,69 +110,67 @@ def _one_side(scene: Scene, by: Mapping[str, Answer]) -> tuple[State, str]:
     return "ok", f"members that {len(cut)} partitions cut off from the most acknowledged nothing"
 
 
-LISTS: Final[Mapping[str, Sequence[_Asked | _Figure | _Told]]] = {
+LISTS: Final[Mapping[str, Sequence[Asked | _Figure | _Told]]] = {
     "consensus": (
         _Figure("logs of all nodes are there", _logs),
-        _Asked("each member takes part in more than 90% of decisions", "silent-node", "absent"),
-        _Asked("each node answers", "silent-node", "dumb"),
-        _Asked(
+        Asked("each member takes part in more than 90% of decisions", "silent-node", "absent"),
+        Asked("each node answers", "silent-node", "dumb"),
+        Asked(
             "one leader a term, and one decision an index",
             "split-brain",
             decisive=("two-leaders", "conflicting-commits"),
         ),
-        _Asked("leaders counted the votes that were given", "vote-manipulation", "tally"),
-        _Asked("one vote a term", "double-voting", decisive=("two-votes",)),
-        _Asked("decisions within 5 s", "consensus-timeout", decisive=("late",)),
-        _Asked("nothing was altered on its way", "byzantine-corruption", decisive=("altered",)),
+        Asked("leaders counted the votes that were given", "vote-manipulation", "tally"),
+        Asked("one vote a term", "double-voting", decisive=("two-votes",)),
+        Asked("decisions within 5 s", "consensus-timeout", decisive=("late",)),
+        Asked("nothing was altered on its way", "byzantine-corruption", decisive=("altered",)),
     ),
     "ordering": (
-        _Asked(
+        Asked(
             "no effect before its cause, no read behind what was confirmed",
             "causal-violation",
             decisive=("judged", "read-behind"),
         ),
-        _Asked(
-            "what is sent arrives", "message-loss", decisive=("never-received", "elements-lost")
-        ),
-        _Asked("in the order in which it was sent", "reordering", decisive=("judged", "overtaken")),
-        _Asked("once", "duplication", decisive=("judged", "applied-twice")),
-        _Asked(
+        Asked("what is sent arrives", "message-loss", decisive=("never-received", "elements-lost")),
+        Asked("in the order in which it was sent", "reordering", decisive=("judged", "overtaken")),
+        Asked("once", "duplication", decisive=("judged", "applied-twice")),
+        Asked(
             "in one order on all members",
             "total-order",
             decisive=("commits-differ", "effects-differ"),
         ),
     ),
     "state": (
-        _Asked("replicas agree", "state-divergence", decisive=("sums", "states")),
-        _Asked("replicas are complete", "incomplete-sync", decisive=("behind",)),
-        _Asked(
+        Asked("replicas agree", "state-divergence", decisive=("sums", "states")),
+        Asked("replicas are complete", "incomplete-sync", decisive=("behind",)),
+        Asked(
             "what was acknowledged is there", "lost-update", decisive=("judged", "gone", "too-few")
         ),
-        _Asked("nothing shows before it is done", "dirty-read", decisive=("judged", "taken-back")),
-        _Asked(
+        Asked("nothing shows before it is done", "dirty-read", decisive=("judged", "taken-back")),
+        Asked(
             "no writer overwrote another without knowing",
             "concurrent-update",
             decisive=("judged", "two-swaps"),
         ),
-        _Asked("data keep their own rules", "corruption", decisive=("judged", "lasting-total")),
+        Asked("data keep their own rules", "corruption", decisive=("judged", "lasting-total")),
     ),
     "performance": (
         _Figure("p99 below 1 s", _tail),
         _Figure("errors below 1%", _errors),
-        _Asked("no spike of latency", "latency-spike", decisive=("p95",)),
-        _Asked("the rate holds", "throughput-collapse"),
-        _Asked("resources do not run out", "resource-exhaustion", decisive=("slope",)),
-        _Asked("queues do not grow", "back-pressure"),
-        _Asked("nobody waits in a circle", "deadlock", decisive=("circle",)),
-        _Asked("work is completed", "livelock", decisive=("no-completions",)),
-        _Asked("everybody is served", "starvation", decisive=("never-served",)),
+        Asked("no spike of latency", "latency-spike", decisive=("p95",)),
+        Asked("the rate holds", "throughput-collapse"),
+        Asked("resources do not run out", "resource-exhaustion", decisive=("slope",)),
+        Asked("queues do not grow", "back-pressure"),
+        Asked("nobody waits in a circle", "deadlock", decisive=("circle",)),
+        Asked("work is completed", "livelock", decisive=("no-completions",)),
+        Asked("everybody is served", "starvation", decisive=("never-served",)),
     ),
     "partition": (
         _Figure("faults have landed", _landed),
-        _Asked("they were noticed in time", "late-detection"),
+        Asked("they were noticed in time", "late-detection"),
         _Told("one side alone accepted writes", _one_side),
-        _Asked("nothing else fell after them", "cascade"),
-        _Asked("the load went well again", "slow-recovery"),
+        Asked("nothing else fell after them", "cascade"),
+        Asked("the load went well again", "slow-recovery"),
     ),
 }
 
@@ -183,8 +181,8 @@ def filled(scene: Scene, answers: Sequence[Answer]) -> dict[str, list[Box]]:
     return {name: [_box(scene, by, asked) for asked in asks] for name, asks in LISTS.items()}
 
 
-def _box(scene: Scene, by: Mapping[str, Answer], asked: _Asked | _Figure | _Told) -> Box:
-    if not isinstance(asked, _Asked):
+def _box(scene: Scene, by: Mapping[str, Answer], asked: Asked | _Figure | _Told) -> Box:
+    if not isinstance(asked, Asked):
         state, why = asked.of(scene) if isinstance(asked, _Figure) else asked.of(scene, by)
         return Box(text=asked.text, state=state, why=why)
     answer = by[asked.pattern]
@@ -197,7 +195,7 @@ def _box(scene: Scene, by: Mapping[str, Answer], asked: _Asked | _Figure | _Told
     return _unseen(answer, asked)
 
 
-def _unseen(answer: Answer, asked: _Asked) -> Box:
+def _unseen(answer: Answer, asked: Asked) -> Box:
     """Nothing was found: is it because nothing is there, or because nobody looked?"""
     if asked.sign in answer.missing:
         return Box(text=asked.text, state="open", why=answer.missing[asked.sign])

@@ -7,7 +7,7 @@ not looked for, which is another thing than not found.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dstest.patterns.scene import Scene
 
 __all__ = [
+    "AT_STAKE",
     "ROWS_MAX",
     "STRENGTHS",
     "Answer",
@@ -36,6 +37,17 @@ __all__ = [
 ]
 
 Family = Literal["consensus", "messages", "values", "state", "performance", "partition", "progress"]
+AT_STAKE: Final[Mapping[Family, str]] = {
+    "consensus": "what members agree on",
+    "messages": "what is delivered",
+    "values": "data",
+    "state": "the copies of data",
+    "performance": "speed",
+    "partition": "availability",
+    "progress": "progress",
+}
+"""What patterns of a family endanger."""
+
 Strength = Literal["proven", "strong", "indicated", "weak"]
 STRENGTHS: Final[tuple[Strength, ...]] = ("proven", "strong", "indicated", "weak")
 """How much a sign says, the most first. `proven`: no healthy system gives such evidence. `strong`:

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from dstest.logs.findings import Severity
-from dstest.patterns.model import STRENGTHS, Answer, Detection, Family, Pattern, Strength
+from dstest.patterns.model import AT_STAKE, STRENGTHS, Answer, Detection, Family, Pattern, Strength
 
 __all__ = ["WEIGHTS", "Hypothesis", "Score", "ranked"]
 
@@ -40,17 +40,6 @@ LINES: Final = frozenset({"log", "journal", "anomaly", "operation", "span"})
 """Sources of rows that are lines of files, or stand for one."""
 
 IMPACT: Final[Mapping[Severity, float]] = {"critical": 1.0, "high": 0.7, "medium": 0.4, "low": 0.1}
-
-AT_STAKE: Final[Mapping[Family, str]] = {
-    "consensus": "what members agree on",
-    "messages": "what is delivered",
-    "values": "data",
-    "state": "the copies of data",
-    "performance": "speed",
-    "partition": "availability",
-    "progress": "progress",
-}
-"""What patterns of a family endanger."""
 
 
 class Score(msgspec.Struct, frozen=True):
