@@ -15,17 +15,22 @@ from dstest.core.evidence import LandingRecord
 from dstest.core.protocols import NemesisTraits
 from dstest.core.run_meta import RunMeta
 
-__all__ = ["NO_FAULT", "Expected", "Window", "Windows", "windows_of_run"]
+__all__ = ["NO_FAULT", "NO_WINDOWS", "Expected", "Window", "Windows", "windows_of_run"]
 
 NO_FAULT: Final = "no fault"
 NO_TIME: Final = "no time stamp"
+NO_WINDOWS: Final = frozenset({"", NO_FAULT, NO_TIME})
+"""What stands for a window where there is none."""
+
 START: Final = "start-up"
 END: Final = "shut-down"
 
 
 class Window(msgspec.Struct, frozen=True, kw_only=True):
-    """Run nanoseconds; None is open. `until_ns` is when the load went well again. `nodes` are those
-    that the fault was done to, empty for all; `explains` the kinds of alarms that it may cause."""
+    """Run nanoseconds; None is open. `start_ns` is when the fault was asked for: it does its work
+    from then on, and is proven later. `until_ns` is when the load went well again. `nodes` are
+    those that the fault was done to, empty for all; `explains` the kinds of alarms that it may
+    cause. One that has not `landed` explains nothing."""
 
     id: str
     nemesis: str
@@ -43,11 +48,13 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Expected(msgspec.Struct, frozen=True):
-    """`window` is a fault's id or why there is none. `why` says what makes it expected or not."""
+    """`window` is a fault's id or why there is none. `why` says what makes it expected or not.
+    `by_fault`: a fault explains it, and not that servers were being begun or ended."""
 
     window: str
     expected: bool
     why: str
+    by_fault: bool = False
 
 
 _NEVER: Final = Expected(NO_FAULT, False, "no fault stood then")
@@ -92,6 +99,10 @@ class Windows:
         first, last = bisect_left(self._starts, from_ns), bisect_right(self._starts, to_ns)
         return [self.every[at] for at in sorted(self._at[first:last])]
 
+    def standing(self) -> list[tuple[int | None, int | None]]:
+        """Begins and ends of all in which something may be excused: of faults, those that landed"""
+        return [(w.start_ns, w.until_ns) for w in self.every if w.landed]
+
     def judged(
         self, time_ns: int | None, doubt_ns: int, nodes: Iterable[str], alarm: str = ""
     ) -> Expected:
@@ -117,12 +128,12 @@ def _by(window: Window, named: set[str], alarm: str) -> Expected:
         return Expected(window.id, True, f"the servers were being {when}")
     what = f"{window.nemesis} on {', '.join(sorted(window.nodes)) or 'all'}"
     if not window.landed:
-        return Expected(window.id, False, f"{what} is not proven to have landed")
+        return Expected(NO_FAULT, False, f"{what} is not proven to have landed")
     if alarm and alarm not in window.explains:
         return Expected(window.id, False, f"{what} explains no {alarm}")
     if window.nodes and named and not named & window.nodes:
         return Expected(window.id, False, f"{what} is about others")
-    return Expected(window.id, True, f"{what} explains it")
+    return Expected(window.id, True, f"{what} explains it", by_fault=True)
 
 
 def _explains(nemesis: str) -> frozenset[str]:

@@ -93,7 +93,7 @@ def cascades(scene: Scene) -> Iterator[Found]:
     limit = max(scene.settings.cascade_errors, scene.settings.cascade_times * usual)
     faults = scene.faults
     for number, window in enumerate(faults):
-        if window.healed_ns is None or not window.landed:
+        if window.healed_ns is None:
             continue
         later = faults[number + 1 :]
         end = min([scene.load_end_ns, *(w.start_ns or 0 for w in later)])

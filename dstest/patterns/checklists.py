@@ -13,10 +13,12 @@ import msgspec
 
 from dstest.core.op import Op
 from dstest.logs.rates import percentile
+from dstest.patterns.cuts import sides_of
 from dstest.patterns.model import Answer
+from dstest.patterns.participation import cut_off_writes
 from dstest.patterns.scene import Scene
 
-__all__ = ["LISTS", "Box", "filled"]
+__all__ = ["LISTS", "Asked", "Box", "filled"]
 
 P99_MS: Final = 1000.0
 ERRORS_MOST: Final = 0.01
@@ -33,17 +35,26 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
-class _Asked(msgspec.Struct, frozen=True):
-    """A box is filled in from one sign of a pattern, or from all of them."""
+class Asked(msgspec.Struct, frozen=True):
+    """A box is filled in from one sign of a pattern, or from all of them. It is ticked where all of
+    them were looked for, or one of the `decisive` ones, which sees it whenever it is there."""
 
     text: str
     pattern: str
     sign: str = ""
+    decisive: tuple[str, ...] = ()
 
 
 class _Figure(msgspec.Struct, frozen=True):
     text: str
     of: Callable[[Scene], tuple[State, str]]
+
+
+class _Told(msgspec.Struct, frozen=True):
+    """A box that is filled in from the run and from what was found in it."""
+
+    text: str
+    of: Callable[[Scene, Mapping[str, Answer]], tuple[State, str]]
 
 
 def _calm(scene: Scene) -> list[Op]:
@@ -83,49 +94,83 @@ def _logs(scene: Scene) -> tuple[State, str]:
     return ("seen", f"nothing of {', '.join(silent)}") if silent else ("ok", "of all nodes")
 
 
-LISTS: Final[Mapping[str, Sequence[_Asked | _Figure]]] = {
+def _one_side(scene: Scene, by: Mapping[str, Answer]) -> tuple[State, str]:
+    """Did members that a partition had cut off from the most acknowledge writes meanwhile?"""
+    proven = [d for d in by["split-brain"].detections if d.strength == "proven"]
+    if proven:
+        return "seen", proven[0].said
+    cut = [record for record in scene.records if len(sides_of(record, scene.nodes)) > 1]
+    if not cut:
+        return "open", "no partition that cuts members off has landed: --nemesis partition"
+    for record in cut:
+        if took := cut_off_writes(scene, record):
+            names = ", ".join(sorted({op.node_seen or "" for op in took}))
+            said = f"{names} acknowledged {len(took):,} writes while {record.fault_id} cut it off"
+            return "seen", f"{said} from the most"
+    return "ok", f"members that {len(cut)} partitions cut off from the most acknowledged nothing"
+
+
+LISTS: Final[Mapping[str, Sequence[Asked | _Figure | _Told]]] = {
     "consensus": (
         _Figure("logs of all nodes are there", _logs),
-        _Asked("each member takes part in more than 90% of decisions", "silent-node", "absent"),
-        _Asked("each node answers", "silent-node", "dumb"),
-        _Asked("one leader a term, and one decision an index", "split-brain"),
-        _Asked("leaders counted the votes that were given", "vote-manipulation", "tally"),
-        _Asked("one vote a term", "double-voting"),
-        _Asked("decisions within 5 s", "consensus-timeout"),
-        _Asked("nothing was altered on its way", "byzantine-corruption"),
+        Asked("each member takes part in more than 90% of decisions", "silent-node", "absent"),
+        Asked("each node answers", "silent-node", "dumb"),
+        Asked(
+            "one leader a term, and one decision an index",
+            "split-brain",
+            decisive=("two-leaders", "conflicting-commits"),
+        ),
+        Asked("leaders counted the votes that were given", "vote-manipulation", "tally"),
+        Asked("one vote a term", "double-voting", decisive=("two-votes",)),
+        Asked("decisions within 5 s", "consensus-timeout", decisive=("late",)),
+        Asked("nothing was altered on its way", "byzantine-corruption", decisive=("altered",)),
     ),
     "ordering": (
-        _Asked("no effect before its cause, no read behind what was confirmed", "causal-violation"),
-        _Asked("what is sent arrives", "message-loss"),
-        _Asked("in the order in which it was sent", "reordering"),
-        _Asked("once", "duplication"),
-        _Asked("in one order on all members", "total-order"),
+        Asked(
+            "no effect before its cause, no read behind what was confirmed",
+            "causal-violation",
+            decisive=("judged", "read-behind"),
+        ),
+        Asked("what is sent arrives", "message-loss", decisive=("never-received", "elements-lost")),
+        Asked("in the order in which it was sent", "reordering", decisive=("judged", "overtaken")),
+        Asked("once", "duplication", decisive=("judged", "applied-twice")),
+        Asked(
+            "in one order on all members",
+            "total-order",
+            decisive=("commits-differ", "effects-differ"),
+        ),
     ),
     "state": (
-        _Asked("replicas agree", "state-divergence"),
-        _Asked("replicas are complete", "incomplete-sync"),
-        _Asked("what was acknowledged is there", "lost-update"),
-        _Asked("nothing shows before it is done", "dirty-read"),
-        _Asked("no writer overwrote another without knowing", "concurrent-update"),
-        _Asked("data keep their own rules", "corruption"),
+        Asked("replicas agree", "state-divergence", decisive=("sums", "states")),
+        Asked("replicas are complete", "incomplete-sync", decisive=("behind",)),
+        Asked(
+            "what was acknowledged is there", "lost-update", decisive=("judged", "gone", "too-few")
+        ),
+        Asked("nothing shows before it is done", "dirty-read", decisive=("judged", "taken-back")),
+        Asked(
+            "no writer overwrote another without knowing",
+            "concurrent-update",
+            decisive=("judged", "two-swaps"),
+        ),
+        Asked("data keep their own rules", "corruption", decisive=("judged", "lasting-total")),
     ),
     "performance": (
         _Figure("p99 below 1 s", _tail),
         _Figure("errors below 1%", _errors),
-        _Asked("no spike of latency", "latency-spike"),
-        _Asked("the rate holds", "throughput-collapse"),
-        _Asked("resources do not run out", "resource-exhaustion"),
-        _Asked("queues do not grow", "back-pressure"),
-        _Asked("nobody waits in a circle", "deadlock"),
-        _Asked("work is completed", "livelock"),
-        _Asked("everybody is served", "starvation"),
+        Asked("no spike of latency", "latency-spike", decisive=("p95",)),
+        Asked("the rate holds", "throughput-collapse"),
+        Asked("resources do not run out", "resource-exhaustion", decisive=("slope",)),
+        Asked("queues do not grow", "back-pressure"),
+        Asked("nobody waits in a circle", "deadlock", decisive=("circle",)),
+        Asked("work is completed", "livelock", decisive=("no-completions",)),
+        Asked("everybody is served", "starvation", decisive=("never-served",)),
     ),
     "partition": (
         _Figure("faults have landed", _landed),
-        _Asked("they were noticed in time", "late-detection"),
-        _Asked("one side alone accepted writes", "split-brain", "both-sides"),
-        _Asked("nothing else fell after them", "cascade"),
-        _Asked("the load went well again", "slow-recovery"),
+        Asked("they were noticed in time", "late-detection"),
+        _Told("one side alone accepted writes", _one_side),
+        Asked("nothing else fell after them", "cascade"),
+        Asked("the load went well again", "slow-recovery"),
     ),
 }
 
@@ -136,9 +181,9 @@ def filled(scene: Scene, answers: Sequence[Answer]) -> dict[str, list[Box]]:
     return {name: [_box(scene, by, asked) for asked in asks] for name, asks in LISTS.items()}
 
 
-def _box(scene: Scene, by: Mapping[str, Answer], asked: _Asked | _Figure) -> Box:
-    if isinstance(asked, _Figure):
-        state, why = asked.of(scene)
+def _box(scene: Scene, by: Mapping[str, Answer], asked: Asked | _Figure | _Told) -> Box:
+    if not isinstance(asked, Asked):
+        state, why = asked.of(scene) if isinstance(asked, _Figure) else asked.of(scene, by)
         return Box(text=asked.text, state=state, why=why)
     answer = by[asked.pattern]
     found = [d for d in answer.detections if not asked.sign or d.sign == asked.sign]
@@ -147,12 +192,23 @@ def _box(scene: Scene, by: Mapping[str, Answer], asked: _Asked | _Figure) -> Box
         return Box(text=asked.text, state="seen", why=odd[0].said)
     if found:
         return Box(text=asked.text, state="expected", why=f"{found[0].said}: {found[0].why}")
+    return _unseen(answer, asked)
+
+
+def _unseen(answer: Answer, asked: Asked) -> Box:
+    """Nothing was found: is it because nothing is there, or because nobody looked?"""
     if asked.sign in answer.missing:
         return Box(text=asked.text, state="open", why=answer.missing[asked.sign])
-    if not answer.looked:
-        words = "servers do not speak of it, and " if answer.words else ""
-        lacks = next(iter(answer.missing.values()), "nothing measures it")
-        return Box(text=asked.text, state="open", why=f"{words}{lacks}")
     missing = {} if asked.sign else answer.missing
-    rest = f"not looked for: {', '.join(missing)}" if missing else ""
-    return Box(text=asked.text, state="ok", why=rest)
+    by = [one for one in asked.decisive if one in answer.looked]
+    if answer.looked and not missing:
+        return Box(text=asked.text, state="ok", why="")
+    rest = f"not looked for: {', '.join(missing)}"
+    if by:
+        return Box(text=asked.text, state="ok", why=f"by {', '.join(by)}; {rest}")
+    lacks = next(
+        (missing[one] for one in (*asked.decisive, *missing) if one in missing),
+        "nothing measures it",
+    )
+    words = "servers do not speak of it, and " if answer.words and not answer.looked else ""
+    return Box(text=asked.text, state="open", why=f"{words}{lacks}")

@@ -12,7 +12,6 @@ from dstest.core.errors import Exit
 from dstest.core.op import Outcome
 from dstest.patterns.catalogue import PATTERNS
 from dstest.patterns.checklists import Box, filled
-from dstest.patterns.judged import base_of
 from dstest.patterns.look import looked_for
 from dstest.patterns.model import Answer
 from dstest.patterns.rank import Hypothesis, ranked
@@ -130,6 +129,7 @@ def _faults(scene: Scene) -> list[dict[str, Any]]:
             "nemesis": record.nemesis,
             "targets": [str(one) for one in record.targets],
             "landed": record.landed,
+            "injected_ns": record.injected_at,
             "landed_ns": record.landed_at,
             "healed_ns": record.healed_at,
             "heal_verified": record.heal_verified,
@@ -140,18 +140,16 @@ def _faults(scene: Scene) -> list[dict[str, Any]]:
 
 def _unclaimed(scene: Scene, answers: list[Answer]) -> list[str]:
     """Kinds of anomalies that stand in no detection."""
-    told = " ".join(one.said for answer in answers for one in answer.detections)
-    return [
-        f"{one.checker}: {one.kind}"
-        for one in scene.findings
-        if f" {one.kind}," not in told and base_of(one.kind) not in told
-    ]
+    claimed = {kind for a in answers for one in a.detections for kind in one.kinds}
+    return [f"{one.checker}: {one.kind}" for one in scene.findings if one.kind not in claimed]
 
 
 def _notes(scene: Scene) -> list[str]:
     """What was there and is not whole."""
     journal = scene.journal
     notes = [] if isinstance(journal, str) else [f"journal: {one}" for one in journal.lost]
+    if scene.series_lost:
+        notes.append(f"samples: {scene.series_lost}")
     if scene.noted.lost:
         notes.append(f"{scene.noted.lost:,} lines beyond what is remembered of logs")
     return notes

@@ -198,7 +198,7 @@ def _late(scene: Scene, late: list[tuple[Step, int | None]], limit_ns: int) -> I
         said = scene.why(start)
         for fault in scene.faults:
             begins, until = fault.start_ns or 0, fault.until_ns
-            if begins <= end and (until is None or until >= start) and fault.landed:
+            if begins <= end and (until is None or until >= start):
                 said = scene.why(max(start, begins))
         groups[said.window, said.expected].append((was, decided, said.why))
     for (window, expected), cases in groups.items():

@@ -32,6 +32,7 @@ def of_check(
     severity: Severity | None = None,
     only: Callable[[Finding], bool] | None = None,
     words: bool = False,
+    basis: str = "",
 ) -> Sign:
     """Findings of one check, with the windows and severities that it has given, unless `severity`
     caps them."""
@@ -69,4 +70,5 @@ def of_check(
         strength=strength,
         severity=severity or "high",
         words=words,
+        basis=basis,
     )

@@ -40,16 +40,10 @@ def by_second(scene: Scene, wanted: Callable[[Op], bool], *, ended: bool = False
 
 def quiet_seconds(scene: Scene) -> list[bool]:
     """Of each whole second of the load: did no fault stand in any part of it?"""
-    found = []
-    for second in range(scene.load_end_ns // SECOND_NS):
-        start, end = second * SECOND_NS, (second + 1) * SECOND_NS
-        found.append(
-            not any(
-                w.landed and (w.start_ns or 0) < end and (w.until_ns is None or w.until_ns > start)
-                for w in scene.faults
-            )
-        )
-    return found
+    return [
+        scene.calm(second * SECOND_NS, (second + 1) * SECOND_NS)
+        for second in range(scene.load_end_ns // SECOND_NS)
+    ]
 
 
 def runs_of(flags: Sequence[bool]) -> list[tuple[int, int]]:

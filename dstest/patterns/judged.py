@@ -12,12 +12,13 @@ from typing import Any, Final
 from msgspec import UNSET
 
 from dstest.core.check import Anomaly
+from dstest.core.op import Op, Outcome
 from dstest.logs.findings import Severity
 from dstest.patterns.model import ROWS_MAX, Found, Need, Row, Sign, row
 from dstest.patterns.needs import JUDGED
-from dstest.patterns.scene import Judged, Scene
+from dstest.patterns.scene import Judged, Scene, writes
 
-__all__ = ["base_of", "found_of", "judged", "nodes_of", "when"]
+__all__ = ["able", "acknowledged", "base_of", "found_of", "judged", "nodes_of", "when"]
 
 _ENDINGS: Final = ("-realtime", "-process", "-item", "-exact")
 
@@ -42,6 +43,13 @@ def when(anomaly: Anomaly) -> int | None:
     return max((int(op["invoke_ts"]) for op in picked), default=None)
 
 
+def acknowledged(scene: Scene, anomaly: Anomaly) -> Op | None:
+    """The first write of its witness that was acknowledged, which is what was lost."""
+    ops = [scene.by_id[one] for one in anomaly.ops if one in scene.by_id]
+    acked = [op for op in ops if op.outcome is Outcome.OK and writes(op)]
+    return min(acked, key=lambda op: op.complete_ts or op.invoke_ts, default=None)
+
+
 def _row(scene: Scene, one: Anomaly, checker: str) -> Row:
     on = "" if one.key is None else f" on key {one.key}"
     first = one.ops[0] if one.ops else None
@@ -51,21 +59,27 @@ def _row(scene: Scene, one: Anomaly, checker: str) -> Row:
     return row("anomaly", place, f"{checker}: {one.type}{on}: {said}", when(one), nodes, one.ops)
 
 
-def found_of(scene: Scene, one: Judged, **more: Any) -> Found:
-    """All that a checker found of a kind."""
+def found_of(scene: Scene, one: Judged, *, lost: bool = False, **more: Any) -> Found:
+    """All that a checker found of a kind. `lost`: what it found is the loss of what had been
+    acknowledged, and began when that was, however late somebody looked."""
     nodes = sorted({node for anomaly in one.anomalies for node in nodes_of(anomaly)})
     times = [at for anomaly in one.anomalies if (at := when(anomaly)) is not None]
+    acked = [op for a in one.anomalies if (op := acknowledged(scene, a))] if lost else []
+    if acked:
+        times = [op.complete_ts or op.invoke_ts for op in acked]
+        nodes = sorted({op.node_seen for op in acked if op.node_seen})
     return Found(
         said=f"{one.checker} found {one.kind}, {one.count:,} times",
         rows=[_row(scene, anomaly, one.checker) for anomaly in one.anomalies[:ROWS_MAX]],
         count=one.count,
         nodes=nodes,
         at_ns=min(times, default=None),
-        **more,
+        kinds=[one.kind],
+        **({"acknowledged": bool(acked)} | more),
     )
 
 
-def _able(told: Sequence[str]) -> Need:
+def able(told: Sequence[str]) -> Need:
     """A checker of the run that has shown that it finds one of these."""
 
     kinds = frozenset(told)
@@ -85,15 +99,17 @@ def judged(
     *,
     severity: Severity = "critical",
     asks: str = "",
+    lost: bool = False,
+    basis: str = "",
 ) -> Sign:
-    """A sign of these kinds of anomalies."""
+    """A sign of these kinds of anomalies; `lost` where those that mean it are losses."""
     certain, possible = frozenset(means), frozenset(may)
 
     def find(scene: Scene) -> Iterator[Found]:
         for one in scene.findings:
             base = base_of(one.kind)
             if base in certain or one.kind in certain:
-                yield found_of(scene, one)
+                yield found_of(scene, one, lost=lost)
             elif base in possible or one.kind in possible:
                 yield found_of(scene, one, strength="indicated", severity="high")
 
@@ -101,9 +117,10 @@ def judged(
     return Sign(
         id="judged",
         asks=asks or f"a checker has found {kinds} or the like",
-        needs=(JUDGED, _able([*means, *may])),
+        needs=(JUDGED, able([*means, *may])),
         find=find,
         strength="proven",
         severity=severity,
         excusable=False,
+        basis=basis,
     )

@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from dstest.logs.findings import Severity
+from dstest.logs.windows import NO_FAULT
+from dstest.monitor.rows import CLIENT
 from dstest.patterns.history import SECOND_NS, by_second, quiet_seconds, runs_of
 from dstest.patterns.model import Found, Row, row
 from dstest.patterns.scene import Scene
 from dstest.patterns.series import Fit, Series, fitted
 
 __all__ = [
+    "HISTORY",
     "QUEUES",
     "RESOURCES",
     "collapse",
@@ -28,6 +31,9 @@ CONSUMED: Final = ("throughput", "ok")
 LATENCIES: Final = ("answer_time", "p99")
 CPU: Final = "cpu"
 """Names of samples as `dstest monitor` has them: bytes, counts, 1/s, ms, % of all CPUs."""
+
+HISTORY: Final = "history"
+"""The record that what clients saw was counted from."""
 
 SAMPLES_LEAST: Final = 3
 """Samples above a bound; fewer are noise."""
@@ -129,6 +135,7 @@ def sampled_spikes(scene: Scene) -> Iterator[Found]:
                 nodes=[one.node] if one.node in scene.nodes else [],
                 at_ns=rows[0][0],
                 severity=severity,
+                basis=HISTORY if one.place == CLIENT else "",
                 window=window,
                 expected=expected,
                 why=why,
@@ -154,11 +161,19 @@ def resource_lines(scene: Scene) -> Iterator[Found]:
         )
 
 
+def _calm_fit(scene: Scene, one: Series, skip: int = 0) -> Fit | None:
+    """The line through its values outside of faults, from one of them on."""
+    rows = zip(one.times_ns[skip:], one.values[skip:], strict=True)
+    calm = [(at, value) for at, value in rows if scene.quiet(at)]
+    return fitted([at for at, _ in calm], [value for _, value in calm])
+
+
 def _steady(scene: Scene, one: Series) -> Fit | None:
-    """The line through its values after the first fifth, where it is steady, long and steep."""
+    """The line through its values outside of faults after the first fifth, where it is steady, long
+    and steep."""
     skip = len(one.values) // 5
-    times, values = one.times_ns[skip:], one.values[skip:]
-    fit = fitted(times, values)
+    fit = _calm_fit(scene, one, skip)
+    times = [at for at in one.times_ns[skip:] if scene.quiet(at)]
     if fit is None or (times[-1] - times[0]) / 1e9 < scene.settings.slope_s:
         return None
     grown = (fit.last - fit.first) / fit.first if fit.first > 0 else float(fit.last > 0)
@@ -181,9 +196,9 @@ def grows(scene: Scene) -> Iterator[Found]:
             nodes=[one.node] if one.node in scene.nodes else [],
             severity="high" if over else "medium",
             strength="strong" if over else "indicated",
-            window="no fault",
+            window=NO_FAULT,
             expected=False,
-            why="it grows over the whole of the samples",
+            why="it grows outside of faults",
         )
 
 
@@ -196,7 +211,7 @@ def queues_grow(scene: Scene) -> Iterator[Found]:
     for one in scene.figures(*QUEUES):
         if (fit := _steady(scene, one)) is None:
             continue
-        rates = [f for s in scene.figures(*CONSUMED) if (f := fitted(s.times_ns, s.values))]
+        rates = [f for s in scene.figures(*CONSUMED) if (f := _calm_fit(scene, s))]
         faster = [f for f in rates if f.r2 > scene.settings.slope_r2 and f.last > 1.5 * f.first]
         if faster:
             continue
@@ -210,7 +225,7 @@ def queues_grow(scene: Scene) -> Iterator[Found]:
             nodes=[one.node] if one.node in scene.nodes else [],
             severity="high" if rates or over else "medium",
             strength="strong" if rates else "indicated",
-            window="no fault",
+            window=NO_FAULT,
             expected=False,
-            why="it grows over the whole of the samples",
+            why="it grows outside of faults",
         )

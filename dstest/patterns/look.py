@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from dstest.patterns.catalogue import PATTERNS
 from dstest.patterns.model import Answer, Detection, Found, Pattern, Sign
@@ -24,24 +24,30 @@ def asked(scene: Scene, pattern: Pattern) -> Answer:
     looked: list[str] = []
     words: list[str] = []
     missing: dict[str, str] = {}
+    hows: dict[str, str] = {}
     for sign in pattern.signs:
-        lacks = _lacks(scene, sign)
-        if lacks:
-            missing[sign.id] = lacks
+        if lacks := _lacks(scene, sign):
+            missing[sign.id], hows[sign.id] = lacks
             continue
         (words if sign.words else looked).append(sign.id)
         detections += (_judged(scene, pattern, sign, found) for found in sign.find(scene))
     return Answer(
-        pattern=pattern.id, detections=detections, looked=looked, words=words, missing=missing
+        pattern=pattern.id,
+        detections=detections,
+        looked=looked,
+        words=words,
+        missing=missing,
+        hows=hows,
     )
 
 
-def _lacks(scene: Scene, sign: Sign) -> str:
-    """What the first of its needs that is not there would be, and how to get it."""
+def _lacks(scene: Scene, sign: Sign) -> tuple[str, str] | None:
+    """What the first of its needs that is not there would be, with how to get it, and that."""
     for need in sign.needs:
         if why := need.missing(scene):
-            return f"needs {need.what} ({why}): {need.how}"
-    return ""
+            how = need.how_for(scene)
+            return f"needs {need.what} ({why}): {how}", how
+    return None
 
 
 def _judged(scene: Scene, pattern: Pattern, sign: Sign, found: Found) -> Detection:
@@ -64,9 +70,7 @@ def _judged(scene: Scene, pattern: Pattern, sign: Sign, found: Found) -> Detecti
         expected=expected,
         why=why,
         at_ns=found.at_ns,
+        kinds=found.kinds,
+        acknowledged=found.acknowledged,
+        basis=found.basis or sign.basis or sign.id,
     )
-
-
-def alarms(answers: Iterable[Answer]) -> Iterator[Detection]:
-    """What speaks against the system."""
-    return (one for answer in answers for one in answer.detections if one.alarm)

@@ -7,18 +7,20 @@ not looked for, which is another thing than not found.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
 from dstest.core.printable import one_line
 from dstest.logs.findings import SEVERITIES, Severity
+from dstest.logs.windows import NO_WINDOWS
 
 if TYPE_CHECKING:
     from dstest.patterns.scene import Scene
 
 __all__ = [
+    "AT_STAKE",
     "ROWS_MAX",
     "STRENGTHS",
     "Answer",
@@ -35,6 +37,17 @@ __all__ = [
 ]
 
 Family = Literal["consensus", "messages", "values", "state", "performance", "partition", "progress"]
+AT_STAKE: Final[Mapping[Family, str]] = {
+    "consensus": "what members agree on",
+    "messages": "what is delivered",
+    "values": "data",
+    "state": "the copies of data",
+    "performance": "speed",
+    "partition": "availability",
+    "progress": "progress",
+}
+"""What patterns of a family endanger."""
+
 Strength = Literal["proven", "strong", "indicated", "weak"]
 STRENGTHS: Final[tuple[Strength, ...]] = ("proven", "strong", "indicated", "weak")
 """How much a sign says, the most first. `proven`: no healthy system gives such evidence. `strong`:
@@ -79,7 +92,9 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """What a sign found, before it is anybody's. `at_ns` is when it began and `nodes` whom it is
     about: by these a fault may explain it, unless the sign cannot be excused. `strength` and
     `severity` stand for those of the sign where this finding says more or less. `expected` is given
-    where the finding has judged itself what explains it, with `window` and `why`."""
+    where the finding has judged itself what explains it, with `window` and `why`. `kinds` are those
+    of anomalies that it claims. `acknowledged`: it shows that what is gone had been acknowledged.
+    `basis` names the record that it was read from, where other signs may read the same one."""
 
     said: str
     rows: list[Row] = []
@@ -91,22 +106,34 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     window: str = ""
     expected: bool | None = None
     why: str = ""
+    kinds: list[str] = []
+    acknowledged: bool = False
+    basis: str = ""
 
 
 class Need(msgspec.Struct, frozen=True):
     """Something that a run may have kept. `missing` gives a sentence where it did not, else
-    nothing; `how` says how the next run is made to keep it."""
+    nothing; `how` says how the next run is made to keep it, for systems that have this `option`
+    where it takes one."""
 
     name: str
     what: str
     how: str
     missing: Callable[[Scene], str]
+    option: str = ""
+
+    def how_for(self, scene: Scene) -> str:
+        """How the next run of this system is made to keep it."""
+        if self.option and self.option not in scene.options:
+            return f"a system that keeps it (-o {self.option} is none of this one's)"
+        return self.how
 
 
 class Sign(msgspec.Struct, frozen=True, kw_only=True):
     """`excusable`: what it finds is expected while a fault stands that explains it; what is against
     safety never is. `strength` and `severity` hold for what says nothing else. `words`: it finds
-    what servers chose to say, so that where they say nothing, nothing is known."""
+    what servers chose to say, so that where they say nothing, nothing is known. `basis` is the
+    record that it reads, where others read the same one: they are one witness."""
 
     id: str
     asks: str
@@ -116,6 +143,7 @@ class Sign(msgspec.Struct, frozen=True, kw_only=True):
     severity: Severity
     excusable: bool = True
     words: bool = False
+    basis: str = ""
 
 
 class Detection(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,6 +161,14 @@ class Detection(msgspec.Struct, frozen=True, kw_only=True):
     expected: bool
     why: str
     at_ns: int | None = None
+    kinds: list[str] = []
+    acknowledged: bool = False
+    basis: str = ""
+
+    @property
+    def in_window(self) -> bool:
+        """Is there a window that it lies in?"""
+        return self.window not in NO_WINDOWS
 
     @property
     def alarm(self) -> bool:
@@ -142,13 +178,15 @@ class Detection(msgspec.Struct, frozen=True, kw_only=True):
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What looking for one pattern came to: the signs that were looked for in what was measured,
-    those that were looked for in words of servers alone, and by sign what the others needed."""
+    those that were looked for in words of servers alone, and by sign what the others needed and how
+    to get it."""
 
     pattern: str
     detections: list[Detection]
     looked: list[str]
     words: list[str]
     missing: dict[str, str]
+    hows: dict[str, str] = {}
 
     @property
     def state(self) -> Literal["found", "expected", "not found", "not looked for"]:

@@ -21,7 +21,9 @@ def _operations(scene: Scene) -> str:
 
 
 def _faults(scene: Scene) -> str:
-    return "" if any(w.nemesis for w in scene.windows.every) else "no fault was done"
+    if scene.faults:
+        return ""
+    return "no fault is proven to have landed" if scene.records else "no fault was done"
 
 
 def _lines(scene: Scene) -> str:
@@ -30,10 +32,6 @@ def _lines(scene: Scene) -> str:
 
 def _votes(scene: Scene) -> str:
     return "" if scene.noted.votes else "no line tells of a vote"
-
-
-def _messages(scene: Scene) -> str:
-    return "" if scene.noted.messages else "no line has the id of a message and who sent or got it"
 
 
 def _both_sides(scene: Scene) -> str:
@@ -88,16 +86,17 @@ LINES: Final = Need("logs", "lines of servers' logs", "logs that are fetched at 
 VOTES: Final = Need(
     "votes", "lines that tell of votes", "a `log_reader` of the system that knows votes", _votes
 )
-MESSAGES: Final = Need(
-    "messages", "ids of messages", "servers that log the id of each message", _messages
-)
 BOTH_SIDES: Final = Need(
     "both sides", "ids of messages as sent and as received", "log each at both ends", _both_sides
 )
 DIGESTS: Final = Need("digests", "digests of messages", "log a hash of what was got", _digests)
-JOURNAL: Final = Need("journal", "what servers wrote of their protocol", "-o journal=yes", _journal)
-SPANS: Final = Need("spans", "spans of servers", "-o spans=yes", _spans)
-EFFECTS: Final = Need("effects", "what servers wrote of their effects", "-o audit=yes", _effects)
+JOURNAL: Final = Need(
+    "journal", "what servers wrote of their protocol", "-o journal=yes", _journal, "journal"
+)
+SPANS: Final = Need("spans", "spans of servers", "-o spans=yes", _spans, "spans")
+EFFECTS: Final = Need(
+    "effects", "what servers wrote of their effects", "-o audit=yes", _effects, "audit"
+)
 STATES: Final = Need(
     "states",
     "states of the members at the end",
@@ -105,7 +104,7 @@ STATES: Final = Need(
     _states,
 )
 STAMPED: Final = Need(
-    "times", "times at which servers noticed something", "-o journal=yes", _stamped
+    "times", "times at which servers noticed something", "-o journal=yes", _stamped, "journal"
 )
 JUDGED: Final = Need("verdict", "what checkers found", "dstest recover RUN", _judged)
 SETTLED: Final = Need("recoveries", "recoveries that were watched", "--nemesis kill", _settled)
@@ -127,7 +126,9 @@ def metric(*names: str) -> Need:
 
     def missing(scene: Scene) -> str:
         there = any(one.name in names for one in scene.series)
-        return "" if there else f"no samples of {' or '.join(names)}"
+        if there:
+            return ""
+        return scene.series_lost or f"no samples of {' or '.join(names)}"
 
-    how = "dstest monitor, beside the run"
+    how = "leave out --no-monitor"
     return Need("metrics", f"samples of {' or '.join(names)}", how, missing)

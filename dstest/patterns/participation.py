@@ -5,14 +5,23 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from dstest.core.op import Outcome
+from dstest.core.evidence import LandingRecord
+from dstest.core.op import Op, Outcome
 from dstest.patterns.cuts import sides_of
 from dstest.patterns.history import SECOND_NS, of_ops
 from dstest.patterns.model import Found, row
 from dstest.patterns.noted import Told
 from dstest.patterns.scene import Scene, writes
 
-__all__ = ["absent", "both_sides", "contrary", "dumb", "forked_votes", "silent_logs"]
+__all__ = [
+    "absent",
+    "both_sides",
+    "contrary",
+    "cut_off_writes",
+    "dumb",
+    "forked_votes",
+    "silent_logs",
+]
 
 
 def absent(scene: Scene) -> Iterator[Found]:
@@ -108,7 +117,7 @@ def contrary(scene: Scene) -> Iterator[Found]:
     rows: dict[tuple[str, str], Told] = {}
     for told in scene.noted.votes:
         said = scene.why(told.line.time_ns)
-        if told.ballot and not (said.expected and said.why.endswith("explains it")):
+        if told.ballot and not said.by_fault:
             ballots.setdefault(told.ballot, {}).setdefault(told.voter, told.what)
             rows.setdefault((told.ballot, told.voter), told)
     against: dict[str, list[str]] = defaultdict(list)
@@ -151,6 +160,25 @@ def forked_votes(scene: Scene) -> Iterator[Found]:
                 nodes=[told.voter],
                 at_ns=told.line.time_ns,
             )
+
+
+def cut_off_writes(scene: Scene, record: LandingRecord) -> list[Op]:
+    """Writes that the smaller sides of a partition took and acknowledged while it was proven to
+    stand; none where it cuts nobody off."""
+    begin, end = record.landed_at, record.heal_start
+    if begin is None or end is None:
+        return []
+    sides = sides_of(record, scene.nodes)
+    small = set().union(*(side for side in sides if 2 * len(side) <= len(scene.nodes)))
+    return [
+        op
+        for op in scene.between(begin, end)
+        if op.node_seen in small
+        and op.outcome is Outcome.OK
+        and writes(op)
+        and op.complete_ts is not None
+        and op.complete_ts < end
+    ]
 
 
 def both_sides(scene: Scene) -> Iterator[Found]:

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from dstest.logs.findings import Severity
-from dstest.patterns.model import STRENGTHS, Answer, Detection, Pattern, Strength
+from dstest.patterns.model import AT_STAKE, STRENGTHS, Answer, Detection, Family, Pattern, Strength
 
 __all__ = ["WEIGHTS", "Hypothesis", "Score", "ranked"]
 
@@ -36,8 +36,10 @@ closes a quarter of what is missing to it."""
 
 _STEP: Final = 0.25
 
+LINES: Final = frozenset({"log", "journal", "anomaly", "operation", "span"})
+"""Sources of rows that are lines of files, or stand for one."""
+
 IMPACT: Final[Mapping[Severity, float]] = {"critical": 1.0, "high": 0.7, "medium": 0.4, "low": 0.1}
-"""Data and safety; availability; what people notice; what nobody does."""
 
 
 class Score(msgspec.Struct, frozen=True):
@@ -66,12 +68,17 @@ class Hypothesis(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ranked(answers: Sequence[Answer], patterns: Sequence[Pattern]) -> list[Hypothesis]:
-    """Those that nothing explains first."""
+    """Those that nothing explains first. Of those that stand alike the one is first that shows the
+    effect: that what is gone had been acknowledged."""
     by = {pattern.id: pattern for pattern in patterns}
     found = [answer for answer in answers if answer.detections]
     rows = [_hypothesis(by[one.pattern], one, found) for one in found]
-    rows.sort(key=lambda h: (h.expected, -h.total, h.number))
+    rows.sort(key=lambda h: (h.expected, -h.total, not _acknowledged(h), h.number))
     return [msgspec.structs.replace(one, rank=at) for at, one in enumerate(rows, 1)]
+
+
+def _acknowledged(one: Hypothesis) -> bool:
+    return any(detection.acknowledged for detection in one.detections)
 
 
 def _hypothesis(pattern: Pattern, answer: Answer, others: Sequence[Answer]) -> Hypothesis:
@@ -81,7 +88,7 @@ def _hypothesis(pattern: Pattern, answer: Answer, others: Sequence[Answer]) -> H
     scores = {
         "evidence": evidence(counted),
         "likelihood": likelihood(counted, others),
-        "impact": impact(worst),
+        "impact": impact(worst, pattern.family),
         "testability": testability(counted),
     }
     total = sum(WEIGHTS[name] * score.value for name, score in scores.items())
@@ -99,11 +106,11 @@ def _hypothesis(pattern: Pattern, answer: Answer, others: Sequence[Answer]) -> H
 
 
 def evidence(found: Sequence[Detection]) -> Score:
-    """By the strongest sign, and by how many different signs agree."""
+    """By the strongest sign, and by how many others agree that were read from other records."""
     signs: dict[str, Strength] = {}
     for one in found:
-        best = signs.get(one.sign, one.strength)
-        signs[one.sign] = min(best, one.strength, key=STRENGTHS.index)
+        best = signs.get(one.basis, one.strength)
+        signs[one.basis] = min(best, one.strength, key=STRENGTHS.index)
     strengths = sorted(signs.values(), key=STRENGTHS.index)
     best = strengths[0]
     at = STRENGTHS.index(best)
@@ -138,23 +145,17 @@ def likelihood(found: Sequence[Detection], others: Sequence[Answer]) -> Score:
     return Score(round(value, 3), ", ".join(why) or "it came once, and shows as a symptom alone")
 
 
-def impact(severity: Severity) -> Score:
-    """By severity alone."""
-    words = {
-        "critical": "data or safety",
-        "high": "availability",
-        "medium": "people notice",
-        "low": "nobody notices",
-    }
-    return Score(IMPACT[severity], words[severity])
+def impact(severity: Severity, family: Family) -> Score:
+    """By severity alone; the words are those of the pattern."""
+    return Score(IMPACT[severity], f"{severity} for {AT_STAKE[family]}")
 
 
 def testability(found: Sequence[Detection]) -> Score:
     """Is there something to run again for: operations, a window, a node?"""
     if any(row.ops for one in found for row in one.rows):
         return Score(1.0, "operations show it: replay and shrink ask whether it comes again")
-    if any(row.place and ":" in row.place for one in found for row in one.rows):
+    if any(row.source in LINES for one in found for row in one.rows):
         return Score(0.7, "lines show it: the same seed tells whether they come again")
-    if any(one.window and not one.window.startswith("no ") for one in found):
+    if any(one.in_window for one in found):
         return Score(0.5, "it has a window: the same fault by itself is a test")
     return Score(0.3, "figures alone: a longer run, measured more often")

@@ -3,7 +3,7 @@ for. Nothing here knows what was planted in the system: options of the run are n
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
@@ -11,8 +11,9 @@ from typing import Any
 
 import msgspec
 
+from dstest.core import registry
 from dstest.core.check import Anomaly, CheckResult
-from dstest.core.errors import EvidenceError
+from dstest.core.errors import ConfigError, EvidenceError
 from dstest.core.evidence import LandingRecord
 from dstest.core.op import Op, Outcome
 from dstest.core.protocols import Effect
@@ -77,25 +78,30 @@ class Scene:
         self.windows: Windows = self.of.scene.windows
         self.records: list[LandingRecord] = self.of.records
 
+    @cached_property
+    def options(self) -> frozenset[str]:
+        """Names of what `-o` takes of the system; none where it is not there any more."""
+        try:
+            return frozenset(registry.load("systems", self.of.system).options)
+        except ConfigError:
+            return frozenset()
+
     @property
     def simulated(self) -> bool:
         return (self.run.path / EVENTS).is_file()
 
     @property
     def faults(self) -> list[Window]:
-        """Windows of faults, by their begin."""
-        found = [w for w in self.windows.every if w.nemesis and w.start_ns is not None]
+        """Windows of faults that landed, by their begin."""
+        found = [w for w in self.windows.every if w.nemesis and w.landed and w.start_ns is not None]
         return sorted(found, key=lambda w: w.start_ns or 0)
 
     @cached_property
     def _standing(self) -> tuple[list[int], list[int]]:
         """Begins and ends of the stretches in which anything stands, apart from one another."""
         rows = sorted(
-            (
-                w.start_ns if w.start_ns is not None else -(1 << 62),
-                w.until_ns if w.until_ns is not None else 1 << 62,
-            )
-            for w in self.windows.every
+            (-(1 << 62) if begin is None else begin, 1 << 62 if end is None else end)
+            for begin, end in self.windows.standing()
         )
         begins: list[int] = []
         ends: list[int] = []
@@ -113,9 +119,13 @@ class Scene:
 
     def quiet(self, at_ns: int) -> bool:
         """Does no fault stand then, and is the load on?"""
+        return self.calm(at_ns, at_ns + 1)
+
+    def calm(self, begin_ns: int, end_ns: int) -> bool:
+        """Is that so from one moment until before another?"""
         begins, ends = self._standing
-        at = bisect_right(begins, at_ns) - 1
-        return at < 0 or at_ns > ends[at]
+        at = bisect_left(begins, end_ns) - 1
+        return at < 0 or begin_ns > ends[at]
 
     @cached_property
     def _ops(self) -> list[tuple[int, Op]]:
@@ -125,6 +135,11 @@ class Scene:
     def ops(self) -> list[Op]:
         """By invocation, those of the final reads as well."""
         return sorted((op for _, op in self._ops), key=lambda op: op.invoke_ts)
+
+    @cached_property
+    def by_id(self) -> dict[int | str, Op]:
+        """Each operation by its id."""
+        return {op.op_id: op for op in self.ops}
 
     @cached_property
     def lines_of_ops(self) -> dict[int | str, str]:
@@ -236,9 +251,18 @@ class Scene:
         return [one for one in self._traces.spans if not isinstance(one, Message)]
 
     @cached_property
+    def _sampled(self) -> tuple[list[Series], str]:
+        return read_series(self.run.path)
+
+    @property
     def series(self) -> list[Series]:
         """Samples of figures."""
-        return read_series(self.run.path)
+        return self._sampled[0]
+
+    @property
+    def series_lost(self) -> str:
+        """Why samples that there are cannot be read; empty where they can."""
+        return self._sampled[1]
 
     def figures(self, *names: str) -> list[Series]:
         """Those of these names."""

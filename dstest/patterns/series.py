@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
-from dstest.core.errors import HistoryError
+from dstest.core.errors import EvidenceError
+from dstest.monitor.rows import CLIENT, NODES, read_rows, series_of
 
 __all__ = ["Fit", "Series", "fitted", "read_series"]
-
-METRICS: Final = "metrics"
-_BESIDE: Final = frozenset({"alerts.jsonl"})
 
 
 class Series(msgspec.Struct, frozen=True):
@@ -56,41 +53,18 @@ def fitted(times_ns: Sequence[int], values: Sequence[float]) -> Fit | None:
     return Fit(slope, r2, start, start + slope * xs[-1])
 
 
-class _Row(msgspec.Struct):
-    time_ns: int
-    node: str
-    name: str
-    value: float
-    unit: str = ""
-
-
-def read_series(run: Path) -> list[Series]:
-    """All that a run has below `metrics/`; nothing where it has none. Raises HistoryError for a
-    line that is no sample."""
-    rows: dict[tuple[str, str], list[tuple[int, float]]] = {}
-    places: dict[tuple[str, str], str] = {}
-    for path in sorted((run / METRICS).glob("*.jsonl")):
-        if path.name not in _BESIDE and path.is_file():
-            for one in _rows(path):
-                key = (one.name, one.node)
-                rows.setdefault(key, []).append((one.time_ns, one.value))
-                places.setdefault(key, f"{METRICS}/{path.name}")
-    return [_made(key, found, places[key]) for key, found in sorted(rows.items())]
-
-
-def _made(key: tuple[str, str], rows: list[tuple[int, float]], place: str) -> Series:
-    rows.sort()
-    return Series(*key, [at for at, _ in rows], [value for _, value in rows], place)
-
-
-def _rows(path: Path) -> Iterable[_Row]:
-    for number, text in enumerate(path.read_bytes().splitlines(), 1):
-        if not text.strip():
-            continue
+def read_series(run: Path) -> tuple[list[Series], str]:
+    """All that was sampled in a run, and why there is no more; nothing where nothing was. Of a file
+    that cannot be read nothing is taken."""
+    found: list[Series] = []
+    lost: list[str] = []
+    for name in (NODES, CLIENT):
         try:
-            yield msgspec.json.decode(text, type=_Row)
-        except msgspec.DecodeError as error:
-            raise HistoryError(
-                f"{path}, line {number}: no sample: {error}",
-                remedy="{time_ns, node, name, value, unit} a line",
-            ) from None
+            every = series_of(read_rows(run / name))
+        except EvidenceError as error:
+            lost.append(str(error))
+            continue
+        for (node, figure), rows in sorted(every.items()):
+            times, values = [at for at, _ in rows], [value for _, value in rows]
+            found.append(Series(figure, node, times, values, name))
+    return sorted(found, key=lambda one: (one.name, one.node)), "; ".join(lost)

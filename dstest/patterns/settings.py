@@ -77,8 +77,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """New terms without a commit between them; more are an oscillation (7.2 (c) 17)."""
     recovery_s: float = 30.0
     """From a heal to the load going well again (7.2 (c) 24)."""
-    rate_back: float = 0.95
-    """Share of the rate before the first fault that is called recovered (7.2 (c) 24)."""
     lag_least: int = 50
     """Entries that a replica is behind at the end, at least, to be called behind."""
 

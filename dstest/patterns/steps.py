@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dstest.core.lab_words import simulates
 from dstest.core.words import shell_word
 from dstest.patterns.model import Answer, Pattern
 from dstest.patterns.rank import Hypothesis
@@ -15,11 +16,6 @@ def _again(scene: Scene, **changes: object) -> str:
     """The command of this run with something else in its place."""
     spec = {**with_lab(scene.meta.spec, scene.meta.lab_id), **changes}
     return command_of(spec, scene.meta.options_given)
-
-
-def _with(scene: Scene, *options: str) -> str:
-    given = [*(scene.meta.options_given or []), *options]
-    return command_of(with_lab(scene.meta.spec, scene.meta.lab_id), given)
 
 
 def tests_of(scene: Scene, pattern: Pattern, found: Hypothesis) -> list[tuple[str, str]]:
@@ -37,16 +33,24 @@ def tests_of(scene: Scene, pattern: Pattern, found: Hypothesis) -> list[tuple[st
     if any(row.source == "log" for one in found.detections for row in one.rows):
         rows.append(("the lines around it, of all nodes", f"dstest logs {run}"))
     rows.append(("does it come again?", f"dstest replay {run} --times 3"))
-    if failed:
+    if failed and not simulates(scene.meta.spec.get("lab")):
         rows.append(("is it the system, or are we?", f"dstest blame {run}"))
     if faults and (control := _again(scene, nemesis="none", schedule=None)):
-        rows.append(("a control: it should not come without faults", control))
+        rows.append((_control(scene, found), control))
     if found.pattern in ("slow-recovery", "incomplete-sync", "late-detection") and faults:
         longer = float(scene.meta.spec.get("time_limit_s") or 0) * 3
         rows.append(("does it end by itself, later?", _again(scene, time_limit_s=longer)))
     if failed:
         rows.append(("the least that shows it", f"dstest shrink {run}"))
     return rows
+
+
+def _control(scene: Scene, found: Hypothesis) -> str:
+    """What a run without faults tells: that depends on whether any had begun when it came."""
+    first = min((one.at_ns for one in found.detections if one.at_ns is not None), default=None)
+    if first is not None and all((fault.start_ns or 0) > first for fault in scene.faults):
+        return "it comes without faults: leave the nemesis out"
+    return "a control: it should not come without faults"
 
 
 def verifications_of(scene: Scene, found: Hypothesis) -> list[tuple[str, str]]:
@@ -68,8 +72,7 @@ def next_measures(answers: list[Answer], patterns: dict[str, Pattern]) -> list[s
     """What would let more be looked for: each way once, with how many patterns it would serve."""
     ways: dict[str, list[str]] = {}
     for answer in answers:
-        for lacks in answer.missing.values():
-            _, _, how = lacks.rpartition("): ")
+        for how in answer.hows.values():
             ways.setdefault(how, [])
             name = patterns[answer.pattern].name
             if name not in ways[how]:

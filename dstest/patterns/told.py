@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core.printable import one_line
+from dstest.logs.windows import NO_FAULT
 from dstest.patterns.catalogue import PATTERNS
 from dstest.patterns.checklists import Box
 from dstest.patterns.debug import Debugged
@@ -148,11 +149,13 @@ def _observed(found: Debugged, head: str, item: str) -> Iterator[str]:
 
 
 def _fault(fault: dict[str, Any]) -> str:
-    landed, healed = fault["landed_ns"], fault["healed_ns"]
-    when = f" from {landed / 1e9:.1f} s" if landed is not None else ""
+    begun, landed, healed = fault["injected_ns"], fault["landed_ns"], fault["healed_ns"]
+    when = f" from {begun / 1e9:.1f} s" if begun is not None else ""
     when += f" to {healed / 1e9:.1f} s" if healed is not None else ""
     targets = ", ".join(fault["targets"]) or "all"
-    return f"fault {fault['id']}: {fault['nemesis']} on {targets}{when}, landed: {fault['landed']}"
+    proven = f" (proven at {landed / 1e9:.1f} s)" if landed is not None else ""
+    what = f"{fault['nemesis']} on {targets}{when}"
+    return f"fault {fault['id']}: {what}, landed: {fault['landed']}{proven}"
 
 
 def _hypothesised(found: Debugged, head: str, item: str) -> Iterator[str]:
@@ -197,9 +200,7 @@ def _detection(one: Detection) -> Iterator[str]:
 
 
 def _window(one: Detection) -> str:
-    if not one.window or one.window.startswith("no "):
-        return one.window or "no fault"
-    return f"in {one.window}"
+    return f"in {one.window}" if one.in_window else one.window or NO_FAULT
 
 
 def _row(row: Row) -> str:
@@ -216,11 +217,11 @@ def _commands(
     said: set[str] = set()
     odd = [one for one in found.hypotheses if not one.expected][:most]
     for one in odd:
-        fresh = [(asks, words) for asks, words in of[one.pattern] if asks not in said]
+        fresh = [row for row in of[one.pattern] if said.isdisjoint(row)]
         if fresh:
             yield f"{item}{one.name}:"
         for asks, words in fresh:
-            said.add(asks)
+            said.update((asks, words))
             yield f"   {asks}: {words}"
     if not odd:
         yield f"{item}nothing to do: no hypothesis that no fault explains"

@@ -47,7 +47,7 @@ ALLOWED = {
     "dstest.traces": {"dstest.core", "dstest.store", "dstest.logs", "dstest.report"},
     "dstest.patterns": {
         *("dstest.core", "dstest.store", "dstest.judge", "dstest.report", "dstest.logs"),
-        *("dstest.traces", "dstest.spec"),
+        *("dstest.traces", "dstest.spec", "dstest.monitor"),
     },
     "dstest.notebook": {
         *("dstest.core", "dstest.store", "dstest.report", "dstest.runner", "checkers"),

@@ -8,7 +8,7 @@ from typing import Final
 from dstest.logs.findings import Severity
 from dstest.patterns import elections, ordering
 from dstest.patterns.from_logs import of_check
-from dstest.patterns.judged import found_of, judged
+from dstest.patterns.judged import able, found_of, judged
 from dstest.patterns.model import Found, Need, Pattern, Sign, Strength
 from dstest.patterns.needs import BOTH_SIDES, EFFECTS, JOURNAL, SPANS, operations
 from dstest.patterns.scene import Scene
@@ -19,18 +19,21 @@ _SENDS: Final = frozenset({"enqueue", "send", "push", "put", "publish"})
 """Operations that hand a message to somebody else."""
 
 
+_LOSSES: Final = ("lost", "lost-write", "skipped")
+
+
 def _of_messages(scene: Scene) -> Iterator[Found]:
     """What was sent and never came out: of a queue or a log, `lost` is a message."""
     for one in scene.findings:
         types = {op.get("op_type") for anomaly in one.anomalies for op in anomaly.witness}
-        if one.kind in ("lost", "lost-write", "skipped") and types & _SENDS:
-            yield found_of(scene, one)
+        if one.kind in _LOSSES and types & _SENDS:
+            yield found_of(scene, one, lost=True, acknowledged=False)
 
 
 def _sign(
     id_: str,
     asks: str,
-    need: Need,
+    need: Need | tuple[Need, ...],
     find: Callable[[Scene], Iterable[Found]],
     strength: Strength = "proven",
     severity: Severity = "critical",
@@ -40,7 +43,7 @@ def _sign(
     return Sign(
         id=id_,
         asks=asks,
-        needs=(need,),
+        needs=need if isinstance(need, tuple) else (need,),
         find=find,
         strength=strength,
         severity=severity,
@@ -119,7 +122,7 @@ PATTERNS: Final = (
             _sign(
                 "elements-lost",
                 "a checker found messages lost",
-                operations("enqueue|send|push|put|publish"),
+                (operations("enqueue|send|push|put|publish"), able(_LOSSES)),
                 _of_messages,
             ),
         ),

@@ -39,7 +39,7 @@ PATTERNS: Final = (
         symptoms="after a fault has ended, members that it was not about fail one after the other",
         causes=("the load of those that failed, on those that are left", "retries without bound"),
         mitigations=("shed load, back off with jitter, limit what one member takes over",),
-        measure=("dstest monitor: load by node, after each fault",),
+        measure=("samples of the load by node, after each fault",),
         signs=(
             Sign(
                 id="onsets",

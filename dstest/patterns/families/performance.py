@@ -21,9 +21,12 @@ PATTERNS: Final = (
         symptoms="the slow tail of operations becomes much slower than it was",
         causes=("pauses of the process or its disk", "a queue", "one slow member in each quorum"),
         mitigations=("bound queues, hedge requests, take the slow member out",),
-        measure=("-o spans=yes, then `dstest trace RUN`: where the time goes", "dstest monitor"),
+        measure=(
+            "-o spans=yes, then `dstest trace RUN`: where the time goes",
+            "samples of all nodes",
+        ),
         signs=(
-            of_check("high_latency", "p95", strength="indicated"),
+            of_check("high_latency", "p95", strength="indicated", basis=loadfigures.HISTORY),
             Sign(
                 id="sampled",
                 asks="sampled percentiles above the baseline",
@@ -32,7 +35,12 @@ PATTERNS: Final = (
                 strength="indicated",
                 severity="high",
             ),
-            judged((), ("slo-missed", "unfair-latency"), severity="high"),
+            judged(
+                (),
+                ("slo-missed", "unfair-latency"),
+                severity="high",
+                basis=loadfigures.HISTORY,
+            ),
         ),
     ),
     Pattern(
@@ -43,7 +51,7 @@ PATTERNS: Final = (
         symptoms="far fewer operations are served than before, with the same asked for",
         causes=("one thing that all wait for", "retries that feed themselves", "no capacity left"),
         mitigations=("split what all wait for; shed load before queues are full",),
-        measure=("dstest monitor: CPUs tell waiting from capacity",),
+        measure=("samples of CPUs tell waiting from capacity",),
         signs=(
             Sign(
                 id="rate",
@@ -63,7 +71,7 @@ PATTERNS: Final = (
         symptoms="memory, descriptors, connections or disk run out, or grow until they will",
         causes=("a leak", "a bound that is missing", "a log that is never cut"),
         mitigations=("bound each resource and refuse above; alarm on the slope, not the end",),
-        measure=("dstest monitor over at least ten minutes: slopes",),
+        measure=("samples over at least ten minutes: slopes",),
         signs=(
             of_check("out_of_memory", "oom", strength="strong", words=True),
             Sign(
@@ -93,7 +101,7 @@ PATTERNS: Final = (
         symptoms="a queue grows while what takes from it does not take more",
         causes=("producers that are never told to wait", "one consumer that is slower than all"),
         mitigations=("bound the queue and make producers wait or fail",),
-        measure=("dstest monitor with the depth of queues",),
+        measure=("samples of the depth of queues",),
         signs=(
             Sign(
                 id="depth",

@@ -48,9 +48,9 @@ def _of_ops(scene: Scene, ops: list[Op], said: str, **more: Any) -> Found:
         )
         for op in ops[:6]
     ]
-    nodes = sorted({op.node_seen for op in ops if op.node_seen})
-    at_ns = ops[-1].invoke_ts
-    return Found(said=said, rows=rows, count=len(ops), nodes=nodes, at_ns=at_ns, **more)
+    more.setdefault("nodes", sorted({op.node_seen for op in ops if op.node_seen}))
+    more.setdefault("at_ns", ops[-1].invoke_ts)
+    return Found(said=said, rows=rows, count=len(ops), **more)
 
 
 def _refused_seen(scene: Scene) -> Iterator[Found]:
@@ -108,7 +108,7 @@ def _transfers(scene: Scene) -> Iterator[Found]:
     passing = any(passes for _, passes in _totals(scene))
     for one in scene.findings:
         if one.kind == "lost-transfer":
-            yield found_of(scene, one, strength="indicated" if passing else None)
+            yield found_of(scene, one, lost=True, strength="indicated" if passing else None)
 
 
 def _gone(scene: Scene) -> Iterator[Found]:
@@ -137,7 +137,13 @@ def _gone(scene: Scene) -> Iterator[Found]:
             and repr(value) not in seen
         ]
     if lost:
-        yield _of_ops(scene, lost, f"{len(lost)} acknowledged elements are in no last read")
+        lost.sort(key=_acked_ns)
+        said = f"{len(lost)} acknowledged elements are in no last read"
+        yield _of_ops(scene, lost, said, at_ns=_acked_ns(lost[0]), acknowledged=True)
+
+
+def _acked_ns(op: Op) -> int:
+    return op.invoke_ts if op.complete_ts is None else op.complete_ts
 
 
 def _plain(value: Any) -> bool:
@@ -288,6 +294,7 @@ PATTERNS: Final = (
                     "acknowledged-without-effect",
                 ),
                 ("nonlinearizable", "missing-account"),
+                lost=True,
             ),
             Sign(
                 id="transfers-gone",
