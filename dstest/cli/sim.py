@@ -113,16 +113,23 @@ def sim(
         profile=Profile(kinds=kinds),
     )
     swept, shown = _swept(wanted, range(seed, seed + seeds), min(workers, seeds), json_)
-    files = [path for path in (history, log) if path is not None]
     if not json_:
         _tell(swept)
-        if shown is None and files:
-            names = " and ".join(map(str, files))
-            say(f"nothing was written to {names}: no seed failed; of one alone: --seeds 1")
-    if shown is not None and files:
-        _write(wanted, shown, history, log)
+    _left(wanted, shown, history, log, quiet=json_)
     bad = swept.vacuous or swept.failed
     raise typer.Exit(Exit.FAIL if swept.violated else Exit.NOT_PROVEN if bad else Exit.PASS)
+
+
+def _left(
+    wanted: Wanted, shown: Seen | None, history: Path | None, log: Path | None, *, quiet: bool
+) -> None:
+    """Files of the simulation that is shown; that there are none where no seed failed."""
+    files = [path for path in (history, log) if path is not None]
+    if shown is not None and files:
+        _write(wanted, shown, history, log)
+    elif files and not quiet:
+        names = " and ".join(map(str, files))
+        say(f"nothing was written to {names}: no seed failed; of one alone: --seeds 1")
 
 
 def _swept(wanted: Wanted, seeds: range, workers: int, json_: bool) -> tuple[Swept, Seen | None]:

@@ -16,10 +16,11 @@ import random
 import socket
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
+from dstest.sim.listening import Listener, Server
 from dstest.sim.log import Log
 from dstest.sim.loop import VirtualLoop
 from dstest.sim.process import PROCESS, Process
@@ -129,52 +130,6 @@ class _Transport(asyncio.Transport):
         return self._next_s
 
 
-class _Server(asyncio.AbstractServer):
-    """What listens, as an application knows it: `asyncio.Server`."""
-
-    def __init__(self, net: Network, at: tuple[str, int], listener: _Listener) -> None:
-        self._net, self._at, self._listener = net, at, listener
-        self._closed = asyncio.Event()
-
-    def get_loop(self) -> VirtualLoop:
-        return self._net.loop
-
-    def is_serving(self) -> bool:
-        return self._net.listeners.get(self._at) is self._listener
-
-    @property
-    def sockets(self) -> tuple[_Listening, ...]:
-        return (_Listening(self._at),) if self.is_serving() else ()
-
-    async def start_serving(self) -> None:
-        """It does from the beginning."""
-
-    async def serve_forever(self) -> None:
-        """Until it is cancelled, or closed by somebody else."""
-        try:
-            await self._closed.wait()
-            raise asyncio.CancelledError
-        finally:
-            self.close()
-
-    def close(self) -> None:
-        if self.is_serving():
-            del self._net.listeners[self._at]
-        self._closed.set()
-
-    async def wait_closed(self) -> None:
-        """Nothing to wait for."""
-
-
-class _Listening(NamedTuple):
-    """The socket of a server, as far as it has a name."""
-
-    at: tuple[str, int]
-
-    def getsockname(self) -> tuple[str, int]:
-        return self.at
-
-
 class _Datagrams(asyncio.DatagramTransport):
     def __init__(self, net: Network, at: tuple[str, int], protocol: Any) -> None:
         super().__init__()
@@ -187,12 +142,6 @@ class _Datagrams(asyncio.DatagramTransport):
 
     def close(self) -> None:
         self._net.boxes.pop(self._at, None)
-
-
-class _Listener(msgspec.Struct):
-    factory: Any
-    process: Process | None
-    context: Any
 
 
 class Network:
@@ -208,7 +157,7 @@ class Network:
         self.sent_bytes: Counter[str] = Counter()
         """Messages and bytes by the host that sent them, those among them that were lost not."""
         self.weather = weather or Weather()
-        self.listeners: dict[tuple[str, int], _Listener] = {}
+        self.listeners: dict[tuple[str, int], Listener] = {}
         self.boxes: dict[tuple[str, int], _Datagrams] = {}
         self.cut: set[tuple[str, str]] = set()
         self.dropped: dict[tuple[str, str], int] = {}
@@ -248,15 +197,15 @@ class Network:
         late_s = self.weather.late_s if self.weather.late else 0.0
         return self.weather.delay_s[1] + late_s + AGAIN_S[1]
 
-    def listen(self, factory: Any, host: str, port: int) -> _Server:
+    def listen(self, factory: Any, host: str, port: int) -> Server:
         """Raises OSError where somebody listens there."""
         at = (host, int(port))
         there = self.listeners.get(at)
         if there is not None and there.process is not None and not there.process.dead:
             raise OSError(98, f"{host}:{port} is in use")
-        listener = _Listener(factory, PROCESS.get(), contextvars.copy_context())
+        listener = Listener(factory, PROCESS.get(), contextvars.copy_context())
         self.listeners[at] = listener
-        return _Server(self, at, listener)
+        return Server(self, at, listener)
 
     @property
     def loop(self) -> VirtualLoop:
