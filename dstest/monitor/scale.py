@@ -47,6 +47,9 @@ def value_of(
     unit = units.get(name, "1")
     if not metric.endswith(PER_OP):
         return mean([value for row in points.values() for _, value in row]), unit
+    # What was sampled is from the first sample to the last one, and so are its operations.
+    firsts, lasts = zip(*((row[0][0], row[-1][0]) for row in points.values()), strict=True)
+    seen = clients.within(min(firsts), max(lasts))
     if not seen.ok:
         raise _lacks(metric, ["no operation succeeded"])
     return sum(_total(row, unit) for row in points.values()) / seen.ok, unit.removesuffix("/s")
