@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -31,12 +31,14 @@ NEEDS: dict[str, tuple[str, ...]] = {
 
 
 class Inputs(msgspec.Struct, frozen=True, kw_only=True):
-    """What a look takes. `rows` are those of the nodes, none of a run that was not sampled."""
+    """What a look takes. `rows` are those of the nodes, none of a run that was not sampled.
+    `unwell_ns` is when the last fault was healed, where the load never went well again."""
 
     nodes: Sequence[str]
     rows: Iterable[Row]
     load: Load
     faults: Faults
+    unwell_ns: int | None = None
     settings: Settings = Settings()
 
 
@@ -70,12 +72,37 @@ def look(of: Inputs) -> Monitored:
     return Monitored(
         sampled=bool(rows),
         baseline=baseline,
-        alerts=alerts_of(clients, series, baseline, of.faults, of.settings),
+        alerts=[*alerts_of(clients, series, baseline, of.faults, of.settings), *_unwell(of)],
         health=_health(of, series, clients),
         correlations=correlations_of(clients, series, baseline, of.settings),
         summaries=summaries(series, units),
         unmeasured=_unmeasured(series, baseline),
         windows=of.faults.windows,
+    )
+
+
+def _unwell(of: Inputs) -> Iterator[Alert]:
+    """A fault explains what it did, and not that nothing went well any more when it was gone."""
+    if of.unwell_ns is None:
+        return
+    lasts_s = ((of.load.end_ns or of.unwell_ns) - of.unwell_ns) / 1e9
+    yield Alert(
+        rule="not_recovered",
+        node="",
+        severity="high",
+        begin_ns=of.unwell_ns,
+        raised_ns=of.load.end_ns or of.unwell_ns,
+        end_ns=None,
+        value=round(lasts_s, 3),
+        limit=0.0,
+        unit="s",
+        said=f"the load did not go well again in the {lasts_s:.0f} s after the last heal",
+        warranted_by=[],
+        others=[],
+        unproven=[],
+        checks=1,
+        unexplained=1,
+        unexplained_severity="high",
     )
 
 

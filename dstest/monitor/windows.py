@@ -11,7 +11,7 @@ from dstest.core.evidence import LandingRecord
 from dstest.core.run_meta import RunMeta
 from dstest.logs.windows import Window, Windows, windows_of_run
 
-__all__ = ["FaultWindow", "Faults", "Stood", "faults_of"]
+__all__ = ["FaultWindow", "Faults", "Stood", "faults_of", "unwell_ns_of"]
 
 
 class FaultWindow(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,3 +96,14 @@ def faults_of(
             if window.nemesis
         ]
     )
+
+
+def unwell_ns_of(records: Sequence[LandingRecord], meta: RunMeta) -> int | None:
+    """When the last fault was healed, where the load never went well again; None where it did, and
+    where another fault came before it could."""
+    recoveries = meta.recoveries or ()
+    if not recoveries or recoveries[-1].settled_ns is not None:
+        return None
+    healed_ns = recoveries[-1].healed_ns
+    begun = [one.injected_at for one in records if one.injected_at is not None]
+    return healed_ns if max(begun, default=0) <= healed_ns else None

@@ -19,7 +19,7 @@ from dstest.monitor.look import Inputs, Monitored, look
 from dstest.monitor.rows import BASELINE, CLIENT, NODES, encoded, read_rows, series_of
 from dstest.monitor.scale import value_of
 from dstest.monitor.settings import Settings
-from dstest.monitor.windows import faults_of
+from dstest.monitor.windows import faults_of, unwell_ns_of
 from dstest.runner.session_file import SessionDir, is_session
 from dstest.store.layout import RunDir
 from dstest.store.seal import Folded, fold
@@ -80,6 +80,7 @@ def inputs_of(run: RunDir, meta: RunMeta, folded: Folded, settings: Settings) ->
         rows=read_rows(run.path / NODES),
         load=load,
         faults=faults_of(folded.records, meta, last_ns, settings.after_heal_s, load.timeout_ns),
+        unwell_ns=unwell_ns_of(folded.records, meta),
         settings=settings,
     )
 

@@ -12,7 +12,7 @@ from dstest.monitor.client import Load
 from dstest.monitor.look import Inputs
 from dstest.monitor.rows import Row
 from dstest.monitor.settings import Settings
-from dstest.monitor.windows import faults_of
+from dstest.monitor.windows import faults_of, unwell_ns_of
 
 SECOND = 1_000_000_000
 NODES = ("n1", "n2", "n3")
@@ -111,4 +111,5 @@ def inputs(
     )
     faults = faults_of(records, meta, 0, settings.after_heal_s, load.timeout_ns)
     given = {"nodes": NODES, "rows": [], "settings": settings, "faults": faults, **more}
+    given["unwell_ns"] = unwell_ns_of(records, meta)
     return Inputs(load=load, **given)  # type: ignore[arg-type]

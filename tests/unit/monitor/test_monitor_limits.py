@@ -6,14 +6,15 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from made_load import SECOND, inputs, sampled, steady
+from made_load import SECOND, fault, inputs, sampled, settled, steady
 
 from clusters.remote.agent_readings import numbers_in
-from dstest.core.errors import ConfigError, EvidenceError
-from dstest.monitor.alerts import Alert
+from dstest.core.errors import ConfigError, EvidenceError, Exit
+from dstest.monitor.alerts import Alert, severe
 from dstest.monitor.look import Monitored, look
 from dstest.monitor.rows import Row, encoded, read_rows
 from dstest.monitor.settings import read_settings
+from dstest.monitor.told import code_of
 
 
 def of(found: Monitored, rule: str) -> list[Alert]:
@@ -79,3 +80,18 @@ def test_what_a_server_says_beside_its_numbers() -> None:
     assert numbers_in(said, "text", ["q", "up"]) == {"q": 7.0}
     assert numbers_in(b'{"q": 1e999, "up": NaN}', "json", ["q", "up"]) == {}
     assert numbers_in(b'{"q": 3, "up": true}', "json", ["q", "up"]) == {"q": 3.0, "up": 1.0}
+
+
+def test_a_load_that_never_goes_well_again_is_nobodys_fault_window() -> None:
+    """What a fault did is explained by it; that nothing is served after its heal is not."""
+    load = steady(error=lambda number, s: "timeout" if s >= 100 else None)
+    never = look(inputs(load, fault(), recoveries=[settled(106.0, None)]))
+    (alert,) = severe(never.alerts)
+    assert (alert.rule, alert.severity, alert.begin_ns) == ("not_recovered", "high", 106 * SECOND)
+    assert code_of(never) is Exit.FAIL
+
+    again = fault("f2", 150.0, 156.0)
+    soon = look(inputs(load, fault(), again, recoveries=[settled(106.0, None)]))
+    assert of(soon, "not_recovered") == []  # the next fault came before it could
+    well = steady(error=lambda number, s: "timeout" if 100 <= s < 110 else None)
+    assert severe(look(inputs(well, fault(), recoveries=[settled(106.0, 110.0)])).alerts) == []
