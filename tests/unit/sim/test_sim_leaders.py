@@ -195,6 +195,7 @@ def test_nobody_is_asked_for_a_fault_that_is_for_no_leader(
     assert done.verdict.verdict is State.PASS_SMOKE, why(done)
 
 
+@pytest.mark.timeout(300)
 def test_a_double_entry_is_found_and_comes_again_byte_for_byte(tmp_path: Path) -> None:
     much = {"nemesis": "membership,kill,partition", "workload": "set", "time_limit_s": 60.0}
     for seed in SEEDS:
