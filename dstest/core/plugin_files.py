@@ -13,7 +13,8 @@ import os
 import shlex
 import sys
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -145,10 +146,23 @@ def hint(group: str, name: str) -> str:
     return f"one of your own: --{option} FILE.py{also}"
 
 
+@contextmanager
+def _beside(path: Path) -> Iterator[None]:
+    """The directory of a file, behind all others that are searched: it hides no module of ours."""
+    beside = str(path.absolute().parent)
+    sys.path.append(beside)
+    try:
+        yield
+    finally:
+        # Its own entry is the last one of that name.
+        if beside in sys.path:  # the file may have changed it
+            del sys.path[len(sys.path) - 1 - sys.path[::-1].index(beside)]
+
+
 def module_at(path: Path) -> ModuleType:
-    """The file as a module, run once in a process however often it is asked for. It finds the
-    files beside it by `import`, as it would by `python3 FILE`, unless a module of that name is
-    installed."""
+    """The file as a module, run once in a process however often it is asked for. While it runs it
+    finds the files beside it by `import`, as it would by `python3 FILE`, unless a module of that
+    name is installed."""
     text = _read(path)
     name = f"dstest_file_{hashlib.sha256(str(path).encode() + text).hexdigest()[:16]}"
     if name in sys.modules:
@@ -158,12 +172,11 @@ def module_at(path: Path) -> ModuleType:
         raise ConfigError(f"{path} is no file of Python", remedy="its name ends in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    beside = str(path.absolute().parent)
-    if beside not in sys.path:
-        sys.path.append(beside)  # behind all others: a file of theirs hides no module of ours
     try:
-        # Not by its loader, which runs what was compiled before of a file of that size and second.
-        exec(compile(text, str(path), "exec", dont_inherit=True), vars(module))
+        with _beside(path):
+            # Not by its loader, which runs what was compiled before of a file of that size and
+            # second.
+            exec(compile(text, str(path), "exec", dont_inherit=True), vars(module))
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
