@@ -115,8 +115,8 @@ def _file_of(module: str, system: str) -> Path:
         raise ConfigError(
             f"{module}, which simulable.modules of {system} names, cannot be imported: "
             f"{type(error).__name__}: {error}",
-            remedy="modules are names as `import` takes them; one in a file beside that of the system"
-            " is imported there",
+            remedy="modules are names as `import` takes them; one in a file beside that of the"
+            " system is imported there",
         ) from None
 
 
