@@ -34,6 +34,7 @@ __all__ = [
     "Source",
     "Strength",
     "row",
+    "sign",
 ]
 
 Family = Literal["consensus", "messages", "values", "state", "performance", "partition", "progress"]
@@ -144,6 +145,30 @@ class Sign(msgspec.Struct, frozen=True, kw_only=True):
     excusable: bool = True
     words: bool = False
     basis: str = ""
+
+
+def sign(
+    id_: str,
+    asks: str,
+    need: Need | tuple[Need, ...],
+    find: Callable[[Scene], Iterable[Found]],
+    strength: Strength = "proven",
+    severity: Severity = "critical",
+    *,
+    excusable: bool = False,
+    words: bool = False,
+) -> Sign:
+    """One that asks for what no healthy system shows, unless it says otherwise."""
+    return Sign(
+        id=id_,
+        asks=asks,
+        needs=need if isinstance(need, tuple) else (need,),
+        find=find,
+        strength=strength,
+        severity=severity,
+        excusable=excusable,
+        words=words,
+    )
 
 
 class Detection(msgspec.Struct, frozen=True, kw_only=True):

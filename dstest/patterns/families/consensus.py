@@ -2,44 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from dstest.core.op import Outcome
-from dstest.logs.findings import Severity
 from dstest.patterns import elections, participation
 from dstest.patterns.from_logs import of_check
 from dstest.patterns.history import of_ops
 from dstest.patterns.judged import judged
-from dstest.patterns.model import Found, Need, Pattern, Sign, Strength
+from dstest.patterns.model import Found, Pattern, sign
 from dstest.patterns.needs import DIGESTS, FAULTS, JOURNAL, LINES, OPERATIONS, VOTES
 from dstest.patterns.scene import Scene
 from dstest.patterns.tampered import differing_digests, two_claims
 
 __all__ = ["PATTERNS"]
-
-
-def _sign(
-    id_: str,
-    asks: str,
-    need: Need | tuple[Need, ...],
-    find: Callable[[Scene], Iterable[Found]],
-    strength: Strength = "proven",
-    severity: Severity = "critical",
-    *,
-    excusable: bool = False,
-    words: bool = False,
-) -> Sign:
-    return Sign(
-        id=id_,
-        asks=asks,
-        needs=need if isinstance(need, tuple) else (need,),
-        find=find,
-        strength=strength,
-        severity=severity,
-        excusable=excusable,
-        words=words,
-    )
 
 
 def _unanswered(scene: Scene) -> Iterator[Found]:
@@ -74,15 +50,15 @@ PATTERNS: Final = (
         ),
         measure=("-o journal=yes: terms, votes and commits of each server",),
         signs=(
-            _sign("two-leaders", "two leaders of one term", JOURNAL, elections.two_leaders),
-            _sign(
+            sign("two-leaders", "two leaders of one term", JOURNAL, elections.two_leaders),
+            sign(
                 "conflicting-commits",
                 "different entries committed at one index",
                 JOURNAL,
                 elections.conflicting,
             ),
-            _sign("commits-alone", "commits that no majority has", JOURNAL, elections.alone),
-            _sign(
+            sign("commits-alone", "commits that no majority has", JOURNAL, elections.alone),
+            sign(
                 "two-claims",
                 "lines of two that lead in one term",
                 LINES,
@@ -90,7 +66,7 @@ PATTERNS: Final = (
                 "strong",
                 words=True,
             ),
-            _sign(
+            sign(
                 "both-sides",
                 "writes acknowledged on both sides of a partition",
                 (OPERATIONS, FAULTS),
@@ -116,7 +92,7 @@ PATTERNS: Final = (
         mitigations=("watch participation of each member, not only whether it is up",),
         measure=("-o journal=yes", "logs of all nodes: one without a line is a finding"),
         signs=(
-            _sign(
+            sign(
                 "absent",
                 "members that acknowledge less than half as often as the others",
                 JOURNAL,
@@ -125,7 +101,7 @@ PATTERNS: Final = (
                 "high",
                 excusable=True,
             ),
-            _sign(
+            sign(
                 "dumb",
                 "nodes that answer nothing while others do",
                 OPERATIONS,
@@ -134,7 +110,7 @@ PATTERNS: Final = (
                 "high",
                 excusable=True,
             ),
-            _sign(
+            sign(
                 "silent-log",
                 "nodes without a line in their logs, or with few votes in them",
                 LINES,
@@ -155,10 +131,10 @@ PATTERNS: Final = (
         mitigations=("count votes by the identity of the member, once, in its term",),
         measure=("-o journal=yes: each vote, and what leaders counted",),
         signs=(
-            _sign(
+            sign(
                 "tally", "leaders that counted other votes than given", JOURNAL, elections.tallies
             ),
-            _sign(
+            sign(
                 "contrary",
                 "members that vote against the majority in a row",
                 VOTES,
@@ -182,7 +158,7 @@ PATTERNS: Final = (
         ),
         measure=("-o journal=yes", "-o spans=yes: where the time of a decision goes"),
         signs=(
-            _sign(
+            sign(
                 "late",
                 "entries that were not decided in time",
                 JOURNAL,
@@ -191,7 +167,7 @@ PATTERNS: Final = (
                 "high",
                 excusable=True,
             ),
-            _sign(
+            sign(
                 "unanswered",
                 "operations without an answer, outside of faults",
                 OPERATIONS,
@@ -213,8 +189,8 @@ PATTERNS: Final = (
         mitigations=("sync term and vote before the answer; refuse a second member of one id",),
         measure=("-o journal=yes, with --nemesis kill and power: votes across restarts",),
         signs=(
-            _sign("two-votes", "two votes of one server in one term", JOURNAL, elections.two_votes),
-            _sign(
+            sign("two-votes", "two votes of one server in one term", JOURNAL, elections.two_votes),
+            sign(
                 "two-grants",
                 "lines of two votes granted in one ballot",
                 VOTES,
@@ -233,13 +209,13 @@ PATTERNS: Final = (
         mitigations=("checksums or signatures from end to end, checked before use",),
         measure=("-o journal=yes", "servers that log a digest of each message"),
         signs=(
-            _sign(
+            sign(
                 "altered",
                 "entries that are others than their leader sent",
                 JOURNAL,
                 elections.altered,
             ),
-            _sign(
+            sign(
                 "two-contents",
                 "one message with two contents",
                 DIGESTS,

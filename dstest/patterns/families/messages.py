@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
-from dstest.logs.findings import Severity
 from dstest.patterns import elections, ordering
 from dstest.patterns.from_logs import of_check
 from dstest.patterns.judged import able, found_of, judged
-from dstest.patterns.model import Found, Need, Pattern, Sign, Strength
+from dstest.patterns.model import Found, Pattern, sign
 from dstest.patterns.needs import BOTH_SIDES, EFFECTS, JOURNAL, SPANS, operations
 from dstest.patterns.scene import Scene
 
@@ -28,27 +27,6 @@ def _of_messages(scene: Scene) -> Iterator[Found]:
         types = {op.get("op_type") for anomaly in one.anomalies for op in anomaly.witness}
         if one.kind in _LOSSES and types & _SENDS:
             yield found_of(scene, one, lost=True, acknowledged=False)
-
-
-def _sign(
-    id_: str,
-    asks: str,
-    need: Need | tuple[Need, ...],
-    find: Callable[[Scene], Iterable[Found]],
-    strength: Strength = "proven",
-    severity: Severity = "critical",
-    *,
-    excusable: bool = False,
-) -> Sign:
-    return Sign(
-        id=id_,
-        asks=asks,
-        needs=need if isinstance(need, tuple) else (need,),
-        find=find,
-        strength=strength,
-        severity=severity,
-        excusable=excusable,
-    )
 
 
 PATTERNS: Final = (
@@ -77,13 +55,13 @@ PATTERNS: Final = (
                     *("strong-snapshot-isolation", "strong-session-snapshot-isolation"),
                 ),
             ),
-            _sign(
+            sign(
                 "read-behind",
                 "a read of a register that shows what had been overwritten for certain",
                 operations("read|get", "write|put"),
                 ordering.reads_behind,
             ),
-            _sign(
+            sign(
                 "clocks-contradict",
                 "spans whose vector clocks say that they were not begun by their parent",
                 SPANS,
@@ -109,7 +87,7 @@ PATTERNS: Final = (
         mitigations=("acknowledge after it is kept, send again until then, drop doubles by id",),
         measure=("servers that log the id of each message at both ends", "-o spans=yes"),
         signs=(
-            _sign(
+            sign(
                 "never-received",
                 "messages that were sent and never received",
                 BOTH_SIDES,
@@ -119,7 +97,7 @@ PATTERNS: Final = (
                 excusable=True,
             ),
             judged(("poll-skip", "missed-event"), ("skipped", "lost-write")),
-            _sign(
+            sign(
                 "elements-lost",
                 "a checker found messages lost",
                 (operations("enqueue|send|push|put|publish"), able(_LOSSES)),
@@ -144,7 +122,7 @@ PATTERNS: Final = (
                 ),
                 ("skipped", "nonmonotonic"),
             ),
-            _sign(
+            sign(
                 "overtaken",
                 "messages of one link that were overtaken",
                 BOTH_SIDES,
@@ -153,7 +131,7 @@ PATTERNS: Final = (
                 "high",
                 excusable=True,
             ),
-            _sign(
+            sign(
                 "late-links",
                 "links with a tail of delays",
                 SPANS,
@@ -180,7 +158,7 @@ PATTERNS: Final = (
                     *("applied-twice", "duplicate-elements"),
                 ),
             ),
-            _sign(
+            sign(
                 "applied-twice",
                 "requests that were applied more than once",
                 EFFECTS,
@@ -206,13 +184,13 @@ PATTERNS: Final = (
                 ),
                 ("reordered", "G1c", "nonmonotonic", "no-serial-order"),
             ),
-            _sign(
+            sign(
                 "effects-differ",
                 "the first index at which two replicas applied different things",
                 EFFECTS,
                 ordering.effects_differ,
             ),
-            _sign(
+            sign(
                 "commits-differ",
                 "different entries committed at one index",
                 JOURNAL,
