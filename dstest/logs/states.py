@@ -12,7 +12,8 @@ from dstest.logs.windows import NO_FAULT
 __all__ = ["Divergence"]
 
 INDICES_MAX: Final = 200_000
-"""Indices that are remembered at a time, of those that not all nodes have told yet."""
+"""Indices that are remembered at a time, of those that not all nodes have told yet; and so many of
+those at which states differ."""
 
 ROWS_MAX: Final = 9
 
@@ -43,7 +44,8 @@ class Divergence(Check):
         if any(state != record.state for state, _ in told.values()):
             if alone[0] != record.state:  # one node told two states of one index
                 told[f"{line.node} again"] = (record.state, line)
-            self._differing[record.applied] = told
+            if len(self._differing) < INDICES_MAX:
+                self._differing[record.applied] = told
         if len(told) >= max(2, len(self.scene.declared)) and self._alike(told):
             del self._open[record.applied]
         elif len(self._open) > INDICES_MAX:
