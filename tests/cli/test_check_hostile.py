@@ -129,6 +129,7 @@ CORRUPT: dict[str, tuple[Attack, set[int]]] = {
 
 @pytest.mark.parametrize("name", CORRUPT)
 @pytest.mark.parametrize("kind", KIND_OF)
+@pytest.mark.sampled(30)
 def test_what_contradicts_itself_is_never_clean(tmp_path: Path, kind: str, name: str) -> None:
     attack, allowed = CORRUPT[name]
     workload = KIND_OF[kind]

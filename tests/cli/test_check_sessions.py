@@ -171,6 +171,7 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path, fmt: str) -> None:
 
 
 @pytest.mark.parametrize("fmt", SESSIONS)
+@pytest.mark.sampled(1)
 def test_bytes_by_chance_are_refused(tmp_path: Path, fmt: str) -> None:
     dice = random.Random(fmt)
     words = [b"r(1,2,3,4)\n", b"w 1 2\n", b"---\n", b"=\n", b"[x:=1]\n", b'{"data": [', b"[[",

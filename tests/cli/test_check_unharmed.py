@@ -6,6 +6,7 @@ import gzip
 import json
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -63,16 +64,18 @@ def files(folder: Path) -> Iterator[tuple[Path, list[str]]]:
                 yield packed, ["--model", level]
 
 
-def test_three_hundred_true_histories(tmp_path: Path) -> None:
+@pytest.mark.parametrize("quarter", range(4))
+@pytest.mark.sampled(1)
+def test_three_hundred_true_histories(tmp_path: Path, quarter: int) -> None:
     codes: Counter[int] = Counter()
     wrong: list[str] = []
-    for path, options in files(tmp_path):
+    for path, options in islice(files(tmp_path), quarter, None, 4):
         code, said = check(path, *options)
         codes[code] += 1
         if code in (1, 2, 4):
             wrong.append(f"{path.name}: {said[:300]}")
     assert wrong == []
-    assert codes.total() >= 290
+    assert codes.total() >= 72
     assert codes[0] >= 0.95 * codes.total(), codes
 
 

@@ -166,6 +166,7 @@ UNSEEN = {
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.sampled(40)
 def test_a_touched_file_is_named_and_refused(
     name: str,
     command: str,
@@ -189,6 +190,7 @@ def test_a_touched_file_is_named_and_refused(
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("name", [*CHANGES, *UNSEEN])
+@pytest.mark.sampled(40)
 def test_with_sums_to_match_the_contradiction_is_found(
     name: str,
     command: str,

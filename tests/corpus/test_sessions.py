@@ -64,6 +64,7 @@ def numbered(history: History) -> History:
 @pytest.mark.outer_corpora
 @pytest.mark.parametrize("name", WRITERS)
 @pytest.mark.parametrize("file", FILES)
+@pytest.mark.sampled(3)
 def test_known_verdicts_hold_in_every_format(file: str, name: str, tmp_path: Path) -> None:
     assert OUTER is not None
     fmt, write = WRITERS[name]

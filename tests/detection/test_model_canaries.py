@@ -24,6 +24,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("model", list(MODELS))
+@pytest.mark.sampled(4)
 def test_mutants_of_clean_histories_are_rejected(model: str) -> None:
     def check(history: History) -> CheckResult:
         return CHECKER.check(history, model, Budget(time_s=20))
@@ -44,6 +45,7 @@ def test_mutants_of_clean_histories_are_rejected(model: str) -> None:
 
 
 @pytest.mark.parametrize("model", list(MODELS))
+@pytest.mark.sampled(5)
 def test_mutants_of_small_histories_are_violations(model: str) -> None:
     """Judged by brute force."""
     dice, made = random.Random(model), 0

@@ -37,6 +37,7 @@ def judged(name: str, made: History) -> CheckResult:
 
 
 @pytest.mark.parametrize("name", KINDS)
+@pytest.mark.sampled(10)
 def test_mutants_of_true_histories_are_rejected(name: str) -> None:
     kind = KINDS[name]
     make = mutator(kind.checker, kind.model)

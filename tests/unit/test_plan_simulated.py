@@ -134,6 +134,7 @@ LINKS = {
 
 
 @pytest.mark.parametrize("name", LINKS)
+@pytest.mark.sampled(3)
 def test_a_link_that_is_taken_out_is_a_hole(
     name: str, executed: ExecutionDir, tmp_path: Path, record_property: Show
 ) -> None:
