@@ -53,7 +53,7 @@ def _of_one_function(items: list[pytest.Item]) -> list[list[pytest.Item]]:
 
 
 def _sample(alike: list[pytest.Item]) -> None:
-    """Marks all but the wanted number of cases `long`: those that stay are spread over all of them."""
+    """Marks all but the wanted number of cases `long`; those that stay are spread over all."""
     wanted = alike[0].get_closest_marker("sampled").args[0]  # type: ignore[union-attr]
     kept = {i * len(alike) // wanted for i in range(wanted)}
     for i, item in enumerate(alike):
