@@ -71,11 +71,13 @@ def agrees(model: Model, edges: list[Edge], tmp_path: Path) -> bool:
 
 
 @pytest.mark.parametrize("name", SPECS)
+@pytest.mark.sampled(2)
 def test_the_same_steps_from_each_state(name: str, tmp_path: Path) -> None:
     model = model_of(SPECS[name])
     assert agrees(model, edges_of(model), tmp_path)
 
 
+@pytest.mark.long
 def test_what_python_means_otherwise_is_written_so(tmp_path: Path) -> None:
     """Some of the steps of each action: Quint takes seconds for each hundred."""
     model = model_of(python_edges.PythonEdges())
@@ -86,6 +88,7 @@ def test_what_python_means_otherwise_is_written_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", SPECS)
+@pytest.mark.sampled(2)
 def test_one_wrong_step_among_them_is_found(name: str, tmp_path: Path) -> None:
     model = model_of(SPECS[name])
     edges = edges_of(model)
@@ -135,6 +138,7 @@ def traces(model: Model, tmp_path: Path) -> list[list[Mapping[str, Any]]]:
 
 
 @pytest.mark.parametrize("name", SPECS)
+@pytest.mark.sampled(2)
 def test_its_walks_are_walks_of_ours(name: str, tmp_path: Path) -> None:
     model = model_of(SPECS[name])
     found = traces(model, tmp_path)
