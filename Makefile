@@ -8,7 +8,8 @@ RUN_ARGS ?= --workload register --nemesis partition --time-limit 30
 FUZZ_SECONDS ?= 1800
 LABS ?= 1
 SIDE_BY_SIDE = $(if $(filter-out 1,$(LABS)),-n $(LABS) --dist worksteal)
-NO_LAB := -n 2 --dist worksteal -m "not lab and not selftest and not long"
+SLOWEST := --durations=25 --durations-min=5
+NO_LAB := $(SLOWEST) -n 2 --dist worksteal -m "not lab and not selftest and not long"
 C_SOURCES := $(wildcard checkers/csrc/*.[ch] checkers/csrc/*/*.[ch])
 
 .PHONY: help setup run test test-no-lab test-lab coverage lint check lab-up lab-down \
@@ -36,7 +37,7 @@ test-no-lab: setup
 test-lab: setup
 	@.ci/setup vagrant
 	@.ci/setup podman
-	$(BIN)/python -m pytest -rfEsR $(SIDE_BY_SIDE) -m "lab and not selftest and not long" \
+	$(BIN)/python -m pytest -rfEsR $(SLOWEST) $(SIDE_BY_SIDE) -m "lab and not selftest and not long" \
 		tests/integration $(TEST_ARGS)
 
 ## make coverage   test-no-lab, counting lines; fails below the share that pyproject.toml names
@@ -131,7 +132,7 @@ spec-selftest: setup
 	-@.ci/setup quint $(VENV)
 	$(BIN)/python tests/unit/spec/selftest.py
 
-## make proofs     the checkers' proofs at full size: detection, clean histories (an hour or so)
+## make proofs     what is long: the checkers' proofs at full size, and all cases of `sampled` tests
 proofs: setup
 	$(BIN)/python -m pytest -v -s -m long $(TEST_ARGS)
 

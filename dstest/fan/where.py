@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import warnings
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, Final, Literal
@@ -73,10 +74,14 @@ async def client_at(place: Where, workers: int) -> AsyncIterator[Any]:
     HarnessError where no worker comes up."""
     import dask
     from distributed import Client  # its own settings are there before ours are laid over them
+    from distributed.versions import VersionMismatchWarning
 
     async with AsyncExitStack() as stack:
         silent = {} if place.kind == "ssh" else _SILENT
         stack.enter_context(dask.config.set({**_CONFIG, **silent}))
+        if place.kind == "ssh":  # its bundle has what we need from here, and not what else is here
+            stack.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("ignore", VersionMismatchWarning)
         try:
             async with asyncio.timeout(UP_S):
                 cluster = await stack.enter_async_context(_cluster(place, workers))

@@ -84,6 +84,7 @@ def _reported(directory: NightDir) -> tuple[int, Night]:
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.sampled(2)
 def test_a_violation_that_was_seen_stays_whatever_becomes_of_its_run(
     damage: Damage, failed: Path, tmp_path: Path
 ) -> None:
@@ -102,6 +103,7 @@ def test_a_violation_that_was_seen_stays_whatever_becomes_of_its_run(
 
 
 @pytest.mark.parametrize("damage", DAMAGES[:-1])
+@pytest.mark.sampled(2)
 def test_a_night_that_goes_on_to_its_end_does_not_forget_it_either(
     damage: Damage, failed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,6 +116,7 @@ def test_a_night_that_goes_on_to_its_end_does_not_forget_it_either(
 
 
 @pytest.mark.parametrize("damage", DAMAGES[:-1])
+@pytest.mark.sampled(1)
 def test_no_later_try_speaks_for_one_whose_evidence_is_damaged_or_gone(
     damage: Damage, missed: Path, tmp_path: Path
 ) -> None:

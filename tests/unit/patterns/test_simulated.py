@@ -111,6 +111,7 @@ def test_every_bug_has_its_cause() -> None:
 
 
 @pytest.mark.parametrize("bug", QUICK)
+@pytest.mark.sampled(2)
 def test_a_planted_bug_is_among_the_first_three(bug: str, tmp_path: Path) -> None:
     look_for(bug, tmp_path)
 
@@ -122,6 +123,7 @@ def test_the_other_bugs_are_as_well(bug: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("workload", CLEAN)
+@pytest.mark.sampled(1)
 def test_a_healthy_run_gives_no_alarm(workload: str, tmp_path: Path) -> None:
     nemesis, nodes, seed = CLEAN[workload]
     spec, _ = asked(
