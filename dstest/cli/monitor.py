@@ -56,22 +56,23 @@ def show(
 ) -> None:
     """Baseline, alerts, health, correlations and series of a run. Exit 0 where no alert of high or
     critical severity is unexplained, 1 where one is, 2 for what cannot be read, 3 where neither a
-    baseline nor a sample is there."""
+    baseline nor a sample is there, or no sample though nodes were to be sampled."""
     import msgspec
 
     from dstest.core.printable import one_line
     from dstest.monitor.settings import read_settings
     from dstest.monitor.told import as_object, as_text, code_of
-    from dstest.runner.monitored import monitored
+    from dstest.runner.monitored import asked, monitored
 
     found, meta, _ = monitored(_intact(run), read_settings(thresholds))
-    name = one_line(str(run))
+    name, sampling = one_line(str(run)), asked(meta)
     if json_:
-        say(msgspec.json.encode(as_object(name, found, meta.monitor)).decode())
+        told = as_object(name, found, meta.monitor, sampling=sampling)
+        say(msgspec.json.encode(told).decode())
     else:
-        for line in as_text(name, found, meta.monitor):
+        for line in as_text(name, found, meta.monitor, sampling=sampling):
             say(line)
-    raise typer.Exit(int(code_of(found)))
+    raise typer.Exit(int(code_of(found, sampling=sampling)))
 
 
 @monitor_app.command()

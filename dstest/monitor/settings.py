@@ -40,6 +40,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """A fault explains what comes until the load went well again after its heal; of a run that goes
     on, where nobody knows yet when that is, so long."""
 
+    samples_missing_s: float = 10.0
+    """A node that was to be sampled and has no sample for longer is missed; three samples at least,
+    where they are further apart."""
+
     latency_times: float = 1.5
     latency_clear_times: float = 1.25
     latency_spike_ms: float = 1000.0

@@ -20,12 +20,14 @@ from dstest.monitor.rows import BASELINE, CLIENT, NODES, encoded, read_rows, ser
 from dstest.monitor.scale import value_of
 from dstest.monitor.settings import Settings
 from dstest.monitor.windows import faults_of, unwell_ns_of
+from dstest.runner.node_sampler import every_s
 from dstest.runner.session_file import SessionDir, is_session
 from dstest.store.layout import RunDir
 from dstest.store.seal import Folded, fold
 from dstest.store.sums import SUMS
 
 __all__ = [
+    "asked",
     "inputs_of",
     "load_of",
     "measured_of",
@@ -45,6 +47,11 @@ def monitored(path: Path, settings: Settings | None = None) -> tuple[Monitored, 
         )
     given = inputs_of(run, meta, fold(run.segments), settings or Settings())
     return look(given), meta, given.load
+
+
+def asked(meta: RunMeta) -> bool:
+    """Were its nodes to be sampled? Versions that took no samples say nothing of it."""
+    return meta.spec.get("monitor") is True
 
 
 def load_of(meta: RunMeta, ops: list[Op], folded: Folded) -> Load:
@@ -81,6 +88,7 @@ def inputs_of(run: RunDir, meta: RunMeta, folded: Folded, settings: Settings) ->
         load=load,
         faults=faults_of(folded.records, meta, last_ns, settings.after_heal_s, load.timeout_ns),
         unwell_ns=unwell_ns_of(folded.records, meta),
+        every_s=every_s(msgspec.convert(meta.spec, RunSpec).time_limit_s) if asked(meta) else None,
         settings=settings,
     )
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from forked import Ended, dstests
+
+from dstest.store.sums import sums_of
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -91,6 +94,24 @@ def test_what_is_refused(store: Path, words: tuple[str, ...], said: str) -> None
     done = ended(store, "monitor", *words)
     assert done.returncode == 2
     assert said in done.stderr
+
+
+@pytest.mark.parametrize("lost", ["n2", "n3", ""])
+def test_a_node_that_was_not_sampled(store: Path, lost: str) -> None:
+    """`lost` is the node, or nothing for the whole file; the run is over, and summed up so."""
+    copy = store / f"lost{lost}"
+    shutil.copytree(store / "s3" / "latest", copy)
+    path = copy / "metrics" / "nodes.jsonl"
+    kept = [row for row in path.read_bytes().splitlines(keepends=True) if lost.encode() not in row]
+    path.write_bytes(b"".join(kept)) if kept else path.unlink()
+    (copy / "sha256sums").write_text(sums_of(copy))
+    found = told(ended(store, "monitor", copy.name, "--json"))
+    assert found["exit"] == 1
+    missed = [one["node"] for one in found["unexpected"] if one["rule"] == "samples_missing"]
+    assert missed == ([lost] if lost else ["n1", "n2", "n3"])
+    text = ended(store, "monitor", copy.name).stdout
+    assert ("no sample of any node" in text) is (not lost)
+    assert ended(store, "monitor", "s3/latest").returncode == 0
 
 
 def test_a_run_that_was_changed_is_not_believed(store: Path) -> None:
