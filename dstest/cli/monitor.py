@@ -92,26 +92,35 @@ def scale(
 ) -> None:
     """How a number grows with the number of nodes: O(1), O(log n), O(n), O(n log n) or O(n²), the
     one that fits best, or undecided where two fit alike. Exit 0; with --expect 1 where it is
-    another one, and 3 where that is undecided; 2 for what cannot be read."""
+    another one, and 3 where that is undecided; 2 for what cannot be read; 3 where more differs
+    between the runs than their number of nodes."""
     import msgspec
 
+    from dstest.compare.fair import sizes_apart
     from dstest.core.errors import Exit
+    from dstest.core.printable import one_line
     from dstest.monitor.complexity import class_named, fit
     from dstest.monitor.told import growth_lines
-    from dstest.runner.monitored import points_of
+    from dstest.runner.monitored import points_of, runs_of
+    from dstest.store.layout import RunDir
 
     expected = class_named(expect) if expect else None
-    points, unit = points_of([_intact(path) for path in runs], metric)
+    whole = runs_of(_intact(path) for path in runs)
+    points, unit = points_of(whole, metric)
+    met = [(run.path, run.read_meta()) for run in map(RunDir.open, whole)]
+    unfair = sizes_apart([(path, meta) for path, meta in met if meta is not None])
     found = fit(points, expected)
     code = Exit.PASS
     if expected is not None and found.agrees is not True:
         code = Exit.FAIL if found.agrees is False else Exit.NOT_PROVEN
+    code = Exit.NOT_PROVEN if unfair else code
     if json_:
         told = {"metric": metric, "unit": unit, "exit": int(code), "values": points}
+        told["unfair"] = unfair
         say(msgspec.json.encode({**told, **msgspec.to_builtins(found)}).decode())
     else:
-        for line in growth_lines(metric, unit, found):
-            say(line)
+        for line in [*growth_lines(metric, unit, found), *(f"not fair: {one}" for one in unfair)]:
+            say(one_line(line))
     raise typer.Exit(int(code))
 
 

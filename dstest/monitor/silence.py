@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Final
 
 from dstest.monitor.alerts import Alert
@@ -34,7 +35,7 @@ def missing_samples(
     for node in nodes:
         own = times.get(node, ())
         edges = [start_ns, *(at for at in own if start_ns < at < end_ns), end_ns]
-        for begin, end in zip(edges, edges[1:], strict=False):
+        for begin, end in pairwise(edges):
             never = over and not own and end > begin
             if end - begin > limit_ns or never:
                 said = f"no sample of it for {(end - begin) / 1e9:.0f} s" if own else ""

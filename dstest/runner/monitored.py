@@ -33,6 +33,7 @@ __all__ = [
     "measured_of",
     "monitored",
     "points_of",
+    "runs_of",
     "write_monitored",
 ]
 
@@ -123,7 +124,7 @@ def points_of(paths: Iterable[Path], metric: str) -> tuple[list[tuple[int, float
     """(nodes, value) of each run, those of a session among them, and the unit of the values. Raises
     ConfigError for a run that does not have it."""
     found, unit = [], "1"
-    for path in _runs(paths):
+    for path in runs_of(paths):
         run = RunDir.open(path)
         meta = run.read_meta()
         if meta is None:
@@ -142,7 +143,7 @@ def points_of(paths: Iterable[Path], metric: str) -> tuple[list[tuple[int, float
     return found, unit
 
 
-def _runs(paths: Iterable[Path]) -> list[Path]:
+def runs_of(paths: Iterable[Path]) -> list[Path]:
     """Of a session the last attempt of each of its arms."""
     found = []
     for path in paths:

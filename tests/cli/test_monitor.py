@@ -73,6 +73,7 @@ def test_growth(store: Path) -> None:
     found = told(ended(store, "monitor", "scale", *runs, "--metric", "messages_sent/op", "--json"))
     assert found["sizes"] == [2, 3, 5]
     assert found["best"] in ("O(n)", "O(n log n)", "undecided")
+    assert found["unfair"] == []
     wrong = ended(store, "monitor", "scale", *runs, "--metric", "net_sent/op", "--expect", "1")
     assert wrong.returncode == 1
     assert "another one was expected" in wrong.stdout
@@ -112,6 +113,42 @@ def test_a_node_that_was_not_sampled(store: Path, lost: str) -> None:
     text = ended(store, "monitor", copy.name).stdout
     assert ("no sample of any node" in text) is (not lost)
     assert ended(store, "monitor", "s3/latest").returncode == 0
+
+
+OTHER = {
+    "options": ("-o", "bug=stale-follower-read"),
+    "workload": ("--workload", "set"),
+    "nemesis": ("--nemesis", "kill", "--time-limit", "17", "-o", "fault_s=3"),
+    "concurrency": ("--concurrency", "9"),
+}
+
+
+@pytest.mark.parametrize("what", OTHER)
+def test_growth_over_runs_that_differ_otherwise_is_not_fair(store: Path, what: str) -> None:
+    """The load of an operation is not that of nodes alone where more than their number differs."""
+    made = f"other-{what}"
+    dstests([(*RUN, "--nemesis", "none", "--nodes", "5", "--store", made, *OTHER[what])], cwd=store)
+    words = ("monitor", "scale", "s2/latest", "s3/latest", f"{made}/latest")
+    done = ended(store, *words, "--metric", "messages_sent/op")
+    assert done.returncode == 3
+    assert f"not fair: {what}: " in done.stdout
+    found = told(ended(store, *words, "--metric", "messages_sent/op", "--expect", "n", "--json"))
+    assert found["exit"] == 3
+    assert any(line.startswith(f"{what}: ") for line in found["unfair"])
+
+
+def test_as_many_clients_for_each_node_are_fair(store: Path) -> None:
+    runs = []
+    for size in ("2", "3", "5"):
+        made = f"each{size}"
+        words = (*RUN, "--nemesis", "none", "--nodes", size, "--store", made)
+        dstests([(*words, "--concurrency", str(3 * int(size)))], cwd=store)
+        runs.append(f"{made}/latest")
+    words = ("monitor", "scale", *runs, "--metric", "messages_sent/op", "--json")
+    assert told(ended(store, *words))["unfair"] == []
+    twice = told(ended(store, *words, runs[0]))
+    assert twice["exit"] == 3
+    assert "counted twice" in twice["unfair"][0]
 
 
 def test_a_run_that_was_changed_is_not_believed(store: Path) -> None:
