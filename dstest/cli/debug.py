@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dstest.cli.thresholds import Set, Thresholds
+
 if TYPE_CHECKING:
     from dstest.patterns.debug import Debugged
 
@@ -15,10 +17,8 @@ __all__ = ["debug"]
 
 def debug(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a sealed run.")],
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Another threshold. May be repeated."),
-    ] = None,
+    thresholds: Thresholds = None,
+    set_: Set = None,
     write: Annotated[
         bool, typer.Option("--write", help="Also as debug.md and debug.json in RUN.debug.")
     ] = False,
@@ -32,13 +32,14 @@ def debug(
     import msgspec
 
     from dstest.cli.output import say
+    from dstest.core.thresholds import thresholds_of
     from dstest.patterns.debug import debugged
-    from dstest.patterns.settings import settings_of
+    from dstest.patterns.settings import Settings
     from dstest.patterns.told import as_object, as_text
     from dstest.runner.integrity import finished, intact
     from dstest.store.layout import RunDir
 
-    settings = settings_of(set_ or [])
+    settings = thresholds_of(Settings(), thresholds, set_ or [])
     opened = RunDir.open(run)
     if finished(opened):
         intact(opened)

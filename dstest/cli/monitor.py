@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from dstest.cli.output import say
+from dstest.cli.thresholds import Set, Thresholds
 
 __all__ = ["monitor_app", "scale", "show"]
 
@@ -39,10 +40,6 @@ monitor_app = typer.Typer(
     help="What was measured of nodes, servers and clients of a run: `dstest monitor store/latest`.",
 )
 
-Thresholds = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE.toml", help="Other thresholds (docs/monitor.md)."),
-]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -52,6 +49,7 @@ def show(
         Path, typer.Argument(metavar="RUN", help="A run directory, of a run that goes on as well.")
     ],
     thresholds: Thresholds = None,
+    set_: Set = None,
     json_: Json = False,
 ) -> None:
     """Baseline, alerts, health, correlations and series of a run. Exit 0 where no alert of high or
@@ -60,14 +58,16 @@ def show(
     import msgspec
 
     from dstest.core.printable import one_line
-    from dstest.monitor.settings import read_settings
+    from dstest.core.thresholds import thresholds_of
+    from dstest.monitor.settings import LEAST, Settings
     from dstest.monitor.told import as_object, as_text, code_of
     from dstest.runner.monitored import asked, monitored
 
-    found, meta, _ = monitored(_intact(run), read_settings(thresholds))
+    settings = thresholds_of(Settings(), thresholds, set_ or [], least=LEAST)
+    found, meta, _ = monitored(_intact(run), settings)
     name, sampling = one_line(str(run)), asked(meta)
     if json_:
-        told = as_object(name, found, meta.monitor, sampling=sampling)
+        told = as_object(name, found, meta.monitor, settings, sampling=sampling)
         say(msgspec.json.encode(told).decode())
     else:
         for line in as_text(name, found, meta.monitor, sampling=sampling):

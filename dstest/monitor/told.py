@@ -15,6 +15,7 @@ from dstest.monitor.complexity import Complexity
 from dstest.monitor.health import ClusterHealth, NodeHealth
 from dstest.monitor.look import Monitored
 from dstest.monitor.numbers import quantity
+from dstest.monitor.settings import Settings
 
 __all__ = ["alert_line", "as_object", "as_text", "code_of", "growth_lines"]
 
@@ -170,7 +171,12 @@ def _table(found: Sequence[Summary]) -> Iterator[str]:
 
 
 def as_object(
-    name: str, found: Monitored, cost: dict[str, Any] | None, *, sampling: bool = False
+    name: str,
+    found: Monitored,
+    cost: dict[str, Any] | None,
+    thresholds: Settings,
+    *,
+    sampling: bool = False,
 ) -> dict[str, Any]:
     """For `--json`."""
     return {
@@ -179,6 +185,7 @@ def as_object(
         "sampling": cost,
         **found.plain,
         "unexpected": [msgspec.to_builtins(alert) for alert in severe(found.alerts)],
+        "thresholds": msgspec.to_builtins(thresholds),
     }
 
 

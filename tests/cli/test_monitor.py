@@ -62,6 +62,10 @@ def test_other_thresholds(store: Path) -> None:
     (store / "mine.toml").write_text("\n".join([*lax, "p95_ms = 1e6", "p99_ms = 1e6"]))
     found = told(ended(store, "monitor", "killed/latest", "--thresholds", "mine.toml", "--json"))
     assert found["alerts"] == []
+    assert found["thresholds"]["timeouts"] == 1
+    words = ("monitor", "killed/latest", "--thresholds", "mine.toml", "--json")
+    found = told(ended(store, *words, "--set", "timeouts=0.5"))
+    assert found["thresholds"]["timeouts"] == 0.5
     (store / "bad.toml").write_text("queues = 0.5\n")
     done = ended(store, "monitor", "s3/latest", "--thresholds", "bad.toml")
     assert done.returncode == 2
