@@ -30,6 +30,8 @@ def noticed_late(scene: Scene) -> Iterator[Found]:
         first = _first_word(scene, landed, ended)
         if first is not None and first[0] - landed <= limit_ns:
             continue
+        if isinstance(scene.journal, Journal) and scene.journal.silent_to(ended) < ended:
+            continue  # who noticed it may have written so where lines are missing
         waited = _waiting(scene, landed, ended)
         after = (first[0] if first is not None else ended) - landed
         told = f"first after {after / 1e9:.1f} s" if first is not None else "by nobody"
