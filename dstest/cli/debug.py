@@ -19,6 +19,9 @@ def debug(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a sealed run.")],
     thresholds: Thresholds = None,
     set_: Set = None,
+    all_: Annotated[
+        bool, typer.Option("--all", help="All of it, and not what is read in a minute.")
+    ] = False,
     write: Annotated[
         bool, typer.Option("--write", help="Also as debug.md and debug.json in RUN.debug.")
     ] = False,
@@ -26,13 +29,14 @@ def debug(
 ) -> None:
     """Look for twenty-seven patterns of failure in a run, and say in four steps what was observed,
     what it may be (ranked, with evidence), how to test that, and how to verify that it is mended;
-    with five checklists that are filled in. Exit 0 where nothing of high or critical severity is
-    unexplained, 1 where something is, 2 for what cannot be read, 3 where nothing could be looked
-    for."""
+    with five checklists that are filled in. In short, with --all at length. Exit 0 where nothing of
+    high or critical severity is unexplained, 1 where something is, 2 for what cannot be read, 3
+    where nothing could be looked for."""
     import msgspec
 
     from dstest.cli.output import say
     from dstest.core.thresholds import thresholds_of
+    from dstest.patterns.brief import as_brief
     from dstest.patterns.debug import debugged
     from dstest.patterns.settings import Settings
     from dstest.patterns.told import as_object, as_text
@@ -50,7 +54,7 @@ def debug(
     if json_:
         say(msgspec.json.encode(as_object(found)).decode())
     else:
-        for line in as_text(found):
+        for line in as_text(found) if all_ else as_brief(found):
             say(line)
     raise typer.Exit(int(found.code))
 
