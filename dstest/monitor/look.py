@@ -104,7 +104,6 @@ def _missing(of: Inputs, rows: Sequence[Row], clients: Clients) -> Iterator[Aler
         over=of.load.end_ns is not None,
         limit_s=of.settings.samples_missing_s,
         every_s=of.every_s,
-        step_s=of.settings.check_every_s,
         faults=of.faults,
     )
 

@@ -15,6 +15,10 @@ EVERY_MOST: Final = 3
 """Samples that may be late, or missed, one after the other, where they are far apart."""
 
 
+STEP_NS: Final = 1_000_000_000
+"""So long is a check of what a fault explains."""
+
+
 def missing_samples(
     nodes: Sequence[str],
     times: Mapping[str, Sequence[int]],
@@ -24,22 +28,21 @@ def missing_samples(
     over: bool,
     limit_s: float,
     every_s: float,
-    step_s: float,
     faults: Faults,
 ) -> Iterator[Alert]:
     """An alert for each stretch of the load, from `start_ns` up to `end_ns`, in which a node of
     `nodes` has no sample for longer than `limit_s`; for a node without any, however short the load
     of a run that is `over` was. `times` are those of samples by node, in order."""
     limit_ns = int(max(limit_s, EVERY_MOST * every_s) * 1e9)
-    step_ns = int(step_s * 1e9)
     for node in nodes:
         own = times.get(node, ())
         edges = [start_ns, *(at for at in own if start_ns < at < end_ns), end_ns]
         for begin, end in pairwise(edges):
             never = over and not own and end > begin
             if end - begin > limit_ns or never:
+                least_ns = limit_ns if own else 0
                 said = f"no sample of it for {(end - begin) / 1e9:.0f} s" if own else ""
-                yield _alert(node, begin, end, end_ns, limit_ns, step_ns, faults, said)
+                yield _alert(node, begin, end, end_ns, least_ns, faults, said)
 
 
 def _alert(
@@ -48,18 +51,17 @@ def _alert(
     end: int,
     last_ns: int,
     limit_ns: int,
-    step_ns: int,
     faults: Faults,
     said: str,
 ) -> Alert:
     """What faults leave of it unexplained counts where that by itself is longer than the limit: a
-    node that was ended needs a moment to come back."""
+    node that was ended needs a moment to come back. Of one that never sampled all of it counts."""
     proven: dict[str, None] = {}
     others: dict[str, None] = {}
     unproven: dict[str, None] = {}
     odd = longest_ns = row_ns = checks = 0
-    for at in range(begin, end, step_ns):
-        until = min(at + step_ns, end)
+    for at in range(begin, end, STEP_NS):
+        until = min(at + STEP_NS, end)
         stood = faults.stood(node, at, until)
         mine = [one.fault_id for one in stood if one.explains]
         proven.update(dict.fromkeys(mine))

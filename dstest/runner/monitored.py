@@ -96,9 +96,11 @@ def inputs_of(run: RunDir, meta: RunMeta, folded: Folded, settings: Settings) ->
 
 def write_monitored(run: RunDir, meta: RunMeta, folded: Folded) -> Monitored | None:
     """What follows from the samples of a run, into its `metrics/`, by the usual thresholds. None,
-    and no file, of a run that was not sampled: it is judged as one of a version without samples."""
-    if not (run.path / NODES).is_file():
+    and no file, of a run that was not sampled: it is judged as one of a version without samples.
+    One whose sampler has told how it went was, wherever its samples are."""
+    if not (run.path / NODES).is_file() and not (asked(meta) and meta.monitor is not None):
         return None
+    (run.path / NODES).parent.mkdir(exist_ok=True)
     given = inputs_of(run, meta, folded, Settings())
     found = look(given)
     run.write(CLIENT, encoded(client_rows(given.load)))

@@ -123,6 +123,17 @@ def test_what_a_fault_explains(
     assert code_of(found, sampling=True) is (Exit.PASS if expected else Exit.FAIL)
 
 
+def test_a_fault_of_a_while_does_not_explain_that_nothing_ever_came() -> None:
+    """Not even where little of the load is left beside it."""
+    load = steady(seconds=20)
+    found = look(
+        inputs(load, fault(start_s=3.0, end_s=16.0), recoveries=[settled(16.0, 17.0)], every_s=1.0)
+    )
+    alert = next(one for one in missing(found) if one.node == "n1")
+    assert (alert.warranted_by, alert.expected) == (["f1"], False)
+    assert alert in severe(found.alerts)
+
+
 def test_nothing_was_looked_at() -> None:
     """A fault that never ended explains that no node sampled; and there is nothing else."""
     all_of_them = msgspec.structs.replace(fault(start_s=0.0, end_s=None), targets=list(NODES))
