@@ -160,9 +160,8 @@ def sizes_apart(runs: Sequence[tuple[Path, RunMeta]]) -> list[str]:
 
 def _for_each_node(by_size: Mapping[int, Sequence[RunMeta]], name: str) -> bool:
     given = [(size, meta.spec.get(name)) for size, metas in by_size.items() for meta in metas]
-    if not all(isinstance(value, int | float) for _, value in given):
-        return False
-    return len({value / size for size, value in given}) == 1
+    each = {value / size for size, value in given if isinstance(value, int | float)}
+    return len(each) == 1 and all(value is not None for _, value in given)
 
 
 def same_in(sides: Sequence[Side], factors: Sequence[str]) -> list[str]:

@@ -117,8 +117,8 @@ def test_thresholds_change_what_is_found(tmp_path: Path) -> None:
     told = json.loads(ended(tmp_path, words).stdout)["thresholds"]
     assert told["decision_s"] == 2.5 and told["terms_most"] == 7
     (tmp_path / "mine.toml").write_text("decision_s = 3\nstuck_s = 4\n")
-    words = (*words, "--thresholds", "mine.toml")
-    told = json.loads(ended(tmp_path, words).stdout)["thresholds"]
+    both = (*words, "--thresholds", "mine.toml")
+    told = json.loads(ended(tmp_path, both).stdout)["thresholds"]
     assert (told["decision_s"], told["stuck_s"], told["terms_most"]) == (2.5, 4, 7)
 
 

@@ -145,8 +145,8 @@ def test_as_many_clients_for_each_node_are_fair(store: Path) -> None:
     runs = []
     for size in ("2", "3", "5"):
         made = f"each{size}"
-        words = (*RUN, "--nemesis", "none", "--nodes", size, "--store", made)
-        dstests([(*words, "--concurrency", str(3 * int(size)))], cwd=store)
+        asked = (*RUN, "--nemesis", "none", "--nodes", size, "--store", made)
+        dstests([(*asked, "--concurrency", str(3 * int(size)))], cwd=store)
         runs.append(f"{made}/latest")
     words = ("monitor", "scale", *runs, "--metric", "messages_sent/op", "--json")
     assert told(ended(store, *words))["unfair"] == []

@@ -59,7 +59,7 @@ def test_both_refuse_the_same_in_the_same_words(
     for given in ((file, ()), (None, [word])):
         with pytest.raises(ConfigError) as error:
             thresholds_of(usual, *given)
-        told.append((error.value.message, error.value.remedy))
+        told.append((error.value.message, error.value.remedy or ""))
     (of_file, help_file), (of_word, help_word) = told
     assert of_file.startswith(f"{file}:2: ") and of_file.endswith(why)
     assert of_word.startswith(f"--set {word}: ") and of_word.endswith(why)
