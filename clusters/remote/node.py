@@ -133,11 +133,15 @@ class RemoteNode:
         limit_s = TRANSFER_TIMEOUT_S
         await self.call("write", path=path, data=text, mode=mode, timeout_s=limit_s, **more)
 
-    async def get(self, path: str, *, bytes_max: int = 1 << 26) -> bytes:
+    async def get(self, path: str, *, bytes_max: int = 1 << 26, from_start: bool = False) -> bytes:
         """See `Node.get`."""
-        want = min(bytes_max, PART_BYTES)
-        size, tail = await self._read(path, -want, want)
-        parts, at, end = [], max(0, size - bytes_max), size - want
+        parts: list[bytes] = []
+        if from_start:
+            at, end, tail = 0, bytes_max, b""
+        else:
+            want = min(bytes_max, PART_BYTES)
+            size, tail = await self._read(path, -want, want)
+            at, end = max(0, size - bytes_max), size - want
         while at < end:
             wanted = min(PART_BYTES, end - at)
             _, part = await self._read(path, at, wanted)

@@ -1,8 +1,8 @@
 """How the logs of the systems look that have one line form of their own.
 
 Sources: PostgreSQL 15, "Error Reporting and Logging" (log_line_prefix `%m [%p] `); MariaDB, "Error
-Log"; redis.conf and server.c (serverLogRaw), cluster.c and sentinel.c for votes; NATS logger;
-RabbitMQ, "Logging"; Tarantool, say.c; ZooKeeper's logback.xml; Patroni, "log" settings.
+Log"; NATS logger; RabbitMQ, "Logging"; Tarantool, say.c; ZooKeeper's logback.xml; Patroni, "log"
+settings.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ __all__ = [
     "PATRONI_LINES",
     "POSTGRESQL_LINES",
     "RABBITMQ_LINES",
-    "REDIS_LINES",
     "TARANTOOL_LINES",
     "ZOOKEEPER_LINES",
 ]
@@ -45,14 +44,6 @@ MARIADB_LINES: Final[LogReader] = LineForm(
     "MariaDB's",
     rf"{_DAY}\s+\d?\d:\d\d:\d\d\s+\d+\s+\[(?P<level>Note|Warning|ERROR)\]\s+(?P<message>.*)",
     {"Note": "info", "Warning": "warning", "ERROR": "error"},
-)
-
-REDIS_LINES: Final[LogReader] = LineForm(
-    "Redis'",
-    rf"\d+:[XCSMU] \d\d \w{{3}} \d{{4}} {_CLOCK}\.\d+ (?P<level>[-.*#]) (?P<message>.*)",
-    {".": "debug", "-": "debug", "*": "info", "#": "warning"},
-    granted=r"\+vote-for-leader \S+ (?P<ballot>\d+)|Failover auth granted to \S+ .*epoch (\d+)",
-    rejected=r"Failover auth denied to",
 )
 
 NATS_LINES: Final[LogReader] = LineForm(

@@ -4,7 +4,7 @@ from typing import Any
 
 from clusters.supervise import Durable, FullMesh, RespRequests, SupervisedSystem, resp, resp_raw
 from clusters.supervise.documented import REDIS_SENTINEL
-from clusters.supervise.log_forms import REDIS_LINES
+from clusters.supervise.redis_lines import REDIS_LINES
 from dstest.core import protocols
 from dstest.core.node import Node
 from dstest.core.protocols import Endpoint, Leadership, LeaderView, Option, Replication, Service

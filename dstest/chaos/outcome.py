@@ -22,6 +22,7 @@ from dstest.chaos.ramp import Recovery, Step, breaking, recoveries_of, steps_of
 from dstest.chaos.records import Began, Entry, Passed, ServiceEnd, read_lines
 from dstest.chaos.sane import sane
 from dstest.chaos.sealed import sealed
+from dstest.chaos.timeouts import timeouts_of
 from dstest.chaos.tracebacks import Raised, raised_in_lines
 from dstest.core.errors import ConfigError, EvidenceError, Exit
 from dstest.core.shares import interval
@@ -186,7 +187,7 @@ def outcome_of(directory: Path) -> Outcome:
         by_time=sorted(found.by_time),
         endpoints=figures_of(found.asked),
         patterns=patterns,
-        proposals=proposals_of(patterns),
+        proposals=proposals_of(patterns, timeouts_of(found)),
         steps=steps_of(found.asked, phases, settings.ramp),
         recoveries=recoveries_of(found.asked, phases),
         logged=_logged(config, directory),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -31,8 +31,18 @@ _BY_FAULT: Final[dict[PatternKind, str]] = {
     " callers have enough; retry with backoff what may be repeated",
     "unhandled error": "catch lost connections, timeouts and errors of {proxy}, and answer 503 or a"
     " fallback",
-    "waits": "give calls to {proxy} a timeout: a caller waits as long as it takes",
+    "waits": "give calls to {proxy} a timeout, or a shorter one: a caller waits as long as it"
+    " takes, and no call was seen to end by itself",
 }
+
+_BOUNDED: Final[dict[PatternKind, str]] = {
+    "hang": "calls to {proxy} have a timeout already: they were seen to end after {after_s:.1f} s."
+    " Give all of their tries together a deadline that ends before the callers have enough, or"
+    " shorten that timeout",
+    "waits": "calls to {proxy} have a timeout already: they were seen to end after {after_s:.1f} s."
+    " Shorten it where callers should not wait so long",
+}
+"""The same, where what was observed shows that the service hangs up by itself."""
 
 _BY_KIND: Final[dict[PatternKind, str]] = {
     "genuine failure": "mend it: no fault is needed for it",
@@ -48,14 +58,20 @@ _BY_KIND: Final[dict[PatternKind, str]] = {
 }
 
 
-def proposals_of(patterns: Sequence[Pattern]) -> list[Proposal]:
+def proposals_of(
+    patterns: Sequence[Pattern], timeouts: Mapping[tuple[str, str], float]
+) -> list[Proposal]:
     """Of the patterns that want a change, one for all kinds of faults that it would mend. Genuine
-    failures come first, whatever their share."""
+    failures come first, whatever their share. `timeouts` are those that the service was seen to
+    have, by endpoint and proxy, in seconds: nobody is told to give what is there."""
     alike: dict[tuple[str, PatternKind, str], list[Pattern]] = {}
     for one in patterns:
         change = _BY_KIND.get(one.kind) or _BY_FAULT.get(one.kind)
+        after_s = timeouts.get((one.endpoint, one.proxy or ""))
+        if after_s is not None:
+            change = _BOUNDED.get(one.kind, change)
         if change is not None:
-            key = one.endpoint, one.kind, change.format(proxy=one.proxy)
+            key = one.endpoint, one.kind, change.format(proxy=one.proxy, after_s=after_s)
             alike.setdefault(key, []).append(one)
     told = [_proposal(change, found) for (_, _, change), found in alike.items()]
     return sorted(told, key=lambda one: (one.pattern != "genuine failure", -one.weight))

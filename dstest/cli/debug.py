@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dstest.cli.thresholds import Set, Thresholds
+
 if TYPE_CHECKING:
     from dstest.patterns.debug import Debugged
 
@@ -15,10 +17,11 @@ __all__ = ["debug"]
 
 def debug(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a sealed run.")],
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Another threshold. May be repeated."),
-    ] = None,
+    thresholds: Thresholds = None,
+    set_: Set = None,
+    all_: Annotated[
+        bool, typer.Option("--all", help="All of it, and not what is read in a minute.")
+    ] = False,
     write: Annotated[
         bool, typer.Option("--write", help="Also as debug.md and debug.json in RUN.debug.")
     ] = False,
@@ -26,19 +29,21 @@ def debug(
 ) -> None:
     """Look for twenty-seven patterns of failure in a run, and say in four steps what was observed,
     what it may be (ranked, with evidence), how to test that, and how to verify that it is mended;
-    with five checklists that are filled in. Exit 0 where nothing of high or critical severity is
-    unexplained, 1 where something is, 2 for what cannot be read, 3 where nothing could be looked
-    for."""
+    with five checklists that are filled in. In short, with --all at length. Exit 0 where nothing of
+    high or critical severity is unexplained, 1 where something is, 2 for what cannot be read, 3
+    where nothing could be looked for."""
     import msgspec
 
     from dstest.cli.output import say
+    from dstest.core.thresholds import thresholds_of
+    from dstest.patterns.brief import as_brief
     from dstest.patterns.debug import debugged
-    from dstest.patterns.settings import settings_of
+    from dstest.patterns.settings import Settings
     from dstest.patterns.told import as_object, as_text
     from dstest.runner.integrity import finished, intact
     from dstest.store.layout import RunDir
 
-    settings = settings_of(set_ or [])
+    settings = thresholds_of(Settings(), thresholds, set_ or [])
     opened = RunDir.open(run)
     if finished(opened):
         intact(opened)
@@ -49,7 +54,7 @@ def debug(
     if json_:
         say(msgspec.json.encode(as_object(found)).decode())
     else:
-        for line in as_text(found):
+        for line in as_text(found) if all_ else as_brief(found):
             say(line)
     raise typer.Exit(int(found.code))
 

@@ -43,7 +43,8 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "recover": ("dstest recover store/latest",),
     "debug": (
         "dstest debug store/latest",
-        "dstest debug store/latest --write --set recovery_s=60",
+        "dstest debug store/latest --all --set recovery_s=60",
+        "dstest debug store/latest --write --thresholds mine.toml",
     ),
     "logs": (
         "dstest logs store/latest",
@@ -55,7 +56,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "monitor show": (
         "dstest monitor show store/latest",
-        "dstest monitor show store/latest --thresholds mine.toml --json",
+        "dstest monitor show store/latest --thresholds mine.toml --set p99_ms=2000 --json",
     ),
     "monitor scale": (
         "dstest monitor scale store/latest --metric net_sent/op --expect n",

@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from dstest.cli.output import say
+from dstest.cli.thresholds import Set, Thresholds
 
 __all__ = ["monitor_app", "scale", "show"]
 
@@ -39,10 +40,6 @@ monitor_app = typer.Typer(
     help="What was measured of nodes, servers and clients of a run: `dstest monitor store/latest`.",
 )
 
-Thresholds = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE.toml", help="Other thresholds (docs/monitor.md)."),
-]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -52,26 +49,30 @@ def show(
         Path, typer.Argument(metavar="RUN", help="A run directory, of a run that goes on as well.")
     ],
     thresholds: Thresholds = None,
+    set_: Set = None,
     json_: Json = False,
 ) -> None:
     """Baseline, alerts, health, correlations and series of a run. Exit 0 where no alert of high or
     critical severity is unexplained, 1 where one is, 2 for what cannot be read, 3 where neither a
-    baseline nor a sample is there."""
+    baseline nor a sample is there, or no sample though nodes were to be sampled."""
     import msgspec
 
     from dstest.core.printable import one_line
-    from dstest.monitor.settings import read_settings
+    from dstest.core.thresholds import thresholds_of
+    from dstest.monitor.settings import LEAST, Settings
     from dstest.monitor.told import as_object, as_text, code_of
-    from dstest.runner.monitored import monitored
+    from dstest.runner.monitored import asked, monitored
 
-    found, meta, _ = monitored(_intact(run), read_settings(thresholds))
-    name = one_line(str(run))
+    settings = thresholds_of(Settings(), thresholds, set_ or [], least=LEAST)
+    found, meta, _ = monitored(_intact(run), settings)
+    name, sampling = one_line(str(run)), asked(meta)
     if json_:
-        say(msgspec.json.encode(as_object(name, found, meta.monitor)).decode())
+        told = as_object(name, found, meta.monitor, settings, sampling=sampling)
+        say(msgspec.json.encode(told).decode())
     else:
-        for line in as_text(name, found, meta.monitor):
+        for line in as_text(name, found, meta.monitor, sampling=sampling):
             say(line)
-    raise typer.Exit(int(code_of(found)))
+    raise typer.Exit(int(code_of(found, sampling=sampling)))
 
 
 @monitor_app.command()
@@ -91,26 +92,35 @@ def scale(
 ) -> None:
     """How a number grows with the number of nodes: O(1), O(log n), O(n), O(n log n) or O(n²), the
     one that fits best, or undecided where two fit alike. Exit 0; with --expect 1 where it is
-    another one, and 3 where that is undecided; 2 for what cannot be read."""
+    another one, and 3 where that is undecided; 2 for what cannot be read; 3 where more differs
+    between the runs than their number of nodes."""
     import msgspec
 
+    from dstest.compare.fair import sizes_apart
     from dstest.core.errors import Exit
+    from dstest.core.printable import one_line
     from dstest.monitor.complexity import class_named, fit
     from dstest.monitor.told import growth_lines
-    from dstest.runner.monitored import points_of
+    from dstest.runner.monitored import points_of, runs_of
+    from dstest.store.layout import RunDir
 
     expected = class_named(expect) if expect else None
-    points, unit = points_of([_intact(path) for path in runs], metric)
+    whole = runs_of(_intact(path) for path in runs)
+    points, unit = points_of(whole, metric)
+    met = [(run.path, run.read_meta()) for run in map(RunDir.open, whole)]
+    unfair = sizes_apart([(path, meta) for path, meta in met if meta is not None])
     found = fit(points, expected)
     code = Exit.PASS
     if expected is not None and found.agrees is not True:
         code = Exit.FAIL if found.agrees is False else Exit.NOT_PROVEN
+    code = Exit.NOT_PROVEN if unfair else code
     if json_:
         told = {"metric": metric, "unit": unit, "exit": int(code), "values": points}
+        told["unfair"] = unfair
         say(msgspec.json.encode({**told, **msgspec.to_builtins(found)}).decode())
     else:
-        for line in growth_lines(metric, unit, found):
-            say(line)
+        for line in [*growth_lines(metric, unit, found), *(f"not fair: {one}" for one in unfair)]:
+            say(one_line(line))
     raise typer.Exit(int(code))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,10 +25,12 @@ __all__ = [
     "Met",
     "One",
     "Side",
+    "conditions_apart",
     "differences",
     "hashes_of",
     "same_in",
     "side_of",
+    "sizes_apart",
     "unfair",
 ]
 
@@ -38,6 +40,10 @@ FACTORS: Final = (
     *("time_limit_s", "plugin_files"),
 )
 """What must be the same in all runs, but for what is compared on purpose."""
+
+
+PER_NODE: Final = ("concurrency", "rate")
+"""What may also be the same for each node, where sizes are compared."""
 
 
 class Met(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,15 +109,7 @@ def differences(sides: Sequence[Side], meant: Collection[str]) -> list[str]:
 
 def unfair(sides: Sequence[tuple[str, Sequence[Met]]], meant: Collection[str]) -> list[str]:
     """As `differences`, of (name of the side, its runs)."""
-    found = []
-    for factor in FACTORS:
-        values = {name: [_fact(run, factor) for run in runs] for name, runs in sides}
-        for name, mine in values.items():
-            if any(value != mine[0] for value in mine):
-                found.append(f"{factor} differs between runs of {name}")
-        first = [mine[0] for mine in values.values() if mine]
-        if factor not in meant and any(value != first[0] for value in first):
-            found.append(f"{factor}: {_told(first)}")
+    found = conditions_apart([(name, [run.meta for run in runs]) for name, runs in sides], meant)
     if len(sides) > 1 and {r.digest for r in sides[0][1]} & {r.digest for r in sides[1][1]}:
         found.append("a run stands on both sides")
     found += [
@@ -129,14 +127,53 @@ def unfair(sides: Sequence[tuple[str, Sequence[Met]]], meant: Collection[str]) -
     return found
 
 
+def conditions_apart(
+    sides: Sequence[tuple[str, Sequence[RunMeta]]], meant: Collection[str]
+) -> list[str]:
+    """Of (name of the side, what its runs recorded) those of `FACTORS` that differ, as sentences:
+    between sides where that is not `meant`, and within a side in any case."""
+    found = []
+    for factor in FACTORS:
+        values = {name: [_fact(meta, factor) for meta in metas] for name, metas in sides}
+        for name, mine in values.items():
+            if any(value != mine[0] for value in mine):
+                found.append(f"{factor} differs between runs of {name}")
+        first = [mine[0] for mine in values.values() if mine]
+        if factor not in meant and any(value != first[0] for value in first):
+            found.append(f"{factor}: {_told(first)}")
+    return found
+
+
+def sizes_apart(runs: Sequence[tuple[Path, RunMeta]]) -> list[str]:
+    """What differs between runs of several sizes beside their number of nodes. As many clients and
+    as high a rate in all of them are fair, and so is as much for each node."""
+    by_size: dict[int, list[RunMeta]] = {}
+    for _, meta in runs:
+        by_size.setdefault(int(meta.spec.get("nodes") or len(meta.nodes)), []).append(meta)
+    meant = {"nodes"} | {name for name in PER_NODE if _for_each_node(by_size, name)}
+    sides = [(f"{size} nodes", metas) for size, metas in sorted(by_size.items())]
+    found = conditions_apart(sides, meant)
+    paths = [path.resolve() for path, _ in runs]
+    twice = sorted({path.name for path in paths if paths.count(path) > 1})
+    return [*found, *(f"{name} is counted twice" for name in twice)]
+
+
+def _for_each_node(by_size: Mapping[int, Sequence[RunMeta]], name: str) -> bool:
+    given = [(size, meta.spec.get(name)) for size, metas in by_size.items() for meta in metas]
+    each = {value / size for size, value in given if isinstance(value, int | float)}
+    return len(each) == 1 and all(value is not None for _, value in given)
+
+
 def same_in(sides: Sequence[Side], factors: Sequence[str]) -> list[str]:
     """Those of these factors that have one value in the first runs of all sides."""
     first = [side.runs[0] for side in sides if side.runs]
-    return [f for f in factors if all(_fact(run, f) == _fact(first[0], f) for run in first)]
+    return [
+        f for f in factors if all(_fact(run.meta, f) == _fact(first[0].meta, f) for run in first)
+    ]
 
 
-def _fact(run: Met, factor: str) -> Any:
-    meta, host = run.meta, run.meta.host or Host()
+def _fact(meta: RunMeta, factor: str) -> Any:
+    host = meta.host or Host()
     if factor in ("dstest", "python", "kernel", "cpus"):
         return getattr(host, factor)
     if factor == "plugin_files":

@@ -193,8 +193,8 @@ class Node(Protocol):
         """Write a file on the node, atomically."""
         ...
 
-    async def get(self, path: str, *, bytes_max: int = 1 << 26) -> bytes:
-        """Read a file's last `bytes_max` bytes."""
+    async def get(self, path: str, *, bytes_max: int = 1 << 26, from_start: bool = False) -> bytes:
+        """Read a file's last `bytes_max` bytes, or the first ones."""
         ...
 
     async def arm_lease(

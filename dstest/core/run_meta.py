@@ -30,11 +30,14 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     libraries: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-class KeptLog(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a log on a node: its size, and how much of its end was kept."""
+class KeptLog(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Of a log on a node: its size, and how much of it was kept: its beginning up to `hole_at`, and
+    its end, whole lines of both. Without a `hole_at` it is whole, or of an older version, which
+    kept the end alone."""
 
     bytes: int
     kept: int
+    hole_at: int | None = None
 
 
 class Logs(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,9 @@ from dstest.monitor.client import Clients, Load
 from dstest.monitor.correlations import Correlation, correlations_of
 from dstest.monitor.health import ClusterHealth, cluster_health, node_health
 from dstest.monitor.rows import Row, series_of
+from dstest.monitor.rules import NODE_RULES
 from dstest.monitor.settings import Settings
+from dstest.monitor.silence import missing_samples
 from dstest.monitor.windows import Faults, FaultWindow
 
 __all__ = ["Inputs", "Monitored", "look"]
@@ -31,7 +33,8 @@ NEEDS: dict[str, tuple[str, ...]] = {
 
 
 class Inputs(msgspec.Struct, frozen=True, kw_only=True):
-    """What a look takes. `rows` are those of the nodes, none of a run that was not sampled.
+    """What a look takes. `rows` are those of the nodes; `every_s` is how often these were to be
+    sampled, None where they were not: each of `nodes` has to have samples, or is missed.
     `unwell_ns` is when the last fault was healed, where the load never went well again."""
 
     nodes: Sequence[str]
@@ -39,6 +42,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     load: Load
     faults: Faults
     unwell_ns: int | None = None
+    every_s: float | None = None
     settings: Settings = Settings()
 
 
@@ -72,12 +76,35 @@ def look(of: Inputs) -> Monitored:
     return Monitored(
         sampled=bool(rows),
         baseline=baseline,
-        alerts=[*alerts_of(clients, series, baseline, of.faults, of.settings), *_unwell(of)],
+        alerts=[
+            *alerts_of(clients, series, baseline, of.faults, of.settings),
+            *_missing(of, rows, clients),
+            *_unwell(of),
+        ],
         health=_health(of, series, clients),
         correlations=correlations_of(clients, series, baseline, of.settings),
         summaries=summaries(series, units),
-        unmeasured=_unmeasured(series, baseline),
+        unmeasured=_unmeasured(of, series, baseline),
         windows=of.faults.windows,
+    )
+
+
+def _missing(of: Inputs, rows: Sequence[Row], clients: Clients) -> Iterator[Alert]:
+    """Of nodes that were to be sampled."""
+    if of.every_s is None or not len(clients):
+        return
+    times: dict[str, set[int]] = {}
+    for row in rows:
+        times.setdefault(row.node, set()).add(row.time_ns)
+    yield from missing_samples(
+        of.nodes,
+        {node: sorted(found) for node, found in times.items()},
+        clients.start_ns,
+        clients.end_ns,
+        over=of.load.end_ns is not None,
+        limit_s=of.settings.samples_missing_s,
+        every_s=of.every_s,
+        faults=of.faults,
     )
 
 
@@ -121,14 +148,19 @@ def _health(
 
 
 def _unmeasured(
-    series: Mapping[tuple[str, str], Sequence[tuple[int, float]]], baseline: Baseline
+    of: Inputs,
+    series: Mapping[tuple[str, str], Sequence[tuple[int, float]]],
+    baseline: Baseline,
 ) -> dict[str, str]:
     there = {name for node, name in series if node}
-    found = {
-        rule: f"no samples of {', '.join(sorted(set(names) - there))}"
-        for rule, names in NEEDS.items()
-        if set(names) - there
-    }
+    found = {}
+    for rule, names in NEEDS.items():
+        if lacking := sorted(set(names) - there):
+            found[rule] = f"no samples of {', '.join(lacking)}"
+        elif rule in NODE_RULES and of.every_s is not None:
+            without = [n for n in of.nodes if any((n, name) not in series for name in names)]
+            if without:
+                found[rule] = f"no samples of {', '.join(names)} of {', '.join(without)}"
     if baseline.status == "none":
         found |= dict.fromkeys(("latency_spike", "throughput_drop"), "no baseline")
     return found

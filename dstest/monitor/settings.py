@@ -1,19 +1,16 @@
-"""Thresholds of alerts and health: one table, of which a file of the user's may say otherwise.
+"""Thresholds of alerts and health: one table. Users change them by `core/thresholds.py`.
 
 The numbers are those of discipline 7.2 (d); which of them are ours is said in `docs/monitor.md`.
 """
 
 from __future__ import annotations
 
-import tomllib
-from pathlib import Path
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
-from dstest.core.errors import ConfigError
-
-__all__ = ["Settings", "read_settings"]
+__all__ = ["LEAST", "Settings"]
 
 STRETCH_LEAST_S: Final = 0.1
 """Shorter than that nothing is measured for."""
@@ -39,6 +36,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     after_heal_s: float = 30.0
     """A fault explains what comes until the load went well again after its heal; of a run that goes
     on, where nobody knows yet when that is, so long."""
+
+    samples_missing_s: float = 10.0
+    """A node that was to be sampled and has no sample for longer is missed; three samples at least,
+    where they are further apart."""
 
     latency_times: float = 1.5
     latency_clear_times: float = 1.25
@@ -77,31 +78,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     half_healthy_share: float = 0.5
 
 
-def read_settings(path: Path | None) -> Settings:
-    """From a TOML file, whose keys are those of `Settings`; what it leaves out is as usual. Raises
-    ConfigError."""
-    if path is None:
-        return Settings()
-    try:
-        with path.open("rb") as file:
-            plain: dict[str, Any] = tomllib.load(file)
-        found = msgspec.convert(plain, Settings)
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}", remedy="give a TOML file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"{path} is no TOML: {error}", remedy="key = number, a line each"
-        ) from None
-    except msgspec.ValidationError as error:
-        raise ConfigError(
-            f"{path}: {error}", remedy="docs/monitor.md has the keys and their defaults"
-        ) from None
-    wrong = [name for name, value in msgspec.structs.asdict(found).items() if not value >= 0]
-    if wrong:
-        raise ConfigError(f"{path}: {wrong[0]} must be 0 or more", remedy="docs/monitor.md")
-    for name in ("check_every_s", "measure_s", "part_s"):
-        if getattr(found, name) < STRETCH_LEAST_S:
-            raise ConfigError(
-                f"{path}: {name} must be {STRETCH_LEAST_S:g} or more", remedy="docs/monitor.md"
-            )
-    return found
+LEAST: Final[Mapping[str, float]] = dict.fromkeys(
+    ("check_every_s", "measure_s", "part_s"), STRETCH_LEAST_S
+)
+"""What may not be shorter."""

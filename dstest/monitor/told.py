@@ -15,6 +15,7 @@ from dstest.monitor.complexity import Complexity
 from dstest.monitor.health import ClusterHealth, NodeHealth
 from dstest.monitor.look import Monitored
 from dstest.monitor.numbers import quantity
+from dstest.monitor.settings import Settings
 
 __all__ = ["alert_line", "as_object", "as_text", "code_of", "growth_lines"]
 
@@ -24,12 +25,12 @@ GROWING: Final = frozenset({"connections", "fds", "processes", "queue", "threads
 """Counts that should not grow, or fall, steadily."""
 
 
-def code_of(found: Monitored) -> Exit:
+def code_of(found: Monitored, *, sampling: bool = False) -> Exit:
     """1: an alert of high or critical severity that no proven fault explains; 3: there was neither
-    a baseline nor a sample."""
+    a baseline nor a sample, or no sample though there was to be `sampling`."""
     if severe(found.alerts):
         return Exit.FAIL
-    evaluated = found.sampled or found.baseline.status != "none"
+    evaluated = found.sampled or (found.baseline.status != "none" and not sampling)
     return Exit.PASS if evaluated else Exit.NOT_PROVEN
 
 
@@ -58,13 +59,17 @@ def alert_line(alert: Alert) -> str:
     )
 
 
-def as_text(name: str, found: Monitored, cost: dict[str, Any] | None) -> Iterator[str]:
+def as_text(
+    name: str, found: Monitored, cost: dict[str, Any] | None, *, sampling: bool = False
+) -> Iterator[str]:
     """Lines for people. Names are somebody else's, and a terminal obeys what it is given."""
-    return map(one_line, _lines(name, found, cost))
+    return map(one_line, _lines(name, found, cost, sampling))
 
 
-def _lines(name: str, found: Monitored, cost: dict[str, Any] | None) -> Iterator[str]:
-    yield f"{name}: {_sampled(found, cost)}"
+def _lines(
+    name: str, found: Monitored, cost: dict[str, Any] | None, sampling: bool
+) -> Iterator[str]:
+    yield f"{name}: {_sampled(found, cost, sampling)}"
     yield from _missing(cost or {})
     yield f"baseline: {found.baseline.status}, {found.baseline.said}"
     if found.baseline.status != "none":
@@ -89,8 +94,10 @@ def _lines(name: str, found: Monitored, cost: dict[str, Any] | None) -> Iterator
         yield from _table(found.summaries)
 
 
-def _sampled(found: Monitored, cost: dict[str, Any] | None) -> str:
+def _sampled(found: Monitored, cost: dict[str, Any] | None, sampling: bool) -> str:
     if not found.sampled:
+        if sampling:
+            return "no sample of any node, though they were to be sampled"
         return "the nodes were not sampled"
     nodes = (cost or {}).get("nodes", {})
     told = ", ".join(f"{name} {row.get('samples', 0):,}" for name, row in nodes.items())
@@ -163,14 +170,22 @@ def _table(found: Sequence[Summary]) -> Iterator[str]:
         yield f"{row.name:<18}{row.node or 'all':<8}{cells}{grows}"
 
 
-def as_object(name: str, found: Monitored, cost: dict[str, Any] | None) -> dict[str, Any]:
+def as_object(
+    name: str,
+    found: Monitored,
+    cost: dict[str, Any] | None,
+    thresholds: Settings,
+    *,
+    sampling: bool = False,
+) -> dict[str, Any]:
     """For `--json`."""
     return {
         "path": name,
-        "exit": int(code_of(found)),
+        "exit": int(code_of(found, sampling=sampling)),
         "sampling": cost,
         **found.plain,
         "unexpected": [msgspec.to_builtins(alert) for alert in severe(found.alerts)],
+        "thresholds": msgspec.to_builtins(thresholds),
     }
 
 

@@ -30,6 +30,8 @@ def noticed_late(scene: Scene) -> Iterator[Found]:
         first = _first_word(scene, landed, ended)
         if first is not None and first[0] - landed <= limit_ns:
             continue
+        if isinstance(scene.journal, Journal) and scene.journal.silent_to(ended) < ended:
+            continue  # who noticed it may have written so where lines are missing
         waited = _waiting(scene, landed, ended)
         after = (first[0] if first is not None else ended) - landed
         told = f"first after {after / 1e9:.1f} s" if first is not None else "by nobody"
@@ -51,19 +53,13 @@ def noticed_late(scene: Scene) -> Iterator[Found]:
 
 def _first_word(scene: Scene, begin: int, end: int) -> tuple[int, Row] | None:
     """The first time that a server suspects, campaigns or steps down."""
+    lines = [(told.line, told.line.node) for told in scene.noted.cuts]
+    lines += [(claim.line, claim.node) for claim in scene.noted.claims]
     found: list[tuple[int, Row]] = []
-    for told in scene.noted.cuts:
-        at = told.line.time_ns
+    for line, node in lines:  # of one log after the other
+        at = line.time_ns
         if at is not None and begin <= at <= end:
-            text = told.line.record.message
-            found.append((at, row("log", told.line.place, text, at, told.line.node)))
-            break
-    for claim in scene.noted.claims:
-        at = claim.line.time_ns
-        if at is not None and begin <= at <= end:
-            text = claim.line.record.message
-            found.append((at, row("log", claim.line.place, text, at, claim.node)))
-            break
+            found.append((at, row("log", line.place, line.record.message, at, node)))
     if isinstance(scene.journal, Journal):
         for step in scene.journal.of("campaign", "resign"):
             if step.time_ns is not None and begin <= step.time_ns <= end:

@@ -183,7 +183,7 @@ def late_decisions(scene: Scene) -> Iterator[Found]:
                     late.append((was, step.time_ns))
         elif step.kind in ("start", "resign", "term"):
             mine.clear()  # another leader is to decide, or none
-    end_ns = scene.load_end_ns
+    end_ns = scene.told.silent_to(scene.load_end_ns)
     for mine in open_.values():
         late += [(was, None) for was in mine.values() if (was.time_ns or 0) + limit_ns < end_ns]
     yield from _late(scene, late, limit_ns)

@@ -7,7 +7,7 @@ have come from (`dstest.spec.merged`). They are looked at here and not judged by
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +51,17 @@ class Step(msgspec.Struct, frozen=True):
 
 class Journal(msgspec.Struct, frozen=True):
     """`names` are nodes by the ids of their servers. `lost` says what is missing of it: where it is
-    not empty, what nobody wrote may have been written."""
+    not empty, what nobody wrote may have been written. `until_ns` is then the moment up to which
+    the lines of all servers are there; later silence says nothing."""
 
     steps: list[Step]
     names: dict[Any, str]
     lost: list[str]
+    until_ns: int | None = None
+
+    def silent_to(self, end_ns: int) -> int:
+        """Up to when it shows that something was not written, of what lasts to `end_ns`."""
+        return end_ns if self.until_ns is None else min(end_ns, self.until_ns)
 
     def of(self, *kinds: str) -> Iterator[Step]:
         """Lines of these kinds, in their order."""
@@ -89,8 +95,18 @@ def read_journal(
             rest = {k: v for k, v in event.fields.items() if k not in ("at", "server")}
             shown = f"nodes/{node}/{name}:{number}"
             steps.append(Step(event.kind, node, server, rest, shown, at))
-        return Journal(steps, names, made.lost)
+        until_ns = _until(steps, made.left_out) if made.lost else None
+        return Journal(steps, names, made.lost, until_ns)
     return "its system keeps no journal of its protocol"
+
+
+def _until(steps: list[Step], left_out: Iterable[str]) -> int:
+    """The earliest end of what is there of a server; 0 where nothing is of one that wrote."""
+    ends = dict.fromkeys(left_out, 0)
+    for step in steps:
+        if step.time_ns is not None:
+            ends[step.node] = max(ends.get(step.node, 0), step.time_ns)
+    return min(ends.values(), default=0)
 
 
 class Replica:

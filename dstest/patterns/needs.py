@@ -34,6 +34,10 @@ def _votes(scene: Scene) -> str:
     return "" if scene.noted.votes else "no line tells of a vote"
 
 
+def _roles(scene: Scene) -> str:
+    return "" if scene.noted.reigns.all else "no line tells what its server is"
+
+
 def _both_sides(scene: Scene) -> str:
     sides = {said.side for said in scene.noted.messages}
     return "" if {"sent", "received"} <= sides else "lines tell of one side of messages alone"
@@ -85,6 +89,12 @@ FAULTS: Final = Need("faults", "faults with proof", "--nemesis partition", _faul
 LINES: Final = Need("logs", "lines of servers' logs", "logs that are fetched at the end", _lines)
 VOTES: Final = Need(
     "votes", "lines that tell of votes", "a `log_reader` of the system that knows votes", _votes
+)
+ROLES: Final = Need(
+    "roles",
+    "lines that tell whether a server is a primary",
+    "a `log_reader` of the system that knows roles",
+    _roles,
 )
 BOTH_SIDES: Final = Need(
     "both sides", "ids of messages as sent and as received", "log each at both ends", _both_sides

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple, TypeVar
 from dstest.judge.alarm_kinds import kind_of
 from dstest.logs.findings import Outcome
 from dstest.logs.scene import Check, Line
+from dstest.patterns.reigns import Reigns
 from dstest.report.leaders import SPEAKS
 
 __all__ = ["Claim", "Noted", "Said", "Told"]
@@ -85,6 +86,8 @@ class Noted(Check):
         self.alarms: list[Told] = []
         self.cuts: list[Told] = []
         self.claims: list[Claim] = []
+        self.conflicts: list[Line] = []
+        self.reigns = Reigns()
         self.lines: dict[str, int] = {}
         self.lost = 0
 
@@ -97,6 +100,9 @@ class Noted(Check):
     def line(self, line: Line) -> None:
         record = line.record
         self.lines[line.node] = self.lines.get(line.node, 0) + 1
+        self.reigns.line(line, self.scene.member(record.peer))
+        if "conflict" in line.topics:
+            self._keep(self.conflicts, line)
         if record.message_id and record.side:
             self._keep(self.messages, self._said(line))
         if record.vote:
@@ -126,7 +132,8 @@ class Noted(Check):
 
     def _words(self, line: Line) -> None:
         text = line.record.message
-        if (line.record.ballot and SPEAKS.search(text)) or "leads in term" in text:
+        leads = line.record.turned and line.record.role == "primary"
+        if (line.record.ballot and (leads or SPEAKS.search(text))) or "leads in term" in text:
             self._keep(self.claims, Claim(line.node, line.record.ballot, line))
         if "calm" in line.topics:
             return

@@ -30,8 +30,9 @@ def absent(scene: Scene) -> Iterator[Found]:
     journal = scene.told
     took: dict[str, set[int]] = defaultdict(set)
     decided: set[int] = set()
+    until_ns = journal.silent_to(scene.load_end_ns)
     for step in journal.of("ack", "commit"):
-        if step.time_ns is None or not scene.quiet(step.time_ns):
+        if step.time_ns is None or not scene.quiet(step.time_ns) or step.time_ns > until_ns:
             continue
         second = step.time_ns // SECOND_NS
         if step.kind == "commit":

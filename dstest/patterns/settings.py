@@ -1,19 +1,13 @@
 """Every threshold of the patterns, in one place, with what it means.
 
-`dstest debug --set NAME=VALUE` changes one. Those of the log checks (`dstest/logs`) are theirs.
+Users change them by `core/thresholds.py`. Those of the log checks (`dstest/logs`) are theirs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
 import msgspec
 
-from dstest.core.errors import ConfigError
-from dstest.core.near import meant
-
-__all__ = ["Settings", "says", "settings_of"]
+__all__ = ["Settings", "says"]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,29 +75,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Entries that a replica is behind at the end, at least, to be called behind."""
 
 
-_NAMES = Settings.__struct_fields__
-
-
-def settings_of(given: Iterable[str]) -> Settings:
-    """Of words `NAME=VALUE`. Raises ConfigError for a name that there is none of, and for a value
-    that is no number from 0 on."""
-    plain: dict[str, Any] = {}
-    for word in given:
-        name, _, value = word.partition("=")
-        if name not in _NAMES:
-            raise ConfigError(f"--set {word}: no such threshold", remedy=meant(name, list(_NAMES)))
-        try:
-            number = float(value)
-        except ValueError:
-            number = -1.0
-        if not 0 <= number < float("inf"):
-            raise ConfigError(f"--set {word}: no number from 0 on", remedy=f"--set {name}=1.5")
-        whole = type(getattr(Settings(), name)) is int
-        plain[name] = int(number) if whole else number
-    return Settings(**plain)
-
-
 def says() -> dict[str, float]:
     """All of them with their defaults."""
-    defaults = Settings()
-    return {name: getattr(defaults, name) for name in _NAMES}
+    return msgspec.structs.asdict(Settings())

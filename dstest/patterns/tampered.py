@@ -26,7 +26,8 @@ def two_claims(scene: Scene) -> Iterator[Found]:
     """Two members say of themselves that they lead in one term."""
     by: dict[str, dict[str, Claim]] = defaultdict(dict)
     for claim in scene.noted.claims:
-        if claim.term and _MINE.search(claim.line.record.message):
+        record = claim.line.record
+        if claim.term and (record.role == "primary" or _MINE.search(record.message)):
             by[claim.term].setdefault(claim.node, claim)
     for term, claims in by.items():
         if len(claims) > 1:

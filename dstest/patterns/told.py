@@ -1,4 +1,4 @@
-"""A debugged run as text for people, as Markdown, and as an object."""
+"""All of a debugged run as text for people, as Markdown, and as an object."""
 
 from __future__ import annotations
 
@@ -15,7 +15,17 @@ from dstest.patterns.debug import Debugged
 from dstest.patterns.model import Answer, Detection, Row
 from dstest.patterns.rank import WEIGHTS, Hypothesis
 
-__all__ = ["as_markdown", "as_object", "as_text"]
+__all__ = [
+    "as_markdown",
+    "as_object",
+    "as_text",
+    "boxed",
+    "commands",
+    "detected",
+    "evidence",
+    "last",
+    "observed_fault",
+]
 
 SHOWN: Final = 5
 """Hypotheses told at length; `--json` has all."""
@@ -104,10 +114,10 @@ def _lines(found: Debugged, head: str, item: str) -> Iterator[str]:
     yield from _hypothesised(found, head, item)
     yield ""
     yield f"{head}Test"
-    yield from _commands(found, found.tests, item)
+    yield from commands(found, found.tests, item)
     yield ""
     yield f"{head}Verify"
-    yield from _commands(found, found.verifications, item, most=1)
+    yield from commands(found, found.verifications, item, most=1)
     if found.similar:
         yield ""
         yield f"{head}Seen before"
@@ -116,13 +126,13 @@ def _lines(found: Debugged, head: str, item: str) -> Iterator[str]:
     yield f"{head}Checklists"
     for name, boxes in found.checklists.items():
         yield f"{item}{name}"
-        yield from (_box(box) for box in boxes)
+        yield from (boxed(box) for box in boxes)
     if found.measures:
         yield ""
         yield f"{head}Measure next"
         yield from (f"{item}{line}" for line in found.measures)
     yield ""
-    yield _last(found)
+    yield last(found)
 
 
 def _observed(found: Debugged, head: str, item: str) -> Iterator[str]:
@@ -141,14 +151,15 @@ def _observed(found: Debugged, head: str, item: str) -> Iterator[str]:
             f"operations served, {node.unknown:,} unknown{hit}{silent}"
         )
     for fault in found.faults:
-        yield f"{item}{_fault(fault)}"
+        yield f"{item}{observed_fault(fault)}"
     for line in found.findings or ["checkers found nothing"]:
         yield f"{item}{line}"
     yield from (f"{item}no pattern speaks of {line}" for line in found.unclaimed)
     yield from (f"{item}{line}" for line in found.notes)
 
 
-def _fault(fault: dict[str, Any]) -> str:
+def observed_fault(fault: dict[str, Any]) -> str:
+    """A fault in a line."""
     begun, landed, healed = fault["injected_ns"], fault["landed_ns"], fault["healed_ns"]
     when = f" from {begun / 1e9:.1f} s" if begun is not None else ""
     when += f" to {healed / 1e9:.1f} s" if healed is not None else ""
@@ -193,25 +204,31 @@ def _told(one: Hypothesis, item: str) -> Iterator[str]:
     yield f"   what helps: {'; '.join(pattern.mitigations)}"
 
 
-def _detection(one: Detection) -> Iterator[str]:
+def detected(one: Detection) -> str:
+    """A finding in a sentence."""
     where = f" at {', '.join(one.nodes)}" if one.nodes else ""
-    yield f"   {one.strength}: {one.said}{where}, {_window(one)}"
-    yield from (f"     {_row(row)}" for row in one.rows[:ROWS])
+    return f"{one.strength}: {one.said}{where}, {_window(one)}"
+
+
+def _detection(one: Detection) -> Iterator[str]:
+    yield f"   {detected(one)}"
+    yield from (f"     {evidence(row)}" for row in one.rows[:ROWS])
 
 
 def _window(one: Detection) -> str:
     return f"in {one.window}" if one.in_window else one.window or NO_FAULT
 
 
-def _row(row: Row) -> str:
+def evidence(row: Row) -> str:
+    """Where it stands, when and where it was, and what it says."""
     at = "" if row.time_ns is None else f" {row.time_ns / 1e9:+.3f} s"
     node = f" {row.node}" if row.node else ""
     ops = f" ops {', '.join(map(str, row.ops[:6]))}" if row.ops else ""
     return f"{row.place}{at}{node}{ops}  {row.text}"
 
 
-def _commands(
-    found: Debugged, of: dict[str, list[tuple[str, str]]], item: str, most: int = SHOWN
+def commands(
+    found: Debugged, of: dict[str, list[tuple[str, str]]], item: str = "", most: int = SHOWN
 ) -> Iterator[str]:
     """Each command once, under the first hypothesis that wants it."""
     said: set[str] = set()
@@ -227,13 +244,15 @@ def _commands(
         yield f"{item}nothing to do: no hypothesis that no fault explains"
 
 
-def _box(box: Box) -> str:
+def boxed(box: Box) -> str:
+    """A box of a checklist, with what it rests on."""
     why = f": {box.why}" if box.why else ""
     expected = " (expected)" if box.state == "expected" else ""
     return f"   {_MARKS[box.state]} {box.text}{expected}{why}"
 
 
-def _last(found: Debugged) -> str:
+def last(found: Debugged) -> str:
+    """What it came to, in a line."""
     states = [one.state for one in found.answers]
     looked = len(states) - states.count("not looked for")
     rest = f"{looked} of {len(states)} patterns were looked for"

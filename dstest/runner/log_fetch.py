@@ -15,7 +15,8 @@ from dstest.store.layout import RunDir
 __all__ = ["CORE_BYTES_MAX", "LOG_BYTES_MAX", "fetch_logs", "fetch_settings_and_cores"]
 
 LOG_BYTES_MAX: Final = 32 << 20
-"""Of each log, its end; that one was longer is recorded and counts as missing evidence."""
+"""Of each log, half of it its beginning and half its end: what a server says first is what all
+else follows from. That one was longer is recorded and counts as missing evidence."""
 
 SETTINGS_BYTES_MAX: Final = 1 << 20
 
@@ -75,8 +76,8 @@ async def _fetch(
     *,
     whole: bool,
 ) -> Logs:
-    """Copy files, given as (node, path, name); of one that is longer its end, or nothing where only
-    the `whole` of it is of use."""
+    """Copy files, given as (node, path, name); of one that is longer its beginning and its end, or
+    nothing where only the `whole` of it is of use."""
     kept = Logs()
 
     async def fetch(node: Any, path: str, name: str) -> None:
@@ -84,6 +85,11 @@ async def _fetch(
             size = int((await node.call("stat", path=path)).get("size", 0))
             if whole and size > bytes_max:
                 kept.lost[name] = f"{path} has {size:,} bytes; at most {bytes_max:,} are fetched"
+                return
+            if size > bytes_max:
+                data, hole_at = await _ends(node, path, bytes_max)
+                run.write(f"nodes/{name}", data)
+                kept.files[name] = KeptLog(bytes=size, kept=len(data), hole_at=hole_at)
                 return
             data = await node.get(path, bytes_max=bytes_max + whole)
             if whole and len(data) > bytes_max:
@@ -97,3 +103,12 @@ async def _fetch(
 
     await asyncio.gather(*(fetch(nodes[node], path, name) for node, path, name in wanted))
     return kept
+
+
+async def _ends(node: Any, path: str, bytes_max: int) -> tuple[bytes, int]:
+    """Whole lines of the beginning and of the end of a file, and how many bytes the first are."""
+    half = bytes_max // 2
+    head = await node.get(path, bytes_max=half, from_start=True)
+    head = head[: head.rfind(b"\n") + 1]
+    tail = await node.get(path, bytes_max=half)
+    return head + tail[tail.find(b"\n") + 1 :], len(head)

@@ -20,17 +20,20 @@ from dstest.monitor.rows import BASELINE, CLIENT, NODES, encoded, read_rows, ser
 from dstest.monitor.scale import value_of
 from dstest.monitor.settings import Settings
 from dstest.monitor.windows import faults_of, unwell_ns_of
+from dstest.runner.node_sampler import every_s
 from dstest.runner.session_file import SessionDir, is_session
 from dstest.store.layout import RunDir
 from dstest.store.seal import Folded, fold
 from dstest.store.sums import SUMS
 
 __all__ = [
+    "asked",
     "inputs_of",
     "load_of",
     "measured_of",
     "monitored",
     "points_of",
+    "runs_of",
     "write_monitored",
 ]
 
@@ -45,6 +48,11 @@ def monitored(path: Path, settings: Settings | None = None) -> tuple[Monitored, 
         )
     given = inputs_of(run, meta, fold(run.segments), settings or Settings())
     return look(given), meta, given.load
+
+
+def asked(meta: RunMeta) -> bool:
+    """Were its nodes to be sampled? Versions that took no samples say nothing of it."""
+    return meta.spec.get("monitor") is True
 
 
 def load_of(meta: RunMeta, ops: list[Op], folded: Folded) -> Load:
@@ -81,15 +89,18 @@ def inputs_of(run: RunDir, meta: RunMeta, folded: Folded, settings: Settings) ->
         load=load,
         faults=faults_of(folded.records, meta, last_ns, settings.after_heal_s, load.timeout_ns),
         unwell_ns=unwell_ns_of(folded.records, meta),
+        every_s=every_s(msgspec.convert(meta.spec, RunSpec).time_limit_s) if asked(meta) else None,
         settings=settings,
     )
 
 
 def write_monitored(run: RunDir, meta: RunMeta, folded: Folded) -> Monitored | None:
     """What follows from the samples of a run, into its `metrics/`, by the usual thresholds. None,
-    and no file, of a run that was not sampled: it is judged as one of a version without samples."""
-    if not (run.path / NODES).is_file():
+    and no file, of a run that was not sampled: it is judged as one of a version without samples.
+    One whose sampler has told how it went was, wherever its samples are."""
+    if not (run.path / NODES).is_file() and not (asked(meta) and meta.monitor is not None):
         return None
+    (run.path / NODES).parent.mkdir(exist_ok=True)
     given = inputs_of(run, meta, folded, Settings())
     found = look(given)
     run.write(CLIENT, encoded(client_rows(given.load)))
@@ -115,7 +126,7 @@ def points_of(paths: Iterable[Path], metric: str) -> tuple[list[tuple[int, float
     """(nodes, value) of each run, those of a session among them, and the unit of the values. Raises
     ConfigError for a run that does not have it."""
     found, unit = [], "1"
-    for path in _runs(paths):
+    for path in runs_of(paths):
         run = RunDir.open(path)
         meta = run.read_meta()
         if meta is None:
@@ -134,7 +145,7 @@ def points_of(paths: Iterable[Path], metric: str) -> tuple[list[tuple[int, float
     return found, unit
 
 
-def _runs(paths: Iterable[Path]) -> list[Path]:
+def runs_of(paths: Iterable[Path]) -> list[Path]:
     """Of a session the last attempt of each of its arms."""
     found = []
     for path in paths:

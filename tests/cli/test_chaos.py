@@ -79,6 +79,16 @@ def test_each_planted_defect_is_named(planted: Path) -> None:
     }
 
 
+def test_what_has_a_timeout_is_not_told_to_take_one(planted: Path) -> None:
+    """/users calls with one of a second, and waits for what comes sooner; /orders has none."""
+    changes: dict[str, list[str]] = {}
+    for one in read(planted, PROPOSALS)["proposals"]:
+        if one["pattern"] in ("waits", "hang"):
+            changes.setdefault(one["endpoint"], []).append(one["change"])
+    assert all("give calls to inventory" in change for change in changes["GET /orders"])
+    assert all("have a timeout already" in change for change in changes.get("GET /users", []))
+
+
 def test_a_storm_of_retries_is_named_where_an_outage_brings_it(stock: int, tmp_path: Path) -> None:
     text = settings(stock, faults="[proxy.faults]\nerror = 0.7", requests=60)
     code, _, _ = run(tmp_path, text)

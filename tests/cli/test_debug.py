@@ -35,7 +35,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_it_says_what_was_seen_what_it_may_be_and_what_to_do(place: Path) -> None:
-    done = ended(place, DEBUG)
+    done = ended(place, (*DEBUG, "--all"))
     assert done.returncode == 1, done.stderr
     heads = ("Observe", "Hypothesise", "Test", "Verify", "Checklists", "Measure next")
     lines = done.stdout.splitlines()
@@ -46,6 +46,25 @@ def test_it_says_what_was_seen_what_it_may_be_and_what_to_do(place: Path) -> Non
     assert all(f"\nn{number}: " in done.stdout for number in range(1, 6))
     boxes = [line for line in lines if line.startswith("   [")]
     assert len(boxes) == 33 and {line[3:6] for line in boxes} == {"[x]", "[!]", "[ ]"}
+
+
+def test_it_is_short_unless_all_is_asked_for(place: Path) -> None:
+    """What is read in a minute, of which the last line is that of all of it."""
+    done, all_ = ended(place, DEBUG), ended(place, (*DEBUG, "--all"))
+    assert done.returncode == all_.returncode == 1
+    lines = done.stdout.splitlines()
+    assert len(lines) <= 55 < len(all_.stdout.splitlines())
+    assert lines[-1] == all_.stdout.splitlines()[-1]
+    assert lines[-2] == "all of it: dstest debug store/latest --all"
+    ranked = [line for line in lines if line[:2] in ("1.", "2.", "3.", "4.")]
+    assert ranked[0].startswith("1. Causal ordering violation (#5, critical")
+    assert len(ranked) <= 3
+    assert 1 <= sum(line.startswith("     ") for line in lines) <= 2 * len(ranked)
+    heads = ["Observe", "Hypothesise", "Test", "Checklists", "Measure next"]
+    assert [line for line in lines if line in heads] == heads
+    assert "dstest replay store/latest --times 3" in done.stdout
+    boxes = [line for line in lines if line.startswith("   [")]
+    assert boxes and {line[3:6] for line in boxes} == {"[!]"}
 
 
 def test_json_and_files_have_all_of_it(place: Path) -> None:
@@ -97,6 +116,10 @@ def test_thresholds_change_what_is_found(tmp_path: Path) -> None:
     words = ("debug", "run", "--json", "--set", "decision_s=2.5", "--set", "terms_most=7")
     told = json.loads(ended(tmp_path, words).stdout)["thresholds"]
     assert told["decision_s"] == 2.5 and told["terms_most"] == 7
+    (tmp_path / "mine.toml").write_text("decision_s = 3\nstuck_s = 4\n")
+    both = (*words, "--thresholds", "mine.toml")
+    told = json.loads(ended(tmp_path, both).stdout)["thresholds"]
+    assert (told["decision_s"], told["stuck_s"], told["terms_most"]) == (2.5, 4, 7)
 
 
 def test_the_page_has_the_defaults() -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from forked import Ended, dstests
+
+from dstest.store.sums import sums_of
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -59,6 +62,10 @@ def test_other_thresholds(store: Path) -> None:
     (store / "mine.toml").write_text("\n".join([*lax, "p95_ms = 1e6", "p99_ms = 1e6"]))
     found = told(ended(store, "monitor", "killed/latest", "--thresholds", "mine.toml", "--json"))
     assert found["alerts"] == []
+    assert found["thresholds"]["timeouts"] == 1
+    words = ("monitor", "killed/latest", "--thresholds", "mine.toml", "--json")
+    found = told(ended(store, *words, "--set", "timeouts=0.5"))
+    assert found["thresholds"]["timeouts"] == 0.5
     (store / "bad.toml").write_text("queues = 0.5\n")
     done = ended(store, "monitor", "s3/latest", "--thresholds", "bad.toml")
     assert done.returncode == 2
@@ -70,6 +77,7 @@ def test_growth(store: Path) -> None:
     found = told(ended(store, "monitor", "scale", *runs, "--metric", "messages_sent/op", "--json"))
     assert found["sizes"] == [2, 3, 5]
     assert found["best"] in ("O(n)", "O(n log n)", "undecided")
+    assert found["unfair"] == []
     wrong = ended(store, "monitor", "scale", *runs, "--metric", "net_sent/op", "--expect", "1")
     assert wrong.returncode == 1
     assert "another one was expected" in wrong.stdout
@@ -91,6 +99,60 @@ def test_what_is_refused(store: Path, words: tuple[str, ...], said: str) -> None
     done = ended(store, "monitor", *words)
     assert done.returncode == 2
     assert said in done.stderr
+
+
+@pytest.mark.parametrize("lost", ["n2", "n3", ""])
+def test_a_node_that_was_not_sampled(store: Path, lost: str) -> None:
+    """`lost` is the node, or nothing for the whole file; the run is over, and summed up so."""
+    copy = store / f"lost{lost}"
+    shutil.copytree(store / "s3" / "latest", copy)
+    path = copy / "metrics" / "nodes.jsonl"
+    kept = [row for row in path.read_bytes().splitlines(keepends=True) if lost.encode() not in row]
+    path.write_bytes(b"".join(kept)) if kept else path.unlink()
+    (copy / "sha256sums").write_text(sums_of(copy))
+    found = told(ended(store, "monitor", copy.name, "--json"))
+    assert found["exit"] == 1
+    missed = [one["node"] for one in found["unexpected"] if one["rule"] == "samples_missing"]
+    assert missed == ([lost] if lost else ["n1", "n2", "n3"])
+    text = ended(store, "monitor", copy.name).stdout
+    assert ("no sample of any node" in text) is (not lost)
+    assert ended(store, "monitor", "s3/latest").returncode == 0
+
+
+OTHER = {
+    "options": ("-o", "bug=stale-follower-read"),
+    "workload": ("--workload", "set"),
+    "nemesis": ("--nemesis", "kill", "--time-limit", "17", "-o", "fault_s=3"),
+    "concurrency": ("--concurrency", "9"),
+}
+
+
+@pytest.mark.parametrize("what", OTHER)
+def test_growth_over_runs_that_differ_otherwise_is_not_fair(store: Path, what: str) -> None:
+    """The load of an operation is not that of nodes alone where more than their number differs."""
+    made = f"other-{what}"
+    dstests([(*RUN, "--nemesis", "none", "--nodes", "5", "--store", made, *OTHER[what])], cwd=store)
+    words = ("monitor", "scale", "s2/latest", "s3/latest", f"{made}/latest")
+    done = ended(store, *words, "--metric", "messages_sent/op")
+    assert done.returncode == 3
+    assert f"not fair: {what}: " in done.stdout
+    found = told(ended(store, *words, "--metric", "messages_sent/op", "--expect", "n", "--json"))
+    assert found["exit"] == 3
+    assert any(line.startswith(f"{what}: ") for line in found["unfair"])
+
+
+def test_as_many_clients_for_each_node_are_fair(store: Path) -> None:
+    runs = []
+    for size in ("2", "3", "5"):
+        made = f"each{size}"
+        asked = (*RUN, "--nemesis", "none", "--nodes", size, "--store", made)
+        dstests([(*asked, "--concurrency", str(3 * int(size)))], cwd=store)
+        runs.append(f"{made}/latest")
+    words = ("monitor", "scale", *runs, "--metric", "messages_sent/op", "--json")
+    assert told(ended(store, *words))["unfair"] == []
+    twice = told(ended(store, *words, runs[0]))
+    assert twice["exit"] == 3
+    assert "counted twice" in twice["unfair"][0]
 
 
 def test_a_run_that_was_changed_is_not_believed(store: Path) -> None:

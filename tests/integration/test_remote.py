@@ -72,6 +72,7 @@ def test_files_of_all_sizes_travel(lab: LabInfo) -> None:
             await node.put("/tmp/new/file", data, mode=0o640)
             assert await node.get("/tmp/new/file") == data
             assert await node.get("/tmp/new/file", bytes_max=7) == data[-7:]
+            assert await node.get("/tmp/new/file", bytes_max=7, from_start=True) == data[:7]
             tail = await node.get("/tmp/new/file", bytes_max=2_000_000)
             assert tail == data[-2_000_000:]
             assert (await node.call("stat", path="/tmp/new/file"))["mode"] & 0o777 == 0o640

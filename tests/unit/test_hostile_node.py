@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import resource
 import time
 from collections.abc import Awaitable, Callable
@@ -189,8 +190,6 @@ def of_file(size: int, give: Callable[[int], bytes | str]) -> Lies:
     """A file of this size, of which `give` says what is in as many bytes as are asked for."""
 
     def answer(request: dict[str, Any]) -> bytes:
-        import base64
-
         data = give(request["args"]["bytes_max"])
         text = data if isinstance(data, str) else base64.b64encode(data).decode()
         return frame({"id": request["id"], "ok": {"size": size, "data": text}})
@@ -211,6 +210,25 @@ def of_file(size: int, give: Callable[[int], bytes | str]) -> Lies:
 def test_a_file_that_is_none(lies: Lies, tmp_path: Path) -> None:
     with pytest.raises(LabError):
         with_node(tmp_path, lies, lambda node: node.get("/log", bytes_max=1 << 20))
+
+
+@pytest.mark.parametrize("bytes_max", [7, PART_BYTES + 5])
+def test_the_first_and_the_last_bytes_of_a_file(bytes_max: int, tmp_path: Path) -> None:
+    text = b"".join(b"%09d\n" % number for number in range(PART_BYTES // 4))
+
+    def answer(request: dict[str, Any]) -> bytes:
+        offset, most = request["args"]["offset"], request["args"]["bytes_max"]
+        at = max(0, len(text) + offset) if offset < 0 else offset
+        part = base64.b64encode(text[at : at + most]).decode()
+        return frame({"id": request["id"], "ok": {"size": len(text), "data": part}})
+
+    async def use(node: Any) -> tuple[bytes, bytes]:
+        first = await node.get("/log", bytes_max=bytes_max, from_start=True)
+        return first, await node.get("/log", bytes_max=bytes_max)
+
+    first, last = with_node(tmp_path, answering(answer), use)
+    assert first == text[:bytes_max]
+    assert last == text[-bytes_max:]
 
 
 def test_a_file_that_drips_ends_at_the_first_drop(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from log_files import CHECKS_NAMES, ORIGIN, SECOND, at, found, looked, looked_at
 
 from clusters.supervise import log_forms
+from clusters.supervise.redis_lines import REDIS_LINES
 from clusters.systems.etcd.log_lines import READER as ETCD
 from clusters.systems.toykv.log_lines import READER as TOYKV
 from dstest.core import registry
@@ -85,7 +86,7 @@ READ = [
     (log_forms.POSTGRESQL_LINES, "2026-11-28 12:00:00.1 UTC [7] a@b LOG:  checkpoint", "info"),
     (log_forms.MARIADB_LINES, "2026-11-28 12:00:00 0 [Warning] InnoDB: slow", "warning"),
     (log_forms.MARIADB_LINES, "2026-11-28  9:00:00 12 [ERROR] Aborted", "error"),
-    (log_forms.REDIS_LINES, "7:M 28 Nov 2026 12:00:00.123 # Cluster state changed", "warning"),
+    (REDIS_LINES, "7:M 28 Nov 2026 12:00:00.123 # Cluster state changed", "warning"),
     (log_forms.NATS_LINES, "[7] 2026/11/28 12:00:00.123456 [ERR] no route", "error"),
     (log_forms.RABBITMQ_LINES, "2026-11-28 12:00:00.1+00:00 [warning] <0.2.0> hm", "warning"),
     (log_forms.TARANTOOL_LINES, "2026-11-28 12:00:00.123 [7] main/103/x.lua E> bad", "error"),

@@ -189,26 +189,30 @@ class Logging(Node):
     async def call(self, verb: str, **_: Any) -> dict[str, Any]:
         return {"exists": self.text is not None, "size": len(self.text or b"")}
 
-    async def get(self, path: str, *, bytes_max: int) -> bytes:
+    async def get(self, path: str, *, bytes_max: int, from_start: bool = False) -> bytes:
         if self.text is None:
             raise RemoteLost(f"{self.name}: no such file")
-        return self.text[-bytes_max:]
+        return self.text[:bytes_max] if from_start else self.text[-bytes_max:]
 
 
 def test_what_was_kept_of_each_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_fetch, "LOG_BYTES_MAX", 4)
-    nodes = {n: Logging(n, t) for n, t in (("n1", b"abc"), ("n2", b"abcdef"), ("n3", None))}
+    monkeypatch.setattr(log_fetch, "LOG_BYTES_MAX", 12)
+    long = b"aa\nbb\ncc\ndd\nee\nff\n"
+    told = (("n1", b"abc"), ("n2", long), ("n3", None), ("n4", b"x" * 20))
+    nodes = {n: Logging(n, t) for n, t in told}
     run = RunDir(tmp_path)
     deployment = SimpleNamespace(log_files=lambda: {n: ["/opt/etcd/etcd.log"] for n in nodes})
     logs = asyncio.run(fetch_logs(run, nodes, deployment))
     assert msgspec.to_builtins(logs) == {
         "files": {
             "n1/etcd.log": {"bytes": 3, "kept": 3},
-            "n2/etcd.log": {"bytes": 6, "kept": 4},
+            "n2/etcd.log": {"bytes": 18, "kept": 9, "hole_at": 6},
+            "n4/etcd.log": {"bytes": 20, "kept": 6, "hole_at": 0},
         },
         "lost": {"n3/etcd.log": "n3: no such file"},
     }
-    assert (run.nodes / "n2" / "etcd.log").read_bytes() == b"cdef"
+    kept = (run.nodes / "n2" / "etcd.log").read_bytes()
+    assert kept == b"aa\nbb\nff\n", "whole lines of its beginning and of its end"
 
 
 def test_logs_of_one_base_name_do_not_overwrite_each_other(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 
 from clusters.supervise import NOT_CONNECTED, RespRequests, SupervisedSystem, resp
 from clusters.supervise.documented import REDIS_CLUSTER
-from clusters.supervise.log_forms import REDIS_LINES
+from clusters.supervise.redis_lines import REDIS_LINES
 from clusters.systems.redis_cluster.clients import RegisterClient, SetClient
 from clusters.systems.redis_cluster.deployment import BUS, HOME, ClusterDeployment
 from clusters.systems.redis_cluster.shards import PORTS

@@ -8,7 +8,7 @@ from typing import Final, Literal, Protocol, runtime_checkable
 
 import msgspec
 
-__all__ = ["Kind", "LogReader", "LogRecord", "Side", "Topic", "Vote"]
+__all__ = ["Kind", "LogReader", "LogRecord", "Role", "Side", "Topic", "Vote"]
 
 Topic = Literal["consensus-timeout", "conflict", "cut-off", "connection", "oom", "calm"]
 """What a line is about: a decision that came too late; writes at odds; members that do not see one
@@ -17,6 +17,7 @@ another; one connection that failed; no memory. `calm`: nothing of these, whatev
 Vote = Literal["", "granted", "rejected"]
 Side = Literal["", "sent", "received"]
 Kind = Literal["", "request", "response"]
+Role = Literal["", "primary", "replica"]
 
 _NONE: Final[Mapping[str, int]] = MappingProxyType({})
 _NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
@@ -33,8 +34,10 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True):
     alone. A `vote` is `voter`'s (else the node's) in `ballot`. `message_id` names one message
     between members, `exchange` is what a request and its response share, `kind` says which of them
     it is and `side` whether this node sent or received it. `applied` is the index up to which the
-    state has been applied whose hash is `state`. `vector` is a vector clock. `topics` are what the
-    line is about where its words alone do not say so.
+    state has been applied whose hash is `state`. `vector` is a vector clock. `role` is what the
+    server that wrote the line is at that moment, by its own word; where it has just `turned` into
+    that, a replica is `peer`'s, and one without a role has begun anew. `topics` are what the line
+    is about where its words alone do not say so.
     """
 
     message: str
@@ -56,6 +59,8 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True):
     applied: int | None = None
     state: str = ""
     vector: Mapping[str, int] = _NONE
+    role: Role = ""
+    turned: bool = False
     topics: frozenset[Topic] = frozenset()
 
 

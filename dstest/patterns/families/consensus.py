@@ -11,7 +11,8 @@ from dstest.patterns.from_logs import of_check
 from dstest.patterns.history import of_ops
 from dstest.patterns.judged import judged
 from dstest.patterns.model import Found, Pattern, sign
-from dstest.patterns.needs import DIGESTS, FAULTS, JOURNAL, LINES, OPERATIONS, VOTES
+from dstest.patterns.needs import DIGESTS, FAULTS, JOURNAL, LINES, OPERATIONS, ROLES, VOTES
+from dstest.patterns.primaries import two_primaries
 from dstest.patterns.scene import Scene
 from dstest.patterns.tampered import differing_digests, two_claims
 
@@ -63,6 +64,14 @@ PATTERNS: Final = (
                 "lines of two that lead in one term",
                 LINES,
                 two_claims,
+                "strong",
+                words=True,
+            ),
+            sign(
+                "two-primaries",
+                "a primary that took over while its later replica was one still",
+                ROLES,
+                two_primaries,
                 "strong",
                 words=True,
             ),

@@ -49,7 +49,7 @@ def _reached(step: Step) -> int:
 def _behind(scene: Scene) -> Iterator[Found]:
     """Members that are far behind at the end of the load, with no fault for long, and have not
     come nearer."""
-    end = scene.load_end_ns
+    end = scene.told.silent_to(scene.load_end_ns)
     calm = max((w.until_ns if w.until_ns is not None else end for w in scene.faults), default=0)
     if end - calm < scene.settings.stuck_s * 1e9:
         return

@@ -17,8 +17,10 @@ from dstest.chaos.host import Waited, starved_seconds
 from dstest.chaos.joined import Asked, joined
 from dstest.chaos.patterns import patterns_of
 from dstest.chaos.profile import KINDS, Drawn, Faults, Kind, Profile
+from dstest.chaos.proposals import proposals_of
 from dstest.chaos.records import Began, Entry, Passed
 from dstest.chaos.settings import Endpoint, Load, ProxyAt, Settings
+from dstest.chaos.timeouts import timeouts_of
 from dstest.chaos.tracebacks import raised_in
 
 MS = 1_000_000
@@ -157,6 +159,55 @@ def test_what_a_fault_hit_is_no_failure_of_its_own() -> None:
     assert kinds(entries, [passed(1, 200, 12, "error")]) == ["hang"]
     entries[-1] = entry(200, 12)
     assert kinds(entries, [passed(1, 200, 12, "error")]) == ["survived"]
+
+
+def held(n: int, request: int | None, at_s: float, for_s: float, kind: Kind, how: str) -> Passed:
+    made = passed(n, request, at_s, kind)
+    return msgspec.structs.replace(
+        made, end_ns=made.begin_ns + int(for_s * SECOND), ended=how, status=None, delay_s=for_s
+    )
+
+
+def changes(entries: list[Entry], passes: list[Passed]) -> dict[str, str]:
+    found = joined(entries, passes, PHASES, None, 5.0)
+    told = proposals_of(patterns_of(found, SETTINGS), timeouts_of(found))
+    return {one.pattern: one.change for one in told}
+
+
+QUIET = [entry(n, n / 20) for n in range(1, 190)]
+
+
+@pytest.mark.parametrize("request_id", [200, None])
+@pytest.mark.parametrize(("kind", "how"), [("blackhole", "held"), ("delay", "client left")])
+def test_who_hung_up_by_itself_is_not_told_to_take_a_timeout(
+    request_id: int | None, kind: Kind, how: str
+) -> None:
+    """It waited 0.8 s with success, and gave up another call after 1 s."""
+    entries = [*QUIET, entry(200, 12, 1.01, status=503), entry(201, 14, 0.85)]
+    other = None if request_id is None else 201
+    late = held(2, other, 14, 0.8, "delay", "answered")
+    gave_up = held(1, request_id, 12, 1.0, kind, how)
+    told = changes(entries, [gave_up, late])["waits"]
+    assert "have a timeout already" in told and "after 1.0 s" in told
+    assert "give calls" not in told
+
+
+@pytest.mark.parametrize("request_id", [200, None])
+def test_who_was_hung_up_on_has_shown_no_timeout(request_id: int | None) -> None:
+    """Its caller left after 5 s, and with it the call; or the call stood until the very end."""
+    late = held(2, None if request_id is None else 201, 18, 0.8, "delay", "answered")
+    for lasted_s, how in ((5.0, "client left"), (5.0, "held"), (25.0, "held")):
+        entries = [*QUIET, entry(200, 12, 5.0, status=None), entry(201, 18, 0.85)]
+        told = changes(entries, [held(1, request_id, 12, lasted_s, "blackhole", how), late])
+        assert told["waits"].startswith("give calls to dep a timeout, or a shorter one")
+        assert told["hang"].startswith("give calls to dep a deadline")
+
+
+def test_tries_that_end_each_and_not_together() -> None:
+    entries = [*QUIET, entry(200, 12, 5.0, status=None)]
+    tries = [held(n, 200, 12 + n, 0.9, "blackhole", "held") for n in range(4)]
+    told = changes(entries, tries)["hang"]
+    assert "after 0.9 s" in told and "all of their tries together" in told
 
 
 def test_failures_right_after_faults_are_not_taken_for_genuine() -> None:

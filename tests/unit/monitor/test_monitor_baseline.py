@@ -7,10 +7,11 @@ import pytest
 from made_load import SECOND, fault, inputs, op, steady
 
 from dstest.core.errors import ConfigError, EvidenceError
+from dstest.core.thresholds import thresholds_of
 from dstest.monitor.client import Clients, Load, client_rows
 from dstest.monitor.look import look
 from dstest.monitor.rows import encoded, read_rows, series_of
-from dstest.monitor.settings import Settings, read_settings
+from dstest.monitor.settings import LEAST, Settings
 from dstest.monitor.told import as_text
 from dstest.runner.monitored import measured_of
 
@@ -127,13 +128,13 @@ def test_thresholds_that_are_wrong_are_refused(tmp_path, text: str, why: str) ->
     path = tmp_path / "mine.toml"
     path.write_text(text)
     with pytest.raises(ConfigError, match=why):
-        read_settings(path)
+        thresholds_of(Settings(), path, least=LEAST)
 
 
 def test_thresholds_of_a_file(tmp_path) -> None:  # type: ignore[no-untyped-def]
     path = tmp_path / "mine.toml"
     path.write_text("cpu_percent = 50\n")
-    assert read_settings(path).cpu_percent == 50
-    assert read_settings(path).latency_times == Settings().latency_times
+    assert thresholds_of(Settings(), path, least=LEAST).cpu_percent == 50
+    assert thresholds_of(Settings(), path, least=LEAST).latency_times == Settings().latency_times
     with pytest.raises(ConfigError):
-        read_settings(tmp_path / "nowhere.toml")
+        thresholds_of(Settings(), tmp_path / "nowhere.toml")

@@ -10,10 +10,11 @@ from made_load import SECOND, fault, inputs, sampled, settled, steady
 
 from clusters.remote.agent_readings import numbers_in
 from dstest.core.errors import ConfigError, EvidenceError, Exit
+from dstest.core.thresholds import thresholds_of
 from dstest.monitor.alerts import Alert, severe
 from dstest.monitor.look import Monitored, look
 from dstest.monitor.rows import Row, encoded, read_rows
-from dstest.monitor.settings import read_settings
+from dstest.monitor.settings import LEAST, Settings
 from dstest.monitor.told import code_of
 
 
@@ -71,8 +72,8 @@ def test_what_is_no_measured_number_is_not_kept_and_not_read(value: float, tmp_p
 def test_stretches_have_a_least_length(line: str, tmp_path: Path) -> None:
     path = tmp_path / "limits.toml"
     path.write_text(line)
-    with pytest.raises(ConfigError, match=r"0\.1 or more"):
-        read_settings(path)
+    with pytest.raises(ConfigError, match=r"from 0\.1 on"):
+        thresholds_of(Settings(), path, least=LEAST)
 
 
 def test_what_a_server_says_beside_its_numbers() -> None:

@@ -174,6 +174,25 @@ def test_a_run_that_died_is_judged_with_the_samples_that_it_has(
     assert verified(RunDir(copy))
 
 
+def test_a_run_whose_samples_were_lost_says_so(faulty: Path, tmp_path: Path) -> None:
+    """Its sampler has told how it went, and what it wrote is not there."""
+    copy = tmp_path / faulty.name
+    shutil.copytree(faulty, copy)
+    shutil.rmtree(copy / "metrics")
+    died(copy, meta_of(copy))
+    for name in (SUMS, "verdict.json", "evidence.json"):
+        (copy / name).unlink()
+    recover(copy)
+    measured = read_measured(copy)
+    assert measured is not None
+    missed = [alert.node for alert in measured.severe if alert.rule == "samples_missing"]
+    assert missed == ["n1", "n2", "n3"]
+    assert (
+        "on n2 from 0.0 s to the end: no sample of it at all" in (copy / "findings.md").read_text()
+    )
+    assert verified(RunDir(copy))
+
+
 def test_a_run_of_before_is_judged_as_it_was(faulty: Path, tmp_path: Path) -> None:
     """One that has no samples, and no word of them in run.json."""
     copy = tmp_path / faulty.name

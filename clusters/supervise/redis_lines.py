@@ -1,0 +1,150 @@
+"""What a line of Redis' log says, of a server, of one in a cluster, and of a sentinel.
+
+Source: server.c (serverLogRaw: the letter of the role), replication.c, cluster.c and sentinel.c of
+Redis 7.0 for what is written when.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from dstest.core.protocols import LogReader, LogRecord
+from dstest.core.protocols.logs import Role, Topic, Vote
+
+__all__ = ["REDIS_LINES", "RedisLines"]
+
+_LINE: Final = re.compile(
+    r"\d+:(?P<letter>[XCSMU]) \d\d \w{3} \d{4} \d\d:\d\d:\d\d\.\d+ (?P<level>[-.*#]) "
+    r"(?P<message>.*)"
+)
+_LEVELS: Final = {".": "debug", "-": "debug", "*": "info", "#": "warning"}
+_ROLES: Final[Mapping[str, Role]] = {"M": "primary", "S": "replica"}
+
+_CALM: Final[frozenset[Topic]] = frozenset({"calm"})
+_CUT: Final[frozenset[Topic]] = frozenset({"cut-off"})
+_LOST: Final[frozenset[Topic]] = frozenset({"connection"})
+_LATE: Final[frozenset[Topic]] = frozenset({"consensus-timeout"})
+_ODDS: Final[frozenset[Topic]] = frozenset({"conflict"})
+_NONE: Final[frozenset[Topic]] = frozenset()
+
+
+class _Rule(NamedTuple):
+    """`pattern` has the groups `peer`, `voter`, `ballot` and `id`, as far as a line says them; `id`
+    is an alias of `peer`, and of the log's owner where there is none."""
+
+    pattern: re.Pattern[str]
+    topics: frozenset[Topic] = _CALM
+    vote: Vote = ""
+    role: Role = ""
+    turned: bool = False
+
+
+def _rule(pattern: str, *rest: object) -> _Rule:
+    return _Rule(re.compile(pattern), *rest)  # type: ignore[arg-type]
+
+
+_ID: Final = r"[0-9a-f]{40}"
+_OF: Final = r"(?:master|slave|sentinel) \S+ (?P<peer>\S+) \d+"
+"""An instance as sentinels name it: what it is, its name, address and port."""
+
+_SENTINEL: Final = (
+    _rule(rf"\+sentinel sentinel (?P<id>{_ID}) (?P<peer>\S+) "),
+    _rule(rf"\+[so]down {_OF}", _CUT),
+    _rule(rf"\+vote-for-leader {_ID} (?P<ballot>\d+)", _CALM, "granted"),
+    _rule(r"-failover-abort-(?:not-elected|slave-timeout)", _LATE),
+    _rule(r"\+new-epoch (?P<ballot>\d+)"),
+    _rule(
+        r"[+-](?:[so]down|monitor|slave|switch-master|config-update-from|elected-leader"
+        r"|try-failover|selected-slave|promoted-slave|convert-to-slave|reboot|fix-slave-config"
+        r"|failover-\S+|slave-reconf-\S+)\b"
+    ),
+)
+"""Lines that begin with a sign: what sentinels see, and what they do."""
+
+_WORDS: Final = (
+    _rule(rf"(?P<voter>{_ID}) voted for {_ID} (?P<ballot>\d+)", _CALM, "granted"),
+    _rule(rf"Sentinel ID is (?P<id>{_ID})"),
+    _rule(rf"(?:No cluster configuration found|Node configuration loaded), I'm (?P<id>{_ID})"),
+    _rule(r"Redis version=.* just started", _CALM, "", "", True),
+    # Who votes for whom in a cluster, and who has won.
+    _rule(rf"Failover auth granted to {_ID} for epoch (?P<ballot>\d+)", _CALM, "granted"),
+    _rule(r"Failover auth denied to ", _CALM, "rejected"),
+    _rule(r"Starting a failover election for epoch (?P<ballot>\d+)"),
+    _rule(r"Start of election delayed"),
+    _rule(r"Failover election won: I'm the new master", _CALM, "", "primary", True),
+    _rule(
+        r"configEpoch set to (?P<ballot>\d+) after successful failover",
+        *(_CALM, "", "primary", True),
+    ),
+    _rule(r"MASTER MODE enabled", _CALM, "", "primary", True),
+    _rule(r"(?:Currently unable to failover: Waiting for votes|Failover attempt expired)", _LATE),
+    # Who is a replica of whom.
+    _rule(
+        rf"Configuration change detected\. Reconfiguring myself as a replica of (?P<peer>{_ID})",
+        *(_CALM, "", "replica", True),
+    ),
+    _rule(r"(?:REPLICAOF|SLAVE OF) (?P<peer>\S+) enabled", _CALM, "", "replica", True),
+    _rule(r"Connecting to MASTER (?P<peer>\S+)", _CALM, "", "replica", True),
+    _rule(r"MASTER <-> REPLICA sync"),
+    _rule(r"Replica (?P<peer>\S+) asks for synchronization"),
+    # Who does not see whom.
+    _rule(rf"FAIL message received from {_ID} about (?P<peer>{_ID})", _CUT),
+    _rule(rf"Marking node (?P<peer>{_ID}) as failing", _CUT),
+    _rule(r"Cluster state changed: fail", _CUT),
+    _rule(r"Cluster state changed: ok"),
+    _rule(rf"Clear FAIL state for node (?P<peer>{_ID})"),
+    _rule(
+        r"Connection with (?:master|replica (?P<peer>[\d.]+:\d+)|replica client id \S+) lost", _LOST
+    ),
+    _rule(r"MASTER timeout: no data nor PING received", _LOST),
+    _rule(r"Disconnecting timedout replica \(\S+ sync\): (?P<peer>\S+)", _LOST),
+    _rule(r"Timeout connecting to the MASTER", _LOST),
+)
+
+_OFFSETS: Final = re.compile(
+    r"Requested offset for second ID was (\d+), but I can reply up to (\d+)"
+)
+"""A replica that was primary asks for what follows its own last write."""
+
+
+class RedisLines:
+    """A letter on each line says whether a server is a primary or a replica."""
+
+    form = "Redis'"
+
+    def record_of(self, line: str) -> LogRecord | None:
+        """None for a line that is not of this form."""
+        found = _LINE.match(line)
+        if found is None:
+            return None
+        message = found["message"]
+        level, role = _LEVELS[found["level"]], _ROLES.get(found["letter"], "")
+        if (offsets := _OFFSETS.search(message)) and int(offsets[1]) > int(offsets[2]):
+            return LogRecord(message=message, level=level, role=role, topics=_ODDS)
+        for rule in _SENTINEL if message[:1] in "+-" else _WORDS:
+            if told := rule.pattern.match(message):
+                return _record(rule, told.groupdict(), message, level, role)
+        return LogRecord(message=message, level=level, role=role)
+
+
+def _record(
+    rule: _Rule, said: Mapping[str, str | None], message: str, level: str, role: Role
+) -> LogRecord:
+    id_, peer = said.get("id"), said.get("peer") or ""
+    return LogRecord(
+        message=message,
+        level=level,
+        peer=peer,
+        aliases={id_: peer} if id_ else {},
+        vote=rule.vote,
+        voter=said.get("voter") or "",
+        ballot=said.get("ballot") or "",
+        role=rule.role if rule.turned else role,
+        turned=rule.turned,
+        topics=rule.topics,
+    )
+
+
+REDIS_LINES: Final[LogReader] = RedisLines()

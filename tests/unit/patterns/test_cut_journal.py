@@ -1,0 +1,85 @@
+"""Journals too long to be kept: their beginning is what all else follows from."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+from planted_runs import Cluster, journal_files, planted
+
+from dstest.patterns.debug import Debugged, debugged
+from dstest.runner import log_fetch
+from dstest.runner.log_fetch import fetch_logs
+from dstest.store.layout import RunDir
+
+
+class OnDisk:
+    """A node with one long file."""
+
+    def __init__(self, rows: list[str]) -> None:
+        self.text = "".join(f"{row}\n" for row in rows).encode()
+
+    async def call(self, verb: str, **_: Any) -> dict[str, Any]:
+        return {"exists": True, "size": len(self.text)}
+
+    async def get(self, path: str, *, bytes_max: int, from_start: bool = False) -> bytes:
+        return self.text[:bytes_max] if from_start else self.text[-bytes_max:]
+
+
+def fetched(path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Debugged:
+    """What is found where two thirds of each journal fit."""
+    files = journal_files(cluster)
+    longest = max(len("".join(rows)) for rows in files.values())
+    monkeypatch.setattr(log_fetch, "LOG_BYTES_MAX", longest * 2 // 3)
+    nodes = {name.partition("/")[0]: OnDisk(rows) for name, rows in files.items()}
+    deployment = SimpleNamespace(log_files=lambda: {n: ["/l/protocol.jsonl"] for n in nodes})
+    aside = RunDir(path / "fetched")
+    kept = asyncio.run(fetch_logs(aside, nodes, deployment))
+    assert kept is not None
+    assert all(0 < (one.hole_at or 0) < one.kept < one.bytes for one in kept.files.values())
+    there = {name: (aside.nodes / name).read_text().splitlines() for name in files}
+    run = planted(path / "run", files=there)
+    told = json.loads((run / "run.json").read_bytes())
+    (run / "run.json").write_bytes(msgspec.json.encode({**told, "logs": msgspec.to_builtins(kept)}))
+    return debugged(run)
+
+
+def elected(*, doubled: bool) -> Cluster:
+    """n1 leads; with `doubled` n3 comes back at 5 s and is listed twice. Then much happens."""
+    cluster = Cluster()
+    cluster.elect(0.5, 1, 1)
+    index = cluster.steady(1.0, 5.0)
+    if doubled:
+        row = [1, "config", [1, 2, 3, 3]]
+        cluster.note(5, 1, "append", term=1, index=index, row=row)
+        for server in (2, 3):
+            cluster.note(5, server, "accept", term=1, leader=1, first=index, rows=[row])
+        index += 1
+    cluster.steady(5.1, 79, first=index)
+    return cluster
+
+
+def test_members_that_are_listed_twice_are_found_in_its_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = fetched(tmp_path, elected(doubled=True), monkeypatch)
+    first = found.hypotheses[0]
+    assert (first.number, first.alarm) == (3, True)
+    tally = next(one for one in first.detections if one.sign == "tally")
+    assert "a member stands in the list of voters twice" in tally.said
+    assert tally.strength == "strong", "what is missing may have said more"
+    notes = "\n".join(found.notes)
+    assert "n1/protocol.jsonl: " in notes and "bytes were not kept, behind the first" in notes
+    assert "lines are missing" in notes
+
+
+def test_what_was_not_kept_is_not_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No entry is late and no member absent because their lines are gone."""
+    found = fetched(tmp_path, elected(doubled=False), monkeypatch)
+    assert found.alarms == []
+    assert found.hypotheses == []
