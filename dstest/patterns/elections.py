@@ -168,24 +168,36 @@ def two_votes(scene: Scene) -> Iterator[Found]:
 
 def late_decisions(scene: Scene) -> Iterator[Found]:
     """Entries that a leader appended, and of which it did not know for long that they are
-    committed."""
+    committed; where it leads no longer, entries at whose index nobody knew one to be committed."""
     limit_ns = int(scene.settings.decision_s * 1e9)
     open_: dict[Any, dict[int, Step]] = defaultdict(dict)
+    left: dict[int, Step] = {}
     late: list[tuple[Step, int | None]] = []
+    decided = 0
+
+    def settle(of: dict[int, Step], step: Step) -> None:
+        for index in [i for i in of if i <= step.index]:
+            was = of.pop(index)
+            if step.time_ns is not None and step.time_ns - (was.time_ns or 0) > limit_ns:
+                late.append((was, step.time_ns))
+
     for step in scene.told.steps:
         mine = open_[step.server]
         if step.kind == "append" and step.time_ns is not None:
             mine[step.index] = step
         elif step.kind in ("commit", "learn"):
-            for index in [i for i in mine if i <= step.index]:
-                was = mine.pop(index)
-                if step.time_ns is not None and step.time_ns - (was.time_ns or 0) > limit_ns:
-                    late.append((was, step.time_ns))
+            decided = max(decided, step.index)
+            settle(mine, step)
+            settle(left, step)
         elif step.kind in ("start", "resign", "term"):
-            mine.clear()  # another leader is to decide, or none
+            # Another leader is to decide: what it has decided already is none of its own to wait for
+            for index, was in mine.items():
+                if index > decided:
+                    left.setdefault(index, was)
+            mine.clear()
     end_ns = scene.load_end_ns
-    for mine in open_.values():
-        late += [(was, None) for was in mine.values() if (was.time_ns or 0) + limit_ns < end_ns]
+    for rest in (*open_.values(), left):
+        late += [(was, None) for was in rest.values() if (was.time_ns or 0) + limit_ns < end_ns]
     yield from _late(scene, late, limit_ns)
 
 

@@ -17,62 +17,96 @@ _TAKES: Final = frozenset({"acquire", "lock"})
 _GIVES: Final = frozenset({"release", "unlock"})
 
 
+class _Wait:
+    """What one process wants: from when it asked first until it got it, gave up or did something
+    else. `last` is when that was, None where the last time was never answered; `got` whether it
+    has it then. Servers that refuse at once are asked again and again."""
+
+    def __init__(self, first: Op) -> None:
+        self.first = first
+        self.key, self.process = first.key, first.process_id
+        self.last = first.complete_ts
+        self.got = False
+
+    def again(self, op: Op) -> None:
+        """How one more attempt ended."""
+        self.last = op.complete_ts
+        self.got = op.outcome is Outcome.OK and op.output not in (None, False)
+
+
+def _waits(ops: list[Op]) -> list[_Wait]:
+    """In the order in which they begin; one for all attempts of a process at a lock in a row."""
+    found: list[_Wait] = []
+    open_: dict[Any, _Wait] = {}
+    for op in ops:
+        wait = open_.get(op.process_id)
+        if op.op_type not in _TAKES:
+            open_.pop(op.process_id, None)
+            continue
+        if wait is None or wait.key != op.key or wait.got:
+            wait = open_[op.process_id] = _Wait(op)
+            found.append(wait)
+        wait.again(op)
+    return found
+
+
 class _Hold:
     """Who holds each lock, and who waits for it since when."""
 
     def __init__(self) -> None:
-        self.holder: dict[Any, Op] = {}
-        self.waiting: dict[Any, Op] = {}
+        self.holder: dict[Any, Any] = {}
+        self.waiting: dict[Any, _Wait] = {}
 
-    def circle(self, start: Any) -> list[Op]:
+    def circle(self, start: Any) -> list[_Wait]:
         """The waits from a process back to itself; empty where there is no way back."""
-        path: list[Op] = []
+        path: list[_Wait] = []
         process, seen = start, set()
         while process in self.waiting and process not in seen:
             seen.add(process)
             wait = self.waiting[process]
             path.append(wait)
-            holder = self.holder.get(wait.key)
-            if holder is None:
+            if wait.key not in self.holder:
                 return []
-            process = holder.process_id
+            process = self.holder[wait.key]
         return path if path and process == start else []
 
 
 def waits_in_circles(scene: Scene) -> Iterator[Found]:
     """Clients that hold a lock each and wait for the other's, for longer than a while."""
-    events: list[tuple[int, int, Op]] = []
-    for op in scene.ops:
-        if op.op_type in _TAKES | _GIVES:
-            end = op.complete_ts
-            if op.op_type in _TAKES:
-                events.append((op.invoke_ts, 1, op))
-            if end is not None:
-                events.append((end, 0, op))
+    ops = [op for op in scene.ops if op.op_type in _TAKES | _GIVES]
+    events: list[tuple[int, int, _Wait | Op]] = []
+    for wait in _waits(ops):
+        events.append((wait.first.invoke_ts, 1, wait))
+        if wait.last is not None:
+            events.append((wait.last, 0, wait))
+    for op in ops:
+        if op.op_type in _GIVES and op.outcome is Outcome.OK and op.complete_ts is not None:
+            events.append((op.complete_ts, 0, op))
     state, least_ns = _Hold(), int(scene.settings.stuck_s * 1e9)
     found: set[frozenset[Any]] = set()
-    for _, begins, op in sorted(events, key=lambda one: one[:2]):
-        if begins:
-            state.waiting[op.process_id] = op
-            circle = state.circle(op.process_id)
-            who = frozenset(one.process_id for one in circle)
-            if len(circle) > 1 and who not in found and _lasts(scene, circle, op, least_ns):
+    for _, begins, one in sorted(events, key=lambda event: event[:2]):
+        if isinstance(one, Op):
+            state.holder.pop(one.key, None)
+        elif begins:
+            state.waiting[one.process] = one
+            circle = state.circle(one.process)
+            who = frozenset(wait.process for wait in circle)
+            if len(circle) > 1 and who not in found and _lasts(scene, circle, one, least_ns):
                 found.add(who)
-                waits = ", ".join(f"process {one.process_id} for {one.key}" for one in circle)
-                yield of_ops(scene, circle, f"each waits for what the other holds: {waits}")
-        elif op.op_type in _TAKES:
-            state.waiting.pop(op.process_id, None)
-            if op.outcome is Outcome.OK and op.output not in (None, False):
-                state.holder[op.key] = op
-        elif op.outcome is Outcome.OK and state.holder.get(op.key) is not None:
-            state.holder.pop(op.key, None)
+                waits = ", ".join(f"process {wait.process} for {wait.key}" for wait in circle)
+                firsts = [wait.first for wait in circle]
+                yield of_ops(scene, firsts, f"each waits for what the other holds: {waits}")
+        else:
+            state.waiting.pop(one.process, None)
+            if one.got:
+                state.holder[one.key] = one.process
 
 
-def _lasts(scene: Scene, circle: list[Op], last: Op, least_ns: int) -> bool:
+def _lasts(scene: Scene, circle: list[_Wait], last: _Wait, least_ns: int) -> bool:
     """Do all of them wait for so long from the last wait on?"""
     end = scene.load_end_ns
     return all(
-        (one.complete_ts if one.complete_ts is not None else end) - last.invoke_ts >= least_ns
+        (one.last if one.last is not None else end) - last.first.invoke_ts >= least_ns
         for one in circle
     )
 

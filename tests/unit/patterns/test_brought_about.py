@@ -1,0 +1,58 @@
+"""What runs on nodes have shown that was missed, cut down to what gives it away; and near misses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from planted_runs import Cluster, journal_files, op, ops_of, planted
+
+from dstest.patterns.debug import Debugged, debugged
+from dstest.patterns.model import Detection
+
+
+def signs(found: Debugged, number: int, sign: str) -> list[Detection]:
+    """What a sign of a pattern has found."""
+    of = (h for h in found.hypotheses if h.number == number)
+    return [d for h in of for d in h.detections if d.sign == sign]
+
+
+def stepped_down(path: Path, next_s: float) -> Path:
+    """n1 appends ten entries that nobody acknowledges and leads no longer; n2 is elected then."""
+    cluster = Cluster()
+    cluster.elect(0.5, 1, 1)
+    index = cluster.steady(1, 20)
+    for more in range(10):
+        cluster.note(20 + more / 100, 1, "append", term=1, index=index + more, row=[1, f"x{more}"])
+    cluster.note(21.5, 1, "resign", term=1)
+    cluster.elect(next_s, 2, 2)
+    cluster.steady(next_s + 0.1, 80, first=index, leader=2, term=2)
+    return planted(path, files=journal_files(cluster))
+
+
+def test_entries_of_a_leader_that_stepped_down_wait_for_the_next_one(tmp_path: Path) -> None:
+    (late,) = signs(debugged(stepped_down(tmp_path / "late", 40)), 4, "late")
+    assert (late.count, late.nodes, late.alarm) == (10, ["n1"], True), late
+    assert not signs(debugged(stepped_down(tmp_path / "soon", 23)), 4, "late")
+
+
+def refused(path: Path, *, lets_go: bool = False) -> Path:
+    """Two clients hold a lock each and ask for the other's ten times a second, as servers refuse at
+    once what is taken; or one of them lets go of its own when it is refused."""
+    ops = ops_of(load_s=20)
+    for client, (has, wants) in enumerate((("a", "b"), ("b", "a"))):
+        who: dict[str, Any] = {"process_id": 1000 + client, "op_type": "acquire"}
+        ops.append(op(900 + client, 30, **who, key=has, output={"token": client}))
+        for at in range(300):
+            second = 31 + client / 100 + at / 10
+            ops.append(op(1000 + 2 * at + client, second, **who, key=wants, output=False))
+        if lets_go and client:
+            who["op_type"] = "release"
+            ops.append(op(990, 35.055, **who, key=has))
+    return planted(path, sorted(ops, key=lambda one: one.invoke_ts))
+
+
+def test_locks_that_are_refused_at_once_are_waited_for_as_well(tmp_path: Path) -> None:
+    (circle,) = signs(debugged(refused(tmp_path / "circle")), 16, "circle")
+    assert circle.alarm and circle.strength == "proven" and len(circle.rows) == 2, circle
+    assert not signs(debugged(refused(tmp_path / "goes", lets_go=True)), 16, "circle")
