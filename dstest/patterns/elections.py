@@ -190,7 +190,7 @@ def late_decisions(scene: Scene) -> Iterator[Found]:
             settle(mine, step)
             settle(left, step)
         elif step.kind in ("start", "resign", "term"):
-            # Another leader is to decide: what it has decided already is none of its own to wait for
+            # Another leader is to decide, and may have done so already
             for index, was in mine.items():
                 if index > decided:
                     left.setdefault(index, was)

@@ -79,9 +79,11 @@ def waits_in_circles(scene: Scene) -> Iterator[Found]:
         events.append((wait.first.invoke_ts, 1, wait))
         if wait.last is not None:
             events.append((wait.last, 0, wait))
-    for op in ops:
-        if op.op_type in _GIVES and op.outcome is Outcome.OK and op.complete_ts is not None:
-            events.append((op.complete_ts, 0, op))
+    events += [
+        (op.complete_ts, 0, op)
+        for op in ops
+        if op.op_type in _GIVES and op.outcome is Outcome.OK and op.complete_ts is not None
+    ]
     state, least_ns = _Hold(), int(scene.settings.stuck_s * 1e9)
     found: set[frozenset[Any]] = set()
     for _, begins, one in sorted(events, key=lambda event: event[:2]):

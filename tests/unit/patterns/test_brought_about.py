@@ -1,4 +1,4 @@
-"""What runs on nodes have shown that was missed, cut down to what gives it away; and near misses."""
+"""What runs on nodes have shown that was missed, cut down to what gives it away; near misses."""
 
 from __future__ import annotations
 
