@@ -4,7 +4,7 @@ Search of an Understandable Consensus Algorithm" (2014), figures 2 and 3."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from dstest.patterns.journal import Entry, Step, replicas
@@ -46,8 +46,24 @@ def two_leaders(scene: Scene) -> Iterator[Found]:
             )
 
 
+def _other_than_sent(scene: Scene) -> Callable[[int, Entry], bool]:
+    """Is an entry at an index another one than the only leader of its term appended there?"""
+    sent: dict[tuple[int, int], set[tuple[Any, Any]]] = defaultdict(set)
+    for step in scene.told.of("append"):
+        entry = step.fields["row"]
+        sent[int(entry[0]), step.index].add((step.server, entry[1]))
+
+    def other(index: int, entry: Entry) -> bool:
+        by = sent.get((entry[0], index), set())
+        return len({server for server, _ in by}) == 1 and entry[1] not in {mark for _, mark in by}
+
+    return other
+
+
 def conflicting(scene: Scene) -> Iterator[Found]:
-    """Two servers know different entries to be committed at one index."""
+    """Two servers know different entries to be committed at one index, and neither was altered on
+    its way from the leader of its term: that is another trouble (`altered`)."""
+    other = _other_than_sent(scene)
     known: dict[int, tuple[Entry, Step]] = {}
     found: dict[tuple[str, str], list[tuple[int, Step, Step]]] = defaultdict(list)
     for step, mine, _ in replicas(scene.told):
@@ -58,6 +74,8 @@ def conflicting(scene: Scene) -> Iterator[Found]:
             if entry is None:
                 continue
             before = known.setdefault(index, (entry, step))
+            if other(index, entry) or other(index, before[0]):
+                continue
             if before[0] != entry and before[1].node != step.node:
                 first, second = sorted((before[1].node, step.node))
                 found[first, second].append((index, before[1], step))

@@ -56,3 +56,53 @@ def test_locks_that_are_refused_at_once_are_waited_for_as_well(tmp_path: Path) -
     (circle,) = signs(debugged(refused(tmp_path / "circle")), 16, "circle")
     assert circle.alarm and circle.strength == "proven" and len(circle.rows) == 2, circle
     assert not signs(debugged(refused(tmp_path / "goes", lets_go=True)), 16, "circle")
+
+
+def altered_on_the_way(path: Path) -> Path:
+    """n3 gets other entries than n1 sends, from a moment on, and commits and applies them."""
+    cluster = Cluster()
+    cluster.elect(0.5, 1, 1)
+    index = cluster.steady(1, 20)
+    for more in range(10):
+        at, second, sent = index + more, 20 + more / 10, [1, f"x{more}"]
+        cluster.note(second, 1, "append", term=1, index=at, row=sent)
+        for server in (2, 3):
+            row = [1, f"other{more}"] if server == 3 else sent
+            cluster.note(second, server, "accept", term=1, leader=1, first=at, rows=[row])
+            cluster.note(second, server, "ack", term=1, index=at)
+        cluster.note(second + 0.01, 1, "commit", term=1, index=at)
+        for server in (2, 3):
+            cluster.note(second + 0.01, server, "learn", term=1, index=at)
+    cluster.steady(22, 80, first=index + 10, by=(1, 2))
+    return planted(path, files=journal_files(cluster))
+
+
+def test_what_was_altered_on_its_way_is_not_what_two_leaders_sent(tmp_path: Path) -> None:
+    found = debugged(altered_on_the_way(tmp_path / "run"))
+    assert found.hypotheses[0].pattern == "byzantine-corruption", found.hypotheses
+    assert not signs(found, 1, "conflicting-commits") and not signs(found, 20, "commits-differ")
+
+
+def two_leaders_of_one_term(path: Path) -> Path:
+    """n1 and n3 are both elected in term 1; n3 has n2 commit what it sent, in place of n1's."""
+    cluster = Cluster()
+    cluster.elect(0.5, 1, 1)
+    index = cluster.steady(1, 20)
+    cluster.note(20, 3, "campaign", term=1, last=[1, index - 1])
+    cluster.note(20.1, 3, "lead", term=1, votes=[2, 3])
+    for server in (1, 3):
+        row = [1, f"of{server}"]
+        cluster.note(21, server, "append", term=1, index=index, row=row)
+        if server == 3:
+            cluster.note(21, 2, "accept", term=1, leader=3, first=index, rows=[row])
+            cluster.note(21, 2, "ack", term=1, index=index)
+        cluster.note(21, server, "ack", term=1, index=index)
+        cluster.note(21.1, server, "commit", term=1, index=index)
+    return planted(path, files=journal_files(cluster))
+
+
+def test_what_two_leaders_of_one_term_commit_is_theirs(tmp_path: Path) -> None:
+    found = debugged(two_leaders_of_one_term(tmp_path / "run"))
+    (conflict,) = signs(found, 1, "conflicting-commits")
+    assert conflict.nodes == ["n1", "n3"] and conflict.alarm, conflict
+    assert found.hypotheses[0].pattern == "split-brain"
