@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from planted_runs import Cluster, journal_files, op, ops_of, planted
+from planted_runs import Cluster, journal_files, op, ops_of, partition, planted
 
 from dstest.patterns.debug import Debugged, debugged
 from dstest.patterns.model import Detection
@@ -106,3 +106,42 @@ def test_what_two_leaders_of_one_term_commit_is_theirs(tmp_path: Path) -> None:
     (conflict,) = signs(found, 1, "conflicting-commits")
     assert conflict.nodes == ["n1", "n3"] and conflict.alarm, conflict
     assert found.hypotheses[0].pattern == "split-brain"
+
+
+def slower(path: Path, share: float, *, until: float = 60, fault: bool = False) -> Path:
+    """n3 gets this share of the entries only, one after the other, and the rest at the end."""
+    cluster = Cluster()
+    cluster.elect(0.5, 1, 1)
+    index = cluster.steady(1, 20, step=0.1)
+    has = first = index
+    while (second := 20 + (index - first) / 10) < until:
+        cluster.entry(second, index, by=(1, 2))
+        if has - first < share * (index - first):
+            cluster.note(second, 3, "accept", term=1, leader=1, first=has, rows=[[1, f"e1-{has}"]])
+            cluster.note(second, 3, "ack", term=1, index=has)
+            cluster.note(second, 3, "learn", term=1, index=has)
+            has += 1
+        index += 1
+    rows = [[1, f"e1-{at}"] for at in range(has, index)]
+    cluster.note(until, 3, "accept", term=1, leader=1, first=has, rows=rows)
+    cluster.note(until, 3, "ack", term=1, index=index - 1)
+    cluster.note(until, 3, "learn", term=1, index=index - 1)
+    cluster.steady(until + 0.1, 80, first=index, step=0.1)
+    records = [partition(19.5, until, ("n3",))] if fault else []
+    return planted(path, files=journal_files(cluster), records=records)
+
+
+def test_a_member_that_falls_behind_more_and_more_is_told_though_it_comes_back(
+    tmp_path: Path,
+) -> None:
+    found = debugged(slower(tmp_path / "slower", 0.3))
+    (falls,) = signs(found, 23, "falls-behind")
+    assert falls.nodes == ["n3"] and falls.alarm, falls
+    assert found.hypotheses[0].pattern == "incomplete-sync", found.hypotheses
+    for name, run in (
+        ("nothing", slower(tmp_path / "nothing", 0)),  # it takes no part: that is another trouble
+        ("nearly", slower(tmp_path / "nearly", 0.95)),
+        ("fault", slower(tmp_path / "fault", 0.3, fault=True)),
+        ("short", slower(tmp_path / "short", 0.3, until=27)),
+    ):
+        assert not signs(debugged(run), 23, "falls-behind"), name
