@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from planted_runs import Cluster, journal_files, op, ops_of, partition, planted
 
 from dstest.patterns.debug import Debugged, debugged
@@ -145,3 +146,20 @@ def test_a_member_that_falls_behind_more_and_more_is_told_though_it_comes_back(
         ("short", slower(tmp_path / "short", 0.3, until=27)),
     ):
         assert not signs(debugged(run), 23, "falls-behind"), name
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("toykv: the log is damaged at line 323", True),
+        ("WARNING: invalid page in block 7 of relation base/5/16384", True),
+        ("checks whether a page is damaged", False),
+        ("no file was damaged", False),
+    ],
+)
+def test_lines_of_damage(tmp_path: Path, said: str, told: bool) -> None:
+    found = debugged(planted(tmp_path / "run", logs={"n2": [said]}))
+    damage = signs(found, 22, "damage-told")
+    assert bool(damage) is told, damage
+    if told:
+        assert damage[0].nodes == ["n2"] and found.hypotheses[0].pattern == "corruption"
