@@ -163,3 +163,21 @@ def test_lines_of_damage(tmp_path: Path, said: str, told: bool) -> None:
     assert bool(damage) is told, damage
     if told:
         assert damage[0].nodes == ["n2"] and found.hypotheses[0].pattern == "corruption"
+
+
+def queue_of(path: Path, depths: list[float]) -> Path:
+    rows: list[Any] = [(s, "n1", "queue", depth) for s, depth in enumerate(depths)]
+    rows += [(s, "", "throughput", 35.0 + s % 3) for s in range(len(depths))]
+    return planted(path, metrics=rows)
+
+
+def test_a_queue_that_grew_for_long_is_told_though_it_was_emptied_at_last(tmp_path: Path) -> None:
+    grew = [26.0 * s for s in range(77)]
+    emptied = debugged(queue_of(tmp_path / "emptied", [*grew, 3, 0, 1]))
+    (depth,) = signs(emptied, 25, "depth")
+    assert depth.severity == "high" and depth.alarm and depth.nodes == ["n1"], depth
+    for name, depths in (
+        ("burst", [*[3.0] * 60, *(200.0 * s for s in range(10)), *[2.0] * 10]),
+        ("tides", [300.0 * (s % 20) for s in range(80)]),
+    ):
+        assert not signs(debugged(queue_of(tmp_path / name, depths)), 25, "depth"), name
