@@ -63,7 +63,7 @@ def _other_than_sent(scene: Scene) -> Callable[[int, Entry], bool]:
 def conflicting(scene: Scene) -> Iterator[Found]:
     """Two servers know different entries to be committed at one index, and neither was altered on
     its way from the leader of its term: that is another trouble (`altered`)."""
-    other = _other_than_sent(scene)
+    is_altered = _other_than_sent(scene)
     known: dict[int, tuple[Entry, Step]] = {}
     found: dict[tuple[str, str], list[tuple[int, Step, Step]]] = defaultdict(list)
     for step, mine, _ in replicas(scene.told):
@@ -74,7 +74,7 @@ def conflicting(scene: Scene) -> Iterator[Found]:
             if entry is None:
                 continue
             before = known.setdefault(index, (entry, step))
-            if other(index, entry) or other(index, before[0]):
+            if is_altered(index, entry) or is_altered(index, before[0]):
                 continue
             if before[0] != entry and before[1].node != step.node:
                 first, second = sorted((before[1].node, step.node))
