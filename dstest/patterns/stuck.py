@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, Final
 
 from dstest.core.op import FINAL_IDS, Op, Outcome
 from dstest.patterns.history import SECOND_NS, by_second, of_ops, quiet_seconds, runs_of
 from dstest.patterns.model import Found, row
-from dstest.patterns.scene import Scene
+from dstest.patterns.scene import Scene, writes
 
 __all__ = ["deadlock_lines", "no_completions", "starved", "waits_in_circles"]
 
 _TAKES: Final = frozenset({"acquire", "lock"})
 _GIVES: Final = frozenset({"release", "unlock"})
+_CHANGES: Final = "changes of key"
 
 
 class _Wait:
@@ -148,39 +149,45 @@ def no_completions(scene: Scene) -> Iterator[Found]:
 
 
 def _progress(scene: Scene, by: str) -> dict[Any, tuple[list[Op], int]]:
-    """By client or key: what it asked for outside of faults, and how much of it was served."""
+    """By client, key or key that was changed: what was asked for outside of faults, and how much of
+    it was served."""
     slots = scene.header.concurrency or 0
     groups: dict[Any, list[Op]] = defaultdict(list)
     for op in scene.load:
         if not scene.quiet(op.invoke_ts):
             continue
-        if by == "key":
+        process = op.process_id
+        if by == "key" or (by == _CHANGES and writes(op)):
             groups[str(op.key)].append(op)
-        elif isinstance(op.process_id, int) and op.process_id < FINAL_IDS and slots:
-            groups[op.process_id % slots].append(op)
+        elif by == "client" and slots and isinstance(process, int) and process < FINAL_IDS:
+            groups[process % slots].append(op)
     return {who: (ops, sum(scene.served(op) for op in ops)) for who, ops in groups.items()}
 
 
 def starved(scene: Scene) -> Iterator[Found]:
-    """Clients or keys that are never served while the others are."""
-    for by in ("client", "key"):
+    """Clients, keys, or changes of keys alone, that are never served while the others are."""
+    told: set[Any] = set()
+    for by in ("client", "key", _CHANGES):
         groups = _progress(scene, by)
-        total, done = Counter[str](), Counter[str]()
+        asked = sum(len(ops) for ops, _ in groups.values())
+        done = sum(served for _, served in groups.values())
         for who, (ops, served) in groups.items():
-            total[str(who)], done[str(who)] = len(ops), served
-        for who, (ops, served) in groups.items():
-            rest = total.total() - len(ops)
-            others = (done.total() - served) / rest if rest else 0.0
-            if len(ops) >= scene.settings.attempts_least and not served and others > 0.5:
-                took_s = (ops[-1].invoke_ts - ops[0].invoke_ts) / 1e9
-                if took_s < scene.settings.stuck_s:
-                    continue
-                said = f"{by} {who} asked {len(ops)} times in {took_s:.0f} s and was never served"
-                yield of_ops(
-                    scene,
-                    ops,
-                    f"{said}, {others:.0%} of the others' were",
-                    window="no fault",
-                    expected=False,
-                    why="what a fault may explain does not count",
-                )
+            rest = asked - len(ops)
+            others = (done - served) / rest if rest else 0.0
+            took_s = (ops[-1].invoke_ts - ops[0].invoke_ts) / 1e9
+            if len(ops) < scene.settings.attempts_least or served or others <= 0.5:
+                continue
+            if took_s < scene.settings.stuck_s or (by == _CHANGES and who in told):
+                continue
+            told.add(who)
+            said = f"{by} {who} asked {len(ops)} times in {took_s:.0f} s and was never served"
+            if by == _CHANGES:
+                said = f"{by} {who} were asked for {len(ops)} times in {took_s:.0f} s, never served"
+            yield of_ops(
+                scene,
+                ops,
+                f"{said}, {others:.0%} of the others' were",
+                window="no fault",
+                expected=False,
+                why="what a fault may explain does not count",
+            )

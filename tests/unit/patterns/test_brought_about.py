@@ -181,3 +181,27 @@ def test_a_queue_that_grew_for_long_is_told_though_it_was_emptied_at_last(tmp_pa
         ("tides", [300.0 * (s % 20) for s in range(80)]),
     ):
         assert not signs(debugged(queue_of(tmp_path / name, depths)), 25, "depth"), name
+
+
+def blocked(path: Path, *, reads_too: bool = False, some: bool = False) -> Path:
+    """No write of k1 is answered, as if somebody held its row; or `some` of them are."""
+    ops = []
+    for one in ops_of():
+        number, write = int(one.op_id), one.op_type == "write"
+        if one.key == "k1" and (write or reads_too) and not (some and number % 50 == 1):
+            fields: dict[str, Any] = {"input": number} if write else {"op_type": "read"}
+            ops.append(op(number, number / 20, None, key="k1", **fields))
+        elif one.key == "k1" and not write and not some:
+            ops.append(op(number, number / 20, op_type="read", key="k1", output=None))
+        else:
+            ops.append(one)
+    return planted(path, ops)
+
+
+def test_changes_of_a_key_that_are_never_served_starve_though_reads_are(tmp_path: Path) -> None:
+    found = debugged(blocked(tmp_path / "run"))
+    (starved,) = signs(found, 26, "never-served")
+    assert starved.said.startswith("changes of key k1 ") and starved.alarm, starved
+    (whole,) = signs(debugged(blocked(tmp_path / "whole", reads_too=True)), 26, "never-served")
+    assert whole.said.startswith("key k1 "), "all of it is told once"
+    assert not signs(debugged(blocked(tmp_path / "some", some=True)), 26, "never-served")
