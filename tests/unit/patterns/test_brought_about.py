@@ -205,3 +205,28 @@ def test_changes_of_a_key_that_are_never_served_starve_though_reads_are(tmp_path
     (whole,) = signs(debugged(blocked(tmp_path / "whole", reads_too=True)), 26, "never-served")
     assert whole.said.startswith("key k1 "), "all of it is told once"
     assert not signs(debugged(blocked(tmp_path / "some", some=True)), 26, "never-served")
+
+
+def in_turn(path: Path, second_s: float, lasts_s: float = 30) -> Path:
+    """n1 was cut off from 4 to 9 s; n2 serves nobody for long from 20 s on, n3 from `second_s`."""
+
+    def change(number: int, second: float) -> dict[str, Any]:
+        node, begin = {1: ("n2", 20.0), 2: ("n3", second_s)}.get(number % 3, ("n1", 90.0))
+        bad = begin <= second < begin + lasts_s
+        return {"error": "Definite: no-leader"} if bad and node != "n1" else {}
+
+    records = [partition(4, 9, ("n1",))]
+    return planted(path, ops_of(change), records=records, recoveries=[(9.0, 9.5)])
+
+
+def test_members_that_fail_in_turn_for_long_are_a_cascade_though_they_come_back(
+    tmp_path: Path,
+) -> None:
+    (found,) = signs(debugged(in_turn(tmp_path / "turn", 26)), 12, "onsets")
+    assert found.nodes == ["n2", "n3"] and found.alarm, found
+    for name, run in (
+        ("apart", in_turn(tmp_path / "apart", 45, 15)),
+        ("short", in_turn(tmp_path / "short", 24, 6)),
+        ("together", in_turn(tmp_path / "together", 20)),
+    ):
+        assert not signs(debugged(run), 12, "onsets"), name
