@@ -164,20 +164,32 @@ def _progress(scene: Scene, by: str) -> dict[Any, tuple[list[Op], int]]:
     return {who: (ops, sum(scene.served(op) for op in ops)) for who, ops in groups.items()}
 
 
+def _others(scene: Scene, groups: dict[Any, tuple[list[Op], int]], but: Any) -> float:
+    """Which share of the others' operations was served meanwhile."""
+    begin, end = groups[but][0][0].invoke_ts, groups[but][0][-1].invoke_ts
+    meanwhile = [
+        op
+        for who, (ops, _) in groups.items()
+        if who != but
+        for op in ops
+        if begin <= op.invoke_ts <= end
+    ]
+    return sum(scene.served(op) for op in meanwhile) / max(1, len(meanwhile))
+
+
 def starved(scene: Scene) -> Iterator[Found]:
-    """Clients, keys, or changes of keys alone, that are never served while the others are."""
+    """Clients, keys, or changes of keys alone, that are never served while the others are: from
+    their first attempt to their last one."""
     told: set[Any] = set()
     for by in ("client", "key", _CHANGES):
         groups = _progress(scene, by)
-        asked = sum(len(ops) for ops, _ in groups.values())
-        done = sum(served for _, served in groups.values())
         for who, (ops, served) in groups.items():
-            rest = asked - len(ops)
-            others = (done - served) / rest if rest else 0.0
-            took_s = (ops[-1].invoke_ts - ops[0].invoke_ts) / 1e9
-            if len(ops) < scene.settings.attempts_least or served or others <= 0.5:
+            if len(ops) < scene.settings.attempts_least or served:
                 continue
+            took_s = (ops[-1].invoke_ts - ops[0].invoke_ts) / 1e9
             if took_s < scene.settings.stuck_s or (by == _CHANGES and who in told):
+                continue
+            if (others := _others(scene, groups, who)) <= 0.5:
                 continue
             told.add(who)
             said = f"{by} {who} asked {len(ops)} times in {took_s:.0f} s and was never served"

@@ -219,6 +219,15 @@ def in_turn(path: Path, second_s: float, lasts_s: float = 30) -> Path:
     return planted(path, ops_of(change), records=records, recoveries=[(9.0, 9.5)])
 
 
+def test_a_key_that_lived_while_nobody_was_served_does_not_starve(tmp_path: Path) -> None:
+    def change(number: int, second: float) -> dict[str, Any]:
+        if not 30 <= second < 45:
+            return {}
+        return {"key": f"k{number % 5 + 5}", "error": "Definite: no-leader"}
+
+    assert not signs(debugged(planted(tmp_path / "run", ops_of(change))), 26, "never-served")
+
+
 def test_members_that_fail_in_turn_for_long_are_a_cascade_though_they_come_back(
     tmp_path: Path,
 ) -> None:
