@@ -57,11 +57,11 @@ def leader(lab: LabInfo, *but: str) -> str:
 
 
 def stand_still(lab: LabInfo, node: str) -> None:
-    attach(lab, node, "kill -STOP $(pgrep -f toykv.agents.main)")
+    attach(lab, node, "kill -STOP $(pgrep -f 'agents.mai[n]')")
 
 
 def go_on(lab: LabInfo, node: str) -> None:
-    attach(lab, node, "kill -CONT $(pgrep -f toykv.agents.main)")
+    attach(lab, node, "kill -CONT $(pgrep -f 'agents.mai[n]')")
 
 
 def member_stands_still(lab: LabInfo) -> None:
