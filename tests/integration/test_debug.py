@@ -77,11 +77,12 @@ def old_data_come_back(lab: LabInfo) -> None:
     """A member votes in an election, forgets it by an older copy of its data, and is cut off from
     who was elected: so it votes once more in that term, for itself."""
     first = leader(lab)
-    (node, *_) = [one.name for one in lab.nodes if one.name != first]
-    attach(lab, node, f"rm -rf {OLD} && cp -a {DATA} {OLD}")
-    time.sleep(2)
+    others = [one.name for one in lab.nodes if one.name != first]
+    for name in others:
+        attach(lab, name, f"rm -rf {OLD} && cp -a {DATA} {OLD}")
     stand_still(lab, first)
     elected = leader(lab, first)
+    (node, *_) = [name for name in others if name != elected]
     (address,) = [one.address for one in lab.nodes if one.name == elected]
     rules = "".join(
         f"chain {hook} {{ type filter hook {hook} priority -6; ip {side} {address} drop; }}\n"
