@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from dstest.core.evidence import LandingRecord
 from dstest.core.op import Op, Outcome
@@ -93,29 +94,48 @@ def cascades(scene: Scene) -> Iterator[Found]:
             continue
         later = faults[number + 1 :]
         end = min([scene.load_end_ns, *(w.start_ns or 0 for w in later)])
-        onsets = _onsets(scene, window, end, limit)
-        if len(onsets) > 1 and onsets[0][0] < onsets[-1][0]:
-            names = [node for _, node, _ in onsets]
-            when = ", ".join(f"{node} at {at / 1e9:.0f} s" for at, node, _ in onsets)
-            bad_ops = [op for _, _, ops in onsets for op in ops[:2]]
+        onsets = _in_turn(_onsets(scene, window, end, limit))
+        if len(onsets) > 1 and onsets[0].at_ns < onsets[-1].at_ns:
+            names = [one.node for one in onsets]
+            when = ", ".join(f"{one.node} at {one.at_ns / 1e9:.0f} s" for one in onsets)
+            bad_ops = [op for one in onsets for op in one.ops[:2]]
             yield of_ops(
                 scene,
                 bad_ops,
                 f"after {window.id} was healed at {window.healed_ns / 1e9:.0f} s others began to "
                 f"fail: {when}",
                 nodes=names,
-                at_ns=onsets[0][0],
+                at_ns=onsets[0].at_ns,
                 window=window.id,
                 expected=False,
                 why=f"{window.nemesis} was healed, and was about {', '.join(sorted(window.nodes))}",
             )
 
 
-def _onsets(
-    scene: Scene, window: Window, end: int, limit: float
-) -> list[tuple[int, str, list[Op]]]:
-    """By time: since when a node that was not a target fails for seconds, and does so to the end
-    of the stretch."""
+class _Onset(NamedTuple):
+    """`node` fails from then to then; `ops` failed in the first second."""
+
+    at_ns: int
+    node: str
+    end_ns: int
+    ops: list[Op]
+
+
+def _in_turn(onsets: list[_Onset]) -> list[_Onset]:
+    """The longest row of them in which each begins while one before it still fails."""
+    best: list[_Onset] = []
+    row_: list[_Onset] = []
+    for one in onsets:
+        if row_ and one.at_ns >= max(before.end_ns for before in row_):
+            row_ = []
+        row_.append(one)
+        best = max(best, list(row_), key=len)
+    return best
+
+
+def _onsets(scene: Scene, window: Window, end: int, limit: float) -> list[_Onset]:
+    """By time: since when a node that was not a target fails, for seconds up to the end of the
+    stretch or for long."""
     begin = window.healed_ns or 0
     found = []
     for node in scene.nodes:
@@ -129,11 +149,16 @@ def _onsets(
         failing = [
             sum(not scene.served(op) for op in shares[s]) > limit * len(shares[s]) for s in seconds
         ]
-        runs = [run for run in runs_of(failing) if run[1] - run[0] >= 3]
-        if runs and runs[-1][1] == len(failing) and not all(failing):
-            first = seconds[runs[-1][0]]
-            failed = [op for op in shares[first] if not scene.served(op)]
-            found.append((first * SECOND_NS, node, failed))
+        for first, last in runs_of(failing):
+            to_the_end = last == len(failing) and last - first >= 3
+            took_s = seconds[last - 1] + 1 - seconds[first]
+            if all(failing) or not (to_the_end or took_s >= scene.settings.stuck_s):
+                continue
+            at = seconds[first]
+            failed = [op for op in shares[at] if not scene.served(op)]
+            until = end if to_the_end else (seconds[last - 1] + 1) * SECOND_NS
+            found.append(_Onset(at * SECOND_NS, node, until, failed))
+            break
     return sorted(found, key=lambda one: one[:2])
 
 

@@ -4,7 +4,7 @@ Search of an Understandable Consensus Algorithm" (2014), figures 2 and 3."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from dstest.patterns.journal import Entry, Step, replicas
@@ -46,8 +46,24 @@ def two_leaders(scene: Scene) -> Iterator[Found]:
             )
 
 
+def _other_than_sent(scene: Scene) -> Callable[[int, Entry], bool]:
+    """Is an entry at an index another one than the only leader of its term appended there?"""
+    sent: dict[tuple[int, int], set[tuple[Any, Any]]] = defaultdict(set)
+    for step in scene.told.of("append"):
+        entry = step.fields["row"]
+        sent[int(entry[0]), step.index].add((step.server, entry[1]))
+
+    def other(index: int, entry: Entry) -> bool:
+        by = sent.get((entry[0], index), set())
+        return len({server for server, _ in by}) == 1 and entry[1] not in {mark for _, mark in by}
+
+    return other
+
+
 def conflicting(scene: Scene) -> Iterator[Found]:
-    """Two servers know different entries to be committed at one index."""
+    """Two servers know different entries to be committed at one index, and neither was altered on
+    its way from the leader of its term: that is another trouble (`altered`)."""
+    is_altered = _other_than_sent(scene)
     known: dict[int, tuple[Entry, Step]] = {}
     found: dict[tuple[str, str], list[tuple[int, Step, Step]]] = defaultdict(list)
     for step, mine, _ in replicas(scene.told):
@@ -58,6 +74,8 @@ def conflicting(scene: Scene) -> Iterator[Found]:
             if entry is None:
                 continue
             before = known.setdefault(index, (entry, step))
+            if is_altered(index, entry) or is_altered(index, before[0]):
+                continue
             if before[0] != entry and before[1].node != step.node:
                 first, second = sorted((before[1].node, step.node))
                 found[first, second].append((index, before[1], step))
@@ -168,24 +186,36 @@ def two_votes(scene: Scene) -> Iterator[Found]:
 
 def late_decisions(scene: Scene) -> Iterator[Found]:
     """Entries that a leader appended, and of which it did not know for long that they are
-    committed."""
+    committed; where it leads no longer, entries at whose index nobody knew one to be committed."""
     limit_ns = int(scene.settings.decision_s * 1e9)
     open_: dict[Any, dict[int, Step]] = defaultdict(dict)
+    left: dict[int, Step] = {}
     late: list[tuple[Step, int | None]] = []
+    decided = 0
+
+    def settle(of: dict[int, Step], step: Step) -> None:
+        for index in [i for i in of if i <= step.index]:
+            was = of.pop(index)
+            if step.time_ns is not None and step.time_ns - (was.time_ns or 0) > limit_ns:
+                late.append((was, step.time_ns))
+
     for step in scene.told.steps:
         mine = open_[step.server]
         if step.kind == "append" and step.time_ns is not None:
             mine[step.index] = step
         elif step.kind in ("commit", "learn"):
-            for index in [i for i in mine if i <= step.index]:
-                was = mine.pop(index)
-                if step.time_ns is not None and step.time_ns - (was.time_ns or 0) > limit_ns:
-                    late.append((was, step.time_ns))
+            decided = max(decided, step.index)
+            settle(mine, step)
+            settle(left, step)
         elif step.kind in ("start", "resign", "term"):
-            mine.clear()  # another leader is to decide, or none
+            # Another leader is to decide, and may have done so already
+            for index, was in mine.items():
+                if index > decided:
+                    left.setdefault(index, was)
+            mine.clear()
     end_ns = scene.told.silent_to(scene.load_end_ns)
-    for mine in open_.values():
-        late += [(was, None) for was in mine.values() if (was.time_ns or 0) + limit_ns < end_ns]
+    for rest in (*open_.values(), left):
+        late += [(was, None) for was in rest.values() if (was.time_ns or 0) + limit_ns < end_ns]
     yield from _late(scene, late, limit_ns)
 
 

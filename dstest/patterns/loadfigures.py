@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
+import msgspec
+
 from dstest.logs.findings import Severity
 from dstest.logs.windows import NO_FAULT
 from dstest.monitor.rows import CLIENT
@@ -206,9 +208,17 @@ def _sample(one: Series, at: int) -> Row:
     return row("sample", one.place, f"{one.values[at]:,.0f}", one.times_ns[at], one.node)
 
 
+def _to_its_peak(one: Series) -> Series:
+    """Without what came after the highest value."""
+    end = one.values.index(max(one.values)) + 1
+    return msgspec.structs.replace(one, times_ns=one.times_ns[:end], values=one.values[:end])
+
+
 def queues_grow(scene: Scene) -> Iterator[Found]:
-    """Queues that grow while what takes from them does not take more."""
-    for one in scene.figures(*QUEUES):
+    """Queues that grow while what takes from them does not take more, be it that they are emptied
+    in the end."""
+    for each in scene.figures(*QUEUES):
+        one = _to_its_peak(each)
         if (fit := _steady(scene, one)) is None:
             continue
         rates = [f for s in scene.figures(*CONSUMED) if (f := _calm_fit(scene, s))]

@@ -36,7 +36,16 @@ _DEADLOCK: Final = re.compile(r"\bdeadlock(?:ed)?\b", re.I)
 _CANDIDATE: Final = re.compile(
     r"\b(?:vot(?:e|es|ed|ing)|granted|cast\w*)\b.*?\bfor (?:candidate )?([\w.:-]+)", re.I
 )
-_DENIED: Final = re.compile(r"\b(?:no|not|without|detect(?:ion|or)|avoid|check)\b", re.I)
+_DAMAGE: Final = re.compile(
+    r"\b(?:logs?|files?|data|pages?|blocks?|records?|entr(?:y|ies)|segments?(?: \w+)?|wal|tables?"
+    r"|snapshots?|index(?:es)?) (?:is|are|was|were|(?:has|have) been) damaged\b"
+    r"|\binvalid page in block\b|\bcrc check failed\b|\btorn page\b",
+    re.I,
+)
+"""Beside what alarms of any system say (`alarm_kinds`)."""
+_DENIED: Final = re.compile(
+    r"\b(?:no|not|without|if|whether|detect(?:ion|or)|avoid|check(?:s|ing)?)\b", re.I
+)
 
 
 class Said(NamedTuple):
@@ -135,6 +144,9 @@ class Noted(Check):
         leads = line.record.turned and line.record.role == "primary"
         if (line.record.ballot and (leads or SPEAKS.search(text))) or "leads in term" in text:
             self._keep(self.claims, Claim(line.node, line.record.ballot, line))
+        if (hurt := _DAMAGE.search(text)) and not _DENIED.search(text[: hurt.start()]):
+            self._keep(self.alarms, Told("corruption", line))
+            return
         if "calm" in line.topics:
             return
         for what, words in _RESOURCES:

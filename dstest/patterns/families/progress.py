@@ -82,7 +82,7 @@ PATTERNS: Final = (
         signs=(
             Sign(
                 id="never-served",
-                asks="clients and keys with attempts and no success",
+                asks="clients, keys and changes of keys with attempts and no success",
                 needs=(OPERATIONS,),
                 find=stuck.starved,
                 strength="strong",

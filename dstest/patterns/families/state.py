@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Final
 
 from dstest.core.op import FINAL_IDS, Op, Outcome
 from dstest.logs.findings import Finding
 from dstest.patterns import elections
 from dstest.patterns.from_logs import of_check
-from dstest.patterns.history import of_ops
+from dstest.patterns.history import SECOND_NS, of_ops, quiet_seconds, runs_of
 from dstest.patterns.journal import Step
 from dstest.patterns.judged import judged
 from dstest.patterns.model import Found, Pattern, Sign, row
@@ -78,6 +79,44 @@ def _behind(scene: Scene) -> Iterator[Found]:
                 window="no fault",
                 expected=False,
                 why=f"no fault stood for {(end - calm) / 1e9:.0f} s",
+            )
+
+
+def _falling_behind(scene: Scene) -> Iterator[Found]:
+    """Members that go on and are slower than the others for long, outside of faults: in each second
+    they are further behind, whatever they catch up with later."""
+    seconds = quiet_seconds(scene)
+    reached = {node: [0] * (len(seconds) + 1) for node in scene.nodes}
+    lasts: dict[tuple[str, int], Step] = {}
+    for step in scene.told.of("commit", "learn", "apply"):
+        second = -1 if step.time_ns is None else step.time_ns // SECOND_NS
+        if 0 <= second < len(seconds) and step.node in reached:
+            row_ = reached[step.node]
+            row_[second + 1] = max(row_[second + 1], _reached(step))
+            lasts[step.node, second] = step
+    for row_ in reached.values():
+        row_[:] = accumulate(row_, max)
+    tops = [max(marks) for marks in zip(*reached.values(), strict=True)]
+    least = scene.settings.lag_least
+    for node, marks in reached.items():
+        lags = [top - mark for top, mark in zip(tops, marks, strict=True)]
+        worse = [
+            calm and lags[at] < lags[at + 1] and marks[at] < marks[at + 1]
+            for at, calm in enumerate(seconds)
+        ]
+        for begin, end in runs_of(worse):
+            if end - begin < scene.settings.stuck_s or lags[end] - lags[begin] < least:
+                continue
+            yield Found(
+                said=f"{node} fell behind for {end - begin} s, from {lags[begin]:,} entries to "
+                f"{lags[end]:,}, and went on all the time",
+                rows=[lasts[node, at].row() for at in (begin, end - 1)],
+                count=end - begin,
+                nodes=[node],
+                at_ns=begin * SECOND_NS,
+                window="no fault",
+                expected=False,
+                why="no fault stood in these seconds",
             )
 
 
@@ -157,6 +196,16 @@ PATTERNS: Final = (
                 find=_behind,
                 strength="strong",
                 severity="high",
+                basis="lag",
+            ),
+            Sign(
+                id="falls-behind",
+                asks="members that go on and fall behind more and more",
+                needs=(JOURNAL,),
+                find=_falling_behind,
+                strength="strong",
+                severity="high",
+                basis="lag",
             ),
             Sign(
                 id="final-reads",
