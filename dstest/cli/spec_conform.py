@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -14,6 +14,7 @@ from dstest.cli.spec_ledger import noted
 from dstest.core.errors import Exit
 
 if TYPE_CHECKING:
+    from dstest.core.run_meta import Logs
     from dstest.spec.bounds import Watch
     from dstest.spec.conformed import Conformed
     from dstest.spec.model import Model
@@ -118,6 +119,7 @@ def _of_servers(model: Model, path: Path, frontier: int, watch: Watch) -> Confor
     from dstest.core.errors import ConfigError
     from dstest.spec.conform import conform_log
     from dstest.spec.merged import log_of_run
+    from dstest.store.layout import EVENTS
 
     if not path.is_dir():
         raise ConfigError(
@@ -125,7 +127,7 @@ def _of_servers(model: Model, path: Path, frontier: int, watch: Watch) -> Confor
             remedy="a run directory, or with --log one log",
         )
     file = model.spec.server_log
-    nodes, over = _of_run(
+    nodes, over, kept = _of_run(
         path, lambda name: name.startswith("nodes/") and name.endswith(f"/{file}")
     )
     logs = log_of_run(path / "nodes", file)
@@ -140,6 +142,10 @@ def _of_servers(model: Model, path: Path, frontier: int, watch: Watch) -> Confor
         lost.append(f"no {RUN_JSON} says of which nodes there should be a {file}")
     elif not over:
         lost.append("the run is not over: its servers may have written more")
+    elif kept is not None:
+        lost += [*kept.gaps(lambda name: name == file), *_otherwise(path, kept, there, file)]
+    elif not (path / EVENTS).is_file():  # of a simulation nothing has to be fetched
+        lost.append(f"no {RUN_JSON} says how much was kept of each {file}")
     lost += logs.lost
     if lost and said.verdict != "reject":
         said.verdict = "inconclusive"
@@ -147,9 +153,23 @@ def _of_servers(model: Model, path: Path, frontier: int, watch: Watch) -> Confor
     return said
 
 
-def _of_run(path: Path, only: Callable[[str], bool]) -> tuple[list[str], bool]:
-    """The nodes that a run says it has, none where it says nothing, and whether it is over. Raises
-    EvidenceError where what is to be read is not as the run has summed it up."""
+def _otherwise(path: Path, kept: Logs, there: Iterable[str], file: str) -> Iterator[str]:
+    """Files whose size is not the one that was written down of them."""
+    for name in sorted(there):
+        one = kept.files.get(f"{name}/{file}")
+        size = (path / "nodes" / name / file).stat().st_size
+        if one is None or one.kept != size:
+            said = "nothing" if one is None else f"{one.kept:,}"
+            yield f"{name}: {size:,} bytes of its {file} are there, {RUN_JSON} says {said}"
+
+
+def _of_run(path: Path, only: Callable[[str], bool]) -> tuple[list[str], bool, Logs | None]:
+    """The nodes that a run says it has, none where it says nothing, whether it is over, and what it
+    says that it has kept of logs. Raises EvidenceError where what is to be read is not as the run
+    has summed it up."""
+    import msgspec
+
+    from dstest.core.run_meta import Logs
     from dstest.runner.integrity import finished, intact
     from dstest.store.layout import RunDir
 
@@ -159,7 +179,11 @@ def _of_run(path: Path, only: Callable[[str], bool]) -> tuple[list[str], bool]:
         intact(run, lambda name: name == RUN_JSON or only(name))
     meta = run.read_json(RUN_JSON)
     nodes = meta.get("nodes") if isinstance(meta, dict) else None
-    return [str(name) for name in nodes] if isinstance(nodes, list) else [], over
+    try:
+        kept = msgspec.convert(meta.get("logs"), Logs | None) if isinstance(meta, dict) else None
+    except msgspec.ValidationError:
+        kept = None
+    return [str(name) for name in nodes] if isinstance(nodes, list) else [], over, kept
 
 
 def _of_history(model: Model, path: Path, frontier: int, watch: Watch) -> Conformed:

@@ -7,6 +7,7 @@ file. What another version wrote besides is in `other` and stays in the file.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import msgspec
@@ -45,6 +46,22 @@ class Logs(msgspec.Struct, frozen=True, kw_only=True):
 
     files: dict[str, KeptLog] = msgspec.field(default_factory=dict)
     lost: dict[str, str] = msgspec.field(default_factory=dict)
+
+    def gaps(self, only: Callable[[str], bool]) -> list[str]:
+        """What was not kept of files whose name, as it is on a node, is one of these: a sentence
+        each."""
+        found = [
+            f"{at}: {one.bytes - one.kept:,} of {one.bytes:,} bytes were not kept, "
+            + ("its beginning" if one.hole_at is None else f"behind the first {one.hole_at:,}")
+            for at, one in sorted(self.files.items())
+            if one.kept < one.bytes and only(at.partition("/")[2])
+        ]
+        found += [
+            f"{at} was not kept: {why}"
+            for at, why in sorted(self.lost.items())
+            if only(at.partition("/")[2])
+        ]
+        return found
 
 
 class Recovery(msgspec.Struct, frozen=True, kw_only=True):

@@ -91,6 +91,8 @@ def _logs(scene: Scene) -> tuple[State, str]:
     silent = [node for node in scene.nodes if not scene.noted.lines.get(node)]
     if not scene.noted.lines:
         return "open", "no log was kept"
+    if gaps := scene.gaps():
+        return "seen", gaps[0]
     return ("seen", f"nothing of {', '.join(silent)}") if silent else ("ok", "of all nodes")
 
 
@@ -196,12 +198,15 @@ def _box(scene: Scene, by: Mapping[str, Answer], asked: Asked | _Figure | _Told)
 
 
 def _unseen(answer: Answer, asked: Asked) -> Box:
-    """Nothing was found: is it because nothing is there, or because nobody looked?"""
-    if asked.sign in answer.missing:
-        return Box(text=asked.text, state="open", why=answer.missing[asked.sign])
-    missing = {} if asked.sign else answer.missing
-    by = [one for one in asked.decisive if one in answer.looked]
-    if answer.looked and not missing:
+    """Nothing was found: is it because nothing is there, or because nobody looked, or not at all of
+    it?"""
+    unseen = {**answer.missing, **answer.partly}
+    if asked.sign in unseen:
+        return Box(text=asked.text, state="open", why=unseen[asked.sign])
+    missing = {} if asked.sign else unseen
+    looked = [one for one in answer.looked if one not in answer.partly]
+    by = [one for one in asked.decisive if one in looked]
+    if looked and not missing:
         return Box(text=asked.text, state="ok", why="")
     rest = f"not looked for: {', '.join(missing)}"
     if by:

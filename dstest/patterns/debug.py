@@ -148,13 +148,7 @@ def _notes(scene: Scene) -> list[str]:
     """What was there and is not whole."""
     journal = scene.journal
     notes = [] if isinstance(journal, str) else [f"journal: {one}" for one in journal.lost]
-    logs = scene.meta.logs.files if scene.meta.logs is not None else {}
-    notes += [
-        f"{name}: {one.bytes - one.kept:,} of {one.bytes:,} bytes were not kept, "
-        + ("its beginning" if one.hole_at is None else f"behind the first {one.hole_at:,}")
-        for name, one in sorted(logs.items())
-        if one.kept < one.bytes
-    ]
+    notes += [one for one in scene.gaps() if f"journal: {one}" not in notes]
     if scene.series_lost:
         notes.append(f"samples: {scene.series_lost}")
     if scene.noted.lost:

@@ -7,7 +7,9 @@ have come from (`dstest.spec.merged`). They are looked at here and not judged by
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from operator import eq
 from pathlib import Path
 from typing import Any
 
@@ -73,10 +75,14 @@ class Journal(msgspec.Struct, frozen=True):
 
 
 def read_journal(
-    run: Path, files: frozenset[str], clocks: Clocks, origin_ns: int | None
+    run: Path,
+    files: frozenset[str],
+    clocks: Clocks,
+    origin_ns: int | None,
+    gaps: Callable[[Callable[[str], bool]], list[str]],
 ) -> Journal | str:
     """Of a run directory; a sentence where there is none. With `origin_ns` it is of a simulation,
-    whose clock had that at the start of the run."""
+    whose clock had that at the start of the run. `gaps` tells what was not kept of files."""
     for name in sorted(files):
         try:
             made = log_of_run(run / "nodes", name)
@@ -95,8 +101,9 @@ def read_journal(
             rest = {k: v for k, v in event.fields.items() if k not in ("at", "server")}
             shown = f"nodes/{node}/{name}:{number}"
             steps.append(Step(event.kind, node, server, rest, shown, at))
-        until_ns = _until(steps, made.left_out) if made.lost else None
-        return Journal(steps, names, made.lost, until_ns)
+        lost = [*made.lost, *gaps(partial(eq, name))]
+        until_ns = _until(steps, made.left_out) if lost else None
+        return Journal(steps, names, lost, until_ns)
     return "its system keeps no journal of its protocol"
 
 

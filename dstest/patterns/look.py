@@ -25,11 +25,14 @@ def asked(scene: Scene, pattern: Pattern) -> Answer:
     words: list[str] = []
     missing: dict[str, str] = {}
     hows: dict[str, str] = {}
+    partly: dict[str, str] = {}
     for sign in pattern.signs:
         if lacks := _lacks(scene, sign):
             missing[sign.id], hows[sign.id] = lacks
             continue
         (words if sign.words else looked).append(sign.id)
+        if lost := next((why for need in sign.needs if (why := need.lost(scene))), ""):
+            partly[sign.id] = lost
         detections += (_judged(scene, pattern, sign, found) for found in sign.find(scene))
     return Answer(
         pattern=pattern.id,
@@ -38,6 +41,7 @@ def asked(scene: Scene, pattern: Pattern) -> Answer:
         words=words,
         missing=missing,
         hows=hows,
+        partly=partly,
     )
 
 

@@ -112,16 +112,22 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     basis: str = ""
 
 
+def _nothing(scene: Scene) -> str:
+    return ""
+
+
 class Need(msgspec.Struct, frozen=True):
     """Something that a run may have kept. `missing` gives a sentence where it did not, else
     nothing; `how` says how the next run is made to keep it, for systems that have this `option`
-    where it takes one."""
+    where it takes one. `lost` gives a sentence where a part of it is not there: what is found in
+    the rest is found, what is not may have been in that part."""
 
     name: str
     what: str
     how: str
     missing: Callable[[Scene], str]
     option: str = ""
+    lost: Callable[[Scene], str] = _nothing
 
     def how_for(self, scene: Scene) -> str:
         """How the next run of this system is made to keep it."""
@@ -204,7 +210,7 @@ class Detection(msgspec.Struct, frozen=True, kw_only=True):
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What looking for one pattern came to: the signs that were looked for in what was measured,
     those that were looked for in words of servers alone, and by sign what the others needed and how
-    to get it."""
+    to get it. `partly` says by sign that was looked for what it could not look at."""
 
     pattern: str
     detections: list[Detection]
@@ -212,6 +218,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     words: list[str]
     missing: dict[str, str]
     hows: dict[str, str] = {}
+    partly: dict[str, str] = {}
 
     @property
     def state(self) -> Literal["found", "expected", "not found", "not looked for"]:

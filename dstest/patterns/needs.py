@@ -53,6 +53,28 @@ def _journal(scene: Scene) -> str:
     return found if isinstance(found, str) else ""
 
 
+def _journal_lost(scene: Scene) -> str:
+    found = scene.journal
+    return "" if isinstance(found, str) else "; ".join(found.lost[:1])
+
+
+def _lines_lost(scene: Scene) -> str:
+    kept = scene.traits.records
+    return "; ".join(scene.gaps(lambda name: name not in kept)[:1])
+
+
+def _stamped_lost(scene: Scene) -> str:
+    return _journal_lost(scene) or _lines_lost(scene)
+
+
+def _records_lost(scene: Scene) -> str:
+    return "; ".join(scene.gaps(lambda name: name in scene.traits.records)[:1])
+
+
+def _samples_lost(scene: Scene) -> str:
+    return scene.series_lost
+
+
 def _spans(scene: Scene) -> str:
     return scene.spans_missing
 
@@ -86,26 +108,53 @@ def _settled(scene: Scene) -> str:
 EVERY: Final = Need("run", "a sealed run", "dstest recover RUN", _always)
 OPERATIONS: Final = Need("history", "the operations", "dstest recover RUN", _operations)
 FAULTS: Final = Need("faults", "faults with proof", "--nemesis partition", _faults)
-LINES: Final = Need("logs", "lines of servers' logs", "logs that are fetched at the end", _lines)
+LINES: Final = Need(
+    "logs",
+    "lines of servers' logs",
+    "logs that are fetched at the end",
+    _lines,
+    lost=_lines_lost,
+)
 VOTES: Final = Need(
-    "votes", "lines that tell of votes", "a `log_reader` of the system that knows votes", _votes
+    "votes",
+    "lines that tell of votes",
+    "a `log_reader` of the system that knows votes",
+    _votes,
+    lost=_lines_lost,
 )
 ROLES: Final = Need(
     "roles",
     "lines that tell whether a server is a primary",
     "a `log_reader` of the system that knows roles",
     _roles,
+    lost=_lines_lost,
 )
 BOTH_SIDES: Final = Need(
-    "both sides", "ids of messages as sent and as received", "log each at both ends", _both_sides
+    "both sides",
+    "ids of messages as sent and as received",
+    "log each at both ends",
+    _both_sides,
+    lost=_lines_lost,
 )
-DIGESTS: Final = Need("digests", "digests of messages", "log a hash of what was got", _digests)
+DIGESTS: Final = Need(
+    "digests", "digests of messages", "log a hash of what was got", _digests, lost=_lines_lost
+)
 JOURNAL: Final = Need(
-    "journal", "what servers wrote of their protocol", "-o journal=yes", _journal, "journal"
+    "journal",
+    "what servers wrote of their protocol",
+    "-o journal=yes",
+    _journal,
+    "journal",
+    _journal_lost,
 )
-SPANS: Final = Need("spans", "spans of servers", "-o spans=yes", _spans, "spans")
+SPANS: Final = Need("spans", "spans of servers", "-o spans=yes", _spans, "spans", _records_lost)
 EFFECTS: Final = Need(
-    "effects", "what servers wrote of their effects", "-o audit=yes", _effects, "audit"
+    "effects",
+    "what servers wrote of their effects",
+    "-o audit=yes",
+    _effects,
+    "audit",
+    _records_lost,
 )
 STATES: Final = Need(
     "states",
@@ -114,7 +163,12 @@ STATES: Final = Need(
     _states,
 )
 STAMPED: Final = Need(
-    "times", "times at which servers noticed something", "-o journal=yes", _stamped, "journal"
+    "times",
+    "times at which servers noticed something",
+    "-o journal=yes",
+    _stamped,
+    "journal",
+    _stamped_lost,
 )
 JUDGED: Final = Need("verdict", "what checkers found", "dstest recover RUN", _judged)
 SETTLED: Final = Need("recoveries", "recoveries that were watched", "--nemesis kill", _settled)
@@ -141,4 +195,5 @@ def metric(*names: str) -> Need:
         return scene.series_lost or f"no samples of {' or '.join(names)}"
 
     how = "leave out --no-monitor"
-    return Need("metrics", f"samples of {' or '.join(names)}", how, missing)
+    what = f"samples of {' or '.join(names)}"
+    return Need("metrics", what, how, missing, lost=_samples_lost)

@@ -4,7 +4,7 @@ for. Nothing here knows what was planted in the system: options of the run are n
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -208,7 +208,11 @@ class Scene:
         """Of the servers' protocol, or why there is none."""
         files = self.traits.records
         origin = (self.meta.origin_ns or 0) if self.simulated else None
-        return read_journal(self.run.path, files, self.of.clocks, origin)
+        return read_journal(self.run.path, files, self.of.clocks, origin, self.gaps)
+
+    def gaps(self, only: Callable[[str], bool] = lambda name: True) -> list[str]:
+        """What was not kept of these files of the nodes, all of them where nothing else is said."""
+        return [] if self.meta.logs is None else self.meta.logs.gaps(only)
 
     @property
     def told(self) -> Journal:

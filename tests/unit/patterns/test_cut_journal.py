@@ -83,3 +83,17 @@ def test_what_was_not_kept_is_not_missed(tmp_path: Path, monkeypatch: pytest.Mon
     found = fetched(tmp_path, elected(doubled=False), monkeypatch)
     assert found.alarms == []
     assert found.hypotheses == []
+    boxes = found.checklists["consensus"]
+    open_ = {box.text for box in boxes if box.state == "open"}
+    assert {
+        "one vote a term",
+        "decisions within 5 s",
+        "leaders counted the votes that were given",
+    } <= open_
+    assert {box.state for box in boxes if box.text == "logs of all nodes are there"} == {"seen"}
+
+
+def test_of_a_whole_one_the_boxes_are_ticked(tmp_path: Path) -> None:
+    found = debugged(planted(tmp_path, files=journal_files(elected(doubled=False))))
+    ticked = {box.text for box in found.checklists["consensus"] if box.state == "ok"}
+    assert {"one vote a term", "decisions within 5 s"} <= ticked

@@ -16,6 +16,8 @@ from clusters.systems.toykv.agents.real import lines_into
 from dstest.cli.app import app
 from dstest.core.errors import EvidenceError, Exit, HistoryError
 from dstest.spec.merged import merged
+from dstest.store.layout import EVENTS
+from dstest.store.sums import sums_of
 
 FILE = "protocol.jsonl"
 
@@ -145,6 +147,62 @@ def test_what_is_missing_is_told(run: Path, change: Callable[[Path], None], said
     assert (done.exit_code, found["verdict"]) == (Exit.NOT_PROVEN, "inconclusive")
     assert any(said in one for one in found["weak"]), found["weak"]
     assert said in held(run).output
+
+
+Kept = dict[str, dict[str, int]]
+
+
+def all_of_them(kept: Kept) -> None:
+    pass
+
+
+def one_was_longer(kept: Kept) -> None:
+    kept["n3/protocol.jsonl"]["bytes"] += 1
+
+
+def one_was_longer_than_what_is_there(kept: Kept) -> None:
+    for number in kept["n3/protocol.jsonl"]:
+        kept["n3/protocol.jsonl"][number] += 1
+
+
+def one_is_not_named(kept: Kept) -> None:
+    del kept["n3/protocol.jsonl"]
+
+
+RECORDED = (
+    (all_of_them, ""),
+    (one_was_longer, "bytes were not kept, behind the first"),
+    (one_was_longer_than_what_is_there, "bytes of its protocol.jsonl are there, run.json says"),
+    (one_is_not_named, "bytes of its protocol.jsonl are there, run.json says nothing"),
+)
+
+
+@pytest.mark.parametrize(("change", "said"), RECORDED)
+def test_what_was_not_kept_was_not_held_to_anything(
+    run: Path, change: Callable[[Kept], None], said: str
+) -> None:
+    """As of nodes, whose logs are fetched: the journals as they are here agree with one another,
+    and of none of them a line is missing in between."""
+    (run / EVENTS).unlink()
+    sizes = {
+        f"{path.parent.name}/{FILE}": path.stat().st_size for path in run.glob(f"nodes/*/{FILE}")
+    }
+    kept = {name: {"bytes": size, "kept": size, "hole_at": size} for name, size in sizes.items()}
+    change(kept)
+    meta = json.loads((run / "run.json").read_bytes())
+    (run / "run.json").write_text(json.dumps({**meta, "logs": {"files": kept, "lost": {}}}))
+    (run / "sha256sums").write_text(sums_of(run))
+    done = held(run)
+    assert done.exit_code == (Exit.NOT_PROVEN if said else Exit.PASS), done.output
+    assert said in done.output
+
+
+def test_a_run_of_nodes_says_what_was_kept(run: Path) -> None:
+    (run / EVENTS).unlink()
+    (run / "sha256sums").write_text(sums_of(run))
+    done = held(run)
+    assert done.exit_code == Exit.NOT_PROVEN
+    assert "no run.json says how much was kept of each protocol.jsonl" in done.output
 
 
 def test_a_run_that_goes_on_is_not_accepted(run: Path) -> None:
