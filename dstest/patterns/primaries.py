@@ -29,12 +29,19 @@ def two_primaries(scene: Scene) -> Iterator[Found]:
         for new in reigns:
             if new.taken is None or new.node != old.successor or _ends(old) is None:
                 continue
+            if not _whole(scene, old.log):
+                continue  # what was not kept of it may have ended the reign
             begin, end = new.taken.time_ns, _ends(old)
             if begin is None or end is None or old.first.time_ns is None:
                 continue
             doubt = new.taken.doubt_ns + old.first.doubt_ns
             if old.first.time_ns + doubt < begin < end - doubt:
                 yield _found(scene, old, new, begin, end)
+
+
+def _whole(scene: Scene, log: str) -> bool:
+    one = scene.meta.logs and scene.meta.logs.files.get(log.removeprefix("nodes/"))
+    return not one or one.kept >= one.bytes
 
 
 def _ends(reign: Reign) -> int | None:

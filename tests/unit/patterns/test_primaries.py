@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -134,3 +135,17 @@ def test_who_says_nothing_of_it_was_not_looked_at(tmp_path: Path) -> None:
     found = debugged(planted(tmp_path / "run"))
     (answer,) = (one for one in found.answers if one.pattern == "split-brain")
     assert "no line tells what its server is" in answer.missing["two-primaries"]
+
+
+def test_what_was_not_kept_may_have_ended_it(tmp_path: Path) -> None:
+    run = planted(
+        tmp_path, system="redis-cluster", logs=logs(), records=[partition(25, 33)], ops=one_leads()
+    )
+    assert split(debugged(run))
+    meta = json.loads((run / "run.json").read_bytes())
+    kept = {"n1/server.log": {"bytes": 9_000_000, "kept": 8_000_000, "hole_at": 4_000_000}}
+    (run / "run.json").write_text(json.dumps({**meta, "logs": {"files": kept, "lost": {}}}))
+    found = debugged(run)
+    assert split(found) == []
+    (answer,) = (one for one in found.answers if one.pattern == "split-brain")
+    assert "1,000,000 of 9,000,000 bytes were not kept" in answer.partly["two-primaries"]
