@@ -254,6 +254,7 @@ def recorded(
         concurrency=processes,
         seed=seed,
         options={"op_timeout_s": 2.0, **(options or {})},
+        monitor=False,
     )
     _record(run, placed, nodes, record)
     run.write_json(
