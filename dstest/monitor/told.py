@@ -47,7 +47,8 @@ def explained(alert: Alert) -> str:
         return f"unexpected: {', '.join(alert.unproven)} stood, which is not proven to have landed"
     if alert.others:
         ends = alert.rule == SAMPLES_MISSING
-        why = "does not end its sampler" if ends else "is about other nodes"
+        why = f"{'do' if alert.others[1:] else 'does'} not end its sampler"
+        why = why if ends else "is about other nodes"
         return f"unexpected: {', '.join(alert.others)} stood, which {why}"
     return "unexpected: no fault stood"
 
