@@ -37,8 +37,8 @@ def thresholds_of(
 ) -> T:
     """`usual` with what a TOML file of `name = number` says, and with words `NAME=VALUE`, of which
     the last one counts. `least` is what some may not be below; all others are 0 or more. `most` is
-    what some may not be above; all others are `MOST` or less. Raises ConfigError for a file that cannot be read, a name that there is none of, and a value that is
-    no such number."""
+    what some may not be above; all others are `MOST` or less. Raises ConfigError for a file that
+    cannot be read, a name that there is none of, and a value that is no such number."""
     found: dict[str, Any] = {}
     limits = (least, most)
     if file is not None:

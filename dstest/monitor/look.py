@@ -151,9 +151,7 @@ def _health(
     start_ns = max(clients.start_ns, clients.end_ns - int(of.settings.health_window_s * 1e9))
     limit_ns = limit_ns_of(of.settings.samples_missing_s, of.every_s or 0.0)
     fresh = {
-        key: points
-        for key, points in series.items()
-        if _reaches(points, clients.end_ns, limit_ns)
+        key: points for key, points in series.items() if _reaches(points, clients.end_ns, limit_ns)
     }
     found = [
         node_health(node, fresh, Clients(of.load, node=node), start_ns, clients.end_ns, of.settings)

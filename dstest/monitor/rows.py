@@ -64,8 +64,8 @@ STEADY: Final = frozenset(
         *("answers", "messages_sent"),
     }
 )
-"""What a sampler takes each time, of a node whose servers are dead as well. Any other series is as a
-server says it, or rarer, and its silence is no silence of the sampler."""
+"""What a sampler takes each time, of a node whose servers are dead as well. Any other series is as
+a server says it, or rarer, and its silence is no silence of the sampler."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):

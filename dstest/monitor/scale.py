@@ -69,8 +69,7 @@ def lacking_of(
     return [
         node
         for node in nodes
-        if node not in points
-        or silent_for_ns(points[node], clients.start_ns, end_ns) > longest_ns
+        if node not in points or silent_for_ns(points[node], clients.start_ns, end_ns) > longest_ns
     ]
 
 

@@ -191,20 +191,18 @@ def test_faults_close_to_each_other_hide_no_sampler_that_died(
     """Each is over before the next one begins, by less than may go without a sample."""
     begins = [30.0 + number * (5.0 + apart_s) for number in range(int(130 / (5.0 + apart_s)))]
     faults = of(ENDS, *(fault(f"f{at:g}", at, at + 5.0) for at in begins))
-    given = {"rows": rows("n1", begin_s, end_s), "every_s": 1.0}
-    found = look(inputs(steady(), *faults, recoveries=[], **given))
+    gone = rows("n1", begin_s, end_s)
+    found = look(inputs(steady(), *faults, recoveries=[], rows=gone, every_s=1.0))
     (alert,) = missing(found)
     assert alert.warranted_by and not alert.expected
     assert code_of(found, sampling=True) is Exit.FAIL
 
 
 def test_faults_close_to_each_other_explain_that_each_ended_the_node() -> None:
-    faults = of(ENDS, *(fault(f"f{at}", at, at + 12.0) for at in range(30, 150, 20)))
-    down = [
-        row
-        for row in rows()
-        if row.node != "n1" or not any(f <= row.time_ns / SECOND < f + 15 for f in range(30, 150, 20))
-    ]
+    begins = range(30, 150, 20)
+    faults = of(ENDS, *(fault(f"f{at}", at, at + 12.0) for at in begins))
+    gone = {("n1", (at + second) * SECOND) for at in begins for second in range(15)}
+    down = [row for row in rows() if (row.node, row.time_ns) not in gone]
     found = look(inputs(steady(), *faults, recoveries=[], rows=down, every_s=1.0))
     assert [alert.expected for alert in missing(found)] == [True] * 6
 
@@ -270,9 +268,7 @@ def test_health_is_measured_by_what_was_sampled_up_to_the_end() -> None:
     fresh = look(inputs(steady(), rows=every, every_s=1.0)).health
     assert (fresh.criteria_measured, fresh.criteria) == (15, 15)
     for lost_s, measured in ((8, 15), (12, 12)):
-        left = [
-            row for row in every if row.node != "n3" or row.time_ns < (180 - lost_s) * SECOND
-        ]
+        left = [row for row in every if row.node != "n3" or row.time_ns < (180 - lost_s) * SECOND]
         stale = look(inputs(steady(), rows=left, every_s=1.0)).health
         criteria = {node.node: node.criteria for node in stale.nodes}
         assert stale.criteria_measured == measured
