@@ -59,11 +59,11 @@ def show(
 
     from dstest.core.printable import one_line
     from dstest.core.thresholds import thresholds_of
-    from dstest.monitor.settings import LEAST, Settings
+    from dstest.monitor.settings import LEAST, MOST, Settings
     from dstest.monitor.told import as_object, as_text, code_of
     from dstest.runner.monitored import asked, monitored
 
-    settings = thresholds_of(Settings(), thresholds, set_ or [], least=LEAST)
+    settings = thresholds_of(Settings(), thresholds, set_ or [], least=LEAST, most=MOST)
     found, meta, _ = monitored(_intact(run), settings)
     name, sampling = one_line(str(run)), asked(meta)
     if json_:
@@ -93,7 +93,8 @@ def scale(
     """How a number grows with the number of nodes: O(1), O(log n), O(n), O(n log n) or O(n²), the
     one that fits best, or undecided where two fit alike. Exit 0; with --expect 1 where it is
     another one, and 3 where that is undecided; 2 for what cannot be read; 3 where more differs
-    between the runs than their number of nodes."""
+    between the runs than their number of nodes, one ended early, or nodes of one have no samples of
+    the metric."""
     import msgspec
 
     from dstest.compare.fair import sizes_apart
@@ -106,9 +107,9 @@ def scale(
 
     expected = class_named(expect) if expect else None
     whole = runs_of(_intact(path) for path in runs)
-    points, unit = points_of(whole, metric)
+    points, unit, lacking = points_of(whole, metric)
     met = [(run.path, run.read_meta()) for run in map(RunDir.open, whole)]
-    unfair = sizes_apart([(path, meta) for path, meta in met if meta is not None])
+    unfair = [*sizes_apart([(p, meta) for p, meta in met if meta is not None]), *lacking]
     found = fit(points, expected)
     code = Exit.PASS
     if expected is not None and found.agrees is not True:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -121,10 +121,12 @@ def unfair(sides: Sequence[tuple[str, Sequence[Met]]], meant: Collection[str]) -
     for name, runs in sides:
         if len({run.digest for run in runs}) < len(runs):
             found.append(f"a run of {name} is counted twice")
-        found += [
-            f"{run.path} ended early: {run.meta.ended_by}" for run in runs if run.meta.ended_by
-        ]
+        found += _early((run.path, run.meta) for run in runs)
     return found
+
+
+def _early(runs: Iterable[tuple[Path, RunMeta]]) -> list[str]:
+    return [f"{path} ended early: {meta.ended_by}" for path, meta in runs if meta.ended_by]
 
 
 def conditions_apart(
@@ -145,8 +147,9 @@ def conditions_apart(
 
 
 def sizes_apart(runs: Sequence[tuple[Path, RunMeta]]) -> list[str]:
-    """What differs between runs of several sizes beside their number of nodes. As many clients and
-    as high a rate in all of them are fair, and so is as much for each node."""
+    """What differs between runs of several sizes beside their number of nodes, and which ended
+    early. As many clients and as high a rate in all of them are fair, and so is as much for each
+    node."""
     by_size: dict[int, list[RunMeta]] = {}
     for _, meta in runs:
         by_size.setdefault(int(meta.spec.get("nodes") or len(meta.nodes)), []).append(meta)
@@ -155,7 +158,13 @@ def sizes_apart(runs: Sequence[tuple[Path, RunMeta]]) -> list[str]:
     found = conditions_apart(sides, meant)
     paths = [path.resolve() for path, _ in runs]
     twice = sorted({path.name for path in paths if paths.count(path) > 1})
-    return [*found, *(f"{name} is counted twice" for name in twice)]
+    found += [f"{name} is counted twice" for name in twice]
+    found += _early(runs)
+    return found + [
+        f"{path} ended early: its load has no end"
+        for path, meta in runs
+        if not meta.ended_by and not isinstance(meta.load_end_ns, int)
+    ]
 
 
 def _for_each_node(by_size: Mapping[int, Sequence[RunMeta]], name: str) -> bool:

@@ -13,10 +13,10 @@ from dstest.monitor.baseline import Baseline, baseline_of
 from dstest.monitor.client import Clients, Load
 from dstest.monitor.correlations import Correlation, correlations_of
 from dstest.monitor.health import ClusterHealth, cluster_health, node_health
-from dstest.monitor.rows import Row, series_of
+from dstest.monitor.rows import Row, Series, series_of
 from dstest.monitor.rules import NODE_RULES
 from dstest.monitor.settings import Settings
-from dstest.monitor.silence import missing_samples
+from dstest.monitor.silence import EVERY_MOST, limit_ns_of, missing_samples, spacing_ns
 from dstest.monitor.windows import Faults, FaultWindow
 
 __all__ = ["Inputs", "Monitored", "look"]
@@ -48,7 +48,8 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
 
 class Monitored(msgspec.Struct, frozen=True, kw_only=True):
     """`unmeasured` are rules that had nothing to look at, with what they lack; of these silence
-    says nothing. `sampled`: were there samples of nodes at all?"""
+    says nothing. `sampled`: were there samples of nodes at all? `samples` are how many of each
+    node; that is no part of what is written down."""
 
     sampled: bool
     baseline: Baseline
@@ -58,11 +59,13 @@ class Monitored(msgspec.Struct, frozen=True, kw_only=True):
     summaries: list[Summary]
     unmeasured: dict[str, str]
     windows: list[FaultWindow]
+    samples: dict[str, int] = {}
 
     @property
     def plain(self) -> dict[str, Any]:
         """As the content of metrics/baseline.json."""
         found: dict[str, Any] = msgspec.to_builtins(self)
+        del found["samples"]
         return found
 
 
@@ -75,10 +78,11 @@ def look(of: Inputs) -> Monitored:
     baseline = baseline_of(clients, of.settings, of.faults.first_ns)
     return Monitored(
         sampled=bool(rows),
+        samples=_counts(rows),
         baseline=baseline,
         alerts=[
             *alerts_of(clients, series, baseline, of.faults, of.settings),
-            *_missing(of, rows, clients),
+            *_missing(of, series, clients),
             *_unwell(of),
         ],
         health=_health(of, series, clients),
@@ -89,16 +93,23 @@ def look(of: Inputs) -> Monitored:
     )
 
 
-def _missing(of: Inputs, rows: Sequence[Row], clients: Clients) -> Iterator[Alert]:
+def _counts(rows: Iterable[Row]) -> dict[str, int]:
+    times: dict[str, set[int]] = {}
+    for row in rows:
+        if row.node:
+            times.setdefault(row.node, set()).add(row.time_ns)
+    return {node: len(found) for node, found in sorted(times.items())}
+
+
+def _missing(
+    of: Inputs, series: Mapping[tuple[str, str], Series], clients: Clients
+) -> Iterator[Alert]:
     """Of nodes that were to be sampled."""
     if of.every_s is None or not len(clients):
         return
-    times: dict[str, set[int]] = {}
-    for row in rows:
-        times.setdefault(row.node, set()).add(row.time_ns)
     yield from missing_samples(
         of.nodes,
-        {node: sorted(found) for node, found in times.items()},
+        series,
         clients.start_ns,
         clients.end_ns,
         over=of.load.end_ns is not None,
@@ -138,13 +149,21 @@ def _health(
 ) -> ClusterHealth:
     """At the end of the load."""
     start_ns = max(clients.start_ns, clients.end_ns - int(of.settings.health_window_s * 1e9))
+    limit_ns = limit_ns_of(of.settings.samples_missing_s, of.every_s or 0.0)
+    fresh = {
+        key: points for key, points in series.items() if _reaches(points, clients.end_ns, limit_ns)
+    }
     found = [
-        node_health(
-            node, series, Clients(of.load, node=node), start_ns, clients.end_ns, of.settings
-        )
+        node_health(node, fresh, Clients(of.load, node=node), start_ns, clients.end_ns, of.settings)
         for node in of.nodes
     ]
     return cluster_health(found, of.settings)
+
+
+def _reaches(points: Series, end_ns: int, limit_ns: int) -> bool:
+    """Was it sampled up to the end? What was so before says nothing of then."""
+    last_ns = max((at for at, _ in points if at < end_ns), default=0)
+    return end_ns - last_ns <= max(limit_ns, EVERY_MOST * spacing_ns(points))
 
 
 def _unmeasured(

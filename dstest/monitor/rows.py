@@ -21,6 +21,7 @@ __all__ = [
     "BASELINE",
     "CLIENT",
     "NODES",
+    "STEADY",
     "UNITS",
     "Row",
     "Series",
@@ -54,6 +55,17 @@ UNITS: Final = MappingProxyType(
 them, what sampling itself costs. `load` and `memory_free` are the machine's, which nodes share
 where they share a kernel. `answers` is 1 where a server said anything to its own node within a
 second."""
+
+
+STEADY: Final = frozenset(
+    {
+        *("sampler", "cpu", "rss", "fds", "threads", "processes", "read", "written"),
+        *("net_received", "net_sent", "load", "memory_free", "connections", "time_wait"),
+        *("answers", "messages_sent"),
+    }
+)
+"""What a sampler takes each time, of a node whose servers are dead as well. Any other series is as
+a server says it, or rarer, and its silence is no silence of the sampler."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,8 +13,9 @@ from typing import Final
 from dstest.core.errors import ConfigError
 from dstest.monitor.client import Clients
 from dstest.monitor.numbers import mean
+from dstest.monitor.silence import EVERY_MOST, silent_for_ns, spacing_ns
 
-__all__ = ["OF_CLIENTS", "value_of"]
+__all__ = ["OF_CLIENTS", "lacking_of", "value_of"]
 
 OF_CLIENTS: Final = ("throughput", "p50", "p95", "p99")
 PER_OP: Final = "/op"
@@ -36,12 +37,7 @@ def value_of(
             raise _lacks(metric, ["no operation succeeded"])
         return found, "ms"
     name = metric.removesuffix(PER_OP)
-    points = {
-        node: [(t, v) for t, v in series[node, other] if clients.start_ns <= t < end_ns]
-        for node, other in series
-        if node and other == name
-    }
-    points = {node: row for node, row in points.items() if len(row) > 1}
+    points = _points(name, series, clients.start_ns, end_ns)
     if not points:
         raise _lacks(metric, sorted({other for node, other in series if node}))
     unit = units.get(name, "1")
@@ -53,6 +49,40 @@ def value_of(
     if not seen.ok:
         raise _lacks(metric, ["no operation succeeded"])
     return sum(_total(row, unit) for row in points.values()) / seen.ok, unit.removesuffix("/s")
+
+
+def lacking_of(
+    metric: str,
+    nodes: Sequence[str],
+    clients: Clients,
+    series: Series,
+    end_ns: int,
+    limit_ns: int,
+) -> list[str]:
+    """Of whom nothing, or nothing for longer than `limit_ns`, was sampled where `value_of` looks:
+    a value over fewer nodes, or part of the time, is none of as many nodes as the run has."""
+    if metric in OF_CLIENTS:
+        return []
+    points = _points(metric.removesuffix(PER_OP), series, clients.start_ns, end_ns)
+    apart_ns = max((spacing_ns(row) for row in points.values()), default=0.0)
+    longest_ns = max(limit_ns, EVERY_MOST * apart_ns)
+    return [
+        node
+        for node in nodes
+        if node not in points or silent_for_ns(points[node], clients.start_ns, end_ns) > longest_ns
+    ]
+
+
+def _points(
+    name: str, series: Series, start_ns: int, end_ns: int
+) -> dict[str, list[tuple[int, float]]]:
+    """By node what was sampled then, of those that have two samples at least."""
+    points = {
+        node: [(t, v) for t, v in series[node, other] if start_ns <= t < end_ns]
+        for node, other in series
+        if node and other == name
+    }
+    return {node: row for node, row in points.items() if len(row) > 1}
 
 
 def _total(row: Sequence[tuple[int, float]], unit: str) -> float:

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["LEAST", "Settings"]
+__all__ = ["LEAST", "MOST", "Settings"]
 
 STRETCH_LEAST_S: Final = 0.1
 """Shorter than that nothing is measured for."""
@@ -82,3 +82,6 @@ LEAST: Final[Mapping[str, float]] = dict.fromkeys(
     ("check_every_s", "measure_s", "part_s"), STRETCH_LEAST_S
 )
 """What may not be shorter."""
+
+MOST: Final[Mapping[str, float]] = {"rss_bytes": 1e18}
+"""What may be larger than other thresholds: bytes, up to an exabyte."""

@@ -16,6 +16,7 @@ from dstest.monitor.health import ClusterHealth, NodeHealth
 from dstest.monitor.look import Monitored
 from dstest.monitor.numbers import quantity
 from dstest.monitor.settings import Settings
+from dstest.monitor.silence import SAMPLES_MISSING
 
 __all__ = ["alert_line", "as_object", "as_text", "code_of", "growth_lines"]
 
@@ -45,7 +46,10 @@ def explained(alert: Alert) -> str:
     if alert.unproven:
         return f"unexpected: {', '.join(alert.unproven)} stood, which is not proven to have landed"
     if alert.others:
-        return f"unexpected: {', '.join(alert.others)} stood, which is about other nodes"
+        ends = alert.rule == SAMPLES_MISSING
+        why = f"{'do' if alert.others[1:] else 'does'} not end its sampler"
+        why = why if ends else "is about other nodes"
+        return f"unexpected: {', '.join(alert.others)} stood, which {why}"
     return "unexpected: no fault stood"
 
 
@@ -100,7 +104,10 @@ def _sampled(found: Monitored, cost: dict[str, Any] | None, sampling: bool) -> s
             return "no sample of any node, though they were to be sampled"
         return "the nodes were not sampled"
     nodes = (cost or {}).get("nodes", {})
-    told = ", ".join(f"{name} {row.get('samples', 0):,}" for name, row in nodes.items())
+    told = ", ".join(
+        _of_node(name, found.samples.get(name, 0), nodes.get(name, {}).get("samples"))
+        for name in [*nodes, *(name for name in found.samples if name not in nodes)]
+    )
     most = [row["cpu_percent"] for row in nodes.values() if "cpu_percent" in row]
     said = f"samples: {told}" if told else "samples are there"
     if most:
@@ -110,6 +117,12 @@ def _sampled(found: Monitored, cost: dict[str, Any] | None, sampling: bool) -> s
     if doubts:
         said += f"; their times are known to {max(doubts) / 1e6:,.1f} ms"
     return f"{said}; {lost:,} {'sample is' if lost == 1 else 'samples are'} lost" if lost else said
+
+
+def _of_node(name: str, there: int, reported: int | None) -> str:
+    """How many samples of it are there, and how many its sampler says it took."""
+    said = f"{name} {there:,}"
+    return said if reported in (None, there) else f"{said} (its sampler reported {reported:,})"
 
 
 def _missing(cost: dict[str, Any]) -> Iterator[str]:

@@ -7,7 +7,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from dstest.core import registry
+from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord
+from dstest.core.protocols import NemesisTraits
 from dstest.core.run_meta import RunMeta
 from dstest.logs.windows import Window, Windows, windows_of_run
 
@@ -72,6 +75,26 @@ class Faults:
             for window, alone in self._windows
             if window.holds(middle_ns, half_ns)
         ]
+
+    def ended(self, node: str, start_ns: int, end_ns: int) -> list[tuple[str, int, int]]:
+        """(id, from, to) of what lies in a stretch of proven faults that end this node itself, from
+        their injection until they were healed."""
+        found = []
+        for window, _ in self._windows:
+            if not window.landed or (window.nodes and node not in window.nodes):
+                continue
+            begin = start_ns if window.start_ns is None else max(start_ns, window.start_ns)
+            end = end_ns if window.healed_ns is None else min(end_ns, window.healed_ns)
+            if begin < end and _ends_nodes(window.nemesis):
+                found.append((window.id, begin, end))
+        return found
+
+
+def _ends_nodes(nemesis: str) -> bool:
+    try:
+        return NemesisTraits.of(registry.load("nemeses", nemesis)).restarts_nodes
+    except ConfigError:
+        return False
 
 
 def faults_of(

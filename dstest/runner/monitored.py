@@ -17,8 +17,9 @@ from dstest.judge.facts import Measured
 from dstest.monitor.client import Clients, Load, client_rows
 from dstest.monitor.look import Inputs, Monitored, look
 from dstest.monitor.rows import BASELINE, CLIENT, NODES, encoded, read_rows, series_of
-from dstest.monitor.scale import value_of
+from dstest.monitor.scale import lacking_of, value_of
 from dstest.monitor.settings import Settings
+from dstest.monitor.silence import limit_ns_of
 from dstest.monitor.windows import faults_of, unwell_ns_of
 from dstest.runner.node_sampler import every_s
 from dstest.runner.session_file import SessionDir, is_session
@@ -50,6 +51,16 @@ def monitored(path: Path, settings: Settings | None = None) -> tuple[Monitored, 
     return look(given), meta, given.load
 
 
+def _spec_of(meta: RunMeta) -> RunSpec:
+    try:
+        return msgspec.convert(meta.spec, RunSpec)
+    except msgspec.ValidationError as error:
+        raise EvidenceError(
+            f"the spec of run.json cannot be read: {error}",
+            remedy="it was cut off or changed; take the file from where the run was made",
+        ) from None
+
+
 def asked(meta: RunMeta) -> bool:
     """Were its nodes to be sampled? Versions that took no samples say nothing of it."""
     return meta.spec.get("monitor") is True
@@ -57,7 +68,7 @@ def asked(meta: RunMeta) -> bool:
 
 def load_of(meta: RunMeta, ops: list[Op], folded: Folded) -> Load:
     """The operations of a run as its load."""
-    spec = msgspec.convert(meta.spec, RunSpec)
+    spec = _spec_of(meta)
     timeout_s = spec.options.get("op_timeout_s")
     if not isinstance(timeout_s, int | float):
         raise EvidenceError(
@@ -89,7 +100,7 @@ def inputs_of(run: RunDir, meta: RunMeta, folded: Folded, settings: Settings) ->
         load=load,
         faults=faults_of(folded.records, meta, last_ns, settings.after_heal_s, load.timeout_ns),
         unwell_ns=unwell_ns_of(folded.records, meta),
-        every_s=every_s(msgspec.convert(meta.spec, RunSpec).time_limit_s) if asked(meta) else None,
+        every_s=every_s(_spec_of(meta).time_limit_s) if asked(meta) else None,
         settings=settings,
     )
 
@@ -122,10 +133,11 @@ def measured_of(found: Monitored | None) -> Measured | None:
     )
 
 
-def points_of(paths: Iterable[Path], metric: str) -> tuple[list[tuple[int, float]], str]:
-    """(nodes, value) of each run, those of a session among them, and the unit of the values. Raises
-    ConfigError for a run that does not have it."""
-    found, unit = [], "1"
+def points_of(paths: Iterable[Path], metric: str) -> tuple[list[tuple[int, float]], str, list[str]]:
+    """(nodes, value) of each run, those of a session among them, the unit of the values, and as
+    sentences which nodes have no samples. Raises ConfigError for a run that does not have it."""
+    found: list[tuple[int, float]] = []
+    unit, unfair = "1", []
     for path in runs_of(paths):
         run = RunDir.open(path)
         meta = run.read_meta()
@@ -136,13 +148,18 @@ def points_of(paths: Iterable[Path], metric: str) -> tuple[list[tuple[int, float
         clients = Clients(given.load)
         first_ns = given.faults.first_ns
         end_ns = clients.end_ns if first_ns is None else min(clients.end_ns, first_ns)
-        units = {row.name: row.unit for row in rows}
+        units, series = {row.name: row.unit for row in rows}, series_of(rows)
         try:
-            value, unit = value_of(metric, clients, series_of(rows), units, end_ns)
+            value, unit = value_of(metric, clients, series, units, end_ns)
         except ConfigError as error:
             raise ConfigError(f"{path}: {error.message}", remedy=error.remedy) from None
         found.append((len(given.nodes), value))
-    return found, unit
+        limit_ns = limit_ns_of(given.settings.samples_missing_s, given.every_s or 0.0)
+        lacking = lacking_of(metric, given.nodes, clients, series, end_ns, limit_ns)
+        if lacking:
+            verb = "has" if len(lacking) == 1 else "have"
+            unfair.append(f"{', '.join(lacking)} of {path} {verb} no samples of {metric}")
+    return found, unit, unfair
 
 
 def runs_of(paths: Iterable[Path]) -> list[Path]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,11 @@ def test_other_thresholds(store: Path) -> None:
     words = ("monitor", "killed/latest", "--thresholds", "mine.toml", "--json")
     found = told(ended(store, *words, "--set", "timeouts=0.5"))
     assert found["thresholds"]["timeouts"] == 0.5
+    for text in (f"p99_ms = {'9' * 5000}", f"p99_ms = {'[' * 5000}", "part_s = 1e300"):
+        (store / "huge.toml").write_text(text)
+        done = ended(store, "monitor", "s3/latest", "--thresholds", "huge.toml")
+        assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert ended(store, "monitor", "s3/latest", "--set", "check_every_s=1e300").returncode == 2
     (store / "bad.toml").write_text("queues = 0.5\n")
     done = ended(store, "monitor", "s3/latest", "--thresholds", "bad.toml")
     assert done.returncode == 2
@@ -153,6 +159,70 @@ def test_as_many_clients_for_each_node_are_fair(store: Path) -> None:
     twice = told(ended(store, *words, runs[0]))
     assert twice["exit"] == 3
     assert "counted twice" in twice["unfair"][0]
+
+
+def changed(store: Path, name: str, lost: Callable[[dict[str, Any]], bool], **said: Any) -> str:
+    """A copy of s5 without some rows, with another run.json, sealed again."""
+    copy = store / name
+    shutil.copytree(store / "s5" / "latest", copy)
+    path = copy / "metrics" / "nodes.jsonl"
+    rows = [line for line in path.read_text().splitlines() if not lost(json.loads(line))]
+    path.write_text("".join(f"{line}\n" for line in rows))
+    meta = json.loads((copy / "run.json").read_text())
+    meta["spec"] |= said.pop("spec", {})
+    meta |= said
+    kept = {key: value for key, value in meta.items() if value != "left out"}
+    (copy / "run.json").write_text(json.dumps(kept))
+    (copy / "sha256sums").write_text(sums_of(copy))
+    return name
+
+
+@pytest.mark.parametrize(
+    ("name", "lost", "said"),
+    [
+        ("none", lambda row: row["node"] in ("n4", "n5"), "n4, n5 of {} have no samples of {}"),
+        ("one", lambda row: row["node"] == "n4" and row["name"] == "net_sent", "n4 of {} has no"),
+        ("few", lambda row: row["node"] == "n4" and row["time_ns"] > 1e9, "n4 of {} has no"),
+    ],
+)
+def test_growth_over_nodes_that_were_not_sampled_is_not_fair(
+    store: Path, name: str, lost: Callable[[dict[str, Any]], bool], said: str
+) -> None:
+    copy = changed(store, f"lack-{name}", lost)
+    words = ("monitor", "scale", "s2/latest", "s3/latest", copy)
+    done = ended(store, *words, "--metric", "net_sent/op")
+    assert done.returncode == 3
+    assert f"not fair: {said.format(copy, 'net_sent/op')}" in done.stdout
+    assert ended(store, *words, "--metric", "throughput").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "early"),
+    [
+        ("error", {"ended_by": "a node was lost"}),
+        ("died", {"ended_by": "left out", "load_end_ns": "left out"}),
+    ],
+)
+def test_growth_over_a_run_that_ended_early_is_not_fair(
+    store: Path, name: str, early: dict[str, Any]
+) -> None:
+    copy = changed(store, f"early-{name}", lambda row: False, **early)
+    words = ("monitor", "scale", "s2/latest", "s3/latest", copy)
+    found = told(ended(store, *words, "--metric", "throughput", "--json"))
+    assert found["exit"] == 3
+    (said,) = found["unfair"]
+    assert said.startswith(f"{copy} ended early: ") or f"/{copy} ended early: " in said
+
+
+@pytest.mark.parametrize("value", ["yes", 1, None, [True]])
+def test_a_record_that_says_otherwise_whether_it_was_sampled(store: Path, value: Any) -> None:
+    copy = changed(
+        store, f"asked-{json.dumps(value)[:4]}", lambda row: False, spec={"monitor": value}
+    )
+    done = ended(store, "monitor", copy)
+    assert done.returncode == 3
+    assert "the spec of run.json cannot be read" in done.stderr and "monitor" in done.stderr
+    assert "Traceback" not in done.stderr and "a bug of dstest" not in done.stderr
 
 
 def test_a_run_that_was_changed_is_not_believed(store: Path) -> None:

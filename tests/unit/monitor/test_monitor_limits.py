@@ -14,12 +14,21 @@ from dstest.core.thresholds import thresholds_of
 from dstest.monitor.alerts import Alert, severe
 from dstest.monitor.look import Monitored, look
 from dstest.monitor.rows import Row, encoded, read_rows
-from dstest.monitor.settings import LEAST, Settings
+from dstest.monitor.settings import LEAST, MOST, Settings
 from dstest.monitor.told import code_of
 
 
 def of(found: Monitored, rule: str) -> list[Alert]:
     return [alert for alert in found.alerts if alert.rule == rule]
+
+
+@pytest.mark.parametrize("name", Settings.__struct_fields__)
+def test_the_largest_threshold_is_reckoned_with(name: str) -> None:
+    word = f"{name}={MOST.get(name, 1e9):g}"
+    largest = thresholds_of(Settings(), None, [word], least=LEAST, most=MOST)
+    rows = sampled({"answers": lambda node, s: 1.0, "rss": lambda node, s: 1e6})
+    for load in (steady(seconds=40), msgspec.structs.replace(steady(seconds=40), end_ns=None)):
+        look(inputs(load, fault(start_s=20.0), rows=rows, every_s=1.0, settings=largest))
 
 
 def test_proposals_that_all_fail() -> None:
