@@ -40,25 +40,15 @@ def pytest_report_header() -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if OUTER is None:
         items[:] = [item for item in items if item.get_closest_marker("outer_corpora") is None]
-    for alike in _of_one_function(items):
-        _sample(alike)
-
-
-def _of_one_function(items: list[pytest.Item]) -> list[list[pytest.Item]]:
-    groups: dict[str, list[pytest.Item]] = {}
+    groups: dict[tuple[str, int], list[pytest.Item]] = {}
     for item in items:
-        if item.get_closest_marker("sampled") is not None:
-            groups.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    return list(groups.values())
-
-
-def _sample(alike: list[pytest.Item]) -> None:
-    """Marks all but the wanted number of cases `long`; those that stay are spread over all."""
-    wanted = alike[0].get_closest_marker("sampled").args[0]  # type: ignore[union-attr]
-    kept = {i * len(alike) // wanted for i in range(wanted)}
-    for i, item in enumerate(alike):
-        if i not in kept:
-            item.add_marker(pytest.mark.long)
+        if (mark := item.get_closest_marker("sampled")) is not None:
+            groups.setdefault((item.nodeid.partition("[")[0], mark.args[0]), []).append(item)
+    for (_, wanted), cases in groups.items():
+        kept = {i * len(cases) // wanted for i in range(wanted)}
+        for i, case in enumerate(cases):
+            if i not in kept:
+                case.add_marker(pytest.mark.long)
 
 
 @pytest.fixture(scope="session")

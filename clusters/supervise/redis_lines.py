@@ -35,14 +35,21 @@ class _Rule(NamedTuple):
     is an alias of `peer`, and of the log's owner where there is none."""
 
     pattern: re.Pattern[str]
-    topics: frozenset[Topic] = _CALM
-    vote: Vote = ""
-    role: Role = ""
-    turned: bool = False
+    topics: frozenset[Topic]
+    vote: Vote
+    role: Role
+    turned: bool
 
 
-def _rule(pattern: str, *rest: object) -> _Rule:
-    return _Rule(re.compile(pattern), *rest)  # type: ignore[arg-type]
+def _rule(
+    pattern: str,
+    topics: frozenset[Topic] = _CALM,
+    vote: Vote = "",
+    *,
+    role: Role = "",
+    turned: bool = False,
+) -> _Rule:
+    return _Rule(re.compile(pattern), topics, vote, role, turned)
 
 
 _ID: Final = r"[0-9a-f]{40}"
@@ -67,26 +74,28 @@ _WORDS: Final = (
     _rule(rf"(?P<voter>{_ID}) voted for {_ID} (?P<ballot>\d+)", _CALM, "granted"),
     _rule(rf"Sentinel ID is (?P<id>{_ID})"),
     _rule(rf"(?:No cluster configuration found|Node configuration loaded), I'm (?P<id>{_ID})"),
-    _rule(r"Redis version=.* just started", _CALM, "", "", True),
+    _rule(r"Redis version=.* just started", turned=True),
     # Who votes for whom in a cluster, and who has won.
     _rule(rf"Failover auth granted to {_ID} for epoch (?P<ballot>\d+)", _CALM, "granted"),
     _rule(r"Failover auth denied to ", _CALM, "rejected"),
     _rule(r"Starting a failover election for epoch (?P<ballot>\d+)"),
     _rule(r"Start of election delayed"),
-    _rule(r"Failover election won: I'm the new master", _CALM, "", "primary", True),
+    _rule(r"Failover election won: I'm the new master", role="primary", turned=True),
     _rule(
         r"configEpoch set to (?P<ballot>\d+) after successful failover",
-        *(_CALM, "", "primary", True),
+        role="primary",
+        turned=True,
     ),
-    _rule(r"MASTER MODE enabled", _CALM, "", "primary", True),
+    _rule(r"MASTER MODE enabled", role="primary", turned=True),
     _rule(r"(?:Currently unable to failover: Waiting for votes|Failover attempt expired)", _LATE),
     # Who is a replica of whom.
     _rule(
         rf"Configuration change detected\. Reconfiguring myself as a replica of (?P<peer>{_ID})",
-        *(_CALM, "", "replica", True),
+        role="replica",
+        turned=True,
     ),
-    _rule(r"(?:REPLICAOF|SLAVE OF) (?P<peer>\S+) enabled", _CALM, "", "replica", True),
-    _rule(r"Connecting to MASTER (?P<peer>\S+)", _CALM, "", "replica", True),
+    _rule(r"(?:REPLICAOF|SLAVE OF) (?P<peer>\S+) enabled", role="replica", turned=True),
+    _rule(r"Connecting to MASTER (?P<peer>\S+)", role="replica", turned=True),
     _rule(r"MASTER <-> REPLICA sync"),
     _rule(r"Replica (?P<peer>\S+) asks for synchronization"),
     # Who does not see whom.
