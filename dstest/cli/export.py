@@ -21,7 +21,10 @@ def export(
             "--format", "--to", help="edn or json: Jepsen op maps. parquet (dstest[notebook])."
         ),
     ] = "edn",
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Default: stdout.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Default: stdout. Gzipped where it ends with .gz."),
+    ] = None,
     keyed: Annotated[
         bool, typer.Option(help="Values as [key value] tuples, as Jepsen's independent workloads.")
     ] = True,

@@ -33,7 +33,10 @@ def generate(
     fail_share: Annotated[float, typer.Option(help="Share of transactions that abort.")] = 0.02,
     info_share: Annotated[float, typer.Option(help="Share with an unknown outcome.")] = 0.01,
     format_: Annotated[str, typer.Option("--format", help="jsonl or edn.")] = "jsonl",
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Default: stdout.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Default: stdout. Gzipped where it ends with .gz."),
+    ] = None,
     json_: Annotated[
         bool, typer.Option("--json", help="One JSON object on stdout; the history goes to -o.")
     ] = False,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import io
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, cast
 
 from dstest.cli.streams import answer, no_output
 from dstest.core.errors import ConfigError, DstestError
@@ -43,12 +44,18 @@ def writing(
     """A file to write a long answer to, or standard output for None.
 
     The answer ends early where a reader of standard output has seen enough. A file is written
-    beside its place and put there when all of it is written. Raises `refused`, naming `flag` as the
+    beside its place and put there when all of it is written, gzipped where its name ends with
+    `.gz`. Raises `refused`, naming `flag` as the
     remedy, where it cannot be written, and HarnessError for standard output.
     """
     if output is not None:
         with _whole(output, flag, refused) as file:
-            yield file
+            if output.suffix != ".gz":
+                yield file
+                return
+            # Neither name nor time: the same seed gives the same bytes.
+            with gzip.GzipFile("", "wb", 1, file, mtime=0) as packed:
+                yield cast(IO[bytes], packed)
         return
     out = answer()
     out.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import stat
 import subprocess
@@ -185,3 +186,13 @@ def test_a_place_that_cannot_be(command: list[str], flag: str, bad: Path, tmp_pa
     done = run(*command, str(tmp_path / "file" / "x"), *given, stdout=subprocess.DEVNULL)
     assert done.returncode == 2
     assert f"choose another {flag}" in done.stderr or "--report" in done.stderr
+
+
+def test_a_name_that_says_gzip_gets_it(tmp_path: Path) -> None:
+    plain, *packed = (tmp_path / name for name in ("h.jsonl", "one.jsonl.gz", "two.jsonl.gz"))
+    for path in (plain, *packed):
+        done = run("generate", "--txns", "200", "--seed", "3", "-o", str(path))
+        assert done.returncode == 0, done.stderr
+    assert gzip.decompress(packed[0].read_bytes()) == plain.read_bytes()
+    assert packed[0].read_bytes() == packed[1].read_bytes()
+    assert run("check", str(packed[0]), stdout=subprocess.PIPE).returncode == 0
