@@ -11,6 +11,7 @@ import msgspec
 
 from dstest.core.check import kinds_in
 from dstest.core.errors import ConfigError, Exit
+from dstest.core.known_bug import showing
 from dstest.core.lab_words import lab_id_words
 from dstest.core.verdict import State
 from dstest.findings.child import Ended, by_command
@@ -63,11 +64,15 @@ def as_expected(finding: Finding, trial: Trial) -> bool:
         return short and not trial.anomalies
     if finding.expect == Exit.PASS:
         return trial.verdict.startswith("PASS") and not trial.anomalies
-    if finding.has_faults and finding.by_fault and not trial.landed:
-        return False
-    seen = {*trial.anomalies}
-    strange = seen - {*finding.anomalies, *finding.beside}
-    return trial.verdict.startswith("FAIL") and bool(seen & {*finding.anomalies}) and not strange
+    how = showing(
+        trial.anomalies,
+        finding.anomalies,
+        finding.beside,
+        planned=finding.has_faults,
+        landed=trial.landed,
+        by_fault=finding.by_fault,
+    )
+    return trial.verdict.startswith("FAIL") and how == "shown"
 
 
 def seeded(finding: Finding, seed: int) -> list[str]:

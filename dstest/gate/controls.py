@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dstest.core.known_bug import showing
 from dstest.core.shares import Rate, interval
 from dstest.gate.anomalies import anomalies_in, unproven
 from dstest.gate.claims import Answer, Count, fitting, with_near_misses
@@ -97,10 +98,23 @@ def _misses(run: JudgedRun, control: Control) -> Iterator[str]:
     if _missed(run):
         yield f"its bug was not found; it came to {told}"
         return
-    seen = anomalies_in(run.verdict)
-    if not seen & {*control.anomalies}:
-        named = ", ".join(sorted(seen)) or "none"
-        yield f"it failed by {named}, and its bug shows as {', '.join(control.anomalies)}"
-    evidence = run.evidence
-    if evidence.fault_planned and not any(f.landed == "yes" for f in evidence.faults):
-        yield "it failed, and none of its faults is proven to have landed"
+    found, evidence = anomalies_in(run.verdict), run.evidence
+    how = showing(
+        found,
+        control.anomalies,
+        control.beside,
+        planned=evidence.fault_planned,
+        landed=sum(fault.landed == "yes" for fault in evidence.faults),
+        by_fault=control.by_fault,
+    )
+    match how:
+        case "missed":
+            named = ", ".join(sorted(found)) or "none"
+            yield f"it failed by {named}, and its bug shows as {', '.join(control.anomalies)}"
+        case "other-bug":
+            strange = sorted(found - {*control.anomalies, *control.beside})
+            yield f"it failed by {', '.join(strange)}, which is not known of its bug"
+        case "no-fault":
+            yield "it failed, and none of its faults is proven to have landed"
+        case "shown":
+            return

@@ -98,14 +98,17 @@ class Claim(Asked, frozen=True, kw_only=True):
 
 
 class Control(Asked, frozen=True, kw_only=True):
-    """A known bug that has to be found (`red`, by one of these anomalies), or the same without it
-    that has to pass (`green`), with so many seeds. `found_share` is the share of a red one's runs
-    that have to find it, all of them where nothing is said."""
+    """A known bug that has to be found (`red`, by one of these anomalies, and by nothing else but
+    those `beside` them), or the same without it that has to pass (`green`), with so many seeds.
+    `found_share` is the share of a red one's runs that have to find it, all of them where nothing
+    is said. `by_fault` is false for a bug that shows without any."""
 
     expect: Literal["red", "green"]
     seeds: Annotated[int, Meta(ge=1, le=1000)] = 1
     found_share: Annotated[float, Meta(ge=0.05, le=1)] | None = None
     anomalies: Words = ()
+    beside: Words = ()
+    by_fault: bool = True
 
     @property
     def share(self) -> float:

@@ -166,12 +166,16 @@ def _of_control(policy: Policy, control: Control) -> Iterator[Unsound]:
             "it does not say by what the bug shows, so any violation would do",
             'name its anomalies, as in anomalies = ["lost"]',
         )
-    for name in control.anomalies if not policy.evidence.plugins else ():
+    for name in (*control.anomalies, *control.beside) if not policy.evidence.plugins else ():
         if near := mistyped(name):  # a plug-in's checker may have names of its own
             what = f"no checker finds {name!r}"
             yield Unsound(control.id, what, f"did you mean {' or '.join(near)}?")
-    if control.expect == "green" and control.anomalies:
-        yield Unsound(control.id, "a green control shows no anomaly", "leave anomalies out")
+    if control.expect == "green" and (control.anomalies or control.beside):
+        what = "a green control shows no anomaly"
+        yield Unsound(control.id, what, "leave anomalies and beside out")
+    if control.expect == "green" and not control.by_fault:
+        what = "a green control has no bug, so none that shows without a fault"
+        yield Unsound(control.id, what, "leave by-fault out")
     if control.expect == "green" and control.found_share is not None:
         what = "a green control has to pass in every run, and finds nothing in a share of them"
         yield Unsound(control.id, what, "leave found-share out")

@@ -11,6 +11,7 @@ import msgspec
 from dstest.core.check import kinds_in
 from dstest.core.errors import ConfigError, DstestError, EvidenceError, Exit
 from dstest.core.evidence import Symptom
+from dstest.core.known_bug import showing
 from dstest.core.verdict import State
 from dstest.nightly.cells import Expected
 from dstest.runner.integrity import verified
@@ -132,15 +133,25 @@ def _of_red(expected: Expected, judged: Judged) -> tuple[Standing, str]:
     if not judged.state.failed:
         missed = judged.state.passed
         return "missed" if missed else "no-verdict", f"{judged.state.value}: {judged.reason}"
-    seen = {*judged.anomalies}
     wanted = ", ".join(expected.anomalies)
-    if strange := seen - {*expected.anomalies, *expected.beside}:
-        return "failed", f"found {', '.join(sorted(strange))}, which is not known of it"
-    if not seen & {*expected.anomalies}:
-        return "missed", f"failed without {wanted}: {judged.reason}"
-    if expected.by_fault and judged.planned and not judged.landed:
-        return "missed", f"found {wanted}, and no fault had landed"
-    return "as-it-must", ""
+    how = showing(
+        judged.anomalies,
+        expected.anomalies,
+        expected.beside,
+        planned=judged.planned > 0,
+        landed=judged.landed,
+        by_fault=expected.by_fault,
+    )
+    match how:
+        case "other-bug":
+            strange = sorted({*judged.anomalies} - {*expected.anomalies, *expected.beside})
+            return "failed", f"found {', '.join(strange)}, which is not known of it"
+        case "missed":
+            return "missed", f"failed without {wanted}: {judged.reason}"
+        case "no-fault":
+            return "missed", f"found {wanted}, and no fault had landed"
+        case "shown":
+            return "as-it-must", ""
 
 
 def shown(standing: Standing, *, red: bool) -> Shown:

@@ -95,6 +95,11 @@ ASKED = [
     ("partition = 2", "partition = 4", "G28"),
     ("operations = 1000", "operations = 100_000", "G29"),
     ('anomalies = ["nonlinearizable"]', 'anomalies = ["lost"]', "G30"),
+    (
+        'anomalies = ["nonlinearizable"]',
+        'anomalies = ["lost"]\nbeside = ["nonlinearizable"]',
+        "G30",
+    ),
     ("[[claim]]", '[evidence.host]\nkernel = "6.9.0"\n\n[[claim]]', "G14"),
     ('nemesis = "partition"\n', 'nemesis = "partition"\nlab = "vm"\n', "G14"),
     ('system-version = "3.4.23"', 'system-version = "3.4.24"', "G13"),
@@ -111,6 +116,21 @@ def test_what_is_short_is_named(old: str, new: str, rule: str, store: Path) -> N
     decision = decided(store, changed)
     assert broken(decision) == {rule}, decision.findings
     assert decision.exit == Exit.NOT_PROVEN
+
+
+@pytest.mark.parametrize(
+    ("beside", "said"),
+    [
+        ("", "it failed by nonlinearizable, which is not known of its bug"),
+        (
+            'beside = ["nonlinearizable"]',
+            "it failed by nonlinearizable, and its bug shows as lost",
+        ),
+    ],
+)
+def test_what_else_a_known_bug_may_show_is_named(beside: str, said: str, store: Path) -> None:
+    asked = POLICY.replace('anomalies = ["nonlinearizable"]', f'anomalies = ["lost"]\n{beside}')
+    assert {finding.what for finding in decided(store, asked).findings} == {said}
 
 
 def test_every_rule_is_broken_by_some_test() -> None:

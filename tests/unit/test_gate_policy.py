@@ -121,6 +121,8 @@ WRONG = [
     ('tier = "smoke"', 'tier = "release"\nlab = "sim"', "simulation is better than"),
     (', "reads=serializable"', "", "asks that the same test passes"),
     ('expect = "green"', 'expect = "green"\nanomalies = ["lost"]', "shows no anomaly"),
+    ('expect = "green"', 'expect = "green"\nbeside = ["lost"]', "shows no anomaly"),
+    ('expect = "green"', 'expect = "green"\nby-fault = false', "none that shows without a fault"),
 ]
 
 

@@ -16,6 +16,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from dstest.core.known_bug import showing
 from dstest.core.verdict import State
 from dstest.plans.execution.outcome import Outcome, RunOutcome, judges_of, outcome_of
 from dstest.plans.execution.state import ExecutionDir, Step, not_its_own
@@ -131,14 +132,18 @@ def _miss(run: RunOutcome, red: Red, judges: tuple[str, ...]) -> str:
     """Why a run does not show the known bug; empty where it does."""
     if not run.state.failed or run.evidence is None:
         return f"it came to {run.state.value}"
-    found = {*_kinds(run, judges)}
-    if not found & {*red.anomalies}:
+    found, evidence = {*_kinds(run, judges)}, run.evidence
+    how = showing(
+        found,
+        red.anomalies,
+        None,
+        planned=evidence.fault_planned,
+        landed=sum(fault.landed == "yes" for fault in evidence.faults),
+    )
+    if how == "missed":
         named = ", ".join(sorted(found)) or "nothing that its judges name"
         return f"it failed by {named}, and its bug shows as {', '.join(red.anomalies)}"
-    faults = run.evidence.faults
-    if run.evidence.fault_planned and not any(fault.landed == "yes" for fault in faults):
-        return "it failed, and none of its faults is proven to have landed"
-    return ""
+    return "it failed, and none of its faults is proven to have landed" if how != "shown" else ""
 
 
 def _kinds(run: RunOutcome, judges: tuple[str, ...]) -> Iterator[str]:
