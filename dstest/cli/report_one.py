@@ -90,6 +90,7 @@ def _besides(
     path: Path, blamed: str | None, small: Reproducer | None, signer: str | None
 ) -> Iterator[str]:
     """What was found out about a run since, for people."""
+    from dstest.core.reproducer import SCRIPT
     from dstest.judge.blame_file import aside_of
     from dstest.shrink.record import aside_of as reduced_in
 
@@ -98,8 +99,9 @@ def _besides(
     if small is not None:
         yield (
             f"reduced     from {small.before.events} fault events to {small.after.events}, "
-            f"comes in {small.rate_after.said}: {reduced_in(path)}"
+            f"comes in {small.rate_after.said}"
         )
+        yield f"made again  sh {shell_word(str(reduced_in(path) / SCRIPT))}"
     if signer is not None:
         yield f"signed      by {signer}"
 

@@ -7,6 +7,7 @@ own rules, the operations on its key, those that had begun before its last one e
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +15,7 @@ import msgspec
 
 from dstest.core.check import Anomaly, Budget, CheckResult
 from dstest.core.history import History
-from dstest.core.op import Op
+from dstest.core.op import Op, Outcome
 from dstest.core.protocols import CheckerTraits
 from dstest.judge.checker_answers import asked
 from dstest.judge.fingerprint import fingerprints_of
@@ -36,8 +37,19 @@ def smallest_history(
     for ops in _parts(history.ops, shown, keyed=CheckerTraits.of(checker).keyed):
         part = msgspec.structs.replace(history, ops=ops)
         if shows_alone(part, checker, model, fingerprint):
-            return part
+            return _counted(part)
     return None
+
+
+def _counted(part: History) -> History:
+    """With counters of its own: those of the recorder are of the whole, and a part that is held to
+    them would have lost operations."""
+    outcomes = Counter(op.outcome.value for op in part.ops)
+    counters = {outcome.value: outcomes[outcome.value] for outcome in Outcome}
+    counters |= {"issued": len(part.ops), "invokes": len(part.ops)}
+    return msgspec.structs.replace(
+        part, header=msgspec.structs.replace(part.header, counters=counters)
+    )
 
 
 def shows_alone(part: History, checker: Any, model: str, fingerprint: str) -> bool:

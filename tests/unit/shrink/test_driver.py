@@ -14,8 +14,11 @@ import pytest
 from made_runs import recorded, registers
 from shrink.planted import Planted, has
 from test_blame_causes import judged, sampled, stale
+from typer.testing import CliRunner
 
-from dstest.core.errors import ConfigError, EvidenceError
+from dstest import __version__
+from dstest.cli.app import app
+from dstest.core.errors import ConfigError, EvidenceError, Exit
 from dstest.core.reproducer import REPRODUCER, SCRIPT, Reproducer
 from dstest.judge.fingerprint import fingerprints_of
 from dstest.runner.judgement import judge
@@ -66,13 +69,19 @@ def test_what_is_left_behind(failed: RunDir) -> None:
     assert part is not None
     assert part < whole / 10
     assert len(read_history(aside / HISTORY).ops) == part
+    alone = CliRunner().invoke(app, ["check", str(aside / HISTORY)])
+    assert alone.exit_code == Exit.FAIL, alone.output
+    assert "nonlinearizable" in alone.output
 
 
-def fake(tmp_path: Path, failed: RunDir, fingerprint: str, came: int) -> dict[str, str]:
+def fake(
+    tmp_path: Path, failed: RunDir, fingerprint: str, came: int, version: str = __version__
+) -> dict[str, str]:
     """A dstest whose first runs show the violation, and the others do not."""
     program = tmp_path / "fake-dstest"
     program.write_text(
         f"""#!/bin/sh
+[ "$1" = --version ] && {{ echo "{version}"; exit; }}
 echo "$@" >> {tmp_path}/asked
 for word in "$@"; do case $word in *schedule.json) test -s "$word" || exit 2;; esac; done
 [ "$(wc -l < {tmp_path}/asked)" -le {came} ] || exit 3
@@ -95,8 +104,46 @@ def test_the_script_counts(failed: RunDir, tmp_path: Path, came: int, code: int)
     )
     assert done.returncode == code, done.stderr
     assert f"reproduced in {came} of 5 runs" in done.stdout
+    assert ("with more runs" in done.stdout) == (came == 3)
+    assert not done.stderr
     asked = (tmp_path / "asked").read_text().splitlines()
     assert all(" --seed 7 " in f" {line} " for line in asked)
+
+
+def test_the_script_goes_on_after_a_run_that_could_not_be_made(
+    failed: RunDir, tmp_path: Path
+) -> None:
+    found = shrunk(failed, Planted(lambda c: float(has(c, "f1"))))
+    assert found is not None
+    env = fake(tmp_path, failed, found.fingerprint, 3)
+    program = Path(env["DSTEST"])
+    program.write_text(program.read_text().replace("exit 3", "exit 4"))
+    argv = ["sh", str(aside_of(failed.path) / SCRIPT)]
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == Exit.HARNESS
+    assert "reproduced in 3 of 5 runs" in done.stdout
+    assert done.stderr.count("could not be made (exit 4)") == 2
+    (tmp_path / "asked").unlink()
+    program.write_text(program.read_text().replace("exit 4", "exit 2").replace("-le 3", "-le 0"))
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == Exit.USAGE
+    assert len((tmp_path / "asked").read_text().splitlines()) == 1
+
+
+def test_the_script_says_that_it_is_of_another_version(failed: RunDir, tmp_path: Path) -> None:
+    found = shrunk(failed, Planted(lambda c: float(has(c, "f1"))))
+    assert found is not None
+    env = fake(tmp_path, failed, found.fingerprint, 5, version="0.1.0")
+    argv = ["sh", str(aside_of(failed.path) / SCRIPT), "1"]
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0
+    assert f"found by dstest {__version__}; this is 0.1.0" in done.stderr
+
+
+def test_the_script_says_what_its_fault_is(failed: RunDir) -> None:
+    assert shrunk(failed, Planted(lambda c: float(has(c, "f1")))) is not None
+    text = (aside_of(failed.path) / SCRIPT).read_text()
+    assert "# Its fault f1: partition at " in text
 
 
 def test_another_violation_is_not_taken_for_it(failed: RunDir, tmp_path: Path) -> None:
