@@ -101,7 +101,7 @@ def _besides(
             f"reduced     from {small.before.events} fault events to {small.after.events}, "
             f"comes in {small.rate_after.said}"
         )
-        yield f"made again  sh {shell_word(str(reduced_in(path) / SCRIPT))}"
+        yield f"made again  sh {shell_word(reduced_in(path) / SCRIPT)}"
     if signer is not None:
         yield f"signed      by {signer}"
 
