@@ -191,7 +191,7 @@ def header_of(path: Path) -> tuple[Header | None, bool]:
 class _Times(msgspec.Struct):
     op_id: int | str
     invoke_ts: int
-    complete_ts: int | None
+    complete_ts: int | None = None
 
 
 def _records(path: Path, wanted: set[int | str]) -> tuple[dict[int | str, Op], list[Window], int]:

@@ -57,6 +57,21 @@ def test_the_given_order_of_transactions(tmp_path: Path) -> None:
             transaction_options([wrong])
 
 
+def test_a_record_that_does_not_say_when_it_ended_has_no_end(tmp_path: Path) -> None:
+    path = write(tmp_path, "jsonl", "list-append", inject={"G1a": 1}, info_share=0.2)
+    head, *rows = path.read_text().splitlines()
+    records = [json.loads(row) for row in rows]
+    left_out = 0
+    for record in records:
+        if record["complete_ts"] is None:
+            del record["complete_ts"]
+            left_out += 1
+    assert left_out
+    path.write_text("\n".join([head, *map(json.dumps, records)]) + "\n")
+    code, result = answer(path)
+    assert (code, result["anomaly_types"]) == (1, ["G1a"])
+
+
 def test_our_own_records_have_times_and_epochs(tmp_path: Path) -> None:
     import msgspec
 
