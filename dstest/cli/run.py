@@ -76,7 +76,9 @@ Nodes = Annotated[
 TimeLimit = Annotated[
     float | None,
     typer.Option(
-        help="Seconds of load. Default 60, or what the tier asks for.", rich_help_panel=_MUCH
+        help="Seconds of load. Default 60, or what the tier asks for; more where faults take longer"
+        " than planned.",
+        rich_help_panel=_MUCH,
     ),
 ]
 Rate = Annotated[
