@@ -36,6 +36,9 @@ _FLAGS: Final[Mapping[str, str]] = {
 _SWITCHES: Final[Mapping[str, bool]] = {"stop_on_violation": True, "monitor": False}
 """Flags that stand alone, by field, with the value of it that they say."""
 
+_ROUND_BELOW: Final = 1e12
+"""Beyond it three decimals are more than a float holds."""
+
 
 def number(value: float) -> str:
     """As short as says the same number."""
@@ -44,9 +47,9 @@ def number(value: float) -> str:
 
 def at_least(value: float) -> str:
     """For a remedy: no less than this number, with three decimals at most."""
-    exact = Decimal(repr(value))
-    rounded = exact.quantize(Decimal("0.001"), ROUND_CEILING)
-    return number(float(rounded))
+    if not abs(value) < _ROUND_BELOW:
+        return number(value)
+    return number(float(Decimal(repr(value)).quantize(Decimal("0.001"), ROUND_CEILING)))
 
 
 def run_words(

@@ -189,6 +189,11 @@ def test_what_is_rounded_for_people_is_enough(value: float) -> None:
     assert value <= float(at_least(value)) < value + 0.001
 
 
+@pytest.mark.parametrize("value", [1e12, 1e30, float("inf")])
+def test_nor_is_what_nobody_means_rounded(value: float) -> None:
+    assert float(at_least(value)) == value
+
+
 def test_the_order_of_words_stays_as_it_was() -> None:
     """A night knows its cells by them, and a reproducer is compared with its own."""
     run = Run(
