@@ -31,6 +31,7 @@ from dstest.core.protocols import (
     Withdraws,
     lacking_of,
 )
+from dstest.core.run_words import number
 from nemeses.base.driver import Driver
 from nemeses.base.overlap import Overlap
 
@@ -159,8 +160,8 @@ class Mix:
         absent = [name for name in offers if name not in {plan.nemesis for plan in plans}]
         if absent:
             raise ConfigError(
-                f"--time-limit {time_limit_s:g} has room for {len(windows)} faults, which leaves "
-                f"none for {', '.join(absent)}",
+                f"--time-limit {number(time_limit_s)} has room for {len(windows)} faults, which "
+                f"leaves none for {', '.join(absent)}",
                 remedy="a longer --time-limit, a smaller -o fault_s or -o quiet_s",
             )
         return plans

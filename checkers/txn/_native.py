@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from checkers import _core
 from checkers._native import interruptible
-from checkers.txn.columns import I64, TxnColumns
+from checkers.txn.columns import I64, TxnColumns, UnfitError
 from checkers.txn.workloads import KINDS
 from dstest.core.check import Budget
 
@@ -145,7 +145,7 @@ def analyse(
 ) -> Analysis:
     """Runs the core. `value_hash` is u32[values], or empty (csrc/txn/txn_tie.c).
 
-    Raises ValueError for columns that break the rules of csrc/txn/txn.h.
+    Raises UnfitError for columns that break the rules of csrc/txn/txn.h.
     """
     stop = np.zeros(1, np.int32)
     invoke, complete, n_positions = positions(c)
@@ -177,7 +177,11 @@ def analyse(
 def in_core(
     call: Callable[[], T], stop: np.ndarray[tuple[int], np.dtype[np.int32]], *, small: bool
 ) -> T:
-    """The answer of `call`, which Ctrl-C can end."""
+    """The answer of `call`, which Ctrl-C can end. Raises UnfitError for the columns that it is
+    given."""
     answers: list[T] = []
-    interruptible(lambda: answers.append(call()), stop, small=small)
+    try:
+        interruptible(lambda: answers.append(call()), stop, small=small)
+    except ValueError as error:
+        raise UnfitError(str(error)) from None
     return answers[0]

@@ -35,7 +35,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from checkers.txn import _native, models
-from checkers.txn.columns import I64, NIL, OK, READ, TxnColumns
+from checkers.txn.columns import I64, NIL, OK, READ, TxnColumns, UnfitError
 from checkers.txn.exact import SAME, Exact, look, look_at_lists
 from checkers.txn.models import with_sessions
 from checkers.txn.silent import silent
@@ -131,15 +131,15 @@ def _require(asked: tuple[str, ...], anomalies: tuple[str, ...]) -> None:
 
 
 def require_kind(c: TxnColumns, workload: str) -> None:
-    """Raises ValueError for the other kind of object: its reads would be taken for empty."""
+    """Raises UnfitError for the other kind of object: its reads would be taken for empty."""
     lists = KINDS[workload].lists
     other = next(name for name, kind in KINDS.items() if kind.lists != lists)
     if c.writes not in ("", KINDS[workload].write):
-        raise ValueError(f"it has {c.writes}: this is no {workload} history, but {other}")
+        raise UnfitError(f"it has {c.writes}: this is no {workload} history, but {other}")
     if not lists and len(c.elem):
-        raise ValueError(f"reads return lists: this is no {workload} history, but {other}")
+        raise UnfitError(f"reads return lists: this is no {workload} history, but {other}")
     if lists and bool(((c.mop_kind == READ) & (c.mop_value != NIL)).any()):
-        raise ValueError(f"reads return single values: this is no {workload} history, but {other}")
+        raise UnfitError(f"reads return single values: this is no {workload} history, but {other}")
 
 
 def _left(budget: Budget, since_ns: int) -> Budget:
@@ -211,8 +211,8 @@ def check(
     budget: Budget | None = None,
 ) -> CheckResult:
     """Judges a history. Raises ValueError for unknown names, for models that rule out nothing that
-    can be detected, and for columns that break the rules of `TxnColumns` or write one value twice
-    to a key."""
+    can be detected; UnfitError, one of them, for columns that break the rules of `TxnColumns` or
+    write one value twice to a key."""
     given = dict(opts or {})
     if given.pop("session-order?", False):
         models = [with_sessions(model) for model in models]

@@ -42,6 +42,7 @@ __all__ = [
     "anomalies_implied",
     "boundary",
     "canonical",
+    "counts_sessions",
     "implied_models",
     "judged_models",
     "known_models",
@@ -135,6 +136,14 @@ def with_sessions(model: str) -> str:
         able = ", ".join(sorted(m for m in MODELS if m.startswith("strong-session-")))
         raise ValueError(f"{model} has no form that counts sessions; {able} are such")
     return strong
+
+
+@cache
+def counts_sessions(model: str) -> bool:
+    """Does `model` (any spelling) hold a history to the order of each session, and not to real time
+    as well, which orders sessions anyway?"""
+    ends = {anomaly.rpartition("-")[2] for anomaly in proscribed(model)}
+    return "process" in ends and "realtime" not in ends
 
 
 def known_models() -> tuple[str, ...]:

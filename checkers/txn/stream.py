@@ -10,7 +10,8 @@ model orders or sees operations, and leaving out keys takes no demand back that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -20,28 +21,49 @@ from checkers import _core
 from checkers._native import interruptible
 from dstest.core.errors import HistoryError
 
-__all__ = ["ENDS", "STREAMED", "Report", "Stream", "on_keys"]
+__all__ = ["ENDS", "STREAMED", "WHY", "End", "Report", "Status", "Stream", "on_keys"]
 
 STREAMED: Final = "list-append"
 """The workload whose histories can be judged so."""
 
-_GOING, _REFUSED = 0, 5
-_WHY: Final = {
-    2: "time budget spent",
-    3: "memory budget spent",
-    4: "stopped",
-    6: "its records are not in order of invocation, or not nearly",
-    7: "ids of operations are strings, which are not kept",
-}
-"""By enum stream_status: why there is no answer."""
 
-ENDS: Final = (
-    "",
-    "it completed before all that its reads and appends ask for could be executed",
-    "it read another list than others did, or than had been executed",
-    "it read a version that had been replaced",
-)
-"""By enum stream_end."""
+class Status(IntEnum):
+    """As enum stream_status of csrc/stream/stream.h."""
+
+    GOING = 0
+    TIME = 2
+    MEMORY = 3
+    STOPPED = 4
+    REFUSED = 5
+    DISORDER = 6
+    NAMED = 7
+
+
+class End(IntEnum):
+    """As enum stream_end there."""
+
+    RUNS = 0
+    STUCK = 1
+    OTHER = 2
+    STALE = 3
+
+
+WHY: Final[Mapping[int, str]] = {
+    Status.TIME: "time budget spent",
+    Status.MEMORY: "memory budget spent",
+    Status.STOPPED: "stopped",
+    Status.DISORDER: "its records are not in order of invocation, or not nearly",
+    Status.NAMED: "ids of operations are strings, which are not kept",
+}
+"""Why there is no answer."""
+
+ENDS: Final[Mapping[int, str]] = {
+    End.RUNS: "",
+    End.STUCK: "it completed before all that its reads and appends ask for could be executed",
+    End.OTHER: "it read another list than others did, or than had been executed",
+    End.STALE: "it read a version that had been replaced",
+}
+"""Why the execution ended before the history did."""
 
 _WEAK: Final = (
     "unfinished operations are not marked unknown",
@@ -108,15 +130,15 @@ class Stream:
             small=0 < len(lines) < _SMALL,
         )
         status, message, line, column = answers[0]
-        if status == _GOING:
+        if status == Status.GOING:
             return None
-        if status == _REFUSED:
+        if status == Status.REFUSED:
             raise HistoryError(
                 message or "malformed", line=line or None, column=column if line else None,
                 remedy=_REMEDY,
             )  # fmt: skip
         where = f"line {line}: {message}" if message else ""
-        return f"{_WHY[status]} ({where})" if where else _WHY[status]
+        return f"{WHY[status]} ({where})" if where else WHY[status]
 
     def report(self) -> Report:
         """What is known so far."""

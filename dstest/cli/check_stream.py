@@ -17,10 +17,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from checkers.txn import api, ingest, models
 from checkers.txn.begun import begun
+from checkers.txn.columns import UnfitError
 from checkers.txn.stream import ENDS, STREAMED, Report, Stream, on_keys
 from dstest.cli.check_lints import require_counts
 from dstest.cli.check_look import opened
@@ -199,13 +201,21 @@ def _asked(
         )
     given = dict(options)
     if given.pop("session-order?", False):
-        asked = [models.with_sessions(name) for name in asked]
+        asked = _with_sessions(asked)
     if given:
         raise ConfigError(
             f"--stream takes no -o {', '.join(given)}".replace("?", ""),
             remedy="leave it out, or --stream",
         )
     return asked, header
+
+
+def _with_sessions(asked: list[str]) -> list[str]:
+    """Raises ConfigError where there is no such model."""
+    try:
+        return [models.with_sessions(name) for name in asked]
+    except ValueError as error:
+        raise ConfigError(str(error), remedy="choose another --model") from None
 
 
 def _first_line(path: Path) -> bytes:
@@ -267,7 +277,7 @@ def _executed(report: Report, asked: list[str], why: str | None) -> CheckResult:
         proved = models.implied_models(_PROVED)
         if beyond := [name for name in asked if models.canonical(name) not in proved]:
             doubts.append(f"{', '.join(beyond)}: no order shows it")
-        if report.touching and any("-session-" in models.canonical(name) for name in asked):
+        if report.touching and any(map(models.counts_sessions, asked)):
             doubts.append(api.TWO_AT_ONCE)
     valid: Valid = "unknown" if doubts else True
     return CheckResult(
@@ -296,7 +306,7 @@ def _looked_at(
         for some in dict.fromkeys((1, keys)):
             try:
                 found = _on_keys(lines, report, some, asked, limits)
-            except (HistoryError, ValueError) as error:
+            except (HistoryError, UnfitError, msgspec.DecodeError) as error:
                 said.append(f"operations on {some} keys that could tell why: {error}")
                 continue
             if found.valid is False:

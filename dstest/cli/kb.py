@@ -144,6 +144,7 @@ def fix(
 @kb_app.command()
 def stats(kb: At = None, json_: Json = False) -> None:
     """How many findings there are, of which systems and kinds, and what became of fixes."""
+    from dstest.core.fingerprint import parts_of
     from dstest.kb.book import Book
     from dstest.kb.where import book_file
 
@@ -154,7 +155,7 @@ def stats(kb: At = None, json_: Json = False) -> None:
         "findings": len(found),
         "sightings": sum(len(one.sightings) for one in found),
         "systems": dict(Counter(one.system for one in found).most_common()),
-        "anomalies": dict(Counter(one.fingerprint.split("/")[1] for one in found).most_common()),
+        "anomalies": dict(Counter(parts_of(one.fingerprint).kind for one in found).most_common()),
         "fixes": dict(fixes),
         "came_back": [one.id for one in found if one.came_back],
         "in_circles": [one.id for one in found if one.in_circles],

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
 from dstest.core import clock
 from dstest.core.errors import ConfigError
 from dstest.core.lab_words import lab_id_words
-from dstest.fan.task import Place
+from dstest.fan.task import Done, Place
+from dstest.steps.process import last_words
 
-__all__ = ["IMAGE_S", "LOG", "STORE", "given_files", "run_command"]
+__all__ = ["IMAGE_S", "LOG", "STORE", "given_files", "image_words", "run_command", "why_no_run"]
 
 LOG: Final = "log.txt"
 STORE: Final = "store"
@@ -43,6 +44,16 @@ def given_files(paths: Sequence[str]) -> dict[str, bytes]:
     return given
 
 
+def image_words(
+    lab: str | None, system: str, builds: Iterable[str], files: Iterable[str]
+) -> list[str]:
+    """The words behind `dstest` that make what a lab of a system begins from, with builds at these
+    paths and plug-ins in these files."""
+    words = ["lab", "image", *(("--lab", lab) if lab else ()), "--system", system]
+    words += [word for path in builds for word in ("--system-version", path)]
+    return [*words, *(word for path in files for word in ("--plugin", path))]
+
+
 def run_command(
     place: Place,
     image: Sequence[str],
@@ -62,6 +73,17 @@ def run_command(
         words = [*_placed(argv, copies), *where, "--json"]
         code = place.command(words, place.folder / LOG, limit_s=limit_s)
         return code, (clock.monotonic_ns() - begun_ns) / 1e9
+
+
+def why_no_run(done: Done) -> str:
+    """Why a `run_command` has left no run: what went wrong around it, else its last words. Where it
+    was lost, or its directory did not arrive, the log tells of something else, or of nothing."""
+    if done.error:
+        return done.error
+    log = None if done.folder is None else done.folder / LOG
+    if log is None or not log.is_file():
+        return "it left nothing"
+    return last_words(log, None if done.value is None else done.value[0])
 
 
 def _make(place: Place, words: Sequence[str]) -> int:

@@ -41,9 +41,7 @@ _SILENCE_S: Final = 300.0
 
 
 @asynccontextmanager
-async def fan_out(
-    at: str = "local", *, workers: int = 1, into: Path, limits: Limits | None = None
-) -> AsyncIterator[Fan]:
+async def fan_out(at: str = "local", *, workers: int = 1, into: Path) -> AsyncIterator[Fan]:
     """Workers at a place (`where.py`), until the end of the block.
 
     Of `local` there are so many `workers`; elsewhere as many as there are. Directories that tasks
@@ -60,7 +58,7 @@ async def fan_out(
         name = f"fan-{secrets.token_hex(4)}"
         scratch = str(work) if place.kind == "local" else None
         await client.register_plugin(Desk(name, __version__, scratch), name=name)
-        fan = Fan(client, name, into, limits or Limits())
+        fan = Fan(client, name, into)
         await fan.look()
         try:
             yield fan
@@ -80,8 +78,9 @@ def _add(arriving: Path, some: bytes) -> None:
 class Fan:
     """Workers that are up."""
 
-    def __init__(self, client: Any, name: str, into: Path, limits: Limits) -> None:
-        self._client, self._name, self._into, self._limits = client, name, into, limits
+    def __init__(self, client: Any, name: str, into: Path) -> None:
+        self._client, self._name, self._into = client, name, into
+        self._limits = Limits()
         self._given = 0
         self._crew = Crew(client)
 

@@ -13,6 +13,7 @@ import re
 import msgspec
 
 from dstest.core.check import CheckResult
+from dstest.core.fingerprint import Parts, joined
 from dstest.core.verdict import Verdict
 
 __all__ = [
@@ -57,4 +58,4 @@ def fingerprint_of(result: CheckResult, kind: str) -> str:
     """Fingerprint of one kind of anomaly that it found."""
     shown = result.anomalies.get(kind, [])
     key = key_pattern(shown[0].key) if shown else "*"
-    return "/".join([result.checker, kind, key, result.model or result.workload or "*"])
+    return joined(Parts(result.checker, kind, key, result.model or result.workload or "*"))

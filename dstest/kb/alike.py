@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from dstest.core.fingerprint import parts_of
 from dstest.kb.records import Finding
 
 __all__ = ["Alike", "alike"]
@@ -45,13 +46,12 @@ def alike(
 
 
 def _traits(system: str, fingerprint: str, nemeses: Iterable[str]) -> dict[str, set[str]]:
-    """A fingerprint is checker, kind of anomaly, pattern of the key, model."""
-    checker, kind, keys, model = (fingerprint.split("/", 3) + [""] * 4)[:4]
+    checker, kind, key, model = parts_of(fingerprint)
     faults = {word for name in nemeses for word in name.split(",")} - {"none", ""}
     return {
         "anomaly": {kind},
         "checker": {checker},
-        "keys": {keys} - {"*"},
+        "keys": {key} - {"*"},
         "model": {model} - {"*"},
         "system": {system},
         "faults": faults,

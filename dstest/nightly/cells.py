@@ -16,6 +16,7 @@ import msgspec
 from dstest.core import registry
 from dstest.core.builds import name_of
 from dstest.core.errors import ConfigError
+from dstest.fan.commands import image_words
 from dstest.nightly.config import CellRows, Control, NightlyConfig
 from dstest.plans.fit import fit_of, planned
 from dstest.plans.launch import Arm, Budget, Run, argv_of
@@ -179,8 +180,7 @@ def _cell(rows: CellRows, config: NightlyConfig, folder: Path, point: dict[str, 
         options=rows.options,
     )
     budget = Budget(nodes=(rows.nodes,), duration_s=rows.time_limit_s, faults=0, seeds=1)
-    words = argv_of(run, Arm(name=""), "smoke", budget)
-    words += ["--stop-on-violation"] if rows.stop_on_violation else []
+    words = argv_of(run, Arm(name=""), "smoke", budget, stop_on_violation=rows.stop_on_violation)
     names = {path: name for name, path in placed.items()}
     contents = {
         path: _content(Path(path), is_build=name in versions) for path, name in names.items()
@@ -190,7 +190,7 @@ def _cell(rows: CellRows, config: NightlyConfig, folder: Path, point: dict[str, 
         key=_digest(words, names, rows.control),
         content=_digest(words, contents, rows.control),
         argv=tuple(words),
-        image=_image(run),
+        image=tuple(image_words(run.lab, run.system, run.system_version, run.plugin)),
         files=tuple(dict.fromkeys(placed.values())),
         expected=Expected(
             control=rows.control,
@@ -234,17 +234,6 @@ def _there(path: Path) -> Path:
         f"there is no {path}",
         remedy=f"did you mean {near[0]}?" if near else "paths are seen from the file of the night",
     )
-
-
-def _image(run: Run) -> tuple[str, ...]:
-    words = ["lab", "image"]
-    words += ["--lab", run.lab] if run.lab else []
-    words += ["--system", run.system] if run.system else []
-    for path in run.system_version:
-        words += ["--system-version", path]
-    for path in run.plugin:
-        words += ["--plugin", path]
-    return tuple(words)
 
 
 def _numbered(cells: list[Cell]) -> list[Cell]:

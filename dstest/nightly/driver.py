@@ -14,7 +14,7 @@ from pathlib import Path
 
 from dstest.core import clock
 from dstest.core.errors import ConfigError, Exit
-from dstest.fan.commands import IMAGE_S, LOG, STORE, given_files, run_command
+from dstest.fan.commands import IMAGE_S, STORE, given_files, run_command, why_no_run
 from dstest.fan.fan import Fan, fan_out
 from dstest.fan.task import Done, Task
 from dstest.fan.where import UP_S
@@ -26,7 +26,6 @@ from dstest.nightly.page import counted, headline
 from dstest.nightly.state import Item, Night, NightDir, Try
 from dstest.nightly.write import JUNIT, PAGE, write_pages
 from dstest.runner.session import process_start_time
-from dstest.steps.process import last_words
 from dstest.steps.results import results_in
 
 __all__ = ["Driver"]
@@ -193,17 +192,8 @@ class Driver:
     def _settled(self, item: Item, judged: Judged | None, done: Done) -> None:
         one = item.running
         assert one is not None
-        settle(item, one, judged, self._last_words(done))
+        settle(item, one, judged, why_no_run(done))
         self._seen.add(done.id)
         item.tries.append(one)
         item.running = None
         self._save()
-
-    def _last_words(self, done: Done) -> str:
-        """Why a try left no run."""
-        if done.error:
-            return done.error
-        log = None if done.folder is None else done.folder / LOG
-        if log is None or not log.is_file():
-            return "it left nothing"
-        return last_words(log, None if done.value is None else done.value[0])

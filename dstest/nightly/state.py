@@ -42,7 +42,8 @@ class Try(msgspec.Struct, kw_only=True):
     """One run of an item. `result` is its run directory, relative to the night's; `lost` how many
     workers were lost with it. `judged` is None until it has come back and was judged; `again` is
     what judging it again said, where that does not replace what was seen then. `left`: it is what a
-    worker that was lost has left, and counts because it failed."""
+    worker that was lost has left, and counts because it failed. `exit_code` is that of its command,
+    for whoever reads the file: the run directory decides."""
 
     number: int
     started: str

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Final
 
 import msgspec
 
-from dstest.core.option_words import option_words
+from dstest.core.option_words import pair_of
+from dstest.core.run_words import run_words
 from dstest.judge.budgets import SHAPES
 
 __all__ = ["Arm", "Budget", "Red", "Run", "argv_of", "red_side"]
@@ -105,39 +106,44 @@ def red_side(run: Run, arm: Arm, red: Red) -> tuple[Run, Arm]:
     return bad_run, bad_arm
 
 
-def argv_of(run: Run, arm: Arm, tier: str, budget: Budget) -> list[str]:
+_FIRST: Final = (
+    *("system", "workload", "nemesis", "files", "builds", "checkers", "lab", "model", "tier"),
+    *("nodes", "time_limit_s", "seed", "seeds", "concurrency", "rate", "options"),
+)
+"""In this order: by their words a night knows a cell of an earlier one again."""
+
+
+def argv_of(
+    run: Run, arm: Arm, tier: str, budget: Budget, *, stop_on_violation: bool = False
+) -> list[str]:
     """The words behind `dstest` for one arm of a scenario with this budget.
 
     Several sizes or seeds, and each tier above smoke, make a session of runs. Where the sizes are
     those of the tier they are left to it, since only its first seed then runs at every size.
     """
+    said = {
+        "system": arm.system or run.system,
+        "workload": arm.workload or run.workload,
+        "nemesis": arm.nemesis or run.nemesis,
+        "files": run.plugin,
+        "builds": run.system_version,
+        "checkers": run.checker,
+        "lab": run.lab,
+        "model": arm.model or run.model,
+        "tier": tier,
+        "nodes": _sizes(tier, budget),
+        "time_limit_s": budget.duration_s,
+        "seed": run.seed,
+        "seeds": budget.seeds,
+        "concurrency": run.concurrency,
+        "rate": run.rate,
+        "stop_on_violation": stop_on_violation,
+    }
     options = {**run.options, **arm.options}
-    given: list[tuple[str, Any]] = [
-        ("--system", arm.system or run.system),
-        ("--workload", arm.workload or run.workload),
-        ("--nemesis", arm.nemesis or run.nemesis),
-        *(("--plugin", path) for path in run.plugin),
-        *(("--system-version", path) for path in run.system_version),
-        *(("--checker", name) for name in run.checker),
-        ("--lab", run.lab),
-        ("--model", arm.model or run.model),
-        ("--tier", tier),
-        ("--nodes", _sizes(tier, budget)),
-        ("--time-limit", _number(budget.duration_s)),
-        ("--seed", run.seed),
-        ("--seeds", budget.seeds),
-        ("--concurrency", run.concurrency),
-        ("--rate", None if run.rate is None else _number(run.rate)),
-    ]
-    words = (str(word) for row in given if row[1] is not None for word in row)
-    return ["run", *words, *option_words(options)]
+    return run_words(said, [pair_of(*one) for one in options.items()], _FIRST)
 
 
 def _sizes(tier: str, budget: Budget) -> str | None:
     of_tier = next(shape.sizes for name, shape in SHAPES.items() if name == tier)
     many = len(budget.nodes) > 1
     return None if many and budget.nodes == of_tier else ",".join(map(str, budget.nodes))
-
-
-def _number(value: float) -> str:
-    return str(int(value)) if value == int(value) else repr(value)

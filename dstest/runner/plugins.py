@@ -25,6 +25,7 @@ from dstest.core.protocols import (
     Workload,
 )
 from dstest.core.rng import stream
+from dstest.core.run_words import at_least, number
 from dstest.core.spec import RunSpec
 from dstest.runner import simulated_fit
 from dstest.runner.declared_path import simulates
@@ -113,7 +114,7 @@ def _check_numbers(spec: RunSpec) -> None:
         raise ConfigError(f"--seed {spec.seed}: 0 or more", remedy="leave --seed out for a new one")
     if not 0 < spec.time_limit_s <= 7 * 86400:
         raise ConfigError(
-            f"--time-limit {spec.time_limit_s:g}: above 0 and at most a week, in s",
+            f"--time-limit {number(spec.time_limit_s)}: above 0 and at most a week, in s",
             remedy="--time-limit 60 is the default",
         )
     if not 1 <= spec.concurrency <= 10_000:
@@ -123,7 +124,8 @@ def _check_numbers(spec: RunSpec) -> None:
         )
     if spec.rate is not None and not 0 < spec.rate <= RATE_MAX:
         raise ConfigError(
-            f"--rate {spec.rate:g}: above 0 and at most {RATE_MAX:,g}, in operations per second",
+            f"--rate {number(spec.rate)}: above 0 and at most {RATE_MAX:,g}, in operations per"
+            " second",
             remedy="leave --rate out for a closed loop",
         )
 
@@ -226,8 +228,9 @@ def _scheduled(schedule: Schedule, spec: RunSpec) -> list[str]:
     end_s = end_ns(schedule.plans) / 1e9 + RECOVERY_S
     if spec.time_limit_s < min(end_s, schedule.time_limit_s):
         raise ConfigError(
-            f"--time-limit {spec.time_limit_s:g}: the last fault of the schedule would not fit",
-            remedy=f"--time-limit {end_s:g} or more",
+            f"--time-limit {number(spec.time_limit_s)}: the last fault of the schedule would not"
+            " fit",
+            remedy=f"--time-limit {at_least(end_s)} or more",
         )
     return [f"{key}={value}" for key, value in schedule.options.items()]
 
@@ -243,7 +246,7 @@ def _check_planned(nemesis: Nemesis, plans: Sequence[FaultPlan], time_limit_s: f
     if not plans and NemesisTraits.of(nemesis).injects:
         problem = f"it plans no fault in {time_limit_s:g} s"
     elif end_ns(plans) > time_limit_s * 1e9:
-        problem = f"its last fault ends at {end_ns(plans) / 1e9:g} s, after --time-limit"
+        problem = f"its last fault ends at {number(end_ns(plans) / 1e9)} s, after --time-limit"
     _refuse(nemesis, problem)
 
 

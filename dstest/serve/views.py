@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from dstest.core.fingerprint import parts_of
 from dstest.report.meanings import meaning_of
 from dstest.retention.verify import wrong_sums
 from dstest.retention.walk import Place
@@ -82,8 +83,8 @@ class Views:
         """What a violation is: the headline of a run without others, or what its kind means."""
         alone = next((row for row in one.runs if len(row.fingerprints) == 1), None)
         said = "" if alone is None else self.index.measures.headline(alone)
-        checker, _, rest = one.fingerprint.partition("/")
-        return said or f"A system {meaning_of(checker, rest.partition('/')[0]).did}."
+        parts = parts_of(one.fingerprint)
+        return said or f"A system {meaning_of(parts.checker, parts.kind).did}."
 
     def trends(self) -> str:
         return self._page("trends.html.j2", "trends.html", cells=self.cells())

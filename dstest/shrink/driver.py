@@ -119,7 +119,7 @@ def _shrunk(
         return None
     timing.confirming = True
     try:
-        best, _ = confirmed(came.candidate, oracle, sure)
+        best = confirmed(came.candidate, oracle, sure)
     except TimeUp:
         best, stopped = came.candidate, f"{within_s:g} s were over"
     found = told(

@@ -12,10 +12,16 @@ from typing import Final
 
 import msgspec
 
-from dstest.core.builds import build_of
 from dstest.core.errors import DstestError, Interrupted
 from dstest.core.run_meta import RunMeta
-from dstest.fan.commands import IMAGE_S, LOG, STORE, given_files, run_command
+from dstest.fan.commands import (
+    IMAGE_S,
+    STORE,
+    given_files,
+    image_words,
+    run_command,
+    why_no_run,
+)
 from dstest.fan.desk_paths import WORK
 from dstest.fan.fan import Fan, fan_out
 from dstest.fan.task import Done, Task
@@ -23,9 +29,8 @@ from dstest.runner.integrity import verified
 from dstest.runner.replay import spec_of
 from dstest.shrink.candidate import Candidate
 from dstest.shrink.record import RUNS, Attempt
-from dstest.shrink.reproducer import argv_of
+from dstest.shrink.reproducer import argv_of, builds_at
 from dstest.shrink.runs import attempt_of, refused, schedule_of
-from dstest.steps.process import last_words
 from dstest.steps.results import results_in
 from dstest.store.layout import PLUGINS, RunDir, write_file
 
@@ -79,14 +84,9 @@ class FannedRuns:
         schedule = write_file(self._aside, f"{_SCHEDULES}/{candidate.key}.json", planned).resolve()
         kept = (self._aside / PLUGINS).resolve()
         own = [write_file(kept, Path(name).name, Path(name).read_bytes()) for name in spec.files]
-        argv = argv_of(spec, candidate, str(schedule), str(kept))[1:]
-        image = ["lab", "image", "--lab", spec.lab, "--system", spec.system]
-        builds = [str(made.path) for name in spec.builds if (made := build_of(name))]
-        for build in builds:
-            argv += ["--system-version", build]
-            image += ["--system-version", build]
-        for path in own:
-            image += ["--plugin", str(path)]
+        builds = builds_at(spec)
+        argv = argv_of(spec, candidate, str(schedule), str(kept), builds)[1:]
+        image = image_words(spec.lab, spec.system, builds, map(str, own))
         files = [str(schedule), *map(str, own), *builds]
         limit_s = candidate.time_limit_s + _MORE_S
         return Task(
@@ -106,7 +106,7 @@ class FannedRuns:
     def _attempt(self, done: Done) -> Attempt:
         found = [] if done.folder is None else results_in(done.folder / STORE)
         if not found:
-            return Attempt(why_not=_why_not(done))
+            return Attempt(why_not=why_no_run(done))
         run = found[-1]
         path = run.resolve().relative_to(self._aside.resolve()).as_posix()
         try:
@@ -114,13 +114,6 @@ class FannedRuns:
         except DstestError as error:
             return Attempt(path=path, why_not=error.message)
         return attempt_of(run, self._aside, self._fingerprint, verdict)
-
-
-def _why_not(done: Done) -> str:
-    log = None if done.folder is None else done.folder / LOG
-    if log is None or not log.is_file():
-        return done.error or "it left nothing"
-    return last_words(log, None if done.value is None else done.value[0])
 
 
 @contextmanager

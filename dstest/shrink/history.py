@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from dstest.core.check import Anomaly, Budget, CheckResult
+from dstest.core.fingerprint import parts_of
 from dstest.core.history import History
 from dstest.core.op import Op, Outcome
 from dstest.core.protocols import CheckerTraits
@@ -30,7 +31,7 @@ def smallest_history(
 
     `result` is the checker's answer about the whole.
     """
-    kind = fingerprint.split("/")[1]
+    kind = parts_of(fingerprint).kind
     shown = next(iter(result.anomalies.get(kind, [])), None)
     if shown is None:
         return None

@@ -42,6 +42,7 @@ class Oracle:
         self.rate = UNKNOWN_RATE
         self.shown: list[Candidate] = []
         """Those that still show it, the last one last."""
+        self._refusals: dict[str, str] = {}
 
     def shows_well(self, candidate: Candidate) -> bool:
         """As `shows`, of what may make it rare."""
@@ -66,9 +67,9 @@ class Oracle:
         return None
 
     def _still(self, candidate: Candidate, alpha: float, behind: Sequence[Candidate]) -> bool:
-        tried = self._known(candidate)
-        if tried.refused:
+        if self._refused(candidate):
             return False
+        tried = self._known(candidate)
         test = SequentialTest(self.rate, alpha)
         while (found := test.decided(tried.came, tried.gone)) is None:
             if not (wanted := _wanted(test, tried)):
@@ -80,22 +81,21 @@ class Oracle:
 
     def _beforehand(self, test: SequentialTest, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Each so often as it will be run at least, if it is asked about."""
-        known = [self._known(one) for one in candidates[: self._runs.width]]
         return [
-            tried.candidate
-            for tried in known
-            if not tried.refused
-            for _ in range(_wanted(test, tried))
+            one
+            for one in candidates[: self._runs.width]
+            if not self._refused(one)
+            for _ in range(_wanted(test, self._known(one)))
         ]
 
     def measured(self, candidate: Candidate, count: int) -> Rate:
         """How often it comes, by so many runs that are made for that alone; by fewer where they
         could not be made."""
-        tried = self._known(candidate)
-        while tried.rate.runs < count and not tried.refused and not _lost(tried.attempts):
+        tried, refused = self._known(candidate), self._refused(candidate)
+        while tried.rate.runs < count and not refused and not _lost(tried.attempts):
             self._make([candidate] * (count - tried.rate.runs), confirms=True)
             tried = self._known(candidate)
-        if count and not tried.rate.runs and (why := tried.refused or _why_not(tried)):
+        if count and not tried.rate.runs and (why := refused or _why_not(tried)):
             raise ConfigError(
                 f"no run of it could be made: {why}",
                 remedy="mend that; the same command goes on from here",
@@ -112,10 +112,15 @@ class Oracle:
         return [] if tried is None else [one for one in tried.attempts if one.came]
 
     def _known(self, candidate: Candidate) -> Tried:
-        tried = self.progress.tried.get(candidate.key)
-        if tried is None:
-            tried = Tried(candidate=candidate, refused=self._runs.refused(candidate))
-        return tried
+        return self.progress.tried.get(candidate.key) or Tried(candidate=candidate)
+
+    def _refused(self, candidate: Candidate) -> str:
+        """Why it cannot be run at all; of what was run already nobody asks that again."""
+        if self._known(candidate).attempts:
+            return ""
+        if candidate.key not in self._refusals:
+            self._refusals[candidate.key] = self._runs.refused(candidate)
+        return self._refusals[candidate.key]
 
     def _make(self, candidates: Sequence[Candidate], *, confirms: bool = False) -> None:
         """A run of each, of as many as can be made at once."""

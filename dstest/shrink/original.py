@@ -10,6 +10,7 @@ import msgspec
 from dstest.core.check import CheckResult
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord
+from dstest.core.fingerprint import parts_of
 from dstest.core.history import History
 from dstest.core.run_meta import RunMeta
 from dstest.core.spec import RunSpec
@@ -49,7 +50,7 @@ class Original(NamedTuple):
     def result(self) -> CheckResult | None:
         """The answer of the checker that found the violation."""
         rows = msgspec.convert(self.verdict.checkers, dict[str, CheckResult])
-        return rows.get(self.fingerprint.split("/")[0])
+        return rows.get(parts_of(self.fingerprint).checker)
 
     @property
     def explanation(self) -> str:
@@ -57,7 +58,7 @@ class Original(NamedTuple):
         result = self.result
         if result is None:
             return self.verdict.reason
-        shown = next(iter(result.anomalies.get(self.fingerprint.split("/")[1], [])), None)
+        shown = next(iter(result.anomalies.get(parts_of(self.fingerprint).kind, [])), None)
         return "" if shown is None else shown.explanation
 
     @property
@@ -67,7 +68,7 @@ class Original(NamedTuple):
 
     def hint(self, history: History) -> Hint:
         """By the first violation of this name in its history."""
-        result, kind = self.result, self.fingerprint.split("/")[1]
+        result, kind = self.result, parts_of(self.fingerprint).kind
         if result is None:
             return Hint([], None)
         rows = {kind: result.anomalies.get(kind, [])}
@@ -103,7 +104,7 @@ def original_of(path: Path, verdict: Verdict, violation: str | None = None) -> O
 
 def _named(path: Path, verdict: Verdict, violation: str) -> str:
     every = all_fingerprints(verdict)
-    named = [one for one in every if violation in (one, one.split("/")[1])]
+    named = [one for one in every if violation in (one, parts_of(one).kind)]
     if not named:
         raise ConfigError(
             f"{path} has no violation {violation}", remedy=f"it has {', '.join(every)}"

@@ -66,11 +66,10 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tried(msgspec.Struct, frozen=True, kw_only=True):
-    """A candidate and its runs so far. `refused`: why it cannot be run at all."""
+    """A candidate and its runs so far."""
 
     candidate: Candidate
     attempts: list[Attempt] = msgspec.field(default_factory=list)
-    refused: str = ""
 
     @property
     def came(self) -> int:

@@ -28,11 +28,9 @@ _SAMPLE: Final = 3
 
 
 class Reduced(msgspec.Struct, frozen=True, kw_only=True):
-    """`before`: how often the violation came in the run as it was, where that was measured.
-    `lost`: it did not come again at all."""
+    """`lost`: the violation did not come again at all."""
 
     candidate: Candidate
-    before: Rate | None = None
     lost: bool = False
 
 
@@ -47,12 +45,11 @@ def reduced(
 ) -> Reduced:
     """The smallest that the steps find. `near` and `before_ns` are what is known of the violation
     (`faults.guessed`), `sure` is how many runs measure a rate. Raises TimeUp."""
-    measured: Rate | None = None
     best = oracle.first(guessed(start, near, before_ns))
     if best is None:
         measured = oracle.measured(start, sure)
         if not measured.came:
-            return Reduced(candidate=start, before=measured, lost=True)
+            return Reduced(candidate=start, lost=True)
         oracle.rate = measured.share
         best = start
     else:
@@ -67,7 +64,7 @@ def reduced(
     while smaller := oracle.first(list(fewer_types(best, op_types)), STRICT):
         best = smaller
     best = oracle.first(list(sooner_over(best)), STRICT) or best
-    return Reduced(candidate=none_spare(best, oracle.first), before=measured)
+    return Reduced(candidate=none_spare(best, oracle.first))
 
 
 def _learn(oracle: Oracle, shown: Candidate) -> None:
@@ -94,19 +91,21 @@ def _targets(candidate: Candidate, oracle: Oracle) -> int:
     return max((one.targets for one in oracle.attempts(candidate)), default=0)
 
 
-def confirmed(best: Candidate, oracle: Oracle, sure: int) -> tuple[Candidate, Rate]:
-    """How often the violation comes in the smallest one, by runs made for that alone; where that is
-    too rarely, an earlier one in which it comes often enough, or else most often. One that was
-    chosen among several for its rate is run as often again: the rate by which it was chosen
-    flatters it."""
+def confirmed(best: Candidate, oracle: Oracle, sure: int) -> Candidate:
+    """The smallest one, once runs that are made for that alone have measured how often the
+    violation comes in it (`Progress.rate_of`); where that is too rarely, an earlier one in which it
+    comes often enough, or else most often. One that was chosen among several for its rate is run as
+    often again: the rate by which it was chosen flatters it."""
     seen: list[tuple[Candidate, Rate]] = [(best, oracle.measured(best, sure))]
     earlier = {one.key: one for one in reversed(oracle.shown) if one != best}
     for candidate in list(earlier.values())[:_BACK_MAX] if _poor(seen) else []:
         seen.append((candidate, oracle.measured(candidate, sure)))
         if not _poor(seen[-1:]):
             break
-    chosen, rate = max(seen, key=lambda row: (min(row[1].share, ENOUGH), -seen.index(row)))
-    return (chosen, rate) if len(seen) == 1 else (chosen, oracle.measured(chosen, 2 * sure))
+    chosen, _ = max(seen, key=lambda row: (min(row[1].share, ENOUGH), -seen.index(row)))
+    if len(seen) > 1:
+        oracle.measured(chosen, 2 * sure)
+    return chosen
 
 
 def _poor(seen: Sequence[tuple[Candidate, Rate]]) -> bool:

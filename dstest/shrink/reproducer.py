@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from dstest.core.builds import build_of
 from dstest.core.lab_words import simulates
-from dstest.core.option_words import behind_o
 from dstest.core.printable import printable
 from dstest.core.reproducer import Reproducer, Size
+from dstest.core.run_words import run_words
 from dstest.core.spec import RunSpec
 from dstest.runner.schedule_file import Schedule
 from dstest.shrink.candidate import Candidate
 from dstest.shrink.runs import schedule_of, spec_for
 from dstest.store.layout import PLUGINS
 
-__all__ = ["argv_of", "script_of", "size_of"]
+__all__ = ["argv_of", "builds_at", "script_of", "size_of"]
 
 
 def size_of(candidate: Candidate, op_types: frozenset[str], operations: int | None) -> Size:
@@ -36,22 +37,40 @@ def size_of(candidate: Candidate, op_types: frozenset[str], operations: int | No
     )
 
 
-def argv_of(original: RunSpec, candidate: Candidate, schedule: str, plugins: str) -> list[str]:
-    """`dstest run` with all that it takes to make this run, but for builds; `schedule` is the path
-    of the faults' file, `plugins` of the directory with the user's own files."""
+def builds_at(spec: RunSpec) -> list[str]:
+    """Where the builds are that its nodes had, as a command names them."""
+    found = ((name, build_of(name)) for name in spec.builds)
+    return [name if build is None else str(build.path) for name, build in found]
+
+
+_FIRST: Final = (
+    *("system", "workload", "schedule", "nemesis", "nodes", "time_limit_s", "concurrency", "seed"),
+    *("rate", "model", "lab", "files", "checkers", "options"),
+)
+"""In this order: a reproducer of an older version is compared with its command."""
+
+
+def argv_of(
+    original: RunSpec,
+    candidate: Candidate,
+    schedule: str,
+    plugins: str,
+    builds: Sequence[str] = (),
+) -> list[str]:
+    """`dstest run` with all that it takes to make this run; `schedule` is the path of the faults'
+    file, `plugins` of the directory with the user's own files. `builds` are those that are to be
+    named: a script cannot bring them along."""
     spec = spec_for(original, candidate)
-    argv = ["dstest", "run", "--system", spec.system, "--workload", spec.workload]
-    argv += ["--schedule", schedule] if candidate.plans else ["--nemesis", "none"]
-    argv += ["--nodes", str(spec.nodes), "--time-limit", f"{spec.time_limit_s:g}"]
-    argv += ["--concurrency", str(spec.concurrency), "--seed", str(spec.seed)]
-    argv += ["--rate", repr(spec.rate)] if spec.rate is not None else []
-    argv += ["--model", spec.model] if spec.model is not None else []
-    argv += ["--lab", spec.lab] if spec.lab != RunSpec().lab else []
-    for path in spec.files:
-        argv += ["--plugin", f"{plugins}/{Path(path).name}"]
-    for name in spec.checkers:
-        argv += ["--checker", name]
-    return [*argv, *behind_o(candidate.pairs)]
+    said = {
+        **msgspec.to_builtins(spec),
+        "schedule": schedule if candidate.plans else None,
+        "nemesis": None if candidate.plans else "none",
+        "rate": None if spec.rate is None else repr(spec.rate),  # as it has always stood there
+        "lab": None if spec.lab == RunSpec().lab else spec.lab,
+        "files": [f"{plugins}/{Path(path).name}" for path in spec.files],
+        "builds": list(builds),
+    }
+    return ["dstest", *run_words(said, candidate.pairs, _FIRST)]
 
 
 _HEAD: Final = """\

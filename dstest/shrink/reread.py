@@ -10,7 +10,6 @@ from pathlib import Path
 
 import msgspec
 
-from dstest.core.builds import build_of
 from dstest.core.errors import ConfigError, DstestError, EvidenceError
 from dstest.core.reproducer import REPRODUCER, Reproducer
 from dstest.core.verdict import Verdict
@@ -21,7 +20,7 @@ from dstest.shrink.candidate import Candidate
 from dstest.shrink.history import shows_alone
 from dstest.shrink.original import Original, original_of
 from dstest.shrink.record import HISTORY, PROGRESS, RUNS, SCHEMA, Attempt, Progress, aside_of
-from dstest.shrink.reproducer import argv_of
+from dstest.shrink.reproducer import argv_of, builds_at
 from dstest.shrink.runs import attempt_of
 from dstest.shrink.told import told
 from dstest.steps.own import differences
@@ -89,11 +88,8 @@ def _not_of(run: Path, original: Original, candidate: Candidate) -> str:
     if meta is None:
         return "it has no record"
     spec = original.spec
-    aside = aside_of(original.run.path)
-    argv = argv_of(spec, candidate, "schedule.json", str(aside / PLUGINS))
-    for name in spec.builds:
-        build = build_of(name)
-        argv += ["--system-version", name if build is None else str(build.path)]
+    kept = aside_of(original.run.path) / PLUGINS
+    argv = argv_of(spec, candidate, "schedule.json", str(kept), builds_at(spec))
     other = [what for what in differences(meta, argv[1:]) if what != "schedule"]
     if schedule.get("plans") != msgspec.to_builtins(list(candidate.plans)):
         other.append("faults")

@@ -37,11 +37,12 @@ def differences(meta: RunMeta, command: Sequence[str]) -> list[str]:
         return []
     pairs = list(itertools.pairwise(command))
     given = {flag: [value for word, value in pairs if word == flag] for flag, _ in pairs}
-    return list(_differences(meta, given, stops="--stop-on-violation" in command))
+    stops, samples = "--stop-on-violation" in command, "--no-monitor" not in command
+    return list(_differences(meta, given, stops=stops, samples=samples))
 
 
 def _differences(
-    meta: RunMeta, given: Mapping[str, Sequence[str]], *, stops: bool
+    meta: RunMeta, given: Mapping[str, Sequence[str]], *, stops: bool, samples: bool
 ) -> Iterator[str]:
     spec, usual = meta.spec, RunSpec()
     for flag, field in _NAMES.items():
@@ -68,8 +69,10 @@ def _differences(
         yield "system-version"
     if bool(spec.get("stop_on_violation")) != stops:
         yield "stop-on-violation"
-    if spec.get("schedule") is not None:
-        yield "schedule"
+    if spec.get("monitor", usual.monitor) is not samples:
+        yield "monitor"
+    if spec.get("schedule") is not None or given.get("--schedule"):
+        yield "schedule"  # a path does not tell which faults are in its file
 
 
 def _usual(field: str, usual: RunSpec, lab: Sequence[str]) -> Any:

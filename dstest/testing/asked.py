@@ -9,25 +9,34 @@ from typing import Any, Final
 
 import pytest
 
-from dstest.core.option_words import option_words
+from dstest.core.option_words import pair_of
+from dstest.core.run_words import run_words
 
 __all__ = ["Asked", "asked_of", "several", "words_of"]
 
-_FLAGS: Final[Mapping[str, str]] = {
-    "system": "--system",
-    "workload": "--workload",
-    "nemesis": "--nemesis",
-    "time_limit_s": "--time-limit",
-    "nodes": "--nodes",
-    "rate": "--rate",
-    "concurrency": "--concurrency",
-    "seed": "--seed",
-    "seeds": "--seeds",
-    "tier": "--tier",
-    "model": "--model",
-    "system_version": "--system-version",
+_FIELDS: Final[Mapping[str, str]] = {
+    "system": "system",
+    "workload": "workload",
+    "nemesis": "nemesis",
+    "time_limit_s": "time_limit_s",
+    "nodes": "nodes",
+    "rate": "rate",
+    "concurrency": "concurrency",
+    "seed": "seed",
+    "seeds": "seeds",
+    "tier": "tier",
+    "model": "model",
+    "system_version": "builds",
+    "options": "options",
+    "checkers": "checkers",
+    "plugins": "files",
 }
-_OTHERS: Final = ("options", "checkers", "plugins", "lab_id", "expect", "anomalies")
+"""Arguments, in the order of their words, with the names that the words of a run have for them."""
+
+_EACH: Final = ("builds", "checkers", "files")
+"""Of these, each has a flag of its own."""
+
+_OTHERS: Final = ("lab_id", "expect", "anomalies")
 _GROUPS: Final[Mapping[str, str]] = {
     "pass": "PASS-",
     "fail": "FAIL-",
@@ -153,7 +162,7 @@ def asked_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Asked:
     """Fails the test where the marker cannot be meant: nothing of it is passed over."""
     from dstest.core.verdict import State
 
-    known = [*_FLAGS, *_OTHERS]
+    known = [*_FIELDS, *_OTHERS]
     if args:
         _wrong("give its arguments by name, such as system='etcd'")
     if strange := [name for name in kwargs if name not in known]:
@@ -175,18 +184,12 @@ def several(value: Any) -> list[Any]:
 
 def words_of(asked: Asked) -> list[str]:
     """The arguments of `dstest run`."""
-    words: list[str] = []
-    for name, flag in _FLAGS.items():
+    said: dict[str, Any] = {}
+    for name, field in _FIELDS.items():
         value = asked.given.get(name)
-        if value is None:
-            continue
-        if name == "system_version":
-            words += [part for one in several(value) for part in (flag, str(one))]
-        else:
-            words += [flag, ",".join(map(str, several(value)))]
-    words += option_words(asked.given.get("options"))
-    for checker in asked.given.get("checkers", ()):
-        words += ["--checker", str(checker)]
-    for plugin in asked.given.get("plugins", ()):
-        words += ["--plugin", str(plugin)]
-    return words
+        if value is not None and name != "options":
+            each = [str(one) for one in (value if isinstance(value, set) else several(value))]
+            said[field] = each if field in _EACH else ",".join(each)
+    options = asked.given.get("options") or {}
+    pairs = [pair_of(name, value) for name, value in options.items()]
+    return run_words(said, pairs, list(_FIELDS.values()))[1:]

@@ -9,6 +9,7 @@ import msgspec
 
 from dstest.core.errors import ConfigError
 from dstest.core.protocols import FaultPlan, Option, When, lacking_of
+from dstest.core.run_words import at_least, number
 
 __all__ = [
     "RECOVERY_S",
@@ -66,10 +67,11 @@ def windows(
         found.append((int(start_s * 1e9), int(fault_s * 1e9)))
         start_s += fault_s + quiet_s
     if not found:
-        needed = WARMUP_S + fault_s + RECOVERY_S
+        needed = at_least(WARMUP_S + fault_s + RECOVERY_S)
+        short = f"--time-limit {number(time_limit_s)} leaves no room for"
         raise ConfigError(
-            f"--time-limit {time_limit_s:g} leaves no room for a {nemesis} of {fault_s:g} s",
-            remedy=f"--time-limit {needed:g} or more, a smaller -o fault_s, or --nemesis none",
+            f"{short} a {nemesis} of {number(fault_s)} s",
+            remedy=f"--time-limit {needed} or more, a smaller -o fault_s, or --nemesis none",
         )
     return found
 

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from checkers.txn import api
+from checkers.txn.columns import UnfitError
 from dstest.cli.app import app
 from dstest.cli.check_stream import judge_stream
 from dstest.core.check import Budget
@@ -204,3 +206,39 @@ def test_why_a_file_cannot_be_streamed_is_told(tmp_path: Path, text: str | None,
         path.write_text(text)
     with pytest.raises((ConfigError, HistoryError), match=said):
         run(path, "--stream")
+
+
+def violated(path: Path) -> Path:
+    return written(path, many(20, last=[["r", 0, []]]))
+
+
+def test_a_fault_of_ours_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be judged is said to be unknown; what goes wrong in judging is not."""
+    path = violated(tmp_path / "h.jsonl")
+    assert judged(path).valid is False
+
+    def broken(*_: Any) -> Any:
+        raise ValueError("zip() argument 2 is longer than argument 1")
+
+    monkeypatch.setattr(api, "check", broken)
+    with pytest.raises(ValueError, match="zip"):
+        judged(path)
+
+
+@pytest.mark.parametrize("error", [HistoryError("no such"), UnfitError("at 3: no such")])
+def test_what_cannot_be_judged_is_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def unfit(*_: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(api, "check", unfit)
+    found = judged(violated(tmp_path / "h.jsonl"))
+    assert found.valid == "unknown" and "no such" in found.reason
+
+
+def test_a_model_without_sessions_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "h.jsonl", many(3))
+    options = {"session-order?": True}
+    with pytest.raises(ConfigError, match="no form that counts sessions"):
+        judge_stream(path, "PL-CS", Budget(time_s=60, memory_mb=64), options)

@@ -227,6 +227,13 @@ def _spoken(model: str, checkers: Sequence[str]) -> str:
     return model if model in known else known[0]
 
 
+def _without_samples(spec: RunSpec) -> dict[str, Any]:
+    """As a version records it that took no samples: nobody has said that there should be none."""
+    rows: dict[str, Any] = msgspec.to_builtins(spec)
+    del rows["monitor"]
+    return rows
+
+
 def recorded(
     path: Path,
     ops: Sequence[Op],
@@ -254,7 +261,6 @@ def recorded(
         concurrency=processes,
         seed=seed,
         options={"op_timeout_s": 2.0, **(options or {})},
-        monitor=False,
     )
     _record(run, placed, nodes, record)
     run.write_json(
@@ -271,7 +277,7 @@ def recorded(
     run.write_json(
         "run.json",
         {
-            "spec": msgspec.to_builtins(spec),
+            "spec": _without_samples(spec),
             "options_given": [*given],
             "model": model or _spoken(work.model, checkers or work.checkers),
             "checkers": list(checkers or work.checkers),

@@ -12,7 +12,8 @@ from made_meta import PLANNED
 
 from dstest.core.builds import builds_of
 from dstest.core.run_meta import RunMeta
-from dstest.fan.commands import IMAGE_S, LOG, STORE, run_command
+from dstest.fan.commands import IMAGE_S, LOG, STORE, image_words, run_command, why_no_run
+from dstest.fan.task import Done
 from dstest.nightly.cells import cells_of
 from dstest.nightly.config import read_config
 from dstest.steps.own import differences
@@ -70,6 +71,24 @@ def test_the_image_of_a_cell_is_that_of_its_lab_system_and_version(tmp_path: Pat
     words = ("lab", "image", "--lab", "podman", "--system", "etcd", "--system-version", version)
     assert cell.image == words
     assert version in cell.argv
+
+
+def test_the_words_of_an_image() -> None:
+    assert image_words(None, "etcd", [], []) == ["lab", "image", "--system", "etcd"]
+    assert image_words("lxc", "/own.py", ["/a.deb", "/b.deb"], ["/own.py"]) == [
+        *("lab", "image", "--lab", "lxc", "--system", "/own.py"),
+        *("--system-version", "/a.deb", "--system-version", "/b.deb", "--plugin", "/own.py"),
+    ]
+
+
+def test_why_there_is_no_run_is_what_went_wrong_around_it_first(tmp_path: Path) -> None:
+    (tmp_path / LOG).write_text("$ dstest run\ndstest: no nodes\n")
+    done = Done(id="r1", value=(4, 0.1), folder=tmp_path)
+    assert why_no_run(done) == "dstest: no nodes"
+    unpacked = Done(id="r1", error="OSError: the disk is full", folder=tmp_path)
+    assert why_no_run(unpacked) == "OSError: the disk is full"
+    assert why_no_run(Done(id="r1", error="3 workers were lost with it")).startswith("3 workers")
+    assert why_no_run(Done(id="r1")) == "it left nothing"
 
 
 def test_only_whole_words_and_parts_of_lists_are_put_elsewhere(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from dstest.core.check import Anomaly, CheckResult
 from dstest.core.evidence import BlameProbe, CheckerEvidence, Evidence, Lint
+from dstest.core.fingerprint import Parts, parts_of
 from dstest.judge.blame import (
     HOST_EVENTS,
     LINTS,
@@ -28,6 +29,21 @@ def violation(key: Any, kind: str = "stale-read", model: str | None = "register"
         anomaly_types=[kind],
         anomalies={kind: [Anomaly(type=kind, key=key)]},
     )
+
+
+@pytest.mark.parametrize("key", ["0-17", "a/b/c", "/", None])
+def test_a_name_is_taken_apart_as_it_was_put_together(key: Any) -> None:
+    name = violation_fingerprint(violation(key))
+    assert parts_of(name) == Parts("linearizable", "stale-read", key_pattern(key), "register")
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [("", Parts("")), ("slo", Parts("slo")), ("slo/slow", Parts("slo", "slow")),
+     ("slo/slow/*", Parts("slo", "slow", "*"))],
+)  # fmt: skip
+def test_of_a_name_that_somebody_cut_off_the_rest_is_empty(name: str, parts: Parts) -> None:
+    assert parts_of(name) == parts
 
 
 @pytest.mark.parametrize(

@@ -76,3 +76,10 @@ def test_unknown_model_is_refused() -> None:
 def test_nothing_found_rules_nothing_out() -> None:
     assert models.boundary([]) == models.Boundary([], [])
     assert models.boundary(["empty-transaction-graph"]) == models.Boundary([], [])
+
+
+def test_models_that_count_sessions_are_those_of_the_order_of_processes_alone() -> None:
+    found = {model for model in models.MODELS if models.counts_sessions(model)}
+    assert found == {model for model in models.MODELS if model.startswith("strong-session-")}
+    assert models.counts_sessions("transactional-causal")
+    assert not models.counts_sessions("strict-serializable")

@@ -7,6 +7,8 @@ from typing import Final, Literal
 
 import msgspec
 
+from dstest.core.run_words import run_words
+
 __all__ = ["BUGS", "NONE", "Bug", "Claim", "Kind", "command"]
 
 Kind = Literal[
@@ -191,7 +193,12 @@ BUGS: Final[Mapping[str, Bug]] = {bug.name: bug for bug in _ALL}
 
 def command(bug: Bug, system: str = "toykv", seed: int = 1) -> list[str]:
     """The words behind `dstest` that find it."""
-    words = ["run", "--system", system, "--workload", bug.workload, "--nemesis", bug.nemesis]
-    words += ["--nodes", str(bug.nodes), "--time-limit", str(bug.time_limit_s)]
-    words += ["--seed", str(seed), "-o", f"bug={bug.name}"]
-    return [*words, *(word for option in bug.options for word in ("-o", option))]
+    said = {
+        "system": system,
+        "workload": bug.workload,
+        "nemesis": bug.nemesis,
+        "nodes": bug.nodes,
+        "time_limit_s": bug.time_limit_s,
+        "seed": seed,
+    }
+    return run_words(said, [f"bug={bug.name}", *bug.options])

@@ -16,7 +16,7 @@ from dstest.core.errors import ConfigError
 from dstest.shrink.candidate import Candidate, compact
 from dstest.shrink.ddmin import ddmin
 from dstest.shrink.oracle import TimeUp
-from dstest.shrink.record import Attempt
+from dstest.shrink.record import Attempt, Progress
 from dstest.shrink.reducer import Reduced, confirmed, reduced
 from dstest.shrink.sequential import ALPHA, BETA, STRICT, SequentialTest
 
@@ -95,10 +95,13 @@ def test_of_many_faults_by_a_loss_the_first_ones_are_tried_first() -> None:
 
 def test_where_the_violation_misleads_the_search_is_complete() -> None:
     runs = Planted(lambda c: has(c, "f10", "f57", "f100"))
-    found = run(start_of(HUNDRED), runs, ["f99"], 30 * S)
+    oracle, start = oracle_of(runs), start_of(HUNDRED)
+    found = reduced(
+        start, oracle, near=["f99"], before_ns=30 * S, op_types=frozenset({"read"}), sure=5
+    )
     assert [plan.fault_id for plan in found.candidate.plans] == ["f10", "f57", "f100"]
-    assert found.before is not None
-    assert (found.before.runs, found.before.came) == (5, 5)
+    rate = oracle.progress.rate_of(start)
+    assert (rate.runs, rate.came) == (5, 5)
 
 
 def test_kinds_that_are_not_needed_go_at_once() -> None:
@@ -159,8 +162,9 @@ def test_steps_that_cost_the_rate_are_taken_back() -> None:
     while not oracle.shows(small):  # by luck, as a step is taken
         oracle = oracle_of(Planted(rule, random.randrange(1000)))
         oracle.shows(large)
-    best, rate = confirmed(small, oracle, 5)
+    best = confirmed(small, oracle, 5)
     assert best == large
+    rate = oracle.progress.rate_of(best)
     assert (rate.runs, rate.came) == (10, 10)
 
 
@@ -288,8 +292,9 @@ def test_who_is_chosen_for_its_rate_is_run_again() -> None:
     runs = Planted(lambda c: 1.0 if c == often else 0.2)
     oracle = oracle_of(runs)
     oracle.shown += [often, rare]
-    best, rate = confirmed(rare, oracle, 5)
+    best = confirmed(rare, oracle, 5)
     assert best == often
+    rate = oracle.progress.rate_of(best)
     assert (rate.runs, rate.came) == (10, 10)
 
 
@@ -314,3 +319,35 @@ def test_what_a_fault_shows_in_a_third_of_the_cases_needs_some_of_its_like() -> 
     assert "kill" in found.candidate.kinds
     assert 2 <= len(found.candidate.plans) <= 8
     assert start not in runs.made
+
+
+def test_an_attempt_log_of_an_older_version_is_read() -> None:
+    """Which had a word for each candidate that nothing ever stood in."""
+    oracle = oracle_of(Planted(lambda c: 1.0))
+    start = start_of(faults(1))
+    assert oracle.shows(start)
+    rows = msgspec.to_builtins(oracle.progress)
+    assert all("refused" not in row for row in rows["tried"].values())
+    for row in rows["tried"].values():
+        row["refused"] = ""
+    older = msgspec.json.decode(msgspec.json.encode(rows), type=Progress)
+    assert older == oracle.progress
+
+
+def test_what_is_refused_is_asked_once_and_of_nothing_that_has_run() -> None:
+    asked: list[Candidate] = []
+
+    class Refusing(Planted):
+        def refused(self, candidate: Candidate) -> str:
+            asked.append(candidate)
+            return "it leaves nodes without a client" if candidate.concurrency == 1 else ""
+
+    oracle = oracle_of(Refusing(lambda c: 1.0))
+    start = start_of(faults(1))
+    none = msgspec.structs.replace(start, concurrency=1)
+    for _ in range(2):
+        assert oracle.shows(start)
+        assert not oracle.shows(none)
+    assert (asked.count(start), asked.count(none)) == (1, 1)
+    with pytest.raises(ConfigError, match="leaves nodes"):
+        oracle.measured(none, 3)
