@@ -128,6 +128,7 @@ def check(
     that of the worst line: 1 before 3 before 2 before 0; a batch without lines is 2.
     A finished run is verified first (3 where its files do not agree) and its verdict stands beside
     the answer: never 0 where it is no pass; 1 where it failed; asked by name, 3 without a find."""
+    _remove_old(report, history)
     budget = _budget(budget_s, budget_mb)
     asked = (
         *(history, workload, model, checker, independent, option, report, initial, proof),
@@ -351,6 +352,17 @@ def _json(result: CheckResult, asked: _Question) -> bytes:
 
     said = headline_in(result, asked.history, asked.format, asked.independent)
     return msgspec.json.encode(with_headline(result, said))
+
+
+def _remove_old(folder: Path | None, history: Path | None) -> None:
+    """What an earlier check has left there is no answer of this one."""
+    if folder is None:
+        return
+    from dstest.cli.report_targets import remove
+    from dstest.report.witness_files import names_of_drawings
+
+    names = ["result.json", "witness.txt", *names_of_drawings()]
+    remove((folder / name for name in names), "--report", history)
 
 
 def _write(folder: Path, result: CheckResult, plain: bytes, text: str) -> None:

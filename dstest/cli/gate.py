@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from dstest.cli.on_github import ON_GITHUB, Github
 from dstest.cli.output import require_folder, say, write_whole
+from dstest.cli.report_targets import clear, remove
 
 if TYPE_CHECKING:
     from dstest.gate.decision import Decision
     from dstest.gate.reader import ReadPolicy
 
 __all__ = ["gate"]
+
+_FILES: Final = ("decision.md", "decision.html", "decision.json", "junit.xml", "results.sarif")
+"""What --out holds."""
 
 
 def gate(
@@ -50,10 +54,10 @@ def gate(
     from dstest.gate.reader import read_policy
     from dstest.gate.sound import require_sound
 
+    clear({"--out": out}, [*stores, *(baseline or [])], _FILES)
+    require_folder(out, "--out")
     read = read_policy(policy)
     require_sound(read, METRICS, FACTORS)
-    _require_outside(out, stores)
-    require_folder(out, "--out")
     decision = decide(read, stores, baseline or [], clock.wall_ns())
     if out is not None:
         _write(out, decision, read)
@@ -81,18 +85,6 @@ def _flat(text: str) -> str:
     return printable(" ".join(text.split()))
 
 
-def _require_outside(out: Path | None, stores: list[Path]) -> None:
-    """What is written must not become a part of what it is about."""
-    from dstest.core.errors import ConfigError
-
-    for store in stores:
-        if out is not None and out.resolve().is_relative_to(store.resolve()):
-            raise ConfigError(
-                f"--out {out} lies within {store}, whose files are evidence",
-                remedy="choose a directory beside it",
-            )
-
-
 def _write(out: Path, decision: Decision, read: ReadPolicy) -> None:
     import msgspec
 
@@ -109,11 +101,16 @@ def _write(out: Path, decision: Decision, read: ReadPolicy) -> None:
             f"cannot make {out}: {error.strerror}", remedy="choose another --out"
         ) from None
     plain = msgspec.json.format(msgspec.json.encode(decision), indent=2).decode() + "\n"
-    for name, text in {
-        "decision.md": render_page(decision),
-        "decision.html": render_html(decision),
-        "decision.json": plain,
-        "junit.xml": render_junit(decision),
-        "results.sarif": render_sarif(decision, read),
-    }.items():
-        write_whole(out / name, text.encode(errors="backslashreplace"), "--out")
+    texts = (
+        render_page(decision),
+        render_html(decision),
+        plain,
+        render_junit(decision),
+        render_sarif(decision, read),
+    )
+    try:
+        for name, text in zip(_FILES, texts, strict=True):
+            write_whole(out / name, text.encode(errors="backslashreplace"), "--out")
+    except ConfigError:  # a part of a decision is none
+        remove((out / name for name in _FILES), "--out")
+        raise

@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from dstest.cli.output import say
+from dstest.cli.report_targets import remove
 
 __all__ = ["index", "nightly_app", "report", "resume", "run", "show", "status"]
 
@@ -149,6 +150,7 @@ def report(directory: Directory, json_: Json = False) -> None:
     from dstest.nightly.write import JUNIT, PAGE, write_pages
 
     opened = NightDir.open(directory)
+    remove((opened.path / name for name in (PAGE, JUNIT)), "night")
     night = judge_night(opened)
     code = exit_of(night.items, night.chosen)
     if night.ended:

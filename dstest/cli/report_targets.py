@@ -1,4 +1,4 @@
-"""Where `dstest report` writes for CI servers: places that are free to be written, and empty.
+"""Where commands write for CI servers: places that are free to be written, and empty.
 
 A green file of yesterday must not outlive a command that failed today: what a command names is
 removed before it looks at any run.
@@ -6,13 +6,13 @@ removed before it looks at any run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from dstest.core.errors import ConfigError
 
-__all__ = ["OF_OUT", "clear"]
+__all__ = ["OF_OUT", "clear", "remove"]
 
 OF_OUT: Final[Mapping[str, str]] = {
     "--junit": "junit.xml",
@@ -20,19 +20,24 @@ OF_OUT: Final[Mapping[str, str]] = {
     "--prometheus": "metrics.prom",
     "--summary": "summary.md",
 }
-"""Flag of a format -> the name of its file in the directory of --out."""
+"""Flag of a format -> the name of its file in the directory of --out of `dstest report`."""
 
 _OF_A_RUN: Final = ("run.json", "verdict.json", "evidence.json")
 _APPENDED: Final = "--summary"
 """It is appended to what others have written."""
 
 
-def clear(places: Mapping[str, Path | None], runs: Sequence[Path]) -> None:
-    """Remove the old files of these places, by flag. Raises ConfigError, when all that may be
-    removed is, where one of them lies in evidence, is asked for twice, or stays."""
+def clear(
+    places: Mapping[str, Path | None],
+    runs: Sequence[Path],
+    of_out: Collection[str] = tuple(OF_OUT.values()),
+) -> None:
+    """Remove the old files of these places, by flag; those of `--out` are called as `of_out` has
+    it. Raises ConfigError, when all that may be removed is, where one of them lies in evidence, is
+    asked for twice, or stays."""
     wrong: list[ConfigError] = []
     seen: dict[Path, str] = {}
-    for flag, path in _files(places):
+    for flag, path in _files(places, of_out):
         place = path.resolve()
         if (evidence := _evidence(place, runs)) is not None:
             wrong.append(
@@ -51,27 +56,42 @@ def clear(places: Mapping[str, Path | None], runs: Sequence[Path]) -> None:
                 )
             )
         seen.setdefault(place, flag)
-        if flag != _APPENDED and place.is_file():
+        if flag != _APPENDED:
             try:
-                place.unlink()
-            except OSError as error:
-                wrong.append(_stays(flag, path, error))
+                remove([path], flag)
+            except ConfigError as error:
+                wrong.append(error)
     if wrong:
         raise wrong[0]
 
 
-def _stays(flag: str, path: Path, error: OSError) -> ConfigError:
-    return ConfigError(
-        f"the old {path} cannot be removed: {error.strerror}", remedy=f"choose another {flag}"
-    )
+def remove(files: Iterable[Path], flag: str, reads: Path | None = None) -> None:
+    """Remove those of these files that are there. Raises ConfigError, naming `flag` as the remedy,
+    for the first that stays, or that the command is yet to read (`reads`)."""
+    for path in files:
+        try:
+            place = path.resolve()
+            if reads is not None and place == reads.resolve():
+                raise ConfigError(
+                    f"{reads} is read, and would be written over", remedy=f"choose another {flag}"
+                )
+            if place.is_file():
+                place.unlink()
+        except OSError as error:
+            raise ConfigError(
+                f"the old {path} cannot be removed: {error.strerror}",
+                remedy=f"choose another {flag}",
+            ) from None
 
 
-def _files(places: Mapping[str, Path | None]) -> Iterator[tuple[str, Path]]:
+def _files(
+    places: Mapping[str, Path | None], of_out: Collection[str]
+) -> Iterator[tuple[str, Path]]:
     for flag, path in places.items():
         if path is None:
             continue
         if flag == "--out":
-            yield from ((flag, path / name) for name in OF_OUT.values())
+            yield from ((flag, path / name) for name in of_out)
         else:
             yield flag, path
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from dstest.cli.output import require_writable, say, write_whole
+from dstest.cli.report_targets import remove
 from dstest.cli.spec_common import Constants, Given, Json, as_json
 from dstest.core.errors import ConfigError, DstestError, Exit
 
@@ -58,11 +59,12 @@ def live(
     from dstest.spec.live import Monitor
     from dstest.spec.load import load
 
+    require_writable(metrics, "--metrics")
+    remove([] if metrics is None else [metrics], "--metrics", samples)
     if (samples is None) == (not ask):
         raise ConfigError("samples are recorded or asked for", remedy="SAMPLES, or --ask HOST:PORT")
     if not every <= EVERY_MOST_S:
         raise ConfigError(f"--every {every} is too long", remedy=f"{EVERY_MOST_S} s at most")
-    require_writable(metrics, "--metrics")
     model = load(spec, constants or ())
     found = list[Any]()
 

@@ -35,7 +35,8 @@ SCHEMA = "dstest.gate-decision/1"
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """A claim, control, plan or the baseline: `kept` where nothing stands against it. `counts` are
     the numbers that are asked for and those that are there, `near` the runs that nearly fit and
-    what each is instead, `command` what makes what is missing."""
+    what each is instead, `command` what makes what is missing. `missing` is what stands against it
+    and is not told of it by itself: it is short because evidence is not what it was left as."""
 
     id: str
     text: str
@@ -45,6 +46,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     not_counted: tuple[str, ...] = ()
     counts: tuple[Count, ...] = ()
     near: tuple[Finding, ...] = ()
+    missing: tuple[Finding, ...] = ()
     command: str = ""
 
 
@@ -120,7 +122,7 @@ def decide(
         stores=tuple(map(str, stores_of(stores))),
         findings=tuple(left),
         accepted=tuple(accepted),
-        rows=tuple(_row(answer, left) for answer in answers),
+        rows=tuple(_row(answer, left, policy, now.date()) for answer in answers),
         notes=tuple(_notes(gathered, answers, accepted, policy)),
         evidence={str(run.path): run.digest for answer in answers for run in answer.counted},
     )
@@ -209,16 +211,20 @@ def _accepted(
     return left, accepted
 
 
-def _row(answer: Answer, left: Sequence[Finding]) -> Row:
+def _row(answer: Answer, told: Sequence[Finding], policy: Policy, today: datetime.date) -> Row:
+    """Kept only where nothing stands against it, whether that is `told` or goes without saying."""
+    against = _accepted(answer.findings, policy, today)[0]
+    against = against or _accepted(answer.follows, policy, today)[0]
     return Row(
         id=answer.id,
         text=answer.text,
         said=answer.said,
-        kept=not any(finding in left for finding in (*answer.findings, *answer.follows)),
+        kept=not against,
         runs=tuple(str(run.path) for run in answer.counted),
         not_counted=answer.not_counted,
         counts=answer.counts,
         near=answer.near,
+        missing=tuple(f for f in against if f.of != answer.id or f not in told),
         command=answer.command,
     )
 

@@ -17,7 +17,7 @@ def render_junit(decision: Decision) -> str:
     known = {row.id for row in decision.rows}
     cases = [_case("evidence", "", [f for f in decision.findings if f.of not in known])]
     cases += [
-        _case(row.id, row.said, [f for f in decision.findings if f.of == row.id])
+        _case(row.id, row.said, [f for f in decision.findings if f.of == row.id] or row.missing)
         for row in decision.rows
     ]
     return render_suite(f"dstest.gate {decision.policy}", cases)

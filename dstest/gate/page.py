@@ -108,13 +108,18 @@ def _numbers(decision: Decision) -> list[str]:
 
 
 def _missing(decision: Decision) -> list[str]:
-    """The commands that make what is missing."""
-    wanted = [row for row in decision.rows if row.command and not row.kept]
-    lines = ["", "## How to get what is missing", ""] if wanted else []
-    return lines + [f"- {row.id}: {_code(row.command)}" for row in wanted]
+    """What is missing and goes without saying, and the commands that make it."""
+    rows = [row for row in decision.rows if not row.kept and (row.command or row.missing)]
+    lines = ["", "## How to get what is missing", ""] if rows else []
+    for row in rows:
+        what = "; ".join(md(f"{f.rule} {f.what}") for f in row.missing)
+        lines.append(f"- {row.id}: {': '.join(filter(None, (what, _code(row.command))))}")
+    return lines
 
 
 def _code(command: str) -> str:
+    if not command:
+        return ""
     return md(command) if "`" in command else f"`{command}`"
 
 

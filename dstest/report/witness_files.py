@@ -12,7 +12,7 @@ from dstest.core.op import FIELDS, Op
 from dstest.report.loops import CYCLES_DRAWN_MAX, is_cycle, loop_file
 from dstest.report.timeline import timeline_svg
 
-__all__ = ["TIMELINES_MAX", "witness_files"]
+__all__ = ["TIMELINES_MAX", "names_of_drawings", "witness_files"]
 
 TIMELINES_MAX: Final = 20
 """Drawings of operations of one answer; all witnesses are in result.json."""
@@ -33,6 +33,12 @@ def witness_files(result: CheckResult) -> dict[str, str]:
         **{f"cycle-{n}.svg": svg for n, svg in enumerate([*loops.values()][:CYCLES_DRAWN_MAX])},
         **{f"witness-{n}.svg": svg for n, svg in enumerate(bars[:TIMELINES_MAX])},
     }
+
+
+def names_of_drawings() -> list[str]:
+    """What files with drawings may be called."""
+    cycles = [f"cycle-{n}.svg" for n in range(CYCLES_DRAWN_MAX)]
+    return cycles + [f"witness-{n}.svg" for n in range(TIMELINES_MAX)]
 
 
 def _timed(rows: Sequence[Mapping[str, Any]]) -> list[Op]:

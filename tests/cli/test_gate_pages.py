@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -145,7 +146,8 @@ def test_sarif_has_what_a_code_host_asks_for(made: Path, tmp_path: Path) -> None
 
 def test_what_a_run_says_ends_no_annotation(made: Path, tmp_path: Path) -> None:
     policy = POLICY.replace('name = "etcd 3.4.23"', 'name = "a\\n::error::b"')
-    policy = policy.replace('anomalies = ["nonlinearizable"]', 'anomalies = ["x\\n::warning::y%"]')
+    shows = 'anomalies = ["x\\n::warning::y%"]\nbeside = ["nonlinearizable"]'
+    policy = policy.replace('anomalies = ["nonlinearizable"]', shows)
     said = shown(made, tmp_path, policy, "--github")[1]
     told = [row for row in said.splitlines() if row.startswith("::")]
     assert [row.partition(" ")[0] for row in told] == ["::error"]
@@ -166,3 +168,37 @@ def test_the_decision_is_written_beside_the_evidence(made: Path, tmp_path: Path)
     assert not (made / "store" / "decision").exists()
     code, said = shown(made, tmp_path, POLICY, str(made / "store"))
     assert code == Exit.USAGE and "twice" in said
+
+
+@pytest.mark.parametrize("seeds", [(4,), (5,), (1, 2, 3)], ids=["red", "green", "claim"])
+def test_what_was_not_shown_is_kept_in_no_form(
+    seeds: tuple[int, ...], made: Path, tmp_path: Path
+) -> None:
+    """Its runs were edited, so that they count for nothing: their rule speaks, and what is short
+    without them goes without saying, but is not there all the same."""
+    home, out = tmp_path / "home", tmp_path / "out"
+    shutil.copytree(made, home, symlinks=True)
+    for seed in seeds:
+        (next((home / "store").glob(f"*/*-{seed}")) / "run.log").write_text("all is well\n")
+    code, said = shown(home, tmp_path, POLICY, "--out", str(out))
+    assert code == Exit.NOT_PROVEN, said
+    decision = json.loads((out / "decision.json").read_text())
+    assert {found["rule"] for found in decision["findings"]} == {"G01"}
+    name = {4: "K1", 5: "K2", 1: "C1"}[seeds[0]]
+    rows = {row["id"]: row for row in decision["rows"]}
+    assert {id_ for id_, row in rows.items() if not row["kept"]} == {name}
+    missing, command = rows[name]["missing"], rows[name]["command"]
+    assert [found["rule"] for found in missing] == ["G21" if name == "C1" else "G32"]
+    assert command.startswith("dstest run --system etcd")
+    page = (out / "decision.md").read_text()
+    kept = {line.split(" | ")[0]: line for line in page.splitlines() if line.endswith("yes |")}
+    assert f"| {name}" not in kept and len(kept) == 2
+    assert missing[0]["what"] in page and command in page
+    assert missing[0]["what"] in (out / "decision.html").read_text()
+    assert f"missing for {name}: {command}" in said
+    suite = ElementTree.parse(out / "junit.xml").getroot()
+    assert [case.get("name") for case in suite if case.find("error") is not None] == [
+        "evidence",
+        name,
+    ]
+    assert suite.get("failures") == "0"

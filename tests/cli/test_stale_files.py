@@ -1,0 +1,139 @@
+"""What a command writes for others is of today: one that fails, or dies, leaves no answer of
+yesterday in its place."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from gate_store import POLICY, honest
+from made_nights import PASSES, item_of, night_in
+from touched_runs import dstest
+
+from dstest.core.errors import Exit
+from dstest.nightly.write import JUNIT, PAGE, write_pages
+
+DECISION = {"decision.md", "decision.html", "decision.json", "junit.xml", "results.sarif"}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return honest(tmp_path_factory.mktemp("stale") / "store")
+
+
+@pytest.fixture
+def out(store: Path, tmp_path: Path) -> Path:
+    """The decision of yesterday, which let a release through, and a file of somebody else."""
+    found = tmp_path / "decision"
+    assert gate(tmp_path, POLICY, store, "--out", found)[0] == Exit.PASS
+    assert {path.name for path in found.iterdir()} == DECISION
+    (found / "notes.txt").write_text("mine\n")
+    return found
+
+
+def gate(home: Path, policy: str, *words: str | Path) -> tuple[int, str]:
+    path = home / "policy.toml"
+    path.write_text(policy)
+    return dstest("gate", "--policy", path, *words)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("workload =", "wrokload =", []),
+        ('system = "etcd"', 'system = "ectd"', []),
+        ("", "", ["nowhere"]),
+        ("", "", ["--baseline", "nowhere"]),
+        ("[evidence]", '[evidence]\nsigners = "nobody"', []),
+    ],
+)
+def test_a_gate_that_decides_nothing_leaves_no_decision(
+    old: str, new: str, words: list[str], store: Path, out: Path, tmp_path: Path
+) -> None:
+    code, said = gate(tmp_path, POLICY.replace(old, new, 1), store, *words, "--out", out)
+    assert code == Exit.USAGE, said
+    assert [path.name for path in out.iterdir()] == ["notes.txt"]
+
+
+def test_a_gate_without_a_policy_leaves_no_decision(store: Path, out: Path, tmp_path: Path) -> None:
+    code, said = dstest("gate", "--policy", tmp_path / "none.toml", store, "--out", out)
+    assert code == Exit.USAGE and "cannot be read" in said
+    assert [path.name for path in out.iterdir()] == ["notes.txt"]
+
+
+def test_a_gate_that_is_killed_leaves_no_decision(store: Path, out: Path, tmp_path: Path) -> None:
+    """It waits for its policy, which comes through a pipe."""
+    os.mkfifo(tmp_path / "pipe")
+    words = ["gate", "--policy", str(tmp_path / "pipe"), str(store), "--out", str(out)]
+    with subprocess.Popen([sys.executable, "-m", "dstest", *words]) as process:
+        until = time.monotonic() + 60
+        while (out / "junit.xml").exists() and time.monotonic() < until:
+            time.sleep(0.05)
+        process.kill()
+    assert [path.name for path in out.iterdir()] == ["notes.txt"]
+
+
+def test_a_gate_that_cannot_write_all_leaves_no_part(
+    store: Path, out: Path, tmp_path: Path
+) -> None:
+    (out / "results.sarif").unlink()
+    (out / "results.sarif").mkdir()
+    code, said = gate(tmp_path, POLICY, store, "--out", out)
+    assert code == Exit.USAGE and "results.sarif" in said
+    assert {path.name for path in out.iterdir()} == {"notes.txt", "results.sarif"}
+
+
+def test_what_is_evidence_is_not_removed_by_a_gate(store: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(store, tmp_path / "store"))
+    run = next(copy.glob("*/*-1"))
+    before = (run / "junit.xml").read_bytes()
+    for given in ([copy], [next(copy.glob("*/*-2"))], [store, "--baseline", copy]):
+        code, said = gate(tmp_path, POLICY, *given, "--out", run)
+        assert code == Exit.USAGE and "evidence" in said
+    assert (run / "junit.xml").read_bytes() == before
+
+
+def test_a_night_that_cannot_be_judged_leaves_no_page(tmp_path: Path) -> None:
+    items = [item_of("a", "", [PASSES])]
+    directory = night_in(tmp_path / "store", 1, items)
+    write_pages(directory, directory.read())
+    night = directory.path / "night.json"
+    night.write_text(night.read_text().replace('"items"', '"itmes"'))
+    code, said = dstest("nightly", "report", directory.path)
+    assert code == Exit.USAGE, said
+    assert not (directory.path / JUNIT).exists() and not (directory.path / PAGE).exists()
+
+
+def test_a_check_that_fails_leaves_no_answer(tmp_path: Path) -> None:
+    out, history = tmp_path / "out", tmp_path / "h.edn"
+    good = "{:process 0, :type :invoke, :f :write, :value 1, :index 0, :time 1}\n"
+    good += "{:process 0, :type :ok, :f :write, :value 1, :index 1, :time 2}\n"
+    good += "{:process 0, :type :invoke, :f :read, :value nil, :index 2, :time 3}\n"
+    good += "{:process 0, :type :ok, :f :read, :value 1, :index 3, :time 4}\n"
+    history.write_text(good)
+    words = ("check", history, "--model", "register", "--report", out)
+    code, said = dstest(*words)
+    assert code == Exit.PASS, said
+    assert json.loads((out / "result.json").read_text())["valid"] is True
+    (out / "witness-0.svg").write_text("of another history\n")
+    (out / "mine.svg").write_text("mine\n")
+    history.write_text(good + "{:process\n")
+    code, said = dstest(*words)
+    assert code not in (Exit.PASS, Exit.FAIL), said
+    assert [path.name for path in out.iterdir()] == ["mine.svg"]
+
+
+def test_metrics_of_a_watch_that_never_began_are_gone(tmp_path: Path) -> None:
+    metrics = tmp_path / "raft.prom"
+    metrics.write_text("dstest_spec_healthy 1\n")
+    code, said = dstest(
+        "spec", "live", "no-such-specification", tmp_path / "none", "--metrics", metrics
+    )
+    assert code == Exit.USAGE, said
+    assert not metrics.exists()
