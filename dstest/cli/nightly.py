@@ -141,10 +141,11 @@ def status(directory: Directory, json_: Json = False) -> None:
 @nightly_app.command()
 def report(directory: Directory, json_: Json = False) -> None:
     """Judge every run of a night again from its evidence, and write its page and junit.xml anew.
-    Exits as the night does, and with 3 where it is not over."""
+    Exits as the night does; one that is not over is no pass: 1 where it has seen a violation, else
+    3."""
     import msgspec
 
-    from dstest.nightly.judged import exit_of, judge_night
+    from dstest.nightly.judged import exit_now, judge_night
     from dstest.nightly.state import NightDir
     from dstest.nightly.told import night_told
     from dstest.nightly.write import JUNIT, PAGE, write_pages
@@ -152,7 +153,7 @@ def report(directory: Directory, json_: Json = False) -> None:
     opened = NightDir.open(directory)
     remove((opened.path / name for name in (PAGE, JUNIT)), "night")
     night = judge_night(opened)
-    code = exit_of(night.items, night.chosen)
+    code = exit_now(night)
     if night.ended:
         night.exit = int(code)
         opened.save(night)

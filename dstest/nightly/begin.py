@@ -88,6 +88,11 @@ def planned(config: NightlyConfig, path: Path, chosen: Sequence[str] = ()) -> li
     asked = [cell for cell in cells if not chosen or cell.id in chosen]
     require_fitting(asked)
     require_known(asked)
+    if not chosen and all(cell.expected.control for cell in asked):
+        raise ConfigError(
+            f"{path} has nothing under test: each of its cells is a control",
+            remedy="add a cell without control, or ask for controls alone with --cell",
+        )
     return asked
 
 

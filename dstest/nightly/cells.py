@@ -17,7 +17,7 @@ from dstest.core import registry
 from dstest.core.builds import name_of
 from dstest.core.errors import ConfigError
 from dstest.fan.commands import image_words
-from dstest.nightly.config import CellRows, Control, NightlyConfig
+from dstest.nightly.config import AXES, CellRows, Control, NightlyConfig
 from dstest.plans.fit import fit_of, planned
 from dstest.plans.launch import Arm, Budget, Run, argv_of
 
@@ -148,15 +148,24 @@ def _told(rows: CellRows, config: NightlyConfig, folder: Path) -> list[Cell]:
 
 def _of(rows: CellRows, config: NightlyConfig, folder: Path) -> Iterator[Cell]:
     left_out: Counter[int] = Counter()
-    axes = (_listed(rows.system), _listed(rows.version), _listed(rows.workload))
-    for system, version, workload, nemesis in itertools.product(*axes, _listed(rows.nemesis)):
-        point = {"system": system, "version": version, "workload": workload, "nemesis": nemesis}
+    axes = {axis: _listed(getattr(rows, axis)) for axis in AXES}
+    if empty := next((axis for axis, names in axes.items() if not names), ""):
+        raise ConfigError(f"{empty} = []: it makes no cell", remedy="name one at least")
+    made = 0
+    for words in itertools.product(*axes.values()):
+        point = dict(zip(axes, words, strict=True))
         hits = [at for at, row in enumerate(rows.except_) if row.items() <= point.items()]
         left_out.update(hits)
         if not hits:
+            made += 1
             yield _cell(rows, config, folder, point)
     if vain := [row for at, row in enumerate(rows.except_) if not left_out[at]]:
         raise ConfigError(f"except = {vain[0]}: leaves out nothing", remedy="take it away")
+    if not made:
+        raise ConfigError(
+            "except leaves out every combination: it makes no cell",
+            remedy="take the block away, or leave out less",
+        )
 
 
 def _cell(rows: CellRows, config: NightlyConfig, folder: Path, point: dict[str, str]) -> Cell:

@@ -20,6 +20,8 @@ anomalies = ["lost"]
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -28,12 +30,16 @@ import msgspec
 from dstest.core.errors import ConfigError
 from dstest.core.settings import Shape, line_of, read_settings
 
-__all__ = ["CellRows", "Control", "NightlyConfig", "Option", "read_config"]
+__all__ = ["AXES", "CellRows", "Control", "NightlyConfig", "Option", "read_config"]
 
 Control = Literal["", "red", "green"]
 Option = str | int | float | bool
+AXES: Final = ("system", "version", "workload", "nemesis")
+"""What may be a list of names: each combination is a cell."""
+
 _Names = str | tuple[str, ...]
 _Count = Annotated[int, msgspec.Meta(ge=1, le=1000)]
+_SEED_MAX: Final = 2**63 - 1
 _Seconds = Annotated[float, msgspec.Meta(gt=0, le=86_400.0)]
 
 
@@ -146,11 +152,23 @@ def _require_sense(path: Path, rows: CellRows) -> None:
         )
     if rows.control == "red" and rows.short_of:
         raise ConfigError(f"{where}: a red control has to fail", remedy="leave short-of out")
-    if rows.rate is not None and rows.rate <= 0:
+    if rows.rate is not None and not 0 < rows.rate < math.inf:
         raise ConfigError(f"{where}: a rate of {rows.rate:g}", remedy="a positive number")
+    _require_seeds(where, rows.seed)
     for row in rows.except_:
-        if strange := row.keys() - {"system", "version", "workload", "nemesis"}:
+        if strange := row.keys() - {*AXES}:
             raise ConfigError(
                 f"{where}: except by {', '.join(sorted(strange))}",
                 remedy="system, version, workload or nemesis",
             )
+
+
+def _require_seeds(where: str, seeds: tuple[int, ...]) -> None:
+    """Raises ConfigError for seeds that no run may have, or that are named twice."""
+    if strange := [seed for seed in seeds if not 0 <= seed <= _SEED_MAX]:
+        raise ConfigError(
+            f"{where}: seed {strange[0]}",
+            remedy=f"0 to {_SEED_MAX}, or leave seed out for new ones",
+        )
+    if again := [seed for seed, count in Counter(seeds).items() if count > 1]:
+        raise ConfigError(f"{where}: seed {again[0]} stands twice", remedy="name each once")

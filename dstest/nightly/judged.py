@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from dstest.core.errors import Exit
 from dstest.core.verdict import State
+from dstest.nightly.leftovers import seen
 from dstest.nightly.outcome import Judged, judge_run, never_run, not_held, standing_of
 from dstest.nightly.state import Item, Night, NightDir, Try
 
-__all__ = ["exit_of", "judge_again", "judge_night", "settle"]
+__all__ = ["exit_now", "exit_of", "judge_again", "judge_night", "settle"]
 
 
 def settle(item: Item, one: Try, judged: Judged | None, last_words: str) -> None:
@@ -39,20 +42,42 @@ def judge_again(directory: NightDir, item: Item, one: Try) -> None:
 
 
 def judge_night(directory: NightDir) -> Night:
-    """The night, every run of it judged again."""
+    """The night, every run of it judged again. While it is not over, what its workers have and has
+    seen a violation counts as a try, which is written nowhere: who goes on with it takes it up."""
     night = directory.read()
     for item in night.items:
         for one in item.tries:
             judge_again(directory, item, one)
+    if not night.ended:
+        for item, path in seen(directory, night):
+            judged = judge_run(path, item.argv, item.seed)
+            if judged is not None and judged.state.failed:
+                item.tries.append(_left(directory, item, path, judged))
     return night
+
+
+def _left(directory: NightDir, item: Item, path: Path, judged: Judged) -> Try:
+    one = Try(number=item.next_number, started="", left=True)
+    one.result = os.path.relpath(path, directory.path)
+    settle(item, one, judged, "")
+    return one
+
+
+def exit_now(night: Night) -> Exit:
+    """Of a night as it stands: 3 where it would be 0 and is not over."""
+    code = exit_of(night.items, night.chosen)
+    return Exit.NOT_PROVEN if code is Exit.PASS and not night.ended else code
 
 
 def exit_of(items: Iterable[Item], chosen: Sequence[str] = ()) -> Exit:
     """0 where every control was red or green as it must and every other cell passed; 1 where a cell
     that has to pass saw a violation; 3 where a control was not what it must be, where something has
-    no verdict, or where only some cells were `chosen`: the others were not asked."""
-    code = Exit.NOT_PROVEN if chosen else Exit.PASS
-    for item in items:
+    no verdict, where nothing was under test, or where only some cells were `chosen`: the others
+    were not asked."""
+    asked = list(items)
+    nothing = all(item.expected.control for item in asked)
+    code = Exit.NOT_PROVEN if chosen or nothing else Exit.PASS
+    for item in asked:
         if item.standing == "failed" and not item.expected.red:
             return Exit.FAIL
         if item.standing != "as-it-must":

@@ -10,6 +10,7 @@ from __future__ import annotations
 import shlex
 
 from dstest.ci.junit import Case, Kind, render_suite
+from dstest.core.errors import Exit
 from dstest.nightly.outcome import Shown
 from dstest.nightly.state import Item, Night
 
@@ -51,6 +52,8 @@ def render_junit(night: Night, word: str, sentence: str) -> str:
     """The XML document as text; `word` and `sentence` are those of the night."""
     name = f"dstest.nightly.{night.name}"
     cases = [_case(name, item) for item in night.items]
-    if night.chosen:  # such a night is no green one, whatever its cells have shown
+    green = all(case.kind is None for case in cases)
+    if night.chosen or night.exit is None or (green and night.exit != Exit.PASS):
+        # such a night is no green one, whatever its cells have shown
         cases.append(Case(classname=name, name="night", kind="error", message=sentence, type=word))
     return render_suite(name, cases, time_s=night.spent_s, said=f"{word}: {sentence}")

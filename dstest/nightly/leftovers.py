@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -26,7 +27,7 @@ from dstest.runner.session import alive, recover
 from dstest.steps.results import results_in
 from dstest.store.layout import RunDir
 
-__all__ = ["clear", "lost", "take_up"]
+__all__ = ["clear", "lost", "seen", "take_up"]
 
 _LOOK_S: Final = 0.5
 
@@ -52,19 +53,33 @@ def take_up(directory: NightDir, item: Item) -> Path | None:
 def lost(directory: NightDir, night: Night) -> Iterator[tuple[Item, int, Path]]:
     """What lost workers have left of any item: the folders of runs that have seen a violation, each
     with the number of a try that it may become in `cells`. All others stand aside."""
-    items = {item.id: item for item in night.items}
-    for path in sorted((directory.cells / WORK).glob("*.*.*.*")):
-        folder, id_ = path / FOLDER, ".".join(path.name.split(".")[:2])
-        if id_ not in items or not folder.is_dir():
-            continue
-        item = items[id_]
-        runs = results_in(folder / STORE)
+    for item, folder, runs in _of_workers(directory, night):
         if runs and _ended(RunDir.open(runs[-1])) and _violated(RunDir.open(runs[-1])):
             numbers = itertools.count(item.next_number)
             taken = {path.name for path in directory.cells.iterdir()}
-            yield item, next(n for n in numbers if f"{id_}.{n}" not in taken), folder
+            yield item, next(n for n in numbers if f"{item.id}.{n}" not in taken), folder
         elif runs:
-            folder.replace(_free(directory.cells, f"{path.name.rpartition('.')[0]}.died"))
+            name = folder.parent.name.rpartition(".")[0]
+            folder.replace(_free(directory.cells, f"{name}.died"))
+
+
+def seen(directory: NightDir, night: Night) -> Iterator[tuple[Item, Path]]:
+    """Runs that are over, of any item, in the folders of workers. Nothing is touched there: others
+    may still be at it."""
+    for item, _, runs in _of_workers(directory, night):
+        for path in runs:
+            with suppress(OSError, DstestError):  # it may be carried away meanwhile
+                if finished(RunDir.open(path)):
+                    yield item, path
+
+
+def _of_workers(directory: NightDir, night: Night) -> Iterator[tuple[Item, Path, list[Path]]]:
+    """(item, a folder that a worker has for it, the runs in there)"""
+    items = {item.id: item for item in night.items}
+    for path in sorted((directory.cells / WORK).glob("*.*.*.*")):
+        folder, id_ = path / FOLDER, ".".join(path.name.split(".")[:2])
+        if id_ in items and folder.is_dir():
+            yield items[id_], folder, results_in(folder / STORE)
 
 
 def clear(directory: NightDir) -> None:

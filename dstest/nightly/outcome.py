@@ -12,6 +12,7 @@ from dstest.core.check import kinds_in
 from dstest.core.errors import ConfigError, DstestError, EvidenceError, Exit
 from dstest.core.evidence import Symptom
 from dstest.core.known_bug import showing
+from dstest.core.standing import Standing
 from dstest.core.verdict import State
 from dstest.nightly.cells import Expected
 from dstest.runner.integrity import verified
@@ -22,19 +23,12 @@ from dstest.store.layout import RunDir
 __all__ = [
     "Judged",
     "Shown",
-    "Standing",
     "judge_run",
     "never_run",
     "not_held",
-    "of_tries",
     "shown",
     "standing_of",
 ]
-
-Standing = Literal["as-it-must", "failed", "missed", "no-verdict"]
-"""Against what a cell has to come to: `failed` is a violation where there must be none, or another
-one than is known; `missed` a red control that did not show what it has to; all else proves nothing.
-"""
 
 Shown = Literal["as-it-must", "failed", "other-bug", "missed", "no-verdict"]
 """The same for people: a red control that shows another violation than is known accuses nothing
@@ -157,19 +151,3 @@ def _of_red(expected: Expected, judged: Judged) -> tuple[Standing, str]:
 def shown(standing: Standing, *, red: bool) -> Shown:
     """How something stands, in the words that people and the index get."""
     return "other-bug" if red and standing == "failed" else standing
-
-
-def of_tries(tries: Sequence[tuple[Standing, bool]]) -> Standing:
-    """How a cell stands by its tries, each given as (how it stands, does its evidence hold).
-
-    1. One failed: the cell failed.
-    2. Else the evidence of one does not hold: the cell is no better than that try. It may have seen
-       what no other try can disprove.
-    3. Else the best try counts.
-    """
-    standings = [standing for standing, _ in tries]
-    lost = [standing for standing, holds in tries if not holds]
-    telling: tuple[Standing, ...] = ("failed", "as-it-must", "missed")
-    if "failed" not in standings and lost:
-        return "missed" if "missed" in lost else "no-verdict"
-    return next((one for one in telling if one in standings), "no-verdict")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -79,27 +79,41 @@ def headline(night: Night) -> tuple[str, str]:
     wrong = [item for item in night.items if item.standing != "as-it-must"]
     if night.exit is None:
         ran = sum(bool(i.tries) for i in night.items)
-        return "NOT OVER", f"{ran} of {_some(len(night.items), 'cell')} with its seed ran."
+        seen = f" {_violation(wrong)}" if any(i.shown == "failed" for i in wrong) else ""
+        return "NOT OVER", f"{ran} of {_some(len(night.items), 'cell')} with its seed ran.{seen}"
     if night.exit == Exit.FAIL:
-        names = {i.cell for i in wrong if i.shown == "failed"}
-        return "FAIL", f"A violation was seen where there must be none: {_named(names)}."
+        return "FAIL", f"{_violation(wrong)}{_besides(wrong)}"
     if night.exit == Exit.PASS:
         return "PASS", (
             f"What is under test passed ({under} of {under}), what has to be found was found "
             f"({_some(red, 'red control')}), and nothing was accused wrongly "
             f"({_some(green, 'green control')})."
         )
-    said = [
-        f"{word} in {_named(names)}"
-        for shown, word in WORDS.items()
-        if (names := {item.cell for item in wrong if item.shown == shown})
-    ]
+    said = [*_short(wrong)] + ([] if under else ["nothing was under test"])
     said += (
         [f"only {_some(len(night.chosen), 'cell')} of the file asked for"] if night.chosen else []
     )
     return "NOT PROVEN", (
         f"No violation in what is under test or in a green control, but: {'; '.join(said)}."
     )
+
+
+def _violation(wrong: Iterable[Item]) -> str:
+    names = {item.cell for item in wrong if item.shown == "failed"}
+    return f"A violation was seen where there must be none: {_named(names)}."
+
+
+def _besides(wrong: Sequence[Item]) -> str:
+    """What a violation must not hide: controls that say that more may have been missed."""
+    said = [*_short([item for item in wrong if item.shown != "failed"])]
+    return f" Besides: {'; '.join(said)}." if said else ""
+
+
+def _short(wrong: Sequence[Item]) -> Iterator[str]:
+    """`missed in x; no verdict in y, z`."""
+    for shown, word in WORDS.items():
+        if names := {item.cell for item in wrong if item.shown == shown}:
+            yield f"{word} in {_named(names)}"
 
 
 def counted(night: Night) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 
+from dstest.core.standing import Stood, owed_after
 from dstest.nightly.cells import Cell
 from dstest.nightly.state import Item, Night
 
@@ -20,30 +21,14 @@ def fresh_seed(name: str, number: int, key: str, at: int) -> int:
 
 def kept_seeds(nights: Iterable[Night], passes: int) -> dict[str, list[int]]:
     """By key of the cell: seeds that failed, or missed what a control has to show, and that since
-    then were not as they must be in `passes` nights in a row. A night that asked such a seed and
-    got no verdict, or did not ask it, begins the row anew; one of chosen cells says nothing of the
-    seeds that it did not ask. Nights from old to new."""
-    owed: dict[tuple[str, int], int] = {}
-    for night in nights:
-        passed = set()
-        for item in night.items:
-            mark = (item.key, item.seed)
-            if item.standing == "as-it-must":
-                passed.add(mark)
-            elif item.standing in ("failed", "missed"):
-                owed[mark] = passes
-        asked = {(item.key, item.seed) for item in night.items}
-        left = {
-            mark: old - 1
-            if mark in passed
-            else old
-            if night.chosen and mark not in asked
-            else passes
-            for mark, old in owed.items()
-        }
-        owed = {mark: nights_left for mark, nights_left in left.items() if nights_left > 0}
+    then were not as they must be in `passes` nights in a row (`owed_after`). Nights from old to
+    new."""
+    stood = [
+        Stood([((i.key, i.seed), i.standing) for i in night.items], bool(night.chosen))
+        for night in nights
+    ]
     kept: dict[str, list[int]] = {}
-    for key, seed in owed:
+    for key, seed in owed_after(stood, passes):
         kept.setdefault(key, []).append(seed)
     return kept
 

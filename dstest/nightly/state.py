@@ -17,8 +17,9 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from dstest.core.errors import ConfigError
+from dstest.core.standing import Standing, of_tries
 from dstest.nightly.cells import Expected
-from dstest.nightly.outcome import Judged, Shown, Standing, of_tries, shown
+from dstest.nightly.outcome import Judged, Shown, shown
 from dstest.store.layout import link_latest, new_directory, whole, write_file
 
 __all__ = [

@@ -17,6 +17,7 @@ import msgspec
 
 from dstest.core.errors import ConfigError, HarnessError
 from dstest.retention.look import Entry, entries
+from dstest.retention.nights import Rows
 from dstest.retention.verify import wrong_sums
 from dstest.retention.walk import walk
 from dstest.runner.integrity import finished
@@ -68,16 +69,21 @@ def plan(
     going: list[Entry] = []
     staying: list[Kept] = []
     newest = _newest(found)
+    rows = Rows(entry.path for entry in found if entry.kind == "night")
     for entry in found:
         why = _why(entry, newest, now_ns, keep_days, needed or {})
         if not why and most is not None and left <= most:
             why = "the store is small enough"
         if not why and entry.asked and (touched := _touched(entry)):
             why = f"its files are not as they were summed up: {touched}"
+        if not why and entry.kind == "night" and rows.ask_otherwise_without(entry.path):
+            why = "by it the next night knows which seeds that failed it has to ask again"
         if why:
             staying.append(Kept(entry=entry, why=why))
         else:
             going.append(entry)
+            if entry.kind == "night":
+                rows.forget(entry.path)
             left -= entry.bytes
     return Plan(
         store=store,

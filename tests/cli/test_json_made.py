@@ -38,6 +38,12 @@ workload = "register"
 nemesis = "partition"
 seed = [7]
 nodes = 3
+
+[[cells]]
+system = "etcd"
+workload = "register"
+nemesis = "partition"
+nodes = 3
 """
 
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
-from night_cells import cell, run_offline
+from night_cells import cell, leave_one, run_offline
+from touched_runs import dstest
 
 from dstest.core.errors import Exit
 from dstest.core.verdict import State
+from dstest.fan.commands import STORE
+from dstest.fan.desk_paths import FOLDER, WORK
 from dstest.nightly.index import opened
 from dstest.nightly.judged import exit_of, judge_night
+from dstest.nightly.junit import render_junit
 from dstest.nightly.outcome import judge_run
 from dstest.nightly.page import headline
 from dstest.nightly.state import Item, Night, NightDir
@@ -194,7 +200,47 @@ def test_a_run_of_another_command_or_seed_proves_nothing(
 
 
 def test_a_night_that_has_no_time_left_says_so(offline: Offline) -> None:
-    code, directory, night = offline(RED + GREEN, head="budget-s = 0.001\n")
+    code, directory, night = offline(RED + GREEN + cell(11), head="budget-s = 0.001\n")
     assert code == Exit.NOT_PROVEN
     assert all("time of the night" in item.why_not for item in night.items)
     assert ">NOT PROVEN<" in (directory.path / "report.html").read_text()
+
+
+@pytest.fixture
+def cut_off(mixed: tuple[int, NightDir, Night], tmp_path: Path) -> NightDir:
+    """A night as it stands behind its last try, before its end was written."""
+    store = shutil.copytree(mixed[1].path.parent, tmp_path / "n", symlinks=True)
+    directory = NightDir.open(store / mixed[1].path.name)
+    night = directory.read()
+    night.items = [_item(night, name) for name in ("known-bug", "known-good", "good")]
+    night.ended, night.exit, night.pid, night.pid_start_time = "", None, 0, None
+    directory.save(night)
+    return directory
+
+
+def test_a_night_that_is_not_over_is_no_pass(cut_off: NightDir) -> None:
+    code, said = dstest("nightly", "report", cut_off.path)
+    assert code == Exit.NOT_PROVEN, said
+    assert 'errors="1"' in (cut_off.path / "junit.xml").read_text()
+    assert ">NOT OVER<" in (cut_off.path / "report.html").read_text()
+    assert all(item.standing == "as-it-must" for item in cut_off.read().items)
+
+
+def test_what_a_lost_worker_left_is_seen_before_the_night_is_over(cut_off: NightDir) -> None:
+    run = cut_off.cells / WORK / "good.7.1.1" / FOLDER / STORE / "etcd-register-partition" / "run"
+    leave_one(run, 11)
+    code, said = dstest("nightly", "report", cut_off.path)
+    assert code == Exit.FAIL, said
+    assert "A violation was seen where there must be none: good." in said
+    assert 'failures="1"' in (cut_off.path / "junit.xml").read_text()
+    assert run.is_dir() and all(len(item.tries) == 1 for item in cut_off.read().items)
+
+
+def test_a_night_of_controls_alone_is_no_pass(mixed: tuple[int, NightDir, Night]) -> None:
+    night = mixed[2]
+    controls = [_item(night, name) for name in ("known-bug", "known-good")]
+    assert exit_of(controls) == Exit.NOT_PROVEN
+    short = msgspec.structs.replace(night, items=controls, exit=int(exit_of(controls)))
+    word, said = headline(short)
+    assert (word, "nothing was under test" in said) == ("NOT PROVEN", True)
+    assert 'errors="1"' in render_junit(short, word, said)

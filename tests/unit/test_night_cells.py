@@ -9,10 +9,11 @@ import pytest
 from night_cells import cell, night_of
 
 from dstest.core.errors import ConfigError
+from dstest.core.standing import Standing, of_tries
 from dstest.core.verdict import State
 from dstest.nightly.cells import Cell, Expected, cells_of, require_fitting
 from dstest.nightly.config import read_config
-from dstest.nightly.outcome import Judged, Standing, of_tries, standing_of
+from dstest.nightly.outcome import Judged, standing_of
 from dstest.nightly.seeds import fresh_seed, items_of, kept_seeds
 from dstest.nightly.state import Item, Night, Try
 
@@ -58,6 +59,29 @@ BAD = {
         RED + cell(11) + '[[cells.except]]\nnodes = "3"\n',
         "except by nodes",
     ),
+    **{
+        f"an empty list of {axis}s": (
+            RED + cell(11, **{axis: []}),
+            rf"line \d+: {axis} = \[\]: it makes no cell",
+        )
+        for axis in ("system", "version", "workload", "nemesis")
+    },
+    "an exception of everything": (
+        RED + cell(11) + '[[cells.except]]\nsystem = "etcd"\n',
+        r"line \d+: except leaves out every combination",
+    ),
+    "a seed twice": (RED + cell(11, seed=[3, 4, 3]), r":\d+: cells: seed 3 stands twice"),
+    "a seed below 0": (RED + cell(11, seed=[-1]), r":\d+: cells: seed -1"),
+    "a seed that no file holds": (RED + cell(11, seed=[2**63]), r":\d+: cells: seed 9223"),
+    **{
+        f"{key} = {value}": (RED + cell(11, **{key: float(value)}), key.partition("-")[0])
+        for key in ("rate", "limit-s")
+        for value in ("nan", "inf")
+    },
+    **{
+        f"a budget of {value}": (f"budget-s = {value}\n" + RED + cell(11), "budget")
+        for value in ("nan", "inf")
+    },
     "an unknown key": (RED + cell(11, sytem="x"), "sytem"),
     "no cells": ("", "cells"),
     "no TOML": ("[[cells", "no TOML"),

@@ -116,8 +116,14 @@ def test_anomalies_that_the_tests_of_checkers_find_are_known() -> None:
 
 
 def test_a_control_beside_a_checker_of_ones_own_may_find_anything(tmp_path: Path) -> None:
-    found = planned(read_config(night_of(tmp_path, RED)), tmp_path / "nightly.toml")
-    assert [one.id for one in found] == ["known-bug"]
+    path = night_of(tmp_path, RED + cell(11))
+    assert [one.id for one in planned(read_config(path), path)] == ["known-bug", "c11"]
+
+
+def test_a_file_of_controls_alone_is_asked_with_their_names(tmp_path: Path) -> None:
+    assert "nothing under test" in _refused(tmp_path, RED).message
+    path = night_of(tmp_path, RED)
+    assert [one.id for one in planned(read_config(path), path, ["known-bug"])] == ["known-bug"]
 
 
 def test_one_night_of_a_name_at_a_time(tmp_path: Path) -> None:
@@ -131,7 +137,7 @@ def test_one_night_of_a_name_at_a_time(tmp_path: Path) -> None:
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None and other.stdout.readline() == "held\n"
         with pytest.raises(ConfigError, match="still running"):
-            _begin(tmp_path, RED)
+            _begin(tmp_path, RED + cell(11))
         assert not list(folder.glob("*/night.json"))
         directory = night_in(tmp_path / "store", 1, [item_of("red", "red", [FAILS])])
         code_, said = dstest("nightly", "resume", directory.path)
@@ -172,6 +178,12 @@ def test_the_headline_names_cells_and_does_not_contradict_itself() -> None:
     assert "other bug in bug" in said
     assert "no verdict in c0, c1, c2, c3 and 2 more" in said
     assert "violation:" not in said
+
+
+def test_a_violation_does_not_hide_what_else_is_not_as_it_must_be() -> None:
+    items = [item_of("bad", "", [FAILS]), item_of("bug", "red", [PASSES]), item_of("c", "", [None])]
+    said = headline(night_with(1, items, int(Exit.FAIL)))[1]
+    assert said.endswith("none: bad. Besides: missed in bug; no verdict in c.")
 
 
 def test_counts_of_the_page() -> None:
@@ -245,8 +257,7 @@ def test_a_file_that_goes_missing_costs_its_cell_alone(
     night.items[0].tries[0].standing = "missed"
     directory.save(night)
     monkeypatch.setattr("dstest.nightly.begin.Driver.run", lambda _: 0)
-    begin(
-        night_of(tmp_path, shorter), store=tmp_path / "store", at=None, workers=1, say=said.append
-    )
+    path = night_of(tmp_path, shorter + cell(11, id="good"))
+    begin(path, store=tmp_path / "store", at=None, workers=1, say=said.append)
     assert any("1 kept seeds of cells that are no longer" in line for line in said), said
     assert any("known-bug (1)" in line for line in said)

@@ -10,10 +10,13 @@ from typing import Any
 
 import pytest
 from gate_store import DAY, NAME, now, run_at
+from made_nights import FAILS, PASSES, item_of, night_with
 from touched_runs import dstest
 
 from dstest.core.errors import Exit
 from dstest.gate.gather import gather
+from dstest.nightly.seeds import kept_seeds
+from dstest.nightly.state import NightDir, nights_in
 from dstest.retention.look import entries
 from dstest.retention.prune import delete, plan
 from dstest.store.layout import RunDir
@@ -33,9 +36,11 @@ def _made(tmp_path_factory: pytest.TempPathFactory) -> Path:
             result = f"cells/{name}.7.1/store/{NAME}/{run.name}"
             shutil.copytree(run, store / night / result)
             tries = [{"result": result, "standing": "as-it-must"}]
-            items.append({"id": name, "expected": {"control": control}, "tries": tries})
-        began = Path(night).name.partition("-")[0]
+            what = {"id": name, "key": name, "seed": 7, "expected": {"control": control}}
+            items.append({**what, "tries": tries})
+        began, _, number = Path(night).name.partition("-")
         facts = {"started": began, "ended": began, "exit": 0, "pid": 1, "items": items}
+        facts |= {"number": int(number), "passes": 3}
         (store / night / "night.json").write_text(json.dumps(facts))
     shutil.rmtree(good)
     shutil.rmtree(bad)
@@ -109,6 +114,7 @@ KEEPS: dict[str, Callable[[Path], None]] = {
     "a violation in evidence": _evidence,
     "a touched run": _edited,
     "unreadable": _unreadable,
+    "one whose seeds nobody knows": _facts(lambda facts: facts["items"][0].pop("seed")),
 }
 
 
@@ -134,3 +140,40 @@ def test_a_night_is_shown(store: Path) -> None:
     code, said = dstest("store", "show", store / OLD)
     assert code == Exit.PASS and "cell good" in said and "as-it-must" in said
     assert "night" in dstest("store", "list", store)[1]
+
+
+def _row(store: Path, stood: str) -> dict[str, list[int]]:
+    """A night a day, the oldest first: which seeds are kept. Of each night whether its seed (F)ailed,
+    (P)assed, passed while (A)nother one failed, had (N)o verdict or was not asked (-)."""
+    for number, word in enumerate(stood, 1):
+        tries = {"F": FAILS, "P": PASSES, "A": PASSES, "N": None}
+        items = [item_of("a", "", [tries[word]], 7)] if word in tries else []
+        items += [item_of("b", "", [FAILS], number)] if word == "A" else []
+        made = night_with(number, items)
+        made.started = (now() - (50 - number) * DAY).strftime("%Y%m%dT%H%M%SZ")
+        NightDir.create(store, made, b"")
+    return _kept(store)
+
+
+def _kept(store: Path) -> dict[str, list[int]]:
+    return kept_seeds([night for _, night in nights_in(store / "n").whole], 3)
+
+
+@pytest.mark.parametrize(
+    ("stood", "left"),
+    [
+        ("FAANP", [1, 2, 3, 4, 5]),
+        ("FAA-P", [1, 2, 3, 4, 5]),
+        ("FPPNP", [1, 5]),
+        ("FPPP--", [1, 2, 3, 4, 6]),
+        ("FPNNPP", [1, 5, 6]),
+        ("PPNP", [4]),
+    ],
+)
+def test_the_next_night_asks_the_same_seeds_after_a_prune(
+    stood: str, left: list[int], tmp_path: Path
+) -> None:
+    kept = _row(tmp_path, stood)
+    _gone(tmp_path)
+    assert _kept(tmp_path) == kept
+    assert [night.number for _, night in nights_in(tmp_path / "n").whole] == left
