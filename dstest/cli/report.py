@@ -160,9 +160,10 @@ def _many(results: list[Result], as_json: bool) -> NoReturn:
     from dstest.cli.output import say
     from dstest.core.printable import one_line
     from dstest.results.gather import worst
+    from dstest.results.model import passed_of
 
     code = worst(results)
-    passed = sum(one.green for one in results)
+    passed = sum(one.green and one.same_as is None for one in results)
     if as_json:
         rows = [
             {
@@ -171,6 +172,7 @@ def _many(results: list[Result], as_json: bool) -> NoReturn:
                 "passed": one.green,
                 "headline": one.headline,
                 "why": one.sentence,
+                "same_as": None if one.same_as is None else str(one.same_as),
             }
             for one in results
         ]
@@ -180,5 +182,5 @@ def _many(results: list[Result], as_json: bool) -> NoReturn:
     for one in results:
         said = one_line(" ".join(one.sentence.split()))
         say(f"{one.word:{width}}  {one_line(str(one.path))}  {said}")
-    say(f"{passed} of {len(results)} passed")
+    say(passed_of(results))
     raise typer.Exit(code)

@@ -137,8 +137,9 @@ class CheckerOps(msgspec.Struct, frozen=True, kw_only=True):
 class CheckerEvidence(msgspec.Struct, frozen=True, kw_only=True):
     """What the declared checkers did, taken together.
 
-    `ops_eligible` and `ops_consumed` count an operation once for each checker; where there are
-    several, `by_checker` has the counts of each. `canary_killed` of `canary_total` mutated copies
+    `ops_eligible` and `ops_consumed` count an operation once for each checker, to be compared with
+    each other; where there are several, `by_checker` has the counts of each. What people are told
+    is `ops_judged`. `canary_killed` of `canary_total` mutated copies
     of the history were rejected.
     """
 
@@ -153,6 +154,19 @@ class CheckerEvidence(msgspec.Struct, frozen=True, kw_only=True):
     canary_killed: int = 0
     canary_total: int = 0
     why: str = ""
+
+    @property
+    def ops_judged(self) -> int:
+        """Operations that were judged, each once: those of the checker that judged most. 0 where
+        one of them judged none."""
+        return self.ops_consumed and max(
+            (row.consumed for row in self.by_checker.values()), default=self.ops_consumed
+        )
+
+    @property
+    def ops_to_judge(self) -> int:
+        """Operations that were to be judged, each once: those of the checker that had most."""
+        return max((row.eligible for row in self.by_checker.values()), default=self.ops_eligible)
 
 
 class Lint(msgspec.Struct, frozen=True, kw_only=True):

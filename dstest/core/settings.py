@@ -17,6 +17,7 @@ __all__ = ["Shape", "line_of", "read_settings"]
 T = TypeVar("T", bound=msgspec.Struct)
 _PLACE: Final = re.compile(r" - at `([^`]*)`$")
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `([^`]*)`")
+_MISSING: Final = re.compile(r"Object missing required field `([^`]*)`")
 _NO_WORD: Final = re.compile(r"Invalid enum value '([^']*)'")
 
 
@@ -56,6 +57,10 @@ def _refused(name: str, text: str, said: str, shape: Shape) -> ConfigError:
     if unknown := _UNKNOWN.match(what):
         table, key = place, unknown[1]
         what, remedy = f"there is no key {key!r}", _keys(shape, table, key)
+    elif missing := _MISSING.match(what):
+        table, key = place, ""
+        what = f"there is no {missing[1]!r}, which is required"
+        remedy = _keys(shape, table, "") + _required(shape, table)
     elif word := _NO_WORD.match(what):
         what = f"there is no {word[1]!r} here"
         remedy = _words(shape, table, key, word[1]) or remedy
@@ -84,6 +89,14 @@ def _keys(shape: Shape, table: str, unknown: str) -> str:
     guess = f"did you mean {near[0]!r}? " if near else ""
     listed = ", ".join(keys)
     return f"{guess}keys of [{_plain(table)}]: {listed}" if table else f"{guess}keys: {listed}"
+
+
+def _required(shape: Shape, table: str) -> str:
+    """The keys that such a table cannot be without."""
+    known = shape.tables.get(_plain(table))
+    fields = [] if known is None else msgspec.structs.fields(known)
+    keys = [field.encode_name for field in fields if field.required]
+    return f"; required are {', '.join(keys)}" if keys else ""
 
 
 def _words(shape: Shape, table: str, key: str, given: str) -> str:

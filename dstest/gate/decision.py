@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -24,7 +24,7 @@ from dstest.gate.policy import Policy, Risk
 from dstest.gate.reader import ReadPolicy
 from dstest.gate.rules import RULES, Finding
 from dstest.gate.sound import too_far
-from dstest.gate.twice import doubles
+from dstest.gate.twice import Doubles, doubles, once
 
 __all__ = ["SCHEMA", "Accepted", "Decision", "Row", "decide"]
 
@@ -89,18 +89,17 @@ def decide(
     gathered = gather(stores, deep=deep)
     wrong = [*gathered.findings]
     wrong += dishonest(gathered.units, now_ns, allowed)
-    wrong += doubles([run for run in gathered.runs if run.over])
+    same = _doubles(gathered)
+    wrong += same.findings
     beside = [*hidden(gathered, policy)]
     wrong += [finding for finding in beside if not finding.of]
     gathered = _without(gathered, wrong)
-    answers = [claim_answer(gathered, claim, policy, now_ns) for claim in policy.claim]
-    answers += [control_answer(gathered, control, policy, now_ns) for control in policy.control]
+    counted = once(gathered, same.again)
+    answers = [claim_answer(counted, claim, policy, now_ns) for claim in policy.claim]
+    answers += [control_answer(counted, control, policy, now_ns) for control in policy.control]
     answers += [plan_answer(gathered, plan, policy, now_ns) for plan in policy.plan]
     if policy.baseline is not None:
-        earlier = gather(baseline, deep=False)
-        odd = [*dishonest(earlier.units, now_ns, allowed)]
-        odd += doubles([run for run in earlier.runs if run.over])
-        earlier = msgspec.structs.replace(earlier, findings=(*earlier.findings, *odd))
+        earlier = _earlier(baseline, now_ns, allowed)
         answers.append(baseline_answer(policy, earlier, answers))
     answers = [_with(answer, beside) for answer in answers]
     findings = [*wrong, *strangers(gathered, policy), *_unless_known(answers, wrong)]
@@ -123,7 +122,7 @@ def decide(
         findings=tuple(left),
         accepted=tuple(accepted),
         rows=tuple(_row(answer, left, policy, now.date()) for answer in answers),
-        notes=tuple(_notes(gathered, answers, accepted, policy)),
+        notes=tuple(_notes(gathered, same.again, answers, accepted, policy)),
         evidence={str(run.path): run.digest for answer in answers for run in answer.counted},
     )
 
@@ -135,6 +134,19 @@ _OUTCOMES: dict[
     Exit.FAIL: "stopped by a violation",
     Exit.NOT_PROVEN: "stopped for want of evidence",
 }
+
+
+def _doubles(gathered: Gathered) -> Doubles:
+    return doubles([run for run in gathered.runs if run.over])
+
+
+def _earlier(baseline: Sequence[Path], now_ns: int, allowed: Path | None) -> Gathered:
+    """What lies in the stores of the baseline, with what is wrong with it."""
+    earlier = gather(baseline, deep=False)
+    same = _doubles(earlier)
+    odd = (*dishonest(earlier.units, now_ns, allowed), *same.findings)
+    found = msgspec.structs.replace(earlier, findings=(*earlier.findings, *odd))
+    return once(found, same.again)
 
 
 def _with(answer: Answer, beside: Sequence[Finding]) -> Answer:
@@ -248,12 +260,21 @@ def _of_other_versions(gathered: Gathered, policy: Policy) -> list[str]:
 
 
 def _notes(
-    gathered: Gathered, answers: Sequence[Answer], accepted: Sequence[Accepted], policy: Policy
+    gathered: Gathered,
+    again: Collection[Path],
+    answers: Sequence[Answer],
+    accepted: Sequence[Accepted],
+    policy: Policy,
 ) -> list[str]:
     """What a reader should know, and what decides nothing."""
     used = {run.path for answer in answers for run in answer.counted}
     rest = [run for run in gathered.runs if run.path not in used]
     notes = [f"{len(used)} runs count, {len(rest)} others lie in the stores"]
+    if again:
+        few = ", ".join(map(str, sorted(again)[:_NEVER_MAX])) + (", .." * (len(again) > _NEVER_MAX))
+        notes.append(
+            f"{len(again)} are simulations that were made again, and one seed is one sample: {few}"
+        )
     if policy.evidence.signers is None:
         notes.append(
             "no signature was asked for: whoever edits a record and all that follows from it alike"

@@ -1,27 +1,39 @@
 """Are two runs one? A copy under another name and seed would make one run two that agree.
 
-Two runs never take the same nanoseconds: of operations with the same number, hardly any has the
-same duration in both. In a copy nearly all have, also where its times were shifted, its seed was
-changed, or a part of it was cut away.
+Two runs on nodes never take the same nanoseconds: of operations with the same number, hardly any
+has the same duration in both. In a copy nearly all have, also where its times were shifted, its
+seed was changed, or a part of it was cut away. It is refused.
+
+In a simulation one command with one seed gives the same nanoseconds, whoever makes it again. That
+is refused for nothing and worth nothing: it is one sample, and of several one is looked at.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from dstest.gate.judged import JudgedRun
+from dstest.gate.judged import Gathered, JudgedRun, Unit
 from dstest.gate.rules import Finding
+from dstest.retention.simulated import made_again, whole
 
-__all__ = ["doubles"]
+__all__ = ["Doubles", "doubles", "once"]
 
 _LOOKED_AT: Final = 2_000
 """Operations from the beginning of each run."""
 _SHARE: Final = 0.5
+
+
+class Doubles(NamedTuple):
+    """`findings` are runs that are other ones under another name. `again` are runs that are the
+    same simulation as another one, which counts for them."""
+
+    findings: tuple[Finding, ...]
+    again: frozenset[Path]
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -48,24 +60,100 @@ def _durations(run: Path) -> dict[Any, int]:
     return found
 
 
-def doubles(runs: Sequence[JudgedRun]) -> Iterator[Finding]:
-    """Each run that is another one, under the one that was found first."""
-    seen: list[tuple[JudgedRun, int]] = []
+def doubles(runs: Sequence[JudgedRun]) -> Doubles:
+    """Each run that is another one: those of one recording, under the one that was found first."""
+    groups: list[tuple[list[JudgedRun], int]] = []
     of: dict[tuple[Any, int], list[int]] = {}
-    """By number and duration of an operation the runs, by their places in `seen`, that have it."""
+    """By number and duration of an operation the groups, by their places, that have it."""
+    findings = []
     for run in runs:
         mine = _durations(run.path)
         same = Counter(at for took in mine.items() for at in of.get(took, ()))
-        at = next((at for at, n in sorted(same.items()) if _alike(n, len(mine), seen[at][1])), None)
-        if at is not None:
-            other = seen[at][0].path
-            what = f"it is {other} once more: its operations took the same nanoseconds"
-            yield Finding(rule="G06", what=what, where=str(run.path))
-            continue
-        for took in mine.items():
-            of.setdefault(took, []).append(len(seen))
-        seen.append((run, len(mine)))
+        at = next(
+            (at for at, n in sorted(same.items()) if _alike(n, len(mine), groups[at][1])), None
+        )
+        if at is None:
+            for took in mine.items():
+                of.setdefault(took, []).append(len(groups))
+            groups.append(([run], len(mine)))
+        elif why := _why_not_again(run, groups[at][0]):
+            findings.append(Finding(rule="G06", what=why, where=str(run.path)))
+        else:
+            groups[at][0].append(run)
+    again = {path for group, _ in groups for path in _not_counted(group)}
+    again |= _cut_off([run for run in runs if run.path not in again])
+    return Doubles(tuple(findings), frozenset(again))
+
+
+def _cut_off(runs: Sequence[JudgedRun]) -> set[Path]:
+    """Simulations that were cut off so early that hardly an operation of them is to be compared,
+    and of which another run has come to its end."""
+    ended: dict[object, list[JudgedRun]] = {}
+    for run in runs:
+        if whole(run.meta):
+            ended.setdefault(run.meta.spec.get("seed"), []).append(run)
+    return {
+        run.path
+        for run in runs
+        if not whole(run.meta)
+        and any(
+            made_again(run.meta, run.path, other.meta, other.path)
+            and (_kind(run) == _kind(other) or not run.verdict.verdict.failed)
+            for other in ended.get(run.meta.spec.get("seed"), ())
+        )
+    }
 
 
 def _alike(same: int, one: int, other: int) -> bool:
     return same > _SHARE * min(one, other)
+
+
+def _why_not_again(run: JudgedRun, group: Sequence[JudgedRun]) -> str:
+    """Why a run with the nanoseconds of these is not the same simulation made again; empty where
+    it is."""
+    for other in group:
+        if not made_again(run.meta, run.path, other.meta, other.path):
+            more = (
+                "; runs of one seed in a simulation, with other words or of another version, may"
+                " take the same course: give each a seed of its own"
+                if "network" not in (run.meta.transport, other.meta.transport)
+                else ""
+            )
+            return f"it is {other.path} once more: its operations took the same nanoseconds{more}"
+        if whole(run.meta) and whole(other.meta) and run.meta.digest != other.meta.digest:
+            return (
+                f"it is {other.path} once more, and another simulation: one seed gave two, or one"
+                " of them was edited"
+            )
+    return ""
+
+
+def _not_counted(group: Sequence[JudgedRun]) -> list[Path]:
+    """All runs of one simulation but those that count: of those that came to the same, the newest
+    that is whole; and none that found a violation is left out for one that did not. What was cut
+    off has nothing to add to one that is whole."""
+    kept: list[JudgedRun] = []
+    newest = sorted(group, key=lambda run: run.meta.started or "", reverse=True)
+    for run in sorted(newest, key=lambda run: not whole(run.meta)):
+        early = not whole(run.meta) and not run.verdict.verdict.failed
+        if not any(_kind(run) == _kind(other) or (early and whole(other.meta)) for other in kept):
+            kept.append(run)
+    counted = {run.path for run in kept}
+    return [run.path for run in group if run.path not in counted]
+
+
+def _kind(run: JudgedRun) -> str:
+    if run.verdict.verdict.failed:
+        return "failed"
+    return "passed" if run.passes else "open"
+
+
+def once(gathered: Gathered, again: Collection[Path]) -> Gathered:
+    """The same without the runs that are others made again: what is counted is counted once."""
+    units = [_without(unit, again) for unit in gathered.units]
+    return msgspec.structs.replace(gathered, units=tuple(unit for unit in units if unit.runs))
+
+
+def _without(unit: Unit, again: Collection[Path]) -> Unit:
+    runs = tuple(run for run in unit.runs if run.path not in again)
+    return unit if len(runs) == len(unit.runs) else msgspec.structs.replace(unit, runs=runs)

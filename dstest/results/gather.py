@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from dstest.core.errors import ConfigError, DstestError, Exit
 from dstest.core.printable import printable
 from dstest.core.verdict import State
@@ -22,6 +24,7 @@ from dstest.results.of_run import facts_of
 from dstest.retention.copies import Recorded, copies_among, recorded
 from dstest.retention.identity import misplaced
 from dstest.retention.look import said
+from dstest.retention.simulated import made_again, whole
 from dstest.retention.walk import Place, walk
 from dstest.runner.integrity import finished, verified
 from dstest.runner.judged_once import Verify
@@ -129,19 +132,39 @@ def _of_spec(run: RunDir) -> str:
 
 def _without_copies(found: Sequence[Result]) -> Iterator[Result]:
     """Each with what it came to; but a run or session that is there under another name came to
-    nothing once more."""
+    nothing once more, and a simulation that was made again is no second sample."""
     believed = [result for result in found if result.state is not None]
     runs = [result.path for result in believed if result.kind == "run"]
     copies = copies_among(
         Recorded(name=str(path), path=path, bytes=recorded(path)) for path in runs
     ) | _same_sessions(result.path for result in believed if result.kind == "session")
+    same: dict[str, list[Path]] = {}
+    """By the path of a run its simulations that were made again."""
     for result in found:
         first = copies.get(str(result.path))
         if first is None:
             yield result
+        elif result.kind == "run" and _again(result.path, [Path(first), *same.get(first, ())]):
+            same.setdefault(first, []).append(result.path)
+            why = (
+                f"{result.reason} It is {first} made again: one seed of a simulation is one sample."
+            )
+            yield msgspec.structs.replace(result, same_as=Path(first), reason=why)
         else:
             why = f"it is a copy of {first}"
             yield _not_believed(result.path, result.kind, why, result.arm_of)
+
+
+def _again(path: Path, others: Iterable[Path]) -> bool:
+    """Is it a simulation that was made again, and a copy of none of these?"""
+    meta = RunDir(path).read_meta()
+    return meta is not None and all(
+        other is not None
+        and made_again(meta, path, other, at)
+        and (meta.digest == other.digest or not (whole(meta) and whole(other)))
+        for at in others
+        for other in [RunDir(at).read_meta()]
+    )
 
 
 def _same_sessions(paths: Iterable[Path]) -> dict[str, str]:

@@ -6,6 +6,7 @@ numbers and texts, and no history: a store has more of these than fit into memor
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -18,7 +19,15 @@ from dstest.judge.session import SessionVerdict
 from dstest.report.junit import ENDED_EARLY
 from dstest.report.numbers import TypeRow
 
-__all__ = ["ENDED_EARLY", "NOT_BELIEVED", "FaultSpan", "Result", "RunFacts", "Violation"]
+__all__ = [
+    "ENDED_EARLY",
+    "NOT_BELIEVED",
+    "FaultSpan",
+    "Result",
+    "RunFacts",
+    "Violation",
+    "passed_of",
+]
 
 NOT_BELIEVED: Final = "not-believed"
 """Instead of a verdict: the run is not over, cut off, edited, or cannot be judged."""
@@ -101,7 +110,8 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """`state` is None where there is no verdict to believe, and `reason` says why; `exit` is what
-    a command that shows it ends with. `arm_of` is the session that the run is an arm of."""
+    a command that shows it ends with. `arm_of` is the session that the run is an arm of; `same_as`
+    the run whose simulation it made again, so that the two are one sample."""
 
     path: Path
     kind: Literal["run", "session", "other"]
@@ -112,6 +122,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     session: SessionVerdict | None = None
     command: str = ""
     arm_of: Path | None = None
+    same_as: Path | None = None
 
     @property
     def green(self) -> bool:
@@ -143,5 +154,16 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     def sentence(self) -> str:
         """What happened, in a sentence."""
         if self.run is not None and self.run.headline:
-            return f"{self.run.headline} {self.run.exactly}".strip()
+            again = f"It is {self.same_as} made again." if self.same_as is not None else ""
+            return " ".join(filter(None, (self.run.headline, self.run.exactly, again)))
         return self.reason
+
+
+def passed_of(results: Sequence[Result]) -> str:
+    """How many passed, in words; a simulation that was made again counts once."""
+    samples = [one for one in results if one.same_as is None]
+    said = f"{sum(one.green for one in samples)} of {len(samples)} passed"
+    more = len(results) - len(samples)
+    if more:
+        said += f"; {more} more {'is' if more == 1 else 'are'} a simulation made again"
+    return said

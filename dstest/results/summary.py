@@ -8,7 +8,7 @@ from typing import Final
 from dstest.ci.paths import shown_path
 from dstest.core.words import sentences
 from dstest.report.review.markdown import fenced, md
-from dstest.results.model import Result
+from dstest.results.model import Result, passed_of
 
 __all__ = ["render_summary"]
 
@@ -64,9 +64,8 @@ def _detail(result: Result) -> Iterator[str]:
 def render_summary(results: Sequence[Result]) -> str:
     """Markdown below 1 MiB; what does not fit is counted. Those that are not green come first."""
     ordered = sorted(results, key=lambda one: (one.green, one.red != "failure"))
-    green = sum(one.green for one in results)
     lines = [
-        f"## dstest: {green} of {len(results)} passed",
+        f"## dstest: {passed_of(results)}",
         "",
         "| | Verdict | Run | System | Nemesis | Seed | Faults landed | Operations |",
         "|---|---|---|---|---|---|---|---|",

@@ -82,7 +82,7 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         "verdict": verdict.verdict.value,
         "rule": verdict.rule,
         "reason": verdict.reason,
-        "operations": e.checker.ops_consumed,
+        "operations": e.checker.ops_judged,
         "budget": e.budget.met,
         "faults planned": e.faults_planned,
         "faults landed": dict(sorted(landed.items())),

@@ -147,7 +147,7 @@ def _with_verdict(row: Row, told: Told) -> Row:
         exit_code=int(code_of(verdict, told.meta)),
         ended_by=ended if isinstance(ended, str) else "",
         rule=verdict.rule,
-        operations=evidence.checker.ops_consumed,
+        operations=evidence.checker.ops_judged,
         planned=evidence.faults_planned,
         landed=sum(fault.landed == "yes" for fault in evidence.faults),
         anomalies=_anomalies(verdict.checkers),

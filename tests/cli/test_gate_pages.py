@@ -31,9 +31,11 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 def commands() -> list[str]:
+    """Those on a store; of a simulated night they are executed in unit/test_gate_simulated.py."""
     lines = [line for page in ("gate.md", "store.md") for b in blocks(page, "console") for line in
              b.splitlines()]  # fmt: skip
-    return [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+    found = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+    return [line for line in found if "night" not in line and "simulated" not in line]
 
 
 @pytest.fixture(scope="module")

@@ -99,7 +99,7 @@ VACUOUS = [
     (without("[[control]]"), "no red control"),
     (POLICY.replace("[claim.faults]\npartition = 2\n", ""), "no claim asks for a fault"),
     (POLICY.replace('anomalies = ["nonlinearizable"]\n', ""), "any violation would do"),
-    (POLICY.replace('checkers = ["linearizable"]\n', ""), "`checkers`"),
+    (POLICY.replace('checkers = ["linearizable"]\n', ""), "'checkers'"),
 ]
 
 

@@ -1,0 +1,251 @@
+"""Nights in simulation and the gate: the example of docs/gate.md is executed; a simulation that was
+made again is one sample, and whoever passes a copy off as another one gains nothing."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from gate_store import sealed
+from real_run import change_facts
+from touched_runs import dstest
+
+from checkers.slo import METRICS
+from dstest.compare.fair import FACTORS
+from dstest.core import clock
+from dstest.core.errors import Exit
+from dstest.gate.decision import Decision, decide
+from dstest.gate.reader import read_policy
+from dstest.gate.sound import require_sound
+from dstest.store.layout import RunDir
+
+pytestmark = pytest.mark.timeout(600)  # some simulated runs
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "gate.md").read_text()
+SECTION = PAGE.partition("\n## A simulated night\n")[2].partition("\n## ")[0]
+NIGHT, POLICY = re.findall(r"^```toml\n(.*?)^```", SECTION, re.DOTALL | re.MULTILINE)
+WORDS = ("--lab", "sim", "--system", "toykv", "--workload", "register", "--nemesis", "partition")
+
+
+def runs_in(store: Path) -> list[RunDir]:
+    found = [RunDir(path.parent.resolve()) for path in sorted(store.rglob("run.json"))]
+    return [run for run in found if not run.path.parent.is_symlink()]
+
+
+def claimed(store: Path) -> RunDir:
+    """The run of the claim's cell."""
+    (run,) = [run for run in runs_in(store) if not run.read_json("run.json")["options_given"]]
+    return run
+
+
+def seed_of(run: RunDir) -> int:
+    return int(run.read_json("run.json")["spec"]["seed"])
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the commands of the page leave, but for the gate's."""
+    home = tmp_path_factory.mktemp("simulated")
+    (home / "night.toml").write_text(NIGHT)
+    words = ["nightly", "run", "night.toml"]  # by a process of its own, which is gone then
+    done = subprocess.run([sys.executable, "-m", "dstest", *words], cwd=home, check=False)
+    assert done.returncode == Exit.PASS
+    return home
+
+
+@pytest.fixture(scope="module")
+def again(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """And the run of the claim was made again."""
+    home = tmp_path_factory.mktemp("again")
+    shutil.copytree(made, home, symlinks=True, dirs_exist_ok=True)
+    seed = seed_of(claimed(home / "store"))
+    words = (*WORDS, "--seed", seed, "--time-limit", 20, "--store", home / "store" / "more")
+    code, said = dstest("run", *words)
+    assert code == Exit.PASS, said
+    return home
+
+
+@pytest.fixture
+def store(again: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(again / "store", tmp_path / "store", symlinks=True))
+
+
+def policy_for(store: Path) -> str:
+    """That of the page, of the version that is simulated here."""
+    version = runs_in(store)[0].read_json("run.json")["system_version"]
+    return re.sub("simulated-[0-9a-f]+", version, POLICY)
+
+
+def decided(store: Path, *changes: tuple[str, str]) -> Decision:
+    text = policy_for(store)
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    path = store.parent / "simulated.toml"
+    path.write_text(text)
+    read = read_policy(path)
+    require_sound(read, METRICS, FACTORS)
+    return decide(read, [store], [], clock.wall_ns())
+
+
+def rules(decision: Decision) -> set[str]:
+    return {finding.rule for finding in decision.findings}
+
+
+def test_the_night_of_the_page_lets_a_release_through(made: Path, tmp_path: Path) -> None:
+    out, path = tmp_path / "decision", tmp_path / "simulated.toml"
+    path.write_text(policy_for(made / "store"))
+    code, said = dstest("gate", "--policy", path, made / "store", "--out", out)
+    assert code == Exit.PASS, said
+    assert "Release gate: let through" in (out / "decision.md").read_text()
+    commands = [line for line in SECTION.splitlines() if line.startswith("$ ")]
+    assert commands == [
+        "$ dstest nightly night.toml",
+        "$ dstest gate --policy simulated.toml store --out decision",
+    ]
+
+
+def numbers(decision: Decision) -> dict[str, str]:
+    return {one.name: one.there for row in decision.rows for one in row.counts if row.id == "C1"}
+
+
+def test_a_simulation_that_was_made_again_counts_once(made: Path, store: Path) -> None:
+    decision = decided(store)
+    assert decision.findings == () and decision.exit == Exit.PASS
+    assert numbers(decision) == numbers(decided(made / "store"))
+    assert any("made again" in note for note in decision.notes)
+    assert len(decision.evidence) == 2
+    total = int(numbers(decision)["operations"].replace(",", ""))
+    twice = ("operations = 1000", f"operations = {2 * total}")
+    assert rules(decided(store, twice)) == {"G29"}
+    assert rules(decided(store, ("partition = 1", "partition = 2"))) == {"G28"}
+    assert rules(decided(store, ("seeds = 1", "seeds = 2"))) == {"G26"}
+
+
+def test_a_report_of_the_store_agrees(store: Path) -> None:
+    code, said = dstest("report", store)
+    assert code == Exit.FAIL, "a red control is red there"
+    assert "copy" not in said and "not-believed" not in said
+    assert "1 of 2 passed; 1 more is a simulation made again" in said
+    code, said = dstest("report", claimed_again(store).path, claimed_first(store).path)
+    assert code == Exit.PASS and "1 of 1 passed; 1 more is" in said
+
+
+def claimed_again(store: Path) -> RunDir:
+    (run,) = runs_in(store / "more")
+    return run
+
+
+def claimed_first(store: Path) -> RunDir:
+    return claimed(store / "simulated")
+
+
+def moved(run: RunDir, name: str) -> RunDir:
+    return RunDir(run.path.rename(run.path.with_name(name)))
+
+
+def another_seed(store: Path) -> None:
+    """The run that was made again is passed off as one of another seed."""
+    run = claimed_again(store)
+    spec = {**run.read_json("run.json")["spec"], "seed": 9}
+    run = moved(run, f"{run.path.name.partition('-')[0]}-9")
+    change_facts(run, spec=spec)
+    sealed(run)
+
+
+def a_copy(store: Path) -> None:
+    run = claimed_first(store)
+    shutil.copytree(run.path, store / "copied" / run.path.parent.name / run.path.name)
+
+
+def another_digest(store: Path) -> None:
+    run = claimed_again(store)
+    change_facts(run, digest="0" * 64)
+    sealed(run)
+
+
+def another_version(store: Path) -> None:
+    run = claimed_again(store)
+    change_facts(run, system_version="simulated-000000000000")
+    sealed(run)
+
+
+def on_nodes(store: Path) -> None:
+    run = claimed_again(store)
+    change_facts(run, transport="network", lab="lxc")
+    sealed(run)
+
+
+TRICKS: list[Callable[[Path], None]] = [
+    another_seed,
+    a_copy,
+    another_digest,
+    another_version,
+    on_nodes,
+]
+
+
+@pytest.mark.parametrize("trick", TRICKS, ids=[trick.__name__ for trick in TRICKS])
+def test_a_copy_of_a_simulation_gains_nothing(trick: Callable[[Path], None], store: Path) -> None:
+    trick(store)
+    decision = decided(store, ("seeds = 1", "seeds = 2"))
+    assert "G06" in rules(decision) or "G02" in rules(decision), decision.findings
+    assert decision.exit == Exit.NOT_PROVEN
+    first = claimed_first(store).path
+    code, said = dstest("report", first, *(store.glob("copied")), store / "more")
+    assert code == Exit.NOT_PROVEN and "it is a copy of" in said, said
+
+
+def test_a_copy_under_a_later_name_counts_once(store: Path) -> None:
+    """Whoever makes a copy look like a simulation that was made again has what it is worth: one."""
+    first = claimed_again(store)
+    shutil.copytree(first.path, store / "x" / first.path.name)
+    run = moved(RunDir(store / "x" / first.path.name), f"20200101T000000Z-{seed_of(first)}")
+    change_facts(run, started="20200101T000000Z")
+    sealed(run)
+    assert rules(decided(store)) <= {"G02", "G05", "G07"} and decided(store).exit != Exit.PASS
+
+
+@pytest.mark.parametrize("after_bytes", [0, 150_000])
+def test_a_night_that_was_cut_off_and_made_again(
+    after_bytes: int, made: Path, tmp_path: Path
+) -> None:
+    """A try that was stopped has judged what it had; the whole run of its seed stands for it."""
+    store = Path(shutil.copytree(made / "store", tmp_path / "store", symlinks=True))
+    seed = seed_of(claimed(store))
+    words = [*WORDS, "--seed", str(seed), "--time-limit", "20", "--store", str(store / "died")]
+    with subprocess.Popen([sys.executable, "-m", "dstest", "run", *words]) as process:
+        until = time.monotonic() + 200
+        while not _recorded(store / "died", after_bytes) and time.monotonic() < until:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        process.wait(200)
+    (died,) = runs_in(store / "died")
+    assert died.read_json("run.json")["ended_by"]
+    decision = decided(store)
+    assert decision.findings == (), decision.findings
+    assert numbers(decision) == numbers(decided(made / "store"))
+    # Nothing else stands for it.
+    shutil.rmtree(claimed(store / "simulated").path)
+    assert decided(store).exit == Exit.NOT_PROVEN
+
+
+def _recorded(store: Path, wanted: int) -> bool:
+    return any(path.stat().st_size > wanted for path in store.rglob("worker-*.seg"))
+
+
+def test_what_a_claim_wants_is_told_where_it_is_missing(tmp_path: Path) -> None:
+    path = tmp_path / "simulated.toml"
+    path.write_text(POLICY.replace("sizes = [5]\n", ""))
+    code, said = dstest("gate", "--policy", path, tmp_path)
+    assert code == Exit.USAGE
+    line = POLICY[: POLICY.index("[[claim]]")].count("\n") + 1
+    assert f":{line}: claim[0]: there is no 'sizes', which is required" in said
+    assert path.name in said
