@@ -28,8 +28,8 @@ _KEPT: Final = 1024
 
 class Fit(msgspec.Struct, frozen=True, kw_only=True):
     """What an arm of a scenario is made of. `nemeses` are the parts of its nemesis by name, without
-    those that inject nothing. `problem` is why dstest refuses it, `where` what of it is refused;
-    both are empty where nothing is."""
+    those that inject nothing. `problem` is why dstest refuses it, `where` what of it is refused
+    and `remedy` what is to be done; empty where nothing is."""
 
     system: Any = None
     workload: Any = None
@@ -37,6 +37,7 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
     checkers: tuple[str, ...] = ()
     problem: str = ""
     where: Where = ""
+    remedy: str = ""
 
     @property
     def faults(self) -> frozenset[str]:
@@ -90,7 +91,8 @@ def _fit(key: bytes, used: tuple[Path, ...]) -> Fit:
                 remedy="leave `checkers` out of the run block, or name those of the workload",
             )
     except ConfigError as error:
-        return msgspec.structs.replace(fit, problem=error.message, where=where)
+        remedy = error.remedy or ""
+        return msgspec.structs.replace(fit, problem=error.message, where=where, remedy=remedy)
     return fit
 
 
@@ -107,20 +109,20 @@ def planned(run: Run, arm: Arm, budget: Budget, size: int) -> int:
 
     Raises ConfigError as `dstest run` does.
     """
-    count, message = _planned(_key(run, arm, budget, size), tuple(plugin_files.used()))
+    count, message, remedy = _planned(_key(run, arm, budget, size), tuple(plugin_files.used()))
     if message:
-        raise ConfigError(message, remedy="change the run block, or its budget")
+        raise ConfigError(message, remedy=remedy)
     return count
 
 
 @lru_cache(maxsize=_KEPT)
-def _planned(key: bytes, used: tuple[Path, ...]) -> tuple[int, str]:
-    """(number of faults, why it cannot be planned)"""
+def _planned(key: bytes, used: tuple[Path, ...]) -> tuple[int, str, str]:
+    """(number of faults, why it cannot be planned, what is to be done)"""
     run, arm, budget, size = msgspec.json.decode(key, type=tuple[Run, Arm, Budget, int])
     try:
-        return len(_resolved(run, arm, budget, size).plans), ""
+        return len(_resolved(run, arm, budget, size).plans), "", ""
     except ConfigError as error:
-        return 0, error.message
+        return 0, error.message, error.remedy or "change what is run, or its budget"
 
 
 def _resolved(run: Run, arm: Arm, budget: Budget, size: int) -> Plugins:
