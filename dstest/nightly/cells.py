@@ -45,7 +45,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     what its lab begins from; `files` those among them that name files, which go to the worker;
     `key` is the same for the same command of any night, with files as the night names them;
     `content` for the same command with files of the same content; `named` is its id as its file
-    has it.
+    has it; `stops`: it ends at the first violation.
     """
 
     id: str
@@ -64,6 +64,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     seed: tuple[int, ...] = ()
     line: int = 0
     named: str = ""
+    stops: bool = False
     run: Run
     budget: Budget
 
@@ -117,7 +118,7 @@ def _refusal(cell: Cell) -> ConfigError | None:
     if fit.problem:
         return ConfigError(fit.problem, remedy=fit.remedy)
     try:
-        planned(cell.run, arm, cell.budget, cell.budget.nodes[0])
+        planned(cell.run, arm, cell.budget, cell.budget.nodes[0], stops=cell.stops)
     except ConfigError as error:
         return error
     return None
@@ -233,6 +234,7 @@ def _cell(rows: CellRows, config: NightlyConfig, folder: Path, point: dict[str, 
         seed=rows.seed,
         line=rows.line,
         named=rows.id,
+        stops=rows.stop_on_violation,
         run=run,
         budget=budget,
         **point,
