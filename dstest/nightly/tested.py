@@ -28,12 +28,13 @@ def in_some(names: Iterable[str]) -> str:
 
 
 def told(item: Item, judged: Judged) -> str:
-    """What one run has tested: `toykv 1.0 (model register, shape=leader), 5 nodes of lab sim, all
-    in one process; 20 s of load, 3,791 operations judged, 2 of 2 faults landed; smoke`. What a run
-    of an older version did not say is left out."""
+    """What one run has tested: `toykv 1.0: set under partition (model linearizable, shape=leader),
+    5 nodes of lab sim, all in one process; 20 s of load, 3,791 operations judged, 2 of 2 faults
+    landed; smoke`. What a run of an older version did not say is left out."""
     options = [value for word, value in itertools.pairwise(item.argv) if word == "-o"]
     how = [*([f"model {judged.model}"] if judged.model else []), *options]
-    what = " ".join(filter(None, [item.system, judged.version]))
+    system = " ".join(filter(None, [item.system, judged.version]))
+    what = f"{system}: {item.workload} under {item.nemesis}"
     first = [what + (f" ({', '.join(how)})" if how else "")]
     first += [_where(judged)] if judged.lab else []
     second = [f"{judged.load_s:.0f} s of load"] if judged.load_s is not None else []
