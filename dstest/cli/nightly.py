@@ -131,11 +131,12 @@ def status(directory: Directory, json_: Json = False) -> None:
     from dstest.nightly.state import NightDir
     from dstest.nightly.told import night_told
 
-    night = NightDir.open(directory).read()
+    opened = NightDir.open(directory)
+    night = opened.read()
     if json_:
         say(msgspec.json.encode(night).decode())
     else:
-        _print(night_told(night))
+        _print(night_told(night, opened.path))
 
 
 @nightly_app.command()
@@ -161,7 +162,7 @@ def report(directory: Directory, json_: Json = False) -> None:
     if json_:
         say(msgspec.json.encode({"exit": int(code), "night": night}).decode())
     else:
-        _print(night_told(night))
+        _print(night_told(night, opened.path))
         typer.echo(f"{opened.path / PAGE}, {JUNIT} beside it")
     raise typer.Exit(int(code))
 

@@ -22,10 +22,12 @@ _NO_WORD: Final = re.compile(r"Invalid enum value '([^']*)'")
 
 
 class Shape(NamedTuple):
-    """What a file may say: its tables by name, the file itself as ``, and the page about it."""
+    """What a file may say: its tables by name, the file itself as ``, and the page about it; by
+    TABLE.KEY how a value is written that is easily written otherwise."""
 
     tables: Mapping[str, type[msgspec.Struct]]
     page: str
+    written: Mapping[str, str] = {}
 
 
 def read_settings(
@@ -53,7 +55,7 @@ def _refused(name: str, text: str, said: str, shape: Shape) -> ConfigError:
     place = match[1].removeprefix("$").removeprefix(".") if match else ""
     what = _PLACE.sub("", said)
     table, key = _split(place)
-    remedy = _keys(shape, table, "")
+    remedy = shape.written.get(f"{_plain(table)}.{key}") or _keys(shape, table, "")
     if unknown := _UNKNOWN.match(what):
         table, key = place, unknown[1]
         what, remedy = f"there is no key {key!r}", _keys(shape, table, key)

@@ -14,7 +14,7 @@ from dstest import __version__
 from dstest.core import clock, plugin_files
 from dstest.core.errors import ConfigError
 from dstest.fan.where import where
-from dstest.nightly.cells import Cell, cells_of, require_fitting
+from dstest.nightly.cells import Cell, cells_of, require_fitting, word_of
 from dstest.nightly.config import NightlyConfig, read_config
 from dstest.nightly.driver import Driver
 from dstest.nightly.known import require_known
@@ -76,6 +76,7 @@ def begin(
 def planned(config: NightlyConfig, path: Path, chosen: Sequence[str] = ()) -> list[Cell]:
     """The cells of a file, all of which can be run. Raises ConfigError."""
     cells = cells_of(config, path.resolve().parent)
+    chosen = [word_of(name) for name in chosen]
     for name in chosen:
         if name not in (names := [cell.id for cell in cells]):
             near = get_close_matches(name, names, n=3)
@@ -169,8 +170,7 @@ def _go_on(
     directory: NightDir, night: Night, *, at: str | None, workers: int | None, say: Say
 ) -> int:
     path = directory.path
-    started = process_start_time(night.pid)
-    if started is not None and started == night.pid_start_time and night.pid != os.getpid():
+    if night.runs and night.pid != os.getpid():
         raise ConfigError(f"{path} is still running (pid {night.pid})", remedy="wait for its end")
     if night.ended:
         raise ConfigError(
@@ -178,6 +178,7 @@ def _go_on(
         )
     plugin_files.use(name for item in night.items for name in item.files if name.endswith(".py"))
     night.at, night.workers = at or night.at, workers or night.workers
+    night.gone_on.append(clock.utc_stamp())
     return Driver(directory, night, say).run()
 
 

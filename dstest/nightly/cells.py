@@ -21,9 +21,10 @@ from dstest.nightly.config import AXES, CellRows, Control, NightlyConfig
 from dstest.plans.fit import fit_of, planned
 from dstest.plans.launch import Arm, Budget, Run, argv_of
 
-__all__ = ["Cell", "Expected", "cells_of", "require_fitting"]
+__all__ = ["Cell", "Expected", "cells_of", "require_fitting", "word_of"]
 
 _ID_MAX: Final = 60
+_SAID: Final = 10
 
 
 class Expected(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +45,8 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     """One command without its seed. `argv` are the words behind `dstest`; `image` those that make
     what its lab begins from; `files` those among them that name files, which go to the worker;
     `key` is the same for the same command of any night, with files as the night names them;
-    `content` for the same command with files of the same content.
+    `content` for the same command with files of the same content; `named` is its id as its file
+    has it; `stops`: it ends at the first violation.
     """
 
     id: str
@@ -62,6 +64,8 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     seeds: int = 1
     seed: tuple[int, ...] = ()
     line: int = 0
+    named: str = ""
+    stops: bool = False
     run: Run
     budget: Budget
 
@@ -91,25 +95,42 @@ def cells_of(config: NightlyConfig, folder: Path) -> list[Cell]:
 
 def require_fitting(cells: list[Cell]) -> None:
     """Raises ConfigError for the cells that `dstest run` would refuse, before any of them runs."""
-    refused = []
-    for cell in cells:
-        arm = Arm(name="")
-        fit = fit_of(cell.run, arm)
-        problem = fit.problem
-        if not problem:
-            try:
-                planned(cell.run, arm, cell.budget, cell.budget.nodes[0])
-            except ConfigError as error:
-                problem = error.message
-        if problem:
-            _require_named(cell)
-            refused.append(f"{cell.id} (line {cell.line}): {problem}")
-    if refused:
-        raise ConfigError(
-            "cells that cannot be run: " + "; ".join(refused[:10]),
-            remedy="leave them out: except = [{ system = .., nemesis = .. }]; `dstest list` says "
-            "what fits",
-        )
+    wrong = {cell.id: error for cell in cells if (error := _refusal(cell)) is not None}
+    if not wrong:
+        return
+    refused = [cell for cell in cells if cell.id in wrong]
+    for cell in refused:
+        _require_named(cell)
+    good = {cell.line for cell in cells if cell.id not in wrong}
+    said = [f"{one.id} (line {one.line}): {wrong[one.id].message}" for one in refused]
+    remedies = [error.remedy for error in wrong.values() if error.remedy]
+    if left := [_excepted(one) for one in refused if one.line in good]:
+        # others of its block can be run: it may be the combination
+        remedies.append(f"or leave out what does not fit: except = [{', '.join(left[:_SAID])}]")
+    raise ConfigError(
+        "cells that cannot be run: " + "; ".join(said[:_SAID]),
+        remedy="; ".join([*dict.fromkeys(remedies)][-_SAID:]),
+    )
+
+
+def _refusal(cell: Cell) -> ConfigError | None:
+    arm = Arm(name="")
+    fit = fit_of(cell.run, arm)
+    if fit.problem:
+        return ConfigError(fit.problem, remedy=fit.remedy)
+    try:
+        planned(cell.run, arm, cell.budget, cell.budget.nodes[0], stops=cell.stops)
+    except ConfigError as error:
+        return error
+    return None
+
+
+def _excepted(cell: Cell) -> str:
+    """The row of `except` that leaves out this cell."""
+    words = {axis: word for axis in AXES if (word := getattr(cell, axis))}
+    return (
+        f"{{ {', '.join(f'{axis} = {chr(34)}{word}{chr(34)}' for axis, word in words.items())} }}"
+    )
 
 
 def _require_named(cell: Cell) -> None:
@@ -212,6 +233,8 @@ def _cell(rows: CellRows, config: NightlyConfig, folder: Path, point: dict[str, 
         seeds=rows.seeds,
         seed=rows.seed,
         line=rows.line,
+        named=rows.id,
+        stops=rows.stop_on_violation,
         run=run,
         budget=budget,
         **point,
@@ -250,7 +273,7 @@ def _numbered(cells: list[Cell]) -> list[Cell]:
     taken: set[str] = set()
     numbered = []
     for cell in cells:
-        word = re.sub(r"[^a-z0-9]+", "-", cell.id.lower()).strip("-")[:_ID_MAX]
+        word = word_of(cell.id)
         ways = itertools.chain([word], (f"{word}-{n}" for n in itertools.count(2)))
         own = next(way for way in ways if way not in taken)
         taken.add(own)

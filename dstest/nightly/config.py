@@ -124,7 +124,11 @@ def read_config(path: Path) -> NightlyConfig:
     return msgspec.structs.replace(config, cells=cells)
 
 
-_SHAPE: Final = Shape({"": NightlyConfig, "cells": CellRows}, "docs/nightly.md")
+_SHAPE: Final = Shape(
+    {"": NightlyConfig, "cells": CellRows},
+    "docs/nightly.md",
+    {"cells.options": 'as a table: options = { fault_s = 10, reads = "serializable" }'},
+)
 
 
 def _dashed(plain: Any) -> Any:

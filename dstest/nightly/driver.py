@@ -103,7 +103,7 @@ class Driver:
         folder = take_up(self._dir, item)
         if folder is None:
             self._say(f"{item.id}: its run died, and is run again")
-            item.running = None
+            item.running, item.died = None, item.died + 1
             self._save()
         else:
             self._say(f"{item.id}: its run had come to an end")
@@ -141,7 +141,7 @@ class Driver:
     def _is_due(self, item: Item, turn: int) -> bool:
         if turn == 0:
             return not item.made
-        return item.standing != "as-it-must" and item.made == turn
+        return item.standing != "as-it-must" and item.made == turn and not item.repeats
 
     def _tasks(self, due: list[Item]) -> Iterator[Task]:
         """The next one is asked for once a worker is free."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from dstest.core.errors import Exit
@@ -50,9 +51,10 @@ def judge_night(directory: NightDir) -> Night:
             judge_again(directory, item, one)
     if not night.ended:
         for item, path in seen(directory, night):
-            judged = judge_run(path, item.argv, item.seed)
-            if judged is not None and judged.state.failed:
-                item.tries.append(_left(directory, item, path, judged))
+            with suppress(FileNotFoundError):  # it was carried away meanwhile
+                judged = judge_run(path, item.argv, item.seed)
+                if judged is not None and judged.state.failed:
+                    item.tries.append(_left(directory, item, path, judged))
     return night
 
 

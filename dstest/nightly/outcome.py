@@ -10,7 +10,7 @@ import msgspec
 
 from dstest.core.check import kinds_in
 from dstest.core.errors import ConfigError, DstestError, EvidenceError, Exit
-from dstest.core.evidence import Symptom
+from dstest.core.evidence import CheckerEvidence, Symptom, Transport
 from dstest.core.known_bug import showing
 from dstest.core.standing import Standing
 from dstest.core.verdict import State
@@ -21,6 +21,7 @@ from dstest.steps.results import over
 from dstest.store.layout import RunDir
 
 __all__ = [
+    "IN_PROCESS",
     "Judged",
     "Shown",
     "judge_run",
@@ -35,13 +36,16 @@ Shown = Literal["as-it-must", "failed", "other-bug", "missed", "no-verdict"]
 that is under test, and is no `failed` there."""
 
 _PARTIAL: Final = "PARTIAL"
+IN_PROCESS: Final[Transport] = "in-process"
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
     """A run, judged again. `exit` is that of its verdict; `found_s` the seconds of load until the
     first violation was there, None where no operation shows one; `planned` and `landed` count its
-    faults. `holds` is False where its evidence is there and is not what it left, or was there and
-    is gone."""
+    faults. Of what it has tested: `lab`, its `nodes`, the `transport` from clients to servers,
+    `load_s` seconds of load, `operations` judged by the checker that judged most of them, the
+    `model`, the `tier` whose budget was met; empty in what older versions wrote. `holds` is False
+    where its evidence is there and is not what it left, or was there and is gone."""
 
     state: State
     rule: str = ""
@@ -53,6 +57,13 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     found_s: float | None = None
     version: str = ""
     holds: bool = True
+    lab: str = ""
+    nodes: int = 0
+    transport: Transport | Literal[""] = ""
+    load_s: float | None = None
+    operations: int = 0
+    model: str = ""
+    tier: str = ""
 
 
 def never_run(reason: str) -> Judged:
@@ -91,7 +102,20 @@ def judge_run(path: Path, argv: Sequence[str], seed: int) -> Judged | None:
         landed=sum(fault.landed == "yes" for fault in verdict.evidence.faults),
         found_s=_found_s(verdict.evidence.symptom) if anomalies else None,
         version=meta.system_version or "",
+        lab=meta.lab or str(meta.spec.get("lab", "")),
+        nodes=len(meta.nodes),
+        transport=meta.transport,
+        load_s=meta.load_s,
+        operations=_operations(verdict.evidence.checker),
+        model=meta.model,
+        tier=verdict.evidence.budget.met,
     )
+
+
+def _operations(checkers: CheckerEvidence) -> int:
+    """Each operation once, however many checkers have judged it."""
+    by_one = [count.consumed for count in checkers.by_checker.values()]
+    return max(by_one, default=checkers.ops_consumed)
 
 
 def _found_s(symptom: Symptom | None) -> float | None:

@@ -12,14 +12,14 @@ import msgspec
 
 from dstest.core.errors import Exit
 from dstest.core.shares import Rate
+from dstest.core.tiers import TIERS
 from dstest.nightly.outcome import Shown
 from dstest.nightly.state import Item, Night, Try
+from dstest.nightly.tested import facts_of, in_some, some, told
 from dstest.nightly.trends import Trends
 from dstest.report.html import environment
 
 __all__ = ["WORDS", "counted", "headline", "lasted", "percent", "render"]
-
-_NAMED: Final = 4
 
 _TONES: Final[dict[int | None, str]] = {Exit.PASS: "pass", Exit.FAIL: "fail"}
 
@@ -80,27 +80,38 @@ def headline(night: Night) -> tuple[str, str]:
     if night.exit is None:
         ran = sum(bool(i.tries) for i in night.items)
         seen = f" {_violation(wrong)}" if any(i.shown == "failed" for i in wrong) else ""
-        return "NOT OVER", f"{ran} of {_some(len(night.items), 'cell')} with its seed ran.{seen}"
+        return "NOT OVER", f"{ran} of {some(len(night.items), 'cell')} with its seed ran.{seen}"
     if night.exit == Exit.FAIL:
         return "FAIL", f"{_violation(wrong)}{_besides(wrong)}"
     if night.exit == Exit.PASS:
         return "PASS", (
-            f"What is under test passed ({under} of {under}), what has to be found was found "
-            f"({_some(red, 'red control')}), and nothing was accused wrongly "
-            f"({_some(green, 'green control')})."
+            f"What is under test passed ({under} of {under}{_least(night)}), what has to be found "
+            f"was found ({some(red, 'red control')}), and nothing was accused wrongly "
+            f"({some(green, 'green control')})."
         )
     said = [*_short(wrong)] + ([] if under else ["nothing was under test"])
     said += (
-        [f"only {_some(len(night.chosen), 'cell')} of the file asked for"] if night.chosen else []
+        [f"only {some(len(night.chosen), 'cell')} of the file asked for"] if night.chosen else []
     )
     return "NOT PROVEN", (
         f"No violation in what is under test or in a green control, but: {'; '.join(said)}."
     )
 
 
+def _least(night: Night) -> str:
+    """The least that a pass of what is under test says."""
+    tiers = {
+        one.judged.tier
+        for item in _of(night, "")
+        for one in item.tries
+        if one.judged and one.standing == "as-it-must"
+    }
+    return next((f", {tier}" for tier in TIERS if tier in tiers), "")
+
+
 def _violation(wrong: Iterable[Item]) -> str:
     names = {item.cell for item in wrong if item.shown == "failed"}
-    return f"A violation was seen where there must be none: {_named(names)}."
+    return f"A violation was seen where there must be none: {in_some(names)}."
 
 
 def _besides(wrong: Sequence[Item]) -> str:
@@ -113,7 +124,7 @@ def _short(wrong: Sequence[Item]) -> Iterator[str]:
     """`missed in x; no verdict in y, z`."""
     for shown, word in WORDS.items():
         if names := {item.cell for item in wrong if item.shown == shown}:
-            yield f"{word} in {_named(names)}"
+            yield f"{word} in {in_some(names)}"
 
 
 def counted(night: Night) -> str:
@@ -121,8 +132,8 @@ def counted(night: Night) -> str:
     tries = [one for item in night.items for one in item.tries]
     runs = sum(bool(one.result) for one in tries)
     return (
-        f"{_some(len(night.items), 'cell')} with {'its seed' if len(night.items) == 1 else 'seeds'}"
-        f", {_some(len(tries), 'try', 'tries')}, of which {runs} left a run, "
+        f"{some(len(night.items), 'cell')} with {'its seed' if len(night.items) == 1 else 'seeds'}"
+        f", {some(len(tries), 'try', 'tries')}, of which {runs} left a run, "
         f"in {lasted(night.spent_s)}"
     )
 
@@ -130,19 +141,8 @@ def counted(night: Night) -> str:
 def lasted(seconds: float) -> str:
     """Short times in seconds: "0 minutes" would say nothing."""
     if seconds < 120:
-        return _some(round(seconds), "second")
-    return _some(round(seconds / 60), "minute")
-
-
-def _some(count: int, one: str, more: str = "") -> str:
-    return f"{count} {one if count == 1 else more or one + 's'}"
-
-
-def _named(names: Iterable[str]) -> str:
-    """A few, and how many more."""
-    rows = sorted(names)
-    more = f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
-    return ", ".join(rows[:_NAMED]) + more
+        return some(round(seconds), "second")
+    return some(round(seconds / 60), "minute")
 
 
 def _of(night: Night, control: str) -> list[Item]:
@@ -169,6 +169,8 @@ def render(night: Night, trends: Trends, folder: Path) -> str:
         word=word,
         counted=counted(night),
         sentence=sentence,
+        facts=[*facts_of(night)],
+        told=told,
         tone=_TONES.get(night.exit, "open"),
         kinds=[
             Kind(title=title, explained=explained, items=items)

@@ -19,7 +19,8 @@ import msgspec
 from dstest.core.errors import ConfigError
 from dstest.core.standing import Standing, of_tries
 from dstest.nightly.cells import Expected
-from dstest.nightly.outcome import Judged, Shown, shown
+from dstest.nightly.outcome import IN_PROCESS, Judged, Shown, shown
+from dstest.runner.session import process_start_time
 from dstest.store.layout import link_latest, new_directory, whole, write_file
 
 __all__ = [
@@ -77,7 +78,8 @@ class Try(msgspec.Struct, kw_only=True):
 class Item(msgspec.Struct, kw_only=True):
     """A cell with a seed. `why` is `new`, `named` where the file names the seed, or `kept` where it
     failed in a night before; `skipped` says why it was never run. `tries` are those that came
-    back, from old to new."""
+    back, from old to new; `died` counts those that ended with the process of the night, and began
+    again."""
 
     id: str
     cell: str
@@ -96,6 +98,7 @@ class Item(msgspec.Struct, kw_only=True):
     tries: list[Try] = []
     running: Try | None = None
     skipped: str = ""
+    died: int = 0
 
     @property
     def standing(self) -> Standing:
@@ -118,6 +121,17 @@ class Item(msgspec.Struct, kw_only=True):
         return 1 + max((one.number for one in self.tries), default=0)
 
     @property
+    def repeats(self) -> bool:
+        """Would another try come out the same? So does a simulation of one seed, to the byte."""
+        return any(
+            one.judged is not None
+            and one.judged.transport == IN_PROCESS
+            and one.holds
+            and one.standing != "no-verdict"
+            for one in self.tries
+        )
+
+    @property
     def flaky(self) -> bool:
         """As it must be, but not with each try."""
         return self.standing == "as-it-must" and any(
@@ -138,7 +152,8 @@ class Item(msgspec.Struct, kw_only=True):
 class Night(msgspec.Struct, kw_only=True):
     """One night. `number` counts the nights of this name from 1; `spent_s` is what it has taken of
     its budget so far, without the time that it lay dead; `exit` stands there once it is over.
-    `chosen` are the cells that were asked for by name: such a night asks no others."""
+    `chosen` are the cells that were asked for by name: such a night asks no others. `gone_on` is
+    when a process went on with it, whose own had ended or died."""
 
     schema: Literal["dstest.night/1"] = "dstest.night/1"
     name: str
@@ -158,6 +173,13 @@ class Night(msgspec.Struct, kw_only=True):
     items: list[Item]
     exit: int | None = None
     chosen: list[str] = []
+    gone_on: list[str] = []
+
+    @property
+    def runs(self) -> bool:
+        """Is its process there, on this machine?"""
+        started = process_start_time(self.pid)
+        return not self.ended and started is not None and started == self.pid_start_time
 
 
 class NightDir:

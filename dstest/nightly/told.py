@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,35 +11,47 @@ import msgspec
 from dstest.core.shares import Rate
 from dstest.nightly.cells import Cell
 from dstest.nightly.page import WORDS, counted, headline, lasted, percent
-from dstest.nightly.state import Night
+from dstest.nightly.state import Item, Night
+from dstest.nightly.tested import facts_of
 from dstest.nightly.trends import CellTrend, Trends
 
 __all__ = ["cells_told", "night_told", "plain", "trends_told"]
 
 
-def night_told(night: Night) -> Iterator[str]:
+def night_told(night: Night, path: Path) -> Iterator[str]:
     """Each cell with its seed, and how the night stands."""
     for item in night.items:
-        state = WORDS[item.shown] if item.tries else "running" if item.running else "not run"
+        state = WORDS[item.shown] if item.tries else _not_judged(night, item)
         yield f"{item.id:52} {item.expected.control or '-':6} {state:14} {item.why_not}".rstrip()
+    for word_, said in facts_of(night):
+        yield f"{word_.lower()}: {said}"
     if not night.ended:
-        yield from _under_way(night)
+        yield from _under_way(night, path)
     word, sentence = headline(night)
     yield counted(night)
     yield f"{word}: {sentence}"
 
 
-def _under_way(night: Night) -> Iterator[str]:
+def _not_judged(night: Night, item: Item) -> str:
+    if item.running is None:
+        return "not run"
+    return "running" if night.runs else "cut off"
+
+
+def _under_way(night: Night, path: Path) -> Iterator[str]:
     for item in night.items:
         if item.running is not None:
             one = item.running
-            yield f"running: {item.id}, try {one.number}, since {one.started}"
+            word = "running" if night.runs else "ran when its process ended"
+            yield f"{word}: {item.id}, try {one.number}, since {one.started}"
     left_s = max(0.0, night.budget_s - night.spent_s)
     waiting = sum(not item.made and item.running is None for item in night.items)
     yield (
         f"began {night.started}; {lasted(night.spent_s)} spent by its last step, "
         f"{lasted(left_s)} left in which cells may begin; {waiting} not begun"
     )
+    if not night.runs:
+        yield f"its process is gone: `dstest nightly resume {path}` goes on with it"
 
 
 def cells_told(night: Night, cells: Sequence[Cell]) -> Iterator[str]:
@@ -47,6 +60,8 @@ def cells_told(night: Night, cells: Sequence[Cell]) -> Iterator[str]:
     yield f"{night.name}, its night {night.number}: {len(cells)} cells"
     for item in night.items:
         control = f"{item.expected.control} control" if item.expected.control else "under test"
+        named = by_id[item.cell].named
+        control = f"id {named}, {control}" if named not in ("", item.cell) else control
         yield f"{item.cell} ({control}, {item.why} seed {item.seed}): dstest {' '.join(item.argv)}"
     load_s = sum(by_id[item.cell].budget.duration_s for item in night.items) / night.workers
     most_s = sum(item.limit_s for item in night.items) / night.workers

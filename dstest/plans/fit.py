@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -24,12 +25,13 @@ __all__ = ["Fit", "fit_of", "injects", "planned"]
 Where = Literal["", "run", "nemesis", "checker"]
 
 _KEPT: Final = 1024
+_FINITE: Final = "give a number, or leave it out"
 
 
 class Fit(msgspec.Struct, frozen=True, kw_only=True):
     """What an arm of a scenario is made of. `nemeses` are the parts of its nemesis by name, without
-    those that inject nothing. `problem` is why dstest refuses it, `where` what of it is refused;
-    both are empty where nothing is."""
+    those that inject nothing. `problem` is why dstest refuses it, `where` what of it is refused
+    and `remedy` what is to be done; empty where nothing is."""
 
     system: Any = None
     workload: Any = None
@@ -37,6 +39,7 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
     checkers: tuple[str, ...] = ()
     problem: str = ""
     where: Where = ""
+    remedy: str = ""
 
     @property
     def faults(self) -> frozenset[str]:
@@ -46,7 +49,19 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
 
 def fit_of(run: Run, arm: Arm) -> Fit:
     """What this arm of a run is made of, or why it cannot be."""
+    if problem := _not_finite(run, arm):
+        return Fit(problem=problem, where="run", remedy=_FINITE)
     return _fit(_key(run, arm), tuple(plugin_files.used()))
+
+
+def _not_finite(run: Run, arm: Arm) -> str:
+    """What is said that is no number, as nobody can run it: `-o fault_s=nan`."""
+    said = {
+        "--rate ": run.rate,
+        **{f"-o {k}=": v for k, v in {**run.options, **arm.options}.items()},
+    }
+    wrong = [(k, v) for k, v in said.items() if isinstance(v, float) and not math.isfinite(v)]
+    return "".join(f"{key}{value}: not a finite number" for key, value in wrong[:1])
 
 
 def injects(scenario: Scenario) -> bool:
@@ -90,7 +105,8 @@ def _fit(key: bytes, used: tuple[Path, ...]) -> Fit:
                 remedy="leave `checkers` out of the run block, or name those of the workload",
             )
     except ConfigError as error:
-        return msgspec.structs.replace(fit, problem=error.message, where=where)
+        remedy = error.remedy or ""
+        return msgspec.structs.replace(fit, problem=error.message, where=where, remedy=remedy)
     return fit
 
 
@@ -102,28 +118,32 @@ def _judges(run: Run) -> tuple[str, ...]:
     return tuple(_named("checkers", name) for name in run.checker)
 
 
-def planned(run: Run, arm: Arm, budget: Budget, size: int) -> int:
-    """How many faults an arm has on a cluster of this size in the time of this budget.
+def planned(run: Run, arm: Arm, budget: Budget, size: int, *, stops: bool = False) -> int:
+    """How many faults an arm has on a cluster of this size in the time of this budget; `stops`: it
+    ends at the first violation.
 
     Raises ConfigError as `dstest run` does.
     """
-    count, message = _planned(_key(run, arm, budget, size), tuple(plugin_files.used()))
+    if problem := _not_finite(run, arm):
+        raise ConfigError(problem, remedy=_FINITE)
+    key = _key(run, arm, budget, size)
+    count, message, remedy = _planned(key, tuple(plugin_files.used()), stops=stops)
     if message:
-        raise ConfigError(message, remedy="change the run block, or its budget")
+        raise ConfigError(message, remedy=remedy)
     return count
 
 
 @lru_cache(maxsize=_KEPT)
-def _planned(key: bytes, used: tuple[Path, ...]) -> tuple[int, str]:
-    """(number of faults, why it cannot be planned)"""
+def _planned(key: bytes, used: tuple[Path, ...], *, stops: bool) -> tuple[int, str, str]:
+    """(number of faults, why it cannot be planned, what is to be done)"""
     run, arm, budget, size = msgspec.json.decode(key, type=tuple[Run, Arm, Budget, int])
     try:
-        return len(_resolved(run, arm, budget, size).plans), ""
+        return len(_resolved(run, arm, budget, size, stops=stops).plans), "", ""
     except ConfigError as error:
-        return 0, error.message
+        return 0, error.message, error.remedy or "change what is run, or its budget"
 
 
-def _resolved(run: Run, arm: Arm, budget: Budget, size: int) -> Plugins:
+def _resolved(run: Run, arm: Arm, budget: Budget, size: int, *, stops: bool) -> Plugins:
     plugin_files.use(run.plugin)
     facts = {
         "lab": run.lab,
@@ -140,6 +160,8 @@ def _resolved(run: Run, arm: Arm, budget: Budget, size: int) -> Plugins:
         ),
         nodes=size,
         time_limit_s=budget.duration_s,
+        stop_on_violation=stops,
+        builds=run.system_version,
         checkers=_judges(run),
         files=tuple(map(str, plugin_files.used())),
         **{key: value for key, value in facts.items() if value is not None},  # type: ignore[arg-type]

@@ -11,12 +11,14 @@ from night_cells import cell, night_of
 from dstest.core.errors import ConfigError
 from dstest.core.standing import Standing, of_tries
 from dstest.core.verdict import State
+from dstest.nightly.begin import planned
 from dstest.nightly.cells import Cell, Expected, cells_of, require_fitting
 from dstest.nightly.config import read_config
 from dstest.nightly.outcome import Judged, standing_of
 from dstest.nightly.seeds import fresh_seed, items_of, kept_seeds
 from dstest.nightly.state import Item, Night, Try
 
+SIMULATED = {"lab": "sim", "system": "toykv", "workload": "set", "options": {}}
 RED = cell(12, control="red", anomalies=["nonlinearizable"], id="known-bug")
 
 
@@ -102,13 +104,50 @@ def test_files_that_make_no_sense(tmp_path: Path, name: str) -> None:
         {"nemesis": "upgrade", "system": "memcached"},
         {"model": "no-such-model"},
         {"checker": ["bank"]},
+        {"options": {"fault_s": float("nan")}},
+        {"options": {"write_ratio": float("inf")}},
+        {**SIMULATED, "version": "mine.deb"},
+        {**SIMULATED, "stop-on-violation": True},
     ],
 )
 def test_what_dstest_run_would_refuse_is_refused_before(
     tmp_path: Path, more: dict[str, object]
 ) -> None:
+    (tmp_path / "mine.deb").write_bytes(b"!<arch>\ndebian-binary")
     with pytest.raises(ConfigError, match="cannot be run"):
         require_fitting(_cells(tmp_path, RED + cell(11, **more)))
+
+
+@pytest.mark.parametrize(
+    ("more", "remedy"),
+    [
+        ({"concurrency": 2}, "--concurrency 3 or more"),
+        ({"options": {"fault_s": 0}}, "fault_s is from 0.1 to 86,400: how long each fault stands"),
+        (
+            {"system": ["etcd", "zookeeper"], "nemesis": ["partition", "membership"], "nodes": 5},
+            'except = [{ system = "zookeeper", workload = "register", nemesis = "membership" }]',
+        ),
+    ],
+)
+def test_what_can_be_done_about_it_is_what_the_run_says(
+    tmp_path: Path, more: dict[str, object], remedy: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        require_fitting(_cells(tmp_path, RED + cell(11, **more)))
+    assert remedy in (caught.value.remedy or "")
+    assert ("except" in (caught.value.remedy or "")) == ("except" in remedy)
+
+
+def test_an_id_is_written_as_a_path_and_found_as_the_file_has_it(tmp_path: Path) -> None:
+    path = night_of(tmp_path, RED + cell(11, id="K1"))
+    assert [one.id for one in planned(read_config(path), path, ["K1"])] == ["k1"]
+    assert [one.id for one in planned(read_config(path), path, ["k1"])] == ["k1"]
+
+
+def test_options_as_a_list_are_told_how_they_are_written(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        _cells(tmp_path, RED + cell(11, options=["fault_s=3"]))
+    assert "options = { fault_s = 10" in (caught.value.remedy or "")
 
 
 def test_a_file_of_the_users_own_is_named_by_its_whole_path(tmp_path: Path) -> None:

@@ -88,6 +88,10 @@ def test_a_night_that_was_killed_goes_on(tmp_path: Path, monkeypatch: pytest.Mon
     assert by_cell["ended"].worker == "", "its run had come to its end, and was not done again"
     assert by_cell["cut-off"].worker != ""
     assert not (directory.cells / ".work").exists()
+    assert len(night.gone_on) == 1
+    assert [item.cell for item in night.items if item.died] == ["cut-off"]
+    page = (directory.path / "report.html").read_text()
+    assert "went on 1 time" in page and "1 run died with it, of cut-off" in page
     with pytest.raises(ConfigError, match="is over"):
         resume(directory.path, at=None, workers=None, say=print)
 

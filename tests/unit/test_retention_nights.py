@@ -143,8 +143,8 @@ def test_a_night_is_shown(store: Path) -> None:
 
 
 def _row(store: Path, stood: str) -> dict[str, list[int]]:
-    """A night a day, the oldest first: which seeds are kept. Of each night whether its seed (F)ailed,
-    (P)assed, passed while (A)nother one failed, had (N)o verdict or was not asked (-)."""
+    """A night a day, the oldest first: which seeds are kept. Of each night whether its seed
+    (F)ailed, (P)assed, passed while (A)nother one failed, had (N)o verdict or was not asked (-)."""
     for number, word in enumerate(stood, 1):
         tries = {"F": FAILS, "P": PASSES, "A": PASSES, "N": None}
         items = [item_of("a", "", [tries[word]], 7)] if word in tries else []
