@@ -26,6 +26,8 @@ from dstest.judge.blame_file import (
     probes_of,
     read_blame,
 )
+from dstest.retention.verify import verified_asides
+from dstest.retention.walk import walk
 from dstest.runner import blame_runs
 from dstest.runner.blame_runs import blame_run
 from dstest.runner.judgement import judge
@@ -181,6 +183,9 @@ def test_a_file_that_its_runs_contradict_is_not_believed(
     path.write_bytes(msgspec.json.encode(kept))
     with pytest.raises(EvidenceError, match="something else"):
         read_blame(failed.path)
+    [wrong] = verified_asides(walk(failed.path.parent), ())
+    assert wrong.path == aside_of(failed.path)
+    assert "found something else" in wrong.what
 
 
 @pytest.mark.parametrize("renamed", [False, True])

@@ -21,13 +21,15 @@ from dstest.cli.app import app
 from dstest.core.errors import EvidenceError
 from dstest.core.reproducer import REPRODUCER, SCRIPT, Reproducer
 from dstest.core.verdict import State, Verdict
+from dstest.retention.verify import verified_asides, verified_sums
+from dstest.retention.walk import walk
 from dstest.runner.integrity import verified
 from dstest.runner.judgement import judge
 from dstest.shrink import original, reread
 from dstest.shrink.candidate import Candidate
 from dstest.shrink.driver import shrink_run
 from dstest.shrink.original import original_of
-from dstest.shrink.record import HISTORY, PROGRESS, RUNS, Attempt, aside_of
+from dstest.shrink.record import HISTORY, PROGRESS, RUNS, Attempt, alone, aside_of
 from dstest.shrink.reproducer import argv_of
 from dstest.shrink.reread import read_reproducer
 from dstest.shrink.runs import attempt_of
@@ -154,6 +156,20 @@ def test_another_script_is_told(small: RunDir, text: Any) -> None:
     assert read_reproducer(small.path, verdict_of(small)) is not None
 
 
+def test_whoever_verifies_a_store_looks_at_its_reductions(small: RunDir) -> None:
+    store, aside = small.path.parent, aside_of(small.path)
+    assert [*verified_sums(walk(store)), *verified_asides(walk(store), ())] == []
+    (aside / SCRIPT).write_text("exit 0\n")
+    [wrong] = verified_asides(walk(store), ())
+    assert (wrong.path, wrong.what) == (aside, "repro.sh: it is not what the reduction gives")
+    assert list(verified_asides(walk(store), {small.path})) == []
+    with alone(small.path):
+        assert list(verified_asides(walk(store), ())) == [], "it is being written"
+    run = next((aside / RUNS).iterdir())
+    (run / "run.log").write_text("something else\n")
+    assert [one.path for one in verified_sums(walk(store))] == [run]
+
+
 def test_how_long_a_script_takes_is_nobodys_to_say_again(small: RunDir) -> None:
     path = aside_of(small.path) / SCRIPT
     changed = re.sub(r"about \d+ min", "about 999 min", path.read_text())
@@ -266,7 +282,7 @@ def test_a_run_that_confirms_is_judged_again(small: RunDir, tmp_path: Path) -> N
     place = aside_of(small.path) / last["path"]
     forged = (place / "verdict.json").read_bytes()
     shutil.rmtree(place)
-    shutil.copytree(good.path, place)
+    another(good, place, 1)
     (place / "verdict.json").write_bytes(forged)
     RunDir(place).write_sums()
     with pytest.raises(EvidenceError, match="of its runs"):
