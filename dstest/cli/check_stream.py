@@ -29,6 +29,7 @@ from dstest.cli.check_look import opened
 from dstest.cli.check_notes import with_notes
 from dstest.cli.check_txn import (
     asked_models,
+    by_session,
     header_of,
     initial_of,
     judge_transactions,
@@ -199,23 +200,13 @@ def _asked(
             f"--stream is for {STREAMED}, and the history is of {header.workload}",
             remedy="leave --stream out",
         )
-    given = dict(options)
-    if given.pop("session-order?", False):
-        asked = _with_sessions(asked)
+    asked, given = by_session(asked, options)
     if given:
         raise ConfigError(
             f"--stream takes no -o {', '.join(given)}".replace("?", ""),
             remedy="leave it out, or --stream",
         )
     return asked, header
-
-
-def _with_sessions(asked: list[str]) -> list[str]:
-    """Raises ConfigError where there is no such model."""
-    try:
-        return [models.with_sessions(name) for name in asked]
-    except ValueError as error:
-        raise ConfigError(str(error), remedy="choose another --model") from None
 
 
 def _first_line(path: Path) -> bytes:

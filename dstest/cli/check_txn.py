@@ -17,7 +17,7 @@ from checkers._start import Start, start_of
 from checkers.txn import api, ingest, models
 from checkers.txn._native import DETECTABLE
 from checkers.txn.begun import begun
-from checkers.txn.columns import TxnColumns
+from checkers.txn.columns import TxnColumns, UnfitError
 from checkers.txn.duplicates import ONCE, written_twice
 from checkers.txn.workloads import KINDS
 from dstest.cli.check_lints import require_counts, weakened
@@ -36,6 +36,7 @@ from dstest.store.jsonl import require_plain
 __all__ = [
     "Read",
     "asked_models",
+    "by_session",
     "header_of",
     "initial_of",
     "judge_transactions",
@@ -63,17 +64,21 @@ def judge_transactions(
     MemorySpent where reading it takes more than the budget.
     """
     asked = asked_models(model)
+    by_session(asked if model is not None else [], options)  # before much is read
     started = monotonic_ns()
     read = read_transactions(path, format_, workload, budget, initial)
     if model is None and read.model is not None:
         asked = [read.model]
+    asked, given = by_session(asked, options)
     load_s = (monotonic_ns() - started) / 1e9
     try:
-        result = api.check(read.columns, workload, asked, options, budget)
-    except ValueError as error:
+        result = api.check(read.columns, workload, asked, given, budget)
+    except UnfitError as error:
         twice = written_twice(read.columns)
         remedy = ONCE if twice else _REMEDY
         raise HistoryError(f"{path}: {twice or error}", remedy=remedy) from None
+    except ValueError as error:
+        raise ConfigError(str(error), remedy="name others behind -o anomalies or --model") from None
     anomalies = with_records(path, result.anomalies)
     whole = replace(result, anomalies=anomalies, seconds=replace(result.seconds, load=load_s))
     return weakened(noted(whole, workload, read.start, read.header, initial), read.weak)
@@ -160,6 +165,20 @@ def asked_models(model: str | None, usual: str = models.STRONGEST) -> list[str]:
     except ValueError as error:
         raise ConfigError(str(error), remedy="choose another --model") from None
     return asked
+
+
+def by_session(asked: list[str], options: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:
+    """The models, and the options without that one which says that each is asked for in the form
+    that counts sessions. Raises ConfigError where a model has no such form."""
+    given = dict(options)
+    if not given.pop("session-order?", False):
+        return asked, given
+    try:
+        return [models.with_sessions(name) for name in asked], given
+    except ValueError as error:
+        raise ConfigError(
+            str(error), remedy="choose another --model, or leave -o session-order out"
+        ) from None
 
 
 def _own(first: bytes) -> Header | None:

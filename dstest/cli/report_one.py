@@ -90,6 +90,7 @@ def _besides(
     path: Path, blamed: str | None, small: Reproducer | None, signer: str | None
 ) -> Iterator[str]:
     """What was found out about a run since, for people."""
+    from dstest import __version__
     from dstest.core.reproducer import SCRIPT
     from dstest.judge.blame_file import aside_of
     from dstest.shrink.record import aside_of as reduced_in
@@ -102,6 +103,11 @@ def _besides(
             f"comes in {small.rate_after.said}"
         )
         yield f"made again  sh {shell_word(reduced_in(path) / SCRIPT)}"
+        if small.dstest != __version__:
+            yield (
+                f"            by dstest {small.dstest}: whether {SCRIPT} is as that wrote it is "
+                f"not known here; `dstest shrink {shell_word(path)}` writes it anew"
+            )
     if signer is not None:
         yield f"signed      by {signer}"
 

@@ -175,11 +175,12 @@ def verify(
     ] = False,
     json_: Json = False,
 ) -> None:
-    """Compare every file with its sum, and with --verdicts judge every run, session and plan again.
-    Exit 3 where anything is not as it was left."""
+    """Compare every file with its sum, and with --verdicts judge every run, session and plan again,
+    and hold what `dstest shrink` and `dstest blame` found to their runs. Exit 3 where anything is
+    not as it was left."""
     from dstest.gate.gather import gather
     from dstest.retention.look import entries
-    from dstest.retention.verify import verified_sums
+    from dstest.retention.verify import verified_asides, verified_sums
 
     found, walked = entries(store)
     running = [entry.path for entry in found if entry.life == "running"]
@@ -188,6 +189,8 @@ def verify(
         known = {where for where, _ in wrong}
         judged = gather([store], deep=deep).findings
         wrong += [(f.where, f"{f.rule}: {f.what}") for f in judged if f.where not in known]
+        bad = {Path(where) for where, _ in wrong}
+        wrong += [(str(row.path), row.what) for row in verified_asides(walked, bad)]
     foreign = [one for one in walked.odd if one.why == "foreign"]
     wrong = [row for row in wrong if not any(Path(row[0]).is_relative_to(p) for p in running)]
     count = len(walked.places)

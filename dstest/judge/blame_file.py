@@ -18,6 +18,7 @@ from dstest.core.errors import EvidenceError
 from dstest.core.evidence import BlameProbe
 from dstest.core.verdict import Verdict
 from dstest.judge.blame import QUIET, SWAP
+from dstest.store.recorded import Distinct
 
 __all__ = [
     "PROBES_FILE",
@@ -156,8 +157,13 @@ def read_blame(run: Path, times: int | None = None) -> BlameFile | None:
         raise _wrong(path, f"it cannot be read: {error}") from None
     if kept.schema != SCHEMA or kept.history_sha256 != digest_of(run):
         raise _wrong(path, f"it is not about {run}")
+    distinct = Distinct(run, aside_of(run), simulated=False)  # no simulation is asked for again
     for one in kept.runs:
-        if one.judged and _fingerprint(aside_of(run) / one.path) != one.fingerprint:
+        if not one.judged:
+            continue
+        if why := distinct.why_not(aside_of(run) / one.path):
+            raise _wrong(path, f"{one.path} {why}")
+        if _fingerprint(aside_of(run) / one.path) != one.fingerprint:
             raise _wrong(path, f"{one.path} found something else than it says")
     found = probes_of(
         kept.runs, kept.fingerprint, kept.times if times is None else times, kept.why_not

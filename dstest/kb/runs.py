@@ -8,10 +8,10 @@ from pathlib import Path
 
 from dstest.kb.book import Seen
 from dstest.kb.records import Sighting
-from dstest.retention.identity import operations_digest, recorded_name
 from dstest.retention.walk import Place, walk
 from dstest.serve.reading import HISTORY, key_of, row_of
 from dstest.serve.row import Row
+from dstest.store.recorded import operations_digest, recorded_name
 
 __all__ = ["failing_runs", "runs_below", "seen_of"]
 

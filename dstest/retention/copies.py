@@ -8,7 +8,8 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from dstest.retention.identity import RUN_NAME, operations_bytes, operations_digest
+from dstest.retention.identity import RUN_NAME
+from dstest.store.recorded import operations_bytes, operations_digest
 
 __all__ = ["Recorded", "copies_among", "digest_of", "recorded"]
 

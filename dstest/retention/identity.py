@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
 from dstest.core import registry
+from dstest.store.recorded import recorded_name
 
-__all__ = ["RUN_NAME", "misplaced", "operations_bytes", "operations_digest", "recorded_name"]
+__all__ = ["RUN_NAME", "misplaced", "recorded_name"]
 
 RUN_NAME: Final = re.compile(r"(\d{8}T\d{6}Z)-(\d+)(-\d+)?")
 """Of a directory as dstest makes it: when, seed, and a number where that was there already."""
-
-_CHUNK: Final = 1 << 20
-
-
-def recorded_name(run: Path) -> str:
-    """What its history says that its directory was called; empty where it cannot be read."""
-    try:
-        with (run / "history.jsonl").open("rb") as file:
-            line = file.readline()
-        return str(msgspec.json.decode(line).get("run") or "")
-    except (OSError, msgspec.DecodeError, AttributeError, UnicodeDecodeError, RecursionError):
-        return ""
 
 
 def misplaced(run: Path, spec: dict[str, Any]) -> str:
@@ -58,23 +43,3 @@ def _is_of_a_test(name: str) -> bool:
             if name.startswith(before) and faults.issuperset(name.removeprefix(before).split("+")):
                 return True
     return False
-
-
-def operations_bytes(history: Path) -> int:
-    """How many bytes the operations of a history take: the same for the same operations. Raises
-    OSError."""
-    with history.open("rb") as file:
-        head = len(file.readline())
-        return os.fstat(file.fileno()).st_size - head
-
-
-def operations_digest(history: Path) -> str:
-    """Of the operations of a history, whatever its first line says; empty where it has none. Two
-    runs never take the same nanoseconds. Raises OSError."""
-    found, some = hashlib.sha256(), False
-    with history.open("rb") as file:
-        file.readline()
-        while chunk := file.read(_CHUNK):
-            some = True
-            found.update(chunk)
-    return found.hexdigest() if some else ""

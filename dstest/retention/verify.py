@@ -1,18 +1,25 @@
-"""Is what lies in a store as it was summed up? Sums are read again; verdicts are the gate's."""
+"""Is what lies in a store as it was summed up, and is what was found out about its runs since what
+follows from them? Sums are read again; verdicts are the gate's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import msgspec
 
-from dstest.retention.walk import Place, Walked, links_in
+from dstest.core.errors import DstestError
+from dstest.core.verdict import Verdict
+from dstest.judge.blame_file import aside_of as blame_of
+from dstest.judge.blame_file import read_blame
+from dstest.retention.walk import Place, Walked, links_in, walk
 from dstest.runner.integrity import finished
+from dstest.shrink.record import going_on
+from dstest.shrink.reread import read_reproducer
 from dstest.store.layout import RunDir
 from dstest.store.sums import SUMS, compare_sums
 
-__all__ = ["Wrong", "verified_sums", "wrong_sums"]
+__all__ = ["Wrong", "verified_asides", "verified_sums", "wrong_sums"]
 
 
 class Wrong(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +39,8 @@ def wrong_sums(folder: Path) -> str:
 
 def verified_sums(walked: Walked) -> Iterator[Wrong]:
     """What is wrong with the runs and sessions that are over, and what should not be there, but for
-    what does no harm. An executed plan or a night has no sums of its own, its runs have."""
+    what does no harm. An executed plan or a night has no sums of its own, its runs have; so have
+    those that were made to find out about a run."""
     for odd in walked.odd:
         if odd.why != "foreign":
             yield Wrong(path=odd.path, what=odd.told)
@@ -45,6 +53,32 @@ def verified_sums(walked: Walked) -> Iterator[Wrong]:
         links = list(links_in(place.path)) if place.within not in sessions else []
         for link in links:
             yield Wrong(path=place.path, what=f"{link.relative_to(place.path)} is a symbolic link")
+    for place in walked.places:
+        for aside in place.asides if not going_on(place.path) else ():
+            yield from verified_sums(Walked(places=walk(aside).places, odd=()))
+
+
+def verified_asides(walked: Walked, wrong: Collection[Path]) -> Iterator[Wrong]:
+    """What does not follow from a run and from those that were made to find out about it: reduction
+    and blame. Not of runs that are `wrong` themselves, nor where it is being found out now."""
+    for place in walked.places:
+        if place.path in wrong or going_on(place.path):
+            continue
+        for aside in place.asides:
+            try:
+                _read_aside(place.path, aside)
+            except DstestError as error:
+                yield Wrong(path=aside, what=error.message.removeprefix(f"{aside}/"))
+
+
+def _read_aside(run: Path, aside: Path) -> None:
+    """Raises DstestError where it is not to be believed."""
+    if aside == blame_of(run):
+        read_blame(run)
+        return
+    verdict = RunDir(run).read_json("verdict.json")
+    if verdict is not None:
+        read_reproducer(run, msgspec.convert(verdict, Verdict))
 
 
 def _over(place: Place) -> bool:

@@ -34,6 +34,7 @@ from dstest.monitor.rows import BASELINE, CLIENT, NODES
 from dstest.runner.judgement import EarlierAnswers, Judged, assess, check_all
 from dstest.runner.schedule_file import SCHEDULE
 from dstest.store.layout import PLUGINS, RunDir
+from dstest.store.recorded import recorded_name
 from dstest.store.sums import SUMS, compare_sums
 
 __all__ = [
@@ -119,15 +120,7 @@ def _read(run: RunDir, name: str, type_: Any) -> Any:
 def _aside(run: RunDir) -> Iterator[RunDir]:
     """A directory elsewhere with what the run recorded, and nothing that was derived from it."""
     with tempfile.TemporaryDirectory(prefix="dstest-verify-") as directory:
-        # The history names the run by its directory.
-        head = b"{}"
-        if run.history.is_file():
-            with run.history.open("rb") as file:
-                head = file.readline()
-        try:
-            name = str(msgspec.json.decode(head).get("run") or "")
-        except (msgspec.DecodeError, AttributeError, RecursionError):
-            name = ""
+        name = recorded_name(run.path)
         path = Path(directory) / (Path(name).name or run.path.name)
         path.mkdir()
         for kept in ("segments", "nodes", "run.json", SPEC, SCHEDULE, HOST):

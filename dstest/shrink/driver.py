@@ -13,6 +13,7 @@ from dstest import __version__
 from dstest.core import clock
 from dstest.core.errors import ConfigError
 from dstest.core.history import History
+from dstest.core.lab_words import simulates
 from dstest.core.reproducer import REPRODUCER, SCRIPT, Reproducer
 from dstest.judge.blame_file import digest_of, read_blame
 from dstest.judge.budgeted import model_of
@@ -94,6 +95,7 @@ def _shrunk(
     oracle = Oracle(
         timing.watching(runs),
         known,
+        simulated=simulates(original.spec.lab),
         time_left=timing.left,
         keep=lambda progress: write_progress(original.run.path, progress),
         say=ui.say,
@@ -211,10 +213,10 @@ def _write(original: Original, found: Reproducer, best: Candidate, run_s: float)
     aside, spec = aside_of(original.run.path), original.spec
     for name in map(Path, spec.files):
         write_file(aside, f"{PLUGINS}/{name.name}", name.read_bytes())
-    data = msgspec.json.format(msgspec.json.encode(found), indent=1)
-    write_file(aside, REPRODUCER, data + b"\n")
     script = write_file(aside, SCRIPT, script_of(found, spec, best, run_s).encode())
     script.chmod(0o755)
+    data = msgspec.json.format(msgspec.json.encode(found), indent=1)
+    write_file(aside, REPRODUCER, data + b"\n")  # last of what it is held to
     blamed = read_blame(original.run.path)
     report = load_report(original.run.path)
     text = render_findings(report, None if blamed is None else blamed.probes, found)

@@ -12,12 +12,15 @@ from dstest.core.reproducer import Rate
 from dstest.shrink.candidate import Candidate
 from dstest.shrink.record import Attempt, Progress, Tried
 from dstest.shrink.runs import Runs
-from dstest.shrink.sequential import ALPHA, STRICT, UNKNOWN_RATE, SequentialTest
+from dstest.shrink.sequential import ALPHA, STRICT, UNKNOWN_RATE, OneDecides, SequentialTest
 
 __all__ = ["Oracle", "TimeUp"]
 
 FAILED_MAX: Final = 3
 """So many runs of a candidate that came to nothing, one after the other, are no accident."""
+
+
+_Test = SequentialTest | OneDecides
 
 
 class TimeUp(Exception):
@@ -26,18 +29,20 @@ class TimeUp(Exception):
 
 class Oracle:
     """Answers by runs. `progress` holds all that was tried, `rate` the share of the runs in which
-    the violation is known to come. `time_left` is asked before each run; `keep` is called after."""
+    the violation is known to come. `simulated`: a run that is made again is the same simulation.
+    `time_left` is asked before each run; `keep` is called after."""
 
     def __init__(
         self,
         runs: Runs,
         progress: Progress,
         *,
+        simulated: bool = False,
         time_left: Callable[[], bool],
         keep: Callable[[Progress], None],
         say: Callable[[str], None],
     ) -> None:
-        self._runs, self.progress = runs, progress
+        self._runs, self.progress, self._simulated = runs, progress, simulated
         self._time_left, self._keep, self._say = time_left, keep, say
         self.rate = UNKNOWN_RATE
         self.shown: list[Candidate] = []
@@ -70,16 +75,25 @@ class Oracle:
         if self._refused(candidate):
             return False
         tried = self._known(candidate)
-        test = SequentialTest(self.rate, alpha)
+        test = OneDecides() if self._simulated else SequentialTest(self.rate, alpha)
         while (found := test.decided(tried.came, tried.gone)) is None:
             if not (wanted := _wanted(test, tried)):
                 break
             self._make([*[candidate] * wanted, *self._beforehand(test, behind)])
             tried = self._known(candidate)
-        self._say(f"{_answer(found, tried)}: {candidate.said()}")
+        self._say(f"{self._answer(found, tried)}: {candidate.said()}")
         return found == "shows"
 
-    def _beforehand(self, test: SequentialTest, candidates: Sequence[Candidate]) -> list[Candidate]:
+    def _answer(self, found: str | None, tried: Tried) -> str:
+        if found == "shows":
+            return "still there"
+        if not tried.came + tried.gone:
+            return f"no run of it counts ({_why_not(tried)})"
+        if self._simulated:
+            return "gone, as one simulation shows"
+        return f"gone in {tried.gone} of {tried.gone + tried.came} runs"
+
+    def _beforehand(self, test: _Test, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Each so often as it will be run at least, if it is asked about."""
         return [
             one
@@ -148,7 +162,7 @@ class Oracle:
         return len(made) >= FAILED_MAX and not any(one.judged for one in made)
 
 
-def _wanted(test: SequentialTest, tried: Tried) -> int:
+def _wanted(test: _Test, tried: Tried) -> int:
     """So many more runs of it are needed at least; none where it is decided, or will not be."""
     if _lost(tried.attempts):
         return 0
@@ -156,15 +170,13 @@ def _wanted(test: SequentialTest, tried: Tried) -> int:
 
 
 def _lost(attempts: list[Attempt]) -> bool:
+    """Has it come to nothing, and would it again? A simulation that did is the same the next
+    time."""
+    if attempts and not attempts[-1].judged and attempts[-1].digest is not msgspec.UNSET:
+        return True
     last = attempts[-FAILED_MAX:]
     return len(last) == FAILED_MAX and not any(one.judged for one in last)
 
 
 def _why_not(tried: Tried) -> str:
     return next((one.why_not for one in reversed(tried.attempts) if one.why_not), "")
-
-
-def _answer(found: str | None, tried: Tried) -> str:
-    if found == "shows":
-        return "still there"
-    return f"gone in {tried.gone} of {tried.gone + tried.came} runs"

@@ -16,7 +16,7 @@ from dstest.core.errors import ConfigError
 from dstest.core.reproducer import Rate
 from dstest.shrink.candidate import Candidate
 from dstest.store.layout import write_file
-from dstest.store.lock import locked
+from dstest.store.lock import held, locked
 
 __all__ = [
     "ENOUGH",
@@ -29,6 +29,7 @@ __all__ = [
     "Tried",
     "alone",
     "aside_of",
+    "going_on",
     "write_progress",
 ]
 
@@ -38,6 +39,8 @@ HISTORY: Final = "history.jsonl"
 
 RUNS: Final = "runs"
 """Directory of the attempts, beside the file that names them."""
+
+_LOCK: Final = ".lock"
 
 ENOUGH: Final = 0.8
 """A reproducer whose violation comes in a smaller share of its runs is no good one: steps are taken
@@ -124,7 +127,12 @@ def alone(run: Path) -> AbstractContextManager[None]:
     """Two reductions of one run would forget each other's attempts: the second is refused, by
     ConfigError."""
     busy = ConfigError(f"{run} is being made smaller by another process", remedy="wait for its end")
-    return locked(aside_of(run) / ".lock", busy)
+    return locked(aside_of(run) / _LOCK, busy)
+
+
+def going_on(run: Path) -> bool:
+    """Is it being made smaller now?"""
+    return held(aside_of(run) / _LOCK)
 
 
 def write_progress(run: Path, progress: Progress) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,7 +21,7 @@ from dstest.shrink.candidate import Candidate
 from dstest.shrink.runs import schedule_of, spec_for
 from dstest.store.layout import PLUGINS
 
-__all__ = ["argv_of", "builds_at", "script_of", "size_of"]
+__all__ = ["argv_of", "builds_at", "same_script", "script_of", "size_of"]
 
 
 def size_of(candidate: Candidate, op_types: frozenset[str], operations: int | None) -> Size:
@@ -188,6 +189,14 @@ def script_of(found: Reproducer, original: RunSpec, candidate: Candidate, run_s:
         # As `fingerprints` of the object on standard output has it, quotes and all.
         fingerprint=shlex.quote(_json(found.fingerprint)),
     )
+
+
+_MINUTES: Final = re.compile(r"^(# Five times without TIMES, about )\d+(?= min\.)", re.MULTILINE)
+
+
+def same_script(one: str, other: str) -> bool:
+    """Are they the same, but for how long they say that it takes?"""
+    return _MINUTES.sub(r"\1N", one, count=1) == _MINUTES.sub(r"\1N", other, count=1)
 
 
 _TOLD_MAX: Final = 10

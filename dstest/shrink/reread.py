@@ -1,18 +1,23 @@
 """What a reduction has left, read again: believed as far as its runs show it, and no further.
 
 Each attempt has to be a run of its candidate, and to say what its verdict says; those that make the
-rate that is told are judged again. `reproducer.json` has to be what all of that comes to.
+rate that is told are judged again. `reproducer.json` has to be what all of that comes to, and
+`repro.sh` what this version makes of it.
 """
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import msgspec
 
+from dstest import __version__
 from dstest.core.errors import ConfigError, DstestError, EvidenceError
-from dstest.core.reproducer import REPRODUCER, Reproducer
+from dstest.core.lab_words import simulates
+from dstest.core.reproducer import REPRODUCER, SCRIPT, Reproducer
 from dstest.core.verdict import Verdict
+from dstest.core.words import shell_word
 from dstest.judge.blame_file import digest_of
 from dstest.judge.budgeted import model_of
 from dstest.runner.integrity import verified
@@ -20,18 +25,20 @@ from dstest.shrink.candidate import Candidate
 from dstest.shrink.history import shows_alone
 from dstest.shrink.original import Original, original_of
 from dstest.shrink.record import HISTORY, PROGRESS, RUNS, SCHEMA, Attempt, Progress, aside_of
-from dstest.shrink.reproducer import argv_of, builds_at
+from dstest.shrink.reproducer import argv_of, builds_at, same_script, script_of
 from dstest.shrink.runs import attempt_of
 from dstest.shrink.told import told
 from dstest.steps.own import differences
 from dstest.store.jsonl import read_history
 from dstest.store.layout import PLUGINS, RunDir
+from dstest.store.recorded import Distinct
 
 __all__ = ["read_progress", "read_reproducer"]
 
-_SAID_BY_ITSELF = ("run", "dstest", "stopped", "confirmed")
-"""Where the run lay, which version made it, why it ended early; and `confirmed`, which may be less
-than its runs give where more of them were asked for."""
+_SAID_BY_ITSELF = ("run", "dstest", "stopped", "confirmed", "command")
+"""Where the run lay, which version made it, why it ended early; `confirmed`, which may be less than
+its runs give where more of them were asked for; and `command`, which older versions wrote otherwise
+(`_as_before`)."""
 
 
 def read_progress(original: Original) -> Progress | None:
@@ -48,24 +55,25 @@ def read_progress(original: Original) -> Progress | None:
         raise _wrong(path, f"it is not about {original.run.path}")
     if kept.run != original.run.path.name or kept.fingerprint != original.fingerprint:
         raise _wrong(path, f"it is about {kept.fingerprint} of {kept.run}")
-    seen: set[str] = set()
+    distinct = Distinct(
+        original.run.path, path.parent / RUNS, simulated=simulates(original.spec.lab)
+    )
     for key, tried in kept.tried.items():
         if key != tried.candidate.key:
             raise _wrong(path, f"{key} is another candidate than it says")
         for one in tried.attempts:
             if one.judged:
-                _hold(path, original, tried.candidate, one, seen)
+                _hold(path, original, tried.candidate, one, distinct)
     return kept
 
 
 def _hold(
-    path: Path, original: Original, candidate: Candidate, one: Attempt, seen: set[str]
+    path: Path, original: Original, candidate: Candidate, one: Attempt, distinct: Distinct
 ) -> None:
     """Raises EvidenceError where this is no run of the candidate, or found something else."""
     place = path.parent / one.path
-    if one.path in seen or not place.resolve().is_relative_to((path.parent / RUNS).resolve()):
-        raise _wrong(path, f"{one.path} is no run of its own")
-    seen.add(one.path)
+    if why := distinct.why_not(place):
+        raise _wrong(path, f"{one.path} {why}")
     try:
         verdict = msgspec.json.decode((place / "verdict.json").read_bytes(), type=Verdict)
         again = attempt_of(place, path.parent, original.fingerprint, verdict)
@@ -129,7 +137,35 @@ def read_reproducer(run: Path, verdict: Verdict) -> Reproducer | None:
     for name in found.__struct_fields__:
         if name not in _SAID_BY_ITSELF and getattr(found, name) != getattr(again, name):
             raise _wrong(path, f"its runs give another {name}")
-    return found
+    if found.command not in (again.command, _as_before(again.command)):
+        raise _wrong(path, "its runs give another command")
+    if found.dstest == __version__:
+        _hold_script(original, found, tried.candidate)
+    return msgspec.structs.replace(found, command=again.command)
+
+
+def _as_before(command: str) -> str:
+    """As versions wrote a command that put no word in quotes, rounded the time, and did not know of
+    a run without samples."""
+    words = [word for word in shlex.split(command) if word != "--no-monitor"]
+    at = words.index("--time-limit") + 1
+    words[at] = f"{float(words[at]):g}"
+    return " ".join(words)
+
+
+def _hold_script(original: Original, found: Reproducer, candidate: Candidate) -> None:
+    """Raises EvidenceError where a stranger would run something else than the reduction gives. The
+    user's own files beside it were held to the runs (`_not_of`)."""
+    path = aside_of(original.run.path) / SCRIPT
+    try:
+        text = path.read_bytes().decode()
+    except (OSError, UnicodeDecodeError):
+        text = ""
+    if not same_script(text, script_of(found, original.spec, candidate, 0.0)):
+        raise EvidenceError(
+            f"{path}: it is not what the reduction gives",
+            remedy=f"do not run it; `dstest shrink {shell_word(original.run.path)}` writes it anew",
+        )
 
 
 def _judge_again(path: Path, attempts: list[Attempt], fingerprint: str) -> None:

@@ -117,21 +117,22 @@ def refused(original: RunMeta, candidate: Candidate) -> str:
 def attempt_of(run: Path, aside: Path, fingerprint: str, verdict: Verdict) -> Attempt:
     """What a run below `aside` that came to this verdict says of the violation `fingerprint`."""
     path = run.resolve().relative_to(aside.resolve()).as_posix()
-    evidence = verdict.evidence
+    evidence, digest = verdict.evidence, _simulation(RunDir(run))
     if not evidence.checker_ran and not evidence.violation:
-        return Attempt(path=path, why_not="no checker judged it")
+        return Attempt(path=path, why_not="no checker judged it", digest=digest)
     came = fingerprint in all_fingerprints(verdict)
     faults = len(evidence.faults)
     landed = sum(fault.landed == "yes" for fault in evidence.faults)
     if not came and landed < _LANDED_LEAST * faults:
-        return Attempt(path=path, why_not=f"{faults - landed} of its {faults} faults did not land")
+        why_not = f"{faults - landed} of its {faults} faults did not land"
+        return Attempt(path=path, why_not=why_not, digest=digest)
     return Attempt(
         path=path,
         judged=True,
         came=came,
         landed=landed,
         targets=_targets(RunDir(run)),
-        digest=_simulation(RunDir(run)),
+        digest=digest,
         ops=evidence.checker.ops_eligible,
     )
 

@@ -17,7 +17,7 @@ from typing import Final, Literal
 
 import msgspec
 
-__all__ = ["ALPHA", "BETA", "STRICT", "UNKNOWN_RATE", "SequentialTest"]
+__all__ = ["ALPHA", "BETA", "STRICT", "UNKNOWN_RATE", "OneDecides", "SequentialTest"]
 
 ALPHA: Final = 1 / 3
 STRICT: Final = 0.12
@@ -71,6 +71,23 @@ class SequentialTest(msgspec.Struct, frozen=True):
     def misses(self) -> int:
         """After so many runs without it, and none with it, it is lost."""
         return next(n for n in range(1, 1000) if self.decided(0, n) == "lost")
+
+
+class OneDecides(msgspec.Struct, frozen=True):
+    """Instead of a test, where each run of a candidate is the same simulation: a second one says
+    nothing that the first one did not."""
+
+    most: int = 1
+
+    def decided(self, came: int, gone: int) -> Literal["shows", "lost"] | None:
+        """See `SequentialTest.decided`."""
+        if came:
+            return "shows"
+        return "lost" if gone else None
+
+    def least(self, came: int, gone: int) -> int:
+        """See `SequentialTest.least`."""
+        return self.most
 
 
 @functools.lru_cache(maxsize=256)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Final
 
 import msgspec
@@ -59,6 +60,6 @@ def told(
         stopped=stopped,
         schedule=msgspec.to_builtins(schedule_of(best)) if best.plans else None,
         options=best.pairs,
-        command=" ".join(argv_of(spec, best, "schedule.json", PLUGINS)),
+        command=shlex.join(argv_of(spec, best, "schedule.json", PLUGINS)),
         builds=list(spec.builds),
     )

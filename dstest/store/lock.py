@@ -10,7 +10,7 @@ from pathlib import Path
 from dstest.core.errors import ConfigError
 from dstest.store.layout import disk_full
 
-__all__ = ["locked"]
+__all__ = ["held", "locked"]
 
 
 @contextmanager
@@ -30,3 +30,15 @@ def locked(path: Path, busy: ConfigError | None = None) -> Iterator[None]:
                 raise
             raise busy from None
         yield
+
+
+def held(path: Path) -> bool:
+    """Does a process hold the lock of this file? Nothing is made or changed."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from dstest.cli.app import app
 from dstest.cli.check_options import transaction_options
-from dstest.core.errors import ConfigError
+from dstest.core.errors import ConfigError, HistoryError
 from dstest.core.history import Header, Window
 from dstest.generator.histories import Spec, events
 from dstest.generator.writing import lines
@@ -55,6 +55,30 @@ def test_the_given_order_of_transactions(tmp_path: Path) -> None:
     for wrong in (f"transaction-order={tmp_path}", "keys=5", "wfr-keys=perhaps"):
         with pytest.raises(ConfigError):
             transaction_options([wrong])
+
+
+@pytest.mark.parametrize(
+    ("given", "remedy"),
+    [
+        (["--model", "prefix", "-o", "session-order=true"], "leave -o session-order out"),
+        (["-o", "anomalies=G7"], "behind -o anomalies"),
+    ],
+)
+def test_what_is_asked_and_cannot_be_is_not_the_files_fault(
+    tmp_path: Path, given: list[str], remedy: str
+) -> None:
+    path = write(tmp_path, "jsonl", "list-append")
+    for more in ([], ["--stream"]) if "--model" in given else ([],):
+        done = CliRunner().invoke(app, ["check", str(path), *given, *more])
+        assert isinstance(done.exception, ConfigError), done.output
+        assert remedy in str(done.exception.remedy)
+
+
+def test_a_file_of_the_other_kind_is_told_which_it_is(tmp_path: Path) -> None:
+    path = write(tmp_path, "jsonl", "list-append")
+    done = CliRunner().invoke(app, ["check", str(path), "--workload", "rw-register"])
+    assert isinstance(done.exception, HistoryError)
+    assert "--workload list-append" in str(done.exception.remedy)
 
 
 def test_a_record_that_does_not_say_when_it_ended_has_no_end(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ control process would have written, and has `judge` do the rest.
 from __future__ import annotations
 
 import os
+import shutil
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 
 import msgspec
 from raw_segments import append
+from real_run import Event, change_events
 
 from dstest import __version__
 from dstest.core import registry
@@ -333,3 +335,27 @@ def made(path: Path, ops: Sequence[Op], workload: str, **how: Any) -> tuple[RunD
     run.write_sums()
     run.write_status(f"verdict: {verdict.verdict.value}")
     return run, verdict
+
+
+_TIME_AT = {"i": 3, "o": 2, "f": 2, "u": 2, "note": 1}
+"""Kind of an event -> where in it its time stands."""
+
+
+def another(run: RunDir, path: Path, later_ns: int) -> tuple[RunDir, Verdict]:
+    """A run of its own at `path` that went as this one did, each operation so much later: sealed,
+    judged and summed up anew."""
+
+    def later(event: Event) -> Event:
+        at = _TIME_AT.get(event[0])
+        if at is None:
+            return event
+        return [*event[:at], event[at] + later_ns, *event[at + 1 :]]
+
+    shutil.copytree(run.path, path)
+    made_anew = RunDir(path.resolve())
+    change_events(made_anew, later)
+    verdict, failure = judge(made_anew)
+    assert failure is None, failure
+    made_anew.write_sums()
+    made_anew.write_status(f"verdict: {verdict.verdict.value}")
+    return made_anew, verdict

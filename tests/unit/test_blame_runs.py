@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from made_runs import recorded, registers
+from made_runs import another, recorded, registers
 from test_blame_causes import judged, sampled, stale, throttled
 
 from dstest.core.errors import ConfigError, EvidenceError, Exit
@@ -26,6 +26,8 @@ from dstest.judge.blame_file import (
     probes_of,
     read_blame,
 )
+from dstest.retention.verify import verified_asides
+from dstest.retention.walk import walk
 from dstest.runner import blame_runs
 from dstest.runner.blame_runs import blame_run
 from dstest.runner.judgement import judge
@@ -93,10 +95,9 @@ class Lab:
 
     def __call__(self, plugins: Plugins, *, store: Path, **how: Any) -> Finished:
         self.made.append(plugins.spec.options["client"])
-        path = store / f"run-{len(self.made)}"
-        shutil.copytree(self.runs[self.shows[self.made[-1]]].path, path)
-        verdict, _ = judge(RunDir(path))
-        return Finished(path=path.resolve(), exit_code=1, verdict=verdict)
+        nth = len(self.made)
+        run, verdict = another(self.runs[self.shows[self.made[-1]]], store / f"run-{nth}", nth)
+        return Finished(path=run.path, exit_code=1, verdict=verdict)
 
 
 @pytest.fixture
@@ -181,6 +182,28 @@ def test_a_file_that_its_runs_contradict_is_not_believed(
     kept["runs"][-1]["fingerprint"] = kept["fingerprint"]
     path.write_bytes(msgspec.json.encode(kept))
     with pytest.raises(EvidenceError, match="something else"):
+        read_blame(failed.path)
+    [wrong] = verified_asides(walk(failed.path.parent), ())
+    assert wrong.path == aside_of(failed.path)
+    assert "found something else" in wrong.what
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+def test_a_copy_of_a_run_is_no_second_one(
+    tmp_path: Path, failed: RunDir, monkeypatch: pytest.MonkeyPatch, renamed: bool
+) -> None:
+    lab_of(tmp_path, failed, monkeypatch, own=True, raw=False)
+    blame_run(failed.path, 1)
+    path = aside_of(failed.path) / PROBES_FILE
+    kept = msgspec.json.decode(path.read_bytes())
+    last = kept["runs"][-1]
+    copy = {**last, "path": f"{last['path']}-7"}
+    shutil.copytree(aside_of(failed.path) / last["path"], aside_of(failed.path) / copy["path"])
+    if renamed:
+        judge(RunDir(aside_of(failed.path) / copy["path"]))
+    kept["runs"].append(copy)
+    path.write_bytes(msgspec.json.encode(kept))
+    with pytest.raises(EvidenceError, match="-7 is no run of its own"):
         read_blame(failed.path)
 
 

@@ -33,7 +33,8 @@ ALLOWED = {
     "dstest.effects": {"dstest.core", "checkers"},
     "dstest.compare": {"dstest.core", "dstest.store", "dstest.runner", "checkers"},
     "dstest.retention": {
-        *("dstest.core", "dstest.store", "dstest.runner", "dstest.plans", "dstest.report"),
+        *("dstest.core", "dstest.store", "dstest.judge", "dstest.runner", "dstest.plans"),
+        *("dstest.report", "dstest.shrink"),
     },
     "dstest.gate": {
         *("dstest.core", "dstest.store", "dstest.judge", "dstest.report", "dstest.runner"),
@@ -59,7 +60,7 @@ ALLOWED = {
         *("dstest.core", "dstest.store", "dstest.judge", "dstest.report", "dstest.runner"),
         *("dstest.compare", "dstest.retention", "checkers", "dstest"),
     },
-    "dstest.kb": {"dstest.core", "dstest.retention", "dstest.serve"},
+    "dstest.kb": {"dstest.core", "dstest.store", "dstest.retention", "dstest.serve"},
     "dstest.findings": {"dstest.core", "dstest.findings.entries"},
     "dstest.findings.entries": set(),
     "dstest.extend": {"dstest.core", "nemeses"},

@@ -6,6 +6,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from dstest.core.protocols import FaultPlan
 from dstest.shrink.candidate import Candidate
 from dstest.shrink.oracle import Oracle
@@ -42,15 +44,30 @@ class Planted:
         return Attempt(path="x", judged=True, came=came, landed=faults, targets=faults, ops=1000)
 
 
-def oracle_of(runs: Planted, most: int = 10_000) -> Oracle:
+class Simulated(Planted):
+    """Each run of a candidate is the same simulation."""
+
+    def _made(self, candidate: Candidate) -> Attempt:
+        assert self._rule(candidate) in (0.0, 1.0)
+        return msgspec.structs.replace(super()._made(candidate), digest=candidate.key)
+
+
+def oracle_of(
+    runs: Planted,
+    most: int = 10_000,
+    *,
+    simulated: bool = False,
+    say: Callable[[str], None] = lambda text: None,
+) -> Oracle:
     """With so many runs at most."""
     empty = Progress(run="r", history_sha256="", fingerprint="c/a/#/m")
     return Oracle(
         runs,
         empty,
+        simulated=simulated,
         time_left=lambda: len(runs.made) < most,
         keep=lambda progress: None,
-        say=lambda text: None,
+        say=say,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from made_runs import recorded, registers
+from made_runs import another, recorded, registers
 from shrink.planted import Planted, has
 from test_blame_causes import judged, sampled, stale
 from typer.testing import CliRunner
@@ -37,13 +36,18 @@ from dstest.store.jsonl import read_history
 from dstest.store.layout import RunDir
 
 
-@pytest.fixture
-def failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDir:
-    run = recorded(tmp_path / "run", stale(registers(count=900)), "register")
+def failed_at(path: Path) -> RunDir:
+    run = recorded(path, stale(registers(count=900)), "register")
     sampled(run)
     verdict = judged(run)
     run.write_sums()
     run.write_status(f"verdict: {verdict.verdict.value}")
+    return run
+
+
+@pytest.fixture
+def failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDir:
+    run = failed_at(tmp_path / "run")
     # The schedule of a made run says less than one that was planned.
     monkeypatch.setattr(original, "read_schedule", lambda path: None)
     return run
@@ -270,7 +274,7 @@ def test_two_at_once(failed: RunDir) -> None:
 def cluster(
     failed: RunDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shows: bool
 ) -> tuple[ClusterRuns, list[Plugins]]:
-    """Runs whose lab is a copy of a run that shows the violation, or of one that does not."""
+    """Runs that go as one did that shows the violation, or as one that does not."""
     good = recorded(tmp_path / "good", registers(count=900), "register")
     sampled(good)
     judge(good)
@@ -279,9 +283,8 @@ def cluster(
     def run_session(plugins: Plugins, *, store: Path, **how: Any) -> Finished:
         made.append(plugins)
         path = store / f"run-{len(made)}"
-        shutil.copytree((failed if shows else good).path, path)
-        verdict, _ = judge(RunDir(path))
-        return Finished(path=path.resolve(), exit_code=1, verdict=verdict)
+        run, verdict = another(failed if shows else good, path, len(made))
+        return Finished(path=run.path, exit_code=1, verdict=verdict)
 
     monkeypatch.setattr(cluster_runs, "run_session", run_session)
     meta = failed.read_meta()

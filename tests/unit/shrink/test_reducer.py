@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from shrink.planted import Planted, S, faults, has, oracle_of, start_of
+from shrink.planted import Planted, S, Simulated, faults, has, oracle_of, start_of
 
 from dstest.core.errors import ConfigError
 from dstest.shrink.candidate import Candidate, compact
@@ -351,3 +351,51 @@ def test_what_is_refused_is_asked_once_and_of_nothing_that_has_run() -> None:
     assert (asked.count(start), asked.count(none)) == (1, 1)
     with pytest.raises(ConfigError, match="leaves nodes"):
         oracle.measured(none, 3)
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_one_simulation_decides_about_a_candidate(width: int) -> None:
+    said: list[str] = []
+    runs = Simulated(lambda c: float(has(c, "f1")), width=width)
+    oracle = oracle_of(runs, simulated=True, say=said.append)
+    start = start_of(faults(6))
+    found = reduced(
+        start, oracle, near=["f1"], before_ns=5 * S, op_types=frozenset({"read", "write"}), sure=5
+    )
+    assert [plan.fault_id for plan in found.candidate.plans] == ["f1"]
+    assert max(map(runs.made.count, runs.made)) == 1, "each is run once"
+    assert any(line.startswith("gone, as one simulation shows: ") for line in said)
+    assert not any(" of " in line.partition(":")[0] for line in said)
+    searched = len(runs.made)
+    assert confirmed(found.candidate, oracle, 5) == found.candidate
+    assert oracle.progress.rate_of(found.candidate).said == (
+        "5 of 5 runs, one simulation, byte for byte"
+    )
+    on_nodes = Planted(lambda c: float(has(c, "f1")), width=width)
+    reduced(
+        start,
+        oracle_of(on_nodes),
+        near=["f1"],
+        before_ns=5 * S,
+        op_types=frozenset({"read", "write"}),
+        sure=5,
+    )
+    assert searched < len(on_nodes.made)
+
+
+@pytest.mark.parametrize(("digest", "runs"), [("d", 1), (msgspec.UNSET, 3)])
+def test_a_simulation_that_came_to_nothing_is_not_made_again(digest: Any, runs: int) -> None:
+    class Unlanded(Planted):
+        def _made(self, candidate: Candidate) -> Attempt:
+            found = super()._made(candidate)
+            return found if has(candidate, "f2") else Attempt(why_not="none landed", digest=digest)
+
+    said: list[str] = []
+    made = Unlanded(lambda c: 1.0)
+    oracle = oracle_of(made, simulated=digest is not msgspec.UNSET, say=said.append)
+    whole = start_of(faults(2))
+    assert oracle.shows(whole)
+    none = start_of(faults(1))
+    assert not oracle.shows(none)
+    assert made.made.count(none) == runs
+    assert said[-1].startswith("no run of it counts (none landed): ")
