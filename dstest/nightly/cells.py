@@ -268,6 +268,11 @@ def _there(path: Path) -> Path:
     )
 
 
+def word_of(id_: str) -> str:
+    """As it is part of a path, the same on any machine."""
+    return re.sub(r"[^a-z0-9]+", "-", id_.lower()).strip("-")[:_ID_MAX]
+
+
 def _numbered(cells: list[Cell]) -> list[Cell]:
     """With ids that are words for paths, and each but once."""
     taken: set[str] = set()
