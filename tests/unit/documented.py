@@ -66,6 +66,7 @@ ELSEWHERE: Final = {
     "nightly (?!show)": Executed("unit/test_night_files.py", f"a night {_RUNS}"),
     "nightly report": Executed("unit/test_night_evidence.py", "wants a night that is over"),
     "nightly index": Executed("unit/test_night_rates.py", "wants nights"),
+    "gate --policy simulated": Executed("unit/test_gate_simulated.py", "wants a simulated night"),
     "findings [A-Z]": Executed(
         "unit/test_findings.py", f"{_RUNS}; docs/findings.md says what came of it"
     ),
