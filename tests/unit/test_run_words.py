@@ -224,6 +224,7 @@ APART: Final = {
     "dstest/core/run_words.py": "the writer",
     "dstest/steps/own.py": "the reader",
     "dstest/cli/run.py": "the command itself",
+    "dstest/shrink/reread.py": "commands of reductions as earlier versions wrote them",
 }
 """Files that name a switch of `dstest run` as a word, and why they may."""
 
