@@ -82,7 +82,7 @@ _HEAD: Final = """\
 #
 # Reduced from {before} fault events (a fault is two: it begins, it is healed) to {after}, over
 # {runs} runs. Of runs that were made of just this it came in {rate}.
-{faults}#
+{faults}{options}#
 # It takes dstest {version} {needs}
 # In the directory of dstest's sources, after `make setup`:
 #     sh PATH/OF/repro.sh [TIMES]
@@ -137,7 +137,9 @@ while [ "$run" -le "$times" ]; do
     if [ "$code" -eq 1 ] && grep -qF {fingerprint} "$said.json"; then
         came=$((came + 1))
         echo "run $run: it came"
-    elif [ "$code" -eq 0 ] || [ "$code" -eq 1 ] || [ "$code" -eq 3 ]; then
+    elif [ "$code" -eq 3 ]; then
+        echo "run $run: no verdict, which counts as not come (exit 3); $said.json has why"
+    elif [ "$code" -eq 0 ] || [ "$code" -eq 1 ]; then
         echo "run $run: it did not come (exit $code)"
     else
         tail -n 4 "$said.log" >&2
@@ -170,6 +172,7 @@ def script_of(found: Reproducer, original: RunSpec, candidate: Candidate, run_s:
         faults="".join(f"# Its fault {_one_line(said)}\n" for said in _faults(candidate)),
         explanation=_one_line(found.explanation or found.fingerprint),
         violation=_one_line(found.fingerprint),
+        options=f"# With {_one_line(', '.join(candidate.pairs))}\n" if candidate.pairs else "",
         system=_one_line(f"{found.system} {found.system_version or ''}"),
         workload=_one_line(found.workload),
         before=found.before.events,
@@ -208,8 +211,8 @@ def _faults(candidate: Candidate) -> Iterator[str]:
         facts = {**plan.facts}
         facts.pop("seed", None)
         told = " ".join(f"{key}={value}" for key, value in facts.items() if value not in ("", []))
-        begins_s, lasts_s = plan.start_ns / 1e9, plan.duration_ns / 1e9
-        yield f"{plan.fault_id}: {plan.nemesis} at {begins_s:g} s for {lasts_s:g} s; {told}"
+        when = f"planned at {plan.start_ns / 1e9:g} s for {plan.duration_ns / 1e9:g} s"
+        yield f"{plan.fault_id}: {plan.nemesis}, {when}; {told}"
     if len(candidate.plans) > _TOLD_MAX:
         yield f"is one of {len(candidate.plans)} in all"
 

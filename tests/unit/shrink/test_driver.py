@@ -147,7 +147,7 @@ def test_the_script_says_that_it_is_of_another_version(failed: RunDir, tmp_path:
 def test_the_script_says_what_its_fault_is(failed: RunDir) -> None:
     assert shrunk(failed, Planted(lambda c: float(has(c, "f1")))) is not None
     text = (aside_of(failed.path) / SCRIPT).read_text()
-    assert "# Its fault f1: partition at " in text
+    assert "# Its fault f1: partition, planned at " in text
 
 
 def test_another_violation_is_not_taken_for_it(failed: RunDir, tmp_path: Path) -> None:
