@@ -10,7 +10,7 @@ import msgspec
 
 from dstest.core.check import kinds_in
 from dstest.core.errors import ConfigError, DstestError, EvidenceError, Exit
-from dstest.core.evidence import CheckerEvidence, Symptom, Transport
+from dstest.core.evidence import Symptom, Transport
 from dstest.core.known_bug import showing
 from dstest.core.standing import Standing
 from dstest.core.verdict import State
@@ -106,16 +106,10 @@ def judge_run(path: Path, argv: Sequence[str], seed: int) -> Judged | None:
         nodes=len(meta.nodes),
         transport=meta.transport,
         load_s=meta.load_s,
-        operations=_operations(verdict.evidence.checker),
+        operations=verdict.evidence.checker.ops_judged,
         model=meta.model,
         tier=verdict.evidence.budget.met,
     )
-
-
-def _operations(checkers: CheckerEvidence) -> int:
-    """Each operation once, however many checkers have judged it."""
-    by_one = [count.consumed for count in checkers.by_checker.values()]
-    return max(by_one, default=checkers.ops_consumed)
 
 
 def _found_s(symptom: Symptom | None) -> float | None:
