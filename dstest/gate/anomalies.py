@@ -14,7 +14,7 @@ from dstest.core.verdict import Verdict
 from dstest.gate.judged import JudgedRun
 from dstest.gate.rules import Finding
 
-__all__ = ["anomalies_in", "unproven"]
+__all__ = ["anomalies_in", "is_unproven", "unproven"]
 
 
 def anomalies_in(verdict: Verdict) -> set[str]:
@@ -27,11 +27,12 @@ def unproven(runs: Iterable[JudgedRun], of: str = "") -> list[Finding]:
     return [
         Finding(rule="G37", what=_seen(run.verdict), of=of, where=str(run.path))
         for run in runs
-        if _is_unproven(run.verdict)
+        if is_unproven(run.verdict)
     ]
 
 
-def _is_unproven(verdict: Verdict) -> bool:
+def is_unproven(verdict: Verdict) -> bool:
+    """Did a judge find an anomaly in a run that came to no verdict?"""
     state = verdict.verdict
     return (
         not state.passed and not state.failed and (verdict.evidence.violation or _judges(verdict))

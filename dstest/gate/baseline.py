@@ -18,6 +18,7 @@ from dstest.gate.fits import same_words
 from dstest.gate.judged import Gathered, JudgedRun
 from dstest.gate.policy import Baseline, Claim, Policy
 from dstest.gate.rules import Finding
+from dstest.gate.twice import left_out
 
 __all__ = ["baseline_answer"]
 
@@ -96,13 +97,15 @@ def _of_claim(
 
 
 def _before(earlier: Gathered, claim: Claim) -> list[JudgedRun]:
-    return [
+    found = [
         run
         for unit in earlier.units
         if unit.begun
         for run in unit.runs
         if same_words(run.meta, claim)
     ]
+    again = left_out(found, earlier.same)
+    return [run for run in found if run.path not in again]
 
 
 def _of_size(runs: Iterable[JudgedRun], claim: Claim) -> list[Path]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
@@ -23,10 +24,12 @@ from dstest.gate.fits import about, fit_of, of_test, of_version, same_words
 from dstest.gate.judged import Gathered, JudgedRun, Unit
 from dstest.gate.policy import Asked, Claim, Control, Policy
 from dstest.gate.rules import Finding
+from dstest.gate.twice import left_out, once
 
 __all__ = [
     "Answer",
     "Count",
+    "Fitting",
     "claim_answer",
     "fitting",
     "landed_by_kind",
@@ -56,7 +59,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     short because of `findings`, and is told where all of those are accepted. `counts` are the
     numbers that are asked for; `near` the runs that nearly fit, each with why it does not (what it
     is); `remark` what a reader should know of a row that is kept; `command` what makes what is
-    short."""
+    short; `again` the simulations that others stand for, which are counted."""
 
     id: str
     text: str
@@ -69,16 +72,24 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     near: tuple[Finding, ...] = ()
     remark: str = ""
     command: str = ""
+    again: frozenset[Path] = frozenset()
 
 
-def fitting(
-    gathered: Gathered, asked: Asked, policy: Policy, now_ns: int
-) -> tuple[list[Unit], list[Finding]]:
-    """The units that are about this claim or control in all that is asked, and why those that are
-    nearly so are not. A unit that another row of the policy asks for is no near miss. One that
-    came to no pass, and never came to say whether it fits, is none that may be left out; of a bug
-    that has to be found it says nothing. One that never began keeps a claim open, and says nothing
-    of a control."""
+class Fitting(NamedTuple):
+    """The units that are about a claim or control in all that is asked, without the runs that are
+    others of them made `again`, and why those that are nearly so are not."""
+
+    units: list[Unit]
+    aside: list[Finding]
+    again: frozenset[Path]
+
+
+def fitting(gathered: Gathered, asked: Asked, policy: Policy, now_ns: int) -> Fitting:
+    """What is about this claim or control, and what is nearly so. A unit that another row of the
+    policy asks for is no near miss. One that came to no pass, and never came to say whether it
+    fits, is none that may be left out; of a bug that has to be found it says nothing. One that
+    never began keeps a claim open, and says nothing of a control. Which simulation of those with
+    one seed counts is asked among those that fit."""
     red = isinstance(asked, Control) and asked.expect == "red"
     others = [row for row in (*policy.claim, *policy.control) if row.id != asked.id]
     found, aside = [], []
@@ -90,7 +101,8 @@ def fitting(
             found.append(unit)
         elif unit.begun and not any(_of_another(run, asked, others) for run in unit.runs):
             aside += [*fit.wrong, *fit.untold]
-    return found, aside
+    again = left_out((run for unit in found for run in unit.runs), gathered.same)
+    return Fitting(once(found, again), aside, again)
 
 
 def _of_another(run: JudgedRun, asked: Asked, others: Iterable[Asked]) -> bool:
@@ -109,13 +121,13 @@ def claim_answer(gathered: Gathered, claim: Claim, policy: Policy, now_ns: int) 
         if run.verdict.verdict.failed and of_test(run.meta, claim)
     ]
     against += unproven((run for run in gathered.runs if of_test(run.meta, claim)), claim.id)
-    units, aside = fitting(gathered, claim, policy, now_ns)
+    units, aside, again = fitting(gathered, claim, policy, now_ns)
     open_ = [
         Finding(rule="G24", what=_open(unit), of=claim.id, where=str(unit.path))
         for unit in units
         if not unit.passes and not unit.failed
     ]
-    passed = [unit for unit in units if unit.passes and not unit.failed]
+    passed = [unit for unit in units if unit.runs and unit.passes and not unit.failed]
     enough = [unit for unit in passed if _reaches(unit.state, unit.met, claim.tier)]
     counted = [run for unit in enough or passed for run in unit.runs]
     short = _short(claim, passed, enough, counted)
@@ -132,6 +144,7 @@ def claim_answer(gathered: Gathered, claim: Claim, policy: Policy, now_ns: int) 
         counts=tuple(_counts(claim, passed, counted)),
         near=tuple(aside),
         command="; ".join(commands_of_claim(claim)) if short or open_ else "",
+        again=again,
     )
 
 

@@ -25,7 +25,7 @@ __all__ = ["control_answer"]
 
 def control_answer(gathered: Gathered, control: Control, policy: Policy, now_ns: int) -> Answer:
     """Everything that stands against a control."""
-    units, aside = fitting(gathered, control, policy, now_ns)
+    units, aside, again = fitting(gathered, control, policy, now_ns)
     runs = [run for unit in units for run in unit.runs]
     red = control.expect == "red"
     good = [run for run in runs if not any(_misses(run, control))]
@@ -62,6 +62,7 @@ def control_answer(gathered: Gathered, control: Control, policy: Policy, now_ns:
         near=tuple(aside),
         remark=remark,
         command=command_of_control(control) if wrong or short else "",
+        again=again,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -24,7 +24,7 @@ from dstest.gate.policy import Policy, Risk
 from dstest.gate.reader import ReadPolicy
 from dstest.gate.rules import RULES, Finding
 from dstest.gate.sound import too_far
-from dstest.gate.twice import Doubles, doubles, once
+from dstest.gate.twice import Doubles, doubles
 
 __all__ = ["SCHEMA", "Accepted", "Decision", "Row", "decide"]
 
@@ -93,10 +93,9 @@ def decide(
     wrong += same.findings
     beside = [*hidden(gathered, policy)]
     wrong += [finding for finding in beside if not finding.of]
-    gathered = _without(gathered, wrong)
-    counted = once(gathered, same.again)
-    answers = [claim_answer(counted, claim, policy, now_ns) for claim in policy.claim]
-    answers += [control_answer(counted, control, policy, now_ns) for control in policy.control]
+    gathered = msgspec.structs.replace(_without(gathered, wrong), same=same.same)
+    answers = [claim_answer(gathered, claim, policy, now_ns) for claim in policy.claim]
+    answers += [control_answer(gathered, control, policy, now_ns) for control in policy.control]
     answers += [plan_answer(gathered, plan, policy, now_ns) for plan in policy.plan]
     if policy.baseline is not None:
         earlier = _earlier(baseline, now_ns, allowed)
@@ -122,7 +121,7 @@ def decide(
         findings=tuple(left),
         accepted=tuple(accepted),
         rows=tuple(_row(answer, left, policy, now.date()) for answer in answers),
-        notes=tuple(_notes(gathered, same.again, answers, accepted, policy)),
+        notes=tuple(_notes(gathered, answers, accepted, policy)),
         evidence={str(run.path): run.digest for answer in answers for run in answer.counted},
     )
 
@@ -145,8 +144,8 @@ def _earlier(baseline: Sequence[Path], now_ns: int, allowed: Path | None) -> Gat
     earlier = gather(baseline, deep=False)
     same = _doubles(earlier)
     odd = (*dishonest(earlier.units, now_ns, allowed), *same.findings)
-    found = msgspec.structs.replace(earlier, findings=(*earlier.findings, *odd))
-    return once(found, same.again)
+    findings = (*earlier.findings, *odd)
+    return msgspec.structs.replace(earlier, findings=findings, same=same.same)
 
 
 def _with(answer: Answer, beside: Sequence[Finding]) -> Answer:
@@ -261,7 +260,6 @@ def _of_other_versions(gathered: Gathered, policy: Policy) -> list[str]:
 
 def _notes(
     gathered: Gathered,
-    again: Collection[Path],
     answers: Sequence[Answer],
     accepted: Sequence[Accepted],
     policy: Policy,
@@ -270,7 +268,7 @@ def _notes(
     used = {run.path for answer in answers for run in answer.counted}
     rest = [run for run in gathered.runs if run.path not in used]
     notes = [f"{len(used)} runs count, {len(rest)} others lie in the stores"]
-    if again:
+    if again := {path for answer in answers for path in answer.again} - used:
         few = ", ".join(map(str, sorted(again)[:_NEVER_MAX])) + (", .." * (len(again) > _NEVER_MAX))
         notes.append(
             f"{len(again)} are simulations that were made again, and one seed is one sample: {few}"

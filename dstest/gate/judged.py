@@ -92,12 +92,14 @@ class JudgedPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 class Gathered(msgspec.Struct, frozen=True, kw_only=True):
     """`never_started` are the runs and sessions that died before they asked for anything. They are
-    among the units too, where they say what they would have been."""
+    among the units too, where they say what they would have been. `same` are runs that are one
+    simulation, made again and again."""
 
     units: tuple[Unit, ...]
     plans: tuple[JudgedPlan, ...]
     findings: tuple[Finding, ...]
     never_started: tuple[Path, ...] = ()
+    same: tuple[frozenset[Path], ...] = ()
 
     @property
     def runs(self) -> tuple[JudgedRun, ...]:

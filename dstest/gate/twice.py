@@ -5,23 +5,24 @@ has the same duration in both. In a copy nearly all have, also where its times w
 seed was changed, or a part of it was cut away. It is refused.
 
 In a simulation one command with one seed gives the same nanoseconds, whoever makes it again. That
-is refused for nothing and worth nothing: it is one sample, and of several one is looked at.
+is refused for nothing and worth nothing: it is one sample, and of several that fit one counts.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from dstest.gate.judged import Gathered, JudgedRun, Unit
+from dstest.gate.anomalies import anomalies_in, is_unproven
+from dstest.gate.judged import JudgedRun, Unit
 from dstest.gate.rules import Finding
 from dstest.retention.simulated import made_again, whole
 
-__all__ = ["Doubles", "doubles", "once"]
+__all__ = ["Doubles", "doubles", "left_out", "once"]
 
 _LOOKED_AT: Final = 2_000
 """Operations from the beginning of each run."""
@@ -29,21 +30,24 @@ _SHARE: Final = 0.5
 
 
 class Doubles(NamedTuple):
-    """`findings` are runs that are other ones under another name. `again` are runs that are the
-    same simulation as another one, which counts for them."""
+    """`findings` are runs that are other ones under another name. `same` are the runs of
+    each simulation that was made again."""
 
     findings: tuple[Finding, ...]
-    again: frozenset[Path]
+    same: tuple[frozenset[Path], ...]
 
 
 class _Line(msgspec.Struct, frozen=True):
     op_id: Any
     invoke_ts: int
     complete_ts: int | None = None
+    error: Any = None
+    timeout_marker: bool = False
 
 
-def _durations(run: Path) -> dict[Any, int]:
-    """By operation how long it took, of the first that completed."""
+def _durations(run: Path, *, done: bool = False) -> dict[Any, int]:
+    """By operation how long it took, of the first that completed; only of those without an error
+    where they have to be `done`: others end when their run is cut off."""
     found: dict[Any, int] = {}
     decoder = msgspec.json.Decoder(_Line)
     with (run / "history.jsonl").open("rb") as file:
@@ -53,7 +57,7 @@ def _durations(run: Path) -> dict[Any, int]:
                 op = decoder.decode(line)
             except msgspec.MsgspecError:
                 continue  # what cannot be read was found before
-            if op.complete_ts is not None:
+            if op.complete_ts is not None and not (done and (op.error or op.timeout_marker)):
                 found[op.op_id] = op.complete_ts - op.invoke_ts
             if len(found) == _LOOKED_AT:
                 break
@@ -68,9 +72,9 @@ def doubles(runs: Sequence[JudgedRun]) -> Doubles:
     findings = []
     for run in runs:
         mine = _durations(run.path)
-        same = Counter(at for took in mine.items() for at in of.get(took, ()))
+        shared = Counter(at for took in mine.items() for at in of.get(took, ()))
         at = next(
-            (at for at, n in sorted(same.items()) if _alike(n, len(mine), groups[at][1])), None
+            (at for at, n in sorted(shared.items()) if _alike(n, len(mine), groups[at][1])), None
         )
         if at is None:
             for took in mine.items():
@@ -80,9 +84,17 @@ def doubles(runs: Sequence[JudgedRun]) -> Doubles:
             findings.append(Finding(rule="G06", what=why, where=str(run.path)))
         else:
             groups[at][0].append(run)
-    again = {path for group, _ in groups for path in _not_counted(group)}
-    again |= _cut_off([run for run in runs if run.path not in again])
-    return Doubles(tuple(findings), frozenset(again))
+    same = (frozenset(run.path for run in group) for group, _ in groups if len(group) > 1)
+    return Doubles(tuple(findings), tuple(same))
+
+
+def left_out(runs: Iterable[JudgedRun], same: Iterable[Collection[Path]]) -> frozenset[Path]:
+    """Those of these runs that others of them stand for. `same` are the runs of one simulation, as
+    `doubles` finds them."""
+    over = [run for run in runs if run.over]
+    groups = [[run for run in over if run.path in group] for group in same]
+    again = {path for group in groups for path in _not_counted(group)}
+    return frozenset(again | _cut_off([run for run in over if run.path not in again]))
 
 
 def _cut_off(runs: Sequence[JudgedRun]) -> set[Path]:
@@ -98,10 +110,18 @@ def _cut_off(runs: Sequence[JudgedRun]) -> set[Path]:
         if not whole(run.meta)
         and any(
             made_again(run.meta, run.path, other.meta, other.path)
-            and (_kind(run) == _kind(other) or not run.verdict.verdict.failed)
+            and _stands_for(other, run)
+            and _begins_alike(run.path, other.path)
             for other in ended.get(run.meta.spec.get("seed"), ())
         )
     }
+
+
+def _begins_alike(early: Path, whole_one: Path) -> bool:
+    """Does nothing that was done before the one was cut off say that it was another course?"""
+    mine, other = _durations(early, done=True), _durations(whole_one, done=True)
+    same = sum(other.get(op) == took for op, took in mine.items())
+    return not mine or _alike(same, len(mine), len(mine))
 
 
 def _alike(same: int, one: int, other: int) -> bool:
@@ -130,28 +150,49 @@ def _why_not_again(run: JudgedRun, group: Sequence[JudgedRun]) -> str:
 
 def _not_counted(group: Sequence[JudgedRun]) -> list[Path]:
     """All runs of one simulation but those that count: of those that came to the same, the newest
-    that is whole; and none that found a violation is left out for one that did not. What was cut
+    that is whole; and none that found something is left out for one that did not. What was cut
     off has nothing to add to one that is whole."""
     kept: list[JudgedRun] = []
     newest = sorted(group, key=lambda run: run.meta.started or "", reverse=True)
     for run in sorted(newest, key=lambda run: not whole(run.meta)):
-        early = not whole(run.meta) and not run.verdict.verdict.failed
-        if not any(_kind(run) == _kind(other) or (early and whole(other.meta)) for other in kept):
+        if not any(_stands_for(other, run) for other in kept):
             kept.append(run)
     counted = {run.path for run in kept}
     return [run.path for run in group if run.path not in counted]
 
 
+def _stands_for(other: JudgedRun, run: JudgedRun) -> bool:
+    """Is nothing lost of a run where this other one of the same simulation counts?"""
+    if _found_something(run):
+        mine, theirs = anomalies_in(run.verdict), anomalies_in(other.verdict)
+        return _kind(run) == _kind(other) and mine <= theirs
+    return _kind(run) == _kind(other) or (whole(other.meta) and not whole(run.meta))
+
+
 def _kind(run: JudgedRun) -> str:
     if run.verdict.verdict.failed:
         return "failed"
+    if is_unproven(run.verdict):
+        return "open, with an anomaly"
     return "passed" if run.passes else "open"
 
 
-def once(gathered: Gathered, again: Collection[Path]) -> Gathered:
-    """The same without the runs that are others made again: what is counted is counted once."""
-    units = [_without(unit, again) for unit in gathered.units]
-    return msgspec.structs.replace(gathered, units=tuple(unit for unit in units if unit.runs))
+def _found_something(run: JudgedRun) -> bool:
+    return run.verdict.verdict.failed or is_unproven(run.verdict)
+
+
+def once(units: Iterable[Unit], again: Collection[Path]) -> list[Unit]:
+    """The same without the runs that are others made again: what is counted is counted once. A
+    unit is left without runs where something else than those speaks against it."""
+    return [
+        less for unit in units for less in [_without(unit, again)] if less.runs or _has_more(unit)
+    ]
+
+
+def _has_more(unit: Unit) -> bool:
+    """Did an attempt that was repeated find something, or the whole what no run of it did?"""
+    of_itself = unit.state.failed and not any(run.verdict.verdict.failed for run in unit.every)
+    return of_itself or any(map(_found_something, unit.earlier))
 
 
 def _without(unit: Unit, again: Collection[Path]) -> Unit:

@@ -22,11 +22,13 @@ def made_again(one: RunMeta, one_path: Path, other: RunMeta, other_path: Path) -
 
 
 def _words(meta: RunMeta) -> tuple[object, ...]:
-    """What a simulation follows from."""
+    """What a simulation follows from: in whatever order its options were given, and wherever its
+    plug-ins lay."""
+    spec = {name: value for name, value in meta.spec.items() if name != "files"}
     return (
-        meta.spec,
-        meta.options_given,
-        meta.plugin_files,
+        spec,
+        sorted(meta.options_given or ()),
+        sorted((meta.plugin_files or {}).values()),
         meta.lab,
         meta.transport,
         meta.system_version,

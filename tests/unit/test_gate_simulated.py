@@ -3,6 +3,7 @@ made again is one sample, and whoever passes a copy off as another one gains not
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import signal
@@ -11,7 +12,9 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 from gate_store import sealed
 from real_run import change_facts
@@ -21,9 +24,17 @@ from checkers.slo import METRICS
 from dstest.compare.fair import FACTORS
 from dstest.core import clock
 from dstest.core.errors import Exit
+from dstest.core.verdict import State
+from dstest.gate.claims import Answer, claim_answer
+from dstest.gate.controls import control_answer
 from dstest.gate.decision import Decision, decide
+from dstest.gate.gather import gather
+from dstest.gate.judged import Gathered, JudgedRun, Unit, unit_of
+from dstest.gate.policy import Policy
 from dstest.gate.reader import read_policy
 from dstest.gate.sound import require_sound
+from dstest.gate.twice import doubles
+from dstest.retention.simulated import made_again
 from dstest.store.layout import RunDir
 
 pytestmark = pytest.mark.timeout(600)  # some simulated runs
@@ -250,3 +261,146 @@ def test_what_a_claim_wants_is_told_where_it_is_missing(tmp_path: Path) -> None:
     line = POLICY[: POLICY.index("[[claim]]")].count("\n") + 1
     assert f":{line}: claim[0]: there is no 'sizes', which is required" in said
     assert path.name in said
+
+
+one_more: Any = msgspec.structs.replace
+
+
+def without_verdict(run: JudgedRun, *, anomaly: bool = False) -> JudgedRun:
+    rows = {name: {**row, "valid": not anomaly} for name, row in run.verdict.checkers.items()}
+    verdict = one_more(run.verdict, verdict=State.INCONCLUSIVE_FAULT, checkers=rows)
+    return one_more(run, verdict=verdict, passes=False)
+
+
+def cut_off(run: JudgedRun) -> JudgedRun:
+    return one_more(run, meta=one_more(run.meta, ended_by="killed", digest=None))
+
+
+def pair(store: Path) -> tuple[JudgedRun, JudgedRun]:
+    """The claim's run and the one that was made again, the older first."""
+    runs = [run for run in gather([store], deep=False).runs if not run.meta.options_given]
+    one, other = sorted(runs, key=lambda run: run.meta.started or "")
+    return one, other
+
+
+def gathered_of(*units: Unit) -> Gathered:
+    found = Gathered(units=units, plans=(), findings=())
+    return one_more(found, same=doubles([run for run in found.runs if run.over]).same)
+
+
+def policy_of(store: Path) -> Policy:
+    path = store.parent / "simulated.toml"
+    path.write_text(policy_for(store))
+    return read_policy(path).policy
+
+
+def answered(store: Path, *units: Unit) -> Answer:
+    """What the claim of the page comes to by these alone."""
+    policy = policy_of(store)
+    return claim_answer(gathered_of(*units), policy.claim[0], policy, clock.wall_ns())
+
+
+def against(answer: Answer) -> set[str]:
+    return {finding.rule for finding in answer.findings}
+
+
+def counts_of(answer: Answer) -> list[Path]:
+    return [run.path for run in answer.counted]
+
+
+def with_a_failed_attempt(run: JudgedRun) -> Any:
+    failed = one_more(run.verdict, verdict=State.FAIL_REPRODUCIBLE)
+    dead = one_more(run, path=Path("dead"), verdict=failed, passes=False, over=False)
+    return one_more(unit_of(run), kind="session", earlier=(dead,))
+
+
+def test_an_attempt_that_failed_is_not_lost_with_the_run_that_was_made_again(store: Path) -> None:
+    old, new = pair(store)
+    session = with_a_failed_attempt(old)
+    assert "G22" in against(answered(store, session, unit_of(new)))
+    seen = one_more(without_verdict(old, anomaly=True), path=Path("dead"), over=False)
+    session = one_more(session, earlier=(seen,))
+    answer = answered(store, session, unit_of(new))
+    assert "G37" in against(answer) and counts_of(answer) == [new.path]
+    quiet = one_more(session, earlier=(one_more(without_verdict(old), over=False),))
+    answer = answered(store, quiet, unit_of(new))
+    assert not against(answer) and counts_of(answer) == [new.path]
+
+
+def test_a_green_control_loses_no_attempt_either(store: Path) -> None:
+    old, new = pair(store)
+    session = with_a_failed_attempt(old)
+    policy = policy_of(store)
+    control = one_more(policy.control[0], expect="green", options=(), anomalies=())
+    gathered = gathered_of(session, unit_of(new))
+    answer = control_answer(gathered, control, policy, clock.wall_ns())
+    assert "G22" in against(answer) and counts_of(answer) == [new.path]
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_an_anomaly_is_left_out_for_no_run_without(early: bool, store: Path) -> None:
+    """Of two without a verdict as of one that was cut off and one that passed."""
+    old, new = pair(store)
+    seen = without_verdict(old, anomaly=True)
+    seen, other = (cut_off(seen), new) if early else (seen, without_verdict(new))
+    assert "G37" in against(answered(store, unit_of(seen), unit_of(other)))
+    quiet = cut_off(without_verdict(old)) if early else without_verdict(old)
+    answer = answered(store, unit_of(quiet), unit_of(other))
+    assert against(answer) == (set() if early else {"G24"})
+    assert {finding.where for finding in answer.findings} <= {str(other.path)}
+
+
+def only_first_operations(run: JudgedRun, count: int, *, later_ns: int = 0) -> None:
+    path = run.path / "history.jsonl"
+    head, *lines = path.read_text().splitlines()
+    rows = [json.loads(line) for line in lines[:count]]
+    moved = [json.dumps({**row, "complete_ts": row["complete_ts"] + later_ns}) for row in rows]
+    path.write_text("\n".join([head, *moved, ""]))
+
+
+@pytest.mark.parametrize(
+    ("count", "later_ns", "kept"), [(0, 0, False), (9, 0, False), (9, 7, True)]
+)
+def test_what_was_cut_off_early_is_alike_where_it_has_operations(
+    count: int, later_ns: int, kept: bool, store: Path
+) -> None:
+    old, new = pair(store)
+    only_first_operations(old, count, later_ns=later_ns)
+    early = cut_off(without_verdict(old))
+    answer = answered(store, unit_of(early), unit_of(new))
+    assert against(answer) == ({"G24"} if kept else set())
+    seen = cut_off(without_verdict(old, anomaly=True))
+    assert "G37" in against(answered(store, unit_of(seen), unit_of(new)))
+
+
+def test_the_order_of_options_and_the_place_of_plug_ins_say_nothing(store: Path) -> None:
+    old, new = pair(store)
+
+    def said(run: JudgedRun, given: list[str], path: str, sha256: str) -> JudgedRun:
+        spec, files = {**run.meta.spec, "files": [path]}, {path: sha256}
+        meta = one_more(run.meta, options_given=given, spec=spec, plugin_files=files)
+        return one_more(run, meta=meta)
+
+    one = said(old, ["keys=3", "fault_s=6"], "/one/mine.py", "a" * 64)
+    for given, path, sha256, same in (
+        (["fault_s=6", "keys=3"], "/other/mine.py", "a" * 64, True),
+        (["fault_s=6", "keys=3"], "/other/mine.py", "b" * 64, False),
+        (["fault_s=6", "keys=4"], "/one/mine.py", "a" * 64, False),
+    ):
+        other = said(new, given, path, sha256)
+        assert made_again(one.meta, one.path, other.meta, other.path) is same
+        assert made_again(other.meta, other.path, one.meta, one.path) is same
+
+
+@pytest.mark.parametrize("of", ["version", "host"])
+def test_one_that_fits_counts_also_where_it_is_not_the_newest(of: str, store: Path) -> None:
+    """Whoever makes a run again elsewhere takes nothing away of what is there."""
+    run = claimed_again(store)
+    host = run.read_json("run.json")["host"]
+    other = {"dstest": "0.0.1"} if of == "version" else {"kernel": "other"}
+    change_facts(run, host={**host, **other})
+    sealed(run)
+    asked = f'[evidence]\nhost.kernel = "{host["kernel"]}"'
+    decision = decided(store, ("[evidence]", asked))
+    assert decision.findings == (), decision.findings
+    assert str(claimed_first(store).path) in decision.evidence
