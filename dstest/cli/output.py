@@ -15,9 +15,18 @@ from typing import IO, Final, cast
 from dstest.cli.streams import answer, no_output
 from dstest.core.errors import ConfigError, DstestError
 
-__all__ = ["require_file", "require_folder", "require_writable", "say", "write_whole", "writing"]
+__all__ = [
+    "DEVICES",
+    "require_file",
+    "require_folder",
+    "require_writable",
+    "say",
+    "write_whole",
+    "writing",
+]
 
-_DEVICES: Final = (Path("/dev"), Path("/dev/fd"))
+DEVICES: Final = (Path("/dev"), Path("/dev/fd"))
+"""What lies there is written to as it is, wherever it leads, and never removed."""
 
 
 def say(text: str, end: str = "\n") -> None:
@@ -81,7 +90,7 @@ def require_writable(output: Path | None, flag: str) -> None:
     try:
         if output.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if (output.exists() and not output.is_file()) or output.parent in _DEVICES:
+        if (output.exists() and not output.is_file()) or output.parent in DEVICES:
             return  # nothing can be put in the place of a pipe
         place = output.resolve()
         partial = place.with_name(f".{place.name}.{os.getpid()}.partial")
@@ -120,7 +129,7 @@ def write_whole(path: Path, data: bytes, flag: str) -> None:
 def _whole(output: Path, flag: str, refused: type[DstestError]) -> Iterator[IO[bytes]]:
     try:
         device = output.exists() and not output.is_file()
-        if device or output.parent in _DEVICES:
+        if device or output.parent in DEVICES:
             with output.open("wb") as file:  # nothing can be put in the place of a pipe
                 yield file
             return

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from dstest.cli.output import DEVICES
 from dstest.core.errors import ConfigError
 
 __all__ = ["OF_OUT", "clear", "remove"]
@@ -39,7 +40,9 @@ def clear(
     seen: dict[Path, str] = {}
     for flag, path in _files(places, of_out):
         place = path.resolve()
-        if (evidence := _evidence(place, runs)) is not None:
+        own = path.parent.resolve() / path.name  # of a link: it may be evidence by itself
+        evidence = _evidence(place, runs) or _evidence(own, runs)
+        if evidence is not None:
             wrong.append(
                 ConfigError(
                     f"{flag} {path} lies within {evidence}, whose files are evidence",
@@ -66,17 +69,18 @@ def clear(
 
 
 def remove(files: Iterable[Path], flag: str, reads: Path | None = None) -> None:
-    """Remove those of these files that are there. Raises ConfigError, naming `flag` as the remedy,
-    for the first that stays, or that the command is yet to read (`reads`)."""
+    """Remove those of these files that are there: of a link the link itself, never what it points
+    to. Devices, pipes and links to them stay. Raises ConfigError, naming `flag` as the remedy, for
+    the first that stays else, or that the command is yet to read (`reads`)."""
     for path in files:
         try:
-            place = path.resolve()
-            if reads is not None and place == reads.resolve():
+            if reads is not None and path.resolve() == reads.resolve():
                 raise ConfigError(
                     f"{reads} is read, and would be written over", remedy=f"choose another {flag}"
                 )
-            if place.is_file():
-                place.unlink()
+            device = (path.exists() and not path.is_file()) or path.parent in DEVICES
+            if not device and (path.is_symlink() or path.is_file()):
+                path.unlink()
         except OSError as error:
             raise ConfigError(
                 f"the old {path} cannot be removed: {error.strerror}",

@@ -76,17 +76,8 @@ def begin(
 def planned(config: NightlyConfig, path: Path, chosen: Sequence[str] = ()) -> list[Cell]:
     """The cells of a file, all of which can be run. Raises ConfigError."""
     cells = cells_of(config, path.resolve().parent)
-    chosen = [word_of(name) for name in chosen]
-    for name in chosen:
-        if name not in (names := [cell.id for cell in cells]):
-            near = get_close_matches(name, names, n=3)
-            raise ConfigError(
-                f"--cell {name}: {path} has no such cell",
-                remedy=f"did you mean {' or '.join(near)}?"
-                if near
-                else f"`dstest nightly show {path}` has their names",
-            )
-    asked = [cell for cell in cells if not chosen or cell.id in chosen]
+    ids = {_asked_by(name, cells, path) for name in chosen}
+    asked = [cell for cell in cells if not chosen or cell.id in ids]
     require_fitting(asked)
     require_known(asked)
     if not chosen and all(cell.expected.control for cell in asked):
@@ -95,6 +86,31 @@ def planned(config: NightlyConfig, path: Path, chosen: Sequence[str] = ()) -> li
             remedy="add a cell without control, or ask for controls alone with --cell",
         )
     return asked
+
+
+def _asked_by(name: str, cells: Sequence[Cell], path: Path) -> str:
+    """Id of the cell that `--cell` means: one whose id is written so in the file, or is shown so,
+    before one whose id is the same word. Raises ConfigError where there is none, or more than
+    one."""
+    exact = [cell.id for cell in cells if name in (cell.named, cell.id)]
+    found = exact or [cell.id for cell in cells if _is_word(name, cell)]
+    if len(found) == 1:
+        return found[0]
+    shown = f"`dstest nightly show {path}` has their names"
+    if found:
+        raise ConfigError(
+            f"--cell {name}: {path} has {len(found)} such cells, shown as {' and '.join(found)}",
+            remedy=f"give them ids that differ by more than signs and capitals; {shown}",
+        )
+    near = get_close_matches(word_of(name), [cell.id for cell in cells], n=3)
+    raise ConfigError(
+        f"--cell {name}: {path} has no such cell",
+        remedy=f"did you mean {' or '.join(near)}?" if near else shown,
+    )
+
+
+def _is_word(name: str, cell: Cell) -> bool:
+    return word_of(name) in (word_of(cell.named or cell.id), cell.id)
 
 
 def night_after(

@@ -44,7 +44,7 @@ from dstest.runner.schedule_file import Schedule
 from nemeses.base.schedule import RECOVERY_S
 from nemeses.mix import Mix
 
-__all__ = ["RUN_OPTIONS", "Plugins", "options_of", "resolve", "schedule_of"]
+__all__ = ["RUN_OPTIONS", "Plugins", "options_of", "rate_of", "resolve", "schedule_of"]
 
 RATE_MAX = 1_000_000.0
 
@@ -280,8 +280,12 @@ def _fitting(
     else:
         check_requires(system, nemesis)
     check_lab(lab, nemesis)
-    rate = LabTraits.of(lab).rate if spec.rate is None else spec.rate
-    return msgspec.structs.replace(spec, rate=rate)
+    return msgspec.structs.replace(spec, rate=rate_of(spec, lab))
+
+
+def rate_of(spec: RunSpec, lab: Lab) -> float | None:
+    """What a run in this lab offers, in operations per second; None for a closed loop."""
+    return LabTraits.of(lab).rate if spec.rate is None else spec.rate
 
 
 def resolve(

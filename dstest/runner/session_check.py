@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from dstest.core import registry
 from dstest.core.errors import ConfigError, EvidenceError
 from dstest.core.evidence import Evidence
 from dstest.core.run_meta import Host, RunMeta
@@ -17,6 +18,7 @@ from dstest.judge.session import BASELINE, ArmEvidence, SessionVerdict, judge_se
 from dstest.report.measured_file import read_measured
 from dstest.runner.integrity import finished, intact, verified
 from dstest.runner.judged_once import Verify
+from dstest.runner.plugins import rate_of
 from dstest.runner.session_file import ArmState, SessionDir, SessionFile
 from dstest.store.layout import RunDir
 
@@ -99,6 +101,7 @@ def _belongs(directory: SessionDir, file: SessionFile, arm: ArmState, run: RunDi
     spec = {} if meta is None else meta.spec
     wanted = {name: getattr(file.spec, name) for name in _OF_THE_SESSION}
     wanted |= {"nodes": arm.nodes, "seed": arm.seed}
+    wanted["rate"] = rate_of(file.spec, registry.load("labs", file.spec.lab))
     wrong = [name for name, value in wanted.items() if spec.get(name) != value]
     if list(spec.get("builds", ())) != list(file.spec.builds):
         wrong.append("builds")

@@ -137,3 +137,99 @@ def test_metrics_of_a_watch_that_never_began_are_gone(tmp_path: Path) -> None:
     )
     assert code == Exit.USAGE, said
     assert not metrics.exists()
+
+
+PRECIOUS = "not dstest's\n"
+
+
+@pytest.fixture
+def precious(tmp_path: Path) -> Path:
+    found = tmp_path / "precious.txt"
+    found.write_text(PRECIOUS)
+    return found
+
+
+def linked(precious: Path, link: Path) -> Path:
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(precious)
+    return link
+
+
+def test_a_gate_removes_a_link_and_not_what_it_points_to(
+    store: Path, precious: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    link = linked(precious, out / "junit.xml")
+    hanging = linked(tmp_path / "elsewhere.md", out / "decision.md")
+    code, said = dstest("gate", "--policy", tmp_path / "none.toml", store, "--out", out)
+    assert code == Exit.USAGE, said
+    assert precious.read_text() == PRECIOUS
+    assert not link.is_symlink() and not hanging.is_symlink()
+    linked(precious, out / "junit.xml")
+    assert gate(tmp_path, POLICY, store, "--out", out)[0] == Exit.PASS
+    assert precious.read_text() == PRECIOUS
+    assert {path.name for path in out.iterdir()} == DECISION
+    assert not any(path.is_symlink() for path in out.iterdir())
+
+
+@pytest.mark.parametrize("flag", ["--junit", "--sarif", "--prometheus", "--otlp", "--out"])
+def test_a_report_removes_a_link_and_not_what_it_points_to(
+    flag: str, store: Path, precious: Path, tmp_path: Path
+) -> None:
+    link = linked(precious, tmp_path / "out" / "junit.xml")
+    place = link.parent if flag == "--out" else link
+    code, said = dstest("report", store, flag, place)
+    assert code == Exit.FAIL, said
+    assert precious.read_text() == PRECIOUS
+    assert link.is_file() and not link.is_symlink()
+
+
+def test_a_link_out_of_a_run_is_not_removed(store: Path, precious: Path, tmp_path: Path) -> None:
+    """The link is evidence, wherever it points to."""
+    copy = Path(shutil.copytree(store, tmp_path / "store"))
+    run = next(copy.glob("*/*-1"))
+    (run / "junit.xml").unlink()
+    link = linked(precious, run / "junit.xml")
+    for words in (["--out", run], ["--junit", link]):
+        code, said = dstest("report", store, *words)
+        assert code == Exit.USAGE and "evidence" in said
+    assert link.is_symlink() and precious.read_text() == PRECIOUS
+
+
+def test_a_night_removes_a_link_and_not_what_it_points_to(precious: Path, tmp_path: Path) -> None:
+    directory = night_in(tmp_path / "store", 1, [item_of("a", "", [PASSES])])
+    linked(precious, directory.path / JUNIT)
+    linked(precious, directory.path / PAGE)
+    dstest("nightly", "report", directory.path)
+    assert precious.read_text() == PRECIOUS
+    assert not (directory.path / JUNIT).is_symlink() and not (directory.path / PAGE).is_symlink()
+
+
+def test_a_check_removes_a_link_and_not_what_it_points_to(precious: Path, tmp_path: Path) -> None:
+    link = linked(precious, tmp_path / "out" / "result.json")
+    history = tmp_path / "h.edn"
+    history.write_text("{:process\n")
+    words = ("check", history, "--model", "register", "--report", link.parent)
+    code, said = dstest(*words)
+    assert code not in (Exit.PASS, Exit.FAIL), said
+    assert precious.read_text() == PRECIOUS and not link.is_symlink()
+
+
+def test_metrics_remove_a_link_and_not_what_it_points_to(precious: Path, tmp_path: Path) -> None:
+    link = linked(precious, tmp_path / "out" / "raft.prom")
+    words = ("spec", "live", "no-such-specification", tmp_path / "none", "--metrics", link)
+    code, said = dstest(*words)
+    assert code == Exit.USAGE, said
+    assert precious.read_text() == PRECIOUS and not link.is_symlink()
+
+
+@pytest.mark.parametrize("place", ["/dev/stdout", "/dev/fd/1", "own"])
+def test_a_link_to_where_output_goes_stays(place: str, store: Path, tmp_path: Path) -> None:
+    """Also where that is a file: it is the shell's."""
+    own = tmp_path / "own"
+    own.symlink_to("/dev/null")
+    words = ["report", str(store), "--junit", str(own) if place == "own" else place]
+    with (tmp_path / "shown").open("w") as shown:
+        subprocess.run([sys.executable, "-m", "dstest", *words], stdout=shown, check=False)
+    assert own.is_symlink() and Path("/dev/stdout").is_symlink() and Path("/dev/null").exists()
+    assert ("</testsuite" in (tmp_path / "shown").read_text()) == (place != "own")

@@ -261,3 +261,43 @@ def test_a_file_that_goes_missing_costs_its_cell_alone(
     begin(path, store=tmp_path / "store", at=None, workers=1, say=said.append)
     assert any("1 kept seeds of cells that are no longer" in line for line in said), said
     assert any("known-bug (1)" in line for line in said)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        *(("A/B", 11), ("a_b", 13), ("a-b", 11), ("a-b-2", 13)),  # as written, as shown
+        *(("R1", 14), ("r1", 14), ("R/1", None), ("Known Bug", 12)),
+    ],
+)
+def test_a_cell_is_chosen_by_its_id_as_it_is_written(
+    tmp_path: Path, name: str, kind: int | None
+) -> None:
+    text = RED + cell(11, id="A/B") + cell(13, id="a_b") + cell(14, id="R1")
+    path = night_of(tmp_path, text)
+    code, said = dstest("nightly", "show", path, "--cell", name, "--json")
+    if kind is None:
+        assert code == Exit.USAGE and f"--cell {name}" in said
+        return
+    assert code == 0, said
+    (item,) = msgspec.json.decode(said)["items"]
+    assert f"ops_per_key={kind}" in item["argv"]
+
+
+@pytest.mark.parametrize(
+    ("ids", "name"),
+    [
+        (("A/B", "a_b"), "A B"),  # the same word as both
+        (("a-b", "a-b"), "a-b"),
+        (("A/B", "a-b"), "a-b"),  # the one as it is written, the other as it is shown
+    ],
+)
+def test_a_name_of_more_than_one_cell_is_refused(
+    tmp_path: Path, ids: tuple[str, str], name: str
+) -> None:
+    text = RED + cell(11, id=ids[0]) + cell(13, id=ids[1])
+    path = night_of(tmp_path, text)
+    for command in (["show"], ["run", "--store", str(tmp_path / "s")]):
+        code, said = dstest("nightly", command[0], path, *command[1:], "--cell", name)
+        assert code == Exit.USAGE and "2 such cells, shown as a-b and a-b-2" in said, said
+    assert not (tmp_path / "s").exists()
