@@ -180,17 +180,19 @@ def verify(
     not as it was left."""
     from dstest.gate.gather import gather
     from dstest.retention.look import entries
-    from dstest.retention.verify import verified_asides, verified_sums
+    from dstest.retention.verify import uncompared, verified_asides, verified_sums
 
     found, walked = entries(store)
     running = [entry.path for entry in found if entry.life == "running"]
     wrong = [(str(row.path), row.what) for row in verified_sums(walked)]
+    untold: list[tuple[Path, str]] = []
     if verdicts or deep:
         known = {where for where, _ in wrong}
         judged = gather([store], deep=deep).findings
         wrong += [(f.where, f"{f.rule}: {f.what}") for f in judged if f.where not in known]
         bad = {Path(where) for where, _ in wrong}
         wrong += [(str(row.path), row.what) for row in verified_asides(walked, bad)]
+        untold += uncompared(walked, {Path(where) for where, _ in wrong} | {*running})
     foreign = [one for one in walked.odd if one.why == "foreign"]
     wrong = [row for row in wrong if not any(Path(row[0]).is_relative_to(p) for p in running)]
     count = len(walked.places)
@@ -200,10 +202,13 @@ def verify(
         at_it = list(map(str, running))
         shown = {"looked_at": count, "verdicts": verdicts or deep, "wrong": rows}
         others = [str(one.path) for one in foreign]
-        _as_json({**shown, "running": at_it, "foreign": others})
+        rows = [{"path": str(where), "what": what} for where, what in untold]
+        _as_json({**shown, "running": at_it, "foreign": others, "not_compared": rows})
     else:
         for where, what in wrong:
             typer.echo(f"{where}: {what}")
+        for at, what in untold:
+            typer.echo(f"{at}: {what}")
         for one in foreign:
             typer.echo(f"{one.path}: {one.told}, not looked at")
         how = "files and verdicts" if verdicts or deep else "files"

@@ -9,17 +9,19 @@ from pathlib import Path
 import msgspec
 
 from dstest.core.errors import DstestError
+from dstest.core.reproducer import REPRODUCER, SCRIPT, Reproducer
 from dstest.core.verdict import Verdict
+from dstest.core.words import shell_word
 from dstest.judge.blame_file import aside_of as blame_of
 from dstest.judge.blame_file import read_blame
 from dstest.retention.walk import Place, Walked, links_in, walk
 from dstest.runner.integrity import finished
 from dstest.shrink.record import going_on
-from dstest.shrink.reread import read_reproducer
+from dstest.shrink.reread import compares_script, read_reproducer
 from dstest.store.layout import RunDir
 from dstest.store.sums import SUMS, compare_sums
 
-__all__ = ["Wrong", "verified_asides", "verified_sums", "wrong_sums"]
+__all__ = ["Wrong", "uncompared", "verified_asides", "verified_sums", "wrong_sums"]
 
 
 class Wrong(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +71,26 @@ def verified_asides(walked: Walked, wrong: Collection[Path]) -> Iterator[Wrong]:
                 _read_aside(place.path, aside)
             except DstestError as error:
                 yield Wrong(path=aside, what=error.message.removeprefix(f"{aside}/"))
+
+
+def uncompared(walked: Walked, wrong: Collection[Path]) -> Iterator[tuple[Path, str]]:
+    """Directories of reductions whose script nobody can hold to them here, and why: it is of
+    another version. Not of runs or reductions that are `wrong`, as in `verified_asides`."""
+    for place in walked.places:
+        for aside in place.asides:
+            file = aside / REPRODUCER
+            skipped = place.path in wrong or aside in wrong or going_on(place.path)
+            if skipped or not file.is_file():
+                continue
+            try:
+                found = msgspec.json.decode(file.read_bytes(), type=Reproducer)
+            except (OSError, msgspec.MsgspecError):  # only beside a run without a verdict
+                yield aside, f"{REPRODUCER} cannot be read, and was not compared"
+                continue
+            if not compares_script(found):
+                by = f"by dstest {found.dstest}: whether {SCRIPT} is as that wrote it"
+                anew = f"`dstest shrink {shell_word(place.path)}` writes it anew"
+                yield aside, f"{by} was not compared; {anew}"
 
 
 def _read_aside(run: Path, aside: Path) -> None:

@@ -146,11 +146,11 @@ class SimulatedRun:
         )
         meta.workers = load.workers
         await load.start()
-        self._run.write_meta(meta)  # a run that dies has said by which path its load went
         clock = load.begin()
         # When it was made, for people and for gates; within a simulation there is one clock.
         meta.origin_ns = clock.origin_ns
         meta.clock_start_ns = meta.clock_end_ns = wall_ns() - clock.origin_ns
+        self._run.write_meta(meta)  # one that dies has said when, and by which path its load went
         if plugins.spec.monitor:
             asks = SystemTraits.of(plugins.system).asks
             limit_s = plugins.spec.time_limit_s

@@ -33,7 +33,7 @@ from dstest.store.jsonl import read_history
 from dstest.store.layout import PLUGINS, RunDir
 from dstest.store.recorded import Distinct
 
-__all__ = ["read_progress", "read_reproducer"]
+__all__ = ["compares_script", "read_progress", "read_reproducer"]
 
 _SAID_BY_ITSELF = ("run", "dstest", "stopped", "confirmed", "command")
 """Where the run lay, which version made it, why it ended early; `confirmed`, which may be less than
@@ -139,9 +139,34 @@ def read_reproducer(run: Path, verdict: Verdict) -> Reproducer | None:
             raise _wrong(path, f"its runs give another {name}")
     if found.command not in (again.command, _as_before(again.command)):
         raise _wrong(path, "its runs give another command")
-    if found.dstest == __version__:
+    if compares_script(found):
         _hold_script(original, found, tried.candidate)
+    else:
+        _hold_version(path, original, found, progress)
     return msgspec.structs.replace(found, command=again.command)
+
+
+def compares_script(found: Reproducer) -> bool:
+    """Is it known what `repro.sh` has to be? How another version writes one is not."""
+    return found.dstest == __version__
+
+
+def _hold_version(path: Path, original: Original, found: Reproducer, progress: Progress) -> None:
+    """Raises EvidenceError where it is said to be by a version that made none of its runs."""
+    places = {one.path for tried in progress.tried.values() for one in tried.attempts if one.judged}
+    made = {_version_of(path.parent / place) for place in places}
+    if found.dstest not in made:
+        by = ", ".join(sorted(made - {""})) or "an unknown one"
+        raise EvidenceError(
+            f"{path}: it says that it is by dstest {found.dstest}, its runs are by {by}",
+            remedy=f"`dstest shrink {shell_word(original.run.path)}` writes it anew",
+        )
+
+
+def _version_of(run: Path) -> str:
+    """Of the dstest that made it, empty where it has not recorded that."""
+    meta = RunDir.open(run).read_meta()
+    return "" if meta is None or meta.host is None else meta.host.dstest or ""
 
 
 def _as_before(command: str) -> str:

@@ -249,6 +249,27 @@ def test_a_night_that_was_cut_off_and_made_again(
     assert decided(store).exit == Exit.NOT_PROVEN
 
 
+@pytest.mark.parametrize("after_bytes", [0, 150_000])
+def test_a_simulation_that_was_killed_does_not_keep_a_release_back(
+    after_bytes: int, made: Path, tmp_path: Path
+) -> None:
+    """When it was made is known from the beginning of its load."""
+    store = Path(shutil.copytree(made / "store", tmp_path / "store", symlinks=True))
+    seed = seed_of(claimed(store))
+    words = [*WORDS, "--seed", str(seed), "--time-limit", "20", "--store", str(store / "died")]
+    with subprocess.Popen([sys.executable, "-m", "dstest", "run", *words]) as process:
+        until = time.monotonic() + 200
+        while not _recorded(store / "died", after_bytes) and time.monotonic() < until:
+            time.sleep(0.02)
+        process.kill()
+    (died,) = runs_in(store / "died")
+    assert rules(decided(store)) == {"G03"}, "it is to be recovered first"
+    code, said = dstest("recover", died.path)
+    assert died.read_json("verdict.json") is not None, (code, said)
+    decision = decided(store)
+    assert decision.findings == () and decision.exit == Exit.PASS, decision.findings
+
+
 def _recorded(store: Path, wanted: int) -> bool:
     return any(path.stat().st_size > wanted for path in store.rglob("worker-*.seg"))
 

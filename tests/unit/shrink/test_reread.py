@@ -21,7 +21,7 @@ from dstest.cli.app import app
 from dstest.core.errors import EvidenceError
 from dstest.core.reproducer import REPRODUCER, SCRIPT, Reproducer
 from dstest.core.verdict import State, Verdict
-from dstest.retention.verify import verified_asides, verified_sums
+from dstest.retention.verify import uncompared, verified_asides, verified_sums
 from dstest.retention.walk import walk
 from dstest.runner.integrity import verified
 from dstest.runner.judgement import judge
@@ -183,9 +183,45 @@ def by_version(run: RunDir, version: str, **more: Any) -> None:
     path.write_bytes(msgspec.json.encode({**said(run), "dstest": version, **more}))
 
 
-def test_a_script_of_another_version_is_told_as_such(small: RunDir) -> None:
+def made_by_version(run: RunDir, version: str) -> None:
+    """Its runs too."""
+    by_version(run, version)
+    for place in (aside_of(run.path) / RUNS).iterdir():
+        one = RunDir(place)
+        change_facts(one, host={**one.read_json("run.json")["host"], "dstest": version})
+        judge(one)
+        one.write_sums()
+
+
+def test_a_version_that_made_none_of_its_runs_is_not_believed(small: RunDir) -> None:
+    """Else a script that was changed is compared with nothing."""
     (aside_of(small.path) / SCRIPT).write_text("echo other words\n")
     by_version(small, "0.0.1")
+    with pytest.raises(EvidenceError, match=r"by dstest 0\.0\.1, its runs are by ") as told:
+        read_reproducer(small.path, verdict_of(small))
+    assert f"dstest shrink {small.path}" in str(told.value.remedy)
+    [wrong] = verified_asides(walk(small.path.parent), ())
+    assert wrong.path == aside_of(small.path)
+    assert shrink_run(small.path, within_s=600, sure=3, runs=Again(small)) is not None
+    assert read_reproducer(small.path, verdict_of(small)) is not None
+
+
+def test_whoever_verifies_a_store_is_told_what_was_not_compared(small: RunDir) -> None:
+    aside, store = aside_of(small.path), small.path.parent
+    assert list(uncompared(walk(store), ())) == []
+    made_by_version(small, "0.0.1")
+    done = CliRunner().invoke(app, ["store", "verify", "--verdicts", str(store)])
+    said = f"{aside}: by dstest 0.0.1: whether repro.sh is as that wrote it was not compared"
+    assert said in done.output, done.output
+    done = CliRunner().invoke(app, ["store", "verify", "--verdicts", "--json", str(store)])
+    [one] = msgspec.json.decode(done.output)["not_compared"]
+    assert one["path"] == str(aside)
+    assert list(uncompared(walk(store), {aside})) == []
+
+
+def test_a_script_of_another_version_is_told_as_such(small: RunDir) -> None:
+    (aside_of(small.path) / SCRIPT).write_text("echo other words\n")
+    made_by_version(small, "0.0.1")
     assert read_reproducer(small.path, verdict_of(small)) is not None
     done = CliRunner().invoke(app, ["report", str(small.path)])
     assert "by dstest 0.0.1: whether repro.sh is as that wrote it is not known" in done.output
