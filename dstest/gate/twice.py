@@ -41,13 +41,10 @@ class _Line(msgspec.Struct, frozen=True):
     op_id: Any
     invoke_ts: int
     complete_ts: int | None = None
-    error: Any = None
-    timeout_marker: bool = False
 
 
-def _durations(run: Path, *, done: bool = False) -> dict[Any, int]:
-    """By operation how long it took, of the first that completed; only of those without an error
-    where they have to be `done`: others end when their run is cut off."""
+def _durations(run: Path) -> dict[Any, int]:
+    """By operation how long it took, of the first that completed."""
     found: dict[Any, int] = {}
     decoder = msgspec.json.Decoder(_Line)
     with (run / "history.jsonl").open("rb") as file:
@@ -57,7 +54,7 @@ def _durations(run: Path, *, done: bool = False) -> dict[Any, int]:
                 op = decoder.decode(line)
             except msgspec.MsgspecError:
                 continue  # what cannot be read was found before
-            if op.complete_ts is not None and not (done and (op.error or op.timeout_marker)):
+            if op.complete_ts is not None:
                 found[op.op_id] = op.complete_ts - op.invoke_ts
             if len(found) == _LOOKED_AT:
                 break
@@ -109,19 +106,10 @@ def _cut_off(runs: Sequence[JudgedRun]) -> set[Path]:
         for run in runs
         if not whole(run.meta)
         and any(
-            made_again(run.meta, run.path, other.meta, other.path)
-            and _stands_for(other, run)
-            and _begins_alike(run.path, other.path)
+            made_again(run.meta, run.path, other.meta, other.path) and _stands_for(other, run)
             for other in ended.get(run.meta.spec.get("seed"), ())
         )
     }
-
-
-def _begins_alike(early: Path, whole_one: Path) -> bool:
-    """Does nothing that was done before the one was cut off say that it was another course?"""
-    mine, other = _durations(early, done=True), _durations(whole_one, done=True)
-    same = sum(other.get(op) == took for op, took in mine.items())
-    return not mine or _alike(same, len(mine), len(mine))
 
 
 def _alike(same: int, one: int, other: int) -> bool:

@@ -3,7 +3,6 @@ made again is one sample, and whoever passes a copy off as another one gains not
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import signal
@@ -366,29 +365,6 @@ def test_an_anomaly_is_left_out_for_no_run_without(early: bool, store: Path) -> 
     answer = answered(store, unit_of(quiet), unit_of(other))
     assert against(answer) == (set() if early else {"G24"})
     assert {finding.where for finding in answer.findings} <= {str(other.path)}
-
-
-def only_first_operations(run: JudgedRun, count: int, *, later_ns: int = 0) -> None:
-    path = run.path / "history.jsonl"
-    head, *lines = path.read_text().splitlines()
-    rows = [json.loads(line) for line in lines[:count]]
-    moved = [json.dumps({**row, "complete_ts": row["complete_ts"] + later_ns}) for row in rows]
-    path.write_text("\n".join([head, *moved, ""]))
-
-
-@pytest.mark.parametrize(
-    ("count", "later_ns", "kept"), [(0, 0, False), (9, 0, False), (9, 7, True)]
-)
-def test_what_was_cut_off_early_is_alike_where_it_has_operations(
-    count: int, later_ns: int, kept: bool, store: Path
-) -> None:
-    old, new = pair(store)
-    only_first_operations(old, count, later_ns=later_ns)
-    early = cut_off(without_verdict(old))
-    answer = answered(store, unit_of(early), unit_of(new))
-    assert against(answer) == ({"G24"} if kept else set())
-    seen = cut_off(without_verdict(old, anomaly=True))
-    assert "G37" in against(answered(store, unit_of(seen), unit_of(new)))
 
 
 def test_the_order_of_options_and_the_place_of_plug_ins_say_nothing(store: Path) -> None:
