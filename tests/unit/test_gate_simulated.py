@@ -89,7 +89,8 @@ def store(again: Path, tmp_path: Path) -> Path:
 
 def policy_for(store: Path) -> str:
     """That of the page, of the version that is simulated here."""
-    version = runs_in(store)[0].read_json("run.json")["system_version"]
+    metas = (run.read_json("run.json") for run in runs_in(store))
+    version = next(meta["system_version"] for meta in metas if "system_version" in meta)
     return re.sub("simulated-[0-9a-f]+", version, POLICY)
 
 
@@ -262,7 +263,8 @@ def test_a_simulation_that_was_killed_does_not_keep_a_release_back(
             time.sleep(0.02)
         process.kill()
     (died,) = runs_in(store / "died")
-    assert rules(decided(store)) == {"G03"}, "it is to be recovered first"
+    # G24 where it had no more than begun.
+    assert rules(decided(store)) in ({"G03"}, {"G24"}), "it is to be recovered first"
     code, said = dstest("recover", died.path)
     assert died.read_json("verdict.json") is not None, (code, said)
     decision = decided(store)
