@@ -231,15 +231,7 @@ def test_a_night_that_was_cut_off_and_made_again(
 ) -> None:
     """A try that was stopped has judged what it had; the whole run of its seed stands for it."""
     store = Path(shutil.copytree(made / "store", tmp_path / "store", symlinks=True))
-    seed = seed_of(claimed(store))
-    words = [*WORDS, "--seed", str(seed), "--time-limit", "20", "--store", str(store / "died")]
-    with subprocess.Popen([sys.executable, "-m", "dstest", "run", *words]) as process:
-        until = time.monotonic() + 200
-        while not _recorded(store / "died", after_bytes) and time.monotonic() < until:
-            time.sleep(0.02)
-        process.send_signal(signal.SIGTERM)
-        process.wait(200)
-    (died,) = runs_in(store / "died")
+    died = _ended(store, after_bytes, signal.SIGTERM)
     assert died.read_json("run.json")["ended_by"]
     decision = decided(store)
     assert decision.findings == (), decision.findings
@@ -255,20 +247,27 @@ def test_a_simulation_that_was_killed_does_not_keep_a_release_back(
 ) -> None:
     """When it was made is known from the beginning of its load."""
     store = Path(shutil.copytree(made / "store", tmp_path / "store", symlinks=True))
-    seed = seed_of(claimed(store))
-    words = [*WORDS, "--seed", str(seed), "--time-limit", "20", "--store", str(store / "died")]
-    with subprocess.Popen([sys.executable, "-m", "dstest", "run", *words]) as process:
-        until = time.monotonic() + 200
-        while not _recorded(store / "died", after_bytes) and time.monotonic() < until:
-            time.sleep(0.02)
-        process.kill()
-    (died,) = runs_in(store / "died")
+    died = _ended(store, after_bytes, signal.SIGKILL)
     # G24 where it had no more than begun.
     assert rules(decided(store)) in ({"G03"}, {"G24"}), "it is to be recovered first"
     code, said = dstest("recover", died.path)
     assert died.read_json("verdict.json") is not None, (code, said)
     decision = decided(store)
     assert decision.findings == () and decision.exit == Exit.PASS, decision.findings
+
+
+def _ended(store: Path, after_bytes: int, by: signal.Signals) -> RunDir:
+    """The claimed run of a store once more, ended when it has recorded so much."""
+    seed = seed_of(claimed(store))
+    words = [*WORDS, "--seed", str(seed), "--time-limit", "20", "--store", str(store / "died")]
+    with subprocess.Popen([sys.executable, "-m", "dstest", "run", *words]) as process:
+        until = time.monotonic() + 200
+        while not _recorded(store / "died", after_bytes) and time.monotonic() < until:
+            time.sleep(0.02)
+        process.send_signal(by)
+        process.wait(200)
+    (died,) = runs_in(store / "died")
+    return died
 
 
 def _recorded(store: Path, wanted: int) -> bool:
