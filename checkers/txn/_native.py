@@ -20,6 +20,7 @@ __all__ = [
     "DETECTABLE",
     "FINDINGS",
     "LABELS",
+    "OWN_ORDER",
     "SOURCES",
     "STATUS",
     "Analysis",
@@ -56,6 +57,10 @@ SOURCES: Final = {
     "transaction-order": 8,
 }
 """Sources of version orders of rw-register, as Elle's options spell them."""
+
+OWN_ORDER: Final = 16
+"""Of list-append, beyond what Elle infers: the appends of a transaction to a key stand in their
+order in whatever shows the later ones."""
 
 U32 = NDArray[np.uint32]
 NO_HASHES: Final[U32] = np.empty(0, np.uint32)

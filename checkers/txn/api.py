@@ -36,7 +36,7 @@ from msgspec.structs import replace
 
 from checkers.txn import _native, models
 from checkers.txn.columns import I64, NIL, OK, READ, TxnColumns, UnfitError
-from checkers.txn.exact import SAME, Exact, look, look_at_lists
+from checkers.txn.exact import SAME, Exact, look, look_at_lists, open_sessions
 from checkers.txn.models import with_sessions
 from checkers.txn.silent import silent
 from checkers.txn.tested import VACUOUS, reads_test
@@ -74,6 +74,14 @@ def reportable(asked: tuple[str, ...], anomalies: tuple[str, ...]) -> frozenset[
     """The anomalies that count when these models are asked."""
     wanted = set(anomalies).union(*(models.proscribed(m) for m in asked))
     return frozenset(a for a in models.ANOMALIES if models.anomalies_implied(a) & wanted)
+
+
+def _by_self(asked: Sequence[str]) -> set[str]:
+    """What a transaction that does not see its own writes is besides, where a model is asked that
+    is serializability by itself: no serial order has it. Elle's models do not say so."""
+    if any(models.canonical(model) in SAME for model in asked):
+        return {"internal", "no-serial-order"}
+    return set()
 
 
 def _between(wanted: frozenset[str]) -> int:
@@ -220,9 +228,10 @@ def check(
 
 
 def _agree(analysis: _native.Analysis) -> bool:
-    """Do the lists agree on the order of their elements, each of which somebody appended?"""
+    """Do the lists agree on the order of their elements, each of which somebody appended? A
+    transaction that does not see what it did itself says nothing against that."""
     found = {kind for kind, n in analysis.counts.items() if n}
-    return not analysis.status and found <= {"lost-update"}
+    return not analysis.status and found <= {"lost-update", "internal"}
 
 
 def _look(
@@ -240,7 +249,9 @@ def _look(
     if plain and asked and all(seen.holds(model) for model in asked) and reads_test(c):
         return seen
     left_s = max(0.0, budget.time_s - (monotonic_ns() - started) / 1e9)
-    sources = sum(bit for name, bit in _native.SOURCES.items() if opts.get(name))
+    beyond_elle = KINDS[workload].lists and opts.get("decide?", True)
+    sources = _native.OWN_ORDER if beyond_elle else 0
+    sources += sum(bit for name, bit in _native.SOURCES.items() if opts.get(name))
     analyse = partial(
         _native.analyse,
         c,
@@ -256,21 +267,21 @@ def _look(
         # Longest reads may contradict each other; only then does the choice among them matter.
         analysis = analyse(value_hash=value_hashes(c.value_names))
     seen = seen._replace(analysis=analysis)
-    if KINDS[workload].lists and opts.get("decide?", True):
+    if beyond_elle:
         left_s = max(0.0, budget.time_s - (monotonic_ns() - started) / 1e9)
         seen = seen._replace(exact=_lists(c, asked, seen, replace(budget, time_s=left_s)))
     return seen
 
 
-def _lists(c: TxnColumns, asked: Sequence[str], seen: _Seen, budget: Budget) -> Exact | None:
-    """What is decided of a list-append history; None where the lists contradict one another. What
-    was found already of a model is not decided again."""
-    found = Exact()
+def _lists(c: TxnColumns, asked: Sequence[str], seen: _Seen, budget: Budget) -> Exact:
+    """What is decided of a list-append history; where the lists contradict one another, what
+    inference leaves open. What was found already of a model is not decided again."""
+    found, inferred = Exact(), _inferred(seen.analysis)
     if seen.analysis is not None and seen.analysis.proved:
         found.decisions[PROVED[seen.between]] = "valid"
     elif seen.analysis is None or not _agree(seen.analysis):
-        return None
-    inferred = _inferred(seen.analysis)
+        found.open |= open_sessions(c, asked)
+        return found
     left = [m for m in asked if found.holds(m) is None and not reportable((m,), ()) & inferred]
     if left:
         more = look_at_lists(c, left, budget)
@@ -325,14 +336,15 @@ def _check(
     confused = seen.between == 1 and _overlap(c)
     if confused:
         all_types = {t for t in all_types if not t.endswith("-process")}
-    types = sorted(all_types & wanted)
+    itself = _by_self(asked) if "internal" in all_types and opts.get("decide?", True) else set()
+    types = sorted(all_types & (wanted | itself))
     violated = [model for model in asked if seen.holds(model) is False]
     if violated and not types:
         last = _unplaced(c, workload, seen.exact, violated)
         more += last
         types = sorted({anomaly.type for anomaly in last})
         all_types |= {*types}
-    boundary = models.boundary(all_types if types or empty else ())
+    boundary = models.boundary(all_types | itself if types or empty else ())
     doubts = [] if types else [*_doubts(c, asked, seen), *([TWO_AT_ONCE] if confused else [])]
     if types and status:
         doubts = [f"{_native.STATUS[status]}; not everything was looked at"]

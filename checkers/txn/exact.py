@@ -23,7 +23,16 @@ from checkers.txn.ordered import Ordered
 from dstest.core.check import Budget
 from dstest.core.clock import monotonic_ns
 
-__all__ = ["INFERRED", "MODELS", "SAME", "Exact", "look", "look_at_lists", "needed"]
+__all__ = [
+    "INFERRED",
+    "MODELS",
+    "SAME",
+    "Exact",
+    "look",
+    "look_at_lists",
+    "needed",
+    "open_sessions",
+]
 
 MODELS: Final = (*ordered.MODELS, *decided.MODELS)
 """All that can be decided."""
@@ -128,6 +137,19 @@ def _follows(c: TxnColumns) -> bool:
     return bool((first[c.process[unknown]] < c.invoke_pos[unknown]).any())
 
 
+def open_sessions(c: TxnColumns, asked: Iterable[str]) -> dict[str, str]:
+    """Models of sessions that inference leaves open, each with the reason: it relates acknowledged
+    transactions alone."""
+    names = {canonical(model) for model in asked} & {*_ABOVE}
+    if not names or not _follows(c):
+        return {}
+    return {
+        name: "unknown transactions follow others in their sessions, and "
+        f"{', '.join(_ABOVE[name])}, which implies it, does not hold"
+        for name in names
+    }
+
+
 def look_at_lists(c: TxnColumns, asked: Sequence[str], budget: Budget) -> Exact:
     """What is asked of a list-append history whose lists agree: weak models, and those that need
     an order of its transactions."""
@@ -145,12 +167,9 @@ def look_at_lists(c: TxnColumns, asked: Sequence[str], budget: Budget) -> Exact:
         found.registers, known = registers_of(c)
         found.seen = decided.decide(found.registers, weak, clock.left(), known)
         found.decisions |= found.seen.decisions
-    for name, above in _ABOVE.items():
-        if name in names and any(found.decisions.get(m) not in (None, "valid") for m in above):
-            found.open[name] = (
-                f"unknown transactions follow others in their sessions, and {', '.join(above)}, "
-                "which implies it, does not hold"
-            )
+    for name, why in open_sessions(c, asked).items():
+        if any(found.decisions.get(m) not in (None, "valid") for m in _ABOVE[name]):
+            found.open[name] = why
     if strong:
         registers, silent = replacing(c)
         if silent:

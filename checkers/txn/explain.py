@@ -164,7 +164,8 @@ class _Writer:
         one = self._t(first) if first >= 0 else ""
         two = self._t(second) if second >= 0 else ""
         plain = f.type != "cyclic-versions"
-        read = shown(read_value(c, self.workload, f.mop)) if plain and f.mop >= 0 else ""
+        is_read = plain and f.mop >= 0 and c.mop_kind[f.mop] == READ
+        read = shown(read_value(c, self.workload, f.mop)) if is_read else ""
         if f.type == "internal":
             return (
                 f"{one} read key {key} as {read}, which does not fit what {one} itself had read "
@@ -174,6 +175,14 @@ class _Writer:
             return (
                 f"{one} and {two} both read key {key} as {read} and both wrote it: one of the two "
                 "updates was made without knowing of the other and is lost."
+            )
+        if f.type == "incompatible-order" and c.mop_kind[f.mop] != READ:
+            other = shown(read_value(c, self.workload, f.mop2))
+            later = shown(name_of(c, int(c.mop_value[f.mop])))
+            return (
+                f"{one} appended {v} to key {key} before {later}, and {two} read {other}: no "
+                "version of the list can hold the later element of a transaction without the "
+                "earlier one before it."
             )
         if f.type == "incompatible-order":
             other = shown(read_value(c, self.workload, f.mop2))

@@ -83,12 +83,14 @@ enum txn_workload { TXN_LIST_APPEND = 0, TXN_RW_REGISTER = 1 };
 /* Which order beyond the data's own is demanded. */
 enum txn_between { TXN_NO_ORDER = 0, TXN_PROCESS = 1, TXN_REALTIME = 2 };
 
-/* Where rw-register takes version orders from, besides the initial nil. */
+/* Where rw-register takes version orders from, besides the initial nil; list-append: what is said
+ * beyond Elle's inference. */
 enum txn_source {
     TXN_WFR_KEYS = 1,
     TXN_SEQUENTIAL_KEYS = 2,
     TXN_LINEARIZABLE_KEYS = 4,
     TXN_GIVEN_ORDER = 8,
+    TXN_OWN_ORDER = 16, /* list-append: a transaction's appends to a key stand in their order */
 };
 
 struct txn_options {
@@ -108,7 +110,8 @@ enum txn_finding {
     TXN_G1A,                /* txn, mop: value was written by txn2, which failed */
     TXN_G1B,                /* txn, mop: value was not txn2's last write of key */
     TXN_DUPLICATE_ELEMENTS, /* txn, mop: value occurs twice */
-    TXN_INCOMPATIBLE_ORDER, /* txn, mop and txn2, mop2: neither list is a prefix of the other */
+    TXN_INCOMPATIBLE_ORDER, /* txn, mop and txn2, mop2: neither list is a prefix of the other; or mop
+                               appends after value, and mop2 read a list where that is not so */
     TXN_DIRTY_UPDATE,       /* txn (failed) wrote value, txn2 wrote the next value */
     TXN_LOST_UPDATE,        /* txn and txn2 read the same version in mop, mop2 and both wrote */
     TXN_CYCLIC_VERSIONS,    /* key: values value and value2 precede one another; mop = sources */

@@ -18,7 +18,7 @@ struct txn_list_key {
 /* What the transaction being read did to a key so far; micro-ops are plus one, 0 = none. */
 struct txn_touch {
     uint32_t stamp; /* the transaction, plus one */
-    uint32_t first_read, last_read;
+    uint32_t first_read, last_read, last_write;
     uint32_t since; /* writes after last_read */
     uint8_t updated;
 };

@@ -266,13 +266,42 @@ static void read_mop(struct txn_list *l, int64_t t, int64_t i, int *is_wrong)
     edges(l, &s);
 }
 
-static void write_mop(struct txn_list *l, int64_t t, int64_t i)
+/* No version of a list holds a later append of a transaction without its earlier ones before it: the
+ * longest read of the key tells, of which the others are prefixes. */
+static void own_order(struct txn_list *l, int64_t k, int64_t t, int64_t before, int64_t i)
+{
+    const struct txn_input *in = l->ctx->in;
+    const uint32_t *place = l->index.place;
+    int64_t late = txn_slot(&l->index, k, in->mop_value[i]);
+    int64_t early = txn_slot(&l->index, k, in->mop_value[before]);
+    if (late < 0 || early < 0 || place[late] == TXN_NONE || place[early] < place[late]) {
+        return; /* TXN_NONE is above every place */
+    }
+    l->keys[k].incompatible = 1;
+    txn_find(l->ctx, (struct txn_found){TXN_INCOMPATIBLE_ORDER, k, in->mop_value[before], t, i, -1,
+                                        (int64_t)l->keys[k].longest - 1, -1});
+}
+
+/* An append of a transaction that is not known to have failed. */
+static struct txn_touch *touch_write(struct txn_list *l, int64_t t, int64_t i)
 {
     int32_t k = l->ctx->in->mop_key[i];
     struct txn_touch *touch = &l->touch[k];
     if (touch->stamp != (uint32_t)t + 1) {
         *touch = (struct txn_touch){.stamp = (uint32_t)t + 1};
     }
+    int asked = l->ctx->options->sources & TXN_OWN_ORDER;
+    if (asked && touch->last_write != 0 && !l->keys[k].incompatible) {
+        own_order(l, k, t, (int64_t)touch->last_write - 1, i);
+    }
+    touch->last_write = (uint32_t)i + 1;
+    return touch;
+}
+
+static void write_mop(struct txn_list *l, int64_t t, int64_t i)
+{
+    int32_t k = l->ctx->in->mop_key[i];
+    struct txn_touch *touch = touch_write(l, t, i);
     touch->since++;
     if (touch->first_read != 0) {
         future_read(l, t, i);
@@ -287,14 +316,16 @@ int txn_list_reads(struct txn_list *l)
 {
     const struct txn_input *in = l->ctx->in;
     for (int64_t t = 0; t < in->n && txn_tick(l->ctx) == TXN_DONE; t++) {
-        int is_wrong = 0;
-        if (in->outcome[t] != TXN_OK) {
+        int is_wrong = 0, ok = in->outcome[t] == TXN_OK;
+        if (in->outcome[t] == TXN_FAIL) {
             continue;
         }
         for (int64_t i = in->mop_start[t]; i < in->mop_start[t + 1]; i++) {
-            if (in->mop_kind[i] == TXN_WRITE) {
+            if (in->mop_kind[i] == TXN_WRITE && ok) {
                 write_mop(l, t, i);
-            } else if (in->mop_known[i]) {
+            } else if (in->mop_kind[i] == TXN_WRITE) {
+                touch_write(l, t, i);
+            } else if (ok && in->mop_known[i]) {
                 read_mop(l, t, i, &is_wrong);
             }
         }
