@@ -17,9 +17,12 @@ where ten operations at least lie beyond it.
 |---|---|
 | slo-missed | a declared level was not kept |
 
-Latencies are those that clients saw, from the invocation to the completion: in a closed loop a
-client that waits asks for nothing else, so that a stall is counted once for each client. Source:
-discipline 5.2 section 4.
+Latencies count from when an operation was due where the load was open (`--rate`), and an operation
+counts when it was due: while a service stands, its users go on wanting it. What was due and never
+sent, since the load ended first, was not served either. In a closed loop they count from the
+invocation: a client that waits asks for nothing else, so that a stall is counted once for each
+client. Sources: discipline 5.2 section 4; Tene, "How NOT to Measure Latency" (2013), for the
+omission that is coordinated with the service.
 """
 
 from __future__ import annotations
@@ -97,6 +100,7 @@ class _Load(NamedTuple):
 
     ops: list[Op]
     spans: list[tuple[int, int]]
+    unsent: int
 
     @property
     def seconds(self) -> float:
@@ -138,25 +142,27 @@ def _load(ops: list[Op], history: History, *, stopped: bool = False) -> _Load:
     types = {t.strip() for t in str(options.get("slo_of") or "").split(",") if t.strip()}
     starts = np.array([start for start, _ in spans], dtype=np.int64)
     ends = np.array([end for _, end in spans], dtype=np.int64)
-    invoked = np.array([op.invoke_ts for op in ops], dtype=np.int64)
-    at = np.searchsorted(starts, invoked, side="right") - 1
-    inside = (at >= 0) & (invoked < ends[np.maximum(at, 0)]) if len(spans) else invoked < 0
+    due = np.array([op.due_ns for op in ops], dtype=np.int64)
+    at = np.searchsorted(starts, due, side="right") - 1
+    inside = (at >= 0) & (due < ends[np.maximum(at, 0)]) if len(spans) else due < 0
     counted = [
         op
         for op, within in zip(ops, inside.tolist(), strict=True)
         if within and (not types or op.op_type in types)
     ]
-    return _Load(counted, spans)
+    unsent = header.counters.get("unsent", 0) if spans and spans[-1][1] == end_ns else 0
+    return _Load(counted, spans, unsent)
 
 
-def _latencies_ms(ops: list[Op]) -> Any:
-    """Ascending; infinite where the outcome is unknown, without those that were refused."""
+def _latencies_ms(load: _Load) -> Any:
+    """Ascending; infinite where the outcome is unknown or nothing was sent, without those that were
+    refused."""
     times = [
-        np.inf if op.complete_ts is None or op.timeout_marker else op.complete_ts - op.invoke_ts
-        for op in ops
+        np.inf if op.complete_ts is None or op.timeout_marker else op.complete_ts - op.due_ns
+        for op in load.ops
         if op.outcome is not Outcome.FAIL
     ]
-    return np.sort(np.array(times, dtype=np.float64)) / 1e6
+    return np.sort(np.array(times + [np.inf] * load.unsent, dtype=np.float64)) / 1e6
 
 
 def _gap_s(load: _Load) -> float:
@@ -200,7 +206,15 @@ def measured(history: History, metric: str, *, stopped: bool) -> float | str:
     load = _load(history.ops, history, stopped=stopped)
     if not load.ops or not load.seconds:
         return "nothing was asked for"
-    return _measured(metric, load, _latencies_ms(load.ops))
+    return _measured(metric, load, _latencies_ms(load))
+
+
+def _from_when(level: Level, load: _Load) -> str:
+    """From when a latency counts, where that is not the invocation."""
+    if not level.metric.endswith("_ms") or not any(op.due_ns != op.invoke_ts for op in load.ops):
+        return ""
+    unsent = f"; {load.unsent:,} more were due and never sent" if load.unsent else ""
+    return f", from when each was due{unsent}"
 
 
 def _worst(ops: list[Op]) -> list[Op]:
@@ -208,7 +222,7 @@ def _worst(ops: list[Op]) -> list[Op]:
 
     def key(op: Op) -> float:
         unknown = op.complete_ts is None or op.timeout_marker
-        return float("-inf") if unknown else float(op.invoke_ts - (op.complete_ts or 0))
+        return float("-inf") if unknown else float(op.due_ns - (op.complete_ts or 0))
 
     return sorted(ops, key=key)[2::-1]
 
@@ -229,7 +243,7 @@ def decide(part: Part, findings: Findings) -> int:
         counted = f"{len(load.ops):,} operations count, in {load.seconds:.1f} s"
         findings.undecide(part.key, f"{counted} of {least_s:g} s at least")
         return 0
-    latencies_ms = _latencies_ms(load.ops)
+    latencies_ms = _latencies_ms(load)
     tested = 0
     for level in levels:
         found = _measured(level.metric, load, latencies_ms)
@@ -242,7 +256,7 @@ def decide(part: Part, findings: Findings) -> int:
             said = "no end of it was seen" if np.isinf(found) else f"{found:.4g}"
             message = (
                 f"{level} was declared; over {len(load.ops):,} operations in {load.seconds:.1f} s"
-                f" it is {said}"
+                f" it is {said}{_from_when(level, load)}"
             )
             findings.anomaly("slo-missed", part.key, _worst(load.ops), message, minimal=False)
     findings.count(operations=len(load.ops))

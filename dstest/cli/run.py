@@ -81,6 +81,14 @@ TimeLimit = Annotated[
         rich_help_panel=_MUCH,
     ),
 ]
+CatchUp = Annotated[
+    bool,
+    typer.Option(
+        "--catch-up",
+        help="With --rate, after a pause: send what is overdue as fast as clients can.",
+        rich_help_panel=_MUCH,
+    ),
+]
 Rate = Annotated[
     float | None,
     typer.Option(
@@ -186,6 +194,7 @@ def run(
     nodes: Nodes = None,
     time_limit: TimeLimit = None,
     rate: Rate = None,
+    catch_up: CatchUp = False,
     concurrency: Concurrency = 20,
     seed: Seed = None,
     seeds: Seeds = None,
@@ -212,6 +221,7 @@ def run(
 
     _check_key(sign_key)
     parts = _parts(plugin or [], system, workload, nemesis, checker or [])
+    option = [*(option or []), *(["catch_up=yes"] if catch_up else [])]
     planned = None if schedule is None else _scheduled(schedule, nemesis and parts["nemesis"])
     named = numbers("--seed", seed)
     plan = plan_arms(
@@ -240,9 +250,9 @@ def run(
     enter(spec, lab_id, keep_lab=keep_lab)
     if len(plan.arms) > 1 or plan.tier != "smoke":
         no_single_run(schedule=schedule, keep_lab=keep_lab)
-        whole = begin(spec, option or [], plan, store=store, lab_id=lab_id, sign_key=sign_key)
+        whole = begin(spec, option, plan, store=store, lab_id=lab_id, sign_key=sign_key)
         show_session(whole, json_)
-    plugins = resolve(spec, option or [], schedule=planned)
+    plugins = resolve(spec, option, schedule=planned)
     show(_one(plugins, plan.tier, store, lab_id, keep_lab, sign_key), json_)
 
 

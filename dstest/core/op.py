@@ -7,6 +7,9 @@
      "op_type": "read", "key": "r0-1", "input": null, "output": 4, "error": null,
      "timeout_marker": false, "node_seen": "n2", "fault_epoch": null}
 
+With an open load (`--rate`) a record says besides when its operation was due, `due_ts`: a client
+that waited sent it later. Latencies from then are what users of a service see while it stands, too.
+
 The outcome is derived, never stored. An operation is *unknown* when `timeout_marker` is set: it may
 have taken effect at any time after its invocation. It is *fail* when it completed with an error
 that provably had no effect, and *ok* otherwise.
@@ -66,6 +69,12 @@ class Op(msgspec.Struct, frozen=True, kw_only=True):
     timeout_marker: bool = False
     node_seen: str | None = None
     fault_epoch: str | None = None
+    due_ts: int | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def due_ns(self) -> int:
+        """When it should have been sent: when it was, where nobody planned that."""
+        return self.invoke_ts if self.due_ts is msgspec.UNSET else self.due_ts
 
     @property
     def outcome(self) -> Outcome:
@@ -75,4 +84,5 @@ class Op(msgspec.Struct, frozen=True, kw_only=True):
         return Outcome.OK if self.error is None else Outcome.FAIL
 
 
-FIELDS: tuple[str, ...] = Op.__struct_fields__
+FIELDS: tuple[str, ...] = Op.__struct_fields__[:-1]
+"""Those that each record has."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dstest.core.extras import need
 from dstest.core.history import RUN_END_NS, Window, epochs_of
-from dstest.core.op import Op, Outcome
+from dstest.core.op import FIELDS, Op, Outcome
 from dstest.report.model import RunReport
 from dstest.report.moments import moments
 
@@ -35,15 +35,16 @@ class _Columns:
 
     def __init__(self) -> None:
         self.rows: dict[str, list[Any]] = {
-            name: [] for name in (*Op.__struct_fields__, "outcome", "windows")
+            name: [] for name in (*FIELDS, "due_ts", "outcome", "windows")
         }
 
     def add(self, ops: Iterable[Op], windows: list[Window]) -> None:
         put = {name: rows.append for name, rows in self.rows.items()}
-        fields = [(put[name], name) for name in Op.__struct_fields__]
+        fields = [(put[name], name) for name in FIELDS]
         for op in ops:
             for append, name in fields:
                 append(getattr(op, name))
+            put["due_ts"](op.due_ns)
             put["outcome"](op.outcome.value)
             put["windows"](windows_of(op, windows))
 
@@ -84,6 +85,7 @@ def ops_frame(ops: Iterable[Op], windows: list[Window]) -> pd.DataFrame:
     frame["invoke"] = pd.to_timedelta(frame["invoke_ts"], unit="ns")
     frame["complete"] = _times(pd, frame["complete_ts"])
     frame["latency"] = frame["complete"] - frame["invoke"]
+    frame["due"] = pd.to_timedelta(pd.Series(rows.pop("due_ts"), dtype="int64"), unit="ns")
     frame["windows"] = pd.Series(rows.pop("windows"), dtype=category)
     frame["in_fault"] = frame["windows"] != ""
     return frame

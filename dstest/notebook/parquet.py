@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from msgspec import UNSET
 
 from dstest.core.errors import HistoryError
 from dstest.core.extras import need
@@ -34,6 +35,9 @@ __all__ = ["SCHEMA", "each_of_parquet", "read_parquet_header", "require_whole", 
 SCHEMA: Final = "dstest.history.parquet/1"
 ROWS: Final = 50_000
 """Of a row group: some 10 MB in memory."""
+
+_DUE: Final = "due_ts"
+"""A column where the load was open."""
 
 _ENCODE: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 _JSON: Final = {"encoding": "json"}
@@ -68,6 +72,8 @@ def _schema(pa: Any, header: Header, text_ids: bool) -> Any:
         else:
             fields.append(pa.field(name, kinds.get(name, pa.int64())))
     fields += [pa.field("outcome", names), pa.field("windows", names)]
+    if header.rate is not None:
+        fields.append(pa.field(_DUE, pa.int64()))
     about = {"dstest.schema": SCHEMA, "dstest.header": msgspec.json.encode(header).decode()}
     return pa.schema(fields, metadata=about)
 
@@ -96,6 +102,8 @@ def _columns(ops: list[Op], header: Header, text_ids: bool) -> dict[str, list[An
             found[name] = [_text(v) for v in values] if name in _JSON_FIELDS else values
     found["outcome"] = [op.outcome.value for op in ops]
     found["windows"] = [windows_of(op, header.windows) for op in ops]
+    if header.rate is not None:
+        found[_DUE] = [None if op.due_ts is UNSET else op.due_ts for op in ops]
     return found
 
 
@@ -116,16 +124,21 @@ def write_parquet(target: Any, header: Header, each: Callable[[], Iterator[Op]])
         return _written(target, header, exact_ops(each()), text_ids=True)
 
 
+def _said(columns: Iterable[str]) -> list[str]:
+    """The columns that say what was recorded; the others follow from them."""
+    return [*FIELDS, *({_DUE} & {*columns})]
+
+
 class _Content:
     """SHA-256 of what a file says, however Parquet encodes it: the header, the names of the columns
-    that are JSON, then of each row the twelve fields as a JSON list and a line end."""
+    that are JSON, then of each row its fields as a JSON list and a line end."""
 
     def __init__(self, header: bytes, text: Iterable[str]) -> None:
         self.rows = 0
         self._sum = hashlib.sha256(header + b"\n" + " ".join(sorted(text)).encode() + b"\n")
 
     def add(self, columns: dict[str, list[Any]]) -> None:
-        for row in zip(*(columns[name] for name in FIELDS), strict=True):
+        for row in zip(*(columns[name] for name in _said(columns)), strict=True):
             self._sum.update(_ENCODE(row).encode() + b"\n")
             self.rows += 1
 
@@ -201,7 +214,7 @@ def each_of_parquet(path: Path) -> Iterator[Op]:
                 "has since",
                 remedy=_REMEDY,
             )
-        for batch in file.iter_batches(batch_size=ROWS, columns=list(FIELDS)):
+        for batch in file.iter_batches(batch_size=ROWS, columns=_said(file.schema_arrow.names)):
             columns = batch.to_pydict()
             content.add(columns)
             yield from _rows(columns, text)
@@ -223,5 +236,8 @@ def require_whole(path: Path) -> None:
 def _rows(columns: dict[str, list[Any]], text: Iterable[str]) -> Iterator[Op]:
     for name in text:
         columns[name] = [None if v is None else json.loads(v) for v in columns[name]]
-    for row in zip(*(columns[name] for name in FIELDS), strict=True):
-        yield Op(**dict(zip(FIELDS, row, strict=True)))
+    if _DUE in columns:
+        columns[_DUE] = [UNSET if due is None else due for due in columns[_DUE]]
+    names = _said(columns)
+    for row in zip(*(columns[name] for name in names), strict=True):
+        yield Op(**dict(zip(names, row, strict=True)))

@@ -30,7 +30,17 @@ from dstest.report.after import Step, after_failure
 from dstest.report.command import command_of, with_lab
 from dstest.report.errors import UNSUPPORTED, ErrorRow, unusual
 from dstest.report.measured_file import Measured, read_measured
-from dstest.report.numbers import Load, NodeRow, TypeRow, by_node, by_type, load_of, number, seconds
+from dstest.report.numbers import (
+    Load,
+    NodeRow,
+    TypeRow,
+    by_node,
+    by_type,
+    lateness_said,
+    load_of,
+    number,
+    seconds,
+)
 from dstest.report.remedies import Remedy, before_load, remedies, without_method
 from dstest.store.jsonl import read_history
 from dstest.store.layout import RunDir
@@ -121,6 +131,7 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     notices: list[str]
     lints: list[tuple[str, str, str]]
     types: list[TypeRow]
+    lateness: str | None
     nodes: list[NodeRow]
     errors: list[ErrorRow]
     canary: Canary
@@ -335,6 +346,7 @@ def build_report(
             for name, said in getattr(lint, severity).items()
         ],
         types=by_type(history),
+        lateness=lateness_said(history),
         nodes=by_node(history),
         errors=unusual(history),
         canary=canary

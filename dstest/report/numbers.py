@@ -21,6 +21,7 @@ __all__ = [
     "TypeRow",
     "by_node",
     "by_type",
+    "lateness_said",
     "load_of",
     "number",
     "per_second",
@@ -31,7 +32,8 @@ __all__ = [
 
 
 class TypeRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One operation type: how many ended how, and latencies of the good ones in milliseconds."""
+    """One operation type: how many ended how, and latencies of the good ones in milliseconds, from
+    when they were sent; of an open load from when they were due besides."""
 
     op_type: str
     total: int
@@ -41,6 +43,9 @@ class TypeRow(msgspec.Struct, frozen=True, kw_only=True):
     p50_ms: float | None
     p99_ms: float | None
     max_ms: float | None
+    due_p50_ms: float | None = None
+    due_p99_ms: float | None = None
+    due_max_ms: float | None = None
 
 
 class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,11 +91,10 @@ def by_type(history: History) -> list[TypeRow]:
     rows = []
     for name, ops in sorted(groups.items()):
         outcomes = Counter(op.outcome for op in ops)
-        times = sorted(
-            op.complete_ts - op.invoke_ts
-            for op in ops
-            if op.complete_ts is not None and op.outcome is Outcome.OK
-        )
+        good = [op for op in ops if op.outcome is Outcome.OK and op.complete_ts is not None]
+        times = sorted((op.complete_ts or 0) - op.invoke_ts for op in good)
+        planned = [op for op in good if op.due_ts is not msgspec.UNSET]
+        since_due = sorted((op.complete_ts or 0) - op.due_ns for op in planned)
         rows.append(
             TypeRow(
                 op_type=name,
@@ -101,9 +105,27 @@ def by_type(history: History) -> list[TypeRow]:
                 p50_ms=quantile_ms(times, 0.5),
                 p99_ms=quantile_ms(times, 0.99),
                 max_ms=quantile_ms(times, 1.0),
+                due_p50_ms=quantile_ms(since_due, 0.5),
+                due_p99_ms=quantile_ms(since_due, 0.99),
+                due_max_ms=quantile_ms(since_due, 1.0),
             )
         )
     return rows
+
+
+def lateness_said(history: History) -> str | None:
+    """Of an open load: how late operations were sent, and how many never; None of a closed one."""
+    late = sorted(o.invoke_ts - o.due_ns for o in history.ops if o.due_ts is not msgspec.UNSET)
+    if not late:
+        return None
+    unsent = history.header.counters.get("unsent", 0)
+    middle, most, last = (number(quantile_ms(late, share)) for share in (0.5, 0.99, 1.0))
+    never = f"; {unsent:,} more were due and never sent, since the load ended" if unsent else ""
+    return (
+        f"The load was open: an operation was sent {middle} ms after it was due (median), {most} "
+        f"ms (99th percentile), {last} ms at most{never}. Service levels (slo) count from when an "
+        "operation was due."
+    )
 
 
 def by_node(history: History) -> list[NodeRow]:

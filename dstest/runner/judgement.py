@@ -67,6 +67,9 @@ def seal(run: RunDir, meta: RunMeta) -> tuple[History, Folded]:
     spec = msgspec.convert(meta.spec, RunSpec)
     folded = fold(run.segments)
     counters = issued(meta) or {"issued": folded.counters["invokes"]}
+    unsent = sum(note.get("unsent", 0) for note in folded.notes)
+    if unsent:
+        counters = {**counters, "unsent": unsent}
     header = Header(
         run=run.path.name,
         workload=spec.workload,

@@ -41,6 +41,7 @@ from dstest.runner.requirements import (
     for_planning,
 )
 from dstest.runner.schedule_file import Schedule
+from dstest.runner.worker_config import CATCH_UP_OPTION
 from nemeses.base.schedule import RECOVERY_S
 from nemeses.mix import Mix
 
@@ -59,6 +60,7 @@ RUN_OPTIONS: dict[str, Option] = {
     "workers": Option(
         type=int, default=0, least=0, most=64, help="load worker processes; 0 = as many as fit"
     ),
+    **CATCH_UP_OPTION,
     **CLIENT_OPTION,
     **LEFT_OUT_OPTION,
 }

@@ -24,6 +24,7 @@ from dstest.core import registry, rng
 from dstest.core.clock import RunClock
 from dstest.core.contained import quit_by
 from dstest.core.errors import ConfigError
+from dstest.core.history import RUN_END_NS
 from dstest.core.op import FINAL_IDS, Outcome
 from dstest.core.operation import OPERATION, trace_of
 from dstest.core.parent import end_with_parent
@@ -52,7 +53,7 @@ from dstest.runner.garbage import Garbage
 from dstest.runner.left_out import drawing, left_out
 from dstest.runner.raw_client import client_of
 from dstest.runner.tap import Tap
-from dstest.runner.worker_config import WorkerConfig
+from dstest.runner.worker_config import CATCH_UP, WorkerConfig
 from dstest.store.events import (
     Completion,
     Event,
@@ -70,6 +71,12 @@ __all__ = ["Worker", "main", "not_listed"]
 _FAILURE_PAUSE_S: Final = 0.05
 _AT_ONCE_NS: Final = 1_000_000
 _BEAT_S: Final = 0.1
+_BEHIND_NS: Final = 100_000_000
+"""What is due for longer was not sent since nobody was free: a pause, and no jitter."""
+
+_CATCH_UP: Final = 2.0
+"""Times the rate at which what is overdue is sent after a pause."""
+
 _TICK_S: Final = 0.001
 """Of the timers of uvloop, which does not wait at all for less than half of it."""
 
@@ -103,6 +110,9 @@ class Worker:
         self._clock = RunClock(0)
         self._arrival_rng = rng.stream(config.seed, "arrivals", config.worker)
         self._next_arrival_ns = 0
+        self._next_overdue_ns = 0
+        self._unsent = 0
+        self._ended_ns = RUN_END_NS
         self._failed = False
         self._cpu_began_s = 0.0
         self._taps: list[Tap] = []
@@ -143,6 +153,7 @@ class Worker:
         ]
         for used in await asyncio.gather(*tasks):
             await used.close()
+        self._note_unsent()
         if self._board.state == FINISHING and isinstance(self._generator, Finishing):
             await self._finish(self._generator)
         await self._note_wire()
@@ -222,20 +233,44 @@ class Worker:
             self._board.beat(self._config.worker, now_ns, max(0, now_ns - due_ns), cpu_ms)
             self._board.forget_before(now_ns - remembered_ns)
             garbage.sweep()
+            self._loading()
 
     def _loading(self) -> bool:
-        return self._board.state == LOADING and not self._failed
+        going = self._board.state == LOADING and not self._failed
+        if not going:
+            self._ended_ns = min(self._ended_ns, self._clock.now_ns())
+        return going
 
     async def _arrival(self) -> int:
-        """Wait for the next arrival of the open loop; returns the time it was due."""
+        """Wait for the next arrival of the open loop; returns the time it was due. What is overdue
+        after a pause is sent in its order, at most at `_CATCH_UP` times the rate: no clients would
+        send all of it at once."""
         rate = self._config.rate
         if rate is None:
             return self._clock.now_ns()
-        gap_ns = self._arrival_rng.expovariate(rate / self._config.workers) * 1e9
-        due_ns = self._next_arrival_ns
-        self._next_arrival_ns += int(gap_ns)
-        await self._until(due_ns)
+        per_s = rate / self._config.workers
+        due_ns = self._draw_arrival(per_s)
+        sent_ns, now_ns = due_ns, self._clock.now_ns()
+        if now_ns - due_ns > _BEHIND_NS and not self._config.options.get(CATCH_UP):
+            sent_ns = max(now_ns, self._next_overdue_ns)
+            self._next_overdue_ns = sent_ns + int(1e9 / (per_s * _CATCH_UP))
+        if not (await self._until(sent_ns) and self._loading()) and due_ns < self._ended_ns:
+            self._unsent += 1
         return due_ns
+
+    def _draw_arrival(self, per_s: float) -> int:
+        due_ns = self._next_arrival_ns
+        self._next_arrival_ns += int(self._arrival_rng.expovariate(per_s) * 1e9)
+        return due_ns
+
+    def _note_unsent(self) -> None:
+        """Record how many operations were due in an open load and never sent, since it ended."""
+        rate = self._config.rate
+        if rate is None:
+            return
+        while self._draw_arrival(rate / self._config.workers) < self._ended_ns:
+            self._unsent += 1
+        self._write(Note(self._clock.now_ns(), {"unsent": self._unsent}))
 
     async def _until(self, due_ns: int, going: Callable[[], bool] | None = None) -> bool:
         """False where the load, or what is `going` on instead of it, ends first."""
@@ -261,7 +296,9 @@ class Worker:
             if busy_ns and not await self._until(draft_ns + busy_ns):
                 break
             began_ns = self._clock.now_ns()
-            last = await self._operation(draft, process_id, node, client, due_ns + busy_ns)
+            planned_ns = None if self._config.rate is None else due_ns + busy_ns
+            late_ns = began_ns - due_ns - busy_ns
+            last = await self._operation(draft, process_id, node, client, late_ns, planned_ns)
             if last.kind == Outcome.UNKNOWN:
                 process_id += self._config.concurrency
                 await client.close()
@@ -295,7 +332,7 @@ class Worker:
                 busy_ns = draft.after_ns if isinstance(draft, OpDraft) else 0
                 if busy_ns and not await self._until(self._clock.now_ns() + busy_ns, going):
                     break
-                last = await self._operation(draft, process_id, node, client, self._clock.now_ns())
+                last = await self._operation(draft, process_id, node, client)
                 if last.kind == Outcome.UNKNOWN:
                     process_id += 1 << 20
                     await client.close()
@@ -305,7 +342,13 @@ class Worker:
             await client.close()
 
     async def _operation(
-        self, draft: OpDraft, process_id: int, node: int, client: Client, due_ns: int
+        self,
+        draft: OpDraft,
+        process_id: int,
+        node: int,
+        client: Client,
+        late_ns: int = 0,
+        due_ns: int | None = None,
     ) -> Answer:
         config = self._config
         if wrong := why_no_draft(draft):
@@ -317,11 +360,10 @@ class Worker:
         self._next_op += config.workers
         invoke_ns = self._clock.now_ns()
         name = config.endpoints[node].node
-        if not self._write(
-            Invoked(op_id, process_id, invoke_ns, draft.op_type, draft.key, draft.input, name)
-        ):
+        asked = (draft.op_type, draft.key, draft.input)
+        if not self._write(Invoked(op_id, process_id, invoke_ns, *asked, name, due_ns)):
             return Answer(draft, Outcome.FAIL)
-        self._board.invoked(config.worker, node, invoke_ns - due_ns)
+        self._board.invoked(config.worker, node, late_ns)
         event: Completion
         output, seen = None, None
         outcome: Outcome

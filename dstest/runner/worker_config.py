@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 import msgspec
 
-from dstest.core.protocols import Endpoint
+from dstest.core.protocols import Endpoint, Option
 
-__all__ = ["WorkerConfig"]
+__all__ = ["CATCH_UP", "CATCH_UP_OPTION", "WorkerConfig"]
+
+CATCH_UP: Final = "catch_up"
+CATCH_UP_OPTION: Final[Mapping[str, Option]] = {
+    CATCH_UP: Option(
+        type=bool,
+        default=False,
+        help="with a rate, after a pause: send what is overdue as fast as clients can; without it "
+        "at most at twice the rate",
+    )
+}
 
 
 class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):

@@ -68,7 +68,7 @@ class Header(_Event, frozen=True, tag="h"):
 
 
 class Invoked(_Event, frozen=True, tag="i"):
-    """Written before the request leaves."""
+    """Written before the request leaves; `due_ns` is when it should, where that was planned."""
 
     op_id: int
     process_id: int | str
@@ -77,6 +77,7 @@ class Invoked(_Event, frozen=True, tag="i"):
     key: Key
     input: Any
     node: str
+    due_ns: int | None = None
 
 
 class Succeeded(_Event, frozen=True, tag="o"):

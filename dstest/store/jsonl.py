@@ -31,8 +31,8 @@ __all__ = [
 ]
 
 _FIELDS: Final = frozenset(FIELDS)
-_EXTENSIONS: Final = frozenset({"retry_of", "fault_epochs", "error_ts", "idx"})
-"""What a record may have besides, for its reader; no checker asks for it."""
+_EXTENSIONS: Final = frozenset({"retry_of", "fault_epochs", "error_ts", "idx", "due_ts"})
+"""What a record may have besides."""
 
 _REQUIRED: Final = _FIELDS - {"node_seen", "fault_epoch"}
 """What must be said, if only as null, before anything can be valid."""

@@ -93,6 +93,7 @@ def operation(invoke: Invoked, done: Completion | None, epoch_of_open: str | Non
         timeout_marker=known is None,
         node_seen=None if known is None else known.node_seen,
         fault_epoch=epoch,
+        due_ts=msgspec.UNSET if invoke.due_ns is None else invoke.due_ns,
     )
 
 

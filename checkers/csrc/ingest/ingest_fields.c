@@ -21,7 +21,7 @@ enum ing_field ing_field_of(const struct ing_scalar *key)
                : is(key, "error", 5) ? ING_ERROR
                                      : ING_OTHER;
     case 6:
-        return is(key, "output", 6) ? ING_OUTPUT : ING_OTHER;
+        return is(key, "output", 6) ? ING_OUTPUT : is(key, "due_ts", 6) ? ING_DUE : ING_OTHER;
     case 7:
         return is(key, "op_type", 7) ? ING_OP_TYPE : ING_OTHER;
     case 8:

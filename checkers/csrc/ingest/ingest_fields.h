@@ -18,6 +18,7 @@ enum ing_field {
     ING_NODE,
     ING_EPOCH,
     ING_EXTRA,
+    ING_DUE,
     ING_OTHER
 };
 

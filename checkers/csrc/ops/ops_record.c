@@ -39,6 +39,7 @@ static int field_value(struct ops_part *part, enum ing_field field, struct draft
     struct ing_part *scan = &part->scan;
     struct ops_row *row = &d->row;
     int32_t unused;
+    int64_t due;
     switch (field) {
     case ING_OP_ID:
         return ing_integer(scan, &row->op_id, 0);
@@ -63,6 +64,8 @@ static int field_value(struct ops_part *part, enum ing_field field, struct draft
     case ING_NODE:
     case ING_EPOCH:
         return name(scan, &part->texts, 0, 1, &unused);
+    case ING_DUE:
+        return ing_integer(scan, &due, 0);
     default:
         return ing_refuse(scan, "a field beyond the twelve");
     }
