@@ -128,11 +128,15 @@ def status(directory: Directory, json_: Json = False) -> None:
     Exit 0 in any case: the verdict is that of `report`."""
     import msgspec
 
+    from dstest.nightly.judged import contradicted, exit_now
     from dstest.nightly.state import NightDir
     from dstest.nightly.told import night_told
 
     opened = NightDir.open(directory)
     night = opened.read()
+    night.wrong = [*contradicted(opened, night)]
+    if night.ended:
+        night.exit = int(exit_now(night))
     if json_:
         say(msgspec.json.encode(night).decode())
     else:

@@ -11,8 +11,11 @@ from dstest.cli.output import say
 from dstest.core.errors import Exit
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dstest.retention.look import Entry
     from dstest.retention.prune import Plan
+    from dstest.retention.walk import Walked
 
 __all__ = ["store_app"]
 
@@ -164,6 +167,18 @@ def _say_plan(found: Plan, deleted: bool, gone: int) -> None:
         typer.echo(f"{_size(found.short_bytes)} more than asked for has to stay")
 
 
+def _nights(walked: Walked) -> Iterator[tuple[str, str]]:
+    """Nights that are over and say otherwise than what lies in them."""
+    from dstest.nightly.judged import contradicted
+    from dstest.nightly.state import NightDir
+
+    for place in walked.places:
+        if place.kind == "night":
+            opened = NightDir.open(place.path)
+            night = opened.read()
+            yield from ((str(place.path), what) for what in contradicted(opened, night))
+
+
 @store_app.command()
 def verify(
     store: Store = _STORE,
@@ -192,6 +207,7 @@ def verify(
         wrong += [(f.where, f"{f.rule}: {f.what}") for f in judged if f.where not in known]
         bad = {Path(where) for where, _ in wrong}
         wrong += [(str(row.path), row.what) for row in verified_asides(walked, bad)]
+        wrong += _nights(walked)
         untold += uncompared(walked, {Path(where) for where, _ in wrong} | {*running})
     foreign = [one for one in walked.odd if one.why == "foreign"]
     wrong = [row for row in wrong if not any(Path(row[0]).is_relative_to(p) for p in running)]

@@ -121,7 +121,7 @@ def decide(
         findings=tuple(left),
         accepted=tuple(accepted),
         rows=tuple(_row(answer, left, policy, now.date()) for answer in answers),
-        notes=tuple(_notes(gathered, answers, accepted, policy)),
+        notes=(*read.unsaid, *_notes(gathered, answers, accepted, policy)),
         evidence={str(run.path): run.digest for answer in answers for run in answer.counted},
     )
 

@@ -1,7 +1,7 @@
 """What a release is let through by: a TOML file, `docs/gate.md` has an example.
 
 Every number is bounded, so that none can be set to where it asks for nothing. What a policy leaves
-out is asked for at its strictest, but for what has to be named: systems, versions, tests.
+out is said with the decision: what is asked for then, and what nobody asks for.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dstest.compare.intervals import RUNS_MIN
 from dstest.core.tiers import Level
 
 __all__ = [
+    "OPERATIONS_MIN",
     "RISK_DAYS_MAX",
     "Asked",
     "Baseline",
@@ -28,12 +29,13 @@ __all__ = [
     "Risk",
 ]
 
+OPERATIONS_MIN: Final = 500
 RISK_DAYS_MAX: Final = 366
 """A risk that is accepted for longer is not looked at again."""
 
 Id = Annotated[str, Meta(pattern=r"^[A-Za-z][A-Za-z0-9._-]{0,31}$")]
-Text = Annotated[str, Meta(min_length=1, max_length=400)]
-Word = Annotated[str, Meta(min_length=1, max_length=200)]
+Text = Annotated[str, Meta(pattern=r"\S", max_length=400)]
+Word = Annotated[str, Meta(pattern=r"\S", max_length=200)]
 Words = Annotated[tuple[Word, ...], Meta(max_length=50)]
 Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
 Size = Annotated[int, Meta(ge=1, le=101)]
@@ -94,7 +96,7 @@ class Claim(Asked, frozen=True, kw_only=True):
     seeds: Annotated[int, Meta(ge=1, le=1000)]
     sizes: Annotated[tuple[Size, ...], Meta(min_length=1, max_length=10)]
     faults: dict[Word, Count] = {}
-    operations: Annotated[int, Meta(ge=500, le=10_000_000_000)] = 500
+    operations: Annotated[int, Meta(ge=OPERATIONS_MIN, le=10_000_000_000)] = OPERATIONS_MIN
 
 
 class Control(Asked, frozen=True, kw_only=True):

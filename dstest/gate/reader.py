@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from dstest.core.errors import ConfigError
 from dstest.core.settings import Shape, line_of, read_settings
 from dstest.gate.policy import (
+    OPERATIONS_MIN,
     Baseline,
     Claim,
     Control,
@@ -40,12 +41,14 @@ _SHAPE: Final = Shape(
 
 
 class ReadPolicy(NamedTuple):
-    """A policy, the file that it stands in, its digest, and the line of each id."""
+    """A policy, the file that it stands in, its digest, the line of each id, and what it does not
+    say and is taken as usual."""
 
     policy: Policy
     path: Path
     sha256: str
     lines: dict[str, int]
+    unsaid: tuple[str, ...] = ()
 
     def line_of(self, id_: str) -> int:
         """Where the table with this id begins; 1 for what has no table."""
@@ -68,7 +71,27 @@ def read_policy(path: Path) -> ReadPolicy:
         raise ConfigError(f"{path} is no TOML: {error}", remedy=f"see {_SHAPE.page}") from None
     policy = read_settings(str(path), text, Policy, _SHAPE)
     digest = hashlib.sha256(data).hexdigest()
-    return ReadPolicy(policy, path, digest, _lines(text, tomllib.loads(text)))
+    plain = tomllib.loads(text)
+    return ReadPolicy(policy, path, digest, _lines(text, plain), tuple(_unsaid(policy, plain)))
+
+
+def _unsaid(policy: Policy, plain: Mapping[str, Any]) -> Iterator[str]:
+    """What a policy leaves to us, and what nobody asks for then."""
+    if "canaries" not in plain.get("evidence", {}):
+        yield "evidence.canaries is not said: checkers are tried again on broken copies"
+    rows = [row for row in plain.get("claim", ()) if "operations" not in row]
+    if rows:
+        named = ", ".join(str(row.get("id")) for row in rows)
+        yield (
+            f"operations is not said of {named}: {OPERATIONS_MIN} judged ones are enough, over all "
+            "its runs"
+        )
+    rows = [row for row in plain.get("claim", ()) if not row.get("faults")]
+    if rows:
+        named = ", ".join(str(row.get("id")) for row in rows)
+        yield f"faults are not said of {named}: no fault of any kind has to have landed"
+    if not policy.control:
+        yield "no control is asked for: nothing shows that these tests find a known bug"
 
 
 def _lines(text: str, plain: Mapping[str, Any]) -> dict[str, int]:

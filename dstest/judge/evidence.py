@@ -23,6 +23,7 @@ from dstest.core.evidence import (
     Lint,
     PageCache,
 )
+from dstest.core.landing import contradiction, heal_contradiction
 from dstest.core.op import Op, Outcome
 from dstest.judge._audit_logs import no_crash
 from dstest.judge.audit import measure, red_flags, weak_items
@@ -176,9 +177,16 @@ def demoted(facts: RunFacts) -> list[LandingRecord]:
     for record in facts.records:
         why = None
         if record.landed == "yes":
-            why = _unshown(record) or _idle(record, traffic, facts.served_elsewhere)
+            why = (
+                _unshown(record)
+                or contradiction(record)
+                or _idle(record, traffic, facts.served_elsewhere)
+            )
         if why is not None:
             record = msgspec.structs.replace(record, landed="ambiguous", notes=[*record.notes, why])
+        if (still := heal_contradiction(record)) is not None:
+            notes = [*record.notes, still]
+            record = msgspec.structs.replace(record, heal_verified=False, notes=notes)
         records.append(record)
     return records
 

@@ -19,7 +19,7 @@ from dstest.nightly.config import NightlyConfig, read_config
 from dstest.nightly.driver import Driver
 from dstest.nightly.known import require_known
 from dstest.nightly.locks import alone
-from dstest.nightly.seeds import items_of, kept_seeds
+from dstest.nightly.seeds import digest_of, items_of, kept_seeds
 from dstest.nightly.state import Night, NightDir, Nights, nights_in, number_after
 from dstest.runner.session import process_start_time
 
@@ -124,6 +124,7 @@ def night_after(
     """The next night: its number, and what it asks."""
     number = number_after(folder, before)
     kept = kept_seeds([night for _, night in before.whole], config.passes)
+    items = items_of(config.name, number, cells, kept)
     return Night(
         name=config.name,
         number=number,
@@ -137,8 +138,9 @@ def night_after(
         started=clock.utc_stamp(),
         pid=os.getpid(),
         pid_start_time=process_start_time(os.getpid()),
-        items=items_of(config.name, number, cells, kept),
+        items=items,
         chosen=[*chosen],
+        asked_sha256=digest_of(items),
     )
 
 

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Iterable, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
-from dstest.core.errors import Exit
+from dstest.core.errors import ConfigError, Exit
 from dstest.core.verdict import State
+from dstest.fan.commands import STORE
+from dstest.fan.desk_paths import WORK
+from dstest.nightly.cells import cells_of
+from dstest.nightly.config import read_config
 from dstest.nightly.leftovers import seen
 from dstest.nightly.outcome import Judged, judge_run, never_run, not_held, standing_of
-from dstest.nightly.state import Item, Night, NightDir, Try
+from dstest.nightly.seeds import digest_of
+from dstest.nightly.state import CONFIG, NIGHT, Item, Night, NightDir, Try
+from dstest.steps.results import results_in
 
-__all__ = ["exit_now", "exit_of", "judge_again", "judge_night", "settle"]
+_SET_ASIDE: Final = re.compile(r"\.died-\d+$")
+"""What a process that died has left, of a try that was made again."""
+
+__all__ = ["contradicted", "exit_now", "exit_of", "judge_again", "judge_night", "settle"]
 
 
 def settle(item: Item, one: Try, judged: Judged | None, last_words: str) -> None:
@@ -46,6 +59,7 @@ def judge_night(directory: NightDir) -> Night:
     """The night, every run of it judged again. While it is not over, what its workers have and has
     seen a violation counts as a try, which is written nowhere: who goes on with it takes it up."""
     night = directory.read()
+    night.wrong = [*contradicted(directory, night)]
     for item in night.items:
         for one in item.tries:
             judge_again(directory, item, one)
@@ -66,9 +80,57 @@ def _left(directory: NightDir, item: Item, path: Path, judged: Judged) -> Try:
 
 
 def exit_now(night: Night) -> Exit:
-    """Of a night as it stands: 3 where it would be 0 and is not over."""
+    """Of a night as it stands: 3 where it would be 0 and is not over, or is contradicted."""
     code = exit_of(night.items, night.chosen)
-    return Exit.NOT_PROVEN if code is Exit.PASS and not night.ended else code
+    short = not night.ended or night.wrong
+    return Exit.NOT_PROVEN if code is Exit.PASS and short else code
+
+
+def contradicted(directory: NightDir, night: Night) -> Iterator[str]:
+    """What the directory of a night says otherwise than its list: a night is what its file asked
+    for, and what lies below its cells."""
+    yield from _of_file(directory, night)
+    ids = [item.id for item in night.items]
+    yield from (
+        f"{id_} stands in {NIGHT} more than once" for id_ in {i for i in ids if ids.count(i) > 1}
+    )
+    if night.asked_sha256 and night.asked_sha256 != digest_of(night.items):
+        yield f"{NIGHT} does not list what this night was begun with"
+    tries = {f"{item.id}.{one.number}": one for item in night.items for one in item.tries}
+    running = {f"{i.id}.{i.running.number}" for i in night.items if i.running is not None}
+    for path in sorted(directory.cells.iterdir()) if directory.cells.is_dir() else ():
+        if path.name == WORK or _SET_ASIDE.search(path.name) or path.name in running:
+            continue
+        if path.name not in tries:
+            yield f"cells/{path.name} is no try that {NIGHT} lists"
+        elif len(runs := results_in(path / STORE)) > 1:
+            yield f"cells/{path.name} has {len(runs)} runs, and a try is one"
+    for name, one in tries.items():
+        if one.result and not one.left and not one.result.startswith(f"cells/{name}/"):
+            yield f"the run of {name} is said to be {one.result}, in the place of another"
+
+
+def _of_file(directory: NightDir, night: Night) -> Iterator[str]:
+    """What its nightly.toml asked for, and the list lacks."""
+    try:
+        data = directory.config.read_bytes()
+    except OSError:
+        yield f"{CONFIG} is gone"
+        return
+    if not night.config_sha256:
+        return
+    if hashlib.sha256(data).hexdigest() != night.config_sha256:
+        yield f"{CONFIG} is not the one that this night was begun with"
+        return
+    try:
+        cells = cells_of(read_config(directory.config), directory.path)
+    except ConfigError:  # files that it names lie elsewhere
+        return
+    listed = Counter(item.cell for item in night.items)
+    for cell in cells:
+        wanted = len(cell.seed) or cell.seeds
+        if listed[cell.id] < wanted and not night.chosen:
+            yield f"{CONFIG} asks for {wanted} of {cell.id}, and {NIGHT} lists {listed[cell.id]}"
 
 
 def exit_of(items: Iterable[Item], chosen: Sequence[str] = ()) -> Exit:

@@ -89,7 +89,7 @@ def headline(night: Night) -> tuple[str, str]:
             f"was found ({some(red, 'red control')}), and nothing was accused wrongly "
             f"({some(green, 'green control')})."
         )
-    said = [*_short(wrong)] + ([] if under else ["nothing was under test"])
+    said = [*night.wrong, *_short(wrong)] + ([] if under else ["nothing was under test"])
     said += (
         [f"only {some(len(night.chosen), 'cell')} of the file asked for"] if night.chosen else []
     )

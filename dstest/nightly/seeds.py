@@ -9,7 +9,7 @@ from dstest.core.standing import Stood, owed_after
 from dstest.nightly.cells import Cell
 from dstest.nightly.state import Item, Night
 
-__all__ = ["fresh_seed", "items_of", "kept_seeds"]
+__all__ = ["digest_of", "fresh_seed", "items_of", "kept_seeds"]
 
 
 def fresh_seed(name: str, number: int, key: str, at: int) -> int:
@@ -46,6 +46,11 @@ def items_of(
         why = "named" if cell.seed else "new"
         asked += [_item(cell, seed, why) for seed in named if seed not in old]
     return sorted(asked, key=lambda item: (item.why != "kept", not item.expected.control))
+
+
+def digest_of(items: Iterable[Item]) -> str:
+    """SHA-256 of what is asked: the ids of items, one a line."""
+    return hashlib.sha256("".join(f"{item.id}\n" for item in items).encode()).hexdigest()
 
 
 def _item(cell: Cell, seed: int, why: str) -> Item:

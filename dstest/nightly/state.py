@@ -153,7 +153,9 @@ class Night(msgspec.Struct, kw_only=True):
     """One night. `number` counts the nights of this name from 1; `spent_s` is what it has taken of
     its budget so far, without the time that it lay dead; `exit` stands there once it is over.
     `chosen` are the cells that were asked for by name: such a night asks no others. `gone_on` is
-    when a process went on with it, whose own had ended or died."""
+    when a process went on with it, whose own had ended or died. `asked_sha256` is that of the ids
+    of its items, empty in what older versions wrote; `wrong` is what was found that contradicts
+    this file."""
 
     schema: Literal["dstest.night/1"] = "dstest.night/1"
     name: str
@@ -174,6 +176,8 @@ class Night(msgspec.Struct, kw_only=True):
     exit: int | None = None
     chosen: list[str] = []
     gone_on: list[str] = []
+    asked_sha256: str = ""
+    wrong: list[str] = []
 
     @property
     def runs(self) -> bool:

@@ -17,6 +17,7 @@ import msgspec
 from dstest.core.answers import check_record
 from dstest.core.errors import HarnessError
 from dstest.core.evidence import LandingRecord
+from dstest.core.landing import contradiction
 from dstest.core.plain import legible, odd_in
 from dstest.core.protocols import FaultPlan, Nemesis, NemesisContext
 from dstest.runner.epochs import Journal
@@ -140,6 +141,9 @@ class NemesisLoop:
             why = f"{step}() of {record.nemesis} gave {odd}, which proves nothing"
             self._unproven.setdefault(record.fault_id, why)
             record = msgspec.convert(legible(msgspec.to_builtins(record)), LandingRecord)
+        if record.landed == "yes" and (wrong := contradiction(record)):
+            why = f"{step}() of {record.nemesis} gave a record that contradicts itself: {wrong}"
+            self._unproven.setdefault(record.fault_id, why)
         if note := self._unproven.get(record.fault_id):
             notes = record.notes if note in record.notes else [*record.notes, note]
             record = msgspec.structs.replace(record, landed="no", notes=notes)

@@ -80,11 +80,30 @@ def _whole(meta: RunMeta, wrong: list[str], forgiven: list[str]) -> None:
     nodes = meta.nodes
     if len({*nodes}) != len(nodes) or len(nodes) != meta.spec.get("nodes"):
         wrong.append("run.json names other nodes than were asked for")
+    _recoveries(meta, wrong)
     forgiven += [
         f"worker {number} did not end by itself ({status})"
         for number, status in enumerate(meta.worker_exits or [])
         if status != 0
     ]
+
+
+def _recoveries(meta: RunMeta, wrong: list[str]) -> None:
+    """Is there a recovery for the heals, each within the run and after its heal?"""
+    healed = [row["healed_at"] for row in meta.records or () if row.get("healed_at") is not None]
+    if healed and not meta.recoveries and not meta.stopped_by:
+        wrong.append("run.json does not say what followed the heals of its faults")
+    last_ns = None if meta.load_s is None else int((meta.load_s + 1) * 1e9)
+    for one in meta.recoveries or ():
+        early = one.healed_ns < min(healed, default=0)
+        late = one.settled_ns is not None and one.settled_ns < one.healed_ns
+        beyond = last_ns is not None and max(one.healed_ns, one.settled_ns or 0) > last_ns
+        if early or late or beyond:
+            wrong.append(
+                f"run.json has a recovery from {one.healed_ns / 1e9:.1f} s to "
+                f"{(one.settled_ns or 0) / 1e9:.1f} s, which fits no heal of a load of "
+                f"{meta.load_s or 0:g} s"
+            )
 
 
 def _late(folded: Folded, forgiven: list[str]) -> None:
@@ -192,6 +211,8 @@ def _end(segment: Segment, dead: bool, began: bool, wrong: list[str], forgiven: 
             wrong.append(
                 f"{name} holds {segment.lines - 1:,} lines, its writer wrote {segment.end:,}"
             )
+        if dead and began:
+            wrong.append(f"{name} has its last line, and run.json says that its writer died")
     elif began:
         if dead:
             forgiven.append(f"{name} has no last line: its writer died")

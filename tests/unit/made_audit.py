@@ -29,6 +29,7 @@ FAULTS = 10
 
 def record(i: int, **changes: Any) -> LandingRecord:
     start = (20 + i * 25) * S
+    there, back = (f"{NODES[i % 5]}->{NODES[(i + 1) % 5]}", f"{NODES[(i + 1) % 5]}->{NODES[i % 5]}")
     fields: dict[str, Any] = {
         "fault_id": f"f{i + 1}",
         "nemesis": "partition",
@@ -36,9 +37,9 @@ def record(i: int, **changes: Any) -> LandingRecord:
         "scheduled_at": start,
         "injected_at": start,
         "injector": Signal(
-            signal="packets dropped", before={"n1->n2": 0}, during={"n1->n2": 9}, moved=True
+            signal="packets dropped", before={there: 0}, during={there: 9}, moved=True
         ),
-        "victim": Signal(signal="probes", before={"n1->n2": 2}, during={"n1->n2": 0}, moved=True),
+        "victim": Signal(signal="probes", before={there: 2}, during={there: 0}, moved=True),
         "control": Signal(signal="probes", moved=False),
         "landed": "yes",
         "landed_at": start + S // 10,
@@ -49,8 +50,8 @@ def record(i: int, **changes: Any) -> LandingRecord:
         "facts": {
             "shape": "one",
             "direction": "in" if i % 3 == 1 else "both",
-            "cuts": ["n1->n2", "n2->n1"],
-            "baseline_packets": {"n1->n2": 40, "n2->n1": 38},
+            "cuts": [there, back],
+            "baseline_packets": {there: 40, back: 38},
             "rechecks": [{"at_ns": start + 3 * S, "present": True}] * 2,
         },
     }

@@ -54,7 +54,16 @@ def test_a_key_that_is_not_known_is_refused_where_it_stands(
     assert hint in (error.remedy or "")
 
 
+def test_what_a_policy_leaves_out_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "release.toml"
+    path.write_text("\n".join(x for x in POLICY.splitlines() if not x.startswith("operations")))
+    said = read_policy(path).unsaid
+    assert any(one.startswith("operations is not said of ") for one in said)
+    assert any(one.startswith("evidence.canaries is not said") for one in said)
+
+
 BOUNDS = [
+    ('name = "etcd 3.4.23"', 'name = "   "'),
     ("seeds = 3", "seeds = 0"),
     ("seeds = 3", "seeds = 1001"),
     ("sizes = [3]", "sizes = []"),

@@ -18,7 +18,7 @@ from dstest.core.verdict import State
 from dstest.fan.commands import STORE
 from dstest.fan.desk_paths import FOLDER, WORK
 from dstest.nightly.index import opened
-from dstest.nightly.judged import exit_of, judge_night
+from dstest.nightly.judged import exit_now, exit_of, judge_night
 from dstest.nightly.junit import render_junit
 from dstest.nightly.outcome import judge_run
 from dstest.nightly.page import headline
@@ -244,3 +244,37 @@ def test_a_night_of_controls_alone_is_no_pass(mixed: tuple[int, NightDir, Night]
     word, said = headline(short)
     assert (word, "nothing was under test" in said) == ("NOT PROVEN", True)
     assert 'errors="1"' in render_junit(short, word, said)
+
+
+def test_a_night_is_what_its_cells_say(mixed: tuple[int, NightDir, Night]) -> None:
+    """By one line of its list less, or more, it does not become better."""
+    _, directory, night = mixed
+    assert not judge_night(directory).wrong
+    good: Any = directory.read()
+    good.items = [item for item in good.items if item.cell in ("known-bug", "known-good", "good")]
+    config = directory.config.read_bytes()
+    other = directory.cells / "good.999.1" / "store"
+    try:
+        directory.save(good)
+        wrong = judge_night(directory).wrong
+        assert any("asks for 1 of bad" in said for said in wrong)
+        assert any("cells/bad." in said for said in wrong)
+        assert any("what this night was begun with" in said for said in wrong)
+        assert exit_now(judge_night(directory)) == Exit.NOT_PROVEN
+        good.items = [*night.items, night.items[0]]
+        directory.save(good)
+        assert any("more than once" in said for said in judge_night(directory).wrong)
+        directory.save(night)
+        directory.config.write_bytes(config + b"# another\n")
+        assert any("is not the one" in said for said in judge_night(directory).wrong)
+        directory.config.unlink()
+        assert any("is gone" in said for said in judge_night(directory).wrong)
+        directory.config.write_bytes(config)
+        other.mkdir(parents=True)
+        assert any("cells/good.999.1" in said for said in judge_night(directory).wrong)
+    finally:
+        directory.config.write_bytes(config)
+        directory.save(night)
+        if other.is_dir():
+            other.rmdir()
+            other.parent.rmdir()
