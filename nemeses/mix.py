@@ -20,6 +20,7 @@ from dstest.core.evidence import LandingRecord
 from dstest.core.near import meant
 from dstest.core.protocols import (
     FaultPlan,
+    Lasting,
     Nemesis,
     NemesisContext,
     NemesisTraits,
@@ -201,6 +202,14 @@ class Mix:
         if not isinstance(member, Ticking):
             return None
         return await member.ticks(self._seen_by(member, ctx), record)
+
+    async def in_force(
+        self, ctx: NemesisContext, record: LandingRecord
+    ) -> Mapping[str, str] | None:
+        member = self.parts[record.nemesis]
+        if not isinstance(member, Lasting):
+            return None
+        return await member.in_force(self._seen_by(member, ctx), record)
 
     async def heal(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
         member = self.parts[record.nemesis]

@@ -19,6 +19,7 @@ __all__ = [
     "NODES_MAX",
     "PROBE_UDP_PORT",
     "SSH_CONNECT_TIMEOUT_S",
+    "STOOD_MIN",
     "UNPACKED_BYTES_MAX",
     "WITNESS_OPS_MAX",
 ]
@@ -43,6 +44,10 @@ LEASE_TTL_S: Final = 10.0
 
 LEASE_RENEW_S: Final = 2.0
 """Heartbeat period: four may be lost before a lease runs out."""
+
+STOOD_MIN: Final = 0.9
+"""Of the time in which a standing fault was watched: one that stood for less of it without a break
+was taken away by somebody else."""
 
 MIN_OPS_PER_EPOCH: Final = 30
 """Fewer operations inside a fault window tested nothing (discipline 1.5)."""

@@ -241,11 +241,19 @@ def _stood(facts: RunFacts) -> AuditRow:
         if gone:
             at_s = gone[0].get("at_ns", 0) / 1e9
             return short(f"{r.fault_id}: the fault was gone at {at_s:.1f} s, inside its window")
+        share = FaultDetails.of(r).stood.get("share", 1.0)
+        if share < limits.STOOD_MIN:
+            return short(f"{r.fault_id}: it stood without a break for {share:.0%} of its window")
         if message := _strangers(r, facts) or _idle_paths(r):
             return short(f"{r.fault_id}: {message}")
     if len(facts.records) < facts.faults_planned:
         return short(f"{len(facts.records)} of {facts.faults_planned} faults have a record")
-    return ok(f"{looks_total} looks at {len(facts.records)} faults, each found it standing")
+    said = f"{looks_total} looks at {len(facts.records)} faults, each found it standing"
+    rows = [FaultDetails.of(r).stood for r in facts.records]
+    if watched := [row for row in rows if row.get("watched_s")]:
+        least = min(row["share"] for row in watched)
+        said += f"; {len(watched)} were watched every second and stood for {least:.0%} at least"
+    return ok(said)
 
 
 def _strangers(record: LandingRecord, facts: RunFacts) -> str | None:

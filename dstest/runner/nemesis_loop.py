@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from dstest.core import limits
 from dstest.core.answers import check_record
 from dstest.core.errors import HarnessError
 from dstest.core.evidence import LandingRecord
@@ -22,6 +23,8 @@ from dstest.core.plain import legible, odd_in
 from dstest.core.protocols import FaultPlan, Nemesis, NemesisContext
 from dstest.runner.epochs import Journal
 from dstest.runner.ticking import Ticker
+from nemeses.base.landing import demote
+from nemeses.base.steps import with_facts
 
 __all__ = ["NemesisLoop", "describe"]
 
@@ -109,7 +112,26 @@ class NemesisLoop:
                                 f"{record.fault_id}: looked at again, landed {again.landed};"
                                 f" {describe(again)}"
                             )
+        for record in list(self.standing.values()):
+            self._stand(self._for_its_window(record))
         await self.heal()
+
+    def _for_its_window(self, record: LandingRecord) -> LandingRecord:
+        """The record with the share of its window in which the fault stood; one that did not stand
+        for nearly all of it is in doubt, whatever the looks have found."""
+        stood = self.ticker.watch.stood(record.fault_id)
+        if stood is None or not stood.watched_s:
+            return record
+        record = with_facts(record, {"stood": {**msgspec.to_builtins(stood), "share": stood.share}})
+        if stood.share >= limits.STOOD_MIN:
+            return record
+        why = (
+            f"it stood without a break for {stood.share:.0%} of the {stood.watched_s:.1f} s in "
+            f"which it was watched ({stood.looks} looks): it was taken away and put back on "
+            f"{', '.join(stood.away)}"
+        )
+        self._tell(f"{record.fault_id}: {why}")
+        return demote(record, why)
 
     async def _inject(self, plan: FaultPlan) -> LandingRecord:
         self._tell(f"{plan.fault_id}: injecting {_facts(plan)}")

@@ -1,8 +1,9 @@
-"""How far the counter of a standing fault has come, for those who watch.
+"""What is asked of a standing fault while the run waits for its next look at it.
 
-It is read in the time in which the run waits for its next look at the fault, and never while a look
-or a heal is under way: what becomes evidence is measured as if nobody watched. What goes wrong with
-a reading is not told, and the last one stands with its age.
+How far its counter has come, for those who watch: what goes wrong with such a reading is not told,
+and the last one stands with its age. And, every second, whether it stands (`Stood`): between two
+looks of a run somebody may take a fault away and put it back. Neither is asked while a look or a
+heal is under way: what those measure is measured as if nobody watched.
 """
 
 from __future__ import annotations
@@ -11,17 +12,78 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
+
 from dstest.core.evidence import LandingRecord
 from dstest.core.live import Counter
-from dstest.core.protocols import Nemesis, NemesisContext, Ticking, Ticks
+from dstest.core.protocols import Lasting, Nemesis, NemesisContext, Ticking, Ticks
 
-__all__ = ["Ticker"]
+__all__ = ["StandWatch", "Stood", "Ticker"]
 
+_STOOD_EVERY_NS: Final = 1_000_000_000
 _EVERY_NS: Final = 2_000_000_000
 _EVERY_NS_MAX: Final = 32_000_000_000
 _LIMIT_S: Final = 1.0
 _CLEAR_NS: Final = 1_500_000_000
 """No reading begins this shortly before a look: one that takes its whole limit is over by then."""
+
+
+class Stood(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a fault stood, of the time in which it was asked about: `looks` at it, the seconds
+    between the first and the last of them, and in how many of these it did not stand, or had been
+    away since the look before; `away` names where."""
+
+    looks: int = 0
+    watched_s: float = 0.0
+    away_s: float = 0.0
+    away: tuple[str, ...] = ()
+
+    @property
+    def share(self) -> float:
+        """Of the watched time, 1 where that was none."""
+        return 1.0 - self.away_s / self.watched_s if self.watched_s > 0 else 1.0
+
+
+class StandWatch:
+    """What a nemesis says every second of faults that stand."""
+
+    def __init__(self, nemesis: Nemesis, ctx: NemesisContext) -> None:
+        self._nemesis = nemesis if isinstance(nemesis, Lasting) else None
+        self._ctx = ctx
+        self._last: dict[str, tuple[int, dict[str, str]]] = {}
+        self._stood: dict[str, Stood] = {}
+
+    def stood(self, fault_id: str) -> Stood | None:
+        """None of a fault of which nobody could tell."""
+        return self._stood.get(fault_id)
+
+    async def look(self, record: LandingRecord) -> None:
+        """Ask once. A node that does not answer in time is asked again at the next look, and the
+        time until then is judged by that."""
+        if self._nemesis is None or record.landed_at is None:
+            return
+        try:
+            async with asyncio.timeout(_LIMIT_S):
+                marks = await self._nemesis.in_force(self._ctx, record)
+        except (Exception, SystemExit):  # a plug-in may have had a hand in it
+            return
+        if not marks:
+            return
+        now_ns, now = self._ctx.clock.now_ns(), {str(k): str(v) for k, v in marks.items()}
+        earlier = self._last.get(record.fault_id)
+        self._last[record.fault_id] = (now_ns, now)
+        if earlier is None:
+            self._stood[record.fault_id] = Stood(looks=1)
+            return
+        then_ns, then = earlier
+        gone = {name for name, mark in now.items() if not mark or then.get(name) != mark}
+        known, span_s = self._stood[record.fault_id], (now_ns - then_ns) / 1e9
+        self._stood[record.fault_id] = Stood(
+            looks=known.looks + 1,
+            watched_s=known.watched_s + span_s,
+            away_s=known.away_s + (span_s if gone else 0.0),
+            away=tuple(sorted({*known.away, *gone})),
+        )
 
 
 class Ticker:
@@ -32,6 +94,7 @@ class Ticker:
         self._nemesis = nemesis if isinstance(nemesis, Ticking) else None
         self._ctx = ctx
         self._every_ns = _EVERY_NS
+        self.watch = StandWatch(nemesis, ctx)
         self._read: dict[str, tuple[Ticks, int]] = {}
 
     def counter(self, record: LandingRecord) -> Counter | None:
@@ -44,13 +107,18 @@ class Ticker:
         return Counter(name=ticks.name, before=0, now=ticks.now, age_s=round(age_s, 1))
 
     async def until(self, time_ns: int, standing: Mapping[str, LandingRecord]) -> None:
-        """Sleep until run time `time_ns`, and read now and then what stands."""
-        clock = self._ctx.clock
-        while self._nemesis is not None and clock.now_ns() < time_ns - _CLEAR_NS:
+        """Sleep until run time `time_ns`, and read every second what stands, the counters now and
+        then."""
+        clock, read_ns = self._ctx.clock, 0
+        while (began_ns := clock.now_ns()) < time_ns - _CLEAR_NS:
+            due = began_ns >= read_ns
             for record in list(standing.values()):
                 if record.injected_at is not None and clock.now_ns() < time_ns - _CLEAR_NS:
-                    await self._look(self._nemesis, record)
-            await clock.until(min(time_ns, clock.now_ns() + self._every_ns))
+                    await self.watch.look(record)
+                    if due and self._nemesis is not None:
+                        await self._look(self._nemesis, record)
+            read_ns = began_ns + self._every_ns if due else read_ns
+            await clock.until(min(time_ns, began_ns + _STOOD_EVERY_NS))
         await clock.until(time_ns)
 
     async def _look(self, nemesis: Ticking, record: LandingRecord) -> None:

@@ -253,6 +253,13 @@ class Clock(ProcessFault):
             facts={**record.facts, "hits": hits, "skew_seen_s": seen},
         )
 
+    async def in_force(self, ctx: NemesisContext, record: LandingRecord) -> Mapping[str, str]:
+        service = ProcessDetails.of(record).service
+        found = await asyncio.gather(*(_patches(ctx, n, service) for n in record.targets))
+        shifted = [bool(rows) and evidence.as_asked_for(record, rows) for rows in found]
+        marks = ("stands" if one else "" for one in shifted)
+        return dict(zip(record.targets, marks, strict=True))
+
     def stands(self, earlier: LandingRecord, record: LandingRecord) -> Standing:
         """As for any process fault; at the end a rate must have had its slope."""
         standing = process_standing(earlier, record)

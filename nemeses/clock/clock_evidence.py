@@ -18,6 +18,7 @@ from nemeses.tools.clock_tool import Patch
 
 __all__ = [
     "RATE_WINDOW_S",
+    "as_asked_for",
     "control",
     "expected_s",
     "hits",
@@ -67,12 +68,9 @@ def hits(patches: Mapping[Process, Patch | None]) -> int:
     return sum(patch.hits for patch in patches.values() if patch)
 
 
-def injector(
-    record: LandingRecord, patches: Mapping[str, Mapping[Process, Patch | None]]
-) -> Signal:
-    """The shift is in force in all processes of the server, as asked for, and was read since."""
+def _wanted(record: LandingRecord) -> Patch:
     facts = record.facts
-    wanted = Patch(
+    return Patch(
         patched=1,
         offset_ns=round(facts["skew_s"] * 1e9),
         rate_ppm=round((facts["rate"] - 1.0) * 1e6),
@@ -80,6 +78,22 @@ def injector(
         strobe_ns=facts["strobe_ms"] * 1_000_000,
         hits=0,
     )
+
+
+def as_asked_for(record: LandingRecord, patches: Mapping[Process, Patch | None]) -> bool:
+    """Is the shift in force in each of these processes?"""
+    wanted = _wanted(record)
+    return all(
+        patch is not None and msgspec.structs.replace(patch, hits=0) == wanted
+        for patch in patches.values()
+    )
+
+
+def injector(
+    record: LandingRecord, patches: Mapping[str, Mapping[Process, Patch | None]]
+) -> Signal:
+    """The shift is in force in all processes of the server, as asked for, and was read since."""
+    facts, wanted = record.facts, _wanted(record)
     earlier = facts.get("hits", {})
     problems = []
     for name, rows in patches.items():

@@ -151,6 +151,11 @@ class SlowDisk(ProcessFault):
             facts=record.facts,
         )
 
+    async def in_force(self, ctx: NemesisContext, record: LandingRecord) -> Mapping[str, str]:
+        now, wanted_us = await readings(ctx), record.facts["delay_ms"] * 1000
+        stands = {n: now[n]["sync_delay_us"] == wanted_us for n in record.targets if n in now}
+        return {n: "stands" if stands.get(n) else "" for n in record.targets}
+
     async def prove(self, ctx: NemesisContext, record: LandingRecord, healing: Healing) -> Proven:
         """Nothing is delayed any more, by our word and by the servers' own, and they serve."""
         earlier, _ = await sync_stats(ctx, record, None)

@@ -121,6 +121,13 @@ class Bandwidth(ProcessFault):
             control=_control(record, bulk),
         )
 
+    async def in_force(self, ctx: NemesisContext, record: LandingRecord) -> Mapping[str, str]:
+        devices = record.facts["devices"]
+        found = await asyncio.gather(*(shape_of(ctx.node(n), devices[n]) for n in record.targets))
+        rates = [shape.rate_kbit if shape is not None else 0 for shape in found]
+        stands = ["stands" if rate == record.facts["kbit"] else "" for rate in rates]
+        return dict(zip(record.targets, stands, strict=True))
+
     async def prove(self, ctx: NemesisContext, record: LandingRecord, healing: Healing) -> Proven:
         """No cap, a fast transfer, and the servers serve."""
         missing: list[str] = []

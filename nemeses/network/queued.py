@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
+from dstest.core.details import PathDetails
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import NemesisContext, Option, Ticks
@@ -125,6 +126,10 @@ class Queued(PathFault):
         )
         settings = {**self.settings(record), "seed": record.facts["seed"]}
         await netqueue.start(ctx.node(name), texts, settings)
+
+    async def in_force(self, ctx: NemesisContext, record: LandingRecord) -> Mapping[str, str]:
+        gone = await self.vanished(ctx, record) or {}
+        return {n: "" if n in gone else "stands" for n in PathDetails.of(record).affected}
 
     async def vanished(
         self, ctx: NemesisContext, record: LandingRecord

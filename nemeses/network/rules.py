@@ -125,6 +125,10 @@ class RuleFault(PathFault):
         counted = await dropped(ctx, record)
         return Ticks("packets cut", sum(n for rule, n in counted.items() if rule in rules))
 
+    async def in_force(self, ctx: NemesisContext, record: LandingRecord) -> Mapping[str, str]:
+        affected = [ctx.node(name) for name in PathDetails.of(record).affected]
+        return await nft.marks(affected, nft.FAULT_TABLE)
+
     async def vanished(
         self, ctx: NemesisContext, record: LandingRecord
     ) -> Mapping[str, str] | None:

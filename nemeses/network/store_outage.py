@@ -162,6 +162,9 @@ class StoreOutage(ProcessFault):
         mute = [n for n, value in said.items() if value is None]
         return judged(record, counted, seen, errors, mute, hit, unled, ctx.clock.now_ns(), found)
 
+    async def in_force(self, ctx: NemesisContext, record: LandingRecord) -> Mapping[str, str]:
+        return await nft.marks([ctx.node(name) for name in record.targets], nft.FAULT_TABLE)
+
     async def vanished(
         self, ctx: NemesisContext, record: LandingRecord
     ) -> Mapping[str, str] | None:

@@ -179,6 +179,12 @@ class Descriptors(ProcessFault):
             control=_spared(record, files, asked, others),
         )
 
+    async def in_force(self, ctx: NemesisContext, record: LandingRecord) -> Mapping[str, str]:
+        """The limits; of a server that has ended, that it is not there."""
+        files, before = await _files(ctx, await running(ctx)), record.facts["limit_before"]
+        low = {n: max((f.soft for f in files.get(n, ())), default=-1) for n in record.targets}
+        return {n: "" if soft >= before.get(n, 0) else "stands" for n, soft in low.items()}
+
     async def prove(self, ctx: NemesisContext, record: LandingRecord, healing: Healing) -> Proven:
         """As for any process fault, which asks anew; and the limits are what they were."""
         proven = await whole(ctx, record, healing.counts_before, self.process_problem)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dstest.core.details import ProcessDetails
 from dstest.core.evidence import LandingRecord, Signal
-from dstest.core.protocols import Process
+from dstest.core.protocols import NemesisContext, Process
 from nemeses.base.process_evidence import Snapshots
 from nemeses.base.process_fault import served_before
 from nemeses.base.process_heal import not_serving
-from nemeses.observe.processes import ProcessSnapshot, processes_before
+from nemeses.observe.processes import ProcessSnapshot, processes_before, running
 
-__all__ = ["gone_signal", "not_replaced"]
+__all__ = ["gone_signal", "nobody_runs", "not_replaced"]
 
 
 def gone_signal(record: LandingRecord, snapshots: Snapshots) -> Signal:
@@ -35,6 +36,12 @@ def gone_signal(record: LandingRecord, snapshots: Snapshots) -> Signal:
         detail="; ".join(problems)
         or f"the server is gone on {', '.join(record.targets)}, {count} processes in all",
     )
+
+
+async def nobody_runs(ctx: NemesisContext, record: LandingRecord) -> dict[str, str]:
+    """Targets on which no server runs; empty where one does."""
+    there = await running(ctx, ProcessDetails.of(record).service)
+    return {name: "" if there.get(name) else "gone" for name in record.targets}
 
 
 def not_replaced(

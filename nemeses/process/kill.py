@@ -21,7 +21,7 @@ from nemeses.base.simulated import Simulated
 from nemeses.base.simulated_processes import SimulatedKill
 from nemeses.base.steps import Observed
 from nemeses.observe.processes import ProcessSnapshot
-from nemeses.process.gone import gone_signal, not_replaced
+from nemeses.process.gone import gone_signal, nobody_runs, not_replaced
 
 __all__ = ["NEMESIS", "Kill"]
 
@@ -50,6 +50,9 @@ class Kill(ProcessFault):
 
     async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         return await gather_evidence(ctx, record, gone_signal)
+
+    async def in_force(self, ctx: NemesisContext, record: LandingRecord) -> Mapping[str, str]:
+        return await nobody_runs(ctx, record)
 
     async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
         await ctx.need(protocols.Kill).restart(record.targets)

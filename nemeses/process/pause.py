@@ -34,7 +34,14 @@ from nemeses.base.process_heal import not_serving
 from nemeses.base.simulated import Simulated
 from nemeses.base.simulated_processes import SimulatedPause
 from nemeses.base.steps import Facts, Observed
-from nemeses.observe.processes import STOPPED, ProcessSnapshot, processes_before, signal_command
+from nemeses.observe.processes import (
+    STOPPED,
+    ProcessSnapshot,
+    processes_before,
+    running,
+    signal_command,
+    take_snapshots,
+)
 from nemeses.tools.cgroup import V1, version_of
 
 __all__ = ["NEMESIS", "Pause"]
@@ -114,6 +121,17 @@ class Pause(ProcessFault):
 
     async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         return await gather_evidence(ctx, record, standstill)
+
+    async def in_force(self, ctx: NemesisContext, record: LandingRecord) -> Mapping[str, str]:
+        """The CPU time that what stands has used: it uses none."""
+        service = ProcessDetails.of(record).service
+        was = {name: processes_before(record, name) for name in record.targets}
+        found = await take_snapshots(ctx, was, await running(ctx, service), service)
+        freezes = _freezes(record)
+        return {
+            name: str(one.ticks) if (_frozen(record, name, one) if freezes else one.stopped) else ""
+            for name, one in found.items()
+        }
 
     async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
         service = ProcessDetails.of(record).service

@@ -9,6 +9,7 @@ are covered. Removing a table removes everything in it and nothing else.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
@@ -28,6 +29,7 @@ __all__ = [
     "flush_chain",
     "load",
     "loss_rules",
+    "marks",
     "opening_rules",
     "rule_count",
     "store_rules",
@@ -265,6 +267,25 @@ async def counters(node: Node, table: str) -> Mapping[str, int] | None:
         return None
     rows: list[dict[str, Any]] = json.loads(listing.stdout)["nftables"]
     return {r["counter"]["name"]: int(r["counter"]["packets"]) for r in rows if "counter" in r}
+
+
+async def marks(nodes: Sequence[Node], table: str) -> dict[str, str]:
+    """By node the handles that the kernel has given the table and its rules: others where they were
+    taken out and put back. Empty where no rule stands."""
+
+    async def one(node: Node) -> str:
+        listing = await node.run(
+            ["nft", "-j", "-a", "list", "table", "inet", table], timeout_s=5.0, check=False
+        )
+        if listing.status != 0:
+            return ""
+        rows: list[dict[str, Any]] = json.loads(listing.stdout)["nftables"]
+        rules = [str(row["rule"]["handle"]) for row in rows if "rule" in row]
+        tables = [str(row["table"]["handle"]) for row in rows if "table" in row]
+        return " ".join([*tables, *rules]) if rules else ""
+
+    found = await asyncio.gather(*map(one, nodes))
+    return {node.name: mark for node, mark in zip(nodes, found, strict=True)}
 
 
 async def rule_count(node: Node, table: str) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +82,27 @@ def test_rules_removed_in_mid_window(lab: LabInfo, tmp_path: Path) -> None:
     (fault,) = faults_of(done.path)
     assert fault["landed"] == "ambiguous"
     assert any("vanished" in note for note in fault["notes"])
+
+
+class Flapping(Partition):
+    """Somebody else takes the rules out and puts them back, as often as nobody looks."""
+
+    async def in_force(self, ctx: NemesisContext, record: LandingRecord) -> Mapping[str, str]:
+        node = ctx.node(record.facts["affected"][0])
+        listed = await node.run(["nft", "list", "table", "inet", nft.FAULT_TABLE])
+        found = await super().in_force(ctx, record)
+        await nft.delete(node, nft.FAULT_TABLE)
+        await asyncio.sleep(0.1)
+        await nft.load(node, listed.stdout)
+        return found
+
+
+def test_rules_that_flap_between_the_looks(lab: LabInfo, tmp_path: Path) -> None:
+    done = run_here(lab, tmp_path, nemesis=Flapping(), options=("fault_s=8", "shape=one"))
+    assert_not_proven(done)
+    (fault,) = faults_of(done.path)
+    assert all(look["present"] for look in fault["facts"]["rechecks"]), "it stood at every look"
+    assert fault["facts"]["stood"]["share"] < 0.9
 
 
 class HalfCut(Partition):

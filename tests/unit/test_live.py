@@ -244,6 +244,7 @@ def test_a_counter_that_cannot_be_read_stands_with_its_age(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ticking, "_EVERY_NS", S // 10)
+    monkeypatch.setattr(ticking, "_STOOD_EVERY_NS", S // 10)
     monkeypatch.setattr(ticking, "_CLEAR_NS", S // 5)
     nemesis, ctx = Broken(), context()
     ticker = Ticker(cast(Any, nemesis), ctx)

@@ -16,7 +16,7 @@ from dstest.core.clock import RunClock, monotonic_ns
 from dstest.core.errors import ConfigError, HarnessError, LabError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import FaultPlan, NemesisContext, Timing
-from dstest.runner import nemesis_loop
+from dstest.runner import nemesis_loop, ticking
 from dstest.runner.epochs import NoEpochs
 from dstest.runner.load import NoTraffic
 from dstest.runner.nemesis_loop import NemesisLoop
@@ -75,6 +75,40 @@ def plan(name: str, start_ms: int, rank: int = 0) -> FaultPlan:
     return FaultPlan(
         fault_id=name, nemesis="told", start_ns=start_ms * MS, duration_ns=20 * MS, heal_rank=rank
     )
+
+
+class Flapping(Told):
+    """Says at each look what its marks say next, and lands at once."""
+
+    def __init__(self, *marks: str) -> None:
+        super().__init__()
+        self.marks = iter(marks)
+
+    async def in_force(self, ctx: NemesisContext, record: LandingRecord) -> dict[str, str]:
+        return {"n1": next(self.marks, "7")}
+
+
+@pytest.mark.parametrize(
+    ("marks", "landed"),
+    [
+        (("7",) * 20, "yes"),
+        (("7", "", "7", "", "7"), "ambiguous"),
+        (("7", "8", "9", "10", "11"), "ambiguous"),
+    ],
+    ids=["stands", "gone at a look", "put back between two looks"],
+)
+def test_a_fault_that_flaps_between_the_looks_has_not_landed(
+    marks: tuple[str, ...], landed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ticking, "_STOOD_EVERY_NS", 20 * MS)
+    monkeypatch.setattr(ticking, "_CLEAR_NS", 5 * MS)
+    loop = loop_of(Flapping(*marks))
+    asyncio.run(loop.run([replace(plan("f1", 5), duration_ns=300 * MS)]))
+    record = loop.records["f1"]
+    assert record.landed == landed
+    assert record.facts["stood"]["looks"] >= 4
+    assert (record.facts["stood"]["share"] == 1.0) == (landed == "yes")
+    assert (not record.notes) == (landed == "yes")
 
 
 def test_faults_of_one_time_stand_together() -> None:

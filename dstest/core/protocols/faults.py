@@ -233,6 +233,21 @@ class Ticks(NamedTuple):
 
 
 @runtime_checkable
+class Lasting(Protocol):
+    """A nemesis that can tell at any moment whether its fault stands. It is asked every second:
+    from that follows for which share of its window the fault stood."""
+
+    async def in_force(
+        self, ctx: NemesisContext, record: LandingRecord
+    ) -> Mapping[str, str] | None:
+        """Where the fault has to stand -> a mark that stays the same as long as it stands without a
+        break (a handle of the kernel, a counter that only moves while it does not), empty where it
+        does not stand now. None for a fault of which nobody can tell. Ask the system nothing,
+        change nothing."""
+        ...
+
+
+@runtime_checkable
 class Ticking(Protocol):
     """A nemesis with a counter that can be read while its fault stands. People watch it; no
     evidence comes of it."""
