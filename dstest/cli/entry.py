@@ -109,6 +109,13 @@ def _main(words: list[str]) -> None:
         if end.code == int(Exit.INTERRUPTED):
             typer.echo("dstest: interrupted", err=True)
         raise
+    except PermissionError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        typer.echo(printable(f"dstest: {where}{error.strerror}"), err=True)
+        typer.echo(
+            "remedy: make it readable for this user, or run the command as its owner", err=True
+        )
+        sys.exit(int(Exit.USAGE))
     except (MemoryError, RecursionError) as error:
         typer.echo(f"dstest: {type(error).__name__}: the input is too large to be judged", err=True)
         sys.exit(int(Exit.NOT_PROVEN))

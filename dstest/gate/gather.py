@@ -42,7 +42,7 @@ from dstest.store.sums import SUMS
 
 __all__ = ["JudgedRun", "Unit", "gather", "judged_dead", "judged_run", "stores_of"]
 
-_RULES = {"link": "G04", "cut": "G03", "orphan": "G05"}
+_RULES = {"link": "G04", "cut": "G03", "orphan": "G05", "unreadable": "G01"}
 """What should not be there, and does harm."""
 
 
@@ -79,6 +79,9 @@ def gather(stores: Sequence[Path], *, deep: bool) -> Gathered:
                     plans.append(_plan(place.path))
                 else:
                     units.append(_unit(place, walked.places, deep))
+            except PermissionError as error:
+                what = f"{error.filename or place.path} cannot be read: {error.strerror}"
+                findings.append(Finding(rule="G01", what=what, where=str(place.path)))
             except Broken as broken:
                 findings += broken.findings
                 if not broken.findings:

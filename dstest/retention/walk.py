@@ -37,6 +37,7 @@ _TOLD: Final = {
     "cut": "a part of a run, and its segments are gone",
     "orphan": "it is named as if it belonged to a run that is not there",
     "foreign": "no part of a run, session, plan or night",
+    "unreadable": "it cannot be looked at: make it readable",
 }
 _LATEST: Final = "latest"
 _FOLDERS_MAX: Final = 100_000
@@ -57,11 +58,11 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 class Odd(msgspec.Struct, frozen=True, kw_only=True):
     """What should not be there. `why` is `link`, `cut` (a part of a run; the rest is gone),
-    `orphan` (it is named as if it belonged to a run that is not there) or `foreign` (no part of
-    anything, which does no harm)."""
+    `orphan` (it is named as if it belonged to a run that is not there), `unreadable` (nobody lets
+    us look) or `foreign` (no part of anything, which does no harm)."""
 
     path: Path
-    why: Literal["link", "cut", "orphan", "foreign"]
+    why: Literal["link", "cut", "orphan", "unreadable", "foreign"]
 
     @property
     def told(self) -> str:
@@ -103,7 +104,15 @@ def walk(store: Path) -> Walked:
                 remedy="give the store alone: a directory of runs, such as ./store",
             )
         before = len(places)
-        below = _here(folder, within, places, odd)
+        try:
+            below = _here(folder, within, places, odd)
+        except PermissionError as error:
+            if folder == store.resolve():
+                raise ConfigError(
+                    f"{store} cannot be looked at: {error.strerror}", remedy="make it readable"
+                ) from None
+            odd.append(Odd(path=folder, why="unreadable"))
+            continue
         left += reversed(below)
         if not any(place.kind == "run" for place in places[before:]):
             folders.append(folder)
@@ -124,8 +133,7 @@ def _foreign(store: Path, places: Sequence[Place], known: Collection[Path]) -> I
             path = Path(entry.path)
             mine = path in above or path.suffix in ASIDE or path in known
             hidden = entry.name.startswith(".") or entry.is_symlink()
-            empty = path.is_dir() and not any(path.iterdir())
-            if not (mine or hidden or empty):
+            if not (mine or hidden or (path.is_dir() and not _entries(path))):
                 yield Odd(path=path, why="foreign")
 
 
@@ -159,9 +167,11 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)
+    except PermissionError:
+        raise
     except OSError as error:
         raise ConfigError(
-            f"{folder} cannot be looked at: {error.strerror}", remedy="make it readable"
+            f"{folder} cannot be looked at: {error.strerror}", remedy="is its disk well?"
         ) from None
 
 

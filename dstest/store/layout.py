@@ -206,10 +206,12 @@ class RunDir:
     def read_json(self, name: str) -> Any:
         """Read a JSON file of the run, None where there is none."""
         path = self.path / name
-        if not path.is_file():
-            return None
         try:
-            return msgspec.json.decode(path.read_bytes())
+            return msgspec.json.decode(path.read_bytes()) if path.is_file() else None
+        except PermissionError as error:
+            raise EvidenceError(
+                f"{path} cannot be read: {error.strerror}", remedy="make it readable"
+            ) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise EvidenceError(
                 f"{path} cannot be read: {error}",

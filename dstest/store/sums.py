@@ -6,6 +6,7 @@ run says of itself while it lasts (`live.json`).
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from collections.abc import Callable, Iterator
@@ -41,7 +42,8 @@ class Differences(NamedTuple):
 
 
 def _files(run: Path) -> Iterator[tuple[str, Path]]:
-    """Those that are summed up, and links, which are not followed; in the order of their paths."""
+    """Those that are summed up, and links, which are not followed, and what is no file; in the order
+    of their paths."""
     found = [name for name in _below(str(run), "") if name not in _OUTSIDE]
     for name in sorted(found, key=lambda name: name.split("/")):
         yield name, run / name
@@ -50,10 +52,10 @@ def _files(run: Path) -> Iterator[tuple[str, Path]]:
 def _below(folder: str, before: str) -> Iterator[str]:
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.is_symlink() or entry.is_file():
-                yield f"{before}{entry.name}"
-            elif entry.is_dir():
+            if entry.is_dir(follow_symlinks=False):
                 yield from _below(entry.path, f"{before}{entry.name}/")
+            else:
+                yield f"{before}{entry.name}"
 
 
 def _digest(path: Path) -> str:
@@ -93,6 +95,8 @@ def compare_sums(
     """The files against `sha256sums`; those that are larger than this, where it is given, have only
     to be there; `only` says by its name whether one is looked at. Raises OSError where that cannot
     be read."""
+    if not (run / SUMS).is_file():  # a pipe would wait for a writer
+        raise OSError(errno.EINVAL, "no file")
     every, wrong = _told((run / SUMS).read_text(errors="replace"))
     told = {name: digest for name, digest in every.items() if only(name)}
     there = {name: path for name, path in _files(run) if only(name)}
