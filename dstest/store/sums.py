@@ -42,8 +42,8 @@ class Differences(NamedTuple):
 
 
 def _files(run: Path) -> Iterator[tuple[str, Path]]:
-    """Those that are summed up, and links, which are not followed, and what is no file; in the order
-    of their paths."""
+    """Those that are summed up, links, which are not followed, and what is no file; in the order of
+    their paths."""
     found = [name for name in _below(str(run), "") if name not in _OUTSIDE]
     for name in sorted(found, key=lambda name: name.split("/")):
         yield name, run / name
