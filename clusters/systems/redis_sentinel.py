@@ -116,6 +116,7 @@ class RedisClient(resp.RespClient):
 
 class RedisSentinel(SupervisedSystem):
     name = "redis-sentinel"
+    log_version = r"Redis version=([0-9.]+)"
     doc = "Redis from Debian with Sentinel: asynchronous replication, failover by a quorum"
     packages = ("redis-server", "redis-sentinel")
     services = ("redis", "sentinel")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -73,6 +74,8 @@ class _Reader:
         self.own = traits.log_alarms
         self.harmless = traits.log_harmless
         self.mark = traits.log_start
+        self.version = re.compile(traits.log_version) if traits.log_version else None
+        self.versions: set[str] = set()
         self.lines = self.starts = self.stamped = self.in_time = 0
         self.alarms: list[Alarm] = []
         self._ts: int | None = None
@@ -93,6 +96,8 @@ class _Reader:
             self.in_time += -SPAN_S * 1e9 <= ts <= end_ns + SPAN_S * 1e9
         if self.mark and self.mark in line:
             self.starts += 1
+        if self.version is not None and (told := self.version.search(line)):
+            self.versions.add(told[1])
         alarm = kind_of(line, self.own, self.harmless)
         if alarm is None:
             return
@@ -133,11 +138,26 @@ def scan_logs(
         if len(reader.alarms) >= ALARMS_MAX:
             result.gaps.append(f"{node}: {path.name} has more alarms than can be kept")
     recorded = meta.logs or Logs()
+    result.gaps += _of_other_versions(readers, meta)
     for node, paths in expected.items():
         for path in paths:
             gap = _gap(path, readers.get(path), recorded, node, processes)
             result.gaps += [f"{node}: {gap}"] if gap else []
     return result
+
+
+def _of_other_versions(readers: Mapping[Path, _Reader], meta: RunMeta) -> Iterator[str]:
+    """Logs of servers of another version than the run says. Where several builds are tried, servers
+    come that were not there when the members were asked."""
+    said = meta.system_version
+    if said is None or meta.spec.get("builds"):
+        return
+    for path, reader in readers.items():
+        if reader.versions and not any(version in said for version in reader.versions):
+            yield (
+                f"{reader.node}: {path.name} is of version {', '.join(sorted(reader.versions))}, "
+                f"and the run is said to be of {said}"
+            )
 
 
 def _gap(

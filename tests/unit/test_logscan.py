@@ -120,6 +120,18 @@ def test_gaps(tmp_path: Path, case: str) -> None:
     assert found.lines is not None
 
 
+def test_a_log_of_another_version_is_told(tmp_path: Path) -> None:
+    told = START.replace('"msg"', '"etcd-version":"3.4.23","msg"')
+    run, run_meta = kept(tmp_path, n1=f"{told}\n")
+    run_meta.system_version = "3.4.23"
+    assert scan(run, run_meta).gaps == []
+    run_meta.system_version = "3.5.0"
+    (gap,) = scan(run, run_meta).gaps
+    assert gap == "n1: etcd.log is of version 3.4.23, and the run is said to be of 3.5.0"
+    run_meta.spec["builds"] = ["v1", "v2"]
+    assert scan(run, run_meta).gaps == [], "versions are mixed on purpose"
+
+
 def test_each_service_has_a_log_of_its_own(tmp_path: Path) -> None:
     """One that was not struck starts less often than the one beside it."""
     run, run_meta = kept(tmp_path)

@@ -58,6 +58,7 @@ class Etcd:
     )
     log_reader: LogReader | None = READER
     log_start = '"starting an etcd server"'
+    log_version = r'"etcd-version":"([^"]+)"'
     asks: tuple[Asks, ...] = ASKS
     options: Mapping[str, Option] = {
         **MEMBERS,

@@ -22,6 +22,7 @@ SPEC: Final = "Redis Cluster specification"
 
 class RedisCluster(SupervisedSystem):
     name = "redis-cluster"
+    log_version = r"Redis version=([0-9.]+)"
     doc = "Redis Cluster from Debian: shards with a replica each, replicated asynchronously"
     packages = ("redis-server",)
     services = tuple(PORTS)

@@ -111,7 +111,8 @@ class NemesisTraits(_Traits, frozen=True, kw_only=True):
 class SystemTraits(_Traits, frozen=True, kw_only=True):
     """`residues`: what it may leave on a node. `log_alarms`: texts of lines that tell of damage,
     besides those of any system. `log_harmless`: texts of healthy lines that look like alarms.
-    `log_start`: what each start writes into the log once. `client_packages`: the distributions that
+    `log_start`: what each start writes into the log once. `log_version`: a regular expression whose
+    group is the version that a server's log names. `client_packages`: the distributions that
     its clients are made with, whose versions a run records. `clients`: what makes a client, by
     capability; a class that `NamesOperations` is asked whether it can do those of a workload.
     `conflict_errors`: those of `definite_errors` with which a healthy server refuses an operation
@@ -138,6 +139,7 @@ class SystemTraits(_Traits, frozen=True, kw_only=True):
     log_alarms: tuple[str, ...] = ()
     log_harmless: tuple[str, ...] = ()
     log_start: str = ""
+    log_version: str = ""
     client_packages: tuple[str, ...] = ()
     clients: Mapping[str, Any] = MappingProxyType({})
     conflict_errors: frozenset[str] = frozenset()
