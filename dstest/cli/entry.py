@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 import traceback
+from types import FrameType
 from typing import Final
 
 import typer
@@ -88,11 +90,17 @@ def _require_words(words: list[str]) -> None:
         )
 
 
+def _terminated(signum: int, frame: FrameType | None) -> None:
+    """SIGTERM ends a command as Ctrl-C does: what it has made aside goes with it."""
+    raise KeyboardInterrupt
+
+
 def _main(words: list[str]) -> None:
     asked = [word for word in words[:1] if word in COMMANDS]
     # Help, and what is no command, need none of them; a shell that completes may need any.
     completes = any(name.endswith("_COMPLETE") for name in os.environ)
     known = completes or any(word in COMMANDS for word in words)
+    signal.signal(signal.SIGTERM, _terminated)
     try:
         _require_words(words)
         try:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -42,7 +39,7 @@ def by_command(words: Sequence[str], argv: Sequence[str] = ()) -> Ended:
     """Run `dstest` with these words, or another program."""
     # -P: a file of the current directory must not be taken for a module of ours.
     argv = argv or [sys.executable, "-P", "-m", "dstest"]
-    with tempfile.TemporaryFile() as errors, _terminated_as_interrupted():
+    with tempfile.TemporaryFile() as errors:
         child = subprocess.Popen([*argv, *words, "--json"], stdout=subprocess.PIPE, stderr=errors)
         try:
             printed, _ = child.communicate(timeout=RUN_S_MAX)
@@ -73,15 +70,3 @@ def _end(child: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         child.kill()
         child.communicate()
-
-
-@contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    def interrupt(signum: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    usual = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, usual)

@@ -22,6 +22,7 @@ from dstest.nightly.locks import alone
 from dstest.nightly.seeds import digest_of, items_of, kept_seeds
 from dstest.nightly.state import Night, NightDir, Nights, nights_in, number_after
 from dstest.runner.session import process_start_time
+from dstest.store.layout import require_within
 
 __all__ = ["begin", "night_after", "planned", "resume"]
 
@@ -46,6 +47,7 @@ def begin(
     as it is, or another process runs a night of this name: then nothing was touched."""
     config, digest = read_config(config_path), _digest(config_path)
     where(at or config.at)
+    require_within(store, config.name)
     folder = store / config.name
     if folder.is_dir():
         with alone(folder):

@@ -41,6 +41,7 @@ __all__ = [
     "disk_full",
     "link_latest",
     "new_directory",
+    "require_within",
     "way_out",
     "whole",
     "write_file",
@@ -79,14 +80,19 @@ def link_latest(store: Path, path: Path) -> None:
     link.replace(store / "latest")
 
 
+def require_within(store: Path, name: str) -> None:
+    """Raises ConfigError for a name that is no folder below the store."""
+    if Path(name).is_absolute() or ".." in Path(name).parts or not Path(name).parts:
+        raise ConfigError(
+            f"what is called {name!r} would lie outside {store}",
+            remedy="a name without .. that does not begin with /",
+        )
+
+
 def new_directory(store: Path, name: str, seed: int) -> Path:
     """A directory `store/name/<utc>-<seed>` that was not there. Raises HarnessError where the store
     cannot be written."""
-    if Path(name).is_absolute() or ".." in Path(name).parts:
-        raise ConfigError(
-            f"a run called {name!r} would lie outside {store}",
-            remedy="a name without .. that does not begin with /",
-        )
+    require_within(store, name)
     stamp = clock.utc_stamp()
     for attempt in range(100):
         suffix = f"-{attempt}" if attempt else ""

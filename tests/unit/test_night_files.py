@@ -41,6 +41,13 @@ def _refused(folder: Path, text: str, **more: object) -> ConfigError:
     return caught.value
 
 
+@pytest.mark.parametrize("name", ["..", "../n", "/n"])
+def test_a_night_lies_below_its_store(name: str, tmp_path: Path) -> None:
+    text = (RED + cell(11)).replace('name = "n"', f'name = "{name}"', 1)
+    assert "would lie outside" in _refused(tmp_path, text).message
+    assert not (tmp_path / ".night.lock").exists()
+
+
 @pytest.mark.parametrize(
     ("change", "at", "why", "hint"),
     [
