@@ -43,8 +43,10 @@ def _refused(folder: Path, text: str, **more: object) -> ConfigError:
 
 @pytest.mark.parametrize("name", ["..", "../n", "/n"])
 def test_a_night_lies_below_its_store(name: str, tmp_path: Path) -> None:
-    text = (RED + cell(11)).replace('name = "n"', f'name = "{name}"', 1)
-    assert "would lie outside" in _refused(tmp_path, text).message
+    path = night_of(tmp_path, RED + cell(11))
+    path.write_text(path.read_text().replace('name = "n"', f'name = "{name}"', 1))
+    with pytest.raises(ConfigError, match="would lie outside"):
+        begin(path, store=tmp_path / "store", at=None, workers=None, say=print)
     assert not (tmp_path / ".night.lock").exists()
 
 
