@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from dstest.cli.check_lints import require_sound, weakened
 from dstest.cli.check_models import judge_objects, with_options
 from dstest.cli.check_notes import noted, of_asked
-from dstest.cli.check_source import looks_independent
+from dstest.cli.check_source import looks_independent, object_of
 from dstest.cli.check_table import read_table
 from dstest.core import registry
 from dstest.core.clock import monotonic_ns
@@ -112,7 +112,8 @@ def judge_file(
     load_s = (monotonic_ns() - started) / 1e9
     plain = workload is None and checker is None
     if plain and model is None and loaded.header.workload is None:
-        model = loaded.header.model
+        told = {pair.partition("=")[0] for pair in option}
+        model = loaded.header.model or (None if "counter_start" in told else object_of(loaded))
     result = judge_objects(loaded, model, budget, option) if plain else None
     if result is None:
         from dstest.cli.check_workload import Source, judge_by_workload

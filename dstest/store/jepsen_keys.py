@@ -37,8 +37,8 @@ _OTHERS: Final = frozenset(
 _READ: Final = frozenset({"process", "type", "f", "value", "key", "time", "index", "error", HINT})
 
 _HARMLESS: Final = frozenset(
-    {"clock-offsets", "debug", "exception", "latency", "message", "node", "op-index", "trace",
-     "wall-time"}
+    {"clock-offsets", "debug", "exception", "latency", "message", "node", "op-index", "source",
+     "trace", "wall-time"}
 )  # fmt: skip
 """Fields that say nothing of what an operation did."""
 

@@ -247,7 +247,7 @@ def test_counters_of_jepsen_add_and_sets_do_too(tmp_path: Path) -> None:
         ("inc", 3, None),
         ("read", None, 3),
     ]
-    result = registry.load("checkers", "counter-bounds").check(counter, "counter", Budget())
+    result = registry.load("checkers", "counter-bounds").check(counter, "counter-bounds", Budget())
     assert result.valid is True
     path.write_text(events("[3]"))
     assert [op.op_type for op in load_history(path).ops] == ["add", "read"]
