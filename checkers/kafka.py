@@ -37,7 +37,7 @@ from checkers._partitions import OTHERS, are_micro, as_records
 from dstest.core.check import Budget, CheckResult, OpCount
 from dstest.core.history import History
 from dstest.core.op import Op, Outcome
-from dstest.core.words import quoted
+from dstest.core.words import often, quoted
 
 __all__ = ["CHECKER"]
 
@@ -122,7 +122,7 @@ def _duplicates(log: Log, part: Part, findings: Findings) -> None:
         sends = log.attempts.get(at, [])
         if len(where) > max(1, len(sends)):
             message = (
-                f"{quoted(log.values.values[at])} was sent {len(sends)} times and stands at "
+                f"{quoted(log.values.values[at])} was sent {often(len(sends))} and stands at "
                 f"{', '.join(str(o) for o, _ in sorted(where, key=lambda w: w[0])[:4])}"
             )
             ops = [*sends[:4], *[op for _, op in where[:4]]]

@@ -64,7 +64,9 @@ _Initial = Annotated[
 _Seconds = Annotated[
     float,
     typer.Option(
-        "--budget-s", help="Seconds until the answer is unknown, if nothing wrong was found."
+        "--budget-s",
+        help="Seconds of judging until the answer is unknown, if nothing wrong was found; reading "
+        "comes before.",
     ),
 ]
 _Stream = Annotated[

@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-__all__ = ["quoted", "sentences", "shell_word"]
+__all__ = ["often", "quoted", "sentences", "shell_word"]
 
 
 def quoted(value: Any) -> str:
@@ -18,6 +18,11 @@ def quoted(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False, default=repr)
     except (TypeError, ValueError):
         return repr(value)
+
+
+def often(times: int) -> str:
+    """`never`, `once`, `2 times`."""
+    return "never" if times == 0 else "once" if times == 1 else f"{times:,} times"
 
 
 def shell_word(path: Path | str) -> str:

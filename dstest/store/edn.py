@@ -292,17 +292,18 @@ def read_all(text: str) -> Iterator[Any]:
         at, position, kind, lexeme = position, token.end(), token.lastgroup, token[0]
         if kind == "skip":
             continue
-        if kind in ("open", "tag", "discard", "code"):
+        if kind == "atom":
+            if lexeme in atoms:
+                value = atoms[lexeme]
+            else:
+                value = _atom(text, at, lexeme)
+                if type(value) is not Opaque:  # which knows its place
+                    atoms[lexeme] = value
+        elif kind in ("open", "tag", "discard", "code"):
             stack.append(_Frame(lexeme, at))
             if len(stack) > DEPTH_MAX:
                 _fail(text, at, f"nested deeper than {DEPTH_MAX}")
             continue
-        if kind == "atom":
-            if lexeme not in atoms:
-                atoms[lexeme] = _atom(text, at, lexeme)
-            value = atoms[lexeme]
-            if type(value) is Opaque:
-                value = Opaque(lexeme, at)
         elif kind == "text":
             value = _unescape(text, at, lexeme)
         elif kind == "char":
@@ -315,7 +316,10 @@ def read_all(text: str) -> Iterator[Any]:
                 opened = f" {frame.opener!r}" if frame else ""
                 _fail(text, at, f"{lexeme!r} does not close{opened or ' anything'}")
             value = _closed(text, frame)
-        yield from _deliver(stack, value)
+        if stack and stack[-1].opener in _CLOSER:
+            stack[-1].items.append(value)
+        else:
+            yield from _deliver(stack, value)
     if stack:
         _fail(text, stack[-1].offset, f"{stack[-1].opener!r} is never finished")
 

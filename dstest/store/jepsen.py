@@ -22,8 +22,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any
+from math import isfinite
+from typing import Any, Final
 
 from msgspec.structs import replace as with_
 
@@ -131,15 +133,17 @@ def _fields(found: edn.Map, values: edn.Plain, keys: edn.Plain) -> dict[str, Any
     """What an op map says, in JSON's terms; of what nobody reads whether it is there."""
     if isinstance(found.twice, str) and found.twice in (*_VALUES, "value", "key", "error", HINT):
         values.value(found)  # which raises
-    fields = {str(k): None if v is None else True for k, v in found.items() if isinstance(k, str)}
+    fields: dict[str, Any] = {
+        k: None if v is None else True for k, v in found.items() if isinstance(k, str)
+    }
     for name in _VALUES:
-        if name in fields:
-            fields[name] = edn.shown(found[name])
+        if (value := found.get(name)) is not None:
+            fields[name] = value if type(value) is int else edn.shown(value)
     if isinstance(fields.get("process"), str):
         return {**fields, "value": None, "key": None, "error": None}
     for name, read in (("value", values.value), ("key", keys.value), ("error", edn.shown)):
-        if name in fields:
-            fields[name] = read(found[name])
+        if (value := found.get(name)) is not None:
+            fields[name] = read(value)
     if HINT in fields:
         fields[HINT] = edn.plain(found[HINT])
     return fields
@@ -161,6 +165,10 @@ def from_edn(text: str) -> list[Event]:
     if values.settle() | keys.settle():
         events = list(_events(text, values, keys))
     return events
+
+
+class _NoNumber(ValueError):
+    """What JSON has no number for, or no double; the argument is how it is written."""
 
 
 class _Twice(ValueError):
@@ -188,9 +196,22 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def _no_number(word: str) -> Any:
+    """Raises _NoNumber: whether two such are equal nobody knows."""
+    raise _NoNumber(word)
+
+
+def _float(digits: str) -> float:
+    """Raises _NoNumber where no double holds it."""
+    value = float(digits)
+    return value if isfinite(value) else _no_number(digits)
+
+
 def from_json(text: str) -> Iterator[Event]:
     """Events of a JSON history: objects one after another, or in one array."""
-    decoder = json.JSONDecoder(object_pairs_hook=_object)
+    decoder = json.JSONDecoder(
+        object_pairs_hook=_object, parse_float=_float, parse_constant=_no_number
+    )
     lines, escapes = _Lines(text), "\\u" in text
     gap = re.compile(r"[\s,]*")
     start = len(text) - len(text.lstrip())
@@ -210,6 +231,12 @@ def from_json(text: str) -> Iterator[Event]:
             ) from None
         except RecursionError:
             raise HistoryError("nested too deeply", line=line) from None
+        except _NoNumber as strange:
+            raise HistoryError(
+                f"{strange.args[0]} is no number that can be compared",
+                line=line,
+                remedy="write it as a string",
+            ) from None
         except _Twice as twice:
             raise HistoryError(
                 f"an object has the key {twice.args[0]!r} twice",
@@ -341,17 +368,24 @@ def _read_back(clients: list[Event], hints: Hints) -> History:
     return History(header=hints.header, ops=own_ids(ops))
 
 
+_OWNING: Final = frozenset({"acquire", "release"})
+"""Types of operation by which a process owns something: as another one it would not."""
+
+
 def _paired(
     events: list[Event], independent: bool, fail_cas_is_differ: bool, *, exact: bool = False
 ) -> list[Op]:
-    """Operations of events with a time each. `exact`: what a read asked for is kept."""
+    """Operations of events with a time each. `exact`: what a read asked for is kept. A process that
+    goes on after an unknown operation, which may still take effect, is another one from then on."""
     ops: list[Op] = []
     open_: dict[int | str, tuple[int, int]] = {}
     gone: dict[int | str, int] = {}
+    lives: Counter[int | str] = Counter()
+    held = exact or any(event.f in _OWNING for event in events)
     for event in events:
         process = event.process
         if event.type == "invoke":
-            if process in gone or process in open_:
+            if (process in gone and held) or process in open_:
                 earlier = gone.get(process) or open_[process][1]
                 state = "unknown" if process in gone else "open"
                 raise HistoryError(
@@ -360,8 +394,11 @@ def _paired(
                     line=event.line,
                     remedy="a process has one operation at a time and ends with an unknown one",
                 )
+            lives[process] += gone.pop(process, 0) > 0
             open_[process] = (len(ops), event.line)
-            ops.append(_invoked(event, len(ops), independent, exact))
+            made = _invoked(event, len(ops), independent, exact)
+            life = lives[process]
+            ops.append(with_(made, process_id=f"{process}.{life + 1}") if life else made)
             continue
         if process not in open_:
             raise HistoryError(
