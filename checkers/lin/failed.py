@@ -19,11 +19,11 @@ from checkers.ops.table import FAIL, OpTable
 from dstest.core.check import Anomaly
 from dstest.core.history import History
 from dstest.core.op import Op, Outcome
+from dstest.core.words import if_late
 
 __all__ = ["told_of_failed"]
 
 _NAMED_MAX: Final = 3
-_TIMEOUT: Final = ("timeout", "timed out", "timed-out", "time-out", "deadline")
 
 
 def _failed(history: History) -> Iterator[Op]:
@@ -80,6 +80,4 @@ def _seen(anomaly: Anomaly, failed: dict[Any, list[Op]]) -> list[Op]:
 
 def _sentence(op: Op) -> str:
     error = op.error or "fail"
-    late = any(word in error.lower() for word in _TIMEOUT)
-    hint = ": what timed out may have had effect, and is :info in Jepsen, not :fail" if late else ""
-    return f"{phrase(op)} failed ({error}) and must not have had effect{hint}."
+    return f"{phrase(op)} failed ({error}) and must not have had effect{if_late(error)}."

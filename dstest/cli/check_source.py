@@ -199,9 +199,11 @@ def _tuples_of_micro_ops(history: History) -> bool:
     )
 
 
-def object_of(history: History) -> str | None:
+def object_of(history: History, pairs: Iterable[str] = ()) -> str | None:
     """The object that a foreign history can only be one of, where no workload judges it as exactly;
-    else None."""
+    else None. `pairs` are of `-o`: one that only the workload's checkers know asks for these."""
+    if any(pair.startswith("counter_start=") for pair in pairs):
+        return None
     types = {op.op_type for op in history.ops}
     if "inc" in types and types <= {"inc", "dec", "read"}:
         return "counter"
@@ -243,7 +245,9 @@ def guess(history: History) -> Asked:
         choices = "--workload bank, --checker set or --workload set"
     elif types <= _REGISTER:
         choices = (
-            "--workload long-fork, --workload causal, --workload session, --model multi-register, "
+            "--workload long-fork, --checker causal-reverse, --workload causal, "
+            "--workload session, --model multi-register, --model cas-register (values are read as "
+            "they were written), "
             "or --independent for [key value] tuples of --workload cas-register"
         )
     else:

@@ -108,7 +108,7 @@ def _edn_maps(text: str) -> Iterator[edn.Map]:
             value = item.value if isinstance(item, edn.Tagged) else item
             if not isinstance(value, edn.Map):
                 raise HistoryError(
-                    f"expected an operation map and found {str(value)[:60]!r}",
+                    f"expected an operation map and found {str(edn.shown(value))[:60]!r}",
                     remedy="a Jepsen history is op maps, one after another or in one vector",
                 )
             yield value
