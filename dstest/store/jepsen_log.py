@@ -31,9 +31,12 @@ _OTHERS: Final = re.compile(rf"[\s:]{_EVENT}".replace("\\s+", "\\t"))
 """Of loggers that are not Jepsen's own."""
 
 _BARE: Final = re.compile(_EVENT.replace("\\s+", "\\t"))
-_LIKE: Final = re.compile(
-    r"(?:^|\s)\d+\s+:\w+\s+:\S|jepsen\.(?:util|print).*:(?:invoke|ok|fail|info)\b"
+_LIKE: Final = re.compile(r"\d+\s+:\w+\s+:\S")
+_LIKE_LOGGED: Final = re.compile(
+    r"\bjepsen\.(?:util|print):?\s+(?:-\s+)?(?:\S+\s+)?:(?:invoke|ok|fail|info)\b"
 )
+"""What seems to be an event, by itself or logged."""
+
 _CONSOLE: Final = re.compile(r"\bjepsen\.util\s")
 _HEADED: Final = re.compile(
     r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[,.]\d+(?:\{\w+\})?\s+[A-Z]+\s+\[|"
@@ -69,7 +72,8 @@ def as_edn(text: str) -> str:
 def _lines(lines: list[str], logged: bool) -> Iterator[str]:
     for number, line in enumerate(lines, start=1):
         event = _LOGGED.search(line) or _OTHERS.search(line) if logged else _BARE.fullmatch(line)
-        if event is None and _LIKE.search(line) and not (logged and _BARE.fullmatch(line)):
+        like = _LIKE_LOGGED.search(line) if logged else _LIKE.match(line)
+        if event is None and like:
             raise HistoryError(f"not a Jepsen event: {line[:80]!r}", line=number, remedy=_REMEDY)
         try:
             yield "" if event is None else _op_map(event)

@@ -158,9 +158,9 @@ def test_transactions_keep_their_micro_operations() -> None:
             "of line 1 is open",
         ),
         (
-            """{:process 0 :type :invoke :f :read}
-            {:process 0 :type :info :f :read}
-            {:process 0 :type :invoke :f :read}""",
+            """{:process 0 :type :invoke :f :acquire}
+            {:process 0 :type :info :f :acquire}
+            {:process 0 :type :invoke :f :release}""",
             3,
             "of line 2 is unknown",
         ),
