@@ -45,9 +45,9 @@ def is_ours(path: Path) -> bool:
         return False  # the reader says what is wrong with it
 
 
-def log_as_edn(path: Path, format_: str) -> str | None:
-    """The op maps that a log of Jepsen's tells of, each in its line; None where the file is none.
-    Raises HistoryError for a line that cannot be read."""
+def log_as_edn(path: Path, format_: str, *, first: bool = False) -> str | None:
+    """The op maps that a log of Jepsen's tells of, each in its line; some of the `first` where they
+    are enough; None where the file is none. Raises HistoryError for a line that cannot be read."""
     from dstest.store.jepsen_log import as_edn, is_log
 
     if format_ not in (AUTO, "log"):
@@ -58,6 +58,8 @@ def log_as_edn(path: Path, format_: str) -> str | None:
             told = head.decode("utf-8-sig", "replace")
             if format_ == AUTO and (told[:1] in "{[(#;" or not is_log(told)):
                 return None
+            if first and (found := as_edn(told.rpartition("\n")[0])).strip():
+                return found
             return as_edn((head + file.read()).decode("utf-8-sig"))
     except (OSError, EOFError, zlib.error, UnicodeDecodeError):
         return None  # the reader says what is wrong with it
@@ -70,7 +72,7 @@ def transactions_in(path: Path, format_: str = AUTO) -> str | None:
             head = file.read(_HEAD_BYTES)
     except (OSError, EOFError, zlib.error):
         return None  # the reader says what is wrong with it
-    if (told := log_as_edn(path, format_)) is not None:
+    if (told := log_as_edn(path, format_, first=True)) is not None:
         head = told.lstrip()[:_HEAD_BYTES].encode()
     head = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if named := re.match(rb'\[?\s*\{[^\n]*"workload"\s*:?\s*"([^"]*)"', head):

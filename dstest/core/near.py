@@ -23,9 +23,10 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "pn-counter": "counter",
     "txn-list-append": "list-append",
     "txn-rw-register": "rw-register",
+    "knossos": "linearizable",
     "multi-key-acid": "closed-predicate",
 }
-"""Workloads of Jepsen and Maelstrom, by their names there."""
+"""Workloads and checkers of Jepsen and Maelstrom, by their names there."""
 
 
 def meant(name: str, known: Iterable[str]) -> str:

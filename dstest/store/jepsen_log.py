@@ -43,6 +43,7 @@ _HEADED: Final = re.compile(
     r"(?:TRACE|DEBUG|INFO|WARN|ERROR)\s+(?:\[\d{4}-|jepsen\.)"
 )
 _PLAIN: Final = re.compile(r"[:\w.+-]+")
+_WORDS: Final = re.compile(r"\[[:\w.+\-\[\] ]*\]")
 _NAMED: Final = re.compile(r"[:\"a-zA-Z]")
 _REMEDY: Final = "`INFO jepsen.util - process :type :f value`, by tabs or spaces"
 
@@ -96,11 +97,16 @@ def _op_map(event: re.Match[str]) -> str:
     return f"{{:process {process} :type :{kind} :f {f}{told}{why}}}"
 
 
+def _is_list(value: str) -> bool:
+    """Is it a list of plain words, as most values are?"""
+    return _WORDS.fullmatch(value) is not None and value.count("[") == value.count("]")
+
+
 def _parted(rest: str) -> tuple[str, str]:
     """The text of a value, and that of an error. Raises HistoryError."""
     value, _, error = rest.removeprefix("\t").rstrip().partition("\t")
     value = value.strip()
-    if _PLAIN.fullmatch(value) or not value:
+    if _PLAIN.fullmatch(value) or not value or (rest[:1] == "\t" and _is_list(value)):
         return value, error.strip()
     end = first_end(value)
     if value[end:].strip() and error:
