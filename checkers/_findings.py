@@ -35,7 +35,7 @@ from dstest.core.history import History
 from dstest.core.limits import WITNESS_OPS_MAX
 from dstest.core.op import Op, Outcome
 from dstest.core.protocols import Option
-from dstest.core.words import quoted
+from dstest.core.words import if_late, quoted
 
 __all__ = [
     "ANOMALIES_MAX",
@@ -181,6 +181,8 @@ class Findings:
         if len(shown) >= ANOMALIES_MAX:
             return
         witness.sort(key=lambda op: op.invoke_ts)
+        late = (if_late(op.error) for op in witness if op.outcome is Outcome.FAIL)
+        message += next(filter(None, late), "")
         shown.append(
             Anomaly(
                 type=kind,

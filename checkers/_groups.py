@@ -1,12 +1,18 @@
-"""Jepsen's notation of `long-fork`: transactions of one write, or of the reads of a whole group.
+"""Jepsen's notations of `long-fork` and `causal-reverse`.
 
-    {:f :txn :value [[:w 3 1]]}
-    {:f :txn :value [[:r 4 nil] [:r 3 1]]}
+    {:f :txn :value [[:w 3 1]]}              or {:f :write :value [[:w 3 1]]}
+    {:f :txn :value [[:r 4 nil] [:r 3 1]]}   or {:f :read :value [[:r 4 nil] [:r 3 1]]}
 
-They become writes to members of a group and reads of it. A group is what the reads of one
-transaction name, in any order; two reads have the same one or nothing in common, else nobody could
-compare them (Jepsen's checker throws). What no read names is a group by itself.
-Source: `jepsen.tests.long-fork`.
+are transactions of one write, or of the reads of a whole group. They become writes to members of a
+group and reads of it. A group is what the reads of one transaction name, in any order; two reads
+have the same one or nothing in common, else nobody could compare them (Jepsen's checker throws).
+What no read names is a group by itself.
+
+    {:f :write :value 3}
+    {:f :read :value [3 1]}
+
+are writes of members that a read shows or does not show: each is a member with itself as its value.
+Source: `jepsen.tests.long-fork`, `jepsen.tests.causal-reverse`.
 """
 
 from __future__ import annotations
@@ -27,18 +33,68 @@ TXN: Final = "txn"
 
 
 def as_groups(history: History) -> History:
-    """The history in our notation; one without transactions as it is. Raises Unreadable where a
+    """The history in our notation; one that is in it as it is. Raises Unreadable where a
     transaction is neither one write nor the reads of a group."""
-    if not any(op.op_type == TXN for op in history.ops):
+    if not isinstance(history.ops, list):
         return history
-    read = {op.op_id: _micro_ops(op, op.input) for op in history.ops if op.op_type == TXN}
-    groups = _groups(op for op in history.ops if op.op_type == TXN and _reads(read[op.op_id]))
-    ops = [_ours(op, read[op.op_id], groups) if op.op_type == TXN else op for op in history.ops]
+    if _plain(history.ops):
+        return replace(history, ops=list(map(_member, history.ops)))
+    micro = [_asked(op) if _is_micro(op) else None for op in history.ops]
+    if not any(micro):
+        return history
+    told = list(zip(history.ops, micro, strict=True))
+    groups = _groups((op, mops) for op, mops in told if mops and _reads(mops))
+    ops = [_ours(op, mops, groups) if mops else op for op, mops in told]
     return replace(history, ops=ops)
 
 
+def _scalar(value: Any) -> bool:
+    return not isinstance(value, list | tuple | dict)
+
+
+def _plain(ops: list[Op]) -> bool:
+    """Are members written by themselves, and read as they are?"""
+    writes = [op.input for op in ops if op.op_type == "write"]
+    reads = [op.output for op in ops if op.op_type == "read" and op.output is not None]
+    return (
+        bool(writes)
+        and {op.op_type for op in ops} <= {"write", "read"}
+        and all(_scalar(value) and value is not None for value in writes)
+        and all(isinstance(found, list) and all(map(_scalar, found)) for found in reads)
+    )
+
+
+def _member(op: Op) -> Op:
+    if op.op_type == "write":
+        return replace(op, input=[op.input, True], output=None)
+    return replace(op, output=op.output and [[member, True] for member in op.output])
+
+
+def _is_micro(op: Op) -> bool:
+    """Is it a transaction, by its name or by what it holds?"""
+    if op.op_type == TXN:
+        return True
+    found = op.output if op.input is None else op.input
+    return (
+        op.op_type in ("read", "write")
+        and bool(found)
+        and isinstance(found, list)
+        and all(
+            isinstance(mop, list) and len(mop) == 3 and mop[0] in ("r", "w", ":r", ":w")
+            for mop in found
+        )
+    )
+
+
+def _asked(op: Op) -> list[tuple[str, Any, Any]]:
+    """The micro-operations of a transaction, those of its answer where it was invoked without."""
+    return _micro_ops(op, op.output if op.input is None else op.input)
+
+
 def _name(member: Any) -> str:
-    """Of a member, by which 1 and "1" are two."""
+    """Of a member, by which 1 and "1" are two, and 1 and 1.0 one."""
+    if isinstance(member, float) and member.is_integer():
+        member = int(member)
     return msgspec.json.encode(member).decode()
 
 
@@ -67,12 +123,12 @@ def _reads(mops: list[tuple[str, Any, Any]]) -> bool:
     return mops[0][0] == "r"
 
 
-def _groups(reads: Iterable[Op]) -> dict[str, str]:
+def _groups(reads: Iterable[tuple[Op, list[tuple[str, Any, Any]]]]) -> dict[str, str]:
     """The name of its group by that of each member. Raises Unreadable where groups overlap."""
     found: dict[str, str] = {}
     known: set[str] = set()
-    for op in reads:
-        members = sorted((_name(mop[1]) for mop in op.input), key=lambda name: (len(name), name))
+    for op, mops in reads:
+        members = sorted((_name(mop[1]) for mop in mops), key=lambda name: (len(name), name))
         group = ",".join(members)
         if group not in known and any(member in found for member in members):
             raise Unreadable(op, f"it reads {group}, and another read some of these with others")

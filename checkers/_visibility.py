@@ -204,9 +204,10 @@ def _missing(v: Visibility, read: Read, before_ns: int, real: Any) -> npt.NDArra
 
 
 def report_missing(
-    v: Visibility, key: Any, findings: Findings, real: npt.NDArray[np.bool_]
+    v: Visibility, key: Any, findings: Findings, real: npt.NDArray[np.bool_], *, late: bool = False
 ) -> npt.NDArray[np.bool_]:
-    """Lost and stale elements, and those whose order of visibility was reversed. Returns which."""
+    """Lost and stale elements, and those whose order of visibility was reversed; lost ones alone
+    where they may be `late`. Returns which."""
     ordered = np.sort(v.known_ns[real])
     last_seen = np.full(len(v.known_ns), -1, np.int64)
     for read in v.reads:
@@ -223,11 +224,11 @@ def report_missing(
             continue
         for at in _missing(v, read, begin, real).tolist():
             stale_until[at] = max(stale_until[at], begin)
-            if not told[at]:
+            if not told[at] and not (late and last_seen[at] > begin):
                 told[at] = True
                 _say_missing(v, key, findings, at, read, int(last_seen[at]))
         newer = int(row[np.argmax(v.invoke_ns[row])]) if len(row) else -1
-        for at in _missing(v, read, bound, real & ~told).tolist():
+        for at in [] if late else _missing(v, read, bound, real & ~told).tolist():
             told[at] = True
             message = (
                 f"{v.said_known(at)} before {quoted(v.value(newer))} was first added, yet read "

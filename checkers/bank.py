@@ -70,13 +70,21 @@ def _plain_reads(part: Part, expected: set[str], findings: Findings) -> list[_Re
         if not isinstance(op.output, dict):
             raise Unreadable(op, "its output is not an object of balances")
         balances = {str(name): value for name, value in op.output.items()}
-        for kind, names in (
-            ("missing-account", expected - balances.keys()),
-            ("unexpected-account", balances.keys() - expected if expected else set()),
-            ("nil-balance", {n for n, v in balances.items() if type(v) is not int}),
+        for kind, what, names in (
+            ("missing-account", "does not show account", expected - balances.keys()),
+            (
+                "unexpected-account",
+                "shows what is no account of the bank:",
+                balances.keys() - expected if expected else set(),
+            ),
+            (
+                "nil-balance",
+                "shows no whole number as the balance of account",
+                {n for n, v in balances.items() if type(v) is not int},
+            ),
         ):
             if names:
-                message = f"read (op {op.op_id}): {', '.join(sorted(names))}"
+                message = f"read (op {op.op_id}) {what} {', '.join(sorted(names))}"
                 findings.anomaly(kind, part.key, [op], message)
         if all(type(v) is int for v in balances.values()):
             reads.append((op, balances))

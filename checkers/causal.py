@@ -28,9 +28,12 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from checkers._columns import Interner
-from checkers._findings import Findings, Part, PerKey, end_of, in_one
+from checkers._findings import Decide, Findings, Part, PerKey, end_of, in_one
+from dstest.core.check import Budget, CheckResult
+from dstest.core.history import History
 from dstest.core.op import Op
 from dstest.core.words import quoted
 
@@ -202,7 +205,31 @@ def _decide(part: Part, findings: Findings) -> int:
     return tested if writes else 0
 
 
-CHECKER: Final = PerKey(
+class _Causal(PerKey):
+    """Takes Jepsen's notation as well: `read-init` is the first read of a register that starts with
+    0."""
+
+    def __init__(self, name: str, decide: Decide, **said: Any) -> None:
+        super().__init__(name, decide, **said)
+        self.op_types = dict.fromkeys(self.models, frozenset({"read", "read-init", "write"}))
+
+    def check(self, history: History, model: str, budget: Budget) -> CheckResult:
+        """As `PerKey.check`."""
+        if any(op.op_type == "read-init" for op in history.ops):
+            zero = not any(op.op_type == "write" and op.input == 0 for op in history.ops)
+            history = replace(history, ops=[_ours(op, zero) for op in history.ops])
+        return super().check(history, model, budget)
+
+
+def _ours(op: Op, zero: bool) -> Op:
+    """A read that is called as ours; `zero`: 0 is what nobody has written yet."""
+    if op.op_type not in ("read", "read-init"):
+        return op
+    output = None if zero and op.output == 0 and op.output is not False else op.output
+    return replace(op, op_type="read", input=None, output=output)
+
+
+CHECKER: Final = _Causal(
     "causal",
     decide,
     models=("causal",),

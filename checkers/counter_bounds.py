@@ -15,7 +15,8 @@ Unknown increments may have happened, failed ones have not. A counter starts at 
 | phantom-increment | above the upper bound, or below anything that was asked for |
 | nonmonotonic | smaller than a value seen before, though nothing is ever subtracted |
 
-Bounds are necessary, not sufficient: a history within them need not be linearizable. Jepsen's
+Bounds are necessary, not sufficient: a history within them need not be linearizable, which `--model
+counter` asks for. Jepsen's
 `checker/counter`, with decrements.
 """
 
@@ -32,7 +33,10 @@ from dstest.core.errors import ConfigError
 from dstest.core.op import Op, Outcome
 from dstest.core.protocols import Option
 
-__all__ = ["CHECKER", "Bounds"]
+__all__ = ["CHECKER", "MODEL", "Bounds"]
+
+MODEL: Final = "counter-bounds"
+"""Not `counter`: that is linearizable, which who keeps within its bounds need not be."""
 
 I64 = npt.NDArray[np.int64]
 
@@ -171,11 +175,11 @@ def decide(part: Part, findings: Findings) -> int:
 CHECKER: Final = PerKey(
     "counter-bounds",
     decide,
-    models=("counter",),
+    models=(MODEL,),
     types=frozenset({"inc", "read"}),
     prefix_closed=True,
     owed=frozenset({"inc"}),
     vacuous="no counter had both an increment and a value that was seen",
     options={"counter_start": Option(type=int, default=None, help="counter: its first value")},
-    initial={"counter": "an integer"},
+    initial={MODEL: "an integer"},
 )

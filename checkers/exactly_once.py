@@ -29,7 +29,7 @@ from typing import Any, Final
 from checkers._columns import Interner
 from checkers._findings import Findings, Part, PerKey, Unreadable, end_of, in_one, listed
 from dstest.core.op import Op, Outcome
-from dstest.core.words import quoted
+from dstest.core.words import often, quoted
 
 __all__ = ["CHECKER"]
 
@@ -52,7 +52,7 @@ def _say(
 ) -> None:
     outcomes = {op.outcome for op in tries}
     if n > 1:
-        message = f"{quoted(value)} was tried {len(tries)} times and took effect {n} times"
+        message = f"{quoted(value)} was tried {often(len(tries))} and took effect {often(n)}"
         findings.anomaly("duplicated", key, [*tries[:6], audit], message, element=value)
     if n == 0 and Outcome.OK in outcomes:
         acked = next(op for op in tries if op.outcome is Outcome.OK)

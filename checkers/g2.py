@@ -21,6 +21,7 @@ shows that there is a row by then, so these are the ones that had begun, where t
 more. Those that begin later test nothing, at once or not: any database that keeps what it has
 refuses them. Reads test nothing that is counted: a run of inserts of which none raced has shown
 nothing, whatever stands at its end.
+Jepsen's inserts, `[key [a b]]` with `--independent`, are ok with what they put, and fail else.
 Source: Adya (1999), section 4.2; Jepsen's `tests.adya/g2`.
 """
 
@@ -31,7 +32,10 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from checkers._findings import Findings, Part, PerKey, Unreadable, end_of
+from dstest.core.check import Budget, CheckResult
 from dstest.core.history import History
 from dstest.core.op import Op, Outcome
 
@@ -218,7 +222,41 @@ def decide(part: Part, findings: Findings) -> int:
     return _tested(done)
 
 
-CHECKER: Final = PerKey(
+def _as_flags(ops: list[Op]) -> list[Op]:
+    """Jepsen's inserts as ours: an ok one repeats what it put. One that failed, while another one
+    that put its row had begun, may have seen that row."""
+    won: dict[tuple[type, Any], int] = {}
+    for op in ops:
+        if op.op_type == "insert" and op.outcome is Outcome.OK:
+            name = type(op.key), op.key
+            won[name] = min(op.invoke_ts, won.get(name, op.invoke_ts))
+
+    def ours(op: Op) -> Op:
+        if op.op_type != "insert" or op.input is None:
+            return op
+        if op.outcome is Outcome.OK and op.output == op.input:
+            return replace(op, output=True)
+        before = won.get((type(op.key), op.key))
+        if op.outcome is Outcome.FAIL and before is not None and before <= end_of(op):
+            return replace(op, output=False, error=None)
+        return op
+
+    return [ours(op) for op in ops]
+
+
+class _G2(PerKey):
+    """Takes Jepsen's notation as well."""
+
+    def check(self, history: History, model: str, budget: Budget) -> CheckResult:
+        """As `PerKey.check`."""
+        ops = history.ops
+        done = [op for op in ops if op.op_type == "insert" and op.outcome is Outcome.OK]
+        if done and all(op.input is not None and op.output == op.input for op in done):
+            history = replace(history, ops=_as_flags(list(ops)))
+        return super().check(history, model, budget)
+
+
+CHECKER: Final = _G2(
     "g2",
     decide,
     models=("strict-serializable", "serializable"),

@@ -20,18 +20,24 @@ without `"more": true` it also claims that the log ended there. Offsets may have
 | stale | the log ends before an offset acknowledged before the poll began (`linearizable`) |
 | garbage-read, failed-but-applied | never sent, or refused |
 
-Acknowledged offsets that no poll reached are `unseen`, and then the answer is unknown. Source:
-Jepsen's `tests.kafka`.
+Acknowledged offsets that no poll reached are `unseen`, and then the answer is unknown. Jepsen's
+notation is read as well: `checkers/_partitions.py`. Source: Jepsen's `tests.kafka`.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Final
 
-from checkers._findings import Findings, Part, PerKey, Unreadable, end_of, regressions
+from msgspec.structs import replace
+
+from checkers._findings import Decide, Findings, Part, PerKey, Unreadable, end_of, regressions
 from checkers._log import Claim, Log, check_claims, integer
-from dstest.core.op import Op
-from dstest.core.words import quoted
+from checkers._partitions import OTHERS, are_micro, as_records
+from dstest.core.check import Budget, CheckResult, OpCount
+from dstest.core.history import History
+from dstest.core.op import Op, Outcome
+from dstest.core.words import often, quoted
 
 __all__ = ["CHECKER"]
 
@@ -116,7 +122,7 @@ def _duplicates(log: Log, part: Part, findings: Findings) -> None:
         sends = log.attempts.get(at, [])
         if len(where) > max(1, len(sends)):
             message = (
-                f"{quoted(log.values.values[at])} was sent {len(sends)} times and stands at "
+                f"{quoted(log.values.values[at])} was sent {often(len(sends))} and stands at "
                 f"{', '.join(str(o) for o, _ in sorted(where, key=lambda w: w[0])[:4])}"
             )
             ops = [*sends[:4], *[op for _, op in where[:4]]]
@@ -146,7 +152,34 @@ def decide(part: Part, findings: Findings) -> int:
     return tested
 
 
-CHECKER: Final = PerKey(
+class _Kafka(PerKey):
+    """Takes Jepsen's notation as well."""
+
+    def __init__(self, name: str, decide: Decide, **said: Any) -> None:
+        super().__init__(name, decide, **said)
+        types = frozenset({"send", "poll", "txn"}) | OTHERS
+        self.op_types = dict.fromkeys(self.models, types)
+
+    def check(self, history: History, model: str, budget: Budget) -> CheckResult:
+        """As `PerKey.check`; unknown where an operation of Jepsen's cannot be read."""
+        ops = history.ops
+        if not isinstance(ops, list) or not are_micro(ops):
+            return super().check(history, model, budget)
+        try:
+            result = super().check(replace(history, ops=as_records(ops)), model, budget)
+        except Unreadable as error:
+            total = OpCount(total=len(ops))
+            return CheckResult(
+                checker=self.name, valid="unknown", model=model, ops=total, reason=str(error)
+            )
+        excluded = Counter(op.op_type for op in ops if op.op_type in OTHERS)
+        excluded["fail"] = sum(op.outcome is Outcome.FAIL for op in ops if op.op_type not in OTHERS)
+        judged = len(ops) - excluded.total()
+        counted = OpCount(total=len(ops), consumed=judged, excluded=dict(+excluded))
+        return replace(result, ops=counted)
+
+
+CHECKER: Final = _Kafka(
     "kafka",
     decide,
     models=("linearizable", "kafka"),

@@ -23,9 +23,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from msgspec.structs import replace
+
 from checkers._witness import REGISTER
 from checkers.lin import catalogue, maps, objects, reduction, registers
 from checkers.lin.judged import Judged, result_of
+from checkers.lin.locks import LOCKS, owned
 from checkers.lin.model import Model
 from checkers.lin.start import judge_begun, start_of
 from checkers.lin.tabled import columns_of
@@ -81,6 +84,8 @@ class Linearizable:
         if model not in self.models:
             raise ValueError(f"model {model!r}: linearizable knows {', '.join(self.models)}")
         started = monotonic_ns()
+        if model in LOCKS and isinstance(history.ops, list):
+            history = replace(history, ops=owned(history.ops, fenced=model == "fencing-lock"))
         judged = _judge(history, model, budget)
         return result_of(self.name, model, history, judged, monotonic_ns() - started)
 

@@ -23,6 +23,7 @@ Source: Jepsen's `tests.long-fork` and `tests.causal-reverse`; Cerone, Bernardi 
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final
 
 import numpy as np
@@ -40,7 +41,13 @@ __all__ = ["CHECKER", "REVERSE"]
 def _pair(op: Op, value: Any) -> str:
     if not isinstance(value, list | tuple) or len(value) != 2 or isinstance(value[0], list | dict):
         raise Unreadable(op, f"{value!r} is not a [member, value] pair")
-    return f"{value[0]}={value[1]}"
+    return f"{_name(value[0])}={_name(value[1])}"
+
+
+def _name(value: Any) -> str:
+    """Equal for equal values only: 1 is not "1", and 1.0 is 1."""
+    whole = int(value) if isinstance(value, float) and value.is_integer() else value
+    return json.dumps(whole, sort_keys=True, default=repr)
 
 
 def _seen(op: Op) -> list[str]:
@@ -50,7 +57,7 @@ def _seen(op: Op) -> list[str]:
 
 def _visibility(part: Part, findings: Findings) -> Visibility:
     writes = part.maybe("write")
-    members = [op.input[0] for op in writes if _pair(op, op.input)]
+    members = [_name(op.input[0]) for op in writes if _pair(op, op.input)]
     if len(set(members)) < len(members):
         findings.undecide(part.key, "a member of the group was written twice")
     return Visibility.of(

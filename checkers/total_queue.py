@@ -42,7 +42,7 @@ from typing import Final
 from checkers._columns import Interner
 from checkers._findings import Findings, Part, PerKey, end_of, listed
 from dstest.core.op import Op
-from dstest.core.words import quoted
+from dstest.core.words import often, quoted
 
 __all__ = [
     "AROUND_MAX",
@@ -181,8 +181,8 @@ def _duplicates(t: Traffic, part: Part, findings: Findings) -> int:
     for at, ops in takers.items():
         puts = t.attempts(at)
         message = (
-            f"{quoted(t.values.values[at])} was put in {len(puts)} times and came out "
-            f"{len(ops)} times"
+            f"{quoted(t.values.values[at])} was put in {often(len(puts))} and came out "
+            f"{often(len(ops))}"
         )
         seen, value = [*puts, *ops][:8], t.values.values[at]
         minimal = len(puts) == 1
@@ -274,7 +274,7 @@ def _lost(t: Traffic, part: Part, findings: Findings) -> int:
         )
         if len(puts) > 1:
             message = (
-                f"{value} was acknowledged {len(puts)} times and came out {len(takes[at])} times"
+                f"{value} was acknowledged {often(len(puts))} and came out {often(len(takes[at]))}"
             )
         message += f", and op {look.op_id} found the queue empty{who.note(len(missing))}"
         seen = [*[*puts, *takes[at]][:AROUND_MAX], look]

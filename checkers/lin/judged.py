@@ -11,6 +11,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from checkers._spread import epochs_met
+from checkers.lin.failed import told_of_failed
 from checkers.ops.table import OpTable
 from dstest.core.check import Anomaly, CheckResult, KeyCount, OpCount, Seconds, Spread, Stuck, Valid
 from dstest.core.history import History
@@ -105,6 +106,8 @@ def _reason(judged: Judged) -> tuple[Valid, str | None]:
 def result_of(checker: str, model: str, history: History, judged: Judged, ns: int) -> CheckResult:
     """The answer; `ns` is what the check took."""
     valid, reason = _reason(judged)
+    if judged.excluded.get("fail"):
+        judged.anomalies = told_of_failed(judged.anomalies, history)
     spread = Spread(count=judged.illegal, keys_total=judged.illegal)
     return CheckResult(
         checker=checker,

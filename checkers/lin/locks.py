@@ -4,8 +4,11 @@
                which says that the lock was not to be had at that instant
     release    gave it back; output null or true; false = refused: the caller did not hold it
 
-The owner of a lock is the process that calls. A semaphore has no owner: `input` is the number of
-permits (null = 1), anybody may give permits back, and there are never more than its total.
+The owner of a lock is the process that calls. Jepsen's clients complete what they did with its
+owner, as text or in `{:client .. :fence 7}`, or repeat what was asked: where every operation names
+one (`owned`), these are the owners, and a fence is the token. A semaphore has no owner: `input` is
+the number of permits (null = 1), anybody may give permits back, and there are never more than its
+total.
 """
 
 from __future__ import annotations
@@ -13,13 +16,51 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Self
 
+from msgspec.structs import replace
+
 from checkers.lin.model import Affine, Call, Model, flag
 from dstest.core.errors import ConfigError
-from dstest.core.op import Op
+from dstest.core.op import Op, Outcome
 
-__all__ = ["FencingLock", "Mutex", "ReentrantMutex", "Semaphore"]
+__all__ = ["LOCKS", "FencingLock", "Mutex", "ReentrantMutex", "Semaphore", "owned"]
 
 _NO_TOKEN: Final = -(2**62)
+
+
+_OWNERS: Final = ("client", "owner")
+_TOKENS: Final = ("fence", "token")
+
+
+def _owner(value: Any) -> Any:
+    """Whom a value of an operation names; None where it names nobody."""
+    if isinstance(value, dict):
+        value = next((value[name] for name in _OWNERS if value.get(name) is not None), None)
+    return value if isinstance(value, str) else None
+
+
+def _told(op: Op, fenced: bool) -> Op:
+    """The operation with the output that the models know."""
+    output = op.output
+    if isinstance(output, dict):
+        tokens = (output[name] for name in _TOKENS if name in output)
+        return replace(op, output=next(tokens, None) if fenced else None)
+    repeated = type(output) is not bool and output == op.input
+    return replace(op, output=None) if repeated or isinstance(output, str) else op
+
+
+def owned(ops: Iterable[Op], *, fenced: bool) -> list[Op]:
+    """Jepsen's locks as ours; `fenced`: what is told of tokens counts."""
+    known = [op for op in ops if op.op_type in ("acquire", "release")]
+    owners = {id(op): _owner(op.output) or _owner(op.input) for op in known}
+    did = [op for op in known if op.outcome is not Outcome.FAIL]
+    named = bool(did) and all(owners[id(op)] for op in did)
+
+    def ours(op: Op) -> Op:
+        owner = owners.get(id(op)) if named else None
+        made = _told(op, fenced) if id(op) in owners else op
+        return made if owner is None else replace(made, process_id=owner)
+
+    return [ours(op) for op in ops]
 
 
 def process_of(value: Any) -> int | str:
@@ -175,7 +216,7 @@ class Semaphore(Model):
         return cls(options.get("permits", 0))
 
     def read(self, op: Op, known: bool) -> Call | str:
-        permits = 1 if op.input is None else op.input
+        permits = 1 if op.input is None or _owner(op.input) else op.input
         if type(permits) is not int or not 0 < permits < 2**40:
             return "its input is no positive number of permits"
         wrong = flag(op, known)
@@ -202,3 +243,6 @@ class Semaphore(Model):
 
     def show(self, state: Any) -> str:
         return f"{state} of {self.total} permits free"
+
+
+LOCKS: Final = frozenset(model.name for model in (Mutex, ReentrantMutex, FencingLock, Semaphore))

@@ -358,7 +358,8 @@ def _check(
     if analysis is not None and types:
         from checkers.txn.explain import anomalies_of
 
-        anomalies = anomalies_of(c, workload, analysis, types, sources)
+        order = _given_order(c, opts.get("transaction-order"))
+        anomalies = anomalies_of(c, workload, analysis, types, sources, order)
     for anomaly in more:
         if not anomalies.get(anomaly.type):
             anomalies[anomaly.type] = [anomaly]

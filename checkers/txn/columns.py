@@ -67,7 +67,8 @@ class TxnColumns:
 
     `skipped` counts events that are no part of the history, `weak` what keeps a clean history from
     being valid. `named` is set where ids are strings, for which positions stand in `op_index`.
-    `writes` is how its micro-ops write, `append` or `w`; empty where nobody knows.
+    `writes` is how its micro-ops write, `append` or `w`; empty where nobody knows. `unread` counts
+    events by the fields that nobody reads.
     """
 
     outcome: U8
@@ -88,6 +89,7 @@ class TxnColumns:
     weak: dict[str, int] = field(default_factory=dict)
     named: bool = False
     writes: str = ""
+    unread: dict[str, int] = field(default_factory=dict)
 
     @property
     def txns(self) -> int:

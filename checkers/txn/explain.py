@@ -22,8 +22,9 @@ from msgspec.structs import replace
 
 from checkers.txn._native import Analysis, Cycle, Finding
 from checkers.txn._values import name_of, read_value, shown
-from checkers.txn.columns import FAIL, INFO, OK, READ, TxnColumns
+from checkers.txn.columns import FAIL, I64, INFO, OK, READ, WRITE, TxnColumns
 from checkers.txn.reasons import Reasons
+from checkers.txn.version_cycles import Step, circle
 from checkers.txn.workloads import KINDS
 from dstest.core.check import Anomaly
 
@@ -88,9 +89,10 @@ def records_of(
 class _Writer:
     """Writes the anomalies of one history."""
 
-    def __init__(self, c: TxnColumns, workload: str, sources: int) -> None:
+    def __init__(self, c: TxnColumns, workload: str, sources: int, order: I64) -> None:
         self.c = c
         self.workload = workload
+        self.order = order
         self.reasons = Reasons(c, workload, sources)
 
     def _t(self, t: int) -> str:
@@ -143,6 +145,10 @@ class _Writer:
             second = self.reasons.txn_of(f.mop2) if second < 0 <= f.mop2 else second
         txns = [t for t in (first, second) if t >= 0]
         text = self._sentence(f, shown(key), first, second)
+        if f.type == "cyclic-versions":
+            steps = circle(c, f.key, f.value, f.value2, self.reasons.sources, self.order)
+            txns = [t for step in steps for t in (step.first, step.second)]
+            text = " ".join([text, *(self._step(step) for step in steps)])
         records = [record_of(c, self.workload, t) for t in sorted(set(txns))]
         made = self._anomaly(f.type, key, txns, records, text, minimal=f.type != "cyclic-versions")
         by = self._by(f.type, first, second)
@@ -150,6 +156,25 @@ class _Writer:
             return made
         value = name_of(c, f.value) if f.value >= 0 else UNSET
         return replace(made, culprit=int(c.op_index[by]), element=value)
+
+    def _step(self, step: Step) -> str:
+        """Why one version comes before another."""
+        one, two = self._t(step.first), self._t(step.second)
+        before, after = (shown(name_of(self.c, v)) for v in (step.before, step.after))
+        if step.first == step.second:
+            return f"{one} read {before} and wrote {after}."
+        why = {
+            "sequential-keys?": f"in its process after {one}",
+            "linearizable-keys?": f"which began after {one} had ended",
+            "transaction-order": f"which the given order has after {one}",
+        }[step.source]
+        wrote = any(
+            self.c.mop_kind[i] == WRITE and self.c.mop_value[i] == step.after
+            for i in range(
+                int(self.c.mop_start[step.second]), int(self.c.mop_start[step.second + 1])
+            )
+        )
+        return f"{one} left {before}, and {two}, {why}, {'wrote' if wrote else 'read'} {after}."
 
     def _by(self, kind: str, first: int, second: int) -> int:
         """The transaction that gave it away: of two that exclude each other the later answer."""
@@ -195,8 +220,9 @@ class _Writer:
                 f"Of key {key}, version {v} comes before {shown(name_of(c, f.value2))} and after "
                 f"it, by {self.reasons.source(f.mop)}; that source of version orders was dropped."
             )
+        wrote = "appended" if KINDS[self.workload].lists else "wrote"
         return {
-            "future-read": f"{one} read {v} in key {key}, which it appends only later.",
+            "future-read": f"{one} read {v} in key {key}, which it {wrote} only later.",
             "garbage-read": f"{one} read {v} in key {key}, and nobody ever wrote that.",
             "G1a": f"{one} read {v} in key {key}, which {two} wrote; but {two} failed.",
             "G1b": f"{one} read {v} in key {key}, which was not the last that {two} wrote there.",
@@ -208,14 +234,18 @@ class _Writer:
 
 
 def anomalies_of(
-    c: TxnColumns, workload: str, analysis: Analysis, types: Iterable[str], sources: int
+    c: TxnColumns, workload: str, analysis: Analysis, types: Iterable[str], sources: int, order: I64
 ) -> dict[str, list[Anomaly]]:
-    """The anomalies of the given types, at most EXPLAINED_MAX of each."""
-    writer = _Writer(c, workload, sources)
-    anomalies: dict[str, list[Anomaly]] = {t: [] for t in types}
+    """The anomalies of the given types, at most EXPLAINED_MAX of each; first what makes the order
+    of versions doubtful. One that a transaction shows twice is told once."""
+    writer = _Writer(c, workload, sources, order)
+    first = sorted(types, key=lambda kind: kind != "incompatible-order")
+    anomalies: dict[str, list[Anomaly]] = {t: [] for t in first}
     for f in analysis.findings:
         if f.type in anomalies and len(anomalies[f.type]) < EXPLAINED_MAX:
-            anomalies[f.type].append(writer.finding(f))
+            made = writer.finding(f)
+            if not anomalies[f.type] or anomalies[f.type][-1] != made:
+                anomalies[f.type].append(made)
     for cycle in analysis.cycles:
         if cycle.type in anomalies and len(anomalies[cycle.type]) < EXPLAINED_MAX:
             anomalies[cycle.type].append(writer.cycle(cycle))

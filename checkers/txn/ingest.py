@@ -35,7 +35,7 @@ from dstest.core.errors import ConfigError, HistoryError, MemorySpent
 from dstest.core.near import meant
 from dstest.core.op import FIELDS
 
-__all__ = ["FORMATS", "MEMORY_MB", "MORE", "bytes_of", "load", "unpacked"]
+__all__ = ["FORMATS", "MEMORY_MB", "MORE", "OutOfOrder", "bytes_of", "load", "unpacked"]
 
 FORMATS: Final = ("auto", "dstest", "edn", "json")
 
@@ -51,10 +51,47 @@ _WEAK: Final = (
     "ok transactions that read tell no result",
     "records lack a field that tells something: null is not the same as absent (H01)",
 )
-_REMEDY: Final = "give our history.jsonl, or a Jepsen history as EDN or JSON"
-_MICRO_OPS: Final = "a micro-operation is r, w or append"
-_BY_PREDICATE: Final = "insert, delete and rp are micro-operations of --workload closed-predicate"
+_REMEDY: Final = "give our history.jsonl, or a Jepsen history as EDN, JSON or log"
 _FIELDS: Final = f"a record has {', '.join(FIELDS)}"
+_AGAIN: Final = "the history is mixed up or cut: record it again"
+_MOP: Final = "a micro-operation is [:r key nil], [:w key value] or [:append key value]"
+_OTHER_MOPS: Final = (
+    "insert, delete and rp are micro-operations of --workload closed-predicate, read and write "
+    "those of --model multi-register, send and poll those of --checker kafka"
+)
+_OTHER_OPS: Final = (
+    "take out what is no transaction, or judge it by the --workload, --model or --checker that "
+    "knows its operations"
+)
+_EVENT: Final = (
+    "an event has process, type, f and value; Jepsen's results.edn is what its checkers found, and "
+    "the history lies in history.edn beside it"
+)
+_REMEDIES: Final = {
+    "a micro-operation is r, w or append": _OTHER_MOPS,
+    "not a transaction": _OTHER_OPS,
+    "an event without a type": _EVENT,
+    "an event is": _EVENT,
+    "a process that is neither": "number the clients, and call the nemesis so",
+    "a transaction that does not say": "an invocation or its completion has to name them",
+    "the answer is to other": _AGAIN,
+    "its process": _AGAIN,
+    "the time steps back": "sort the events as they happened, or give every one its index",
+    "the index of an event": "write whole numbers, or leave it out where events are in their order",
+    "a write needs": "each write and append names what it wrote",
+    "a list cannot": "write scalars: a read that returns a list is one of list-append",
+    "an element of a list": "lists hold scalars",
+    "need a scalar": "values and elements are scalars; a key may be a list of them",
+    "a symbol is": "write keywords or strings",
+    "an event with a key": "leave the key out, or name it in the micro-operations",
+    "a transaction is a list": "a transaction is [[:r key nil] [:append key value]] or the like",
+    "a micro-operation": _MOP,
+    "an empty micro": _MOP,
+    "a key that stands twice": _AGAIN,
+}
+"""What helps against a refusal that begins so."""
+
+_NOTATION: Final = "the history must be well-formed {}"
 MORE: Final = "a larger --budget-mb, or a part of the history"
 _STRANGE: Final = "a field that is none of a record's"
 _SPENT: Final = "memory budget spent"
@@ -77,7 +114,11 @@ _APPENDS, _SETS = 1, 2
 _WRITES: Final = {0: "", _APPENDS: "append", _SETS: "w"}
 """As csrc/ingest/ingest.h has them."""
 
-_INT, _FLOAT, _BOOL, _STRING, _KEYWORD, _BIGINT = range(6)
+_INT, _FLOAT, _BOOL, _STRING, _KEYWORD, _BIGINT, _LIST, _CHAR, _EXACT = range(9)
+_CHARS: Final = {
+    b"newline": "\n", b"return": "\r", b"space": " ", b"tab": "\t",
+    b"formfeed": "\f", b"backspace": "\b",
+}  # fmt: skip
 
 
 def bytes_of(source: Path) -> bytes | mmap:
@@ -142,6 +183,8 @@ def _names(table: bytes, text: bytes) -> list[Any]:
             names[i] = bool(bits)
         elif tag == _BIGINT:
             names[i] = int(text[bits : bits + size])
+        elif tag == _CHAR:
+            names[i] = _CHARS.get(text[bits : bits + size], text[bits : bits + size].decode())
         else:
             names[i] = text[bits : bits + size].decode("utf-8")
     return names
@@ -152,6 +195,18 @@ def _word_at(text: bytes | bytearray | mmap, line: int, column: int) -> str:
     row = bytes(text[:]).split(b"\n", line)[line - 1][column - 1 :]
     word = re.match(rb'"(?:[^"\\]|\\.)*"', row)
     return word[0].decode("utf-8", "replace") if word else "what stands here"
+
+
+def _remedy(message: str, code: int) -> str:
+    """What helps against a refusal."""
+    if code == _CODES["dstest"]:
+        return _REMEDY
+    fit = (remedy for begun, remedy in _REMEDIES.items() if message.startswith(begun))
+    return next(fit, _NOTATION.format("JSON" if code == _CODES["json"] else "EDN"))
+
+
+class OutOfOrder(HistoryError):
+    """The events are not in the order of their index."""
 
 
 class _Id(msgspec.Struct):
@@ -195,7 +250,8 @@ def load(
 
     Without `threads` one reads it, or two from a mebibyte on.
     Raises HistoryError with line and column (in bytes, from 1) for what is no such history or
-    contradicts itself, MemorySpent where `memory_mb` is not enough.
+    contradicts itself, OutOfOrder where its events can be sorted, MemorySpent where `memory_mb` is
+    not enough.
     """
     if fmt not in FORMATS:
         raise ConfigError(f"no format called {fmt!r}", remedy=meant(fmt, FORMATS))
@@ -215,8 +271,9 @@ def load(
         if message == _STRANGE:
             message = f"{_word_at(text, line, column)} is no field of a record"
             raise HistoryError(message, line=line, column=column, remedy=_FIELDS) from None
-        remedy = _BY_PREDICATE if message == _MICRO_OPS else _REMEDY
-        raise HistoryError(
+        remedy = _remedy(message, code)
+        kind = OutOfOrder if message.startswith("the index steps back") else HistoryError
+        raise kind(
             message, line=line or None, column=column if line else None, remedy=remedy
         ) from None
     arrays: dict[str, Any] = {
@@ -224,7 +281,7 @@ def load(
         for part, (name, dtype) in zip(parts, _COLUMNS.items(), strict=False)
     }
     names = parts[len(_COLUMNS) :]
-    *counts, writes = names[4:]
+    *counts, writes, unread = names[4:]
     if writes == _APPENDS | _SETS:
         raise HistoryError(
             "append and w stand in one history: is it list-append, or rw-register?",
@@ -233,7 +290,7 @@ def load(
     twice = _twice(text) if counts[-1] else _repeated(arrays["op_index"])
     if twice is not None:
         what = "op_id" if code == _CODES["dstest"] else "index"
-        raise HistoryError(f"{what} {twice} stands twice", remedy="record the history again")
+        raise HistoryError(f"{what} {twice} stands twice", remedy=_AGAIN)
     return TxnColumns(
         **arrays,
         key_names=_names(names[0], names[1]),
@@ -242,4 +299,5 @@ def load(
         weak={why: n for why, n in zip(_WEAK, counts[len(_SKIPS) :], strict=False) if n},
         named=bool(counts[-1]),
         writes=_WRITES[writes],
+        unread=unread,
     )

@@ -27,11 +27,14 @@ __all__ = ["Builder", "Names", "contradiction", "from_op_maps"]
 _OUTCOMES: Final = {"ok": OK, "fail": FAIL, "info": INFO}
 _KINDS: Final = {"r": READ, "w": WRITE, "append": WRITE}
 
+_WHOLE_MAX: Final = 2**53
+"""Whole doubles below it are integers that nothing was lost of."""
+
 _TYPES: Final = frozenset({"invoke", *_OUTCOMES})
 
 
 class Names:
-    """Dense ids of scalars; 1, 1.0 and True are three different names."""
+    """Dense ids of scalars; 1 and 1.0 are one name, True is another."""
 
     def __init__(self) -> None:
         self.names: list[Any] = []
@@ -43,6 +46,8 @@ class Names:
             return NIL
         if not isinstance(name, int | str | float | bool):
             raise ValueError(f"need a scalar as key or value, got {name!r}")
+        if isinstance(name, float) and name.is_integer() and abs(name) < _WHOLE_MAX:
+            name = int(name)
         at = (type(name), name)
         number = self._ids.setdefault(at, len(self.names))
         if number == len(self.names):

@@ -160,7 +160,8 @@ class Reasons:
         reads = {k: v for _, k, v in reversed(list(self._mops(b, READ)))}
         ends = {k: v for _, k, v in self._ends(a, label) if k in last}
         if label == "rw":
-            ends = {k: v for _, k, v in reversed(list(self._ends(a, label))) if k in last}
+            read = reversed(list(self._ends(a, label)))
+            ends = {k: v for _, k, v in read if k in last and v != last[k]}
         verb = "wrote" if label == "ww" else "read"
         ranked = sorted(ends.items(), key=lambda kv: kv[1] != NIL and reads.get(kv[0]) != kv[1])
         for k, v in ranked:

@@ -64,7 +64,9 @@ _Initial = Annotated[
 _Seconds = Annotated[
     float,
     typer.Option(
-        "--budget-s", help="Seconds until the answer is unknown, if nothing wrong was found."
+        "--budget-s",
+        help="Seconds of judging until the answer is unknown, if nothing wrong was found; reading "
+        "comes before.",
     ),
 ]
 _Stream = Annotated[
@@ -184,10 +186,12 @@ def _judged(asked: _Question, budget: Budget, wanted: _Wanted) -> Exit:
     from dstest.cli.check_budget import in_time
     from dstest.cli.check_options import require_format
     from dstest.cli.check_run import exit_of
+    from dstest.cli.check_source import jepsen_file
     from dstest.cli.check_text import text_of
     from dstest.cli.spool import readable_again
 
     require_format(asked.format)
+    asked = asked._replace(history=jepsen_file(asked.history))
     name = asked.history.name or str(asked.history)
     if wanted.proof is not None:
         _require_provable(asked, wanted.proof)
@@ -323,7 +327,7 @@ def _transactions(asked: _Question, path: Path) -> str | None:
 
     named = asked.checker if asked.checker in WORKLOADS else asked.workload
     if asked.checker is None and named is None and not _of_an_object(asked.model):
-        return transactions_in(path)
+        return transactions_in(path, asked.format)
     return named
 
 

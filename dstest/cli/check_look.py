@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import IO, Final
 
 from checkers.txn.workloads import WORKLOADS
+from dstest.core.formats import AUTO
 
-__all__ = ["is_ours", "opened", "transactions_in"]
+__all__ = ["is_ours", "log_as_edn", "opened", "transactions_in"]
 
 _OURS: Final = b'{"schema":'
 _HEAD_BYTES: Final = 4096
+_LOG_HEAD_BYTES: Final = 1 << 16
 """Of a file, to see what it is."""
 
 
@@ -43,13 +45,35 @@ def is_ours(path: Path) -> bool:
         return False  # the reader says what is wrong with it
 
 
-def transactions_in(path: Path) -> str | None:
+def log_as_edn(path: Path, format_: str, *, first: bool = False) -> str | None:
+    """The op maps that a log of Jepsen's tells of, each in its line; some of the `first` where they
+    are enough; None where the file is none. Raises HistoryError for a line that cannot be read."""
+    from dstest.store.jepsen_log import as_edn, is_log
+
+    if format_ not in (AUTO, "log"):
+        return None
+    try:
+        with opened(path) as file:
+            head = file.read(_LOG_HEAD_BYTES)
+            told = head.decode("utf-8-sig", "replace")
+            if format_ == AUTO and (told[:1] in "{[(#;" or not is_log(told)):
+                return None
+            if first and (found := as_edn(told.rpartition("\n")[0])).strip():
+                return found
+            return as_edn((head + file.read()).decode("utf-8-sig"))
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError):
+        return None  # the reader says what is wrong with it
+
+
+def transactions_in(path: Path, format_: str = AUTO) -> str | None:
     """The workload of a transactional history that nobody named, by the first lines of the file."""
     try:
         with opened(path) as file:
             head = file.read(_HEAD_BYTES)
     except (OSError, EOFError, zlib.error):
         return None  # the reader says what is wrong with it
+    if (told := log_as_edn(path, format_, first=True)) is not None:
+        head = told.lstrip()[:_HEAD_BYTES].encode()
     head = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if named := re.match(rb'\[?\s*\{[^\n]*"workload"\s*:?\s*"([^"]*)"', head):
         name = named[1].decode(errors="replace")

@@ -14,7 +14,17 @@ if TYPE_CHECKING:
     from dstest.core.check import CheckResult
     from dstest.core.history import Header, History
 
-__all__ = ["ASKED", "HEADER", "SUCH", "USUAL", "noted", "of_asked", "start_told", "with_notes"]
+__all__ = [
+    "ASKED",
+    "HEADER",
+    "SUCH",
+    "USUAL",
+    "noted",
+    "of_asked",
+    "start_told",
+    "with_notes",
+    "with_unread",
+]
 
 ASKED: Final = "as --initial says"
 HEADER: Final = "as the history's header says"
@@ -70,15 +80,22 @@ def noted(result: CheckResult, header: Header, initial: str | None) -> CheckResu
     stats = dict(result.stats)
     if INITIAL in header.options:
         stats[INITIAL] = header.options[INITIAL]
-    unread = {
-        name.removeprefix(NOT_READ): n
-        for name, n in header.counters.items()
-        if name.startswith(NOT_READ)
-    }
-    said = None
-    if unread:
-        stats["fields_not_read"] = unread
-        rows = ", ".join(f"{name} ({n:,} events)" for name, n in sorted(unread.items()))
-        said = f"fields that nobody read: {rows}"
-    told = with_notes(result, _start(result, header, initial), said)
-    return told if stats == result.stats else replace(told, stats=stats)
+    told = with_notes(result, _start(result, header, initial))
+    told = told if stats == result.stats else replace(told, stats=stats)
+    return with_unread(
+        told,
+        {
+            name.removeprefix(NOT_READ): n
+            for name, n in header.counters.items()
+            if name.startswith(NOT_READ)
+        },
+    )
+
+
+def with_unread(result: CheckResult, unread: dict[str, int]) -> CheckResult:
+    """The answer, with the fields that nobody read; `unread` counts their events."""
+    if not unread:
+        return result
+    rows = ", ".join(f"{name} ({n:,} events)" for name, n in sorted(unread.items()))
+    told = with_notes(result, f"fields that nobody read: {rows}")
+    return replace(told, stats={**result.stats, "fields_not_read": unread})

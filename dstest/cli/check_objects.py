@@ -13,8 +13,9 @@ from msgspec.structs import replace
 from dstest.cli.check_lints import require_sound, weakened
 from dstest.cli.check_models import judge_objects, with_options
 from dstest.cli.check_notes import noted, of_asked
-from dstest.cli.check_source import looks_independent
+from dstest.cli.check_source import looks_independent, object_of
 from dstest.cli.check_table import read_table
+from dstest.cli.check_workload import Source, judge_by_workload
 from dstest.core import registry
 from dstest.core.clock import monotonic_ns
 from dstest.core.errors import ConfigError, MemorySpent
@@ -90,6 +91,18 @@ def _knows(checker: str | None, header: Header) -> bool:
     return checker is None or header.model in registry.load("checkers", checker).models
 
 
+def _of_object(
+    loaded: History, source: Source, model: str, budget: Budget, option: list[str]
+) -> CheckResult | None:
+    """The exact answer about a foreign object. Where a workload of that name has a checker that
+    sees at once what is far from right, its violation is told instead."""
+    if model in registry.names("workloads"):
+        found = judge_by_workload(loaded, source, model, None, None, budget, option)
+        if found.valid is False:
+            return found
+    return judge_objects(loaded, model, budget, option)
+
+
 def judge_file(
     path: Path,
     workload: str | None,
@@ -111,13 +124,16 @@ def judge_file(
     weak += require_sound(loaded, weak)
     load_s = (monotonic_ns() - started) / 1e9
     plain = workload is None and checker is None
+    source = Source(path=str(path), format=format_, independent=bool(independent))
+    exact = None
     if plain and model is None and loaded.header.workload is None:
         model = loaded.header.model
-    result = judge_objects(loaded, model, budget, option) if plain else None
+        exact = object_of(loaded, option) if model is None else None
+    if exact is not None:
+        result = _of_object(loaded, source, exact, budget, option)
+    else:
+        result = judge_objects(loaded, model, budget, option) if plain else None
     if result is None:
-        from dstest.cli.check_workload import Source, judge_by_workload
-
-        source = Source(path=str(path), format=format_, independent=bool(independent))
         result = judge_by_workload(loaded, source, workload, model, checker, budget, option)
     result = replace(result, seconds=replace(result.seconds, load=load_s))
     return noted(weakened(result, weak), loaded.header, initial)

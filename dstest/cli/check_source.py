@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dstest.core.history import History
     from dstest.core.op import Op
 
-__all__ = ["Asked", "guess", "history_file", "looks_independent"]
+__all__ = ["Asked", "guess", "history_file", "jepsen_file", "looks_independent", "object_of"]
 
 
 class Asked(NamedTuple):
@@ -44,8 +44,14 @@ _LOCK: Final = (
     "--model fencing-lock or --model semaphore -o permits=N"
 )
 _SET: Final = (
-    "--checker set (final reads), --checker set-full (every read, linearizable), "
+    "--checker set (final reads), --checker set-full (every read, linearizable), --checker "
+    "set-full --model eventual (may be seen late, and is not lost: broadcast), "
     "--workload counter or --model set"
+)
+
+_LOG: Final = (
+    "--checker kafka --model kafka (offsets; order within a process) or --workload append-log (and "
+    "in real time)"
 )
 
 _VIEW: Final = (
@@ -61,7 +67,8 @@ _CHOICES: Final[tuple[tuple[frozenset[str], str], ...]] = (
     (frozenset({"put", "get"}), "--model kv-map"),
     (frozenset({"append"}), "--checker order --model prefix or --model log"),
     (frozenset({"push"}), "--model stack"),
-    (frozenset({"send", "poll"}), "--workload append-log"),
+    (frozenset({"send", "poll", "subscribe", "assign"}), _LOG),
+    (frozenset({"read-init"}), "--workload causal"),
     (frozenset({"watch"}), "--workload watch"),
     (frozenset({"insert"}), "--workload g2"),
     (frozenset({"bump", "look"}), _VIEW),
@@ -69,10 +76,53 @@ _CHOICES: Final[tuple[tuple[frozenset[str], str], ...]] = (
     (frozenset({"credit", "audit"}), "--workload ledger"),
 )
 
+_ANY: Final = "--workload, or --model: `dstest models --objects` says which knows which operations"
+
 _BY_PREDICATE: Final = ("rp", "insert", "delete")
 """Micro-ops of transactions that read by predicates."""
 
+_REGISTER_OPS: Final = frozenset({"r", "w", "read", "write"})
+
 _REGISTER: Final = frozenset({"read", "write", "cas"})
+
+
+_HISTORIES: Final = ("history.edn", "history.edn.gz", "history.txt", "history.txt.gz", "jepsen.log")
+"""Files of a directory of Jepsen's that hold the history, the best first."""
+
+_NO_HISTORIES: Final = ("results.edn", "test.jepsen", "test.fressian", "options.edn")
+"""Files beside them that hold none."""
+
+
+def jepsen_file(path: Path) -> Path:
+    """The history in a directory of Jepsen's (`store/NAME/TIME`, `store/latest`); any other path
+    as it is. Raises HistoryError for a file of such a directory that is no history, ConfigError for
+    a directory of several of them."""
+    if path.is_dir():
+        return _in_directory(path)
+    if path.name not in _NO_HISTORIES or not path.exists():
+        return path
+    there = next((path.parent / n for n in _HISTORIES if (path.parent / n).is_file()), None)
+    remedy = "give history.edn, which Jepsen writes beside it"
+    raise HistoryError(
+        f"{path} is no history: Jepsen keeps other things in it",
+        remedy=remedy if there is None else f"dstest check {shell_word(there)}",
+    )
+
+
+def _in_directory(path: Path) -> Path:
+    if any((path / name).exists() for name in ("history.jsonl", "run.json", "segments")):
+        return path
+    found = next((path / name for name in _HISTORIES if (path / name).is_file()), None)
+    if found is not None:
+        return found
+    latest = path / "latest"
+    inside = next((latest / name for name in _HISTORIES if (latest / name).is_file()), None)
+    if inside is None or any((latest / name).exists() for name in ("history.jsonl", "run.json")):
+        return path
+    raise ConfigError(
+        f"{path} is a store of Jepsen's, with a directory for each test",
+        remedy=f"dstest check {shell_word(inside)}, or another of its directories",
+    )
 
 
 def history_file(path: Path) -> Path:
@@ -102,6 +152,16 @@ def _plain_register(ops: Iterable[Op]) -> bool:
         _scalar(op.output) and (op.op_type == "cas" or _scalar(op.input))
         for op in ops
         if op.op_type in _REGISTER
+    )
+
+
+def _whole_values(ops: Iterable[Op]) -> bool:
+    """Is one of the written values a map or list that can only be a value as a whole? Writes to a
+    part of an object are pairs or lists of micro-operations, all of them."""
+    written = [op.input for op in ops if op.op_type == "write" and not _scalar(op.input)]
+    return any(
+        isinstance(value, dict) or (len(value) != 2 and all(map(_scalar, value)))
+        for value in written
     )
 
 
@@ -139,6 +199,20 @@ def _tuples_of_micro_ops(history: History) -> bool:
     )
 
 
+def object_of(history: History, pairs: Iterable[str] = ()) -> str | None:
+    """The object that a foreign history can only be one of, where no workload judges it as exactly;
+    else None. `pairs` are of `-o`: one that only the workload's checkers know asks for these."""
+    if any(pair.startswith("counter_start=") for pair in pairs):
+        return None
+    types = {op.op_type for op in history.ops}
+    if "inc" in types and types <= {"inc", "dec", "read"}:
+        return "counter"
+    if types == {"txn"}:
+        kinds = _micro_ops(history)
+        return "multi-register" if kinds & {"read", "write"} and kinds <= _REGISTER_OPS else None
+    return None
+
+
 def guess(history: History) -> Asked:
     """What a foreign history was made by. Raises ConfigError with the choices where its operations
     do not tell."""
@@ -153,11 +227,17 @@ def guess(history: History) -> Asked:
                 "the transactions are [key value] tuples",
                 remedy="--independent with --workload closed-predicate, if that is what they are",
             )
+        if kinds & {"send", "poll"}:
+            raise ConfigError("the transactions send to logs and poll them", remedy=_LOG)
         return Asked("list-append" if "append" in kinds else "rw-register", None)
     for must, may, asked in _CERTAIN:
         if must <= types <= must | may:
             return asked
-    if types & {"write", "cas"} and _plain_register(history.ops):
+    if (
+        types & {"write", "cas"}
+        and "read-init" not in types
+        and (_plain_register(history.ops) or _whole_values(history.ops))
+    ):
         return Asked("cas-register", None)
     if types <= {"read"}:
         if _plain_register(history.ops):
@@ -165,11 +245,13 @@ def guess(history: History) -> Asked:
         choices = "--workload bank, --checker set or --workload set"
     elif types <= _REGISTER:
         choices = (
-            "--workload long-fork, --workload causal, --workload session, --model multi-register, "
+            "--workload long-fork, --checker causal-reverse, --workload causal, "
+            "--workload session, --model multi-register, --model cas-register (values are read as "
+            "they were written), "
             "or --independent for [key value] tuples of --workload cas-register"
         )
     else:
-        choices = next((said for some, said in _CHOICES if some & types), "--workload or --model")
+        choices = next((said for some, said in _CHOICES if some & types), _ANY)
     raise ConfigError(
         f"the history does not tell what its operations ({', '.join(sorted(types))}) must satisfy",
         remedy=choices,

@@ -21,15 +21,15 @@ from checkers.txn.columns import TxnColumns, UnfitError
 from checkers.txn.duplicates import ONCE, written_twice
 from checkers.txn.workloads import KINDS
 from dstest.cli.check_lints import require_counts, weakened
-from dstest.cli.check_look import opened
+from dstest.cli.check_look import log_as_edn, opened
 from dstest.cli.check_models import json_of
-from dstest.cli.check_notes import ASKED, HEADER, USUAL, start_told, with_notes
+from dstest.cli.check_notes import ASKED, HEADER, USUAL, start_told, with_notes, with_unread
 from dstest.core.check import Anomaly, Budget, CheckResult
 from dstest.core.clock import monotonic_ns
 from dstest.core.errors import ConfigError, HistoryError
 from dstest.core.history import INITIAL, SCHEMA, Header, History, Window, epochs_of
 from dstest.core.op import Op
-from dstest.store.jepsen import from_edn, from_json
+from dstest.store.jepsen import from_edn, from_json, sorted_lines
 from dstest.store.jepsen_open import cut_off
 from dstest.store.jsonl import require_plain
 
@@ -46,6 +46,7 @@ __all__ = [
     "with_records",
 ]
 
+_LINEARIZABLE: Final = "--model strict-serializable: the same, of transactions"
 _REMEDY: Final = "--workload list-append or rw-register says what it is; see docs/formats.md"
 
 
@@ -81,7 +82,8 @@ def judge_transactions(
         raise ConfigError(str(error), remedy="name others behind -o anomalies or --model") from None
     anomalies = with_records(path, result.anomalies)
     whole = replace(result, anomalies=anomalies, seconds=replace(result.seconds, load=load_s))
-    return weakened(noted(whole, workload, read.start, read.header, initial), read.weak)
+    told = noted(whole, workload, read.start, read.header, initial)
+    return weakened(with_unread(told, read.columns.unread), read.weak)
 
 
 class Read(NamedTuple):
@@ -116,7 +118,7 @@ def read_transactions(
     path: Path, format_: str, workload: str, budget: Budget, initial: str | None
 ) -> Read:
     """What a file holds. Raises HistoryError, MemorySpent where it takes more than the budget."""
-    columns = ingest.load(path, format_, memory_mb=budget.memory_mb)
+    columns = _columns(path, format_, budget.memory_mb)
     header, exported = header_of(path)
     weak: list[str] = []
     if header is not None:
@@ -128,6 +130,25 @@ def read_transactions(
     if start is not None:
         columns = begun(columns, workload, start)
     return Read(columns, header, start, weak)
+
+
+def _columns(path: Path, format_: str, memory_mb: int) -> TxnColumns:
+    """The transactions in a file, a log and events out of order included."""
+    told = log_as_edn(path, format_)
+    try:
+        if told is None:
+            return ingest.load(path, format_, memory_mb=memory_mb)
+        return ingest.load(told.encode(), "edn", memory_mb=memory_mb)
+    except ingest.OutOfOrder:
+        if told is None:
+            with opened(path) as file:
+                told = file.read().decode("utf-8-sig")
+        return ingest.load(sorted_lines(told), "json", memory_mb=memory_mb)
+    except HistoryError as error:
+        if told is None or error.column is None:
+            raise
+        message = error.message.partition(": ")[2]  # columns are those of the op map
+        raise HistoryError(message, line=error.line, remedy=error.remedy) from None
 
 
 def noted(
@@ -163,7 +184,8 @@ def asked_models(model: str | None, usual: str = models.STRONGEST) -> list[str]:
         for name in asked:
             models.require_judged(name, DETECTABLE)
     except ValueError as error:
-        raise ConfigError(str(error), remedy="choose another --model") from None
+        remedy = _LINEARIZABLE if name == "linearizable" else "choose another --model"
+        raise ConfigError(str(error), remedy=remedy) from None
     return asked
 
 

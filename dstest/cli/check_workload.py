@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -15,6 +15,8 @@ from dstest.core.history import History
 from dstest.core.protocols import CheckerTraits
 from dstest.judge.budgeted import Job, Source, budgeted, merged, model_of, run_jobs
 from dstest.judge.checker_answers import of_all
+
+LINEARIZABLE: Final = "linearizable"
 
 __all__ = ["Source", "judge_by_workload", "require_fitting"]
 
@@ -57,10 +59,19 @@ def _checkers(
     usual = header.model if workload in (None, header.workload) else None
     name = workload or header.workload
     if name is None:
-        name, usual = guess(history)
+        try:
+            name, usual = guess(history)
+        except ConfigError:
+            if (only := _only_judge(history, model)) is None:
+                raise
+            return [only], str(model), None
     plugin = registry.load("workloads", name)
-    asked = model or usual or plugin.model
     checkers = [registry.load("checkers", c) for c in plugin.checkers]
+    asked = model or usual or plugin.model
+    if model is None and not any(asked in c.models for c in checkers):
+        asked = plugin.model  # the file is older than the name
+    if model == LINEARIZABLE and any(c.name == LINEARIZABLE for c in checkers):
+        asked = usual or plugin.model  # what that checker says of any object
     if not any(asked in c.models for c in checkers):
         known = sorted({m for c in checkers for m in c.models})
         raise ConfigError(
@@ -68,6 +79,17 @@ def _checkers(
             remedy=f"--model {' or '.join(known)}" if known else "choose another --workload",
         )
     return checkers, asked, name
+
+
+def _only_judge(history: History, model: str | None) -> Any:
+    """The one checker that knows the model and all operations; None where that is not one."""
+    if model is None:
+        return None
+    types = {op.op_type for op in history.ops}
+    every = [registry.load("checkers", name) for name in registry.names("checkers")]
+    knowing = [checker for checker in every if model in checker.models]
+    able = [c for c in knowing if types <= CheckerTraits.of(c).op_types.get(model, types)]
+    return able[0] if len(able) == 1 else None
 
 
 def judge_by_workload(

@@ -28,7 +28,7 @@ FORMATS: Final[Mapping[str, Notation]] = {
     "dstest": Notation("`dstest run`, `dstest generate`", _ALL),
     "edn": Notation("Jepsen, `dstest export`, Porcupine's key-value logs", _ALL),
     "json": Notation("Jepsen, `dstest export`", _ALL),
-    "log": Notation("Jepsen's log", "all but transactions"),
+    "log": Notation("Jepsen's log, its `history.txt`", _ALL),
     "plume": Notation("Plume, PolySI, IsoVista", _TXNS, sessions=True),
     "dbcop": Notation("DBCop, old and new", _TXNS, sessions=True, binary=True),
     "cobra": Notation("Cobra", _TXNS, sessions=True, binary=True),

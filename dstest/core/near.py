@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from typing import Final
 
-__all__ = ["meant"]
+__all__ = ["ELSEWHERE", "meant"]
+
+
+ELSEWHERE: Final[Mapping[str, str]] = {
+    "append": "list-append",
+    "wr": "rw-register",
+    "linearizable-register": "cas-register",
+    "causal-register": "causal",
+    "adya": "g2",
+    "kafka": "append-log",
+    "broadcast": "set",
+    "lin-kv": "cas-register",
+    "g-set": "set",
+    "g-counter": "counter",
+    "pn-counter": "counter",
+    "txn-list-append": "list-append",
+    "txn-rw-register": "rw-register",
+    "knossos": "linearizable",
+    "multi-key-acid": "closed-predicate",
+}
+"""Workloads and checkers of Jepsen and Maelstrom, by their names there."""
 
 
 def meant(name: str, known: Iterable[str]) -> str:

@@ -20,6 +20,7 @@ import msgspec
 
 from dstest.core import plugin_files
 from dstest.core.errors import ConfigError
+from dstest.core.near import ELSEWHERE
 from dstest.core.protocols import Option
 from dstest.core.spec import held
 
@@ -124,6 +125,8 @@ def load(group: str, name: str) -> Any:
     points = _found(group)
     if name not in points:
         near = [point for point in sorted(points) if point.startswith(f"{name}-")]
+        if ELSEWHERE.get(name) in points:
+            near = [ELSEWHERE[name]]
         near = near or difflib.get_close_matches(name, points, n=3)
         hint = (
             f"did you mean {' or '.join(near)}?" if near else f"one of: {', '.join(sorted(points))}"

@@ -4,11 +4,12 @@ after one another; and how a path stands in a command that is to be copied."""
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-__all__ = ["quoted", "sentences", "shell_word"]
+__all__ = ["if_late", "often", "quoted", "sentences", "shell_word"]
 
 
 def quoted(value: Any) -> str:
@@ -18,6 +19,21 @@ def quoted(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False, default=repr)
     except (TypeError, ValueError):
         return repr(value)
+
+
+_TIMEOUT: Final = re.compile(r"timed?[ -]?out|deadline", re.IGNORECASE)
+
+
+def if_late(error: str | None) -> str:
+    """What is to be said of a failed operation whose error says that it timed out; else nothing."""
+    if error is None or not _TIMEOUT.search(error):
+        return ""
+    return ": what timed out may have had effect, and is :info in Jepsen, not :fail"
+
+
+def often(times: int) -> str:
+    """`never`, `once`, `2 times`."""
+    return "never" if times == 0 else "once" if times == 1 else f"{times:,} times"
 
 
 def shell_word(path: Path | str) -> str:

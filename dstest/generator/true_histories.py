@@ -32,8 +32,10 @@ KINDS = {
     "dead-letters": Kind(objects.of_dead_letters, "dead-letters", "at-least-once"),
     "fifo": Kind(objects.of_queue, "order", "fifo"),
     "prefix": Kind(objects.of_prefix, "order", "prefix"),
-    "counter": Kind(lambda s, n: objects.of_counter(s, n), "counter-bounds", "counter"),
-    "pn-counter": Kind(lambda s, n: objects.of_counter(s, n, True), "counter-bounds", "counter"),
+    "counter": Kind(lambda s, n: objects.of_counter(s, n), "counter-bounds", "counter-bounds"),
+    "pn-counter": Kind(
+        lambda s, n: objects.of_counter(s, n, True), "counter-bounds", "counter-bounds"
+    ),
     "lock": Kind(lambda s, n: objects.of_lock(s, n), "exclusion", "lock"),
     "lease": Kind(lambda s, n: objects.of_lock(s, n, 20 * MS), "exclusion", "lease"),
     "atomic-view": Kind(views.of_views, "atomic-view", "strict-serializable"),

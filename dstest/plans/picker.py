@@ -105,7 +105,7 @@ _PUBLISHED: Final = (
     _row(
         *("counter", "safety", "bounded", "linearizability, or a bound at the end"),
         "a counter is never below what was acknowledged, nor above what was asked for",
-        *("counter", "invariant"),
+        *("counter-bounds", "counter", "invariant"),
     ),
     _row(
         *("lock", "safety", "exclusive", "exclusion"),

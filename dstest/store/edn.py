@@ -1,14 +1,20 @@
 """A reader of EDN (https://github.com/edn-format/edn), the notation that Jepsen histories use.
 
-    nil true 7 7N 2.5 "a" \\a          None True 7 7 2.5 "a" "a"
+    nil true 7 7N 0x1f 2r101 "a" \\a   None True 7 7 31 5 "a" Char("a")
+    2.5 0.5M 1/3 0.1234567890123456M  2.5 0.5 Exact("1/3") Exact("0.1234567890123456")
     :append                           Keyword("append"), equal to "append"
     append                            Symbol("append")
-    (1 2) [1 2] #{1 2}                lists
+    (1 2) [1 2]                       lists
+    #{2 1}                            [1, 2]: sets that are equal are equal lists
     {:f :read}                        Map, a dict that knows its offset in the text
     #inst "2026-11-21"                Tagged("inst", "2026-11-21")
-    #_ form ; comment ,               nothing
+    #:etcd{:code 5}                   a Map with the key Keyword("etcd/code")
+    #_ form ; comment , ^meta         nothing
 
-Collections used as map keys become tuples. Malformed text raises HistoryError with line and column.
+What Clojure prints and cannot read again (`#object[..]`, `#<..>`), or reads as code (`@x`, `'x`,
+`#"regex"`), is no value, and neither is a map with a key twice: it may stand where nobody reads it,
+and `Plain` raises HistoryError where somebody does. Collections used as map keys become tuples.
+Malformed text raises HistoryError with line and column.
 """
 
 from __future__ import annotations
@@ -16,30 +22,50 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Final, NoReturn
 
 from dstest.core.errors import HistoryError
 
-__all__ = ["Keyword", "Map", "Symbol", "Tagged", "plain", "read_all", "where"]
+__all__ = [
+    "Char",
+    "Keyword",
+    "Map",
+    "Plain",
+    "Symbol",
+    "Tagged",
+    "first_end",
+    "plain",
+    "read_all",
+    "shown",
+    "where",
+]
 
 DEPTH_MAX = 100
 """Deeper nesting is no history; the bound keeps what looks into values within Python's stack."""
 
 _TOKEN = re.compile(
     r"""(?P<skip>[\s,]+|;[^\n]*)
-      | (?P<atom>\#\#-?\w+|[^\s,;"()\[\]{}\\\#^`~@][^\s,;"()\[\]{}\\`~@]*)
+      | (?P<atom>\#\#-?\w+|[^\s,;"()\[\]{}\\\#^`~@'][^\s,;"()\[\]{}\\`~@]*)
       | (?P<open>\#\{|[(\[{])
       | (?P<close>[)\]}])
       | (?P<text>"[^"\\]*(?:\\.[^"\\]*)*")
-      | (?P<discard>\#_)
-      | (?P<tag>\#[A-Za-z][^\s,;"()\[\]{}\\]*)
-      | (?P<char>\\(?:newline|return|space|tab|formfeed|backspace|u[0-9a-fA-F]{4}|.))
+      | (?P<discard>\#_|\#?\^)
+      | (?P<tag>\#:?:?[A-Za-z_][^\s,;"()\[\]{}\\]*|\#::)
+      | (?P<char>\\(?:newline|return|space|tab|formfeed|backspace|u[0-9a-fA-F]{4}|o[0-7]{1,3}|.))
+      | (?P<code>'|`|~@?|@|\#'|\#=|\#\?@?|\#(?=\())
+      | (?P<opaque>\#"[^"\\]*(?:\\.[^"\\]*)*"|\#<(?:[^<>]|<[^<>]*>)*>)
     """,
     re.VERBOSE | re.DOTALL,
 )
 _INT = re.compile(r"[+-]?\d+N?")
+_HEX = re.compile(r"([+-]?)0[xX]([0-9a-fA-F]+)N?")
+_RADIX = re.compile(r"([+-]?)(\d{1,2})[rR]([0-9a-zA-Z]+)N?")
 _FLOAT = re.compile(r"[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?M?")
 _RATIO = re.compile(r"([+-]?\d+)/(\d+)")
+_EXACT_DIGITS = 15
+"""Decimal digits that a double tells from all others."""
 _SYMBOL = re.compile(r"(?:[+-](?!\d)|[^\d:'+-])[^:]*(?::[^:]+)*")
 _WORDS = {
     "nil": None,
@@ -68,22 +94,46 @@ class Symbol(str):
     __slots__ = ()
 
 
-class Map(dict[Any, Any]):
-    """A map and where it starts."""
+class Char(str):
+    """`\\c`, the character alone."""
 
-    __slots__ = ("offset",)
+    __slots__ = ()
+
+
+class Exact(str):
+    """A number that no double holds, as it is written."""
+
+    __slots__ = ()
+
+
+class Map(dict[Any, Any]):
+    """A map and where it starts; `twice` is a key that it has twice, which is no map to read."""
+
+    __slots__ = ("offset", "twice")
 
     offset: int
+    twice: Any
+
+
+class Opaque:
+    """What is no value, as it is written, and where."""
+
+    __slots__ = ("offset", "text")
+
+    def __init__(self, text: str, offset: int) -> None:
+        self.text = text
+        self.offset = offset
 
 
 class Tagged:
-    """`#tag value`."""
+    """`#tag value`, and where it starts."""
 
-    __slots__ = ("tag", "value")
+    __slots__ = ("offset", "tag", "value")
 
-    def __init__(self, tag: str, value: Any) -> None:
+    def __init__(self, tag: str, value: Any, offset: int) -> None:
         self.tag = tag
         self.value = value
+        self.offset = offset
 
 
 class _Frame:
@@ -109,15 +159,43 @@ def _fail(text: str, offset: int, message: str) -> NoReturn:
     )
 
 
-def _number(atom: str) -> int | float | None:
+def _number(atom: str) -> int | float | Exact | None:
     if _INT.fullmatch(atom) and len(atom) <= 1000:
         return int(atom.rstrip("N"))
-    if _FLOAT.fullmatch(atom):
-        return float(atom.rstrip("M"))
+    if _FLOAT.fullmatch(atom) and len(atom) <= 1000:
+        return _decimal(atom[:-1]) if atom[-1] == "M" else _double(atom)
+    if (found := _HEX.fullmatch(atom)) and len(atom) <= 1000:
+        return int(found[1] + found[2], 16)
+    if (found := _RADIX.fullmatch(atom)) and len(atom) <= 1000 and 2 <= int(found[2]) <= 36:
+        try:
+            return int(found[1] + found[3].rstrip("N" if int(found[2]) < 24 else ""), int(found[2]))
+        except ValueError:
+            return None
     ratio = _RATIO.fullmatch(atom)
-    if ratio and int(ratio[2]) != 0:
-        return int(ratio[1]) / int(ratio[2])
+    if ratio and len(atom) <= 1000 and int(ratio[2]) != 0:
+        exact = Fraction(int(ratio[1]), int(ratio[2]))
+        near = int(exact) if exact.denominator == 1 else float(exact)
+        return near if near == exact else Exact(exact)
     return None
+
+
+def _double(atom: str) -> float | None:
+    value = float(atom)
+    return None if value in (float("inf"), float("-inf")) else value
+
+
+def _decimal(atom: str) -> int | float | Exact:
+    """A decimal; equal ones are equal values, and others are others."""
+    exact = Decimal(atom)
+    digits = "".join(map(str, exact.as_tuple().digits)).strip("0")
+    value = _double(atom) if len(digits) <= _EXACT_DIGITS else None
+    if value is not None and (value or not digits):
+        return value
+    if abs(exact.adjusted()) >= 1000:
+        return Exact(exact)
+    if exact == exact.to_integral_value():
+        return int(exact)
+    return Exact(f"{exact:f}".rstrip("0"))
 
 
 def _atom(text: str, offset: int, atom: str) -> Any:
@@ -125,14 +203,12 @@ def _atom(text: str, offset: int, atom: str) -> Any:
         return _WORDS[atom]
     if atom[0] == ":":
         if len(atom) == 1 or atom[1] == ":":
-            _fail(text, offset, f"{atom!r} is not a keyword")
+            return Opaque(atom, offset)
         return Keyword(atom[1:])
     number = _number(atom)
     if number is not None:
         return number
-    if not _SYMBOL.fullmatch(atom):
-        _fail(text, offset, f"{atom[:40]!r} is neither a number nor a symbol")
-    return Symbol(atom)
+    return Symbol(atom) if _SYMBOL.fullmatch(atom) else Opaque(atom, offset)
 
 
 def _unescape(text: str, offset: int, quoted: str) -> str:
@@ -149,33 +225,56 @@ def _unescape(text: str, offset: int, quoted: str) -> str:
     return _ESCAPE.sub(one, quoted[1:-1]) if "\\" in quoted else quoted[1:-1]
 
 
-def _char(token: str) -> str:
+def _char(token: str) -> Char:
     name = token[1:]
     if len(name) == 5 and name[0] == "u":
-        return chr(int(name[1:], 16))
-    return _CHARS.get(name, name)
+        return Char(chr(int(name[1:], 16)))
+    if len(name) > 1 and name[0] == "o" and name[1].isdigit():
+        return Char(chr(int(name[1:], 8)))
+    return Char(_CHARS.get(name, name))
 
 
 def _frozen(value: Any) -> Any:
-    """A hashable copy, for map keys."""
+    """A hashable copy, for map keys; equal for equal values."""
     if isinstance(value, list):
         return tuple(_frozen(v) for v in value)
     if isinstance(value, dict):
-        return tuple((k, _frozen(v)) for k, v in value.items())
+        return tuple((k, _frozen(v)) for k, v in sorted(value.items(), key=_rank))
     return value
 
 
+def _rank(value: Any) -> str:
+    """An order of values in which equal ones are one."""
+    if isinstance(value, dict):
+        return "{" + " ".join(sorted(map(_rank, value.items()))) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + " ".join(map(_rank, value)) + "]"
+    if isinstance(value, Tagged):
+        return f"#{value.tag} {_rank(value.value)}"
+    if type(value) is float and value.is_integer():
+        value = int(value)
+    return f"{type(value).__name__} {value!r}"
+
+
+def _ordered(items: list[Any]) -> list[Any]:
+    """The elements of a set in an order that is the same for every set equal to it."""
+    kinds = {*map(type, items)}
+    return sorted(items, key=None if kinds in ({int}, {str}, {Keyword}) else _rank)
+
+
 def _closed(text: str, frame: _Frame) -> Any:
+    if frame.opener == "#{":
+        return _ordered(frame.items)
     if frame.opener != "{":
         return frame.items
     if len(frame.items) % 2:
         _fail(text, frame.offset, "map has a key without a value")
     made = Map()
-    made.offset = frame.offset
+    made.offset, made.twice = frame.offset, None
     for key, value in zip(frame.items[::2], frame.items[1::2], strict=True):
         key = _frozen(key)
         if key in made:
-            _fail(text, frame.offset, f"map has the key {key!r} twice")
+            made.twice = key
         made[key] = value
     return made
 
@@ -193,26 +292,34 @@ def read_all(text: str) -> Iterator[Any]:
         at, position, kind, lexeme = position, token.end(), token.lastgroup, token[0]
         if kind == "skip":
             continue
-        if kind in ("open", "tag", "discard"):
+        if kind == "atom":
+            if lexeme in atoms:
+                value = atoms[lexeme]
+            else:
+                value = _atom(text, at, lexeme)
+                if type(value) is not Opaque:  # which knows its place
+                    atoms[lexeme] = value
+        elif kind in ("open", "tag", "discard", "code"):
             stack.append(_Frame(lexeme, at))
             if len(stack) > DEPTH_MAX:
                 _fail(text, at, f"nested deeper than {DEPTH_MAX}")
             continue
-        if kind == "atom":
-            if lexeme not in atoms:
-                atoms[lexeme] = _atom(text, at, lexeme)
-            value = atoms[lexeme]
         elif kind == "text":
             value = _unescape(text, at, lexeme)
         elif kind == "char":
             value = _char(lexeme)
+        elif kind == "opaque":
+            value = Opaque(lexeme, at)
         else:
             frame = stack.pop() if stack else None
             if frame is None or _CLOSER.get(frame.opener) != lexeme:
                 opened = f" {frame.opener!r}" if frame else ""
                 _fail(text, at, f"{lexeme!r} does not close{opened or ' anything'}")
             value = _closed(text, frame)
-        yield from _deliver(stack, value)
+        if stack and stack[-1].opener in _CLOSER:
+            stack[-1].items.append(value)
+        else:
+            yield from _deliver(stack, value)
     if stack:
         _fail(text, stack[-1].offset, f"{stack[-1].opener!r} is never finished")
 
@@ -220,34 +327,128 @@ def read_all(text: str) -> Iterator[Any]:
 def _deliver(stack: list[_Frame], value: Any) -> Iterator[Any]:
     """Hands a finished value to what is open around it; yields it where nothing is."""
     while stack and stack[-1].opener not in _CLOSER:
-        opener = stack.pop().opener
-        if opener == "#_":
+        frame = stack.pop()
+        opener = frame.opener
+        if opener in ("#_", "^", "#^"):
             return
-        value = Tagged(opener[1:], value)
+        if not opener[1:2].isalpha() and opener[1:2] not in (":", "_"):
+            value = Opaque(opener, frame.offset)
+        elif opener[1] == ":" and isinstance(value, Map):
+            value = _qualified(value, opener.lstrip("#:"))
+        else:
+            value = Tagged(opener[1:], value, frame.offset)
     if stack:
         stack[-1].items.append(value)
     else:
         yield value
 
 
-def plain(value: Any) -> Any:
-    """The value in JSON's terms: keywords and symbols as strings, tags dropped."""
-    if isinstance(value, Tagged):
-        return plain(value.value)
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
-    if isinstance(value, dict):
-        made = {_name(k): plain(v) for k, v in value.items()}
+def _qualified(found: Map, namespace: str) -> Map:
+    """The map of `#:namespace{..}`, with the keys that it stands for."""
+    made = Map()
+    made.offset, made.twice = found.offset, found.twice
+    for key, value in found.items():
+        if type(key) in (Keyword, Symbol):
+            bare = key.removeprefix("_/")
+            key = type(key)(bare if "/" in key else f"{namespace}/{bare}")
+        made[key] = value
+    return made
+
+
+def first_end(text: str) -> int:
+    """Where the first form of a text ends. Raises HistoryError where it has none that is whole."""
+    depth, position = 0, 0
+    while position < len(text) and (token := _TOKEN.match(text, position)):
+        position, kind = token.end(), token.lastgroup
+        if kind == "open":
+            depth += 1
+        elif kind == "close":
+            depth -= 1
+        if depth <= 0 and kind not in ("skip", "tag", "code", "discard"):
+            return position
+    list(read_all(text))  # which says what is wrong
+    _fail(text, 0, "there is no form")
+
+
+_KINDS: Final = {Keyword: "{}", str: '"{}"', Symbol: "'{}", Char: "\\{}", Exact: "{}M"}
+"""How values that are texts are written where two of them would be one: `:a` stays a."""
+
+
+class Plain:
+    """Values in JSON's terms: keywords and symbols are strings, tags are dropped. Where two of them
+    would be one string, such as `:a` and "a", all but the keyword are written with their marks. So
+    all values of a text are looked at (`value`) first, and again where `settle` says that there are
+    such."""
+
+    def __init__(self, text: str = "") -> None:
+        self._text = text
+        self._seen: dict[type, set[str]] = {kind: set() for kind in _KINDS}
+        self._marked: frozenset[str] = frozenset()
+
+    def settle(self) -> bool:
+        """Are there values that would be one, so that all have to be read again?"""
+        kinds = [texts for texts in self._seen.values() if texts]
+        if self._marked or len(kinds) < 2:
+            return False
+        every = set().union(*kinds)
+        if len(every) == sum(map(len, kinds)):
+            return False
+        twice = {text for text in every if sum(text in texts for texts in kinds) > 1}
+        marked = {form.format(text) for text in twice for form in _KINDS.values()}
+        self._marked = frozenset(twice | (marked & every))
+        return True
+
+    def value(self, value: Any) -> Any:
+        """The value. Raises HistoryError for what is none."""
+        if value is None:
+            return None
+        kind: Any = type(value)
+        if kind is int or kind is float or kind is bool:
+            return value
+        if kind in _KINDS:
+            self._seen[kind].add(value)
+            return _KINDS[kind].format(value) if value in self._marked else str(value)
+        if kind is list or kind is tuple:
+            return [self.value(v) for v in value]
+        if kind is Map:
+            return self._map(value)
+        if kind is Tagged and value.tag != "object":
+            return self.value(value.value)
+        shown = value.text[:40] if kind is Opaque else f"#{value.tag}"
+        message = f"{shown!r} is neither a number nor a symbol"
+        if kind is Tagged or not shown[0].isalnum():
+            message = f"{shown!r} is nothing that can be compared: it is no value"
+        _fail(self._text, value.offset, message)
+
+    def _map(self, value: Map) -> dict[str, Any]:
+        if value.twice is not None:
+            _fail(self._text, value.offset, f"map has the key {value.twice!r} twice")
+        made = {self._name(k): self.value(v) for k, v in value.items()}
         if len(made) < len(value):
             raise HistoryError(
                 f"a map has two keys that are one here: {', '.join(map(repr, value))[:80]}",
                 remedy="write the keys of a map as one kind of scalar",
             )
         return made
-    return value
+
+    def _name(self, key: Any) -> str:
+        told = self.value(key)
+        return told if isinstance(key, str) else json.dumps(told)
 
 
-def _name(key: Any) -> str:
-    return str(key) if isinstance(key, str) else json.dumps(plain(key))
+def plain(value: Any) -> Any:
+    """One value in JSON's terms, by itself."""
+    return Plain().value(value)
+
+
+def shown(value: Any) -> Any:
+    """What nobody compares, in JSON's terms: what is no value as it is written."""
+    if isinstance(value, Opaque):
+        return value.text
+    if isinstance(value, Tagged):
+        return shown(value.value)
+    if isinstance(value, list | tuple):
+        return [shown(v) for v in value]
+    if isinstance(value, dict):
+        return {str(shown(k)): shown(v) for k, v in value.items()}
+    return str(value) if isinstance(value, str) else value

@@ -5,7 +5,7 @@
 | dstest | `{"schema":"dstest.history/1",...}` and one operation per line |
 | edn    | `{:process 0, :type :invoke, ...}`, one after another or in one vector |
 | json   | `{"process": 0, "type": "invoke", ...}`, one per line or in one array |
-| log    | `INFO  jepsen.util - 0 :invoke :read nil` |
+| log    | `INFO  jepsen.util - 0 :invoke :read nil`, `0<tab>:invoke<tab>:read<tab>nil` |
 
 Any of them may be gzipped.
 """
@@ -26,6 +26,7 @@ from dstest.core.history import SCHEMA, History
 from dstest.core.limits import UNPACKED_BYTES_MAX
 from dstest.core.near import meant
 from dstest.store import jepsen
+from dstest.store.jepsen_log import failed_cas_differed, is_log
 from dstest.store.jepsen_open import cut_off, unfinished
 from dstest.store.jepsen_shapes import as_ours
 from dstest.store.jsonl import read_stream
@@ -94,7 +95,7 @@ def _guess(path: Path, text: str) -> str:
         )
     if re.match(r'\[?\s*\{\s*"|\[\s*\]\s*$', head):
         return "json"
-    if re.search(r"jepsen\.util\s+(-|:?\w+\s+:(invoke|info)\b)", head):
+    if is_log(head):
         return "log"
     if re.match(r"[\[{(;#]", head):
         return "edn"
@@ -137,7 +138,8 @@ def load_history(
     events = list(reader(text))
     if not events and text.strip() not in ("[]", "()"):
         raise HistoryError(f"{path} holds no {known_format} event", remedy=REMEDY)
-    history = jepsen.pair(events, independent=independent, fail_cas_is_differ=known_format == "log")
+    differed = known_format == "log" and failed_cas_differed(text)
+    history = jepsen.pair(events, independent=independent, fail_cas_is_differ=differed)
     if jepsen.is_ours(events):
         open_ = sum(map(unfinished, history.ops))
         if open_ and weak is not None:

@@ -1,10 +1,12 @@
 """Jepsen histories: events of processes, paired into our operations.
 
-Three notations of the same events:
+Two notations of the same events; logs are read as the first (`jepsen_log.py`):
 
     {:process 0, :type :invoke, :f :read, :value nil, :time 3291485317}     EDN
     {"process": 0, "type": "invoke", "f": "read", "value": null}             JSON
-    INFO  jepsen.util - 0<tab>:invoke<tab>:read<tab>nil                      log lines of 2013
+
+Of EDN only what is read has to be a value: what the nemesis did, what an error says and fields that
+nobody knows may hold anything that Clojure prints.
 
 `jepsen_order.py` tells the order of the events. `:time` gives the distances where every event has
 one and they never step back; equal times are moved 1 ns apart, since the file knew their order.
@@ -20,8 +22,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any
+from math import isfinite
+from typing import Any, Final
 
 from msgspec.structs import replace as with_
 
@@ -31,6 +35,7 @@ from dstest.core.op import Op
 from dstest.store import edn
 from dstest.store.jepsen_hint import HINT, Hints, header_in, restored
 from dstest.store.jepsen_keys import are_tuples, described, require_fields, split, strange_fields
+from dstest.store.jepsen_log import as_edn
 from dstest.store.jepsen_open import UNFINISHED, own_ids
 from dstest.store.jepsen_order import (
     Event,
@@ -45,15 +50,16 @@ from dstest.store.jepsen_order import (
 
 __all__ = ["Event", "from_edn", "from_json", "from_log", "is_ours", "pair"]
 
-_LOG_LINE = re.compile(
-    r"(?:.*\s)?jepsen\.util\s+(?:-\s+)?(\d+|:?[A-Za-z][\w-]*)"
-    r"\s+:(invoke|ok|fail|info)\s+:(\S+)(?:\s+(.*?))?\s*"
-)
-_LOG_LIKE = re.compile(r"(?:^|\s)\d+\s+:\w+\s+:\S|jepsen\.util.*:(?:invoke|ok|fail|info)\b")
 _TYPES = ("invoke", "ok", "fail", "info")
 
 
 def _event(fields: dict[str, Any], line: int) -> Event:
+    if "valid?" in fields and fields.get("type") is None:
+        raise HistoryError(
+            "this is what a checker of Jepsen's found, and no history",
+            line=line,
+            remedy="give history.edn, which lies beside its results.edn",
+        )
     for name in ("process", "type", "f"):
         if fields.get(name) is None:
             raise HistoryError(
@@ -102,7 +108,7 @@ def _edn_maps(text: str) -> Iterator[edn.Map]:
             value = item.value if isinstance(item, edn.Tagged) else item
             if not isinstance(value, edn.Map):
                 raise HistoryError(
-                    f"expected an operation map and found {str(value)[:60]!r}",
+                    f"expected an operation map and found {str(edn.shown(value))[:60]!r}",
                     remedy="a Jepsen history is op maps, one after another or in one vector",
                 )
             yield value
@@ -120,14 +126,49 @@ class _Lines:
         return self._line
 
 
-def from_edn(text: str) -> Iterator[Event]:
-    """Events of an EDN history."""
+_VALUES = ("process", "type", "f", "time", "index")
+
+
+def _fields(found: edn.Map, values: edn.Plain, keys: edn.Plain) -> dict[str, Any]:
+    """What an op map says, in JSON's terms; of what nobody reads whether it is there."""
+    if isinstance(found.twice, str) and found.twice in (*_VALUES, "value", "key", "error", HINT):
+        values.value(found)  # which raises
+    fields: dict[str, Any] = {
+        k: None if v is None else True for k, v in found.items() if isinstance(k, str)
+    }
+    for name in _VALUES:
+        if (value := found.get(name)) is not None:
+            fields[name] = value if type(value) is int else edn.shown(value)
+    if isinstance(fields.get("process"), str):
+        return {**fields, "value": None, "key": None, "error": None}
+    for name, read in (("value", values.value), ("key", keys.value), ("error", edn.shown)):
+        if (value := found.get(name)) is not None:
+            fields[name] = read(value)
+    if HINT in fields:
+        fields[HINT] = edn.plain(found[HINT])
+    return fields
+
+
+def _events(text: str, values: edn.Plain, keys: edn.Plain) -> Iterator[Event]:
     lines, escapes = _Lines(text), "\\u" in text
     for found in _edn_maps(text):
-        event = _event(edn.plain(found), lines.of(found.offset))
+        event = _event(_fields(found, values, keys), lines.of(found.offset))
         if isinstance(value := found.get("value"), edn.Tagged) and "independent" in value.tag:
             event = as_tuple(event)
         yield require_text(event) if escapes else event
+
+
+def from_edn(text: str) -> list[Event]:
+    """Events of an EDN history."""
+    values, keys = edn.Plain(text), edn.Plain(text)
+    events = list(_events(text, values, keys))
+    if values.settle() | keys.settle():
+        events = list(_events(text, values, keys))
+    return events
+
+
+class _NoNumber(ValueError):
+    """What JSON has no number for, or no double; the argument is how it is written."""
 
 
 class _Twice(ValueError):
@@ -155,9 +196,22 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def _no_number(word: str) -> Any:
+    """Raises _NoNumber: whether two such are equal nobody knows."""
+    raise _NoNumber(word)
+
+
+def _float(digits: str) -> float:
+    """Raises _NoNumber where no double holds it."""
+    value = float(digits)
+    return value if isfinite(value) else _no_number(digits)
+
+
 def from_json(text: str) -> Iterator[Event]:
     """Events of a JSON history: objects one after another, or in one array."""
-    decoder = json.JSONDecoder(object_pairs_hook=_object)
+    decoder = json.JSONDecoder(
+        object_pairs_hook=_object, parse_float=_float, parse_constant=_no_number
+    )
     lines, escapes = _Lines(text), "\\u" in text
     gap = re.compile(r"[\s,]*")
     start = len(text) - len(text.lstrip())
@@ -177,6 +231,12 @@ def from_json(text: str) -> Iterator[Event]:
             ) from None
         except RecursionError:
             raise HistoryError("nested too deeply", line=line) from None
+        except _NoNumber as strange:
+            raise HistoryError(
+                f"{strange.args[0]} is no number that can be compared",
+                line=line,
+                remedy="write it as a string",
+            ) from None
         except _Twice as twice:
             raise HistoryError(
                 f"an object has the key {twice.args[0]!r} twice",
@@ -204,34 +264,37 @@ def from_json(text: str) -> Iterator[Event]:
         )
 
 
-def from_log(text: str) -> Iterator[Event]:
-    """Events of Jepsen's log; lines of others are passed over, broken ones are an error."""
-    for number, line in enumerate(text.splitlines(), start=1):
-        match = _LOG_LINE.fullmatch(line) if "jepsen.util" in line else None
-        if match is None:
-            if _LOG_LIKE.search(line):
-                raise HistoryError(
-                    f"not a Jepsen event: {line[:80]!r}",
-                    line=number,
-                    remedy="`INFO jepsen.util - process :type :f value`, by tabs or spaces",
-                )
-            continue
-        process, kind, f, rest = match.groups()
-        try:
-            forms = [edn.plain(form) for form in edn.read_all(rest or "")]
-        except HistoryError as error:
-            raise HistoryError(error.message, line=number, remedy=error.remedy) from None
-        late = kind in ("fail", "info") and forms and isinstance(forms[0], str)
-        yield Event(
-            process=int(process) if process.isdigit() else process,
-            type=kind,
-            f=f,
-            value=None if late or not forms else forms[0],
-            time_ns=None,
-            error=" ".join(map(str, forms if late else forms[1:])) or None,
-            line=number,
-            has_value=bool(forms),
-        )
+def sorted_lines(text: str) -> bytes:
+    """The op maps of a Jepsen history as JSON, a line each, in the order of their index. Raises
+    HistoryError where that is none, or where there is no event."""
+    events = (from_json if re.match(r'\[?\s*\{\s*"', text.lstrip()) else from_edn)(text)
+    ordered = in_order(clients_of(events)[0])
+    return "".join(map(_line, ordered)).encode()
+
+
+def _line(event: Event) -> str:
+    """An op map in JSON."""
+    fields: dict[str, Any] = {
+        "process": event.process, "type": event.type, "f": event.f, "index": event.index,
+    }  # fmt: skip
+    fields |= dict.fromkeys(event.strange, True)
+    if event.has_value:
+        fields["value"] = event.value
+    if event.key is not None:
+        fields["key"] = event.key
+    return json.dumps(fields) + "\n"
+
+
+def from_log(text: str) -> list[Event]:
+    """Events of Jepsen's log or history.txt; lines of others are passed over, broken ones are an
+    error."""
+    try:
+        return from_edn(as_edn(text))
+    except HistoryError as error:
+        if error.column is None:
+            raise
+        message = error.message.partition(": ")[2]  # columns are those of the op map
+        raise HistoryError(message, line=error.line, remedy=error.remedy) from None
 
 
 _ECHOED = frozenset({"add", "cas", "enqueue", "write"})
@@ -305,17 +368,24 @@ def _read_back(clients: list[Event], hints: Hints) -> History:
     return History(header=hints.header, ops=own_ids(ops))
 
 
+_OWNING: Final = frozenset({"acquire", "release"})
+"""Types of operation by which a process owns something: as another one it would not."""
+
+
 def _paired(
     events: list[Event], independent: bool, fail_cas_is_differ: bool, *, exact: bool = False
 ) -> list[Op]:
-    """Operations of events with a time each. `exact`: what a read asked for is kept."""
+    """Operations of events with a time each. `exact`: what a read asked for is kept. A process that
+    goes on after an unknown operation, which may still take effect, is another one from then on."""
     ops: list[Op] = []
     open_: dict[int | str, tuple[int, int]] = {}
     gone: dict[int | str, int] = {}
+    lives: Counter[int | str] = Counter()
+    held = exact or any(event.f in _OWNING for event in events)
     for event in events:
         process = event.process
         if event.type == "invoke":
-            if process in gone or process in open_:
+            if (process in gone and held) or process in open_:
                 earlier = gone.get(process) or open_[process][1]
                 state = "unknown" if process in gone else "open"
                 raise HistoryError(
@@ -324,8 +394,11 @@ def _paired(
                     line=event.line,
                     remedy="a process has one operation at a time and ends with an unknown one",
                 )
+            lives[process] += gone.pop(process, 0) > 0
             open_[process] = (len(ops), event.line)
-            ops.append(_invoked(event, len(ops), independent, exact))
+            made = _invoked(event, len(ops), independent, exact)
+            life = lives[process]
+            ops.append(with_(made, process_id=f"{process}.{life + 1}") if life else made)
             continue
         if process not in open_:
             raise HistoryError(

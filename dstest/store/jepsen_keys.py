@@ -37,8 +37,8 @@ _OTHERS: Final = frozenset(
 _READ: Final = frozenset({"process", "type", "f", "value", "key", "time", "index", "error", HINT})
 
 _HARMLESS: Final = frozenset(
-    {"clock-offsets", "debug", "exception", "latency", "message", "node", "op-index", "trace",
-     "wall-time"}
+    {"clock-offsets", "debug", "exception", "latency", "message", "node", "op-index", "source",
+     "trace", "wall-time"}
 )  # fmt: skip
 """Fields that say nothing of what an operation did."""
 
@@ -60,7 +60,11 @@ def require_fields(fields: dict[str, Any], line: int) -> None:
         )
     key = fields.get("key")
     if isinstance(key, list | dict):
-        raise HistoryError(f"key {key!r} is not a scalar", line=line, remedy="name keys by scalars")
+        raise HistoryError(
+            f"key {key!r} is not a scalar",
+            line=line,
+            remedy="name keys by scalars, for example the list as one text",
+        )
     if key is not None and str(fields.get("f")).removeprefix(":") == "txn":
         raise HistoryError(
             "event has a key beside its value: a transaction names the keys of its "
@@ -128,7 +132,11 @@ def split(event: Event, independent: bool) -> tuple[Any, Any]:
             remedy="read this history without independent keys",
         )
     if isinstance(event.value[0], list | dict):
-        raise HistoryError(f"key {event.value[0]!r} is not a scalar", line=event.line)
+        raise HistoryError(
+            f"key {event.value[0]!r} is not a scalar",
+            line=event.line,
+            remedy="name keys by scalars, for example the list as one text",
+        )
     return event.value[0], event.value[1]
 
 

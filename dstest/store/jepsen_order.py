@@ -107,6 +107,12 @@ def in_order(events: list[Event]) -> list[Event]:
         if known == sorted(known):
             return events
         return [event for _, event in sorted(zip(known, events, strict=True), key=lambda p: p[0])]
+    remedy = "sort the events as they happened, or give every one its index"
+    if len(known) == len(events) and _per_process(events):
+        remedy = (
+            "it counts per process, which says nothing of the order between them: leave it out "
+            "where the file is in the order in which the events happened"
+        )
     for name, steps in (
         ("index", [e.index for e in events]),
         ("time", [e.time_ns for e in events]),
@@ -116,9 +122,19 @@ def in_order(events: list[Event]) -> list[Event]:
             raise HistoryError(
                 f"{name} {steps[at]} comes after a later one: which order is right is not known",
                 line=events[at].line,
-                remedy="sort the events as they happened, or give every one its index",
+                remedy=remedy,
             )
     return events
+
+
+def _per_process(events: list[Event]) -> bool:
+    """Does the index of each process rise by itself, while several have the same?"""
+    last: dict[int | str, int] = {}
+    for event in events:
+        if event.index is None or event.index <= last.get(event.process, event.index - 1):
+            return False
+        last[event.process] = event.index
+    return True
 
 
 def require_value(event: Event) -> None:

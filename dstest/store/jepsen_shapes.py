@@ -3,6 +3,7 @@
 | Jepsen | here |
 |---|---|
 | counter: `add` of numbers, `read` of one number | `inc`, `read` |
+| Maelstrom's broadcast: `broadcast` of values, `read` of all of them | `add`, `read` |
 | bank, sets, queues, transactions | the same words |
 
 An `add` whose reads return collections is a set's and stays one; that it repeats what was added
@@ -44,6 +45,8 @@ def _repeats(ops: list[Op]) -> bool:
 
 def as_ours(ops: list[Op]) -> list[Op]:
     """The operations with the names and outputs that our checkers know."""
+    if {op.op_type for op in ops} == {"broadcast", "read"}:
+        ops = [replace(op, op_type="add") if op.op_type == "broadcast" else op for op in ops]
     if _is_counter(ops):
         # Jepsen completes an add with what was added, which is not the value afterwards.
         return [

@@ -18,6 +18,8 @@ VIEW = ("atomic-view", "monotonic-atomic-view")
 STRICT_VIEW = ("atomic-view", "strict-serializable")
 SNAPSHOT = ("atomic-view", "snapshot-isolation")
 
+_BOUNDS = ("counter-bounds", "counter-bounds")
+
 CASES: list[tuple[tuple[str, str], str, list[int], str]] = [
     (SET, "lost", [0, 1], "1 add 7 @0-5\n2 read -> [] @10-15"),
     (SET, "lost", [0, 1, 2], "1 add 7 -> ? @0-5\n2 read -> [7] @10-15\n2 read -> [] @20-25"),
@@ -275,10 +277,10 @@ CASES: list[tuple[tuple[str, str], str, list[int], str]] = [
         [0, 1],
         "1 generate -> 5 @0-1\n2 generate -> 4 @2-3",
     ),
-    (("counter-bounds", "counter"), "lost-increment", [0, 1], "1 inc 2 @0-1\n2 read -> 1 @2-3"),
-    (("counter-bounds", "counter"), "phantom-increment", [0, 1], "1 inc 2 @0-1\n2 read -> 3 @2-3"),
+    (_BOUNDS, "lost-increment", [0, 1], "1 inc 2 @0-1\n2 read -> 1 @2-3"),
+    (_BOUNDS, "phantom-increment", [0, 1], "1 inc 2 @0-1\n2 read -> 3 @2-3"),
     (
-        ("counter-bounds", "counter"),
+        _BOUNDS,
         "nonmonotonic",
         [1, 2],
         "1 inc 2 -> ? @0-9\n2 read -> 2 @2-3\n2 read -> 0 @4-5",

@@ -123,7 +123,7 @@ CLEAN: list[tuple[tuple[str, str], str]] = [
     ),
     (("no-lost-ack", "durable"), "1 append 7 @0-1\n1 append 7 @2-3\n2 read -> [7, 7] @4-5"),
     (("no-lost-ack", "durable"), "1 add 7 @0-1\n1 add 7 @2-3\n2 read -> [7] @4-5"),
-    (("counter-bounds", "counter"), "1 inc 2 -> ? @0-1\n2 read -> 0 @2-3\n2 read -> 2 @4-5"),
+    (("counter-bounds", "counter-bounds"), "1 inc 2 -> ? @0-1\n2 read -> 0 @2-3\n2 read -> 2 @4-5"),
     (
         KAFKA,
         (
@@ -132,7 +132,7 @@ CLEAN: list[tuple[tuple[str, str], str]] = [
             '2 poll[p] {"from":4} -> {"records":[[4,8]],"to":9} @6-7'
         ),
     ),
-    (("counter-bounds", "counter"), "1 inc -2 @0-1\n2 read -> -2 @2-3"),
+    (("counter-bounds", "counter-bounds"), "1 inc -2 @0-1\n2 read -> -2 @2-3"),
     (
         ("atomic-view", "monotonic-atomic-view"),
         '1 bump[g] [0,1] -> [1,1] @0-5\n2 look[g] -> [["r",0,0],["r",1,1]] @6-7',
@@ -391,7 +391,7 @@ VACUOUS: list[tuple[tuple[str, str], str]] = [
         ("atomic-view", "monotonic-atomic-view"),
         '1 bump[g] [0,1] -> [1,2] @0-5\n2 look[g] -> [["r",0,1],["r",1,2]] @6-7',
     ),
-    (("counter-bounds", "counter"), "2 read -> 0 @2-3"),
+    (("counter-bounds", "counter-bounds"), "2 read -> 0 @2-3"),
     (BANK, '2 read -> {"0":10,"1":10} @2-3'),
     (LOCK, "1 acquire[l] -> true @0-3"),
     (LOCK, "1 acquire[l] -> true @0-3\n1 release[l] @4-5\n2 acquire[l] -> true @6-7"),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dstest.core.errors import HistoryError
-from dstest.store.edn import Keyword, Map, Symbol, Tagged, plain, read_all, where
+from dstest.store.edn import Char, Keyword, Map, Plain, Symbol, Tagged, plain, read_all, where
 
 
 def one(text: str) -> Any:
@@ -56,7 +56,7 @@ def one(text: str) -> Any:
 def test_values(text: str, value: Any) -> None:
     found = one(text)
     assert found == value
-    assert type(found) is type(value) or isinstance(found, Keyword | Symbol | Map)
+    assert type(found) is type(value) or isinstance(found, Char | Keyword | Symbol | Map)
 
 
 def test_special_numbers() -> None:
@@ -100,18 +100,12 @@ def test_plain_is_json() -> None:
         ("]", 1, 1),
         ("[1)", 1, 3),
         ("{:a 1 :b}", 1, 1),
-        ("{:a 1 :a 2}", 1, 1),
         ('[\n"abc', 2, 1),
         ('"\\q"', 1, 2),
         ("[1 #_]", 1, 6),
         ("#_", 1, 1),
         ("#tag", 1, 1),
-        ("[1\n 12abc]", 2, 2),
-        (":", 1, 1),
-        ("::a", 1, 1),
-        ("1/0", 1, 1),
-        ("^meta", 1, 1),
-        ("@x", 1, 1),
+        ("[1 ^", 1, 4),
         ("[" * 600, 1, 101),
     ],
 )
@@ -120,6 +114,62 @@ def test_malformed_text_is_located(text: str, line: int, column: int) -> None:
         list(read_all(text))
     assert (caught.value.line, caught.value.column) == (line, column)
     assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column"),
+    [
+        ("{:a 1 :a 2}", 1, 1),
+        ("[1\n 12abc]", 2, 2),
+        (":", 1, 1),
+        ("::a", 1, 1),
+        ("1/0", 1, 1),
+        ("1e400", 1, 1),
+        ("[@x]", 1, 2),
+        ("'x", 1, 1),
+        ('#"re\\"g"', 1, 1),
+        ("#<Foo@1 <init> x>", 1, 1),
+        ('{:a #object[java.lang.Object 0x4bd07fe5 "x"]}', 1, 5),
+    ],
+)
+def test_what_is_no_value_may_stand_where_nobody_reads_it(
+    text: str, line: int, column: int
+) -> None:
+    (found,) = read_all(text)
+    with pytest.raises(HistoryError) as caught:
+        Plain(text).value(found)
+    assert (caught.value.line, caught.value.column) == (line, column)
+
+
+def test_what_else_clojure_prints() -> None:
+    assert plain(one("[0x1F -0xff 2r101 36rZz 017]")) == [31, -255, 5, 1295, 17]
+    assert plain(one("#:etcd{:code 5, :_/x 1, :a/b 2}")) == {"etcd/code": 5, "x": 1, "a/b": 2}
+    assert plain(one("^{:line 3} [1]")) == [1]
+
+
+def test_sets_are_equal_whatever_their_order() -> None:
+    a = one("{:a #{3 1 2} #{:x :y} #{[1 2] {:b 1 :c #{2 1}}}}")
+    b = one("{#{:y :x} #{{:c #{1 2} :b 1} [1 2]} :a #{1 2 3}}")
+    assert a == b
+    assert plain(a) == plain(b)
+
+
+def test_numbers_are_equal_where_their_values_are() -> None:
+    texts = ["0.1", "0.1M", "0.10M", "0.10000000000000000000000001M", "1/3", "1e400M", "2e400M"]
+    a, b, c, *others = plain(one(f"[{' '.join(texts)}]"))
+    assert a == b == c == 0.1
+    assert len({a, *map(repr, others)}) == 5
+    assert plain(one("1.50M")) == 1.5
+
+
+def test_names_of_different_kinds_are_different_values() -> None:
+    forms = list(read_all('[:a "a" a \\a "b" :c] [:c "c"]'))
+    values = Plain()
+    assert [values.value(form) for form in forms] == [["a", "a", "a", "a", "b", "c"], ["c", "c"]]
+    assert values.settle()
+    found = [values.value(form) for form in forms]
+    assert found == [["a", '"a"', "'a", "\\a", "b", "c"], ["c", '"c"']]
+    assert not values.settle()
 
 
 def test_random_text_is_read_or_refused() -> None:

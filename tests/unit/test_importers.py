@@ -158,9 +158,9 @@ def test_transactions_keep_their_micro_operations() -> None:
             "of line 1 is open",
         ),
         (
-            """{:process 0 :type :invoke :f :read}
-            {:process 0 :type :info :f :read}
-            {:process 0 :type :invoke :f :read}""",
+            """{:process 0 :type :invoke :f :acquire}
+            {:process 0 :type :info :f :acquire}
+            {:process 0 :type :invoke :f :release}""",
             3,
             "of line 2 is unknown",
         ),
@@ -247,7 +247,7 @@ def test_counters_of_jepsen_add_and_sets_do_too(tmp_path: Path) -> None:
         ("inc", 3, None),
         ("read", None, 3),
     ]
-    result = registry.load("checkers", "counter-bounds").check(counter, "counter", Budget())
+    result = registry.load("checkers", "counter-bounds").check(counter, "counter-bounds", Budget())
     assert result.valid is True
     path.write_text(events("[3]"))
     assert [op.op_type for op in load_history(path).ops] == ["add", "read"]

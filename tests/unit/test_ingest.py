@@ -65,8 +65,17 @@ def test_scalars_of_any_kind_are_told_apart() -> None:
     ]
     history = [{"type": "ok", "process": 0, "value": mops}]
     columns = load(json.dumps(history).encode())
-    assert [repr(k) for k in columns.key_names] == ["1", "1.0", "True", "'1'", "-1"]
-    assert [repr(v) for v in columns.value_names] == ["1", "1.0", "True", "'é\\n'", repr(2**70)]
+    assert [repr(k) for k in columns.key_names] == ["1", "True", "'1'", "-1"]
+    assert [repr(v) for v in columns.value_names] == ["1", "True", "'é\\n'", repr(2**70)]
+
+
+def test_values_of_edn_are_equal_where_they_are_for_objects() -> None:
+    values = ["1", "1.0", "1M", "0x1", "1N", "0.1", "0.10M", "0.10000000000000000000000001M"]
+    values += ["1/2", "0.5", "1/3", "\\a", ":a", '"a"']
+    mops = "".join(f"[:r 1 [{value}]]" for value in values)
+    columns = load(f"{{:type :ok :process 0 :value [{mops}]}}".encode(), "edn")
+    assert columns.elem.tolist() == [0, 0, 0, 0, 0, 1, 1, 2, 3, 3, 4, 5, 6, 7]
+    assert columns.value_names[:5] == [1, 0.1, "0.10000000000000000000000001", 0.5, "1/3"]
 
 
 def test_control_characters_in_strings_stay_where_they_are() -> None:

@@ -89,7 +89,7 @@ def test_less_than_nothing_is_no_lost_increment(value: int, kind: str) -> None:
         op(1, 1, "inc", key="c", input=2),
         op(2, 5, "read", key="c", output=value, process_id=1),
     ]
-    said, *kinds = told(ops, "counter-bounds", "counter")
+    said, *kinds = told(ops, "counter-bounds", "counter-bounds")
     assert kinds == [kind]
     assert ("acknowledged" in said) == (kind == "lost-increment")
 

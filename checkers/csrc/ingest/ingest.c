@@ -93,6 +93,8 @@ static void part_free(struct ing_part *part)
     ing_names_free(&part->keys);
     ing_names_free(&part->values);
     ing_names_free(&part->processes);
+    ing_names_free(&part->fields);
+    ing_drop(part->n_fields);
     memset(part, 0, sizeof *part);
 }
 
@@ -166,6 +168,8 @@ void ing_free(struct ing_columns *columns)
     free(columns->elem);
     ing_names_free(&columns->keys);
     ing_names_free(&columns->values);
+    ing_names_free(&columns->fields);
+    free(columns->n_fields);
     memset(columns, 0, sizeof *columns);
 }
 
@@ -203,6 +207,11 @@ int ing_read(const uint8_t *text, int64_t size, int format, int threads, int64_t
         out->values = parts[0].values;
         memcpy(out->skipped, parts[0].skipped, sizeof out->skipped);
         out->writes = parts[0].writes;
+        out->fields = parts[0].fields;
+        out->n_fields = parts[0].n_fields.p;
+        parts[0].n_fields.p = NULL;
+        parts[0].n_fields.cap = 0;
+        memset(&parts[0].fields, 0, sizeof parts[0].fields);
         memset(&parts[0].keys, 0, sizeof parts[0].keys);
         memset(&parts[0].values, 0, sizeof parts[0].values);
     } else {

@@ -15,8 +15,19 @@ enum ing_format { ING_OURS, ING_EDN, ING_JSON };
 
 enum ing_event_type { ING_OK = 0, ING_FAIL = 1, ING_INFO = 2, ING_INVOKE = 3 };
 
-/* ING_PLAIN: a list, as its JSON text; only the reader of operations makes it. */
-enum ing_tag { ING_INT, ING_FLOAT, ING_BOOL, ING_STRING, ING_KEYWORD, ING_BIGINT, ING_PLAIN };
+/* ING_PLAIN: a list, as its text. ING_EXACT: a number that no double holds, as it is written. A whole
+ * double is an integer. */
+enum ing_tag {
+    ING_INT,
+    ING_FLOAT,
+    ING_BOOL,
+    ING_STRING,
+    ING_KEYWORD,
+    ING_BIGINT,
+    ING_PLAIN,
+    ING_CHAR,
+    ING_EXACT
+};
 
 /* What was counted: events left out; operations without an end that are not marked unknown;
  * transactions that are ok, ask for reads and tell no result; records without a field that tells
@@ -78,6 +89,8 @@ struct ing_columns {
     struct ing_names keys, values;
     int64_t skipped[ING_SKIPS];
     int64_t writes; /* of ING_APPENDS and ING_SETS those that occur */
+    struct ing_names fields; /* of events, that nobody knows */
+    int64_t *n_fields;       /* how many events have each of them */
 };
 
 /* 0, or -1 with `error` filled in (line 0 where the cause is not in the text). On success the

@@ -44,6 +44,24 @@ static int append(struct ing_part *to, const struct ing_part *from, const struct
     return 0;
 }
 
+static int join_fields(struct ing_part *to, const struct ing_part *from)
+{
+    int32_t *ids = ing_translate(&to->memory, &to->fields, &from->fields);
+    int64_t more = to->fields.name.n - to->n_fields.n;
+    if (ids == NULL || ing_room(&to->memory, to->n_fields, more) != 0) {
+        free(ids);
+        return -1;
+    }
+    for (; to->n_fields.n < to->fields.name.n; to->n_fields.n++) {
+        to->n_fields.p[to->n_fields.n] = 0;
+    }
+    for (int64_t i = 0; i < from->n_fields.n; i++) {
+        to->n_fields.p[ids[i]] += from->n_fields.p[i];
+    }
+    free(ids);
+    return 0;
+}
+
 int ing_join(struct ing_part *first, struct ing_part *second)
 {
     int status = -1;
@@ -66,7 +84,7 @@ int ing_join(struct ing_part *first, struct ing_part *second)
         second->elem.p[i] = ids.values[second->elem.p[i]];
     }
     first->rest = second;
-    status = append(first, second, &ids);
+    status = append(first, second, &ids) != 0 ? -1 : join_fields(first, second);
 done:
     free(ids.keys);
     free(ids.values);

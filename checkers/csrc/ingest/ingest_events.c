@@ -3,12 +3,36 @@
 
 #include <string.h>
 
-enum field { TYPE = 1, PROCESS = 2, VALUE = 4, INDEX = 8, FUNCTION = 16, KEY = 32, TIME = 64 };
+enum field {
+    UNKNOWN = 0,
+    TYPE = 1,
+    PROCESS = 2,
+    VALUE = 4,
+    INDEX = 8,
+    FUNCTION = 16,
+    KEY = 32,
+    TIME = 64,
+    HARMLESS = 128
+};
+
+/* Says nothing of what an operation did; dstest/store/jepsen_keys.py has the same. */
+static int is_harmless(const char *name, int64_t size)
+{
+    static const char *const names[] = {"node",    "debug",      "trace",     "source",
+                                        "dstest",  "latency",    "message",   "op-index",
+                                        "exception", "wall-time", "clock-offsets", "error"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (size == (int64_t)strlen(names[i]) && memcmp(name, names[i], (size_t)size) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
 
 static enum field field_of(const struct ing_scalar *key)
 {
     if (key->tag != ING_STRING && key->tag != ING_KEYWORD) {
-        return 0;
+        return UNKNOWN;
     }
     const char *name = key->text;
     int64_t size = key->size;
@@ -16,20 +40,31 @@ static enum field field_of(const struct ing_scalar *key)
         name++;
         size--;
     }
+    enum field field = UNKNOWN;
     switch (size) {
     case 1:
-        return *name == 'f' ? FUNCTION : 0;
+        field = *name == 'f' ? FUNCTION : UNKNOWN;
+        break;
     case 3:
-        return memcmp(name, "key", 3) == 0 ? KEY : 0;
+        field = memcmp(name, "key", 3) == 0 ? KEY : UNKNOWN;
+        break;
     case 4:
-        return memcmp(name, "type", 4) == 0 ? TYPE : memcmp(name, "time", 4) == 0 ? TIME : 0;
+        field = memcmp(name, "type", 4) == 0   ? TYPE
+                : memcmp(name, "time", 4) == 0 ? TIME
+                                               : UNKNOWN;
+        break;
     case 5:
-        return memcmp(name, "value", 5) == 0 ? VALUE : memcmp(name, "index", 5) == 0 ? INDEX : 0;
+        field = memcmp(name, "value", 5) == 0   ? VALUE
+                : memcmp(name, "index", 5) == 0 ? INDEX
+                                                : UNKNOWN;
+        break;
     case 7:
-        return memcmp(name, "process", 7) == 0 ? PROCESS : 0;
+        field = memcmp(name, "process", 7) == 0 ? PROCESS : UNKNOWN;
+        break;
     default:
-        return 0;
+        break;
     }
+    return field == UNKNOWN && is_harmless(name, size) ? HARMLESS : field;
 }
 
 static int type_of(struct ing_part *part, struct ing_event *event)
@@ -97,12 +132,17 @@ static int process_of(struct ing_part *part, struct ing_event *event)
     return 0;
 }
 
+#define FIELDS_MAX 16
+#define NAMES_MAX 1024
+
 /* An event while it is read. `value` is where micro-operations begin that are yet to be read. */
 struct draft {
     struct ing_event event;
     const uint8_t *value;
     int64_t mops, elems; /* how many there were before it */
     int seen, keyed;
+    int32_t fields[FIELDS_MAX]; /* that nobody knows, counted where it is an event of a client */
+    int n_fields;
 };
 
 static void forget(struct ing_part *part, struct draft *draft)
@@ -153,6 +193,27 @@ static int function_of(struct ing_part *part, struct ing_event *event)
                 event->foreign = 0;
             }
         }
+    }
+    return 0;
+}
+
+/* A field that nobody knows; of more than a few the rest is not named. */
+static int unknown_field(struct ing_part *part, struct draft *draft, const struct ing_scalar *key,
+                         const uint8_t *at)
+{
+    int null = part->end - part->p >= 3 && memcmp(part->p, part->json ? "nul" : "nil", 3) == 0;
+    if (null || key->tag == ING_NULL_SCALAR || draft->n_fields == FIELDS_MAX || part->fields.name.n >= NAMES_MAX) {
+        return 0;
+    }
+    int32_t *id = &draft->fields[draft->n_fields++];
+    if (ing_known_id(part, &part->fields, key, at, id) != 0) {
+        return -1;
+    }
+    if (*id == part->n_fields.n) {
+        if (ing_room(&part->memory, part->n_fields, 1) != 0) {
+            return ing_refuse(part, ing_spent);
+        }
+        part->n_fields.p[part->n_fields.n++] = 0;
     }
     return 0;
 }
@@ -226,6 +287,9 @@ static int finish(struct ing_part *part, struct draft *draft, const uint8_t *ope
                           "an event with a key beside its value: a transaction names the keys "
                           "of its micro-operations");
     }
+    for (int i = 0; i < draft->n_fields && event->process != ING_SKIPPED_PROCESS; i++) {
+        part->n_fields.p[draft->fields[i]]++;
+    }
     event->mop_end = part->mop.n;
     event->foreign = event->foreign && part->mop.n == draft->mops;
     if (ing_room(&part->memory, part->event, 1) != 0) {
@@ -262,12 +326,14 @@ int ing_jepsen_event(struct ing_part *part)
             return ing_refuse(part, "need a string as key");
         }
         enum field field = field_of(&key);
-        if (draft.seen & field) {
+        if (field != HARMLESS && draft.seen & field) {
             part->p = at;
             return ing_refuse(part, "a key that stands twice in one map");
         }
         draft.seen |= field;
-        if (ing_colon(part) != 0 || field_value(part, field, &draft) != 0) {
+        if (ing_colon(part) != 0 ||
+            (field == UNKNOWN && unknown_field(part, &draft, &key, at) != 0) ||
+            field_value(part, field, &draft) != 0) {
             return -1;
         }
     }

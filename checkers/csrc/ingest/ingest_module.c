@@ -35,9 +35,29 @@ static int names(PyObject *tuple, Py_ssize_t at, struct ing_names *names)
     return PyTuple_SetItem(tuple, at + 1, text) != 0 ? -1 : status;
 }
 
+/* How many events have each field that nobody knows, by its name. */
+static PyObject *fields(const struct ing_columns *c)
+{
+    PyObject *made = PyDict_New();
+    for (int64_t i = 0; made != NULL && i < c->fields.name.n; i++) {
+        const struct ing_name *name = &c->fields.name.p[i];
+        if (c->n_fields == NULL || (name->tag != ING_STRING && name->tag != ING_KEYWORD)) {
+            continue;
+        }
+        PyObject *key = PyUnicode_DecodeUTF8(c->fields.text.p + name->bits, name->size, "replace");
+        PyObject *count = PyLong_FromLongLong(c->n_fields[i]);
+        if (key == NULL || count == NULL || PyDict_SetItem(made, key, count) != 0) {
+            Py_CLEAR(made);
+        }
+        Py_XDECREF(key);
+        Py_XDECREF(count);
+    }
+    return made;
+}
+
 static PyObject *result(PyObject *module, struct ing_columns *c)
 {
-    enum { ARRAYS = 12, NAMES = 4, ITEMS = ARRAYS + NAMES + ING_SKIPS + 1 };
+    enum { ARRAYS = 12, NAMES = 4, ITEMS = ARRAYS + NAMES + ING_SKIPS + 2 };
     PyObject *tuple = PyTuple_New(ITEMS);
     if (tuple == NULL) {
         return NULL;
@@ -60,6 +80,8 @@ static PyObject *result(PyObject *module, struct ing_columns *c)
         PyObject *count = PyLong_FromLongLong(i < ING_SKIPS ? c->skipped[i] : c->writes);
         bad = count == NULL || PyTuple_SetItem(tuple, ARRAYS + NAMES + i, count) != 0;
     }
+    PyObject *counts = bad ? NULL : fields(c);
+    bad = counts == NULL || PyTuple_SetItem(tuple, ITEMS - 1, counts) != 0;
     if (bad) {
         Py_DECREF(tuple);
         return NULL;

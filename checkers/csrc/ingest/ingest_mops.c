@@ -106,7 +106,7 @@ static int micro_op(struct ing_part *part, int known)
         return -1;
     }
     const uint8_t *at = part->p;
-    if (more == 1 && ing_scalar(part, &key) != 0) {
+    if (more == 1 && ing_key(part, &key) != 0) {
         return -1;
     }
     if (more == 0 || key.tag == ING_NULL_SCALAR) {

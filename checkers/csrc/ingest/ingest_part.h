@@ -66,7 +66,8 @@ struct ing_part {
     ING_ARRAY(struct ing_mop) mop;
     ING_ARRAY(int32_t) elem;
     ING_ARRAY(char) scratch;
-    struct ing_names keys, values, processes;
+    struct ing_names keys, values, processes, fields;
+    ING_ARRAY(int64_t) n_fields; /* events that have each of the fields */
     int64_t skipped[ING_SKIPS];
     int64_t writes;
     const char *message;         /* set with `p` at the place when something is refused */
@@ -137,11 +138,14 @@ int ing_more(struct ing_part *part, uint8_t close, int first); /* 1: an element,
 int ing_colon(struct ing_part *part);
 int ing_scalar(struct ing_part *part, struct ing_scalar *scalar);
 int ing_skip_value(struct ing_part *part, int depth);
+int ing_key(struct ing_part *part, struct ing_scalar *scalar); /* a scalar, or a list as its text */
 int ing_open(struct ing_part *part); /* the byte that closes the list that begins here, or 0 */
 
 /* ingest_text.c */
 int ing_string(struct ing_part *part, struct ing_scalar *scalar);
 int ing_number(struct ing_part *part, struct ing_scalar *scalar);
+/* What else Clojure prints as a number, from its first byte to its last. 0, or -1 for what is none. */
+int ing_other_number(const uint8_t *from, const uint8_t *end, struct ing_scalar *scalar);
 int ing_utf8(const char *text, int64_t size);
 
 /* ingest_elements.c */

@@ -157,7 +157,7 @@ static int edn_atom(struct ing_part *part, struct ing_scalar *scalar)
     scalar->text = (const char *)from + 1;
     scalar->size = part->p - from - 1;
     scalar->bits = 0;
-    scalar->tag = c == ':' ? ING_KEYWORD : ING_STRING;
+    scalar->tag = c == ':' ? ING_KEYWORD : ING_CHAR;
     if (scalar->size == 0 || (c == ':' && from[1] == ':')) {
         part->p = from;
         return ing_refuse(part, c == ':' ? "not a keyword" : "not a character");
@@ -197,10 +197,69 @@ number:
     if (ing_number(part, scalar) != 0) {
         return -1;
     }
-    if (!part->json && part->p < part->end && !delimits(*part->p)) {
-        part->p = from;
-        return ing_refuse(part, "neither a number nor a symbol");
+    if (part->json || part->p == part->end || delimits(*part->p)) {
+        return 0;
     }
+    while (part->p < part->end && !delimits(*part->p)) {
+        part->p++;
+    }
+    if (ing_other_number(from, part->p, scalar) == 0) {
+        return 0;
+    }
+    part->p = from;
+    return ing_refuse(part, "neither a number nor a symbol");
+}
+
+static int put(struct ing_part *part, char c)
+{
+    if (ing_room(&part->memory, part->scratch, 1) != 0) {
+        return ing_refuse(part, ing_spent);
+    }
+    part->scratch.p[part->scratch.n++] = c;
+    return 0;
+}
+
+/* The text of a list, written in one way: elements in brackets, a space between two of them. */
+static int list_text(struct ing_part *part, const uint8_t *from, const uint8_t *end)
+{
+    int in_string = 0, space = 0;
+    part->scratch.n = 0;
+    for (const uint8_t *p = from; p < end; p++) {
+        uint8_t c = *p;
+        if (!in_string && (c <= ' ' || c == ',')) {
+            space = 1;
+            continue;
+        }
+        if (!in_string && (c == '{' || c == '#' || c == ';' || c == '^')) {
+            return ing_refuse(part, "a key that is a list holds scalars, or lists of them");
+        }
+        c = in_string ? c : c == '(' ? '[' : c == ')' ? ']' : c;
+        int64_t n = part->scratch.n;
+        int apart = c != ']' || in_string;
+        if (space && apart && n > 0 && part->scratch.p[n - 1] != '[' && put(part, ' ') != 0) {
+            return -1;
+        }
+        space = 0;
+        if (put(part, (char)c) != 0 ||
+            (c == '\\' && p + 1 < end && put(part, (char)*++p) != 0)) {
+            return -1;
+        }
+        in_string = c == '"' ? !in_string : in_string;
+    }
+    return 0;
+}
+
+int ing_key(struct ing_part *part, struct ing_scalar *scalar)
+{
+    const uint8_t *from = part->p;
+    if (ing_open(part) == 0) {
+        return ing_scalar(part, scalar);
+    }
+    part->p = from;
+    if (ing_skip_value(part, 1) != 0 || list_text(part, from, part->p) != 0) {
+        return -1;
+    }
+    *scalar = (struct ing_scalar){0, part->scratch.p, part->scratch.n, ING_PLAIN};
     return 0;
 }
 
@@ -244,6 +303,74 @@ static int skip_symbol(struct ing_part *part)
     return 0;
 }
 
+/* A pattern, `#"\d"`, from its quote: its backslashes escape nothing but the next byte. */
+static int skip_pattern(struct ing_part *part)
+{
+    for (part->p++; part->p < part->end; part->p++) {
+        if (*part->p == '"') {
+            part->p++;
+            return 0;
+        }
+        part->p += *part->p == '\\' && part->end - part->p > 1;
+    }
+    return ing_refuse(part, "the text ends within a string");
+}
+
+/* What Clojure prints and cannot read again, `#<..>`, from behind its mark. */
+static int skip_unreadable(struct ing_part *part)
+{
+    for (int open = 1; open > 0; part->p++) {
+        if (part->p == part->end) {
+            return ing_refuse(part, "the text ends within #<..>");
+        }
+        open += *part->p == '<' ? 1 : *part->p == '>' && part->p[-1] != '-' ? -1 : 0;
+    }
+    return 0;
+}
+
+/* A form that begins with #, or with a mark of Clojure's code. */
+static int skip_marked(struct ing_part *part, int depth)
+{
+    uint8_t next = *part->p != '#' || part->end - part->p < 2 ? 0 : part->p[1];
+    part->p += next == 0 ? 1 : 2;
+    switch (next) {
+    case '{':
+        return skip_list(part, '}', 0, depth + 1);
+    case '#':
+        return skip_symbol(part);
+    case '<':
+        return skip_unreadable(part);
+    case '"':
+        part->p--;
+        return skip_pattern(part);
+    case '(':
+        return skip_list(part, ')', 0, depth + 1);
+    case '^':
+        if (ing_skip_value(part, depth + 1) != 0) {
+            return -1;
+        }
+        break;
+    case 0:
+        if (part->p[-1] == '^' && ing_skip_value(part, depth + 1) != 0) {
+            return -1;
+        }
+        part->p += part->p[-1] == '~' && part->p < part->end && *part->p == '@';
+        break;
+    case '\'':
+    case '=':
+    case '?':
+        break;
+    default:
+        if (next != ':' && ((next | 0x20) < 'a' || (next | 0x20) > 'z')) {
+            part->p -= 2;
+            return ing_refuse(part, "not a tag");
+        }
+        part->skipped[ING_TAGGED]++;
+        skip_symbol(part);
+    }
+    return ing_skip_value(part, depth + 1);
+}
+
 /* Steps over one value of any kind; EDN's tags go with what they tag, and are counted. */
 int ing_skip_value(struct ing_part *part, int depth)
 {
@@ -265,37 +392,8 @@ int ing_skip_value(struct ing_part *part, int depth)
     if (part->json) {
         return ing_scalar(part, &scalar);
     }
-    if (c == '#' && part->end - part->p > 1) {
-        uint8_t next = part->p[1];
-        part->p += 2;
-        if (next == '{') {
-            return skip_list(part, '}', 0, depth + 1);
-        }
-        if (next == '#') {
-            return skip_symbol(part);
-        }
-        if ((next | 0x20) < 'a' || (next | 0x20) > 'z') {
-            part->p -= 2;
-            return ing_refuse(part, "not a tag");
-        }
-        part->skipped[ING_TAGGED]++;
-        skip_symbol(part);
-        return ing_skip_value(part, depth + 1);
+    if (c == '#' || c == '@' || c == '\'' || c == '`' || c == '~' || c == '^') {
+        return skip_marked(part, depth);
     }
-    int is_symbol = !delimits(c) && c != ':' && !(c >= '0' && c <= '9') && c != '-' && c != '+';
-    if (is_symbol || ((c == '-' || c == '+') &&
-                      !(part->end - part->p > 1 && part->p[1] >= '0' && part->p[1] <= '9'))) {
-        return skip_symbol(part);
-    }
-    const uint8_t *from = part->p;
-    if (c >= '0' && c <= '9') {
-        /* ratios and the like count as symbols here */
-        if (ing_number(part, &scalar) == 0 && (part->p == part->end || delimits(*part->p))) {
-            return 0;
-        }
-        part->message = NULL;
-        part->p = from;
-        return skip_symbol(part);
-    }
-    return ing_scalar(part, &scalar);
+    return delimits(c) ? ing_scalar(part, &scalar) : skip_symbol(part);
 }

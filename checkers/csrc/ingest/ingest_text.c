@@ -173,6 +173,12 @@ int ing_string(struct ing_part *part, struct ing_scalar *scalar)
     }
 }
 
+/* 2^53: whole doubles below it are integers that nothing was lost of. */
+#define WHOLE_MAX 9007199254740992.0
+
+/* Decimal digits that a double tells from all others. */
+#define EXACT_DIGITS 15
+
 static int digit(const struct ing_part *part, const uint8_t *p)
 {
     return p < part->end && *p >= '0' && *p <= '9';
@@ -193,11 +199,47 @@ static int real(struct ing_part *part, const uint8_t *from, struct ing_scalar *s
         part->p = from;
         return ing_refuse(part, "a number beyond what a double holds");
     }
-    value = value == 0 ? 0 : value; /* -0.0 equals 0.0 */
-    scalar->tag = ING_FLOAT;
-    memcpy(&scalar->bits, &value, sizeof value);
     scalar->text = NULL;
     scalar->size = 0;
+    if (value > -WHOLE_MAX && value < WHOLE_MAX && value == (double)(int64_t)value) {
+        scalar->tag = ING_INT; /* 1.0 is 1, and -0.0 is 0 */
+        scalar->bits = (int64_t)value;
+        return 0;
+    }
+    scalar->tag = ING_FLOAT;
+    memcpy(&scalar->bits, &value, sizeof value);
+    return 0;
+}
+
+/* How many decimal digits tell this number from others, zeros at both ends left out? */
+static int64_t digits_in(const uint8_t *p, const uint8_t *end)
+{
+    int64_t n = 0, zeros = 0;
+    for (; p < end && *p != 'e' && *p != 'E'; p++) {
+        if (*p == '0') {
+            zeros += n > 0;
+        } else if (*p > '0' && *p <= '9') {
+            n += zeros + 1;
+            zeros = 0;
+        }
+    }
+    return n;
+}
+
+/* A decimal of EDN with a fraction or exponent, before its M: equal ones are equal, others are not. */
+static int decimal(struct ing_part *part, const uint8_t *from, struct ing_scalar *scalar)
+{
+    const uint8_t *end = part->p;
+    if (digits_in(from, end) <= EXACT_DIGITS) {
+        return real(part, from, scalar);
+    }
+    int exponent = memchr(from, 'e', (size_t)(end - from)) != NULL ||
+                   memchr(from, 'E', (size_t)(end - from)) != NULL;
+    from += *from == '+';
+    while (!exponent && end[-1] == '0') {
+        end--;
+    }
+    *scalar = (struct ing_scalar){0, (const char *)from, end - from, ING_EXACT};
     return 0;
 }
 
@@ -232,12 +274,11 @@ static int number_tail(struct ing_part *part, const uint8_t *from, struct ing_sc
     }
     part->p = p;
     if (!part->json && p < part->end && (*p == 'M' || *p == 'N')) {
-        is_real = is_real || *p == 'M';
-        part->p++;
-        if (is_real) {
-            part->p--;
-            int status = real(part, from, scalar);
-            part->p += status == 0;
+        int status = !is_real     ? 0
+                     : *p == 'M' ? decimal(part, from, scalar)
+                                 : real(part, from, scalar);
+        part->p += status == 0;
+        if (is_real || status != 0) {
             return status;
         }
     }
@@ -287,4 +328,66 @@ int ing_number(struct ing_part *part, struct ing_scalar *scalar)
         return 0;
     }
     return number_tail(part, from, scalar, fits);
+}
+
+static int64_t digit_of(uint8_t c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'z' ? (c | 32) - 'a' + 10 : 99;
+}
+
+/* `0x1f` and `2r101` of Clojure, up to `end`. */
+static int in_radix(const uint8_t *p, const uint8_t *end, struct ing_scalar *scalar)
+{
+    int negative = *p == '-';
+    int64_t radix = 0, value = 0;
+    p += negative || *p == '+';
+    if (end - p > 2 && *p == '0' && (p[1] | 32) == 'x') {
+        radix = 16;
+        p += 2;
+    } else {
+        while (p < end && *p >= '0' && *p <= '9' && radix < 100) {
+            radix = radix * 10 + (*p++ - '0');
+        }
+        if (p == end || (*p++ | 32) != 'r' || p == end || radix < 2 || radix > 36) {
+            return -1;
+        }
+    }
+    end -= radix < 24 && end - p > 1 && end[-1] == 'N';
+    for (; p < end; p++) {
+        int64_t digit = digit_of(*p);
+        if (digit >= radix || value > (INT64_MAX - digit) / radix) {
+            return -1;
+        }
+        value = value * radix + digit;
+    }
+    *scalar = (struct ing_scalar){negative ? -value : value, NULL, 0, ING_INT};
+    return 0;
+}
+
+/* `1/3` of Clojure, up to `end`. */
+static int ratio(const uint8_t *from, const uint8_t *end, struct ing_scalar *scalar)
+{
+    const uint8_t *slash = memchr(from, '/', (size_t)(end - from));
+    int64_t below = 0;
+    if (slash == NULL || slash == from || end - slash < 2 || end - slash > 19) {
+        return -1;
+    }
+    for (const uint8_t *p = from + (*from == '-' || *from == '+'); p < end; p++) {
+        if (p != slash && (*p < '0' || *p > '9')) {
+            return -1;
+        }
+        below = p > slash ? below * 10 + (*p - '0') : 0;
+    }
+    *scalar = (struct ing_scalar){0, (const char *)from, end - from, ING_EXACT};
+    if (below > 0 && below < WHOLE_MAX && (below & (below - 1)) == 0 && slash - from < 16) {
+        double value = strtod((const char *)from, NULL) / (double)below;
+        *scalar = (struct ing_scalar){0, NULL, 0, ING_FLOAT};
+        memcpy(&scalar->bits, &value, sizeof value);
+    }
+    return below > 0 ? 0 : -1;
+}
+
+int ing_other_number(const uint8_t *from, const uint8_t *end, struct ing_scalar *scalar)
+{
+    return in_radix(from, end, scalar) == 0 || ratio(from, end, scalar) == 0 ? 0 : -1;
 }

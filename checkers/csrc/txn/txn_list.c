@@ -81,6 +81,25 @@ static void order_key(struct txn_list *l, int64_t k)
     }
 }
 
+/* Where lists contradict one another, what is in no longest read may still be in a read: then it came
+ * after nothing that is known. Who hands over hashes of values knows that some do. */
+static void mark_shown(struct txn_list *l)
+{
+    const struct txn_input *in = l->ctx->in;
+    for (int64_t t = 0; in->value_hash != NULL && t < in->n && txn_tick(l->ctx) == TXN_DONE; t++) {
+        for (int64_t i = in->mop_start[t]; i < in->mop_start[t + 1]; i++) {
+            uint32_t count;
+            const int32_t *elems = txn_elems(in, i, &count);
+            for (uint32_t j = 0; txn_is_read(in, t, i) && j < count; j++) {
+                int64_t slot = txn_slot(&l->index, in->mop_key[i], elems[j]);
+                if (slot >= 0 && l->index.place[slot] == TXN_NONE) {
+                    l->index.place[slot] = TXN_SHOWN;
+                }
+            }
+        }
+    }
+}
+
 /* A written slot that no read saw goes to its key's tail. Two passes: count, then fill. */
 static void tail_slot(struct txn_list *l, int64_t k, size_t slot, int fill)
 {
@@ -217,6 +236,7 @@ int txn_list_orders(struct txn_list *l)
     for (int64_t k = 0; k < in->n_keys && txn_tick(c) == TXN_DONE; k++) {
         order_key(l, k);
     }
+    mark_shown(l);
     make_tails(l);
     for (int64_t k = 0; k < in->n_keys && txn_tick(c) == TXN_DONE; k++) {
         const struct txn_list_key *key = &l->keys[k];

@@ -5,6 +5,9 @@
 #include "txn_graph.h"
 #include "txn_index.h"
 
+/* The place of a version that a read shows, and the key's version order does not. */
+#define TXN_SHOWN (TXN_NONE - 1)
+
 /* What is known of one key. Its version order is its longest read, each element once. */
 struct txn_list_key {
     uint32_t longest; /* micro-op that read it, plus one; 0 = no read but of the empty list */

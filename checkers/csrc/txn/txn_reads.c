@@ -90,8 +90,8 @@ static void internal(struct txn_list *l, const struct seen *s, const struct txn_
     }
 }
 
-/* Was the element that micro-op i appends in a read of the same transaction before? */
-static void future_read(struct txn_list *l, int64_t t, int64_t i)
+/* Was the element that micro-op i appends in a read of the same transaction before? Reports it. */
+static int future_read(struct txn_list *l, int64_t t, int64_t i)
 {
     const struct txn_input *in = l->ctx->in;
     int32_t k = in->mop_key[i];
@@ -105,10 +105,11 @@ static void future_read(struct txn_list *l, int64_t t, int64_t i)
             if (elems[e - 1] == in->mop_value[i]) {
                 txn_find(l->ctx,
                          (struct txn_found){TXN_FUTURE_READ, k, in->mop_value[i], t, j, -1, i, -1});
-                return;
+                return 1;
             }
         }
     }
+    return 0;
 }
 
 static void locate(struct txn_list *l, struct seen *s)
@@ -127,8 +128,8 @@ static void locate(struct txn_list *l, struct seen *s)
     } else if (s->count > 0) {
         int64_t slot = txn_slot(&l->index, s->key, s->elems[s->count - 1]);
         s->entry = slot < 0 ? TXN_NONE : l->index.writer[slot];
-        s->place = slot < 0 || l->index.place[slot] == TXN_NONE ? TXN_NONE
-                                                                : l->index.place[slot] + 1;
+        s->place = slot < 0 || l->index.place[slot] >= TXN_SHOWN ? TXN_NONE
+                                                                 : l->index.place[slot] + 1;
     }
     if (!s->prefix && !key->incompatible) {
         key->incompatible = 1;
@@ -303,8 +304,8 @@ static void write_mop(struct txn_list *l, int64_t t, int64_t i)
     int32_t k = l->ctx->in->mop_key[i];
     struct txn_touch *touch = touch_write(l, t, i);
     touch->since++;
-    if (touch->first_read != 0) {
-        future_read(l, t, i);
+    if (touch->first_read != 0 && future_read(l, t, i)) {
+        touch->updated = 1; /* it replaced what was its own */
     }
     if (touch->first_read != 0 && !touch->updated) {
         touch->updated = 1;

@@ -32,6 +32,19 @@ static void check_read(struct txn_versions *v, int64_t t, int64_t i)
     }
 }
 
+/* The read of micro-op j or a later one, of what the same transaction writes only with micro-op i; or
+ * -1. */
+static int64_t future_read(const struct txn_input *in, int64_t j, int64_t i)
+{
+    for (; j < i; j++) {
+        if (in->mop_kind[j] == TXN_READ && in->mop_known[j] && in->mop_key[j] == in->mop_key[i] &&
+            in->mop_value[j] == in->mop_value[i]) {
+            return j;
+        }
+    }
+    return -1;
+}
+
 /* A version that two transactions read first and replaced. */
 static void update(struct txn_versions *v, int64_t t, uint32_t read, uint32_t *updater)
 {
@@ -66,7 +79,15 @@ static void check_txn(struct txn_versions *v, int64_t t, struct touch *touches, 
         }
         if (read && touch->read == 0) {
             touch->read = (uint32_t)i + 1;
-        } else if (!read && touch->read != 0 && !touch->updated) {
+        } else if (!read && touch->read != 0) {
+            int64_t early = future_read(in, touch->read - 1, i);
+            if (early >= 0) {
+                txn_find(v->ctx, (struct txn_found){TXN_FUTURE_READ, k, in->mop_value[i], t, early,
+                                                    -1, i, -1});
+            }
+            touch->updated |= early == touch->read - 1; /* it replaced what was its own */
+        }
+        if (!read && touch->read != 0 && !touch->updated) {
             touch->updated = 1;
             update(v, t, touch->read - 1, updater);
         }

@@ -1,0 +1,195 @@
+"""Files as Jepsen leaves them: logs, history.txt, directories, and what Clojure prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from checking import check, put
+
+REGISTER = (
+    ("0", "invoke", "write", "1", ""),
+    ("0", "ok", "write", "1", ""),
+    (
+        ":nemesis",
+        "info",
+        "start",
+        '{"n1" #{"n2"}, :left #object[java.lang.Object 0x4bd07fe5 "x"]}',
+        "",
+    ),
+    ("1", "invoke", "cas", "[1 2]", ""),
+    ("1", "info", "cas", "[1 2]", "indeterminate: Read timed out [x"),
+    ("2", "invoke", "read", "nil", ""),
+    ("2", "ok", "read", "{read}", ""),
+)
+LISTS = (
+    ("0", "invoke", "txn", "[[:append 1 1]]", ""),
+    ("0", "ok", "txn", "[[:append 1 1]]", ""),
+    ("1", "invoke", "txn", "[[:r 1 nil]]", ""),
+    ("1", "fail", "txn", "[[:r 1 nil]]", ":conflict"),
+    ("2", "invoke", "txn", "[[:r 1 nil]]", ""),
+    ("2", "ok", "txn", "[[:r 1 {read}]]", ""),
+)
+LEADS = {
+    "jepsen.log": "2026-01-05 10:00:01,000{GMT}\tINFO\t[jepsen worker 0] jepsen.util: ",
+    "today.log": "2026-01-05 10:00:01,000{GMT}\tINFO\t[jepsen worker 0] jepsen.print: ",
+    "console.txt": "INFO [2026-01-05 10:00:01,000] jepsen worker 0 - jepsen.print ",
+    "old.txt": "INFO  jepsen.util - ",
+    "own.log": "2026-01-05 10:00:01,000{GMT}\tINFO\t[main] tidb.core: ",
+    "history.txt": "",
+}
+
+
+def lines(events: tuple[tuple[str, ...], ...], name: str, read: str) -> str:
+    made = [
+        LEADS[name]
+        + "\t".join([p, f":{t}", f":{f}", v.replace("{read}", read), *([e] if e else [])])
+        for p, t, f, v, e in events
+    ]
+    if name != "history.txt":
+        made.insert(0, LEADS["jepsen.log"].replace("util", "core") + "Running test:\n{:name x")
+        made.append("0\t:invoke\t:write\t9")  # of a report at the end
+    return "\n".join(made) + "\n"
+
+
+@pytest.mark.parametrize("name", LEADS)
+@pytest.mark.parametrize(("events", "right", "wrong"), [(REGISTER, "2", "3"), (LISTS, "[1]", "[]")])
+def test_logs_and_history_txt(
+    tmp_path: Path, name: str, events: tuple[tuple[str, ...], ...], right: str, wrong: str
+) -> None:
+    path = put(tmp_path, lines(events, name, right), name)
+    code, said = check(path)
+    assert code == 0, said
+    code, said = check(put(tmp_path, lines(events, name, wrong), name))
+    assert code == 1, said
+
+
+def test_a_broken_line_of_a_log_is_named(tmp_path: Path) -> None:
+    text = lines(LISTS, "jepsen.log", "[1]").replace("[[:r 1 [1]]]", "[[:r 1 [1")
+    code, said = check(put(tmp_path, text, "jepsen.log"))
+    assert (code, "line 8:" in said) == (2, True), said
+
+
+def test_a_directory_of_jepsen_stands_for_its_history(tmp_path: Path) -> None:
+    run = tmp_path / "store" / "redis" / "20260105T100000.000Z"
+    run.mkdir(parents=True)
+    put(run, lines(REGISTER, "history.txt", "2"), "history.txt")
+    put(run, "{:valid? true}", "results.edn")
+    put(run, "\0\1", "test.jepsen")
+    (run.parent / "latest").symlink_to(run.name)
+    (tmp_path / "store" / "latest").symlink_to("redis/latest")
+    assert check(tmp_path / "store" / "latest")[0] == 0
+    for wrong in (run / "results.edn", run / "test.jepsen", run.parent, tmp_path / "store"):
+        code, said = check(wrong)
+        assert (code, "history.txt" in said) == (2, True), said
+    code, said = check(put(tmp_path, "{:perf {:valid? true} :valid? false}", "found.edn"))
+    assert (code, "history.edn" in said) == (2, True), said
+
+
+FORMS = (
+    '#object[java.lang.X 0x4bd07fe5 "x"]',
+    "#:etcd{:code 5, :m {:a 1 :a 2}}",
+    "@x",
+    "'x",
+    '#"a\\"b"',
+    "#<Foo@1 <init> x>",
+    "#'foo/bar",
+    "^{:line 1} [~a ~@b `c]",
+    '[1/3 ::k 12abc #inst "2026" \\x]',
+)
+
+
+@pytest.mark.parametrize("f", ["write", "txn"])
+def test_what_nobody_reads_may_hold_anything(tmp_path: Path, f: str) -> None:
+    asked, told = ("1", "1") if f == "write" else ("[[:append 1 1]]", "[[:append 1 1] [:r 1 [1]]]")
+    asked = asked if f == "write" else "[[:append 1 1] [:r 1 nil]]"
+    rows = [f"{{:process 0 :type :invoke :f :{f} :value {asked}}}"]
+    rows += [f"{{:process :nemesis :type :info :f :start :value {form}}}" for form in FORMS]
+    done = f":value {told} :error [{' '.join(FORMS)}] :also {FORMS[0]}"
+    rows.append(f"{{:process 0 :type :ok :f :{f} {done}}}")
+    rows += [
+        "{:process 1 :type :invoke :f :read :value nil}{:process 1 :type :ok :f :read :value 1}"
+        if f == "write"
+        else "{:process 1 :type :invoke :f :txn :value [[:r 1 nil]]}"
+        "{:process 1 :type :ok :f :txn :value [[:r 1 [1]]]}"
+    ]
+    code, said = check(put(tmp_path, "\n".join(rows), "h.edn"))
+    assert (code, "fields that nobody read: also (1 events)" in said) == (0, True), said
+
+
+def test_what_is_read_has_to_be_a_value(tmp_path: Path) -> None:
+    for form in FORMS[2:6]:
+        row = f"{{:process 0 :type :invoke :f :write :value {form}}}"
+        code, said = check(put(tmp_path, row, "h.edn"))
+        assert (code, "line 1, column" in said) == (2, True), said
+
+
+def test_values_of_clojure(tmp_path: Path) -> None:
+    def of(written: str, read: str) -> int:
+        text = (
+            f"{{:process 0 :type :invoke :f :write :value {written}}}"
+            f"{{:process 0 :type :ok :f :write :value {written}}}"
+            f"{{:process 1 :type :invoke :f :read}}{{:process 1 :type :ok :f :read :value {read}}}"
+        )
+        return check(put(tmp_path, text, "h.edn"), "--model", "cas-register")[0]
+
+    assert of("0x1f", "31") == of("#{1 2 3}", "#{3 1 2}") == of("1.0", "1") == 0
+    assert of("{:a #{1 2} :b 1}", "{:b 1 :a #{2 1}}") == 0
+    for written, read in (("#{1 2 3}", "#{1 2}"), (":a", '"a"'), ("\\a", '"a"'), ("a", ":a")):
+        assert of(written, read) == 1
+    assert of("0.1M", "0.10000000000000000000000001M") == of("1e400M", "2e400M") == 1
+    assert (
+        check(put(tmp_path, '{"process":0,"type":"invoke","f":"write","value":1E400}', "h.json"))[0]
+        == 2
+    )
+
+
+def test_names_that_users_of_jepsen_type(tmp_path: Path) -> None:
+    path = put(tmp_path, lines(REGISTER, "history.txt", "2"), "history.txt")
+    for name, meant in (("append", "list-append"), ("wr", "rw-register")):
+        code, said = check(path, "--workload", name)
+        assert (code, f"did you mean {meant}?" in said) == (2, True), said
+    for model in ("linearizable", "cas-register"):
+        assert check(path, "--model", model)[0] == 0
+    lists = put(tmp_path, lines(LISTS, "history.txt", "[1]"), "lists.txt")
+    code, said = check(lists, "--model", "linearizable")
+    assert (code, "strict-serializable" in said) == (2, True)
+
+
+def test_order_and_keys_of_transactions(tmp_path: Path) -> None:
+    events = [
+        "{:index 3 :process 1 :type :invoke :f :txn :value [[:r [:a 1] nil]]}",
+        "{:index 4 :process 1 :type :ok :f :txn :value [[:r (:a, 1) [1]]]}",
+        "{:index 0 :process 0 :type :invoke :f :txn :value [[:append [:a 1] 1]]}",
+        "{:index 2 :process 0 :type :ok :f :txn :value [[:append [ :a 1 ] 1]]}",
+    ]
+    code, said = check(put(tmp_path, "\n".join(events), "h.edn"))
+    assert code == 0, said
+    assert check(put(tmp_path, "\n".join(events[2:] + events[:2]), "h.edn"))[0] == 0
+    plain = (
+        "\n".join(events).replace("[:a 1]", "7").replace("(:a, 1)", "7").replace("[ :a 1 ]", "7")
+    )
+    code, said = check(put(tmp_path, plain, "h.edn"))
+    assert code == 0, said
+    each = "\n".join(line.replace(":index 0", ":index 3").replace(":index 2", ":index 4")
+                     for line in plain.splitlines())  # fmt: skip
+    code, said = check(put(tmp_path, each, "h.edn"))
+    assert (code, "leave it out" in said) == (2, True), said
+
+
+def test_a_process_may_go_on_after_an_unknown_operation(tmp_path: Path) -> None:
+    text = (
+        "{:process 0 :type :invoke :f :F :value W}{:process 0 :type :info :f :F :value W}"
+        "{:process 0 :type :invoke :f :G :value A}{:process 0 :type :ok :f :G :value R}"
+    )
+    for f, w, g, a, r in (
+        ("write", "1", "read", "nil", "1"),
+        ("txn", "[[:append 1 1]]", "txn", "[[:r 1 nil]]", "[[:r 1 [1]]]"),
+    ):
+        said = text.replace(":F", f":{f}").replace(":G", f":{g}")
+        said = said.replace(" W", f" {w}").replace(" A", f" {a}").replace(" R", f" {r}")
+        assert check(put(tmp_path, said, "h.edn"))[0] == 0
+    locks = text.replace(":F", ":acquire").replace(":G", ":release")
+    locks = locks.replace(" W", " nil").replace(" A", " nil").replace(" R", " nil")
+    code, out = check(put(tmp_path, locks, "h.edn"), "--model", "mutex")
+    assert (code, "is unknown" in out) == (2, True), out

@@ -1,0 +1,106 @@
+"""The shapes of Jepsen's own workloads, and of Maelstrom's: each right history and a wrong one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from checking import check, put
+
+
+def history(*events: str) -> str:
+    """Op maps of `process f asked -> answered`, where `..` was asked before and `!fail` begins an
+    answer of that type."""
+    rows = []
+    for event in events:
+        process, f, rest = event.split(" ", 2)
+        asked, _, told = rest.partition(" -> ")
+        kind = "ok"
+        if told.startswith("!"):
+            kind, told = told[1:].split(" ", 1)
+        if asked != "..":
+            rows.append(f"{{:process {process} :type :invoke :f :{f} :value {asked}}}")
+        if told:
+            rows.append(f"{{:process {process} :type :{kind} :f :{f} :value {told}}}")
+    return "\n".join(rows)
+
+
+FORK = (
+    "5 write [[:w 11 1]]",
+    "3 write [[:w 12 1]]",
+    "7 read [[:r 11 nil] [:r 12 nil]] -> [[:r 11 1] [:r 12 nil]]",
+    "0 read [[:r 12 nil] [:r 11 nil]] -> [[:r 12 <>] [:r 11 <>]]",
+    "5 write .. -> [[:w 11 1]]",
+    "3 write .. -> [[:w 12 1]]",
+)
+REVERSE = ("0 write [1 1] -> [1 1]", "0 write [1 2] -> [1 2]", "1 read [1 nil] -> [1 <>]")
+KAFKA = (
+    "0 assign [11] -> [11]",
+    "1 send [[:send 11 641]] -> [[:send 11 [537 641]]]",
+    "1 txn [[:send 11 645] [:poll]] -> [[:send 11 [539 645]] [:poll {}]]",
+    "0 poll [[:poll]] -> [[:poll {11 [[537 641]]}]]",
+    "0 poll [[:poll]] -> [[:poll {11 [[<> 645]]}]]",
+)
+G2 = (
+    "0 insert [1 [nil 1]]",
+    "1 insert [1 [2 nil]]",
+    "0 insert .. -> [1 [nil 1]]",
+    "1 insert .. -> !<> [1 [2 nil]]",
+)
+CAUSAL = (
+    "0 read-init [1 nil] -> [1 0]",
+    "0 write [1 1] -> [1 1]",
+    "0 read [1 nil] -> [1 1]",
+    "0 write [1 2] -> [1 2]",
+    "0 read [1 nil] -> [1 <>]",
+)
+MULTI = (
+    "0 txn [[:write :x 1] [:write :y 2]] -> [[:write :x 1] [:write :y 2]]",
+    "1 txn [[:read :x nil] [:read :y nil]] -> [[:read :x 1] [:read :y <>]]",
+)
+BROADCAST = ("0 broadcast 1 -> 1", "1 read nil -> []", "1 read nil -> [<>]")
+OWNED = (
+    '0 acquire "a" -> "a"',
+    '0 acquire "a" -> "a"',
+    '0 release "a" -> "a"',
+    '0 release "<>" -> "<>"',
+    '1 acquire "b" -> "b"',
+)
+FENCED = (
+    '0 acquire nil -> {:client "c0" :fence 7}',
+    '0 release nil -> {:client "c0"}',
+    '1 acquire nil -> {:client "c1" :fence <>}',
+)
+COUNTER = ("0 add 10", "1 add 100", "2 read nil -> <>", "0 add .. -> 10", "1 add .. -> 100")
+
+
+@pytest.mark.parametrize(
+    ("events", "right", "wrong", "options"),
+    [
+        (FORK, ("1", "1"), ("1", "nil"), "--workload long-fork"),
+        (FORK, ("1", "1"), ("1", "nil"), "--checker long-fork --model snapshot-isolation"),
+        (REVERSE, ("[1 2]",), ("[2]",), "--checker causal-reverse --independent"),
+        (REVERSE, ("#{2 1}",), ("#{2}",), "--checker causal-reverse --independent"),
+        (KAFKA, ("539",), ("537",), "--checker kafka --model kafka"),
+        (KAFKA, ("539",), ("537",), "--workload append-log"),
+        (G2, ("fail",), ("ok",), "--workload g2 --independent"),
+        (CAUSAL, ("2",), ("1",), "--workload causal --independent"),
+        (CAUSAL, ("2",), ("0",), "--model causal --independent"),
+        (MULTI, ("2",), ("nil",), ""),
+        (BROADCAST, ("1",), ("",), "--checker set-full --model eventual"),
+        (OWNED, ("a", "a"), ("x", "x"), "--model reentrant-mutex"),
+        (FENCED, ("8",), ("7",), "--model fencing-lock"),
+        (COUNTER, ("10",), ("5",), ""),
+        (COUNTER, ("0",), ("111",), "--checker counter-bounds"),
+    ],
+)
+def test_right_and_wrong(
+    tmp_path: Path, events: tuple[str, ...], right: tuple[str, ...], wrong: tuple[str, ...],
+    options: str,
+) -> None:  # fmt: skip
+    for code, words in ((0, right), (1, wrong)):
+        text = history(*events)
+        for word in words:
+            text = text.replace("<>", word, 1)
+        found, said = check(put(tmp_path, text, "h.edn"), *options.split())
+        assert found == code, said
