@@ -129,7 +129,9 @@ def _not_ran(v: View) -> list[str]:
     if absent or c.result == "not-run":
         why = f": {c.why}" if c.why else "."
         return [f"Declared checkers did not run ({', '.join(absent or c.declared)}){why}"]
-    return ["The checkers ran but read not a single operation."]
+    idle = [name for name, row in c.by_checker.items() if not row.consumed] or c.ran
+    why = f": {c.why}" if c.why else "."
+    return [f"No operation was judged by {', '.join(idle)}{why}"]
 
 
 def _weak(v: View) -> list[str]:

@@ -20,13 +20,21 @@ def tallies(results: Mapping[str, CheckResult]) -> list[str]:
     """`no-lost-ack: 224,232 acknowledged, 127,728 lost, ...`, of those that found something."""
     lines = []
     for name, result in results.items():
-        told = {word.replace("_", " "): value for word, value in result.stats.items() if value}
+        known = {word: value for word, value in result.stats.items() if _counted(value)}
+        told = {word.replace("_", " "): value for word, value in known.items() if value}
         if result.valid is not False or not told:
             continue
         plain = [f"{number(n)} {word}" for word, n in told.items() if not isinstance(n, Mapping)]
         parts = [f"{word}: {_parts(n)}" for word, n in told.items() if isinstance(n, Mapping)]
         lines.append(f"{name}: {'; '.join([*filter(None, [', '.join(plain)]), *parts])}")
     return lines
+
+
+def _counted(value: Any) -> bool:
+    """Is it a number, or numbers by name? A checker of one's own may tell anything."""
+    if isinstance(value, Mapping):
+        return all(map(_counted, value.values()))
+    return isinstance(value, int | float)
 
 
 def _parts(value: Mapping[str, Any]) -> str:
