@@ -18,18 +18,36 @@ _DENIED: Final = re.compile(
 )
 """In one clause: what stands before a comma or a colon says nothing of what follows."""
 
-_SET: Final = re.compile(r"[\"']?\s*(?:s\b)?\s*(?:=|:|is|of|was|set to|after)\s*\"?\d")
+_SET: Final = re.compile(
+    r"[\"']?\s*(?:s\b)?\s*(?:=|:|is|of|was|set to|after|configured(?: as| to| at)?|defaults? to)"
+    r"\s*\"?\d"
+)
 """`timeout: 5s` is a setting."""
 
-_TIMEOUT: Final = re.compile(r"\btime(?:d)?[ -]?out\b|\btimeouts?\b")
-_CONFLICT: Final = re.compile(r"\bconflict(?:s|ed|ing)?\b")
-_PARTITION: Final = re.compile(
-    r"\bnetwork[ -]partition(?:ed)?\b|\bpartition(?:ed)?\b(?! (?:key|table|count|\d|by\b))"
-    r"|\bsplit[- ]brain\b|\bunreachable\b|\bquorum (?:lost|is not active)\b|\blost quorum\b"
+_CONFIGURED: Final = re.compile(
+    r"\b(?:configur\w+|using|sett?ings?|set|default)[\s\"'(-]+(?:\w+\s+)?$"
 )
+"""... and so is `using consensus timeout 5s`."""
+
+_TIMEOUT: Final = re.compile(r"\btime(?:d)?[ -]?out\b|\btimeouts?\b")
+_CONFLICT: Final = re.compile(
+    r"(?<!\bon )\bconflict(?:s|ed|ing)?\b"
+    r"(?!-free| (?:resolution|resolver|strategy|policy|handler)\b)"
+)
+_UNREACHABLE: Final = r"\bunreachable\b(?![\"']?\s*[=:]\s*\"?0\b)"
+_PARTITION: Final = re.compile(
+    r"\bnetwork[ -]partition(?:ed)?\b|\bpartition(?:ed)?[ _]network\b"
+    r"|\bpartitioned\b(?! (?:by|into|on|across|tables?|topics?|index\w*)\b)"
+    r"|\bpartitions? (?:was |is |has been )?(?:detected|suspected|occurred|began|healed)\b"
+    r"|\b(?:cluster|minority|majority|isolated) partition\b"
+    r"|\bpartition (?:between|from|among|of the (?:cluster|network))\b"
+    rf"|\bsplit[- ]brain\b|{_UNREACHABLE}|\bquorum (?:lost|is not active)\b|\blost quorum\b"
+)
+"""Partitions of data, as those of topics and tables, are assigned, received and led."""
+
 _CONNECTION: Final = re.compile(
     r"connection (?:was )?(?:refused|reset|timed out|aborted)|\btime(?:d)?[ -]?out\b|\btimeout\b"
-    r"|\bunreachable\b|no route to host|broken pipe"
+    rf"|{_UNREACHABLE}|no route to host|broken pipe"
 )
 
 
@@ -38,9 +56,16 @@ def _denied(text: str, at: int) -> bool:
     return _DENIED.search(text[max(0, at - 40) : at]) is not None
 
 
+def _is_set(text: str, found: re.Match[str]) -> bool:
+    before, after = text[max(0, found.start() - 40) : found.start()], found.end()
+    return _SET.match(text, after) is not None or (
+        _CONFIGURED.search(before) is not None and re.match(r"\s*\d", text[after:]) is not None
+    )
+
+
 def _has(pattern: re.Pattern[str], text: str, *, setting: bool = False) -> bool:
     return any(
-        not _denied(text, found.start()) and not (setting and _SET.match(text, found.end()))
+        not _denied(text, found.start()) and not (setting and _is_set(text, found))
         for found in pattern.finditer(text)
     )
 
