@@ -178,6 +178,7 @@ def demoted(facts: RunFacts) -> list[LandingRecord]:
         if record.landed == "yes":
             why = _unshown(record) or _idle(record, traffic, facts.served_elsewhere)
         if why is not None:
+            why = f"by its signals it had landed, but {why}"
             record = msgspec.structs.replace(record, landed="ambiguous", notes=[*record.notes, why])
         records.append(record)
     return records

@@ -7,7 +7,7 @@ verdict.json and, where it is there, canary.json.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from dstest.core.run_meta import RunMeta
 from dstest.core.verdict import State, Verdict
 from dstest.judge.audit import TITLES, too_good
 from dstest.judge.blame import SUT, blame
+from dstest.judge.blame_file import PROBES_FILE, aside_of
 from dstest.judge.decide import session
 from dstest.judge.facts import Canary
 from dstest.report.after import Step, after_failure
@@ -158,8 +159,11 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
         if not self.state.failed:
             return []
         spec = with_lab(self.meta.spec, self.meta.lab_id)
-        blamed = blame(self.evidence, more) == SUT
-        return after_failure(spec, self.path, given=self.meta.options_given, blamed=blamed)
+        asked = (aside_of(Path(self.path)) / PROBES_FILE).is_file()
+        blamed = asked or blame(self.evidence, more) == SUT
+        again = self.evidence.rerun.same_seed_runs > 0
+        given = self.meta.options_given
+        return after_failure(spec, self.path, given=given, blamed=blamed, again=again)
 
     @property
     def landed(self) -> int:
@@ -310,8 +314,7 @@ def build_report(
     """Gather what the reports show. `meta` is run.json."""
     notice = too_good(evidence.redflags | evidence.weak_audit)
     lint = evidence.history_lint
-    ended_by = meta.ended_by
-    notices = [f"The run ended early: {ended_by}"] if ended_by else []
+    notices = _ended_early(meta, records, history)
     notices += [notice] if notice else []
     if evidence.checker.result == "clean" and evidence.checker.why:
         notices.append(f"Found clean, and not sure of everything: {evidence.checker.why}")
@@ -344,6 +347,21 @@ def build_report(
         records=records,
         measured=read_measured(path),
     )
+
+
+_STOPPED: Final = "stopped by SIG"
+
+
+def _ended_early(meta: RunMeta, records: Sequence[LandingRecord], history: History) -> list[str]:
+    by = meta.ended_by
+    if not by:
+        return []
+    if not by.startswith(_STOPPED):
+        return [f"The run ended early: {by}"]
+    stand = [r.fault_id for r in records if r.injected_at is not None and not r.heal_verified]
+    healed = f"the heal of {', '.join(stand)} is not proven" if stand else "nodes healed"
+    asked_s = max((op.invoke_ts for op in history.ops), default=0) / 1e9
+    return [f"Interrupted after {asked_s:.0f} s; {healed} ({by})."]
 
 
 def _not_there(path: Path) -> ConfigError:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from dstest.core.evidence import BlameProbe
 from dstest.core.printable import printable
 from dstest.core.verdict import State
 from dstest.judge.judged import share
@@ -142,20 +143,25 @@ def _next(report: RunReport) -> list[str]:
     return ["", "what next" if failed else "why not better", *obstacles(rows)] if rows else []
 
 
-def summary_text(report: RunReport, *, color: bool = False) -> str:
-    """The summary, one newline-separated text. `color` adds ANSI codes around the state."""
+def summary_text(
+    report: RunReport, *, color: bool = False, more: Mapping[str, BlameProbe] | None = None
+) -> str:
+    """The summary, one newline-separated text. `color` adds ANSI codes around the state, `more` are
+    results of probes that were run apart."""
     lines = ["", colored(report.state, color)]
     found = moments(report, ()) if report.state.failed else []
     if report.state.failed:
         said_first = (headline(report, found)[0], *_where(report, found), settings(report))
         for said in (*said_first, *documented(report)):
             lines += wrap(said, "  ", "  ")
-    lines += wrap(report.verdict.reason, "  ", "  ")
-    for notice in report.notices:
-        lines += wrap(notice, "  ", "  ")
+    told = [report.verdict.reason, *report.notices]
+    if report.meta.ended_by:  # all else that is lacking comes of that
+        told = [*report.notices, report.verdict.reason]
+    for said in told:
+        lines += wrap(said, "  ", "  ")
     outcomes, load = report.outcomes, report.load
-    more = len(report.history.ops) - load.asked
-    after = f" and {more:,} after that" if more else ""
+    beyond = len(report.history.ops) - load.asked
+    after = f" and {beyond:,} after that" if beyond else ""
     checker = report.evidence.checker
     lines += [
         "",
@@ -180,7 +186,7 @@ def summary_text(report: RunReport, *, color: bool = False) -> str:
         lines += wrap(line, "counted     ", "            ")
     lines += _told(found)
     bug = report.verdict.bug if report.state.failed else None
-    if told := short_lines(report.evidence, bug):
+    if told := short_lines(report.evidence, bug, more):
         lines += ["", *(row for line in told for row in wrap(line, "", "            "))]
     lines += _next(report)
     lines += ["", _clean(f"report      {report.path}/report.html")]

@@ -64,6 +64,13 @@ def test_what_a_fault_did_is_in_order_and_so_are_a_few() -> None:
     assert unusual(history()) == []
 
 
+def test_in_a_run_without_a_fault_none_is_in_order() -> None:
+    """25 of 3,000 hung in threads, and the run passed without a word of them."""
+    ops = [op(i) for i in range(2975)]
+    (row,) = unusual(history(*ops, *(unknown(3000 + i, op_type="enqueue") for i in range(25))))
+    assert row.message == "25 of 3,000 operations ended unknown while no fault stood"
+
+
 def test_it_is_said_wherever_a_run_is_told_of() -> None:
     shown = reported(*map(unknown, range(7)))
     for text in (summary_text(shown), render_findings(shown), render_html(shown)):
