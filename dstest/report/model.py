@@ -36,7 +36,15 @@ from dstest.report.remedies import Remedy, before_load, remedies, without_method
 from dstest.store.jsonl import read_history
 from dstest.store.layout import RunDir
 
-__all__ = ["MEANING", "FaultView", "RunReport", "SignalView", "build_report", "load_report"]
+__all__ = [
+    "CUT_SHORT",
+    "MEANING",
+    "FaultView",
+    "RunReport",
+    "SignalView",
+    "build_report",
+    "load_report",
+]
 
 MEANING: Final = {
     State.PASS_SMOKE: "The harness works and nothing broke in this run. No proof of robustness.",
@@ -350,6 +358,8 @@ def build_report(
 
 
 _STOPPED: Final = "stopped by SIG"
+CUT_SHORT: Final = (_STOPPED, "cannot record: no space left")
+"""How it begins what ended a run that a person, or a full disk, has ended."""
 
 
 def _ended_early(meta: RunMeta, records: Sequence[LandingRecord], history: History) -> list[str]:

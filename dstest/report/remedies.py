@@ -202,6 +202,10 @@ def _all_types(run: _Run, line: str) -> str:
     return _changed(run, "write_ratio") or _changed(run, "without") or _again(run, line)
 
 
+def _elsewhere(run: _Run, _: str) -> str:
+    return f"{run.command()} --store /another/disk"
+
+
 def _without_nothing(run: _Run, _: str) -> str:
     return _changed(run, "without")
 
@@ -217,6 +221,7 @@ def _none(_: _Run, __: str) -> str:
 
 _COMMANDS: Final[tuple[tuple[str, Callable[[_Run, str], str]], ...]] = (
     ("ran in one process", lambda run, _: run.on_nodes()),
+    ("no space left on the disk", _elsewhere),
     ("operations began in its window", _wider),
     ("idle: ", _more_load),
     ("were told to leave out", _without_nothing),

@@ -14,7 +14,7 @@ from dstest.judge.judged import share
 from dstest.report.blame import short_lines
 from dstest.report.errors import ErrorRow
 from dstest.report.kinds import kinds, others
-from dstest.report.model import FaultView, RunReport, SignalView
+from dstest.report.model import CUT_SHORT, FaultView, RunReport, SignalView
 from dstest.report.moments import Moment, headline, moments
 from dstest.report.remedies import Remedy
 from dstest.report.settings import documented, settings
@@ -138,6 +138,8 @@ def _next(report: RunReport) -> list[str]:
     one needs no saying."""
     failed = report.state.failed
     rows = [r for r in report.remedies if not (failed and r.obstacle.startswith("A violation"))]
+    if (report.meta.ended_by or "").startswith(CUT_SHORT) and not failed:
+        rows = rows[:1]  # all else that is lacking comes of that
     given = {remedy.command for remedy in rows}
     rows += [Remedy(one.asks, one.command) for one in report.steps() if one.command not in given]
     return ["", "what next" if failed else "why not better", *obstacles(rows)] if rows else []
@@ -179,7 +181,7 @@ def summary_text(
         f"faults      {report.landed} of {report.evidence.faults_planned} landed",
     ]
     for fault in report.faults[:_SHOWN_MAX]:
-        lines += _fault(fault)
+        lines += _fault(fault)[: 1 if report.meta.ended_by else None]
     if len(report.faults) > _SHOWN_MAX:
         lines.append(f"  {len(report.faults) - _SHOWN_MAX} more in the report")
     for line in tallies(report.results):
