@@ -40,7 +40,11 @@ def main() -> None:
             traceback.print_exc()
         sys.exit(_HARNESS)
     signal.signal(signal.SIGINT, usual)
-    entry.main()
+    try:
+        entry.main()
+    except Exception:
+        traceback.print_exc()
+        sys.exit(_HARNESS)
 
 
 if __name__ == "__main__":

@@ -282,7 +282,10 @@ def _idle_paths(record: LandingRecord) -> str | None:
     if len(idle) == len(used):
         return f"none of the {len(used)} paths to be cut {NO_TRAFFIC}"
     if idle:
-        return f"{len(idle)} of {len(used)} paths to be cut were idle before it, as {idle[0]}"
+        return (
+            f"{len(idle)} of {len(used)} paths to be cut were idle before it, as {idle[0]}: do"
+            " these members talk to each other? links() of the deployment says who does"
+        )
     return None
 
 

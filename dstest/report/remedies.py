@@ -206,6 +206,10 @@ def _elsewhere(run: _Run, _: str) -> str:
     return f"{run.command()} --store /another/disk"
 
 
+def _more_copies(run: _Run, line: str) -> str:
+    return _more_load(run, line)
+
+
 def _without_nothing(run: _Run, _: str) -> str:
     return _changed(run, "without")
 
@@ -234,7 +238,8 @@ _COMMANDS: Final[tuple[tuple[str, Callable[[_Run, str], str]], ...]] = (
     ("The checker could not decide", _none),
     ("No operation was judged by", _none),
     ("Operations judged:", _none),
-    ("rejected no broken copy", _more_load),
+    ("rejected no broken copy", _more_copies),
+    ("judged none of", _none),
     ("re-runs showed it again", _none),
     ("re-runs of the same seed", _none),
     ("WO7:", _one_way),
@@ -257,6 +262,9 @@ _COMMANDS: Final[tuple[tuple[str, Callable[[_Run, str], str]], ...]] = (
 
 _CAUSES: Final = frozenset({_wider, _all_types, _without_nothing})
 """Ways to mend an option of the run's."""
+
+_NOTHING_JUDGED: Final = ("The checker could not decide", "No operation was judged by")
+"""Whose checkers reject nothing, however much they are given."""
 
 
 def without_method(found: Sequence[Remedy], op_types: Sequence[str]) -> list[Remedy]:
@@ -295,8 +303,12 @@ def remedies(
     run = _Run(spec, given, path)
     ways = [next((make for words, make in _COMMANDS if words in line), _again) for line in lines]
     # What follows from a cause that another line names is not mended by the same run again.
-    caused = any(make in _CAUSES for make in ways)
+    idle: list[Callable[[_Run, str], str]] = []
+    if any(make in _CAUSES for make in ways):
+        idle.append(_again)
+    if any(words in line for line in lines for words in _NOTHING_JUDGED):
+        idle.append(_more_copies)
     return [
-        Remedy(line, "" if caused and make is _again else make(run, line))
+        Remedy(line, "" if make in idle else make(run, line))
         for line, make in zip(lines, ways, strict=True)
     ]
