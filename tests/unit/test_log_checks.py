@@ -311,6 +311,11 @@ HEALTHY = [
     "conflict-free replicated map ready",
     "INSERT ... ON CONFLICT DO NOTHING",
     "conflict resolution is last-write-wins",
+    "split-brain resolver started",
+    "network partition handling strategy: autoheal",
+    "conflicts: 0, unreachable: none",
+    "consensus timeout 2000ms",
+    "flags -XX:+HeapDumpOnOutOfMemoryError -XX:+ExitOnOutOfMemoryError",
 ]
 
 
@@ -328,6 +333,8 @@ def test_healthy_words_are_no_trouble(tmp_path: Path) -> None:
         ("we are in the minority partition, stepping down", "network_partition_detected"),
         ("n3 is partitioned from the others", "network_partition_detected"),
         ("write-write conflict on key x", "state_conflicts"),
+        ("conflicts: 3", "state_conflicts"),
+        ("consensus timed out after 2000ms", "consensus_timeout"),
     ],
 )
 def test_words_in_a_context_of_failure_are(message: str, check: str, tmp_path: Path) -> None:
