@@ -4,7 +4,7 @@
 
 #include "aut/aut_module.h"
 #include "common/buffers_owned.h"
-#include "common/exit_guard.h"
+#include "common/core_exit_module.h"
 #include "ingest/ingest_module.h"
 #include "iso/iso_module.h"
 #include "lin/lin_module.h"

@@ -24,7 +24,6 @@ from dstest.core.run_meta import RunMeta
 from dstest.core.verdict import State, Verdict
 from dstest.judge.audit import TITLES, too_good
 from dstest.judge.blame import SUT, blame
-from dstest.judge.blame_file import PROBES_FILE, aside_of
 from dstest.judge.decide import session
 from dstest.judge.facts import Canary
 from dstest.report.after import Step, after_failure
@@ -161,13 +160,14 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
         ]
         return without_method(found, lacking)
 
-    def steps(self, more: Mapping[str, BlameProbe] | None = None) -> list[Step]:
+    def steps(
+        self, more: Mapping[str, BlameProbe] | None = None, *, asked: bool = False
+    ) -> list[Step]:
         """What to do after its failure; none where it has not failed. `more` are results of probes
-        that were run apart."""
+        that were run apart, `asked`: whose fault it is was, whatever came of it."""
         if not self.state.failed:
             return []
         spec = with_lab(self.meta.spec, self.meta.lab_id)
-        asked = (aside_of(Path(self.path)) / PROBES_FILE).is_file()
         blamed = asked or blame(self.evidence, more) == SUT
         again = self.evidence.rerun.same_seed_runs > 0
         given = self.meta.options_given

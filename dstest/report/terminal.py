@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from dstest.core.evidence import BlameProbe
 from dstest.core.printable import printable
 from dstest.core.verdict import State
+from dstest.judge.blame_file import PROBES_FILE, aside_of
 from dstest.judge.judged import share
 from dstest.report.blame import short_lines
 from dstest.report.errors import ErrorRow
@@ -141,7 +143,10 @@ def _next(report: RunReport) -> list[str]:
     if (report.meta.ended_by or "").startswith(CUT_SHORT) and not failed:
         rows = rows[:1]  # all else that is lacking comes of that
     given = {remedy.command for remedy in rows}
-    rows += [Remedy(one.asks, one.command) for one in report.steps() if one.command not in given]
+    # Not in the files of the run, which are summed up: it is asked afterwards.
+    asked = (aside_of(Path(report.path)) / PROBES_FILE).is_file()
+    steps = report.steps(asked=asked)
+    rows += [Remedy(one.asks, one.command) for one in steps if one.command not in given]
     return ["", "what next" if failed else "why not better", *obstacles(rows)] if rows else []
 
 

@@ -1,4 +1,4 @@
-#include "exit_guard.h"
+#include "core_exit_module.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* A library that ends the process (OpenBLAS does so without memory) picks no exit code of ours. */
-#ifndef DSTEST_EXIT_GUARD_H
-#define DSTEST_EXIT_GUARD_H
+#ifndef DSTEST_CORE_EXIT_MODULE_H
+#define DSTEST_CORE_EXIT_MODULE_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
