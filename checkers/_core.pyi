@@ -81,6 +81,7 @@ def chains(
     memory_bytes: int,
     /,
 ) -> None: ...
+def exit_guard(status: int, /) -> None: ...
 def monitor(
     kind: U8,
     value: I32,

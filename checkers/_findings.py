@@ -138,7 +138,7 @@ class Findings:
         self.history = history
         self.options = history.header.options
         self.anomalies: dict[str, list[Anomaly]] = {}
-        self.spreads = Spreads()
+        self.spreads = Spreads(history.header.windows)
         self.counts = self.spreads.counts
         self.stats: dict[str, Any] = {}
         self.undecided: dict[Any, str] = {}

@@ -6,6 +6,7 @@ here is of all of them.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -23,6 +24,8 @@ KEYS_MAX: Final = 8
 """Keys that are named, those with most anomalies."""
 
 _OUTSIDE: Final = "none"
+_LAST: Final = "\U0010ffff"
+"""After every name."""
 
 
 def epochs_met(ops: Iterable[Op], windows: list[Window], end_ns: int) -> list[str]:
@@ -42,7 +45,9 @@ def _last_ns(op: Op) -> int:
 class _Seen:
     """Answers, one of each anomaly."""
 
-    def __init__(self) -> None:
+    def __init__(self, heals: Sequence[tuple[int, str]]) -> None:
+        self._heals = heals
+        self.after: dict[str, int] = {}
         self.first_ns: int | None = None
         self.last_ns = 0
         self.outside = 0
@@ -59,6 +64,9 @@ class _Seen:
             self.epochs[epoch] = self.epochs.get(epoch, 0) + 1
         else:
             self.outside += 1
+            if place := bisect_right(self._heals, (at, _LAST)):
+                last = self._heals[place - 1][1]
+                self.after[last] = self.after.get(last, 0) + 1
         if node is not None:
             self.nodes[node] = self.nodes.get(node, 0) + 1
 
@@ -71,12 +79,13 @@ class _Seen:
             nodes=dict(self.nodes),
             epochs=dict(self.epochs),
             outside=self.outside,
+            after=dict(self.after) if self._heals else msgspec.UNSET,
         )
 
 
 class _Kind:
-    def __init__(self) -> None:
-        self.told, self.known = _Seen(), _Seen()
+    def __init__(self, heals: Sequence[tuple[int, str]]) -> None:
+        self.told, self.known = _Seen(heals), _Seen(heals)
         self.nowhere = 0
         self.keys: Counter[str | tuple[str]] = Counter()
         self.names: dict[str | tuple[str], Any] = {}
@@ -85,7 +94,8 @@ class _Kind:
 class Spreads:
     """What a checker has found so far, by kind of anomaly."""
 
-    def __init__(self) -> None:
+    def __init__(self, windows: Iterable[Window] = ()) -> None:
+        self._heals = sorted((w.healed_at, w.epoch) for w in windows if w.healed_at is not None)
         self.counts: Counter[str] = Counter()
         self._kinds: dict[str, _Kind] = {}
 
@@ -94,7 +104,7 @@ class Spreads:
         self.counts[kind] += 1
         row = self._kinds.get(kind)
         if row is None:
-            row = self._kinds[kind] = _Kind()
+            row = self._kinds[kind] = _Kind(self._heals)
         if key is not None:
             name = key if type(key) is str else (quoted(key),)
             row.keys[name] += 1

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import traceback
 from types import FrameType
 
-from dstest.core.whole import is_missing, said_of
+from dstest.core.whole import STARVED, is_missing, is_starved, said_of
 
 __all__ = ["main"]
 
@@ -29,13 +30,21 @@ def main() -> None:
     usual = signal.signal(signal.SIGINT, _early)
     try:
         from dstest.cli import entry
-    except ImportError as error:
-        if not is_missing(error):
-            raise
-        sys.stderr.write(f"{said_of(error)}\n")
+    except Exception as error:
+        # Python's own exit code for it, 1, means that a violation was found.
+        if isinstance(error, ImportError) and is_missing(error):
+            sys.stderr.write(f"{said_of(error)}\n")
+        elif is_starved(error):
+            sys.stderr.write(f"{STARVED}\n")
+        else:
+            traceback.print_exc()
         sys.exit(_HARNESS)
     signal.signal(signal.SIGINT, usual)
-    entry.main()
+    try:
+        entry.main()
+    except Exception:
+        traceback.print_exc()
+        sys.exit(_HARNESS)
 
 
 if __name__ == "__main__":

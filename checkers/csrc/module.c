@@ -4,6 +4,7 @@
 
 #include "aut/aut_module.h"
 #include "common/buffers_owned.h"
+#include "common/core_exit_module.h"
 #include "ingest/ingest_module.h"
 #include "iso/iso_module.h"
 #include "lin/lin_module.h"
@@ -21,6 +22,7 @@ static PyMethodDef methods[] = {
     {"check_registers", lin_check_py, METH_VARARGS, LIN_CHECK_DOC},
     {"check_transactions", txn_check_py, METH_VARARGS, TXN_CHECK_DOC},
     {"encode_registers", lin_encode_py, METH_VARARGS, LIN_ENCODE_DOC},
+    {"exit_guard", exit_guard_py, METH_VARARGS, EXIT_GUARD_DOC},
     {"monitor", mon_check_py, METH_VARARGS, MON_CHECK_DOC},
     {"read_history", ing_module_read, METH_VARARGS, ing_module_doc},
     {"read_operations", ops_read_py, METH_VARARGS, OPS_READ_DOC},

@@ -94,7 +94,8 @@ def require_root() -> None:
     if os.geteuid() != 0:
         raise LabError(
             "making nodes needs root: containers, bridges and routes belong to it",
-            remedy="run the same command with sudo, or name existing machines with --lab hosts",
+            remedy="run the same command with sudo; without root there are --lab rootless,"
+            " --lab sim --system toykv, and existing machines with --lab hosts",
         )
 
 

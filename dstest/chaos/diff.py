@@ -1,5 +1,9 @@
 """Two runs of the same chaos, before a change and after it.
 
+Defects are compared first, as each run tells them: those that are gone, new and left. A failure
+that the service answers for (503 where what it needs is not there) is no defect, so that of an
+endpoint which lost a defect only failures count that it did not handle.
+
 Failures are compared by the difference of two shares with Newcombe's interval (1998, method 10),
 latencies by a bootstrap of the difference of their 95th percentiles, which draws whole seconds. All
 comparisons of one call together hold with 95 % (Bonferroni).
@@ -10,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from statistics import NormalDist
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -19,10 +23,11 @@ from dstest.chaos.blocks import p95_drawn_s
 from dstest.chaos.figures import p95_s
 from dstest.chaos.joined import Asked
 from dstest.chaos.outcome import Outcome
+from dstest.chaos.patterns import FEW, graceful
 from dstest.core.errors import ConfigError
 from dstest.core.shares import interval
 
-__all__ = ["Compared", "Diff", "diff_of"]
+__all__ = ["Compared", "Defect", "Diff", "diff_of", "weighed"]
 
 Word = Literal["improved", "same", "worse"]
 _CONFIDENCE: Final = 0.95
@@ -34,7 +39,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     """One figure of one endpoint. `low` and `high` bound the difference, after minus before."""
 
     endpoint: str
-    what: Literal["failed", "p95_s"]
+    what: Literal["failed", "unhandled", "p95_s"]
     before: float
     after: float
     low: float
@@ -42,12 +47,19 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     p: float | None
     """Of two proportions being one (two-sided z test); None of latencies."""
     word: Word
+    counts: bool = True
+    """For the verdict. What an endpoint answers for that lost a defect does not."""
 
 
 class Diff(msgspec.Struct, frozen=True, kw_only=True):
-    """`verdict`: worse where anything is, improved where something is and nothing worse."""
+    """`verdict`: worse where a defect is new that more than two requests show, or a figure worse
+    that counts; improved where a defect is gone or a figure better. `gone`, `new` and `left` are
+    defects, a line each."""
 
     verdict: Word
+    gone: list[str]
+    new: list[str]
+    left: list[str]
     rows: list[Compared]
 
 
@@ -56,13 +68,13 @@ def diff_of(before: Outcome, after: Outcome) -> Diff:
     complete."""
     _fair(before, after)
     names = sorted({one.entry.endpoint for one in before.asked})
-    confidence = 1 - (1 - _CONFIDENCE) / (2 * len(names))
+    confidence = 1 - (1 - _CONFIDENCE) / (3 * len(names))
     rows = []
     for name in names:
         sides = [_of(outcome.asked, name) for outcome in (before, after)]
         if not all(sides):
             raise ConfigError(f"{name} was asked in one of the two only", remedy="run it again")
-        rows.append(_failed(name, sides[0], sides[1], confidence))
+        rows += [_failed(name, sides[0], sides[1], confidence, what) for what in _FAILS]
         fed = [[one for one in side if not one.starved] for side in sides]
         if not all(fed):
             raise ConfigError(
@@ -70,9 +82,55 @@ def diff_of(before: Outcome, after: Outcome) -> Diff:
                 remedy="run it again, on a host that does nothing else",
             )
         rows.append(_slow(name, fed[0], fed[1], confidence))
-    words = {row.word for row in rows}
-    verdict: Word = "worse" if "worse" in words else "improved" if "improved" in words else "same"
-    return Diff(verdict=verdict, rows=rows)
+    return weighed(_defects(before), _defects(after), rows)
+
+
+class Defect(NamedTuple):
+    """As a run tells it; `requests` show it."""
+
+    says: str
+    requests: int
+
+
+Defects = dict[tuple[str, str, str | None], Defect]
+"""By kind, endpoint and proxy."""
+
+
+def weighed(mine: Defects, other: Defects, rows: list[Compared]) -> Diff:
+    """What changed, by defects and by figures."""
+    gone, new, left = mine.keys() - other.keys(), other.keys() - mine.keys(), mine.keys() & other
+    mended = {endpoint for _, endpoint, _ in gone} - {endpoint for _, endpoint, _ in new}
+    # Who mends a storm of retries answers 503 where faults were hidden before.
+    told = [
+        msgspec.structs.replace(row, counts=row.what != "failed" or row.endpoint not in mended)
+        for row in rows
+    ]
+    words = {row.word for row in told if row.counts}
+    verdict: Word = "same"
+    if "worse" in words or any(other[key].requests >= FEW for key in new):
+        verdict = "worse"
+    elif gone or "improved" in words:
+        verdict = "improved"
+    return Diff(
+        verdict=verdict,
+        gone=sorted(mine[key].says for key in gone),
+        new=sorted(other[key].says for key in new),
+        left=sorted(other[key].says for key in left),
+        rows=told,
+    )
+
+
+def _defects(outcome: Outcome) -> Defects:
+    told: Defects = {}
+    for one in outcome.patterns:
+        if one.defect:
+            key = one.kind, one.endpoint, one.proxy
+            said = f"{one.kind}: {one.endpoint} {one.says}: {one.count} of {one.of}"
+            first = told.get(key, Defect(said, 0))
+            told[key] = Defect(first.says, first.requests + one.count)
+    if outcome.service_end is not None:
+        told["end", "", None] = Defect(outcome.defects[0], FEW)
+    return told
 
 
 def _fair(before: Outcome, after: Outcome) -> None:
@@ -109,8 +167,20 @@ def _of(asked: Sequence[Asked], name: str) -> list[Asked]:
     return [one for one in asked[first:] if one.entry.endpoint == name]
 
 
-def _failed(name: str, mine: list[Asked], other: list[Asked], confidence: float) -> Compared:
-    counts = [(sum(not one.entry.ok for one in side), len(side)) for side in (mine, other)]
+_FAILS: Final[tuple[Literal["failed", "unhandled"], ...]] = ("failed", "unhandled")
+
+
+def _failed(
+    name: str,
+    mine: list[Asked],
+    other: list[Asked],
+    confidence: float,
+    what: Literal["failed", "unhandled"] = "failed",
+) -> Compared:
+    bad = [[one for one in side if not one.entry.ok] for side in (mine, other)]
+    if what == "unhandled":
+        bad = [[one for one in side if not (one.hit and graceful(one))] for side in bad]
+    counts = [(len(bad[0]), len(mine)), (len(bad[1]), len(other))]
     (a, n), (b, m) = counts
     before, after = a / n, b / m
     z = NormalDist().inv_cdf((1 + confidence) / 2)
@@ -122,7 +192,7 @@ def _failed(name: str, mine: list[Asked], other: list[Asked], confidence: float)
     p = 2 * (1 - NormalDist().cdf(abs(after - before) / error)) if error else 1.0
     return Compared(
         endpoint=name,
-        what="failed",
+        what=what,
         before=before,
         after=after,
         low=low,

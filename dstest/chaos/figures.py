@@ -76,8 +76,8 @@ def p95_s(asked: Sequence[Asked]) -> float:
 def lift_of(hit: Side, not_hit: Side) -> Lift | None:
     """The ratio of two shares with the interval on its logarithm (Katz et al. 1978); where nothing
     or everything failed on a side, half a request is added to each (Walter 1975). None where a side
-    is empty."""
-    if not hit.requests or not not_hit.requests:
+    is empty, or nothing failed on either: that is no ratio."""
+    if not hit.requests or not not_hit.requests or not (hit.failed or not_hit.failed):
         return None
     a, n, b, m = hit.failed, hit.requests, not_hit.failed, not_hit.requests
     more = 0.5 if 0 in (a, b) or a == n or b == m else 0.0

@@ -64,6 +64,9 @@ class Joined(NamedTuple):
     landings: Sequence[Landing]
     by_time: frozenset[str]
     """Proxies at which faults hit requests that showed no id."""
+    guessed: frozenset[str]
+    """Faults without an id while requests to several endpoints were in flight: any may have met
+    them."""
     passes: Sequence[Passed]
     spans: Sequence[tuple[float, float]]
     """From when to when faults stood."""
@@ -87,7 +90,7 @@ def joined(
     listed = sorted(entries, key=lambda one: one.due_ns)
     done = [one for one in listed if one.trouble != "unfinished"]
     by_time = _without_ids(passes, front)
-    faults = _faults_of(done, passes, by_time)
+    faults, guessed = _faults_of(done, passes, by_time)
     counts: dict[int, int] = defaultdict(int)
     for one in passes:
         if one.request is not None and one.proxy != front:
@@ -113,6 +116,7 @@ def joined(
         unfinished=len(listed) - len(done),
         landings=_landings(asked, passes, front),
         by_time=by_time,
+        guessed=guessed,
         passes=passes,
         spans=[(one.at_ns, end) for one, end in zip(phases, ends, strict=False) if one.share != 0],
     )
@@ -125,8 +129,10 @@ def _without_ids(passes: Sequence[Passed], front: str | None) -> frozenset[str]:
 
 def _faults_of(
     entries: Sequence[Entry], passes: Sequence[Passed], by_time: frozenset[str]
-) -> Mapping[int, list[Passed]]:
+) -> tuple[Mapping[int, list[Passed]], frozenset[str]]:
+    """By request, and which of them are guesses."""
     found: dict[int, list[Passed]] = defaultdict(list)
+    guessed = set()
     loose = []
     for one in passes:
         if one.kind is None:
@@ -137,11 +143,17 @@ def _faults_of(
             loose.append(one)
     known = {(one.proxy, one.request) for one in passes if one.request is not None}
     for fault in loose:
-        for entry in entries:
-            in_flight = entry.begin_ns <= fault.begin_ns <= entry.end_ns
-            if in_flight and (fault.proxy, entry.n) not in known:
-                found[entry.n].append(fault)
-    return found
+        near = [
+            entry
+            for entry in entries
+            if entry.begin_ns <= fault.begin_ns <= entry.end_ns
+            and (fault.proxy, entry.n) not in known
+        ]
+        for entry in near:
+            found[entry.n].append(fault)
+        if len({entry.endpoint for entry in near}) > 1:
+            guessed.add(str(fault.id))
+    return found, frozenset(guessed)
 
 
 def _landings(

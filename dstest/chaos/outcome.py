@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
@@ -23,7 +23,7 @@ from dstest.chaos.records import Began, Entry, Passed, ServiceEnd, read_lines
 from dstest.chaos.sane import sane
 from dstest.chaos.sealed import sealed
 from dstest.chaos.timeouts import timeouts_of
-from dstest.chaos.tracebacks import Raised, raised_in_lines
+from dstest.chaos.tracebacks import Raised, names_path, raised_after
 from dstest.core.errors import ConfigError, EvidenceError, Exit
 from dstest.core.shares import interval
 
@@ -102,6 +102,12 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
             for one in self.recoveries
             if one.after_s is None
         ]
+        why += [
+            f"{one.endpoint} is slower after {one.after!r} ({one.slow}), and no request failed: "
+            "that may be the host"
+            for one in self.recoveries
+            if one.slow
+        ]
         starved = sum(one.starved for one in self.asked)
         if starved * 2 > len(self.asked):
             why.append(
@@ -170,7 +176,8 @@ def outcome_of(directory: Path) -> Outcome:
     found = joined(
         entries, passes, phases, front, settings.load.timeout_s, starved_seconds(samples)
     )
-    patterns = patterns_of(found, settings)
+    logged = _logged(config, directory)
+    patterns = _placed(patterns_of(found, settings), logged)
     why = _why_partial(config, found, phases)
     if not why and not whole:
         why = "the run did not come to its end: its logs are not summed up"
@@ -190,7 +197,7 @@ def outcome_of(directory: Path) -> Outcome:
         proposals=proposals_of(patterns, timeouts_of(found)),
         steps=steps_of(found.asked, phases, settings.ramp),
         recoveries=recoveries_of(found.asked, phases),
-        logged=_logged(config, directory),
+        logged=[(one.raised, one.times) for one in logged],
         service_end=_service_end(directory),
         asked=list(found.asked),
     )
@@ -281,17 +288,56 @@ def _service_end(directory: Path) -> ServiceEnd | None:
         ) from None
 
 
-def _logged(config: Config, directory: Path) -> list[tuple[Raised, int]]:
+class _Logged(NamedTuple):
+    """A traceback, how often it stands in a log, and what the lines before it say."""
+
+    raised: Raised
+    times: int
+    before: str
+
+
+def _logged(config: Config, directory: Path) -> list[_Logged]:
     service = config.settings.service
     if service is None or not service.source:
         return []
     counts: dict[Raised, int] = {}
+    words: dict[Raised, str] = {}
     own = [Path(service.log)] if service.log else []
     for path in [directory / SERVICE, *own]:
         try:
             with path.open(encoding="utf-8", errors="replace") as lines:
-                for raised in raised_in_lines(lines, Path(service.source)):
+                for raised, before in raised_after(lines, Path(service.source)):
                     counts[raised] = counts.get(raised, 0) + 1
+                    words.setdefault(raised, before)
         except OSError:
             continue
-    return sorted(counts.items(), key=lambda pair: -pair[1])
+    rows = [_Logged(raised, count, words[raised]) for raised, count in counts.items()]
+    return sorted(rows, key=lambda row: -row.times)
+
+
+def _placed(patterns: Sequence[Pattern], logged: Sequence[_Logged]) -> list[Pattern]:
+    """With the place in the source that the log knows: that of a traceback whose line before names
+    the endpoint, or else of the only one that stands there as often as the endpoint failed so."""
+    failed: dict[tuple[str, str], int] = {}
+    for one in patterns:
+        if one.defect:
+            key = one.endpoint, one.kind
+            failed[key] = failed.get(key, 0) + one.count
+    told = []
+    for one in patterns:
+        found = one.raised
+        if found is None and one.kind in _RAISED:
+            named = [row for row in logged if names_path(row.before, one.endpoint)]
+            often = failed[one.endpoint, one.kind]
+            alike = [row for row in logged if row.times == often]
+            alone = len(alike) == 1 and list(failed.values()).count(often) == 1
+            rows = named or (alike if alone else [])
+            found = rows[0].raised if rows else None
+        told.append(msgspec.structs.replace(one, raised=found))
+    return told
+
+
+_RAISED: Final[frozenset[str]] = frozenset(
+    ("genuine failure", "unexplained failure", "spill-over", "hang", "unhandled error")
+)
+"""Patterns that a traceback may be of."""

@@ -64,6 +64,7 @@ def page_of(outcome: Outcome) -> str:
     parts = [
         f"# Chaos: {settings.target}",
         _headline(outcome),
+        *_guessed(outcome),
         *_list("What it does wrong", outcome.defects[:3], _of_all(len(outcome.defects))),
         *_list("Why it proves no more", outcome.unshown),
         "## Faults",
@@ -104,6 +105,16 @@ def _headline(outcome: Outcome) -> str:
     )
 
 
+def _guessed(outcome: Outcome) -> Iterator[str]:
+    if outcome.by_time:
+        yield (
+            f"**Hand on `X-Request-Id` (or `traceparent`) to {', '.join(outcome.by_time)}**, and "
+            "run it again. The service hands on neither: which request met which fault there is "
+            "not known, so that faults count for all requests in flight. What is said below of "
+            "endpoints and faults is a guess, and lifts are too low."
+        )
+
+
 def _of_all(count: int) -> str:
     return f"The first three of {count}; all are below, as patterns." if count > 3 else ""
 
@@ -141,11 +152,6 @@ def _injected(outcome: Outcome) -> Iterator[str]:
         "with its id, a lost connection, none in time); of others, that their "
         "client was still there."
     )
-    if outcome.by_time:
-        yield (
-            f"To {', '.join(outcome.by_time)} the service hands on neither `X-Request-Id` nor "
-            "`traceparent`: faults there count for all requests in flight, and lifts are too low."
-        )
 
 
 def _endpoints(endpoints: Sequence[Figures]) -> Iterator[str]:
@@ -222,7 +228,7 @@ def _patterns(outcome: Outcome) -> Iterator[str]:
         lines.append(f"{line}. Requests {numbers}.")
     yield "\n".join(lines)
     if outcome.logged:
-        yield "Tracebacks in the service's log, which name no request:"
+        yield "Tracebacks in the service's log:"
         yield "\n".join(
             f"- {raised.file}:{raised.line} in {raised.function}: {raised.error} ({count})"
             for raised, count in outcome.logged[:10]

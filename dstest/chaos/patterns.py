@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -14,11 +15,12 @@ from dstest.chaos.blocks import p95_drawn_s
 from dstest.chaos.figures import Lift, lift_of, p95_s, side_of
 from dstest.chaos.joined import Asked, Joined
 from dstest.chaos.profile import Kind
+from dstest.chaos.records import Passed
 from dstest.chaos.settings import Settings
 from dstest.chaos.tracebacks import Raised, raised_in
 from dstest.core.shares import interval
 
-__all__ = ["Pattern", "PatternKind", "patterns_of"]
+__all__ = ["FEW", "Pattern", "PatternKind", "graceful", "patterns_of"]
 
 PatternKind = Literal[
     "genuine failure",
@@ -65,11 +67,14 @@ _SLOWER_S: Final = 0.05
 _ENOUGH: Final = 20
 """Requests on each side before latencies are compared."""
 
-_FEW: Final = 3
+FEW: Final = 3
 """Fewer failures have no pattern."""
 
 _MANY: Final = 2.3
 """Times as many requests behind the load as usual; three tries at a share of 0.7 make 2.2."""
+
+_AT_ONCE_NS: Final = 6_000_000
+"""What follows a failure so soon was not waited with."""
 
 _ATTEMPTS: Final = 4.0
 """Requests to what the service needs, for one request of the load: from here on it is a storm."""
@@ -112,10 +117,10 @@ def patterns_of(found: Joined, settings: Settings) -> list[Pattern]:
         own = [one for one in judged if one.entry.endpoint == name]
         told += _without_fault(name, own, root)
         told += _slow_without_fault(name, own)
-        told += _under_faults(name, own, front, root)
+        told += _under_faults(name, own, front, root, found.guessed)
         told += _storms(name, own)
     told += _amplified(judged, front)
-    told += _storms_by_count(found)
+    told += list(_storms_by_count(found)) or list(_storms_at_once(found, front))
     return sorted(told, key=lambda one: (_RANK[one.kind], -one.count, one.endpoint))
 
 
@@ -182,7 +187,7 @@ def _without_fault(name: str, own: Sequence[Asked], root: Path | None) -> Iterat
             len(quiet),
             root,
         )
-    if len(failed_stood) < _FEW or not quiet or then.failed_low <= usual.failed_high:
+    if len(failed_stood) < FEW or not quiet or then.failed_low <= usual.failed_high:
         yield _pattern(
             "unexplained failure",
             name,
@@ -225,9 +230,14 @@ def _slow_without_fault(name: str, own: Sequence[Asked]) -> Iterator[Pattern]:
 
 
 def _under_faults(
-    name: str, own: Sequence[Asked], front: str | None, root: Path | None
+    name: str,
+    own: Sequence[Asked],
+    front: str | None,
+    root: Path | None,
+    guessed: Container[str],
 ) -> Iterator[Pattern]:
-    """What became of requests that a fault hit, by where and which it was."""
+    """What became of requests that a fault hit, by where and which it was. Of faults that are
+    `guessed` nobody knows that it survived them: it may not have met them."""
     groups: dict[tuple[str, Kind | None], list[Asked]] = {}
     for one in own:
         if one.hit:
@@ -250,6 +260,8 @@ def _under_faults(
         did = _DID[kind] if kind is not None else "met it with several faults"
         for what, says, has in _OUTCOMES:
             shown = [one for one in hit if has(one)]
+            if what in _WELL:
+                shown = [one for one in shown if not _any_of(one, guessed)]
             if shown:
                 yield _pattern(
                     what,
@@ -262,6 +274,10 @@ def _under_faults(
                     fault=kind,
                     lift=lift,
                 )
+
+
+def _any_of(one: Asked, faults: Container[str]) -> bool:
+    return any(fault.id in faults for fault in one.faults)
 
 
 def _met_by(one: Asked) -> tuple[str, Kind | None]:
@@ -284,7 +300,8 @@ def _hangs(one: Asked) -> bool:
     return one.entry.trouble == "timeout"
 
 
-def _graceful(one: Asked) -> bool:
+def graceful(one: Asked) -> bool:
+    """Did it fail with an answer that says that something is not there?"""
     return not one.entry.ok and one.entry.status in _GRACEFUL
 
 
@@ -294,7 +311,7 @@ def _waits(one: Asked) -> bool:
 
 
 def _unhandled(one: Asked) -> bool:
-    return not one.entry.ok and not _hangs(one) and not _graceful(one)
+    return not one.entry.ok and not _hangs(one) and not graceful(one)
 
 
 def _survived(one: Asked) -> bool:
@@ -305,9 +322,12 @@ _OUTCOMES: Final[tuple[tuple[PatternKind, str, Callable[[Asked], bool]], ...]] =
     ("hang", "does not answer within the caller's time", _hangs),
     ("unhandled error", "fails as if it had not been thought of", _unhandled),
     ("waits", "waits as long as it takes, and then succeeds,", _waits),
-    ("handled", "answers that what it needs is not there", _graceful),
+    ("handled", "answers that what it needs is not there", graceful),
     ("survived", "succeeds", _survived),
 )
+
+
+_WELL: Final[frozenset[PatternKind]] = frozenset(("survived", "waits", "handled"))
 
 
 def _storms(name: str, own: Sequence[Asked]) -> Iterator[Pattern]:
@@ -348,6 +368,46 @@ def _amplified(asked: Sequence[Asked], front: str | None) -> Iterator[Pattern]:
             failed,
             len(stood),
         )
+
+
+def _storms_at_once(found: Joined, front: str | None) -> Iterator[Pattern]:
+    """Where no ids tell which request is behind which: the same is asked for again as soon as it
+    has failed, several times in a row, more often than by chance."""
+    for proxy in sorted(found.by_time - {front}):
+        own = [one for one in found.passes if one.proxy == proxy]
+        for route in sorted({one.endpoint for one in own}):
+            passes = sorted(
+                (one for one in own if one.endpoint == route), key=lambda one: one.begin_ns
+            )
+            rows = [row for row in _rows_of(passes) if row >= _ATTEMPTS]
+            if len(rows) >= FEW:
+                hit = [one for one in found.asked if one.hit]
+                yield _pattern(
+                    "retry storm",
+                    "all endpoints",
+                    f"ask {proxy} for {route} again at once, up to {max(rows)} times in a row:"
+                    f" {len(rows)} times, in requests that may be these",
+                    hit,
+                    len(found.asked),
+                    proxy=proxy,
+                )
+
+
+def _rows_of(passes: Sequence[Passed]) -> Iterator[int]:
+    """How many requests follow one another, each at once where the one before had failed."""
+    begins = [one.begin_ns for one in passes]
+    follows: dict[int, int] = {}
+    for at, one in enumerate(passes):
+        if one.kind is not None and one.ended != "held":
+            after = bisect_left(begins, one.end_ns)
+            if after < len(passes) and begins[after] - one.end_ns <= _AT_ONCE_NS:
+                follows[at] = after
+    firsts = follows.keys() - set(follows.values())
+    for first in sorted(firsts):
+        at, count = first, 1
+        while at in follows:
+            at, count = follows[at], count + 1
+        yield count
 
 
 def _storms_by_count(found: Joined) -> Iterator[Pattern]:

@@ -39,13 +39,15 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True):
     """Of an endpoint, after a stretch with faults. `after_s` is when the last request that failed
     was due, 0 where none did; None where nobody can say: too few requests, or a host without a core
     for the service. `why`: how it still differs from what it was before any fault, in the second
-    half of the `watched_s` that followed; empty where it does not."""
+    half of the `watched_s` that followed; empty where it does not. `slow`: the same of latencies,
+    where no request failed: a host that is busy with others is slow as well."""
 
     endpoint: str
     after: str
     after_s: float | None
     watched_s: float
     why: str = ""
+    slow: str = ""
 
 
 def steps_of(asked: Sequence[Asked], phases: Sequence[Began], ramp: Ramp) -> list[Step]:
@@ -123,8 +125,13 @@ def _recovery(
         why = f"{now.failed} of its last {now.requests} requests failed"
     fed = [one for one in late if not one.starved]
     usual_s = p95_s([one for one in quiet if not one.starved])
+    slow = ""
     if not why and len(fed) >= _ENOUGH and p95_s(fed) > max(_SLOW * usual_s, usual_s + 0.05):
-        why = f"p95 is {p95_s(fed) * 1e3:.0f} ms, {usual_s * 1e3:.0f} ms before"
+        slow = f"p95 is {p95_s(fed) * 1e3:.0f} ms, {usual_s * 1e3:.0f} ms before"
+    if now.failed:
+        why, slow = why or slow, ""
     known = why or (fed and not math.isnan(usual_s))
     last_s = max(failed_s, default=0.0) if known else None
-    return Recovery(endpoint=name, after=after, after_s=last_s, watched_s=watched_s, why=why)
+    return Recovery(
+        endpoint=name, after=after, after_s=last_s, watched_s=watched_s, why=why, slow=slow
+    )

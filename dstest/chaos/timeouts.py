@@ -12,25 +12,37 @@ from dstest.chaos.records import Passed
 __all__ = ["timeouts_of"]
 
 _NOTICED_S: Final = 0.01
+_BEYOND: Final = 1.5
+"""A call that stood so many times as long as the timeout had none."""
+
 _TOGETHER_NS: Final = 50_000_000
 """What ends within so long of a caller's own end may have been ended by that."""
 
 
 def timeouts_of(found: Joined) -> Mapping[tuple[str, str], float]:
     """(endpoint, proxy) -> seconds, the longest after which the service hung up by itself on what
-    stands behind that proxy. Nothing is said of calls that nobody saw to end so."""
+    stands behind that proxy. Nothing is said of calls that nobody saw to end so, where it is not
+    known whose they are, and where another call to the same was waited for much longer."""
     ends = sorted(one.entry.end_ns for one in found.asked if one.entry.trouble == "timeout")
-    longest: dict[tuple[str, str], float] = {}
+    longest: dict[tuple[str, str, str], float] = {}
+    waited: dict[tuple[str, str, str], float] = {}
     for one in found.asked:
         for fault in one.faults:
-            if not _hung_up(one, fault):
+            key = one.entry.endpoint, fault.proxy, fault.endpoint
+            took_s = (fault.end_ns - fault.begin_ns) / 1e9
+            waited[key] = max(waited.get(key, 0.0), took_s)
+            if fault.id in found.guessed or not _hung_up(one, fault):
                 continue
             if fault.proxy in found.by_time and _near(ends, fault.end_ns):
                 continue  # it may belong to another request, whose caller had enough
-            key = one.entry.endpoint, fault.proxy
-            took_s = (fault.end_ns - fault.begin_ns) / 1e9
             longest[key] = max(longest.get(key, 0.0), took_s)
-    return longest
+    told: dict[tuple[str, str], float] = {}
+    for endpoint, proxy, _ in waited:
+        routes = [key for key in waited if key[:2] == (endpoint, proxy)]
+        bounded = [key for key in routes if waited[key] < _BEYOND * longest.get(key, 0.0)]
+        if len(bounded) == len([key for key in routes if waited[key] >= _NOTICED_S]):
+            told[endpoint, proxy] = max(longest[key] for key in bounded) if bounded else 0.0
+    return {key: after_s for key, after_s in told.items() if after_s}
 
 
 def _hung_up(one: Asked, fault: Passed) -> bool:

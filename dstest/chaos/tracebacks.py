@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["Raised", "raised_in", "raised_in_lines"]
+__all__ = ["Raised", "names_path", "raised_after", "raised_in", "raised_in_lines"]
 
 _FRAME: Final = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<where>\S+)')
 _BEGIN: Final = "Traceback (most recent call last):"
@@ -36,18 +36,31 @@ def raised_in(text: str, root: Path) -> Raised | None:
 
 def raised_in_lines(lines: Iterable[str], root: Path) -> Iterator[Raised]:
     """Of each traceback, as its last line is read."""
+    return (raised for raised, _ in raised_after(lines, root))
+
+
+def names_path(line: str, endpoint: str) -> bool:
+    """Does a line of a log name the path of `METHOD /path`?"""
+    path = re.escape(endpoint.partition(" ")[2])
+    return len(path) > 1 and re.search(rf"(?<![\w/.-]){path}(?![\w/.-])", line) is not None
+
+
+def raised_after(lines: Iterable[str], root: Path) -> Iterator[tuple[Raised, str]]:
+    """Of each traceback, as its last line is read, and the line before it."""
     frames: list[re.Match[str]] | None = None
+    last = before = ""
     for line in lines:
         if _BEGIN in line:
-            frames = []
+            frames, before = [], f"{last} {line.partition(_BEGIN)[0]}"
         elif frames is not None:
             if match := _FRAME.search(line):
                 if len(frames) < _FRAMES_MAX:
                     frames.append(match)
             elif line.strip() and not line.startswith((" ", "\t")):
                 if told := _deepest(frames, line.strip(), root):
-                    yield told
+                    yield told, before
                 frames = None
+        last = line.strip() or last
 
 
 def _deepest(frames: list[re.Match[str]], error: str, root: Path) -> Raised | None:

@@ -79,15 +79,23 @@ def once_interrupted() -> Iterator[None]:
 
 
 def _emptied(out: Path) -> None:
+    """A directory for a run. What a start that failed has left there is no run, and goes."""
+    from dstest.chaos.places import CONFIG, ENTRIES, HOST, PASSED, PHASES, SERVICE, SERVICE_END
+
+    ours = {CONFIG, ENTRIES, HOST, PASSED, SERVICE, SERVICE_END}
     try:
         out.mkdir(parents=True, exist_ok=True)
+        there = {path.name for path in out.iterdir()}
+        if CONFIG in there and there <= ours and not (out / PHASES).exists():
+            for name in there:
+                (out / name).unlink()
         full = any(out.iterdir())
     except OSError as error:
-        raise ConfigError(f"{out}: {error.strerror}", remedy="-o DIR, a new directory") from None
+        raise ConfigError(f"{out}: {error.strerror}", remedy="--out DIR, a new directory") from None
     if full:
         raise ConfigError(
             f"{out} is not empty: what lies there would be mixed with this run",
-            remedy="-o DIR, a new directory",
+            remedy="--out DIR, a new directory",
         )
 
 
@@ -106,8 +114,10 @@ def diff(
     after: Annotated[Path, typer.Argument(metavar="AFTER", help="Another, of a later version.")],
     json_: Json = False,
 ) -> None:
-    """Compare two versions under the same chaos: shares of failures and 95th percentiles, with
-    their intervals. Exit 0 improved or the same; 1 worse; 2 they cannot be compared."""
+    """Compare two versions under the same chaos: defects that are gone, new and left, shares of
+    failures and 95th percentiles, with their intervals.
+
+    Exit 0 improved or the same; 1 worse; 2 they cannot be compared."""
     import msgspec
 
     from dstest.chaos.diff import diff_of
@@ -118,11 +128,14 @@ def diff(
         say(msgspec.json.encode(found).decode())
     else:
         say(found.verdict)
+        for word, lines in (("gone", found.gone), ("new", found.new), ("left", found.left)):
+            for line in lines:
+                say(f"  {word:<6} {line}")
         for row in found.rows:
             p = f", p = {row.p:.2g}" if row.p is not None else ""
-            if row.what == "failed":
+            if row.what != "p95_s":
                 text = (
-                    f"failed {row.before:.1%} -> {row.after:.1%}, "
+                    f"{_FAILED[row.what]} {row.before:.1%} -> {row.after:.1%}, "
                     f"by {row.low * 100:+.1f} to {row.high * 100:+.1f} points{p}"
                 )
             else:
@@ -130,8 +143,11 @@ def diff(
                     f"p95 {row.before * 1e3:.0f} -> {row.after * 1e3:.0f} ms, "
                     f"by {row.low * 1e3:+.0f} to {row.high * 1e3:+.0f} ms"
                 )
-            say(f"  {row.endpoint}: {text}: {row.word}")
+            say(f"  {row.endpoint}: {text}: {row.word}{'' if row.counts else ', handled'}")
     raise typer.Exit(int(Exit.FAIL if found.verdict == "worse" else Exit.PASS))
+
+
+_FAILED = {"failed": "failed", "unhandled": "failed unhandled"}
 
 
 def _end(directory: Path, json_: bool, cut_off: BaseException | None = None) -> NoReturn:

@@ -20,9 +20,10 @@ from dstest.cli.commands import COMMANDS, app_of, outline
 from dstest.cli.output import say
 from dstest.cli.streams import answered, steady
 from dstest.core import plugin_files
+from dstest.core.contained import ends_by_us_alone
 from dstest.core.errors import ConfigError, DstestError, Exit
 from dstest.core.printable import printable
-from dstest.core.whole import is_missing, said_of
+from dstest.core.whole import STARVED, is_missing, is_starved, said_of
 
 __all__ = ["main"]
 
@@ -102,6 +103,10 @@ def _main(words: list[str]) -> None:
     known = completes or any(word in COMMANDS for word in words)
     signal.signal(signal.SIGTERM, _terminated)
     try:
+        from checkers import _core
+
+        _core.exit_guard(Exit.HARNESS)  # of a library that ends the process
+        ends_by_us_alone()
         _require_words(words)
         try:
             (app_of(*(asked or COMMANDS)) if known else outline())()
@@ -124,10 +129,14 @@ def _main(words: list[str]) -> None:
             "remedy: make it readable for this user, or run the command as its owner", err=True
         )
         sys.exit(int(Exit.USAGE))
-    except (MemoryError, RecursionError) as error:
-        typer.echo(f"dstest: {type(error).__name__}: the input is too large to be judged", err=True)
-        sys.exit(int(Exit.NOT_PROVEN))
     except Exception as error:
+        if is_starved(error):
+            typer.echo(STARVED, err=True)
+            sys.exit(int(Exit.HARNESS))
+        if isinstance(error, MemoryError | RecursionError):
+            kind = type(error).__name__
+            typer.echo(f"dstest: {kind}: the input is too large to be judged", err=True)
+            sys.exit(int(Exit.NOT_PROVEN))
         # Exit 1 means that a violation was found; a bug must not look like one.
         place = plugin_files.place_of(error)
         own = any(place.startswith(f"{path}, ") for path in plugin_files.used())

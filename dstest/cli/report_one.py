@@ -76,7 +76,11 @@ def report_one(
             **(known_plain(opened.path) if shown.state.failed else {}),
         )
     else:
-        typer.echo(summary_text(shown, color=sys.stdout.isatty()))
+        typer.echo(
+            summary_text(
+                shown, color=sys.stdout.isatty(), more=None if told is None else told.probes
+            )
+        )
         for line in _besides(opened.path, blamed, small, signer):
             typer.echo(one_line(line))
         for line in known_lines(opened.path) if shown.state.failed else ():

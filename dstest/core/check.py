@@ -81,13 +81,15 @@ class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
 
 class Sightings(msgspec.Struct, frozen=True, kw_only=True):
     """Answers, one of each of many anomalies: when the first and the last came, ns of run time, and
-    how many by node and by fault epoch; `outside` counts those in none."""
+    how many by node and by fault epoch; `outside` counts those in none, `after` those of them that
+    came after the heal of a fault, by the last one, where heals are known."""
 
     first_ns: int
     last_ns: int
     nodes: dict[str, int] = msgspec.field(default_factory=dict)
     epochs: dict[str, int] = msgspec.field(default_factory=dict)
     outside: int = 0
+    after: dict[str, int] | UnsetType = UNSET
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):

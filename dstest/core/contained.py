@@ -1,13 +1,15 @@
-"""Plug-ins that raise SystemExit: what they raise is an error of theirs, and no exit code of ours.
+"""Plug-ins and libraries that end the process: an error of theirs, and no exit code of ours.
 
 asyncio lets SystemExit of any task end the whole loop, clean-up and all. `contained` makes tasks
-that turn it into an error which ends a run as others do.
+that turn it into an error which ends a run as others do. `ends_by_us_alone` is for what does not
+even raise it.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Coroutine, Generator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from dstest.core.errors import HarnessError
 from dstest.core.plugin_files import said_of
@@ -15,7 +17,20 @@ from dstest.core.plugin_files import said_of
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["contained", "quit_by"]
+__all__ = ["contained", "ends_by_us_alone", "quit_by"]
+
+
+def ends_by_us_alone() -> None:
+    """From here on `os._exit` in this process raises SystemExit, as `sys.exit` does. Processes that
+    are forked from it end as ever."""
+    own, at_once = os.getpid(), os._exit
+
+    def ended(status: int) -> NoReturn:
+        if os.getpid() == own:
+            raise SystemExit(status)
+        at_once(status)
+
+    os._exit = ended
 
 
 def quit_by(end: BaseException) -> HarnessError:

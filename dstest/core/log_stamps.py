@@ -24,16 +24,59 @@ _IN_WORDS: Final = re.compile(
 """`23 Nov 2026 05:48:31.249`, as Redis writes it."""
 
 
+_EPOCH: Final = re.compile(
+    r"^\s*\[?(\d{10}(?:\.\d{1,9})?|\d{13})\]?\s"
+    r"|[\"'](?:ts|t|time|timestamp|@timestamp|epoch|datetime)[\"']\s*:\s*"
+    r"(\d{10}(?:\.\d+)?|\d\.\d+[eE]\+?0?9|\d{13}(?:\.\d+)?|\d{16}|\d{19})\s*[,}]"
+)
+"""Seconds since 1970, as zap writes them, or parts of seconds: at the beginning, or of a field."""
+
+_SYSLOG: Final = re.compile(
+    rf"^\s*(?:<\d{{1,3}}>)?({'|'.join(_MONTHS)}) {{1,2}}(\d{{1,2}})"
+    r" (\d\d:\d\d:\d\d(?:\.\d{1,6})?)\s"
+)
+"""`Nov 28 12:00:01 host app[7]: ...`, as RFC 3164 has it: without a year."""
+
+_DAY_NS: Final = 86_400_000_000_000
+
+
+def _of_epoch(text: str) -> int:
+    whole, _, rest = text.partition(".")
+    if "e" in text.lower():
+        return round(float(text) * 1e6) * 1000
+    unit_ns: int = 10 ** (19 - len(whole))  # 10 digits are seconds, 13 milliseconds, ...
+    return int(whole) * unit_ns + int(float(f"0.{rest or 0}") * unit_ns)
+
+
+def _of_syslog(found: re.Match[str], now_ns: int | None) -> int | None:
+    """In the last year that ends with `now_ns`."""
+    if now_ns is None:
+        return None
+    now = datetime.datetime.fromtimestamp(now_ns / 1e9, datetime.UTC)
+    for year in (now.year + 1, now.year, now.year - 1):
+        text = f"{year}-{_MONTHS.index(found[1]) + 1:02}-{int(found[2]):02}T{found[3]}+00:00"
+        try:
+            wall_ns = int(datetime.datetime.fromisoformat(text).timestamp() * 1e9)
+        except ValueError:
+            continue
+        if wall_ns <= now_ns + _DAY_NS:
+            return wall_ns
+    return None
+
+
 def _as_iso(found: re.Match[str]) -> str:
     return f"{found[3]}-{_MONTHS.index(found[2]) + 1:02}-{found[1]} {found[4]}"
 
 
-def wall_time_ns(line: str) -> int | None:
+def wall_time_ns(line: str, now_ns: int | None = None) -> int | None:
     """A line's own stamp (UTC unless it says otherwise), in nanoseconds since 1970; None where it
-    has none."""
+    has none. `now_ns` is when it was read: a stamp without a year is of the last one."""
     match = _STAMP.search(_IN_WORDS.sub(_as_iso, line, count=1))
     if match is None:
-        return None
+        if (epoch := _EPOCH.search(line)) is not None:
+            return _of_epoch(epoch[1] or epoch[2])
+        syslog = _SYSLOG.match(line)
+        return None if syslog is None else _of_syslog(syslog, now_ns)
     year, month, day, time, zone = match.groups()
     time = time.replace(" ", "0").replace(",", ".") + (zone or "Z").replace("Z", "+00:00")
     try:
@@ -47,5 +90,5 @@ def run_time_ns(line: str, meta: RunMeta) -> int | None:
     """A line's own stamp as run time; None where it has none."""
     if meta.origin_ns is None or meta.clock_start_ns is None:
         return None
-    wall_ns = wall_time_ns(line)
+    wall_ns = wall_time_ns(line, meta.clock_start_ns + meta.origin_ns)
     return None if wall_ns is None else wall_ns - meta.clock_start_ns - meta.origin_ns

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-__all__ = ["is_missing", "said_of"]
+import traceback
+
+__all__ = ["STARVED", "is_missing", "is_starved", "said_of"]
+
+STARVED = "dstest: this process may have too little memory, or too few threads, to begin"
+_STARVING = ("failed to map segment", "can't start new thread", "Cannot allocate memory")
+
+
+def is_starved(error: BaseException) -> bool:
+    """Is there too little to load what dstest consists of? What it is asked about may fit."""
+    if isinstance(error, MemoryError):
+        frames = traceback.extract_tb(error.__traceback__)
+        return any("importlib" in frame.filename for frame in frames)
+    kinds = (ImportError, RuntimeError, OSError)
+    return isinstance(error, kinds) and any(words in str(error) for words in _STARVING)
 
 
 def is_missing(error: BaseException) -> bool:

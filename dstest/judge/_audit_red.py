@@ -16,7 +16,7 @@ from dstest.core.tiers import TIERS, Tier
 from dstest.judge._audit_logs import alarms
 from dstest.judge._audit_oracle import oracle
 from dstest.judge._audit_recovery import recovered_row
-from dstest.judge.beyond_runs import NO_TRAFFIC
+from dstest.judge.beyond_runs import ENDED_EARLY, NO_TRAFFIC
 from dstest.judge.facts import SECOND_NS, RunFacts, spans, windows_of
 from dstest.judge.lints import end_of
 from dstest.judge.rows import na, ok, rows_of, short
@@ -171,7 +171,7 @@ def _unanswered(facts: RunFacts, times: list[int], quiet: list[tuple[int, int]])
 def _load(facts: RunFacts) -> AuditRow:
     ops, header = facts.load, facts.history.header
     if facts.ended_by:
-        return short(f"the run ended before its time: {facts.ended_by}")
+        return short(f"{ENDED_EARLY}{facts.ended_by}")
     if len(ops) < limits.MIN_OPS_PER_EPOCH:
         return short(f"{len(ops)} operations in all, at least {limits.MIN_OPS_PER_EPOCH} needed")
     if left_out := facts.options.get("without"):
@@ -290,7 +290,10 @@ def _idle_paths(record: LandingRecord) -> str | None:
     if len(idle) == len(used):
         return f"none of the {len(used)} paths to be cut {NO_TRAFFIC}"
     if idle:
-        return f"{len(idle)} of {len(used)} paths to be cut were idle before it, as {idle[0]}"
+        return (
+            f"{len(idle)} of {len(used)} paths to be cut were idle before it, as {idle[0]}: do"
+            " these members talk to each other? links() of the deployment says who does"
+        )
     return None
 
 

@@ -136,7 +136,10 @@ def _one_way(facts: RunFacts) -> AuditRow:
 
 def _retries(facts: RunFacts) -> AuditRow:
     if not facts.wire:
-        return short("the client library may retry unseen: requests on the wire were not counted")
+        return short(
+            "the client library may retry unseen: requests on the wire were not counted;"
+            " client_port and request_counter of the system's class let them be"
+        )
     calls, requests = sum(w.calls for w in facts.wire), sum(w.requests for w in facts.wire)
     message = f"{requests:,} requests on the wire for {calls:,} calls of {len(facts.wire)} clients"
     if len({w.worker for w in facts.wire}) < facts.workers:

@@ -183,6 +183,7 @@ def demoted(facts: RunFacts) -> list[LandingRecord]:
                 or _idle(record, traffic, facts.served_elsewhere)
             )
         if why is not None:
+            why = f"by its signals it had landed, but {why}"
             record = msgspec.structs.replace(record, landed="ambiguous", notes=[*record.notes, why])
         if (still := heal_contradiction(record)) is not None:
             notes = [*record.notes, still]

@@ -12,6 +12,7 @@ from typing import Final
 
 from dstest.core.evidence import AuditRow, Evidence
 from dstest.core.verdict import State
+from dstest.judge.beyond_runs import ENDED_EARLY
 from dstest.judge.budgets import gaps
 from dstest.judge.judged import judged, share
 from dstest.judge.view import ALL_ROWS, BREADTH, STRENGTH, View
@@ -102,9 +103,17 @@ def _corrupt(v: View) -> list[str]:
     ]
 
 
+def _ended_early(e: Evidence) -> list[str]:
+    """What the audit of the load says of it: all else that is lacking comes of that."""
+    row = e.redflags.get("RF1")
+    if row is None or row.status != "short" or not row.evidence.startswith(ENDED_EARLY):
+        return []
+    return [f"{row.evidence[:1].upper()}{row.evidence[1:]}."]
+
+
 def _fault(v: View) -> list[str]:
     e = v.e
-    problems = []
+    problems = _ended_early(e)
     wanted = max(1, e.faults_planned)
     recorded = len({fault.id for fault in e.faults})
     if recorded < wanted:
@@ -129,7 +138,9 @@ def _not_ran(v: View) -> list[str]:
     if absent or c.result == "not-run":
         why = f": {c.why}" if c.why else "."
         return [f"Declared checkers did not run ({', '.join(absent or c.declared)}){why}"]
-    return ["The checkers ran but read not a single operation."]
+    idle = [name for name, row in c.by_checker.items() if not row.consumed] or c.ran
+    why = f": {c.why}" if c.why else "."
+    return [f"No operation was judged by {', '.join(idle)}{why}"]
 
 
 def _weak(v: View) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -24,6 +24,7 @@ create table sighting (
     finding integer not null references finding (number), run text not null, name text not null,
     path text not null, started text not null, version text not null, workload text not null,
     nemesis text not null, seed text not null, headline text not null,
+    bug text not null default '',
     primary key (finding, run));
 create table fix (
     finding integer not null references finding (number), commit_ text not null,
@@ -103,10 +104,12 @@ class Book:
                     number = self._number(one.system, fingerprint)
                     s = one.sighting
                     done = self._db.execute(
-                        "insert or ignore into sighting values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                        "insert or ignore into sighting (finding, run, name, path, started,"
+                        " version, workload, nemesis, seed, headline, bug)"
+                        " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                         (
                             *(number, s.run, s.name, s.path, s.started, s.version),
-                            *(s.workload, s.nemesis, s.seed, s.headline),
+                            *(s.workload, s.nemesis, s.seed, s.headline, s.bug),
                         ),
                     )
                     sightings += done.rowcount
@@ -179,13 +182,12 @@ class Book:
             "select system, fingerprint from finding where number = ?", (number,)
         ).fetchone()
         rows = self._db.execute(
-            "select run, name, path, started, version, workload, nemesis, seed, headline "
+            "select run, name, path, started, version, workload, nemesis, seed, headline, bug "
             "from sighting where finding = ? order by started, run",
             (number,),
         )
         fields = Sighting.__struct_fields__
         sightings = tuple(Sighting(**dict(zip(fields, row, strict=True))) for row in rows)
-        last = max((one.started for one in sightings), default="")
         fixes = self._db.execute(
             "select commit_, note, at, held from fix where finding = ? order by at, rowid",
             (number,),
@@ -196,14 +198,15 @@ class Book:
             fingerprint=fingerprint,
             sightings=sightings,
             fixes=tuple(
-                Fix(commit=commit, note=note, at=at, outcome=_outcome(at, last, bool(held)))
+                Fix(commit=commit, note=note, at=at, outcome=_outcome(at, sightings, bool(held)))
                 for commit, note, at, held in fixes
             ),
         )
 
 
-def _outcome(at: str, last: str, held: bool) -> Outcome:
-    if last > at:
+def _outcome(at: str, sightings: Sequence[Sighting], held: bool) -> Outcome:
+    mended = [one for one in sightings if one.started <= at]
+    if any(one.started > at and one.may_be(mended or [one]) for one in sightings):
         return "came back"
     return "held" if held else "tried"
 
@@ -212,6 +215,9 @@ def _shaped(db: sqlite3.Connection, path: Path) -> None:
     """An empty file becomes a book; another version's is refused."""
     (form,) = db.execute("pragma user_version").fetchone()
     if form == _FORM:
+        columns = {row[1] for row in db.execute("pragma table_info(sighting)")}
+        if "bug" not in columns:  # of an older version, which did not ask what kind of bug it was
+            db.execute("alter table sighting add column bug text not null default ''")
         return
     tables = db.execute("select count(*) from sqlite_master").fetchone()[0]
     if form or tables:

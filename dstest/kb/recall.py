@@ -8,7 +8,7 @@ import msgspec
 
 from dstest.kb.alike import Alike, alike
 from dstest.kb.book import Book, Seen
-from dstest.kb.records import Finding
+from dstest.kb.records import Finding, Sighting
 
 __all__ = ["Recalled", "recalled", "told"]
 
@@ -21,6 +21,7 @@ class Recalled(msgspec.Struct, frozen=True, kw_only=True):
 
     known: tuple[Finding, ...]
     alike: tuple[Alike, ...]
+    run: Sighting
 
 
 def recalled(book: Book, seen: Seen, top: int = _TOP) -> Recalled:
@@ -29,7 +30,7 @@ def recalled(book: Book, seen: Seen, top: int = _TOP) -> Recalled:
     for finding in book.of(seen.system, seen.fingerprints):
         before = tuple(one for one in finding.sightings if one.run != seen.sighting.run)
         if before:
-            came = _with_this(finding, seen.sighting.started)
+            came = _with_this(finding, seen.sighting)
             known.append(msgspec.structs.replace(came, sightings=before))
     everything = book.findings()
     shown = {(seen.system, fingerprint) for fingerprint in seen.fingerprints}
@@ -40,15 +41,16 @@ def recalled(book: Book, seen: Seen, top: int = _TOP) -> Recalled:
             if one.finding.id not in near or near[one.finding.id].score < one.score:
                 near[one.finding.id] = one
     best = sorted(near.values(), key=lambda one: (-one.score, one.finding.id))[:top]
-    return Recalled(known=tuple(known), alike=tuple(best))
+    return Recalled(known=tuple(known), alike=tuple(best), run=seen.sighting)
 
 
-def _with_this(finding: Finding, started: str) -> Finding:
+def _with_this(finding: Finding, run: Sighting) -> Finding:
     """As it stands once this run is among its sightings."""
-    fixes = [
-        msgspec.structs.replace(fix, outcome="came back") if started > fix.at else fix
-        for fix in finding.fixes
-    ]
+    fixes = []
+    for fix in finding.fixes:
+        mended = [one for one in finding.sightings if one.started <= fix.at]
+        came = run.started > fix.at and run.may_be(mended or [run])
+        fixes.append(msgspec.structs.replace(fix, outcome="came back") if came else fix)
     return msgspec.structs.replace(finding, fixes=tuple(fixes))
 
 
@@ -56,6 +58,12 @@ def told(found: Recalled) -> Iterator[str]:
     """A line or two for each, as a terminal shows it."""
     for finding in found.known:
         yield _line(finding)
+        others = sorted({one.bug for one in finding.sightings if one.bug})
+        if not found.run.may_be(finding.sightings):
+            yield (
+                f"  by its fingerprint alone: this bug is {found.run.bug}, that was"
+                f" {'; '.join(others)} (type and faults): it may be another one"
+            )
         for fix in finding.fixes:
             yield f"  {fix.commit} ({_day(fix.at)}): {fix.note or 'no note'}: {fix.outcome}"
         if finding.in_circles:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final, Literal
 
 import msgspec
@@ -16,7 +17,8 @@ _ID: Final = re.compile(r"[Kk](\d{1,9})")
 
 class Sighting(msgspec.Struct, frozen=True, kw_only=True):
     """A run that showed a finding. `run` is the digest of its history, by which it is known
-    wherever it lies; `started` is UTC, `20261128T130000Z`."""
+    wherever it lies; `started` is UTC, `20261128T130000Z`. `bug` is the kind of bug that it showed
+    and under which faults; empty where that is not known."""
 
     run: str
     name: str
@@ -27,11 +29,23 @@ class Sighting(msgspec.Struct, frozen=True, kw_only=True):
     nemesis: str
     seed: str
     headline: str
+    bug: str = ""
+
+    def may_be(self, others: Iterable[Sighting]) -> bool:
+        """Is it the bug of one of these, as far as is known? One fingerprint may be of several."""
+        type_, _, faults = self.bug.partition(" under ")
+        for one in others:
+            other, _, theirs = one.bug.partition(" under ")
+            open_ = "unclassified" in (type_, other) or "" in (type_, other)
+            if (not self.bug or not one.bug or faults == theirs) and (open_ or type_ == other):
+                return True
+        return False
 
 
 class Fix(msgspec.Struct, frozen=True, kw_only=True):
     """What was done against a finding. `outcome` is `came back` where a run that started later
-    showed it again, `held` where somebody said so, else `tried`."""
+    showed it again, as the same kind of bug under the same faults, `held` where somebody said so,
+    else `tried`."""
 
     commit: str
     note: str

@@ -52,6 +52,7 @@ def seen_of(row: Row, place: Place) -> Seen:
             nemesis=test.nemesis,
             seed=test.seed,
             headline=row.headline,
+            bug=row.bug,
         ),
     )
 

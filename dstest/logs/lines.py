@@ -42,7 +42,39 @@ _ASKS: Final = re.compile(r"\b(?:request(?:ed|ing)?|asks?|asking)\b", re.I)
 _GETS: Final = re.compile(r"\b(?:receiv(?:e|es|ed|ing)|recv|got|deliver(?:ed|s)?)\b", re.I)
 _SENDS: Final = re.compile(r"\b(?:sen[dt]|sends|sending|publish(?:ed)?|broadcast(?:s|ed)?)\b", re.I)
 _MS: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s|m)?\s*")
-_UNIT_MS: Final = {"ns": 1e-6, "us": 1e-3, "µs": 1e-3, "ms": 1.0, "s": 1e3, "m": 6e4}
+_TOOK: Final = re.compile(
+    r"(?:\b(?:duration|elapsed|latency|took|took_time|time_taken)(?:_?ms)?[\"']?\s*(?:=|:|of)?\s*[\"']?"
+    r"|\b(?:in|after|within)\s+)(\d+(?:\.\d+)?)\s?(ns|us|µs|ms|s|sec|secs|seconds|milliseconds)\b"
+)
+"""`in 2500ms`, `duration=2500ms`, `took 2.5s`, in the words of a line."""
+
+_DONE: Final = re.compile(
+    r"\b(?:complet|finish|serv|answer|handl|process|respon|commit|execut|appl|writ|read|done|return|"
+    r"request|quer|GET|PUT|POST|DELETE|HTTP)",
+    re.IGNORECASE,
+)
+"""What takes its time; a server also begins again in 5 s."""
+
+_UNIT_MS: Final[Mapping[str, float]] = dict(
+    [("ns", 1e-6), ("us", 1e-3), ("µs", 1e-3), ("ms", 1.0), ("milliseconds", 1.0), ("m", 6e4)]
+    + [(name, 1e3) for name in ("s", "sec", "secs", "seconds")]
+)
+
+
+_OPERATION_IDS: Final = (
+    *("operationId", "operation_id", "requestId", "request_id", "spanId", "span_id"),
+    *("messageId", "message_id", "traceId", "trace_id"),
+)
+_EXCHANGES: Final = (
+    *("correlationId", "correlation_id", "inReplyTo", "in_reply_to", "spanId", "span_id"),
+    *("messageId", "message_id"),
+)
+
+_PRIORITY: Final = re.compile(r"\s*<(\d{1,3})>")
+_SEVERITIES: Final = (
+    *("critical", "critical", "critical", "error", "warning", "info", "info", "debug"),
+)
+"""By the last three bits of what syslog begins a line with (RFC 5424, 6.2.1)."""
 
 
 def level_of(word: object) -> str:
@@ -76,6 +108,18 @@ def _duration_ms(fields: Mapping[str, Any]) -> float | None:
     if isinstance(found, str) and (match := _MS.fullmatch(found)):
         return float(match[1]) * _UNIT_MS[match[2] or "ms"]
     return None
+
+
+def _took_ms(message: str) -> float | None:
+    """As the words of a line tell it: of an operation, where it is not named as a duration."""
+    found = _TOOK.search(message)
+    if found is None:
+        return None
+    if found[0].startswith(("in", "after", "within")) and not _DONE.search(
+        message[: found.start()]
+    ):
+        return None
+    return float(found[1]) * _UNIT_MS[found[2]]
 
 
 def _vote(fields: Mapping[str, Any], message: str) -> Vote:
@@ -136,14 +180,14 @@ def record_of_fields(fields: Mapping[str, Any]) -> LogRecord:
         node=_text(fields, "nodeId", "agentId", "node", "node_id"),
         peer=_text(fields, "peer", "peerId", "to", "remote", "target"),
         operation=operation,
-        operation_id=_text(fields, "operationId", "requestId", "spanId", "messageId", "traceId"),
+        operation_id=_text(fields, *_OPERATION_IDS),
         failed=_failed(fields, level) if operation else None,
-        duration_ms=_duration_ms(fields),
+        duration_ms=_took_ms(message) if (told_ms := _duration_ms(fields)) is None else told_ms,
         vote=vote,
         voter=_text(fields, "voter"),
         ballot=told or (found[1] if vote and found else ""),
         message_id=_text(fields, "messageId", "message_id"),
-        exchange=_text(fields, "correlationId", "inReplyTo", "spanId", "span_id", "messageId"),
+        exchange=_text(fields, *_EXCHANGES),
         kind=_kind(called),
         side=_side(called),
         applied=_whole(fields, "appliedIndex", "applied_index", "applied"),
@@ -156,7 +200,11 @@ def _of_text(level: str, message: str) -> LogRecord:
     vote = _vote({}, message)
     ballot = _BALLOT.search(message) if vote else None
     return LogRecord(
-        message=message, level=level_of(level), vote=vote, ballot=ballot[1] if ballot else ""
+        message=message,
+        level=level_of(level),
+        duration_ms=_took_ms(message),
+        vote=vote,
+        ballot=ballot[1] if ballot else "",
     )
 
 
@@ -175,4 +223,5 @@ def plain_record(line: str) -> tuple[LogRecord, str]:
     match = _STAMPED.fullmatch(line)
     if match is not None and level_of(match["level"]):
         return _of_text(match["level"], match["message"]), "stamped"
-    return _of_text("", line), "plain"
+    priority = _PRIORITY.match(line)
+    return _of_text(_SEVERITIES[int(priority[1]) & 7] if priority else "", line), "plain"

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from dstest.core.clock import wall_ns
 from dstest.core.log_stamps import wall_time_ns
 from dstest.core.op import Op
 from dstest.core.protocols import LogReader, LogRecord
@@ -64,6 +65,8 @@ class Look(msgspec.Struct, kw_only=True):
     files: int
     lines: int
     stampless: int
+    unbounded: int = 0
+    """Lines without a time, where a time was asked for."""
 
     @property
     def findings(self) -> list[Finding]:
@@ -87,6 +90,7 @@ class _Reading:
         self._scene, self._clocks, self._reader = scene, clocks, reader
         self.forms: Counter[str] = Counter()
         self.stampless = 0
+        self._now_ns = clocks.origin_ns or wall_ns()
 
     def record(self, text: str) -> tuple[LogRecord, bool]:
         """What a line says, and is that by the system's own reader?"""
@@ -115,9 +119,9 @@ class _Reading:
             if record.aliases:
                 self._scene.learn(record, source.node)
             node = self._scene.member(record.node) or source.node
-            wall_ns = wall_time_ns(text[:400])
-            if wall_ns is not None:
-                time = self._clocks.aligned(node, wall_ns)
+            stamp_ns = wall_time_ns(text[:400], self._now_ns)
+            if stamp_ns is not None:
+                time = self._clocks.aligned(node, stamp_ns)
             elif whole:
                 time = None
             self.stampless += time is None
@@ -161,6 +165,7 @@ def look(
         files=len(sources) + len(extra.files),
         lines=count,
         stampless=reading.stampless,
+        unbounded=0 if asked.since_ns is None and asked.until_ns is None else reading.stampless,
     )
 
 

@@ -104,6 +104,8 @@ def _lines(name: str, look: Look, scene: Scene, clocks: Clocks, reader_note: str
     yield f"read as: {forms or 'nothing'}; {reader_note}"
     if look.stampless:
         yield f"{look.stampless:,} lines have no time: no fault can explain what they say"
+    if look.unbounded:
+        yield f"--since and --until left {look.unbounded:,} lines in: they have no time to go by"
     yield "clocks: " + "; ".join(clocks.said(scene.declared))
     yield ""
     findings = look.findings
@@ -145,6 +147,7 @@ def as_object(
         "files": look.files,
         "forms": look.forms,
         "stampless": look.stampless,
+        "unbounded": look.unbounded,
         "notes": list(notes),
         "clocks": {
             "said": clocks.said(scene.declared),

@@ -22,6 +22,10 @@ NO_TIME: Final = "no time stamp"
 NO_WINDOWS: Final = frozenset({"", NO_FAULT, NO_TIME})
 """What stands for a window where there is none."""
 
+EDGE_NS: Final = 5_000_000_000
+"""So long after its heal a fault still explains what is said of it: servers notice, elect and
+connect anew, and write of it when they do."""
+
 START: Final = "start-up"
 END: Final = "shut-down"
 
@@ -119,6 +123,13 @@ class Windows:
             if one.expected:
                 return one
             found = one if found is _NEVER else found
+        if found is _NEVER:
+            healed = (w for w in self.every if w.nemesis and w.until_ns is not None)
+            for window in healed:
+                after_ns = time_ns - (window.until_ns or 0)
+                if 0 <= after_ns <= EDGE_NS and (one := _by(window, named, alarm)).expected:
+                    why = f"{one.why}: it was healed {after_ns / 1e9:.1f} s before"
+                    return msgspec.structs.replace(one, why=why)
         return found
 
 

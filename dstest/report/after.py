@@ -37,21 +37,22 @@ def after_failure(
     *,
     given: Sequence[str] | None = None,
     blamed: bool = False,
+    again: bool = False,
 ) -> list[Step]:
     """The steps after a violation in the run at `path`; none after one that was not made here,
-    whose `spec` is empty. `given` are the options of its user. `blamed`: it is known already that
-    the system did it."""
+    whose `spec` is empty. `given` are the options of its user. `blamed`: whose fault it is was
+    asked already. `again`: the run was made again already."""
     if not spec:
         return []
     smaller = Step(_SMALLER, of_run("shrink", spec, path))
     if simulates(spec.get("lab")):
         return [
-            Step(_SAME, replay_of(spec, path)),
+            *([] if again else [Step(_SAME, replay_of(spec, path))]),
             Step(_SEEDS, another_seed(spec, given)),
             Step(_ON_NODES, on_nodes(spec, given)),
             smaller,
         ]
-    steps = [Step(_AGAIN, replay_of(spec, path))]
+    steps = [] if again else [Step(_AGAIN, replay_of(spec, path))]
     if not blamed:
         steps.append(Step(_WHOSE, of_run("blame", spec, path)))
     return [*steps, smaller]

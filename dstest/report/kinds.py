@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
+from msgspec import UNSET
 
 from dstest.core.check import CheckResult, Sightings, Spread
 from dstest.core.op import Op
@@ -126,19 +127,33 @@ def _windows(sightings: Sightings, faults: Sequence[FaultView]) -> str:
         return ""
     names = {f.epoch: f.name for f in faults}
     rows = sorted(sightings.epochs.items(), key=lambda row: -row[1])
-    outside = sightings.outside
-    if not rows:
+    known = sightings.after is not UNSET
+    after = sightings.after or {}
+    outside = sightings.outside - sum(after.values())
+    if not rows and not after:
         return "all outside every fault window"
-    if len(rows) == 1 and not outside:
+    if not rows and len(after) == 1 and not outside:
+        return f"all after the heal of {names.get(*[*after] * 2)}"
+    if len(rows) == 1 and not outside and not after:
         return f"all inside fault window {names.get(rows[0][0], rows[0][0])}"
     parts = [f"{number(n)} inside {names.get(epoch, epoch)}" for epoch, n in rows[:_NAMED_MAX]]
     if rest := rows[_NAMED_MAX:]:
         inside = number(sum(n for _, n in rest))
         parts.append(f"{inside} inside {len(rest)} more fault window{'s' * (len(rest) > 1)}")
+    healed = sorted(after.items(), key=lambda row: -row[1])
+    parts += [
+        f"{number(n)} after the heal of {names.get(epoch, epoch)}"
+        for epoch, n in healed[:_NAMED_MAX]
+    ]
+    if more := healed[_NAMED_MAX:]:
+        parts.append(f"{number(sum(n for _, n in more))} after the heals of {len(more)} more")
     if outside:
-        parts.append(f"{number(outside)} outside every fault window")
-    else:
+        where = "before any heal" if known else "outside every fault window"
+        parts.append(f"{number(outside)} {where}")
+    elif not after:
         parts.append("none outside every fault window")
+    if len(parts) == 1:
+        return parts[0]
     return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 

@@ -7,7 +7,7 @@ verdict.json and, where it is there, canary.json.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,7 +45,15 @@ from dstest.report.remedies import Remedy, before_load, remedies, without_method
 from dstest.store.jsonl import read_history
 from dstest.store.layout import RunDir
 
-__all__ = ["MEANING", "FaultView", "RunReport", "SignalView", "build_report", "load_report"]
+__all__ = [
+    "CUT_SHORT",
+    "MEANING",
+    "FaultView",
+    "RunReport",
+    "SignalView",
+    "build_report",
+    "load_report",
+]
 
 MEANING: Final = {
     State.PASS_SMOKE: "The harness works and nothing broke in this run. No proof of robustness.",
@@ -163,14 +171,18 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
         ]
         return without_method(found, lacking)
 
-    def steps(self, more: Mapping[str, BlameProbe] | None = None) -> list[Step]:
+    def steps(
+        self, more: Mapping[str, BlameProbe] | None = None, *, asked: bool = False
+    ) -> list[Step]:
         """What to do after its failure; none where it has not failed. `more` are results of probes
-        that were run apart."""
+        that were run apart, `asked`: whose fault it is was, whatever came of it."""
         if not self.state.failed:
             return []
         spec = with_lab(self.meta.spec, self.meta.lab_id)
-        blamed = blame(self.evidence, more) == SUT
-        return after_failure(spec, self.path, given=self.meta.options_given, blamed=blamed)
+        blamed = asked or blame(self.evidence, more) == SUT
+        again = self.evidence.rerun.same_seed_runs > 0
+        given = self.meta.options_given
+        return after_failure(spec, self.path, given=given, blamed=blamed, again=again)
 
     @property
     def landed(self) -> int:
@@ -321,8 +333,7 @@ def build_report(
     """Gather what the reports show. `meta` is run.json."""
     notice = too_good(evidence.redflags | evidence.weak_audit)
     lint = evidence.history_lint
-    ended_by = meta.ended_by
-    notices = [f"The run ended early: {ended_by}"] if ended_by else []
+    notices = _ended_early(meta, records, history)
     notices += [notice] if notice else []
     if evidence.checker.result == "clean" and evidence.checker.why:
         notices.append(f"Found clean, and not sure of everything: {evidence.checker.why}")
@@ -356,6 +367,23 @@ def build_report(
         records=records,
         measured=read_measured(path),
     )
+
+
+_STOPPED: Final = "stopped by SIG"
+CUT_SHORT: Final = (_STOPPED, "cannot record: no space left")
+"""How it begins what ended a run that a person, or a full disk, has ended."""
+
+
+def _ended_early(meta: RunMeta, records: Sequence[LandingRecord], history: History) -> list[str]:
+    by = meta.ended_by
+    if not by:
+        return []
+    if not by.startswith(_STOPPED):
+        return [f"The run ended early: {by}"]
+    stand = [r.fault_id for r in records if r.injected_at is not None and not r.heal_verified]
+    healed = f"the heal of {', '.join(stand)} is not proven" if stand else "nodes healed"
+    asked_s = max((op.invoke_ts for op in history.ops), default=0) / 1e9
+    return [f"Interrupted after {asked_s:.0f} s; {healed} ({by})."]
 
 
 def _not_there(path: Path) -> ConfigError:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import re
 import shlex
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
@@ -38,6 +40,13 @@ _MORE: Final = 3.0
 
 REPLAYED: Final = " --times 3"
 """How a replay is asked for."""
+
+_SURE: Final = 1.5
+"""Times as long a window as the operations that it lacked would take."""
+
+_WINDOW_MIN_S: Final = 2.0
+_BEFORE_S: Final = 15.0
+"""Before the first fault and after the last one."""
 
 _WITH_FAULTS: Final = frozenset({"hardening", "release"})
 """Tiers that ask for faults."""
@@ -156,13 +165,83 @@ def _again(run: _Run, _: str) -> str:
 
 
 def _more_load(run: _Run, _: str) -> str:
-    """More keys before each fault, where its load was held back."""
+    """More keys before each fault, more asked for in it: of a closed loop by more clients."""
     rate = run.spec.get("rate")
-    return run.command(rate=_MORE * rate) if rate else run.command()
+    if rate:
+        return run.command(rate=_MORE * rate)
+    return run.command(concurrency=int(_MORE * int(run.spec.get("concurrency") or 1)))
+
+
+_IDLE: Final = re.compile(r"(\d+) of (\d+) operations began in its window")
+
+
+def _wider(run: _Run, line: str) -> str:
+    """A window in which as much is asked for as has to be, and time for it."""
+    found, options = _IDLE.search(line), run.spec.get("options", {})
+    stood_s = float(options.get("fault_s") or 0)
+    if found is None or not stood_s:
+        return _more_load(run, line)
+    times = _SURE * int(found[2]) / max(1, int(found[1]))
+    fault_s = math.ceil(max(stood_s * times, _WINDOW_MIN_S))
+    needed_s = _BEFORE_S + fault_s + float(options.get("quiet_s", 4.0))
+    limit_s = max(float(run.spec.get("time_limit_s") or 0), needed_s)
+    return _changed(run, "fault_s", f"fault_s={fault_s}", time_limit_s=float(math.ceil(limit_s)))
+
+
+def _changed(run: _Run, name: str, *instead: str, **changes: Any) -> str:
+    """Without the option of this name that its user gave, or with another value; nothing where
+    none was given."""
+    kept = [pair for pair in run.given or [] if not pair.startswith(f"{name}=")]
+    if not instead and len(kept) == len(run.given or []):
+        return ""
+    return _Run(run.spec, [*kept, *instead], run.path).command(**changes)
+
+
+def _all_types(run: _Run, line: str) -> str:
+    """With operations of every type: what keeps some of them away is an option."""
+    return _changed(run, "write_ratio") or _changed(run, "without") or _again(run, line)
+
+
+def _elsewhere(run: _Run, _: str) -> str:
+    return f"{run.command()} --store /another/disk"
+
+
+def _more_copies(run: _Run, line: str) -> str:
+    return _more_load(run, line)
+
+
+def _without_nothing(run: _Run, _: str) -> str:
+    return _changed(run, "without")
+
+
+def _alarms(run: _Run, _: str) -> str:
+    return of_run("logs", {"files": run.spec.get("files", ())}, run.path)
+
+
+def _none(_: _Run, __: str) -> str:
+    """The same again would come to the same."""
+    return ""
 
 
 _COMMANDS: Final[tuple[tuple[str, Callable[[_Run, str], str]], ...]] = (
     ("ran in one process", lambda run, _: run.on_nodes()),
+    ("no space left on the disk", _elsewhere),
+    ("operations began in its window", _wider),
+    ("idle: ", _more_load),
+    ("were told to leave out", _without_nothing),
+    ("was ever asked for", _all_types),
+    ("good operations of type", _all_types),
+    ("alarms in the logs", _alarms),
+    ("log was cut", _none),
+    ("requests on the wire", _none),
+    ("paths to be cut were idle before it", _none),
+    ("The checker could not decide", _none),
+    ("No operation was judged by", _none),
+    ("Operations judged:", _none),
+    ("rejected no broken copy", _more_copies),
+    ("judged none of", _none),
+    ("re-runs showed it again", _none),
+    ("re-runs of the same seed", _none),
     ("WO7:", _one_way),
     ("written before it were read after", _more_load),
     (UNITS["faults"], _longer),
@@ -179,6 +258,13 @@ _COMMANDS: Final[tuple[tuple[str, Callable[[_Run, str], str]], ...]] = (
     ("re-run", _replay),
 )
 """What a line holds, and what makes the command; the first that fits."""
+
+
+_CAUSES: Final = frozenset({_wider, _all_types, _without_nothing})
+"""Ways to mend an option of the run's."""
+
+_NOTHING_JUDGED: Final = ("The checker could not decide", "No operation was judged by")
+"""Whose checkers reject nothing, however much they are given."""
 
 
 def without_method(found: Sequence[Remedy], op_types: Sequence[str]) -> list[Remedy]:
@@ -209,12 +295,20 @@ def remedies(
     """A command for each of the `lines` of `why_not_better`.
 
     Whatever no special command is for, such as a fault that did not land or a record that cannot
-    be read, asks for the same run again. Nothing of a run that was not made here can be supplied.
+    be read, asks for the same run again: another seed may do better. Where none can there is no
+    command. Nothing of a run that was not made here can be supplied.
     """
     if not spec:
         return [Remedy(line, "") for line in lines]
     run = _Run(spec, given, path)
+    ways = [next((make for words, make in _COMMANDS if words in line), _again) for line in lines]
+    # What follows from a cause that another line names is not mended by the same run again.
+    idle: list[Callable[[_Run, str], str]] = []
+    if any(make in _CAUSES for make in ways):
+        idle.append(_again)
+    if any(words in line for line in lines for words in _NOTHING_JUDGED):
+        idle.append(_more_copies)
     return [
-        Remedy(line, next((make for words, make in _COMMANDS if words in line), _again)(run, line))
-        for line in lines
+        Remedy(line, "" if make in idle else make(run, line))
+        for line, make in zip(lines, ways, strict=True)
     ]

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
+from dstest.core.evidence import BlameProbe
 from dstest.core.printable import printable
 from dstest.core.verdict import State
+from dstest.judge.blame_file import PROBES_FILE, aside_of
 from dstest.judge.judged import share
 from dstest.report.blame import short_lines
 from dstest.report.errors import ErrorRow
 from dstest.report.kinds import kinds, others
-from dstest.report.model import FaultView, RunReport, SignalView
+from dstest.report.model import CUT_SHORT, FaultView, RunReport, SignalView
 from dstest.report.moments import Moment, headline, moments
 from dstest.report.remedies import Remedy
 from dstest.report.settings import documented, settings
@@ -137,25 +140,35 @@ def _next(report: RunReport) -> list[str]:
     one needs no saying."""
     failed = report.state.failed
     rows = [r for r in report.remedies if not (failed and r.obstacle.startswith("A violation"))]
+    if (report.meta.ended_by or "").startswith(CUT_SHORT) and not failed:
+        rows = rows[:1]  # all else that is lacking comes of that
     given = {remedy.command for remedy in rows}
-    rows += [Remedy(one.asks, one.command) for one in report.steps() if one.command not in given]
+    # Not in the files of the run, which are summed up: it is asked afterwards.
+    asked = (aside_of(Path(report.path)) / PROBES_FILE).is_file()
+    steps = report.steps(asked=asked)
+    rows += [Remedy(one.asks, one.command) for one in steps if one.command not in given]
     return ["", "what next" if failed else "why not better", *obstacles(rows)] if rows else []
 
 
-def summary_text(report: RunReport, *, color: bool = False) -> str:
-    """The summary, one newline-separated text. `color` adds ANSI codes around the state."""
+def summary_text(
+    report: RunReport, *, color: bool = False, more: Mapping[str, BlameProbe] | None = None
+) -> str:
+    """The summary, one newline-separated text. `color` adds ANSI codes around the state, `more` are
+    results of probes that were run apart."""
     lines = ["", colored(report.state, color)]
     found = moments(report, ()) if report.state.failed else []
     if report.state.failed:
         said_first = (headline(report, found)[0], *_where(report, found), settings(report))
         for said in (*said_first, *documented(report)):
             lines += wrap(said, "  ", "  ")
-    lines += wrap(report.verdict.reason, "  ", "  ")
-    for notice in report.notices:
-        lines += wrap(notice, "  ", "  ")
+    told = [report.verdict.reason, *report.notices]
+    if report.meta.ended_by:  # all else that is lacking comes of that
+        told = [*report.notices, report.verdict.reason]
+    for said in told:
+        lines += wrap(said, "  ", "  ")
     outcomes, load = report.outcomes, report.load
-    more = len(report.history.ops) - load.asked
-    after = f" and {more:,} after that" if more else ""
+    beyond = len(report.history.ops) - load.asked
+    after = f" and {beyond:,} after that" if beyond else ""
     checker = report.evidence.checker
     lines += [
         "",
@@ -173,14 +186,14 @@ def summary_text(report: RunReport, *, color: bool = False) -> str:
         f"faults      {report.landed} of {report.evidence.faults_planned} landed",
     ]
     for fault in report.faults[:_SHOWN_MAX]:
-        lines += _fault(fault)
+        lines += _fault(fault)[: 1 if report.meta.ended_by else None]
     if len(report.faults) > _SHOWN_MAX:
         lines.append(f"  {len(report.faults) - _SHOWN_MAX} more in the report")
     for line in tallies(report.results):
         lines += wrap(line, "counted     ", "            ")
     lines += _told(found)
     bug = report.verdict.bug if report.state.failed else None
-    if told := short_lines(report.evidence, bug):
+    if told := short_lines(report.evidence, bug, more):
         lines += ["", *(row for line in told for row in wrap(line, "", "            "))]
     lines += _next(report)
     lines += ["", _clean(f"report      {report.path}/report.html")]

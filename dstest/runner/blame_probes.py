@@ -3,7 +3,7 @@ judged, from what lies in its directory (discipline 3.1)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -13,6 +13,7 @@ from dstest.core.check import Anomaly, Budget, CheckResult
 from dstest.core.evidence import BlameProbe, LandingRecord, Lint
 from dstest.core.history import History
 from dstest.core.op import Op
+from dstest.core.plugin_files import said_of
 from dstest.core.protocols import CheckerTraits, NemesisTraits, SystemTraits
 from dstest.judge import blame
 from dstest.judge.budgeted import model_of
@@ -59,13 +60,22 @@ def offline_probes(
     checker = registry.load("checkers", result.checker) if known else None
     found = _Found(checker, "" if checker is None else model_of(checker, model), anomaly, ops)
     system = SystemTraits.of(registry.load("systems", facts.history.header.system or ""))
-    return {
-        blame.LINTS: _lints(facts.history, lint, system),
-        blame.SELF_TEST: _self_test(found, facts.history, facts.canary),
-        blame.INDEPENDENT: _independent(found, facts.history),
-        blame.RELAXED: _relaxed(found, facts, system),
-        blame.HOST_EVENTS: _host_events(run, facts, found),
+    probes: dict[str, Callable[[], BlameProbe]] = {
+        blame.LINTS: lambda: _lints(facts.history, lint, system),
+        blame.SELF_TEST: lambda: _self_test(found, facts.history, facts.canary),
+        blame.INDEPENDENT: lambda: _independent(found, facts.history),
+        blame.RELAXED: lambda: _relaxed(found, facts, system),
+        blame.HOST_EVENTS: lambda: _host_events(run, facts, found),
     }
+    return {name: _of(probe) for name, probe in probes.items()}
+
+
+def _of(probe: Callable[[], BlameProbe]) -> BlameProbe:
+    """A checker's answer, and a second judge, may be anyone's: the verdict needs no probe."""
+    try:
+        return probe()
+    except Exception as error:
+        return BlameProbe(said=f"it failed: {said_of(error)}")
 
 
 def _lints(history: History, lint: Lint, system: SystemTraits) -> BlameProbe:

@@ -140,7 +140,7 @@ class NemesisLoop:
         self.standing[plan.fault_id] = self._stub(plan)
         injected = self._nemesis.inject(self._ctx, plan)
         record = self._stand(await self._in_time(plan.fault_id, "inject", injected))
-        self._tell(f"{plan.fault_id}: landed {record.landed}; {describe(record)}")
+        self._tell(f"{plan.fault_id}: landed {record.landed} so far; {describe(record)}")
         return record
 
     async def _in_time(

@@ -15,13 +15,14 @@ import msgspec
 
 from dstest.core.clock import RunClock
 from dstest.core.errors import HarnessError
-from dstest.core.protocols import Client, Endpoint, Simulable
+from dstest.core.protocols import Client, Endpoint, System
 from dstest.runner.board import FINISHING, LOADING, STOPPING
 from dstest.runner.load import Load
 from dstest.runner.plugins import Plugins
 from dstest.runner.tap import Tap
 from dstest.runner.worker import Worker
 from dstest.runner.worker_config import WorkerConfig
+from dstest.sim.load import client_of
 from dstest.store.layout import RunDir, disk_full
 
 __all__ = ["SimulatedClock", "SimulatedLoad"]
@@ -47,17 +48,17 @@ class _Tap(Tap):
 class _Worker(Worker):
     """In the process of the run."""
 
-    def __init__(self, config: WorkerConfig, simulable: Simulable) -> None:
+    def __init__(self, config: WorkerConfig) -> None:
         numbers = count()
 
         def make(
-            _: Any,
+            system: System,
             capability: str,
             at: Endpoint,
             every: Sequence[Endpoint],
             options: Mapping[str, Any],
         ) -> Client:
-            return simulable.client(capability, at, every, options, f"c{next(numbers)}")
+            return client_of(system, capability, at, every, options, f"c{next(numbers)}")
 
         super().__init__(config, make, _Tap)
 
@@ -78,13 +79,12 @@ class SimulatedLoad(Load):
         plugins: Plugins,
         endpoints: Sequence[Endpoint],
         run: RunDir,
-        simulable: Simulable,
         loop: Any,
     ) -> None:
         super().__init__(plugins, endpoints, run)
         self._loop = loop
         config = msgspec.structs.replace(self._config(0), parent_pid=0)
-        self._worker = _Worker(config, simulable)
+        self._worker = _Worker(config)
         self._clients: list[Client] = []
         self._task: asyncio.Task[None] | None = None
 

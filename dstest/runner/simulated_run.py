@@ -141,9 +141,7 @@ class SimulatedRun:
         meta.log_files = {}
         port = self._simulable.port
         meta.endpoints = [Endpoint(node=n, address=n, port=port) for n in plugins.members]
-        load = self._load = SimulatedLoad(
-            plugins, meta.endpoints, self._run, self._simulable, self._world.loop
-        )
+        load = self._load = SimulatedLoad(plugins, meta.endpoints, self._run, self._world.loop)
         meta.workers = load.workers
         await load.start()
         clock = load.begin()

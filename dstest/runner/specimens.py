@@ -16,6 +16,7 @@ from checkers.second.judges import OfTransactions
 from checkers.second.specimens import PERMITS, object_histories
 from dstest.core import rng
 from dstest.core.history import Header, History
+from dstest.core.protocols import CheckerTraits
 from dstest.generator.gadgets import GADGETS
 from dstest.generator.histories import LEVELS, Spec, events
 from dstest.generator.true_histories import KINDS
@@ -54,10 +55,11 @@ def specimens(checker: Any, model: str, workload: str, seed: int) -> Specimens:
             [History(header=header, ops=ops) for ops in right],
             [("another answer", History(header=header, ops=ops)) for ops in wrong],
         )
-    if workload not in GADGETS:
+    judge = CheckerTraits.of(checker).second
+    if not isinstance(judge, OfTransactions) or workload not in GADGETS:
         return _simulated(checker, model, seed)
     stores = [_store(workload, seed + number, None) for number in range(STORES)]
-    return Specimens(stores, _planted(model, workload, seed))
+    return Specimens(stores, _planted(judge, model, workload, seed))
 
 
 def _simulated(checker: Any, model: str, seed: int) -> Specimens:
@@ -76,8 +78,9 @@ def _simulated(checker: Any, model: str, seed: int) -> Specimens:
     return made
 
 
-def _planted(model: str, workload: str, seed: int) -> list[tuple[str, History]]:
-    judge = OfTransactions(workload)
+def _planted(
+    judge: OfTransactions, model: str, workload: str, seed: int
+) -> list[tuple[str, History]]:
     found = []
     for name in GADGETS[workload]:
         history = _store(workload, seed, name)

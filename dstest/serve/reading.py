@@ -14,6 +14,7 @@ from dstest.core.check import CheckResult
 from dstest.core.reproducer import REPRODUCER, SCRIPT
 from dstest.core.run_meta import RunMeta
 from dstest.judge.fingerprint import all_fingerprints
+from dstest.judge.taxdc import UNCLASSIFIED
 from dstest.report.headline import headline_of_result
 from dstest.retention.contents import contents_of
 from dstest.retention.copies import recorded
@@ -153,7 +154,18 @@ def _with_verdict(row: Row, told: Told) -> Row:
         anomalies=_anomalies(verdict.checkers),
         headline=_headline(row, verdict.checkers) if verdict.verdict.failed else "",
         fingerprints=_fingerprints(told),
+        bug=_bug(told),
     )
+
+
+def _bug(told: Told) -> str:
+    """`partition under partition`, `ordering under none`, `unclassified under kill, pause`."""
+    found, symptom = told.verdict.bug, told.evidence.symptom
+    if found is None or symptom is None:
+        return ""
+    faults = sorted({fault.nemesis for fault in symptom.faults}) or ["none"]
+    type_ = "unclassified" if found.type.startswith(UNCLASSIFIED) else found.type
+    return f"{type_} under {', '.join(faults)}"
 
 
 def _anomalies(checkers: dict[str, Any]) -> tuple[str, ...]:

@@ -61,7 +61,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     `why` is the reason of the verdict, or why there is none to be believed. `exit_code` is what
     `dstest report` exits with if it judges as the files say. `key` tells whether its files changed
     since it was read. `headline` says what the database did wrong, as far as that is known without
-    its history. `recorded_bytes` are those of its operations, where it is judged.
+    its history. `bug` is what kind of bug its first violation shows, and under which faults; empty
+    where that is not known. `recorded_bytes` are those of its operations, where it is judged.
     """
 
     ref: str
@@ -82,6 +83,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     landed: int = 0
     anomalies: tuple[str, ...] = ()
     fingerprints: tuple[str, ...] = ()
+    bug: str = ""
     reproducer: str = ""
     asides: tuple[str, ...] = ()
     recorded_bytes: int = 0

@@ -19,6 +19,12 @@ def lines_of(found: Reproducer, aside: Path) -> Iterator[str]:
     shown = "no part shows it alone" if after_ops is None else f"{after_ops:,}"
     yield f"{'history':12} {before_ops:>20,} ops  ->  {shown}"
     yield f"{'violation':12} {found.fingerprint}"
+    gone = [kind for kind in found.before.kinds if kind not in found.after.kinds]
+    if gone and not found.after.kinds:
+        yield (
+            f"{'':12} without {', '.join(gone)}: that the name is the same does not say that it is"
+            " the same bug"
+        )
     before_said = "not measured" if found.rate_before is None else found.rate_before.said
     yield f"{'comes in':12} {before_said:>24}  ->  {found.rate_after.said}"
     yield f"{'runs made':12} {found.runs}" + (f"; {found.stopped}" if found.stopped else "")

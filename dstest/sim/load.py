@@ -4,13 +4,24 @@ recorded as any other history."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 from dstest.core.op import Op
-from dstest.core.protocols import Answer, Client, Definite, Endpoint, Indefinite, OpDraft
+from dstest.core.protocols import (
+    Answer,
+    Client,
+    Definite,
+    Endpoint,
+    Indefinite,
+    MakesClients,
+    Named,
+    OpDraft,
+    System,
+    SystemTraits,
+)
 
-__all__ = ["Load"]
+__all__ = ["Load", "client_of"]
 
 _PAUSE_S: Final = 0.05
 """After a failure, before the next operation."""
@@ -20,6 +31,24 @@ _FINAL: Final = 1_000_000
 
 _STEP: Final = 1000
 """Process ids of one logical client are so far apart."""
+
+
+def client_of(
+    system: System,
+    capability: str,
+    at: Endpoint,
+    every: Sequence[Endpoint],
+    options: Mapping[str, Any],
+    name: str,
+) -> Client:
+    """The client that a run on nodes would have, on simulated connections."""
+    simulable = SystemTraits.of(system).simulable
+    if isinstance(simulable, MakesClients):
+        return simulable.client(capability, at, every, options, name)
+    made = system.client(capability, at, every, options)
+    if isinstance(made, Named):
+        made.named = name
+    return made
 
 
 class Load:

@@ -18,11 +18,12 @@ from dstest.core.errors import ConfigError, DstestError
 from dstest.core.history import Header, History, Window
 from dstest.core.near import meant
 from dstest.core.node import CLIENTS_HOST
+from dstest.core.op import Outcome
 from dstest.core.protocols import Checker, Endpoint, Finishing, Reactive, Simulable, SystemTraits
 from dstest.core.rng import stream_seed
 from dstest.sim.faults import Fault, Profile, Struck, planned, strike
 from dstest.sim.forbidden import forbidden_in
-from dstest.sim.load import Load
+from dstest.sim.load import Load, client_of
 from dstest.sim.network import Weather
 from dstest.sim.process import PROCESS
 from dstest.sim.world import World
@@ -161,8 +162,8 @@ def simulate(wanted: Wanted, seed: int) -> Simulated:
     numbered = iter(range(1 << 30))
     load = Load(
         now_ns=lambda: world.loop.time_ns,
-        client=lambda at: simulable.client(
-            workload.capability, at, endpoints, options, f"c{next(numbered)}"
+        client=lambda at: client_of(
+            system, workload.capability, at, endpoints, options, f"c{next(numbered)}"
         ),
         endpoints=endpoints,
         definite=frozenset(system.definite_errors),
@@ -178,6 +179,11 @@ def simulate(wanted: Wanted, seed: int) -> Simulated:
         world.loop.failures.append(f"the simulation ended early: {_told(error)}")
     finally:
         world.close()
+    sent, answered = world.net.sent[CLIENTS_HOST], sum(op.outcome is Outcome.OK for op in load.ops)
+    if sent < answered:  # one operation waits for another, and each has a message at least
+        world.loop.failures.append(
+            f"clients sent {sent:,} messages for {answered:,} operations that were answered"
+        )
     struck = course.struck
     history = _history(wanted, workload, load, struck, names, seed)
     return Simulated(

@@ -22,13 +22,14 @@ from dstest.core.op import Op, Outcome
 from dstest.spec.bounds import Spent, Watch
 from dstest.spec.conformed import SHOWN_MAX, Conformed, Refusal
 from dstest.spec.controls import controlled
-from dstest.spec.declare import Spec, constants_of
+from dstest.spec.declare import Spec
 from dstest.spec.frontier import Ended, Happening, Replay, run
 from dstest.spec.linearize import Linearize
 from dstest.spec.logged import Logged
 from dstest.spec.mapping import GAP, Event, Mapped, Record, record_of
 from dstest.spec.model import Model, shown
 from dstest.spec.taking import Taker
+from dstest.spec.trace_file import constants_shown
 
 __all__ = ["FRONTIER_MAX", "conform_history", "conform_log"]
 
@@ -130,9 +131,13 @@ def conform_log(
 
 
 def _begun(model: Model, mode: Literal["history", "log"]) -> Conformed:
-    constants = {n: shown(getattr(model.spec, n)) for n in constants_of(type(model.spec))}
     return Conformed(
-        verdict="vacuous", model=model.name, mode=mode, consumed=0, total=0, constants=constants
+        verdict="vacuous",
+        model=model.name,
+        mode=mode,
+        consumed=0,
+        total=0,
+        constants=constants_shown(model),
     )
 
 

@@ -229,6 +229,7 @@ class _SpecType(type):
                 _require_read(f"{base.__name__}.{attribute}, of {name},", value)
         for attribute, value in names.items():
             _require_read(f"{name}.{attribute}", value)
+            _require_free(made, attribute, value)
             above = [base for base in made.__mro__[1:] if marked(vars(base).get(attribute))]
             if above and not marked(value):
                 raise ConfigError(
@@ -252,6 +253,19 @@ _SETTINGS: Final[dict[str, tuple[type, ...]]] = {
     "for_logs": (Mapping,),
 }
 """Attributes of `Spec` that say how it is used, and what each may be."""
+
+
+def _require_free(made: type, attribute: str, value: Any) -> None:
+    """Raises ConfigError for an action or invariant under a name that any specification has for
+    something else."""
+    home = __name__.rpartition(".")[0]
+    bases = [one for one in made.__mro__[1:-1] if one.__module__ in (__name__, f"{home}.compose")]
+    if marked(value) and any(attribute in vars(one) for one in bases):
+        raise ConfigError(
+            f"{made.__name__}.{attribute} is an action or an invariant, and `{attribute}` is what"
+            f" every {bases[0].__name__} has under that name",
+            remedy=f"call the method otherwise, as in {attribute}_it",
+        )
 
 
 def _require_meant(made: type, attribute: str, value: Any) -> None:
@@ -336,8 +350,8 @@ class Spec(metaclass=_SpecType):
 
 
 def constants_of(cls: type[Spec]) -> dict[str, Any]:
-    """Name -> value as the class has it."""
-    return {
+    """Name -> value as the class has it. What it consists of is none."""
+    found = {
         name: value
         for base in reversed(cls.__mro__)
         if issubclass(base, Spec) and base is not Spec
@@ -347,6 +361,11 @@ def constants_of(cls: type[Spec]) -> dict[str, Any]:
         and not isinstance(value, classmethod | staticmethod | property)
         and not hasattr(Spec, name)
     }
+    return {name: value for name, value in found.items() if not _are_parts(value)}
+
+
+def _are_parts(value: Any) -> bool:
+    return isinstance(value, Mapping) and any(isinstance(one, Spec) for one in value.values())
 
 
 def _methods(spec: Spec) -> dict[str, Callable[..., Any]]:

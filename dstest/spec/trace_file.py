@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from dstest.core.errors import ConfigError
+from dstest.spec.compose import System
 from dstest.spec.declare import constants_of
 from dstest.spec.model import Action, Args, Model, Step, fields_of, shown
 from dstest.spec.trace import Trace, as_data
@@ -153,18 +154,32 @@ def _fields_in(text: str) -> dict[str, str] | None:
 def _require_same(model: Model, file: Written) -> None:
     if file.spec != model.name:
         raise ConfigError(f"a trace of {file.spec}, not of {model.name}", remedy="its own SPEC")
-    mine = constants_shown(model)
-    if other := sorted(n for n in {*mine, *file.constants} if mine.get(n) != file.constants.get(n)):
-        given = " ".join(f"--set '{name}={file.constants.get(name, '?')}'" for name in other)
-        raise ConfigError(f"the trace has other constants: {', '.join(other)}", remedy=given)
+    mine, theirs = constants_shown(model), dict(file.constants)
+    if isinstance(model.spec, System):
+        theirs.pop("parts", None)  # older files had where the parts lay in memory
+    if other := sorted(n for n in {*mine, *theirs} if mine.get(n) != theirs.get(n)):
+        given = [
+            f"{name}={theirs.get(name, '?')}"
+            if "." in name
+            else f"--set '{name}={theirs.get(name, '?')}'"
+            for name in other
+        ]
+        raise ConfigError(
+            f"the trace has other constants: {', '.join(other)}", remedy=" ".join(given)
+        )
     if not file.steps:
         raise ConfigError("the trace has no step", remedy="one of at least one step")
 
 
 def constants_shown(model: Model) -> dict[str, str]:
-    """All of them, as they are."""
+    """All of them, as they are; those of a part as `part.name`."""
     spec = model.spec
-    return {name: shown(getattr(spec, name)) for name in constants_of(type(spec))}
+    parts = spec.parts if isinstance(spec, System) else {}
+    return {
+        f"{before}{name}": shown(getattr(one, name))
+        for before, one in [("", spec), *((f"{part}.", one) for part, one in parts.items())]
+        for name in constants_of(type(one))
+    }
 
 
 def _args(action: Action, row: WrittenStep, state: Any, number: int) -> Args:

@@ -148,7 +148,10 @@ def test_the_mended_shop_is_better_and_has_no_defect(
     out, errors = process.communicate(timeout=120)
     if "no core" in errors:
         pytest.skip("the host had no core for the shop")
-    found = {(row["endpoint"], row["what"]): row for row in json.loads(out)["rows"]}
+    told = json.loads(out)
+    assert any("genuine failure: GET /reports" in line for line in told["gone"]), told["gone"]
+    assert [line for line in told["new"] if "slow spill-over" not in line] == []
+    found = {(row["endpoint"], row["what"]): row for row in told["rows"]}
     for name in ("GET /reports", "GET /users"):
         assert found[name, "failed"]["word"] == "improved"
         assert found[name, "failed"]["high"] < 0
@@ -162,7 +165,7 @@ def test_without_ids_faults_are_put_to_requests_by_time(stock: int, tmp_path: Pa
     assert told["by_time"] == ["inventory"]
     assert told["patterns"][0]["endpoint"] == "GET /reports"
     page = (tmp_path / "out" / REPORT).read_text()
-    assert "hands on neither" in page
+    assert page.index("Hand on `X-Request-Id`") < page.index("## Faults")
 
 
 def test_a_ramp_ends_at_the_step_that_breaks_it(stock: int, tmp_path: Path) -> None:
@@ -280,6 +283,8 @@ def test_a_service_that_ends_at_once_is_told(stock: int, tmp_path: Path) -> None
     code, _, errors = run(tmp_path, text)
     assert code == 2
     assert "the service's command ended" in errors
+    code, _, errors = run(tmp_path, settings(stock, requests=5, load="min_entries = 5"))
+    assert "is not empty" not in errors and (tmp_path / "out" / REPORT).exists()
 
 
 def test_runs_of_other_faults_are_not_compared(planted: Path, tmp_path: Path) -> None:

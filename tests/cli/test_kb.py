@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from dstest.kb.book import Book, Seen
+from dstest.kb.recall import recalled, told
+from dstest.kb.records import Sighting
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # some make four runs
 
@@ -178,3 +183,42 @@ def test_two_at_once_lose_nothing(desk: Desk, tmp_path: Path) -> None:
     assert [one.wait(60) for one in both] == [0, 0, 0, 0]
     told = plain(desk.dstest("kb", "stats", "--kb", str(tmp_path / "kb"), "--json"))
     assert told["findings"] == plain(desk.dstest("kb", "stats", "--json"))["findings"]
+
+
+def test_another_bug_with_the_same_fingerprint_has_not_come_back(tmp_path: Path) -> None:
+    def seen(run: str, started: str, bug: str) -> Seen:
+        plain = dict.fromkeys(("name", "path", "version", "workload", "nemesis", "seed"), "x")
+        sighting = Sighting(run=run, started=started, headline="", bug=bug, **plain)
+        return Seen("toykv", ("linearizable/nonlinearizable/#/register",), sighting)
+
+    def outcome(book: Book) -> str:
+        return book.finding("K1").fixes[0].outcome
+
+    with Book.opened(tmp_path / "kb.sqlite", make=True) as book:
+        book.learn([seen("a", "20200101T000000Z", "ordering under none")])
+        book.fix("K1", "abc123", "reads via leader")
+        other = seen("b", "20990101T000000Z", "partition under partition")
+        said = "\n".join(told(recalled(book, other)))
+        assert "reads via leader: tried" in said and "come back" not in said
+        assert "this bug is partition under partition, that was ordering under none" in said
+        book.learn([other])
+        assert outcome(book) == "tried"
+        same = seen("c", "20990102T000000Z", "unclassified under none")
+        assert "It has come back." in "\n".join(told(recalled(book, same)))
+        book.learn([same])
+        assert outcome(book) == "came back"
+
+
+def test_a_book_of_before_is_read(tmp_path: Path) -> None:
+    old = tmp_path / "kb.sqlite"
+    with Book.opened(old, make=True):
+        pass
+    db = sqlite3.connect(old)
+    db.execute("alter table sighting drop column bug")
+    db.execute("insert into finding values (1, 'toykv', 'c/k/*/m')")
+    values = [1, *"abcdefghi"]
+    db.execute(f"insert into sighting values ({', '.join('?' * 10)})", values)
+    db.commit()
+    db.close()
+    with Book.opened(old) as book:
+        assert book.finding("K1").sightings[0].bug == ""

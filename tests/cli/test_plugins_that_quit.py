@@ -44,6 +44,8 @@ def dstest(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     [
         ("sys.exit(0)", "SystemExit: 0"),
         ("sys.exit(1)", "SystemExit: 1"),
+        ("import os; os._exit(0)", "SystemExit: 0"),
+        ("import os; os._exit(1)", "SystemExit: 1"),
         ("raise ValueError('x')", "ValueError: x"),
         ("raise GeneratorExit", "GeneratorExit"),
     ],
@@ -53,8 +55,31 @@ def test_a_checker_that_fails_is_unknown(tmp_path: Path, act: str, said: str) ->
     (tmp_path / "h.json").write_text(json.dumps(IDS))
     done = dstest("check", "h.json", "--checker", "./quits.py", cwd=tmp_path)
     assert done.returncode == 3, done.stdout + done.stderr
-    assert f"checker quits failed: {tmp_path}/quits.py, line 6: {said}" in done.stdout
+    assert "checker quits failed: " in done.stdout and f": {said}" in done.stdout
+    assert f"{tmp_path}/quits.py, line 6" in done.stdout
     assert done.stderr == ""
+
+
+def test_a_library_that_ends_the_process_is_no_violation(tmp_path: Path) -> None:
+    act = "import ctypes; ctypes.CDLL(None).exit(1)"
+    (tmp_path / "quits.py").write_text(QUITS.format(act=act))
+    (tmp_path / "h.json").write_text(json.dumps(IDS))
+    assert dstest("check", "h.json", "--checker", "./quits.py", cwd=tmp_path).returncode == 4
+
+
+@pytest.mark.parametrize("mib", [30, 110])
+def test_without_memory_nothing_is_said_of_the_history(tmp_path: Path, mib: int) -> None:
+    (tmp_path / "h.json").write_text(json.dumps(IDS))
+    command = "import sys; from dstest.__main__ import main; main()"
+    limited = (
+        f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({mib << 20}, {mib << 20}));"
+        f"{command}"
+    )
+    argv = [sys.executable, "-c", limited, "check", "h.json", "--workload", "unique-ids"]
+    done = subprocess.run(
+        argv, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode in (3, 4), done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("code", [0, 1, 2, 130])

@@ -6,15 +6,20 @@ import re
 import shlex
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
+import msgspec
 import pytest
 from failing_runs import FAMILIES, failing, passing
 
 from dstest.cli.check_text import text_of
 from dstest.core.check import Anomaly, CheckResult, Spread
-from dstest.core.evidence import BlameProbe
+from dstest.core.evidence import BlameProbe, Rerun
+from dstest.core.reproducer import Reproducer, Size
 from dstest.core.words import sentences
 from dstest.judge.blame import PROBES
+from dstest.judge.blame_file import PROBES_FILE, aside_of
 from dstest.report.after import after_failure
 from dstest.report.findings import render_findings
 from dstest.report.html import render_html
@@ -26,6 +31,7 @@ from dstest.results.junit import render_junit as suite
 from dstest.results.sarif import render_sarif
 from dstest.results.summary import render_summary
 from dstest.runner.integrity import verified
+from dstest.shrink.said import lines_of
 from dstest.store.layout import RunDir
 
 RUN_ON = re.compile(r"[a-z0-9)] (?:It shows at|Both held it|First acknowledged|Acknowledged at)")
@@ -169,3 +175,35 @@ def test_sentences_for_ci_do_not_run_together(kind: str, tmp_path: Path) -> None
 
 def test_sentences_get_the_full_stop_that_they_lack() -> None:
     assert sentences("one", "two.", "", "three?") == "one. two. three?"
+
+
+def test_what_was_asked_already_is_not_offered_again(tmp_path: Path) -> None:
+    """After `dstest replay` and `dstest blame`, neither of them is."""
+    run = failing(tmp_path / "run", "lock")
+    evidence = load_report(run.path).evidence
+    again = msgspec.structs.replace(evidence, rerun=Rerun(same_seed_runs=2, reproduced=2))
+    report = msgspec.structs.replace(load_report(run.path), evidence=again)
+    assert [step.command.split()[1] for step in report.steps()] == ["blame", "shrink"]
+    aside_of(run.path).mkdir()
+    (aside_of(run.path) / PROBES_FILE).write_text("{}")
+    assert [step.command.split()[1] for step in report.steps(asked=True)] == ["shrink"]
+    assert "dstest blame" not in summary_text(report)
+    probes = {name: BlameProbe(fired=False, said="no") for name in PROBES}
+    assert "blame       SUT" in summary_text(report, more=probes)
+    assert "pending" not in summary_text(report, more=probes)
+
+
+@pytest.mark.parametrize("kept", [[], ["partition"]])
+def test_a_reduction_without_the_fault_may_be_of_another_bug(kept: list[str]) -> None:
+    def size(kinds: list[str]) -> Size:
+        return Size(
+            events=len(kinds), kinds=kinds, time_limit_s=9, nodes=3, clients=3, rate=None,
+            op_types=["read"],
+        )  # fmt: skip
+
+    found = SimpleNamespace(
+        before=size(["partition"]), after=size(kept), history_ops=(9, 3), fingerprint="a/b/c/d",
+        rate_before=None, rate_after=SimpleNamespace(said="2 of 2", came=2), runs=4, stopped="",
+    )  # fmt: skip
+    text = "\n".join(lines_of(cast(Reproducer, found), Path("x")))
+    assert ("does not say that it is the same bug" in text) == (not kept)

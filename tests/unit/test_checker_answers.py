@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from asyncio import CancelledError
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import force_setattr, replace
+from touched_runs import dstest
 
 from dstest.core.check import Anomaly, Budget, CheckResult, KeyCount, OpCount
 from dstest.core.errors import ConfigError
@@ -200,3 +203,40 @@ def test_what_is_spent_in_a_copy_is_unknown_as_well() -> None:
 def test_ctrl_c_is_none_of_the_checker() -> None:
     with pytest.raises(KeyboardInterrupt):
         answered(raising(KeyboardInterrupt()))
+
+
+ODD = {
+    "nothing to read": "None",
+    "cannot be written": "CheckResult(checker='odd', valid=False, stats={'x': object()})",
+    "no operation of it": """CheckResult(checker='odd', valid=False, model='any', anomalies={
+        'odd': [Anomaly(type='odd', ops=[99999, 'x'], witness=[{}], culprit='nobody')]},
+        stats={'anomalies': {'odd': 'many'}, 'x': None})""",
+    "nested": """CheckResult(checker='odd', valid=False, model='any', anomalies={'odd': [Anomaly(
+        type='odd', key={'a': [1]}, ops=[o.op_id for o in history.ops[:2]], element={'z': [1]},
+        witness=[{'op_id': [1], 'x': {'y': [2]}}])]}, keys=KeyCount(total=1, undecided=[{}]))""",
+}
+FILE = """
+from dstest.core.check import Anomaly, CheckResult, KeyCount
+class Odd:
+    name, kind, models = "odd", "history", ("any",)
+    def check(self, history, model, budget):
+        return {answer}
+CHECKER = Odd()
+"""
+
+
+@pytest.mark.parametrize(("what", "verdict"), [*zip(ODD, [3, 3, 1, 1], strict=True)])
+def test_a_run_is_judged_whatever_one_of_its_checkers_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, verdict: int
+) -> None:
+    (tmp_path / "odd.py").write_text(FILE.format(answer=ODD[what]))
+    monkeypatch.setenv("DSTEST_FILES", str(tmp_path / "odd.py"))
+    words = ("--lab", "sim", "--system", "toykv", "--workload", "set", "--nemesis", "none")
+    asked_of = ("--checker", "odd", "--time-limit", "5", "--seed", "2", "--store", tmp_path / "s")
+    code, said = dstest("run", *words, *asked_of)
+    assert (code, "Traceback" in said) == (verdict, False), said
+    run = next((tmp_path / "s/toykv-set-none").iterdir())
+    results = json.loads((run / "verdict.json").read_text())["checkers"]
+    assert results["set-full"]["valid"] is True
+    assert results["odd"]["valid"] == ("unknown" if verdict == 3 else False)
+    assert dstest("recover", run)[0] == dstest("check", run)[0] == verdict

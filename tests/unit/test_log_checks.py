@@ -299,3 +299,68 @@ def test_what_had_nothing_to_look_at_is_not_clean(tmp_path: Path) -> None:
 def test_all_twelve_are_there_and_calm_logs_are_clean(tmp_path: Path) -> None:
     assert len({check.name for check in CHECKS}) == 12
     assert looked(tmp_path, dict.fromkeys(NODES, CALM), NODES).findings == []
+
+
+HEALTHY = [
+    "Assigned partition orders-3 to consumer 2",
+    "Received partition leader epoch 5 for orders-3",
+    "table partitioned by day, partition count 12",
+    "n3 : ok=12 changed=0 unreachable=0 failed=0",
+    "consensus timeout configured 2000ms",
+    "using consensus timeout 2s",
+    "conflict-free replicated map ready",
+    "INSERT ... ON CONFLICT DO NOTHING",
+    "conflict resolution is last-write-wins",
+    "split-brain resolver started",
+    "network partition handling strategy: autoheal",
+    "conflicts: 0, unreachable: none",
+    "consensus timeout 2000ms",
+    "flags -XX:+HeapDumpOnOutOfMemoryError -XX:+ExitOnOutOfMemoryError",
+]
+
+
+def test_healthy_words_are_no_trouble(tmp_path: Path) -> None:
+    made = looked(tmp_path, others([line(5, "INFO", text) for text in HEALTHY]))
+    told = [one.said for check in WORDS for one in found(made, check)]
+    assert told == []
+
+
+@pytest.mark.parametrize(
+    ("message", "check"),
+    [
+        ("n2 unreachable=1", "network_partition_detected"),
+        ("partition detected between n1 and n2", "network_partition_detected"),
+        ("we are in the minority partition, stepping down", "network_partition_detected"),
+        ("n3 is partitioned from the others", "network_partition_detected"),
+        ("write-write conflict on key x", "state_conflicts"),
+        ("conflicts: 3", "state_conflicts"),
+        ("consensus timed out after 2000ms", "consensus_timeout"),
+    ],
+)
+def test_words_in_a_context_of_failure_are(message: str, check: str, tmp_path: Path) -> None:
+    assert found(looked(tmp_path, others([line(5, "WARN", message)])), check)
+
+
+def test_a_fault_explains_what_follows_its_heal_for_some_seconds(tmp_path: Path) -> None:
+    faults = [fault(10, 20, ("n1",))]
+    lines = [line(second, "WARN", "n1 is unreachable") for second in (20.5, 31.0)]
+    rows = found(looked(tmp_path, others(lines), faults=faults), "network_partition_detected")
+    assert [one.expected for one in rows] == [True, False]
+    assert "it was healed 0.5 s before" in rows[0].why
+
+
+def test_durations_in_words(tmp_path: Path) -> None:
+    slow = ["GET /x answered in 2500ms", "write done, duration=2500ms", "request took 2.5s"]
+    others_ = ["next election in 2500ms", "session expires after 30s", "heartbeat within 5s"]
+    lines = [line(n, "INFO", text) for n, text in enumerate([*slow * 10, *others_])]
+    (one,) = found(looked(tmp_path, others(lines)), "high_latency")
+    assert one.count == 30 and "p95 is 2500.0 ms" in one.said
+
+
+def test_ids_are_read_with_either_way_to_write_them(tmp_path: Path) -> None:
+    rows = [
+        row(5, "response sent", correlation_id="a", message_id="m1"),
+        row(6, "request received", correlation_id="a", message_id="m2"),
+    ]
+    (one,) = found(looked(tmp_path, others(rows)), "causal_ordering_violation")
+    assert one.said == "a response stands before its request"

@@ -11,13 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from log_files import CHECKS_NAMES, ORIGIN, SECOND, at, found, looked, looked_at
+from typer.testing import CliRunner
 
 from clusters.supervise import log_forms
 from clusters.supervise.redis_lines import REDIS_LINES
 from clusters.systems.etcd.log_lines import READER as ETCD
 from clusters.systems.toykv.log_lines import READER as TOYKV
+from dstest.cli.app import app
 from dstest.core import registry
 from dstest.core.errors import ConfigError, HistoryError
+from dstest.core.log_stamps import wall_time_ns
 from dstest.core.protocols import LogReader, SystemTraits
 from dstest.core.run_meta import RunMeta
 from dstest.logs.catalogue import chosen
@@ -219,3 +222,37 @@ def test_what_is_kept_does_not_grow_with_the_log(tmp_path: Path) -> None:
             tracemalloc.stop()
         assert made.lines == count and found(made, "connection_failures")[0].count == count
     assert peaks[1] < 1.2 * peaks[0] + 50_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"level":"info","ts":1795867241.75,"msg":"x"}',
+        '{"ts": 1.79586724175e+09, "msg": "x"}',
+        '{"time":1795867241750,"msg":"x"}',
+        '{"timestamp": 1795867241750000000}',
+        "1795867241.750 INFO x",
+        "<34>1 2026-11-28T12:00:41.750Z host app 7 - - x",
+        "<34>Nov 28 12:00:41.750 host app[7]: x",
+        "Nov 28 12:00:41.750 host app: x",
+    ],
+)
+def test_stamps(text: str) -> None:
+    read_ns = 1_795_900_000_000_000_000
+    assert abs((wall_time_ns(text, read_ns) or 0) - 1_795_867_241_750_000_000) < 1000
+
+
+def test_a_stamp_without_a_year_is_of_the_last_one_and_numbers_are_no_times() -> None:
+    january = wall_time_ns("2027-01-02T00:00:00Z")
+    assert wall_time_ns("Dec 31 23:59:59 host app: x", january) == wall_time_ns(
+        "2026-12-31T23:59:59Z"
+    )
+    assert wall_time_ns('{"bytes": 1795867241, "msg": "x"}', january) is None
+    assert plain_record("<34>Nov 28 12:00:41 host app: x")[0].level == "critical"
+
+
+def test_lines_that_no_time_bounds_are_told(tmp_path: Path) -> None:
+    (tmp_path / "n1.log").write_text("hello\nthere\n")
+    argv = ["logs", str(tmp_path / "n1.log"), "--since", "2026-11-28T12:00:00Z"]
+    said = CliRunner().invoke(app, argv).output
+    assert "--since and --until left 2 lines in" in said

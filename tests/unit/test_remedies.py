@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
 from made_audit import but, good
+from touched_runs import dstest
 
 from dstest.core.evidence import Rerun
 from dstest.judge.decide import decide
 from dstest.judge.evidence import build_evidence
 from dstest.report.command import command_of
+from dstest.report.model import load_report
 from dstest.report.remedies import remedies
 
 SPEC: dict[str, Any] = {
@@ -138,3 +142,52 @@ def test_too_few_keys_before_a_fault_ask_for_more_load(
     command = shlex.split(found.command)
     assert ("--rate" in command) == (asked is not None)
     assert asked is None or command[command.index("--rate") + 1] == asked
+
+
+WITHOUT = [
+    "RF7: 26 alarms in the logs that no fault explains, first n1: Traceback",
+    "RF7: evidence is missing: n1: log was cut: 33,479,179 of 76,690,037 bytes were kept",
+    "WO8: the client library may retry unseen: requests on the wire were not counted",
+    "RF4: f1: 3 of 4 paths to be cut were idle before it, as n4->n2",
+    "The checker could not decide: slo: nothing was tested",
+    "None of 2 re-runs of the same seed showed it again: one is needed",
+]
+
+
+@pytest.mark.parametrize("line", WITHOUT)
+def test_what_chance_cannot_mend_is_not_asked_for_again(line: str) -> None:
+    said = command(line)
+    assert said[:2] in ([], ["dstest", "logs"]), said
+
+
+def test_a_fault_that_stood_too_shortly_is_asked_to_stand_longer() -> None:
+    line = "Fault f1 (kill) is not proven: idle: 20 of 30 operations began in its window"
+    spec = {**SPEC, "options": {"fault_s": 2.0, "quiet_s": 4.0}, "time_limit_s": 17.0}
+    found = shlex.split(remedies([line], spec, ["fault_s=2", "keys=5"], "run")[0].command)
+    assert found[-4:] == ["-o", "keys=5", "-o", "fault_s=5"]
+    assert float(found[found.index("--time-limit") + 1]) >= 24
+
+
+def sim(store: Path, *words: str) -> dict[str, Any]:
+    test = ("--lab", "sim", "--system", "toykv", "--store", store)
+    code, said = dstest("run", *test, *words, "--json")
+    assert code in (0, 3), said
+    told: dict[str, Any] = json.loads(said[said.index("{") :])
+    return told
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--workload", "register", "--nemesis", "partition", "-o", "fault_s=0.2"),
+        ("--workload", "register", "--nemesis", "none", "-o", "without=read"),
+        ("--workload", "queue", "--nemesis", "none", "-o", "write_ratio=1"),
+    ],
+)
+def test_what_is_offered_does_not_come_to_the_same(words: tuple[str, ...], tmp_path: Path) -> None:
+    first = sim(tmp_path / "a", *words, "--time-limit", "20", "--seed", "3")
+    report = load_report(Path(first["run"]))
+    told = [one.command for one in report.remedies if "--tier" not in one.command]
+    (command,) = {one for one in told if "--lab sim" in one}
+    again = sim(tmp_path / "b", *shlex.split(command)[2:], "--seed", "3")
+    assert again["verdict"]["rule"] != first["verdict"]["rule"], (command, again["verdict"])

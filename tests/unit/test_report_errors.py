@@ -5,16 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
+from made_audit import but
 from made_report import report
 
 from dstest.core.evidence import CheckerEvidence, CheckerOps
 from dstest.core.history import Header, History
 from dstest.core.op import Op
+from dstest.judge.decide import decide
+from dstest.judge.evidence import build_evidence
 from dstest.judge.judged import judged, share
 from dstest.report.errors import unusual
 from dstest.report.findings import render_findings
 from dstest.report.html import render_html
-from dstest.report.model import RunReport
+from dstest.report.model import RunReport, build_report
 from dstest.report.remedies import Remedy, without_method
 from dstest.report.terminal import summary_text
 
@@ -64,6 +68,13 @@ def test_what_a_fault_did_is_in_order_and_so_are_a_few() -> None:
     assert unusual(history()) == []
 
 
+def test_in_a_run_without_a_fault_none_is_in_order() -> None:
+    """25 of 3,000 hung in threads, and the run passed without a word of them."""
+    ops = [op(i) for i in range(2975)]
+    (row,) = unusual(history(*ops, *(unknown(3000 + i, op_type="enqueue") for i in range(25))))
+    assert row.message == "25 of 3,000 operations ended unknown while no fault stood"
+
+
 def test_it_is_said_wherever_a_run_is_told_of() -> None:
     shown = reported(*map(unknown, range(7)))
     for text in (summary_text(shown), render_findings(shown), render_html(shown)):
@@ -110,3 +121,25 @@ def test_operations_are_counted_once_and_by_checker_where_they_differ() -> None:
     assert judged(uneven) == "set judged 40 and order 38 operations"
     assert share(uneven) == "40 of 40 by set, 38 of 40 by order"
     assert judged(CheckerEvidence(ran=["set"], ops_consumed=40)) == "set judged 40 operations"
+
+
+@pytest.mark.parametrize(
+    ("by", "said", "offered"),
+    [
+        ("stopped by SIGINT", "Interrupted after 0 s; nodes healed", "dstest run"),
+        ("cannot record: no space left on the disk of /x", "ended early", "--store /another/disk"),
+    ],
+)
+def test_a_run_that_was_cut_short_says_that_first_and_offers_what_helps(
+    by: str, said: str, offered: str
+) -> None:
+    facts = but(ended_by=by, records=[], faults_planned=3)
+    evidence = build_evidence(facts, op_types=frozenset({"read", "write"}))
+    verdict = decide(evidence)
+    assert verdict.reason.startswith(f"The run ended before its time: {by}")
+    meta = msgspec.structs.replace(report().meta, ended_by=by)
+    made = build_report(verdict, evidence, [], history(op(1)), meta)
+    text = summary_text(made)
+    assert said in text.splitlines()[2], text
+    told = text.partition("why not better")[2]
+    assert told.count("  - ") == 1 and offered in told, told

@@ -34,3 +34,8 @@ def test_no_checker_of_ours_is_to_blame(name: str, model: str, workload: str) ->
 def test_of_what_nobody_knows_there_are_none() -> None:
     checker = registry.load("checkers", "bank")
     assert specimens(checker, "my-own", "mine", 1) == ([], [])
+
+
+def test_a_workload_that_shares_its_name_with_one_of_transactions() -> None:
+    """A missed service level of single registers was tried on transactions, and crashed."""
+    assert specimens(registry.load("checkers", "slo"), "slo", "register", 1) == ([], [])

@@ -6,13 +6,16 @@ from typing import Any
 
 import msgspec
 import pytest
+from made_moments import fault
 
 from checkers._findings import ANOMALIES_MAX
 from checkers._spread import KEYS_MAX
 from dstest.core import registry
 from dstest.core.check import Anomaly, Budget, CheckResult, Stuck
-from dstest.core.history import Header, History
+from dstest.core.history import Header, History, Window
 from dstest.core.op import Op
+from dstest.report.kinds import _windows
+from dstest.report.tally import tallies
 
 MS = 1_000_000
 
@@ -145,3 +148,20 @@ def test_a_transaction_that_read_what_failed_is_the_culprit() -> None:
     found = checker.check(History(header=header, ops=[write, read]), "serializable", Budget())
     (one,) = found.anomalies["G1a"]
     assert (one.culprit, one.element) == (2, 1)
+
+
+def test_terminal_and_page_have_one_account_of_where_anomalies_fell() -> None:
+    """Acknowledged in the fault, and after its heal; missing at the very end."""
+    window = Window(epoch="f1", nemesis="partition", inject_start=0, healed_at=195 * MS)
+    checker = registry.load("checkers", "no-lost-ack")
+    header = Header(model=checker.models[0], windows=[window])
+    found = checker.check(History(header=header, ops=losses(40)), header.model, Budget())
+    assert isinstance(found.spreads, dict) and found.spreads["lost"].known is not None
+    assert found.spreads["lost"].known.after == {"f1": 20}
+    (line,) = tallies({"no-lost-ack": found})
+    said = "lost (20 acknowledged in f1, 20 acknowledged after the heal of f1)"
+    assert line.endswith(f"anomalies by epoch: {said}"), line
+    faults = [fault("f1", 0, 1)]
+    assert "20 inside f1 (partition) and 20 after the heal of f1 (partition)" in _windows(
+        found.spreads["lost"].known, faults
+    )

@@ -5,16 +5,15 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
 from clusters.systems.toykv.agents.around import Around
 from clusters.systems.toykv.agents.server import Server
-from clusters.systems.toykv.clients import CLIENTS, ToyClient
 from clusters.systems.toykv.deployment import AGENTS, CLIENT_PORT, JOURNAL, PEER_PORT, SPANS
 from clusters.systems.toykv.simulated_members import JOIN, LEARNER, SimulatedAdministration
-from dstest.core.protocols import Client, Endpoint, Simulable
+from dstest.core.protocols import Simulable
 
 __all__ = ["SIMULATED", "SimulatedToykv"]
 
@@ -79,20 +78,6 @@ class SimulatedToykv:
         except (OSError, TimeoutError, asyncio.IncompleteReadError, ValueError):
             return False
         return "ok" in said
-
-    def client(
-        self,
-        capability: str,
-        at: Endpoint,
-        every: Sequence[Endpoint],
-        options: Mapping[str, Any],
-        name: str,
-    ) -> Client:
-        """A client that calls itself so."""
-        made = CLIENTS[capability](at, every, options)
-        assert isinstance(made, ToyClient)
-        made.named = name
-        return made
 
 
 def _kept(world: Any, host: Any, file: str, wanted: Any) -> Callable[[str], None] | None:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Administers",
     "LeavesOut",
+    "MakesClients",
+    "Named",
     "ReplacesMembers",
     "ServesByHost",
     "Simulable",
@@ -23,7 +25,7 @@ __all__ = [
 
 @runtime_checkable
 class Simulable(Protocol):
-    """Its servers and clients, to be run on simulated hosts. `port` is where clients connect.
+    """Its servers, to be run on simulated hosts. `port` is where the system's clients connect.
     `modules` are those of its servers: they are held to call nothing that cannot be simulated.
 
     A `world` has `hosts` by name, `loop`, `log`, `keep` and `die`; a `host` has `name`, `process`,
@@ -45,6 +47,12 @@ class Simulable(Protocol):
         """Does each host answer by the word of the cluster?"""
         ...
 
+
+@runtime_checkable
+class MakesClients(Protocol):
+    """A `Simulable` whose clients are others than the system's own, which a simulation has
+    elsewhere: what is judged there says nothing of those."""
+
     def client(
         self,
         capability: str,
@@ -55,6 +63,13 @@ class Simulable(Protocol):
     ) -> Client:
         """One logical process's client; `name` is what it may call itself."""
         ...
+
+
+@runtime_checkable
+class Named(Protocol):
+    """A client that calls itself something, which a simulation cannot leave to chance."""
+
+    named: str | None
 
 
 @runtime_checkable

@@ -90,6 +90,8 @@ def write(request: Request) -> Written:
         change=change,
         tests=tuple(tests[:_TESTS_MAX]),
         missing=tuple(_missing(box, kept, whole=change is None)),
+        looked=found is not None,
+        left_out=len(found or ()) - len(kept or ()),
     )
     _write(path, markdown(draft))
     return Written(

@@ -20,7 +20,7 @@ from dstest.plans.model import MissingClaim
 from dstest.plans.pitfalls import KINDS, PITFALLS
 from dstest.plans.rows import columns_of
 from dstest.plans.techniques import COUNTS, TECHNIQUES
-from dstest.plans.words import NO_MISSING, NO_RESIDUAL
+from dstest.plans.words import NO_MISSING
 from nemeses.catalogue import CATALOGUE
 
 __all__ = ["Draft", "markdown"]
@@ -36,7 +36,8 @@ _SUBJECTS: Final = (
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """What a plan is written from. `path` is where it will lie, `change` None for a whole project;
-    `tests` are files, `missing` behaviours that nobody has promised."""
+    `tests` are files, `missing` behaviours that nobody has promised, `looked`: were claims looked
+    for in a repository? `left_out` counts those of them that are no claim here."""
 
     slug: str
     date: str
@@ -47,6 +48,8 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     change: Change | None
     tests: tuple[str, ...]
     missing: tuple[MissingClaim, ...]
+    looked: bool = False
+    left_out: int = 0
 
     @property
     def mode(self) -> str:
@@ -275,18 +278,42 @@ def _adequacy(draft: Draft) -> Iterator[str]:
     yield from _table("adequacy", rows)
 
 
+_FINE: Final = "a pass of this plan says nothing of it (7d)"
+_LATER: Final = "before more is said than 7d does"
+
+
+def _left_out(draft: Draft) -> Iterator[tuple[str, str]]:
+    """What no scenario of this plan looks at, and why."""
+    if not draft.looked:
+        why = "claims are those that tools can test; no document of the system was read (--repo)"
+        yield "what the system's own documents promise", why
+    if draft.left_out:
+        said = f"{draft.left_out} more sentences that may promise something"
+        yield said, "more claims than one plan can hold; only the first were taken"
+    used = {name for _, one in draft.scenarios() for name in techniques_of(one)}
+    for name, about in TECHNIQUES.items():
+        if name not in used:
+            yield about.catches, f"{name}: not used in this plan"
+    faults = {one.number for one in draft.material.experiments}
+    rest = [fault.name for fault in CATALOGUE if fault.number not in faults]
+    if rest:
+        shown = ", ".join(rest[:_FAULTS_SHOWN])
+        more = f" and {len(rest) - _FAULTS_SHOWN} more" if len(rest) > _FAULTS_SHOWN else ""
+        yield f"{len(rest)} kinds of faults", f"no scenario injects {shown}{more}"
+    yield "other labs, sizes and versions", "each scenario runs on one lab, with one build"
+
+
+_FAULTS_SHOWN: Final = 6
+
+
 def _ends(draft: Draft) -> Iterator[str]:
     untested = draft.material.untested
     yield from ("## 7c. Residual uncertainty", "")
-    if untested:
-        later = FILL.format("when")
-        fine = FILL.format("why that is acceptable")
-        yield from _table(
-            "residuals",
-            [(f"{id} is not tested", why, fine, later) for id, why in untested.items()],
-        )
-    else:
-        yield from (NO_RESIDUAL, "")
+    later = FILL.format("when")
+    fine = FILL.format("why that is acceptable")
+    rows = [(f"{id} is not tested", why, fine, later) for id, why in untested.items()]
+    rows += [(what, why, _FINE, _LATER) for what, why in _left_out(draft)]
+    yield from _table("residuals", rows)
     tested = len(draft.material.claims) - len(untested)
     faults = {one.number for one in draft.material.experiments}
     yield from ("## 7d. Confidence", "")

@@ -5,23 +5,25 @@ from __future__ import annotations
 import math
 import random
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dstest.chaos.diff import _failed, _slow
-from dstest.chaos.figures import Side, lift_of
+from dstest.chaos.diff import Compared, Defect, _failed, _slow, weighed
+from dstest.chaos.figures import Side, lift_of, side_of
 from dstest.chaos.host import Waited, starved_seconds
 from dstest.chaos.joined import Asked, joined
 from dstest.chaos.patterns import patterns_of
 from dstest.chaos.profile import KINDS, Drawn, Faults, Kind, Profile
 from dstest.chaos.proposals import proposals_of
+from dstest.chaos.ramp import recoveries_of
 from dstest.chaos.records import Began, Entry, Passed
 from dstest.chaos.settings import Endpoint, Load, ProxyAt, Settings
 from dstest.chaos.timeouts import timeouts_of
-from dstest.chaos.tracebacks import raised_in
+from dstest.chaos.tracebacks import names_path, raised_after, raised_in
 
 MS = 1_000_000
 SECOND = 1_000 * MS
@@ -298,3 +300,88 @@ def test_a_traceback_leads_to_the_deepest_own_frame(tmp_path: Path) -> None:
 )
 def test_half_a_traceback_is_none(given: str, tmp_path: Path) -> None:
     assert raised_in(given, tmp_path) is None
+
+
+def test_where_nothing_failed_there_is_no_ratio() -> None:
+    asked = joined([entry(n, n / 20) for n in range(350)], [], PHASES, None, 5.0).asked
+    assert lift_of(side_of(asked[:35]), side_of(asked[35:])) is None
+
+
+def by_time(*endpoints: str) -> tuple[list[Entry], list[Passed]]:
+    """Requests to these at one time, while a fault came that shows no id."""
+    entries = [entry(300 + n, 12, 0.9, endpoint=name) for n, name in enumerate(endpoints)]
+    return [*QUIET, *entries], [passed(1, None, 12.1, "error")]
+
+
+def test_who_may_not_have_met_a_fault_has_not_survived_it() -> None:
+    assert "survived" in kinds(*by_time("GET /a", "GET /a"))
+    assert "survived" not in kinds(*by_time("GET /a", "POST /users"))
+
+
+def test_a_timeout_is_told_of_where_it_is_alone() -> None:
+    """Two endpoints were in flight; then another call of the same was waited for to the end."""
+    entries = [*QUIET, entry(200, 12, 1.01, status=503), entry(201, 12, 1.2, endpoint="GET /b")]
+    gave_up = held(1, None, 12, 1.0, "blackhole", "held")
+    assert timeouts_of(joined(entries, [gave_up], PHASES, None, 5.0)) == {}
+    alone = [*QUIET, entry(200, 12, 1.01, status=503), entry(202, 20, 5.0, status=None)]
+    own = held(1, 200, 12, 1.0, "blackhole", "held")
+    assert timeouts_of(joined(alone, [own], PHASES, None, 5.0)) == {("GET /a", "dep"): 1.0}
+    to_the_end = held(2, 202, 20, 19.0, "blackhole", "held")
+    assert timeouts_of(joined(alone, [own, to_the_end], PHASES, None, 5.0)) == {}
+
+
+def test_the_same_again_at_once_is_a_storm_without_ids() -> None:
+    entries = [*QUIET, *(entry(n, 11 + n / 20) for n in range(200, 260))]
+    usual = [passed(1000 + n, None, n / 20) for n in range(1, 190)]
+    apart = [passed(n, None, 11 + n / 5, "error") for n in range(60)]
+    assert "retry storm" not in kinds(entries, usual + apart)
+    rows = [
+        passed(n * 5 + again, None, 12 + 4 * n + again * 0.003, "error" if again < 4 else None)
+        for n in range(4)
+        for again in range(5)
+    ]
+    told = patterns_of(joined(entries, usual + rows, PHASES, None, 5.0), SETTINGS)
+    assert "up to 5 times in a row: 4 times" in next(p.says for p in told if "storm" in p.kind)
+
+
+def test_slower_without_a_failure_is_no_defect() -> None:
+    quiet = [entry(n, n / 20) for n in range(1, 190)]
+    slow = [entry(300 + n, 30 + n / 20, 0.096) for n in range(190)]
+    (row,) = recoveries_of(joined([*quiet, *slow], [], PHASES, None, 5.0).asked, PHASES)
+    assert (row.why, row.slow) == ("", "p95 is 96 ms, 10 ms before")
+    failing = [entry(300 + n, 30 + n / 20, 0.01, status=500 if n % 2 else 200) for n in range(190)]
+    (row,) = recoveries_of(joined([*quiet, *failing], [], PHASES, None, 5.0).asked, PHASES)
+    assert "requests failed" in row.why and not row.slow
+
+
+def test_a_traceback_of_the_log_belongs_to_the_path_before_it(tmp_path: Path) -> None:
+    log = [
+        "ERROR in app: Exception on /price [GET]",
+        "Traceback (most recent call last):",
+        f'  File "{tmp_path}/shop.py", line 26, in price',
+        "ValueError: x",
+    ]
+    ((raised, before),) = raised_after(log, tmp_path)
+    assert (raised.line, raised.function) == (26, "price")
+    assert names_path(before, "GET /price")
+    assert not names_path(before, "GET /prices") and not names_path(before, "GET /")
+
+
+def figure(endpoint: str, what: Any, word: Any) -> Compared:
+    return Compared(
+        endpoint=endpoint, what=what, before=0, after=0, low=0, high=0, p=None, word=word
+    )
+
+
+def test_the_difference_of_two_runs_begins_with_their_defects() -> None:
+    hang, storm = ("hang", "GET /a", "dep"), ("retry storm", "GET /b", None)
+    many, once = Defect("x: 8 of 9", 8), Defect("x: 1 of 9", 1)
+    handled = [figure("GET /b", "failed", "worse"), figure("GET /b", "unhandled", "same")]
+    mended = weighed({hang: many, storm: once}, {}, handled)
+    assert (mended.verdict, len(mended.gone), mended.new) == ("improved", 2, [])
+    assert weighed({}, {}, handled).verdict == "worse"
+    assert weighed({}, {hang: many}, []).verdict == "worse"
+    assert weighed({}, {storm: once}, []).verdict == "same"  # it may be by chance
+    assert weighed({hang: many}, {hang: once}, []).left == ["x: 1 of 9"]
+    slower = figure("GET /b", "p95_s", "worse")
+    assert weighed({storm: once}, {}, [slower]).verdict == "worse"

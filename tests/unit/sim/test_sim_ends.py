@@ -4,6 +4,7 @@ are not the same twice. The system is one of a file of the user's own."""
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import signal
@@ -19,6 +20,10 @@ import pytest
 from dstest.core import registry
 from dstest.core.errors import ConfigError
 from dstest.core.plugin_files import FILES
+from dstest.core.spec import RunSpec
+from dstest.runner.plugins import resolve
+from dstest.runner.progress import Progress
+from dstest.runner.session import run_session
 from dstest.sim.faults import Fault, Profile
 from dstest.sim.simulate import Simulated, simulate, wanted_of
 from dstest.sim.sweep import Unlike, seen_in, sweep
@@ -145,13 +150,13 @@ class Planted(SimulatedToykv):
     async def serves(self, world):
         return PLANT != "deaf" and await super().serves(world)
 
-    def client(self, *given):
-        made = super().client(*given)
-        return Client(made) if PLANT == "client" else made
-
 class Mine({base}):
     name = "mine"
     simulable = Planted()
+
+    def client(self, *given):
+        made = super().client(*given)
+        return Client(made) if PLANT == "client" else made
 
 SYSTEM = Mine()
 """
@@ -286,3 +291,44 @@ def test_failures_are_in_the_object(mine: Path) -> None:
     told = json.loads(done.stdout)
     assert told["failed"] == [1]
     assert len(told["seeds"][0]["failures"]) == 3
+
+
+FAKE = """
+from clusters.systems.toykv.clients import CLIENTS
+from clusters.systems.toykv.system import {base}
+from dstest.core.protocols import Reply
+
+class Fake(CLIENTS["register"]):
+    kept = {}
+    async def invoke(self, op, timeout_s):
+        self.calls += 1
+        if op.op_type == "write":
+            self.kept[str(op.key)] = op.input
+        return Reply(self.kept.get(str(op.key)), self.at.node)
+
+class Faked({base}):
+    name = "faked"
+    clients = {**CLIENTS, "register": Fake}
+
+SYSTEM = Faked()
+"""
+
+
+def test_a_client_that_asks_no_server_is_the_one_that_is_tested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It answers from its own memory: no request is on the wire, and no kill is met by one."""
+    base = type(registry.load("systems", "toykv")).__name__
+    (tmp_path / "fake.py").write_text(FAKE.replace("{base}", base))
+    monkeypatch.setenv(FILES, str(tmp_path / "fake.py"))
+    spec = RunSpec(
+        system="faked", lab="sim", nodes=3, concurrency=6, time_limit_s=25.0, seed=1, nemesis="kill"
+    )
+    done = run_session(resolve(spec, ["fault_s=4"]), store=tmp_path, ui=Progress(io.StringIO()))
+    assert done.verdict is not None and not done.verdict.verdict.passed
+    assert {fault.landed for fault in done.verdict.evidence.faults} == {"ambiguous"}
+    wire = done.verdict.evidence.weak_audit["WO8"]
+    assert wire.status == "short" and wire.evidence.startswith("0 requests on the wire for ")
+    wanted = wanted_of("faked", "register", [], time_s=6.0, hosts=3, clients=4)
+    failures = simulate(wanted, 1).failures
+    assert any("clients sent" in failure for failure in failures), failures

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -126,3 +128,106 @@ def test_a_guard_that_goes_wrong_says_so() -> None:
     said = run("why", "up.py", "idle").output
     assert "first is undefined: s.kept[0] == 1; it goes wrong there" in said
     assert not any(line.endswith("; ") for line in said.splitlines())
+
+
+WHOLE = """
+
+class Beside(Spec):
+    most = 2
+
+    def initial(self):
+        yield S()
+
+    @action(client=(1, 2))
+    @when("room", lambda self, s: s.x < self.most)
+    def up(self, s, client):
+        return replace(s, x=s.x + 1)
+
+    @action()
+    @when("full", lambda self, s: s.x == self.most)
+    def take(self, s):
+        return replace(s, x=0)
+
+
+class Both(System):
+    limit = 4
+    parts = {"up": Up(), "beside": Beside(most=%s)}
+
+    @action()
+    @when("at the limit", lambda self, s: s.up.x == self.limit)
+    def close(self, s):
+        return s
+"""
+
+
+@pytest.fixture
+def whole() -> str:
+    """A trace in `w.json` of a specification with parts: six steps."""
+    spec = SPEC.replace("import Spec", "import Spec, System")
+    Path("both.py").write_text(spec + WHOLE % 1)
+    Path("other.py").write_text(spec + WHOLE % 2)
+    assert run("drive", "both.py", "--where", "s.up.x == 3", "--out", "w.json").exit_code == 0
+    return "both.py"
+
+
+def test_a_trace_of_parts_says_what_they_are_made_with(whole: str) -> None:
+    text = Path("w.json").read_text()
+    assert " at 0x" not in text
+    assert json.loads(text)["constants"] == {"limit": "4", "beside.most": "1"}
+    done = run("drive", "other.py", "--along", "w.json")
+    assert "other constants: beside.most" in str(done.exception)
+    old = json.loads(text)
+    old["constants"]["parts"] = "{'up': <Up object at 0x7f00>}"
+    Path("old.json").write_text(json.dumps(old))
+    assert run("drive", whole, "--along", "old.json").exit_code == 0
+
+
+def test_each_command_reads_a_trace_of_parts(whole: str) -> None:
+    def said(*words: str, exits: int = 0) -> str:
+        done = run(*words)
+        assert done.exit_code == exits, (words, done.output, done.exception)
+        return done.output
+
+    assert "at the limit is false" in said("why", whole, "close", "--after", "w.json")
+    assert said("knock", whole, "w.json") == "accepted as it is\n"
+    assert "p1->>p1: take()" in said("chart", whole, "w.json")
+    said("drive", whole, "--along", "w.json", "--out", "again.json")
+    assert Path("again.json").read_text() == Path("w.json").read_text()
+    file = json.loads(Path("w.json").read_text())
+    file["steps"] = [{**row, "state": ""} for row in file["steps"] if row["action"] != "take"]
+    Path("full.json").write_text(json.dumps(file))
+    assert "without up.sub:beside.room" in said("knock", whole, "full.json", exits=1)
+    assert "first difference" in said("chart", whole, "w.json", "full.json", exits=1)
+
+
+def test_the_commit_after_which_a_trace_of_parts_is_not_followed(whole: str) -> None:
+    def commit(text: str) -> None:
+        Path("both.py").write_text(text)
+        for words in (["add", "both.py"], ["commit", "-qm", "x"]):
+            subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True)
+
+    text = Path(whole).read_text()
+    subprocess.run(["git", "init", "-q"], check=True)
+    for n, version in enumerate([text, text + "\n", text.replace("s.x < 9", "s.x < 2"), text[:-1]]):
+        commit(version if n < 3 else Path("both.py").read_text() + "\n")
+    asked = [sys.executable, "-m", "dstest", "spec", "drive", whole, "--along"]
+    done = run("bisect", "HEAD~3", "HEAD", "--", *asked, str(Path("w.json").absolute()))
+    assert done.exit_code == 0 and "first bad" in done.output, done.output
+    bad = subprocess.run(["git", "rev-parse", "HEAD~1"], capture_output=True, text=True, check=True)
+    assert f"first bad: {bad.stdout[:12]}" in done.output
+
+
+def test_a_trace_of_what_comes_with_dstest_has_parts_too() -> None:
+    where = ("--where", "len(s.election.elected) > 0")
+    assert run("drive", "raft", *where, "--out", "r.json").exit_code == 0
+    done = run("why", "raft", "commit", "--after", "r.json")
+    assert done.exit_code in (0, 1) and "most voters is false" in done.output
+
+
+@pytest.mark.parametrize("name", ["crash", "done", "parts"])
+def test_an_action_called_as_something_of_every_specification(name: str) -> None:
+    spec = SPEC.replace("import Spec", "import Spec, System").replace("idle", name)
+    Path("up.py").write_text(spec.replace("Up(Spec)", "Up(System)"))
+    done = run("explore", "up.py")
+    assert f"Up.{name} is an action or an invariant" in str(done.exception)
+    assert "call the method otherwise" in str(done.exception)
