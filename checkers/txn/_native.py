@@ -17,10 +17,10 @@ from dstest.core.check import Budget
 
 __all__ = [
     "BETWEEN",
+    "BEYOND_ELLE",
     "DETECTABLE",
     "FINDINGS",
     "LABELS",
-    "OWN_ORDER",
     "SOURCES",
     "STATUS",
     "Analysis",
@@ -58,9 +58,8 @@ SOURCES: Final = {
 }
 """Sources of version orders of rw-register, as Elle's options spell them."""
 
-OWN_ORDER: Final = 16
-"""Of list-append, beyond what Elle infers: the appends of a transaction to a key stand in their
-order in whatever shows the later ones."""
+BEYOND_ELLE: Final = 16
+"""Say more than Elle infers (csrc/txn/txn.h)."""
 
 U32 = NDArray[np.uint32]
 NO_HASHES: Final[U32] = np.empty(0, np.uint32)

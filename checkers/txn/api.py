@@ -249,8 +249,7 @@ def _look(
     if plain and asked and all(seen.holds(model) for model in asked) and reads_test(c):
         return seen
     left_s = max(0.0, budget.time_s - (monotonic_ns() - started) / 1e9)
-    beyond_elle = KINDS[workload].lists and opts.get("decide?", True)
-    sources = _native.OWN_ORDER if beyond_elle else 0
+    sources = _native.BEYOND_ELLE if opts.get("decide?", True) else 0
     sources += sum(bit for name, bit in _native.SOURCES.items() if opts.get(name))
     analyse = partial(
         _native.analyse,
@@ -267,7 +266,7 @@ def _look(
         # Longest reads may contradict each other; only then does the choice among them matter.
         analysis = analyse(value_hash=value_hashes(c.value_names))
     seen = seen._replace(analysis=analysis)
-    if beyond_elle:
+    if KINDS[workload].lists and opts.get("decide?", True):
         left_s = max(0.0, budget.time_s - (monotonic_ns() - started) / 1e9)
         seen = seen._replace(exact=_lists(c, asked, seen, replace(budget, time_s=left_s)))
     return seen

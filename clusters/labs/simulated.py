@@ -19,6 +19,7 @@ class SimulatedLab:
     doc = "no nodes: all in one process, on a simulated network, clock and disks; smoke at most"
     transport: Transport = "in-process"
     rate = 100.0
+    catch_up = True
     """A closed loop of simulated clients would ask for thousands of operations in a second, each of
     which takes real time."""
 

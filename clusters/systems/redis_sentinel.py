@@ -116,8 +116,8 @@ class RedisClient(resp.RespClient):
 
 class RedisSentinel(SupervisedSystem):
     name = "redis-sentinel"
-    log_version = r"Redis version=([0-9.]+)"
     doc = "Redis from Debian with Sentinel: asynchronous replication, failover by a quorum"
+    log_version = r"Redis version=([0-9.]+)"
     packages = ("redis-server", "redis-sentinel")
     services = ("redis", "sentinel")
     deployment = RedisDeployment

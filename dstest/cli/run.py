@@ -221,7 +221,7 @@ def run(
 
     _check_key(sign_key)
     parts = _parts(plugin or [], system, workload, nemesis, checker or [])
-    option = [*(option or []), *(["catch_up=yes"] if catch_up else [])]
+    option = [*(option or []), *(["catch_up=true"] if catch_up else [])]
     planned = None if schedule is None else _scheduled(schedule, nemesis and parts["nemesis"])
     named = numbers("--seed", seed)
     plan = plan_arms(

@@ -16,7 +16,7 @@ import msgspec
 from dstest.core import clock
 from dstest.core.clock import RunClock
 from dstest.core.errors import HarnessError
-from dstest.core.protocols import Endpoint, WorkloadTraits
+from dstest.core.protocols import Endpoint, LabTraits, WorkloadTraits
 from dstest.runner.board import (
     FINISHING,
     LOADING,
@@ -27,7 +27,7 @@ from dstest.runner.board import (
     Board,
 )
 from dstest.runner.plugins import Plugins
-from dstest.runner.worker_config import WorkerConfig
+from dstest.runner.worker_config import CATCH_UP, WorkerConfig
 from dstest.store.layout import RunDir, disk_full
 
 __all__ = ["Load", "LoadTraffic", "NoTraffic"]
@@ -122,10 +122,15 @@ class Load:
             slots=slots,
             concurrency=spec.concurrency,
             rate=spec.rate,
+            catch_up=self._catches_up(),
             op_timeout_s=float(spec.options["op_timeout_s"]),
             final_s=self._final_s,
             parent_pid=os.getpid(),
         )
+
+    def _catches_up(self) -> bool:
+        given = self._plugins.spec.options.get(CATCH_UP)
+        return LabTraits.of(self._plugins.lab).catch_up if given is None else bool(given)
 
     async def start(self) -> None:
         """Start the workers and wait until each is ready to load."""

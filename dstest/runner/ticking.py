@@ -53,6 +53,11 @@ class StandWatch:
         self._last: dict[str, tuple[int, dict[str, str]]] = {}
         self._stood: dict[str, Stood] = {}
 
+    @property
+    def asks(self) -> bool:
+        """Is there anything to ask?"""
+        return self._nemesis is not None
+
     def stood(self, fault_id: str) -> Stood | None:
         """None of a fault of which nobody could tell."""
         return self._stood.get(fault_id)
@@ -110,7 +115,8 @@ class Ticker:
         """Sleep until run time `time_ns`, and read every second what stands, the counters now and
         then."""
         clock, read_ns = self._ctx.clock, 0
-        while (began_ns := clock.now_ns()) < time_ns - _CLEAR_NS:
+        asks = self.watch.asks or self._nemesis is not None
+        while asks and (began_ns := clock.now_ns()) < time_ns - _CLEAR_NS:
             due = began_ns >= read_ns
             for record in list(standing.values()):
                 if record.injected_at is not None and clock.now_ns() < time_ns - _CLEAR_NS:

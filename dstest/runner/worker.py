@@ -53,7 +53,7 @@ from dstest.runner.garbage import Garbage
 from dstest.runner.left_out import drawing, left_out
 from dstest.runner.raw_client import client_of
 from dstest.runner.tap import Tap
-from dstest.runner.worker_config import CATCH_UP, WorkerConfig
+from dstest.runner.worker_config import WorkerConfig
 from dstest.store.events import (
     Completion,
     Event,
@@ -251,7 +251,7 @@ class Worker:
         per_s = rate / self._config.workers
         due_ns = self._draw_arrival(per_s)
         sent_ns, now_ns = due_ns, self._clock.now_ns()
-        if now_ns - due_ns > _BEHIND_NS and not self._config.options.get(CATCH_UP):
+        if now_ns - due_ns > _BEHIND_NS and not self._config.catch_up:
             sent_ns = max(now_ns, self._next_overdue_ns)
             self._next_overdue_ns = sent_ns + int(1e9 / (per_s * _CATCH_UP))
         if not (await self._until(sent_ns) and self._loading()) and due_ns < self._ended_ns:

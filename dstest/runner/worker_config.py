@@ -15,9 +15,9 @@ CATCH_UP: Final = "catch_up"
 CATCH_UP_OPTION: Final[Mapping[str, Option]] = {
     CATCH_UP: Option(
         type=bool,
-        default=False,
-        help="with a rate, after a pause: send what is overdue as fast as clients can; without it "
-        "at most at twice the rate",
+        default=None,
+        help="with a rate, after a pause: send what is overdue as fast as clients can, or else at "
+        "most at twice the rate; as the lab says",
     )
 }
 
@@ -38,6 +38,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     slots: list[tuple[int, int]]
     concurrency: int
     rate: float | None
+    catch_up: bool = False
     op_timeout_s: float
     final_s: float
     parent_pid: int

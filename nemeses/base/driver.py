@@ -163,12 +163,6 @@ class Driver(ABC):
         """Nodes where the fault is gone -> what is missing there; None: only `stands` tells."""
         return None
 
-    async def in_force(
-        self, ctx: NemesisContext, record: LandingRecord
-    ) -> Mapping[str, str] | None:
-        """See `dstest.core.protocols.Lasting`; None: nobody can tell between two looks."""
-        return None
-
     def stands(self, earlier: LandingRecord, record: LandingRecord) -> Standing:
         """By what the record said before this observation, and says now."""
         return Standing()

@@ -15,7 +15,7 @@ from typing import Any
 
 from lin_oracle import explains, random_history
 
-from dstest.core.op import Op
+from dstest.core.op import FIELDS, Op
 
 __all__ = ["MODELS", "Call", "Event", "edn", "files"]
 
@@ -284,7 +284,7 @@ def as_ours(model: str, ops: list[Op]) -> str:
     lines: list[dict[str, Any]] = [
         {"schema": "dstest.history/1", "model": model, "options": {"permits": 2}}
     ]
-    lines += [{name: getattr(op, name) for name in Op.__struct_fields__} for op in ops]
+    lines += [{name: getattr(op, name) for name in FIELDS} for op in ops]
     return "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
 
 

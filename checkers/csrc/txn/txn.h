@@ -83,14 +83,15 @@ enum txn_workload { TXN_LIST_APPEND = 0, TXN_RW_REGISTER = 1 };
 /* Which order beyond the data's own is demanded. */
 enum txn_between { TXN_NO_ORDER = 0, TXN_PROCESS = 1, TXN_REALTIME = 2 };
 
-/* Where rw-register takes version orders from, besides the initial nil; list-append: what is said
- * beyond Elle's inference. */
+/* Where rw-register takes version orders from, besides the initial nil; and whether more is said than
+ * Elle infers. */
 enum txn_source {
     TXN_WFR_KEYS = 1,
     TXN_SEQUENTIAL_KEYS = 2,
     TXN_LINEARIZABLE_KEYS = 4,
     TXN_GIVEN_ORDER = 8,
-    TXN_OWN_ORDER = 16, /* list-append: a transaction's appends to a key stand in their order */
+    TXN_BEYOND_ELLE = 16, /* appends of a transaction to a key stand in their order; an element that a
+                             read shows came after nothing that is known; reads of own later writes */
 };
 
 struct txn_options {

@@ -291,7 +291,7 @@ static struct txn_touch *touch_write(struct txn_list *l, int64_t t, int64_t i)
     if (touch->stamp != (uint32_t)t + 1) {
         *touch = (struct txn_touch){.stamp = (uint32_t)t + 1};
     }
-    int asked = l->ctx->options->sources & TXN_OWN_ORDER;
+    int asked = l->ctx->options->sources & TXN_BEYOND_ELLE;
     if (asked && touch->last_write != 0 && !l->keys[k].incompatible) {
         own_order(l, k, t, (int64_t)touch->last_write - 1, i);
     }
@@ -304,7 +304,8 @@ static void write_mop(struct txn_list *l, int64_t t, int64_t i)
     int32_t k = l->ctx->in->mop_key[i];
     struct txn_touch *touch = touch_write(l, t, i);
     touch->since++;
-    if (touch->first_read != 0 && future_read(l, t, i)) {
+    if (touch->first_read != 0 && future_read(l, t, i) &&
+        (l->ctx->options->sources & TXN_BEYOND_ELLE)) {
         touch->updated = 1; /* it replaced what was its own */
     }
     if (touch->first_read != 0 && !touch->updated) {

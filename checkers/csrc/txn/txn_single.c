@@ -80,12 +80,13 @@ static void check_txn(struct txn_versions *v, int64_t t, struct touch *touches, 
         if (read && touch->read == 0) {
             touch->read = (uint32_t)i + 1;
         } else if (!read && touch->read != 0) {
-            int64_t early = future_read(in, touch->read - 1, i);
+            int beyond = v->ctx->options->sources & TXN_BEYOND_ELLE;
+            int64_t early = beyond ? future_read(in, touch->read - 1, i) : -1;
             if (early >= 0) {
                 txn_find(v->ctx, (struct txn_found){TXN_FUTURE_READ, k, in->mop_value[i], t, early,
                                                     -1, i, -1});
             }
-            touch->updated |= early == touch->read - 1; /* it replaced what was its own */
+            touch->updated |= early >= 0 && early == touch->read - 1; /* it replaced its own */
         }
         if (!read && touch->read != 0 && !touch->updated) {
             touch->updated = 1;

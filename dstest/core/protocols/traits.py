@@ -70,10 +70,12 @@ class CheckerTraits(_Traits, frozen=True, kw_only=True):
 class LabTraits(_Traits, frozen=True, kw_only=True):
     """`transport`: what is between its nodes. Those of a lab that is `in-process` are simulated:
     they come and go with the run. `rate`: operations per second that a run offers where its user
-    says nothing; None: as many as are answered."""
+    says nothing; None: as many as are answered. `catch_up`: what is overdue after a pause is sent
+    as fast as clients can, where its user says nothing."""
 
     transport: Transport = "network"
     rate: float | None = None
+    catch_up: bool = False
 
 
 class NemesisTraits(_Traits, frozen=True, kw_only=True):

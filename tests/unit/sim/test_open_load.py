@@ -31,7 +31,7 @@ def paused(store: Path, *given: str) -> Path:
         system="toykv", workload="register", nemesis="pause", lab="sim", nodes=3, concurrency=6,
         time_limit_s=24.0, seed=1, rate=float(RATE),
     )  # fmt: skip
-    pairs = ["scope=all", "fault_s=6", *given]
+    pairs = ["scope=all", "fault_s=6", *(given or ["catch_up=false"])]
     return run_session(resolve(spec, pairs), store=store, ui=Progress(io.StringIO())).path
 
 
@@ -74,7 +74,7 @@ def test_the_page_says_both(run: Path) -> None:
 
 def test_what_is_overdue_is_sent_at_most_at_twice_the_rate(run: Path, tmp_path: Path) -> None:
     assert max(sent_a_second(run)) <= 2 * RATE + RATE // 10 + 1
-    assert max(sent_a_second(paused(tmp_path, "catch_up=yes"))) > 3 * RATE
+    assert max(sent_a_second(paused(tmp_path, "catch_up=true"))) > 3 * RATE
 
 
 def test_service_levels_count_from_when_due(run: Path) -> None:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from dstest.cli.app import app
 from dstest.core.errors import ConfigError, Exit, HistoryError
-from dstest.core.op import Op
+from dstest.core.op import FIELDS, Op
 from dstest.spec import Record, Spec, Step, maps
 from dstest.spec.bounds import Watch
 from dstest.spec.conform import conform_history
@@ -106,7 +106,7 @@ def test_the_command_comes_back(tmp_path: Path) -> None:
 
 
 def _row(op: Op) -> dict[str, Any]:
-    return {name: getattr(op, name) for name in op.__struct_fields__}
+    return {name: getattr(op, name) for name in FIELDS}
 
 
 class OneForAll(Spec):
