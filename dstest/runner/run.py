@@ -126,12 +126,9 @@ class Run:
     async def _body(self) -> None:
         plugins, ui = self._plugins, self._ui
         spec = plugins.spec
-        await self._connect()
+        deployment = await self._connect()
+        members = self._members
         ui.phase("deploy", plugins.system.name)
-        members = self._members = {name: self._nodes[name] for name in plugins.members}
-        nodes = list(members.values())
-        deployment = self._deployed(nodes)
-        self._deployment = deployment
         await listeners.check_free(deployment, members)
         await self._install(deployment)
         if isinstance(self._nemesis, Prepares):
@@ -189,14 +186,20 @@ class Run:
             ui.phase("final", "the load ends; the final state is read")
             await load.finish(clock, lambda text: ui.phase("final", text))
 
-    async def _connect(self) -> None:
-        """Nodes that have what this run asks of them, and on which nothing of an earlier one is."""
+    async def _connect(self) -> Deployment:
+        """Nodes that have what this run asks of them, and on which nothing of an earlier one is:
+        the system there, of which nothing is laid or started yet."""
         self._ui.phase("connect", f"{len(self._lab.nodes)} nodes over SSH")
         self._nodes = await connect_all(self._lab)
         await check_installed(self._lab, self._nodes, self._plugins.system)
         await check_features(self._nodes, self._nemesis, self._plugins.plans)
-        await lay_homes(self._lab, self._nodes, self._plugins.system)
+        members = {name: self._nodes[name] for name in self._plugins.members}
+        deployment = self._deployed(list(members.values()))
+        await lay_homes(self._lab, self._nodes, self._plugins.system, deployment)
         await self._begin_clean()
+        # From here on its end is ours: before, what stands where it would be is somebody else's.
+        self._members, self._deployment = members, deployment
+        return deployment
 
     def _deployed(self, nodes: Sequence[Node]) -> Deployment:
         """The system on these nodes, as slow as they are."""
