@@ -38,7 +38,7 @@ def programs() -> dict[str, bytes]:
     return {**found, PROGRAM: _PROGRAM.encode()}
 
 
-_OURS: Final = ("groups", "homes", "lib", "lock", "member.json", "services")
+_OURS: Final = ("groups", "homes", "lib", "lock", "member.json", "run", "services")
 """What lies in `HOME` beside a directory for each service."""
 
 

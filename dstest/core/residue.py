@@ -17,6 +17,7 @@ __all__ = [
     "HOMES_LAID",
     "HOME_MARK",
     "MAY_TOUCH",
+    "RUN_NOTE",
     "Found",
     "Residue",
     "marked_only",
@@ -28,6 +29,9 @@ HOME_MARK = ".dstest-lab"
 
 HOMES_LAID = "/opt/dstest-services/homes"
 """On such a machine: the directories that runs have made there, a line each."""
+
+RUN_NOTE = "/opt/dstest-services/run"
+"""On every node: which run began there last, whose logs are those that lie there."""
 
 GUARD_LEASES = ("run", "run-serve")
 """Leases of a run as a whole, beside those of its faults: take all of it away, start servers."""

@@ -6,13 +6,29 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from dstest.core.errors import DstestError
+import msgspec
+
+from clusters.remote import connect_all
+from dstest.core import registry
+from dstest.core.answers import check_log_files
+from dstest.core.errors import ConfigError, DstestError
 from dstest.core.log_names import kept_as
-from dstest.core.protocols import Deployment, LogFiles
-from dstest.core.run_meta import KeptLog, Logs
+from dstest.core.node import LabInfo
+from dstest.core.protocols import Deployment, LabTraits, LogFiles
+from dstest.core.residue import RUN_NOTE
+from dstest.core.run_meta import KeptLog, Logs, RunMeta
+from dstest.core.spec import RunSpec
+from dstest.runner.lab_lock import alone
 from dstest.store.layout import RunDir
 
-__all__ = ["CORE_BYTES_MAX", "LOG_BYTES_MAX", "fetch_logs", "fetch_settings_and_cores"]
+__all__ = [
+    "CORE_BYTES_MAX",
+    "LOG_BYTES_MAX",
+    "fetch_left",
+    "fetch_logs",
+    "fetch_settings_and_cores",
+    "note_of",
+]
 
 LOG_BYTES_MAX: Final = 32 << 20
 """Of each log, half of it its beginning and half its end: what a server says first is what all
@@ -25,6 +41,54 @@ CORE_BYTES_MAX: Final = 64 << 20
 
 CORES_MAX: Final = 1
 """Of each node, the first by name; the others are likely to be of the same crash."""
+
+
+def note_of(meta: RunMeta) -> bytes:
+    """What a run writes into `RUN_NOTE`, by its run.json."""
+    return f"{meta.started} {meta.pid}\n".encode()
+
+
+def fetch_left(run: RunDir, meta: RunMeta) -> str:
+    """Of a run whose control node died: fetch the logs and settings that its nodes still have, as
+    the end of the run would have, into `meta` and the directory. What came of it, in words; empty
+    where there is nothing to be had. Nodes on which another run has begun since are left alone."""
+    if meta.logs is not None or meta.started is None:
+        return ""
+    spec = msgspec.convert(meta.spec, RunSpec)
+    try:
+        lab = registry.load("labs", meta.lab or spec.lab)
+        info = None if meta.lab_id is None else lab.status(meta.lab_id)
+        if info is None or LabTraits.of(lab).transport != "network":
+            return ""
+        wanted = [node for node in info.nodes if node.name in meta.nodes]
+        with alone(info):
+            return asyncio.run(_left(run, meta, spec, msgspec.structs.replace(info, nodes=wanted)))
+    except ConfigError:
+        return ""  # it cannot be judged here, which is said then
+    except DstestError as error:
+        return f"the logs that its nodes may still have were not fetched: {error.message}"
+
+
+async def _left(run: RunDir, meta: RunMeta, spec: RunSpec, info: LabInfo) -> str:
+    nodes = await connect_all(info)
+    try:
+        system = registry.load("systems", spec.system)
+        names = meta.members or system.members(list(nodes), spec.options)
+        members = {name: nodes[name] for name in names if name in nodes}
+        deployment = system.deploy(list(members.values()), spec.options)
+        argv = ["sh", "-c", f"cat {RUN_NOTE} 2>/dev/null"]
+        for name, node in members.items():
+            if (await node.run(argv, check=False)).stdout.encode() != note_of(meta):
+                return f"its nodes have no logs of it any more: another run has begun on {name}"
+        meta.members = list(members)
+        if isinstance(deployment, LogFiles):
+            meta.log_files = check_log_files(deployment, deployment.log_files())
+        meta.logs = await fetch_logs(run, members, deployment)
+        meta.other_files = await fetch_settings_and_cores(run, members, deployment, {})
+    finally:
+        await asyncio.gather(*(node.close() for node in nodes.values()))
+    fetched = len(meta.logs.files) if meta.logs is not None else 0
+    return f"{fetched} logs of its servers were fetched from lab {info.lab_id}"
 
 
 async def fetch_logs(

@@ -34,6 +34,7 @@ from dstest.core.protocols import (
     SystemTraits,
     Withdraws,
 )
+from dstest.core.residue import RUN_NOTE
 from dstest.core.run_meta import RunMeta
 from dstest.judge.facts import agree
 from dstest.runner import answers, host, listeners, residues
@@ -45,7 +46,7 @@ from dstest.runner.in_use import builds_in_use
 from dstest.runner.live import LiveRun
 from dstest.runner.load import Load, NoTraffic
 from dstest.runner.load_phase import LoadPhase
-from dstest.runner.log_fetch import fetch_logs, fetch_settings_and_cores
+from dstest.runner.log_fetch import fetch_logs, fetch_settings_and_cores, note_of
 from dstest.runner.nemesis_loop import NemesisLoop
 from dstest.runner.node_check import check_features, check_installed
 from dstest.runner.plugins import Plugins
@@ -256,6 +257,8 @@ class Run:
             self._ui.say(f"{name}: removed what an earlier run had left: {', '.join(found)}")
         self._guard = Guard(self._nodes, self._kinds)
         await self._guard.arm()
+        note = note_of(self._meta)
+        await asyncio.gather(*(node.put(RUN_NOTE, note) for node in self._nodes.values()))
 
     def _guard_of_run(self) -> Guard:
         assert self._guard is not None

@@ -35,6 +35,7 @@ from dstest.runner.judgement import judge_reported
 from dstest.runner.lab_lock import alone
 from dstest.runner.live import LiveRun
 from dstest.runner.live_view import progress_for
+from dstest.runner.log_fetch import fetch_left
 from dstest.runner.plugins import Plugins, schedule_of
 from dstest.runner.progress import LOG, Progress
 from dstest.runner.run import Run
@@ -380,6 +381,9 @@ def recover(path: Path, *, sign_key: Path | None = None) -> Finished:
         with judging(run), judged_aside(run) as (judged, _):
             not_better(run, msgspec.convert(earlier, Verdict), judged.verdict)
     failure = HarnessError(meta.ended_by) if meta.ended_by else None
+    if earlier is None and not alive(meta) and (said := fetch_left(run, meta)):
+        progress_for().say(said)
+        run.write_meta(meta)
     with judging(run):
         verdict, report_failure, report = judge_reported(run)
     failure = failure or report_failure
