@@ -12,10 +12,11 @@ from dstest.core.errors import ConfigError
 from dstest.core.implements import implements
 from dstest.core.lab_words import simulates
 from dstest.core.plugin_files import FILES
-from dstest.core.protocols import LabTraits, Linked
+from dstest.core.protocols import LabTraits, Linked, Tapped
 from dstest.core.tiers import Tier
 from dstest.judge.beyond_runs import BEYOND_RUNS
 from dstest.judge.budgets import SHAPES, TIERS, UNITS
+from dstest.judge.rows import UNEXPLAINED
 from dstest.report.command import command_of
 
 __all__ = [
@@ -181,6 +182,50 @@ _COMMANDS: Final[tuple[tuple[str, Callable[[_Run, str], str]], ...]] = (
 """What a line holds, and what makes the command; the first that fits."""
 
 
+def _own(run: _Run) -> Any:
+    """The system of a run, where a file of the user's brings it; None of one that comes along."""
+    try:
+        system = registry.load("systems", run.spec["system"])
+    except (ConfigError, KeyError):
+        return None
+    return (
+        system
+        if run.spec.get("files") and not type(system).__module__.startswith("clusters.")
+        else None
+    )
+
+
+def _talks(run: _Run) -> str:
+    return (
+        "Where only some members talk to each other, as followers with their leader, `links()` of"
+        " the deployment says which: then only those paths must carry traffic."
+    )
+
+
+def _counts(run: _Run) -> str:
+    if isinstance(_own(run), Tapped):
+        return ""
+    return (
+        "No run can count them until the system has client_port and request_counter: HttpRequests,"
+        " LineRequests or FramedRequests of clusters.supervise."
+    )
+
+
+def _harmless(run: _Run) -> str:
+    return (
+        "What a healthy server logs like that, log_harmless of the system names: a text of the"
+        " line, or of the exception in which a traceback ends."
+    )
+
+
+_ADVICE: Final[tuple[tuple[str, Callable[[_Run], str]], ...]] = (
+    ("paths to be cut were idle before it", _talks),
+    ("requests on the wire were not counted", _counts),
+    (f"alarms in the logs {UNEXPLAINED}", _harmless),
+)
+"""What a line holds, and what the author of a system can do about it, which no further run does."""
+
+
 def without_method(found: Sequence[Remedy], op_types: Sequence[str]) -> list[Remedy]:
     """What `remedies` found for a run whose client cannot do operations of these types.
 
@@ -214,7 +259,21 @@ def remedies(
     if not spec:
         return [Remedy(line, "") for line in lines]
     run = _Run(spec, given, path)
-    return [
-        Remedy(line, next((make for words, make in _COMMANDS if words in line), _again)(run, line))
-        for line in lines
-    ]
+    found = [_remedy(run, line) for line in lines]
+    if any(_advised(run, line) for line in lines):
+        # What the author of the system has to do first, the same run again does not supply.
+        same = {run.command(), run.command(tier="smoke", nodes=None, time_limit_s=None)}
+        found = [Remedy(o, "" if command in same else command) for o, command in found]
+    return found
+
+
+def _advised(run: _Run, line: str) -> str:
+    advice = next((make(run) for words, make in _ADVICE if words in line), "")
+    return advice if advice and _own(run) is not None else ""
+
+
+def _remedy(run: _Run, line: str) -> Remedy:
+    if advice := _advised(run, line):
+        return Remedy(f"{line}. {advice}", "")
+    make = next((make for words, make in _COMMANDS if words in line), _again)
+    return Remedy(line, make(run, line))

@@ -14,7 +14,7 @@ from dstest.core.answers import check_log_files
 from dstest.core.errors import ConfigError, DstestError
 from dstest.core.log_names import kept_as
 from dstest.core.node import LabInfo
-from dstest.core.protocols import Deployment, LabTraits, LogFiles
+from dstest.core.protocols import Deployment, LabTraits, LocalFile, LogFiles
 from dstest.core.residue import RUN_NOTE
 from dstest.core.run_meta import KeptLog, Logs, RunMeta
 from dstest.core.spec import RunSpec
@@ -115,7 +115,12 @@ async def fetch_settings_and_cores(
     """Copy the files that servers were started with to `nodes/NODE/config.d/`, and core files to
     `nodes/NODE/core.d/`; what became of them."""
     settings = {
-        name: [path for service in member.services for path in service.files]
+        name: [
+            path
+            for service in member.services
+            for path, what in service.files.items()
+            if not isinstance(what, LocalFile)  # a program, and no setting
+        ]
         for name, member in deployment.members.items()
     }
     found = await _fetch(run, nodes, _below("config.d", settings), SETTINGS_BYTES_MAX, whole=True)

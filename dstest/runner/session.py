@@ -17,6 +17,7 @@ from dstest.core.contained import quit_by
 from dstest.core.errors import ConfigError, DstestError, Exit, HarnessError, LabError
 from dstest.core.live import forget_live
 from dstest.core.node import LabInfo
+from dstest.core.protocols import Tapped
 from dstest.core.run_meta import RunMeta
 from dstest.core.spec import SPEC, to_toml
 from dstest.core.tiers import Tier
@@ -237,6 +238,7 @@ def run_session(
             run.write(path, data)
     ui.keep_log(run.path / LOG)
     ui.say(f"run {run.path}")
+    _forewarn(plugins, ui)
     live = LiveRun(run, ui, spec)
     live.publish()
     signals = ExitStack()
@@ -264,6 +266,16 @@ def run_session(
         live.close()
         ui.close_log()
         signals.close()
+
+
+def _forewarn(plugins: Plugins, ui: Progress) -> None:
+    """Say at the start of a run what keeps it from passing, however it goes."""
+    if not simulates(plugins.lab) and not isinstance(plugins.system, Tapped):
+        ui.say(
+            f"{plugins.spec.system} has no request_counter: nobody can tell whether its clients"
+            " send twice, so that no run is better than PARTIAL (WO8). HttpRequests, LineRequests"
+            " and FramedRequests of clusters.supervise count; `client_port` is where clients go"
+        )
 
 
 def _went(

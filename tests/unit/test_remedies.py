@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import shlex
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from made_audit import but, good
 
+from dstest.core import registry
 from dstest.core.evidence import Rerun
 from dstest.judge.decide import decide
 from dstest.judge.evidence import build_evidence
+from dstest.judge.rows import UNEXPLAINED
 from dstest.report.command import command_of
 from dstest.report.remedies import remedies
 
@@ -48,6 +51,27 @@ def test_breadth_is_supplied_by_a_tier() -> None:
         assert "--seed" not in command
         assert "--nodes" not in command
         assert command[-2:] == ["-o", "keys=5"]
+
+
+def test_what_only_the_author_of_a_system_can_do_is_said_and_no_run_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The same run again would come to the same."""
+    lines = [
+        "RF4: f1: 3 of 4 paths to be cut were idle before it, as n4->n2",
+        "RF3: 0 of 1 planned faults landed on both sides",
+        "WO8: the client library may retry unseen: requests on the wire were not counted",
+        f"RF7: 2 alarms in the logs {UNEXPLAINED}, first n1: Traceback",
+        "WO10: cluster sizes run: 5; another size is needed",
+    ]
+    shipped = remedies(lines, SPEC, [], "store/run")
+    assert all(row.command for row in shipped)
+    monkeypatch.setattr(registry, "load", lambda group, name: SimpleNamespace(deployment=object))
+    found = remedies(lines, {**SPEC, "system": "own", "files": ["own.py"]}, [], "store/run")
+    assert [bool(row.command) for row in found] == [False, False, False, False, True]
+    told = [row.obstacle.removeprefix(line) for row, line in zip(found, lines, strict=True)]
+    words = ("links()", "", "request_counter", "log_harmless", "")
+    assert all(word in text for word, text in zip(words, told, strict=True))
 
 
 def test_a_direction_that_was_not_cut() -> None:
