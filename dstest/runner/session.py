@@ -237,8 +237,7 @@ def run_session(
         for path, data in kept.items():
             run.write(path, data)
     ui.keep_log(run.path / LOG)
-    ui.say(f"run {run.path}")
-    _forewarn(plugins, ui)
+    _begun(plugins, run, ui)
     live = LiveRun(run, ui, spec)
     live.publish()
     signals = ExitStack()
@@ -268,8 +267,9 @@ def run_session(
         signals.close()
 
 
-def _forewarn(plugins: Plugins, ui: Progress) -> None:
-    """Say at the start of a run what keeps it from passing, however it goes."""
+def _begun(plugins: Plugins, run: RunDir, ui: Progress) -> None:
+    """Say where a run is, and what keeps it from passing, however it goes."""
+    ui.say(f"run {run.path}")
     if not simulates(plugins.lab) and not isinstance(plugins.system, Tapped):
         ui.say(
             f"{plugins.spec.system} has no request_counter: nobody can tell whether its clients"
