@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+import signal
+from typing import Any, Final
 
 import msgspec
 
 from dstest.core.protocols import Endpoint
 
-__all__ = ["WorkerConfig"]
+__all__ = ["STACK_SIGNAL", "WorkerConfig"]
+
+
+STACK_SIGNAL: Final = signal.SIGUSR1
+"""Lets a worker write down where each of its threads is."""
 
 
 class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
