@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
@@ -11,6 +12,7 @@ from dstest.core import registry
 from dstest.core.errors import ConfigError
 from dstest.core.implements import implements
 from dstest.core.lab_words import simulates
+from dstest.core.log_names import LOG_OPTION
 from dstest.core.plugin_files import FILES
 from dstest.core.protocols import LabTraits, Linked, Tapped
 from dstest.core.tiers import Tier
@@ -162,9 +164,20 @@ def _more_load(run: _Run, _: str) -> str:
     return run.command(rate=_MORE * rate) if rate else run.command()
 
 
+def _more_log(run: _Run, line: str) -> str:
+    """With room for the longest of the logs that were cut, and some more: no two are as long."""
+    sizes = [int(text.replace(",", "")) for text in _CUT.findall(line)]
+    wanted = f"{LOG_OPTION}={-(-3 * max(sizes, default=0) // (2 << 20))}"
+    kept = [pair for pair in run.given or [] if not pair.startswith(f"{LOG_OPTION}=")]
+    return _Run(run.spec, kept, run.path).command(options=[wanted])
+
+
+_CUT: Final = re.compile(r"was cut: [\d,]+ of ([\d,]+) bytes")
+
 _COMMANDS: Final[tuple[tuple[str, Callable[[_Run, str], str]], ...]] = (
     ("ran in one process", lambda run, _: run.on_nodes()),
     ("WO7:", _one_way),
+    ("was cut: ", _more_log),
     ("written before it were read after", _more_load),
     (UNITS["faults"], _longer),
     ("WO6:", _tier),

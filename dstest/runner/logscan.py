@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -10,14 +11,14 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core.implements import implements
-from dstest.core.log_names import kept_as
+from dstest.core.log_names import LOG_OPTION, kept_as, kept_name
 from dstest.core.log_stamps import run_time_ns
 from dstest.core.protocols import LogFiles, SystemTraits
 from dstest.core.run_meta import Logs, RunMeta
 from dstest.judge.alarm_kinds import DISCONNECT, kind_of
 from dstest.judge.facts import Alarm
 from dstest.judge.process_facts import ProcessFacts
-from dstest.store.layout import RunDir
+from dstest.store.layout import RunDir, opened_log
 
 __all__ = ["LogFacts", "log_names", "scan_logs"]
 
@@ -92,6 +93,7 @@ class _Reader:
         self.mark = traits.log_start
         self.lines = self.starts = self.stamped = self.in_time = 0
         self.alarms: list[Alarm] = []
+        self.broken = ""
         self._ts: int | None = None
         self._undated: list[int] = []
         self._tracebacks: list[str] = []
@@ -100,9 +102,12 @@ class _Reader:
         self._dense: dict[tuple[str, int], int] = {}
 
     def read(self, path: Path) -> None:
-        with path.open(errors="replace") as file:
-            for line in file:
-                self._line(line)
+        try:
+            with opened_log(path) as file:
+                for line in file:
+                    self._line(line)
+        except (EOFError, OSError, zlib.error) as error:
+            self.broken = f"{path.name} cannot be read to its end: {error}"
         self._give_up()
 
     def _line(self, line: str) -> None:
@@ -209,7 +214,7 @@ def scan_logs(
     readers: dict[Path, _Reader] = {}
     for path in paths_kept:
         node = path.parent.name
-        reader = readers[path] = _Reader(node, system, meta)
+        reader = readers[path.with_name(kept_name(path.name))] = _Reader(node, system, meta)
         reader.read(path)
         lines[node] = lines.get(node, 0) + reader.lines
         result.alarms += reader.alarms
@@ -235,14 +240,17 @@ def _gap(
     if reader is None:
         why = recorded.lost.get(key, "")
         return f"no {path.name} was kept" + (f" ({why})" if why else "")
-    if not reader.lines:
-        return f"{path.name} is empty"
+    if reader.broken or not reader.lines:
+        return reader.broken or f"{path.name} is empty"
     sizes = recorded.files.get(key)
     if sizes is None:
         return f"whether all of {path.name} was kept is not recorded"
     if sizes.kept < sizes.bytes:
-        return f"{path.name} was cut: {sizes.kept:,} of {sizes.bytes:,} bytes were kept"
-    if path.stat().st_size != sizes.kept:
+        return (
+            f"{path.name} was cut: {sizes.kept:,} of {sizes.bytes:,} bytes were kept"
+            f" (-o {LOG_OPTION} says how many MiB)"
+        )
+    if path.is_file() and path.stat().st_size != sizes.kept:
         return f"{path.name} has {path.stat().st_size:,} bytes, {sizes.kept:,} were fetched"
     if reader.stamped and not reader.in_time:
         return f"no line of {path.name} is of the time of this run"

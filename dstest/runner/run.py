@@ -22,6 +22,7 @@ from dstest.core.answers import check_log_files, check_names, check_states, chec
 from dstest.core.clock import RunClock
 from dstest.core.contained import contained
 from dstest.core.errors import DstestError, Interrupted
+from dstest.core.log_names import LOG_MB, LOG_OPTION
 from dstest.core.node import LabInfo, Node
 from dstest.core.patience import in_time
 from dstest.core.protocols import (
@@ -46,7 +47,7 @@ from dstest.runner.in_use import builds_in_use
 from dstest.runner.live import LiveRun
 from dstest.runner.load import Load, NoTraffic
 from dstest.runner.load_phase import LoadPhase
-from dstest.runner.log_fetch import fetch_logs, fetch_settings_and_cores, note_of
+from dstest.runner.log_fetch import fetch_logs, fetch_settings_and_cores, log_settings, note_of
 from dstest.runner.nemesis_loop import NemesisLoop
 from dstest.runner.node_check import check_features, check_installed
 from dstest.runner.plugins import Plugins
@@ -62,6 +63,8 @@ from dstest.store.segment import SegmentWriter
 __all__ = ["Run"]
 
 _REPLICA_TRIES: Final = 10
+LOG_MB_S: Final = 0.5
+"""Seconds for a mebibyte of logs, fetched and compressed."""
 
 
 class Run:
@@ -347,7 +350,9 @@ class Run:
             if (watches := self._watches) is not None:
                 await self._step("processes", lambda: watches.finish(self._meta))
                 await self._step("samples", lambda: watches.last_samples(self._meta))
-            await self._step("logs", self._collect_logs)
+            each_mb = int(self._plugins.spec.options.get(LOG_OPTION, LOG_MB))
+            logs_s = 30.0 + each_mb * len(self._members) * LOG_MB_S
+            await self._step("logs", self._collect_logs, logs_s)
             await self._step("settings and cores", self._collect_other, 60.0)
             await self._step("no more starts", lambda: self._guard_of_run().release(SERVE))
             stop_s = patience.end_s(deployment.timing) + 5.0
@@ -380,7 +385,8 @@ class Run:
             await self._nemesis.withdraw(self._context(RunClock(0), NoEpochs()))
 
     async def _collect_logs(self) -> None:
-        self._meta.logs = await fetch_logs(self._run, self._members, self._deployment)
+        settings = log_settings(self._plugins.spec, self._plugins.system)
+        self._meta.logs = await fetch_logs(self._run, self._members, self._deployment, **settings)
 
     async def _collect_other(self) -> None:
         if (deployment := self._deployment) is not None:
