@@ -12,7 +12,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "run": (
         "dstest run",
         "dstest run --system etcd --workload register --nemesis partition --time-limit 60 --seed 7",
-        "dstest run --system redis --nemesis kill -o fault_s=5 --tier hardening",
+        "dstest run --system redis-sentinel --nemesis kill -o fault_s=5 --tier hardening",
     ),
     "sim": (
         "dstest sim --system toykv --workload register --seeds 100",
