@@ -110,3 +110,9 @@ def test_operations_are_counted_once_and_by_checker_where_they_differ() -> None:
     assert judged(uneven) == "set judged 40 and order 38 operations"
     assert share(uneven) == "40 of 40 by set, 38 of 40 by order"
     assert judged(CheckerEvidence(ran=["set"], ops_consumed=40)) == "set judged 40 operations"
+
+
+def test_where_nothing_was_broken_each_unknown_operation_is_told() -> None:
+    """As of a thread that hangs: it is one of thousands, and nothing was there to hold it up."""
+    (row,) = unusual(history(*map(op, range(300)), unknown(300, "no answer", op_type="enqueue")))
+    assert row.message == "1 of 301 operations ended unknown while no fault stood"
