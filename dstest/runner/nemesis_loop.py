@@ -76,17 +76,17 @@ class NemesisLoop:
     async def run(self, plans: list[FaultPlan]) -> None:
         """All planned faults. Raises LabError where a node is lost."""
         if plans:
-            await self._ctx.clock.until(plans[0].start_ns - _AHEAD_NS)
-            await self._foresee()
+            await self._foresee(plans[0].start_ns - _AHEAD_NS)
         for start_ns, group in groupby(plans, key=lambda plan: plan.start_ns):
             await self._ctx.clock.until(start_ns)
             if self.records:
                 await self._recovered()
             await self._together(list(group))
 
-    async def _foresee(self) -> None:
+    async def _foresee(self, at_ns: int) -> None:
         """Say under load, before the first fault, what will keep faults from being proven."""
         if isinstance(self._nemesis, Foresees):
+            await self._ctx.clock.until(at_ns)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_FORESEE_S):
                     if said := await self._nemesis.foresee(self._ctx):
