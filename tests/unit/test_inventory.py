@@ -213,7 +213,7 @@ def test_what_is_no_ansible_inventory_is_said_from_the_beginning(tmp_path: Path)
     path = written(tmp_path, "config2", "Host db1\n  HostName 10.0.0.1\n")
     with pytest.raises(ConfigError, match=r"config2, read as an Ansible inventory: \S") as caught:
         read_inventory(path, ["db1"])
-    assert "--form ssh" in caught.value.remedy
+    assert "--form ssh" in str(caught.value.remedy)
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from made_meta import meta as made_meta
 
+from dstest.core import registry
 from dstest.core.node import Completed, LabInfo, NodeInfo
 from dstest.core.protocols import LogFiles
 from dstest.core.residue import RUN_NOTE
 from dstest.core.run_meta import RunMeta
 from dstest.runner import log_fetch
 from dstest.store.layout import RunDir
-from tests.unit.made_meta import meta as made_meta
 
 LOG = b"served\n"
 
@@ -71,7 +72,7 @@ def test_they_are_fetched_where_no_other_run_has_begun_since(
     monkeypatch.setattr(log_fetch, "connect_all", connected)
     monkeypatch.setattr(log_fetch, "alone", lambda info: nullcontext())
     plugins = {"labs": lab, "systems": system}
-    monkeypatch.setattr(log_fetch.registry, "load", lambda group, name: plugins[group])
+    monkeypatch.setattr(registry, "load", lambda group, name: plugins[group])
     said = log_fetch.fetch_left(run, meta)
     if not mine:
         assert "another run has begun on n1" in said
@@ -79,5 +80,6 @@ def test_they_are_fetched_where_no_other_run_has_begun_since(
         return
     assert "1 logs of its servers were fetched" in said
     assert (run.nodes / "n1" / "log").read_bytes() == LOG
-    assert (meta.members, meta.log_files) == (["n1"], {"n1": ["/opt/own/log"]})
+    told: Any = (meta.members, meta.log_files)
+    assert told == (["n1"], {"n1": ["/opt/own/log"]})
     assert log_fetch.fetch_left(run, meta) == ""
