@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,8 @@ from dstest.judge.evidence import build_evidence
 from dstest.judge.rows import UNEXPLAINED
 from dstest.report.command import command_of
 from dstest.report.remedies import remedies
+from dstest.runner import session
+from dstest.store.layout import RunDir
 
 SPEC: dict[str, Any] = {
     "system": "etcd",
@@ -162,3 +165,15 @@ def test_too_few_keys_before_a_fault_ask_for_more_load(
     command = shlex.split(found.command)
     assert ("--rate" in command) == (asked is not None)
     assert asked is None or command[command.index("--rate") + 1] == asked
+
+
+@pytest.mark.parametrize("counts", [True, False])
+def test_what_keeps_a_run_from_passing_is_said_when_it_begins(tmp_path: Path, counts: bool) -> None:
+    counted = {"client_port": 1, "request_counter": object} if counts else {}
+    system = SimpleNamespace(name="own", **counted)
+    lab = SimpleNamespace(name="lxc")
+    plugins: Any = SimpleNamespace(lab=lab, system=system, spec=SimpleNamespace(system="own"))
+    said: list[str] = []
+    ui: Any = SimpleNamespace(say=said.append)
+    session._begun(plugins, RunDir(tmp_path), ui)
+    assert any("PARTIAL (WO8)" in line for line in said) is not counts

@@ -23,7 +23,7 @@ _BY_THEM: Final = (
 
 _ALIKE: Final = re.compile(
     r"add(keys|ress).*|batchmode|canonical.*|checkhostip|ci?phers|c[ao].*algorithms|clearall.*"
-    r"|compression|connect.*|control.*|e(nable)?esc.*|exitonforwardfailure|fingerprinthash"
+    r"|compression|connect.*|control.*|enable.*|esc.*|exitonforwardfailure|fingerprinthash"
     r"|forkafter.*|.*forward.*|gatewayports|gss.*|h(ash|ost)(known|based|key).*hosts"
     r"|.*algorithms|.*authentication|identitiesonly|ipqos|loglevel|logverbose|macs|nohostauth.*"
     r"|numberofpass.*|permit.*|preferredauth.*|proxyusefdpass|rekeylimit|requesttty|requiredrsasize"
