@@ -142,7 +142,8 @@ def _entry(path: Path, host: str, said: Mapping[str, Any], roles: tuple[str, ...
     return HostEntry(
         alias=host,
         ssh=ssh,
-        jumps=jumps,
+        # OpenSSH does not show them this key; where they take no other, it is tried as well.
+        jumps=tuple(msgspec.structs.replace(j, keys=(*j.keys, *ssh.keys)) for j in jumps),
         address=word("dstest_address"),
         address6=word("dstest_address6"),
         password=word(*_PASSWORDS),
