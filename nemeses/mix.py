@@ -20,6 +20,7 @@ from dstest.core.evidence import LandingRecord
 from dstest.core.near import meant
 from dstest.core.protocols import (
     FaultPlan,
+    Foresees,
     Lasting,
     Nemesis,
     NemesisContext,
@@ -179,6 +180,11 @@ class Mix:
         for member in self.parts.values():
             if isinstance(member, Prepares):
                 await member.prepare(self._seen_by(member, ctx))
+
+    async def foresee(self, ctx: NemesisContext) -> str:
+        ones = [member for member in self.parts.values() if isinstance(member, Foresees)]
+        said = [await one.foresee(self._seen_by(one, ctx)) for one in ones]
+        return "; ".join(dict.fromkeys(filter(None, said)))
 
     async def withdraw(self, ctx: NemesisContext) -> None:
         for member in self.parts.values():

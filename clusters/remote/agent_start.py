@@ -69,8 +69,9 @@ def prepare(home: Path, service: dict[str, Any]) -> None:
         _make(folder, owner)
         os.chown(folder, owner.pw_uid, owner.pw_gid)
     _make(os.path.dirname(service["log"]), owner)
-    within = [path for path in service["files"] if _is_within(path, service["data"])]
-    for path in service["files"].keys() - {*within}:
+    every = [*service["files"], *service.get("given", ())]
+    within = [path for path in every if _is_within(path, service["data"])]
+    for path in {*every} - {*within}:
         _lay(path, service, owner)
     done = home / service["name"] / "prepared"
     if service["prepare"] and not done.exists():
@@ -91,8 +92,13 @@ def _lay(
 ) -> None:
     """A file of the service, where it is missing; with `over` whatever is there."""
     _make(os.path.dirname(path), owner)
-    if over or not os.path.exists(path):
-        Path(path).write_bytes(base64.b64decode(service["files"][path]))
+    if path in service["files"]:
+        if over or not os.path.exists(path):
+            Path(path).write_bytes(base64.b64decode(service["files"][path]))
+    elif over or not os.path.exists(path):
+        waiting, mode = service["given"][path]
+        shutil.copyfile(waiting, path)
+        os.chmod(path, mode)
     os.chown(path, owner.pw_uid, owner.pw_gid)
 
 

@@ -10,9 +10,10 @@ import functools
 import hashlib
 import json
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Final
 
 __all__ = [
     "MARKER_PATH",
@@ -109,6 +110,35 @@ def _text_of(module: ModuleType) -> str:
 def argv_of(module: ModuleType) -> list[str]:
     """Runs one module on a node by itself, its own words after that: standard library only."""
     return ["python3", "-I", "-S", "-c", _text_of(module)]
+
+
+def piped_argv() -> list[str]:
+    """Runs a program that comes on standard input (`piped`), so that neither its text nor its words
+    stand in the list of processes, where `pkill -f` would find them."""
+    return ["python3", "-I", "-S", "-c", _PIPED]
+
+
+def piped(module: ModuleType, words: Sequence[str], env: Mapping[str, str]) -> bytes:
+    """What `piped_argv` reads: the module with its own words and more environment. What comes after
+    it on standard input is the program's."""
+    text = (
+        f"import os, sys\nsys.argv[1:] = {[*words]!r}\nos.environ.update({dict(env)!r})\n"
+        f"exec({_text_of(module)!r})\n"
+    ).encode()
+    return b"%d\n%s" % (len(text), text)
+
+
+_PIPED: Final = """\
+source, text = open(0, "rb", 0, closefd=False), b""
+size = int(source.readline())
+while len(text) < size:
+    part = source.read(size - len(text))
+    if not part:
+        raise SystemExit("what was to be run did not come whole")
+    text += part
+exec(text)
+"""
+"""Unbuffered: nothing is taken from what follows."""
 
 
 def first_frame(

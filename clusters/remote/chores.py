@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import select
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 from paramiko import SSHException  # type: ignore[import-untyped]
 
 from clusters.remote import agent_chore
-from clusters.remote.bundle import argv_of
+from clusters.remote.bundle import piped, piped_argv
 from clusters.remote.fabric_login import logged_in
 from clusters.remote.sudo import Sudo
 from dstest.core import clock
@@ -121,6 +122,7 @@ def run_on(
     bytes_max: int = OUTPUT_BYTES_MAX,
     root: bool = True,
     watched: bool = False,
+    env: Mapping[str, str] = {},
     stdin: Iterable[bytes] = (),
     take: Callable[[Iterable[bytes]], None] | None = None,
 ) -> Said:
@@ -128,7 +130,8 @@ def run_on(
 
     Each login on the way may take as long as the program may, and 10 s at most. Of a `watched`
     program what it has started is ended as well after the time; where some of it still runs the
-    error says so, and its standard error what.
+    error says so, and its standard error what. It gets `env` besides; nothing of all that stands in
+    the list of processes there.
 
     `take` is given the standard output as it comes, in place of keeping it; what it raises as
     LabError ends the program and is the error.
@@ -143,8 +146,11 @@ def run_on(
                 sudo = Sudo(info if root else msgspec.structs.replace(info, user="root"))
                 later_s = WATCH_S if watched else 0.0
                 stream = _Stream(channel, err, stop, timeout_s, later_s + GRACE_S)
-                begin = [*argv_of(agent_chore), f"{timeout_s:g}"] if watched else []
-                limited = [*CHORE_ARGV, f"{timeout_s + later_s:g}", *begin, *argv]
+                limited = [*CHORE_ARGV, f"{timeout_s + later_s:g}"]
+                if watched:
+                    words = [f"{timeout_s:g}", *argv]
+                    stdin = chain([piped(agent_chore, words, env)], stdin)
+                limited += piped_argv() if watched else argv
                 channel.exec_command(sudo.command(limited))
                 stream.passed(sudo)
                 if all(map(stream.send, stdin)):

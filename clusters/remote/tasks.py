@@ -16,6 +16,7 @@ from dstest.core.printable import printable
 __all__ = ["LOG_BYTES", "logs", "render", "run_everywhere", "services"]
 
 LOG_BYTES: Final = 64 << 10
+COMMAND: Final = "DSTEST_COMMAND"
 MEMBER: Final = "/opt/dstest-services/member.json"
 MEMBER_BYTES_MAX: Final = 1 << 20
 
@@ -35,11 +36,13 @@ def run_everywhere(
     """
 
     def one(info: NodeInfo, stop: Stop) -> Said:
-        argv = ["sh", "-c", command]
+        # Not among its words: a `pkill -f` would find and end the shell that runs it.
+        argv = ["sh", "-c", f'c=${COMMAND}; unset {COMMAND}; eval "$c"']
         return run_on(
             info,
             argv,
             stop,
+            env={COMMAND: command},
             timeout_s=timeout_s,
             bytes_max=bytes_max,
             root=root,

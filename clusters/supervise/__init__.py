@@ -1,6 +1,7 @@
 """The base of systems whose servers we start: one way for us, a node's janitor and the guard."""
 
 from clusters.supervise.deployment import Durable, FullMesh, SupervisedDeployment
+from clusters.supervise.http import HttpClient
 from clusters.supervise.ops import (
     NOT_CONNECTED,
     BlockingClient,
@@ -14,7 +15,7 @@ from clusters.supervise.ops import (
 from clusters.supervise.residues import residues
 from clusters.supervise.resp import RespClient, RespDeployment
 from clusters.supervise.system import SupervisedSystem
-from clusters.supervise.wire import FramedRequests, LineRequests, RespRequests
+from clusters.supervise.wire import FramedRequests, HttpRequests, LineRequests, RespRequests
 
 __all__ = [
     "NOT_CONNECTED",
@@ -22,6 +23,8 @@ __all__ = [
     "Durable",
     "FramedRequests",
     "FullMesh",
+    "HttpClient",
+    "HttpRequests",
     "LineRequests",
     "Link",
     "LinkedClient",

@@ -26,6 +26,7 @@ from dstest.core.protocols import (
     DataDir,
     Freezes,
     Linked,
+    LocalFile,
     Pause,
     Process,
     Supervised,
@@ -67,11 +68,17 @@ class SupervisedDeployment(MemberLogs, Supervised, Pause, Freezes, Terminate, Co
 
         async def check(node: Node) -> None:
             for service in self.members[node.name].services:
-                argv = ["sh", "-c", 'command -v "$0"', service.argv[0]]
+                program = service.argv[0]
+                if program in service.files:
+                    _require_executable(program, service.files[program])
+                    continue
+                argv = ["sh", "-c", 'command -v "$0"', program]
                 if (await node.run(argv, check=False)).status != 0:
                     raise LabError(
-                        f"{node.name} has no {service.argv[0]}",
-                        remedy="`dstest lab down`, then up again: its image lacks the package",
+                        f"{node.name} has no {program}",
+                        remedy="one of the system's `packages` brings it (`dstest lab down`, then"
+                        f' up again with --system), or its `files`, as {{"{program}":'
+                        ' LocalFile(Path(__file__).with_name("NAME"))}',
                     )
 
         await self.each(list(self.nodes), check)
@@ -94,6 +101,17 @@ class SupervisedDeployment(MemberLogs, Supervised, Pause, Freezes, Terminate, Co
         """Put the program and what it is to run on a node, which lets it find what runs there."""
         for path, data in on_node.programs().items():
             await node.put(path, data, mode=0o755 if path == on_node.PROGRAM else 0o644)
+        given = {
+            path: what
+            for service in self.members[node.name].services
+            for path, what in service.files.items()
+            if isinstance(what, LocalFile)
+        }
+        if given:
+            await node.run(["rm", "-rf", on_node.GIVEN])
+        for path, what in given.items():
+            data = on_node.local_data(node.name, path, what)
+            await node.put(on_node.given_at(path), data, mode=0o600)
         await node.put(on_node.MEMBER, on_node.spec(self.members[node.name].services), mode=0o600)
 
     async def _start(self, node: Node) -> None:
@@ -295,6 +313,16 @@ class Durable(SupervisedDeployment, DataDir):
                 remedy='Service(data=("/opt/mydb/data",))',
             )
         return os.path.commonpath(paths)
+
+
+def _require_executable(program: str, what: bytes | LocalFile) -> None:
+    """Raises ConfigError for a file that is laid as a program and cannot be one."""
+    if not isinstance(what, LocalFile) or not what.mode & 0o111:
+        raise ConfigError(
+            f"{program} is a file of the service that nobody may execute",
+            remedy=f'files={{"{program}": LocalFile(Path(__file__).with_name("NAME"), mode=0o755)}}'
+            " from dstest.core.protocols; a script as bytes needs its interpreter in argv",
+        )
 
 
 def _given(service: str) -> list[str]:

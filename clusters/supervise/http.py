@@ -1,13 +1,17 @@
-"""Pages that servers show by HTTP."""
+"""HTTP: pages that servers show, and clients that keep their connections."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["answer_of", "fetched", "get", "page", "post"]
+from clusters.supervise.ops import StreamClient
+from dstest.core.protocols import Endpoint
+
+__all__ = ["HttpClient", "answer_of", "fetched", "get", "page", "post"]
 
 _SAID_MAX: Final = 200
 _STATUS: Final = re.compile(r"HTTP/\d\.\d (\d{3})\b")
@@ -54,3 +58,61 @@ async def page(address: str, port: int, path: str) -> Any:
     if status != 200:
         raise OSError(f"{path}: {status} {body[:_SAID_MAX]}")
     return json.loads(body)
+
+
+class HttpClient(StreamClient):
+    """Base of clients that speak HTTP/1.1: a connection to each node, kept as long as the server
+    keeps it. Its requests are counted by `HttpRequests`."""
+
+    async def request(
+        self,
+        to: Endpoint,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        headers: Mapping[str, str] = {},
+    ) -> tuple[int, bytes]:
+        """The status and the body of the answer to one request, sent once. Raises `Definite`,
+        `not-connected`, where nothing was sent; whatever it raises later, the request may have had
+        its effect."""
+        if to.node in self._links and self._links[to.node][0].at_eof():
+            self._links.pop(to.node)[1].close()  # the server has ended it: nothing was asked of it
+        reader, writer = await self.link(to)
+        self.calls += 1
+        lines = {"Host": f"{to.address}:{to.port}", "Content-Length": str(len(body)), **headers}
+        head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+        writer.write(f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode() + body)
+        kept = False
+        try:
+            status, body, kept = await _answered(reader, method)
+        finally:
+            if not kept:
+                self._links.pop(to.node, None)
+                writer.close()
+        return status, body
+
+
+async def _answered(reader: asyncio.StreamReader, method: str) -> tuple[int, bytes, bool]:
+    """Status and body of the next answer, and whether the connection can be used again."""
+    status, named = 100, {}
+    while status < 200:  # those before the answer, such as 100
+        first, *rows = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        matched = _STATUS.match(first)
+        if matched is None:
+            raise OSError(f"no HTTP: {first[:_SAID_MAX]!r}")
+        status = int(matched[1])
+        pairs = (row.partition(":") for row in rows if row)
+        named = {name.strip().lower(): value.strip().lower() for name, _, value in pairs}
+    kept = first.startswith("HTTP/1.1") and named.get("connection") != "close"
+    if method == "HEAD" or status in (204, 304):
+        return status, b"", kept
+    if named.get("transfer-encoding") == "chunked":
+        body = b""
+        while size := int((await reader.readuntil(b"\r\n")).partition(b";")[0], 16):
+            body += (await reader.readexactly(size + 2))[:size]
+        while await reader.readuntil(b"\r\n") != b"\r\n":
+            pass
+        return status, body, kept
+    if "content-length" in named:
+        return status, await reader.readexactly(int(named["content-length"])), kept
+    return status, await reader.read(), False

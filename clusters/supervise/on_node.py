@@ -6,21 +6,36 @@ All of it is on disk, so that a node that was restarted can start its services b
 from __future__ import annotations
 
 import base64
+import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from clusters.remote.bundle import module_texts
 from dstest.core.errors import ConfigError
-from dstest.core.protocols import Service
+from dstest.core.protocols import LocalFile, Service
 
-__all__ = ["GROUPS", "HOME", "MEMBER", "PROGRAM", "held", "override_of", "programs", "spec"]
+__all__ = [
+    "GIVEN",
+    "GROUPS",
+    "HOME",
+    "MEMBER",
+    "PROGRAM",
+    "given_at",
+    "held",
+    "local_data",
+    "override_of",
+    "programs",
+    "spec",
+]
 
 HOME: Final = "/opt/dstest-services"
 PROGRAM: Final = f"{HOME}/services"
 MEMBER: Final = f"{HOME}/member.json"
 GROUPS: Final = f"{HOME}/groups"
+GIVEN: Final = f"{HOME}/given"
 MODULES: Final = ("agent_exec", "agent_groups", "agent_start", "agent_services")
 
 _PROGRAM: Final = f"""\
@@ -38,7 +53,7 @@ def programs() -> dict[str, bytes]:
     return {**found, PROGRAM: _PROGRAM.encode()}
 
 
-_OURS: Final = ("groups", "lib", "lock", "member.json", "services")
+_OURS: Final = ("given", "groups", "homes", "lib", "lock", "member.json", "run", "services")
 """What lies in `HOME` beside a directory for each service."""
 
 
@@ -52,11 +67,32 @@ def spec(services: Sequence[Service]) -> bytes:
         )
     rows: list[dict[str, Any]] = []
     for service in _in_order(services):
-        row = msgspec.to_builtins(service)
-        row["files"] = {p: base64.b64encode(data).decode() for p, data in service.files.items()}
+        row = msgspec.to_builtins(msgspec.structs.replace(service, files={}))
+        for path, what in service.files.items():
+            if isinstance(what, LocalFile):
+                row.setdefault("given", {})[path] = [given_at(path), what.mode]
+            else:
+                row["files"][path] = base64.b64encode(what).decode()
         row["probe"] = None
         rows.append(row)
     return msgspec.json.encode({"services": rows})
+
+
+def given_at(path: str) -> str:
+    """Where a `LocalFile` waits on the node until it is laid at its path."""
+    return f"{GIVEN}/{hashlib.sha256(path.encode()).hexdigest()[:16]}"
+
+
+def local_data(node: str, path: str, file: LocalFile) -> bytes:
+    """What is to lie at `path`. Raises ConfigError where it cannot be read here."""
+    try:
+        return Path(file.path).read_bytes()
+    except OSError as error:
+        raise ConfigError(
+            f"{file.path}, which is to be {path} on {node}, cannot be read: {error.strerror}",
+            remedy="build it first; its path is best told from that of the system's file:"
+            ' LocalFile(Path(__file__).with_name("NAME"))',
+        ) from None
 
 
 def _in_order(services: Sequence[Service]) -> list[Service]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["FramedRequests", "LineRequests", "RespRequests"]
+__all__ = ["FramedRequests", "HttpRequests", "LineRequests", "RespRequests"]
 
 _LINE_MAX: Final = 1 << 16
 
@@ -66,6 +66,55 @@ class LineRequests(_Lines):
                 self._skip = int(words[word]) + 2
             except (IndexError, ValueError):
                 self.known = False
+
+
+class HttpRequests(_Lines):
+    """Requests of HTTP/1.0 and 1.1 on connections that are kept or not, with bodies of a given
+    length or in chunks. What comes after an upgrade to another protocol is not counted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._next = self._request
+        self._size = 0
+        self._chunked = False
+
+    def _take(self, line: bytes) -> None:
+        self._next(line.rstrip(b"\r\n"))
+
+    def _request(self, line: bytes) -> None:
+        words = line.split(b" ")
+        if len(words) == 3 and words[2] in (b"HTTP/1.1", b"HTTP/1.0"):
+            self.requests += 1
+            self._size, self._chunked, self._next = 0, False, self._header
+        elif line:  # an empty one may come before a request
+            self.known = False
+
+    def _header(self, line: bytes) -> None:
+        name, _, value = (part.strip().lower() for part in line.partition(b":"))
+        if not line:
+            self._skip = 0 if self._chunked else self._size
+            self._next = self._chunk if self._chunked else self._request
+        elif name == b"content-length":
+            self.known = value.isdigit()
+            self._size = int(value) if self.known else 0
+        elif name == b"transfer-encoding":
+            self._chunked = self.known = value == b"chunked"
+        elif name == b"upgrade":
+            self.known = False
+
+    def _chunk(self, line: bytes) -> None:
+        """Its size, in front of it; that of the last one is zero."""
+        try:
+            size = int(line.partition(b";")[0], 16)
+        except ValueError:
+            self.known = False
+            return
+        self._skip = size and size + len(b"\r\n")
+        self._next = self._chunk if size else self._trailer
+
+    def _trailer(self, line: bytes) -> None:
+        if not line:
+            self._next = self._request
 
 
 class RespRequests(_Lines):

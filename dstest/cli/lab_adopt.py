@@ -12,8 +12,9 @@ from dstest.cli.lab_common import Json, LabId, say, show
 from dstest.core.errors import ConfigError, Exit, LabError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
+    from clusters.labs.existing.arrive import Accept
     from clusters.labs.existing.book import Adopted
     from clusters.labs.existing.entry import HostEntry
     from dstest.runner.adoption import Adoption, Released
@@ -41,6 +42,10 @@ def adopt(
             " .conf, .ssh; all others are Ansible's)."
         ),
     ] = None,
+    system: Annotated[
+        list[str] | None,
+        typer.Option(help="What is to run there: a name, or a file of yours; said if it cannot."),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     accept_host_keys: Annotated[
         bool,
@@ -57,18 +62,20 @@ def adopt(
     """
     from clusters.labs.existing import book
     from clusters.labs.existing.inventory import read_inventory
+    from dstest.core.plugin_files import named_in
 
-    trusted: set[str] = set()
+    said: set[str] = set()
 
-    def accept(where: str, fingerprint: str) -> bool:
-        if accept_host_keys and where not in trusted:
-            trusted.add(where)
-            say(f"{where}: host key {fingerprint} is trusted from now on")
-        return accept_host_keys
+    def accept(where: str, fingerprint: str, listed: bool) -> bool:
+        if (accept_host_keys or listed) and where not in said:
+            said.add(where)
+            say(f"{where}: host key {fingerprint} is in no known_hosts; adopting pins it")
+        return accept_host_keys or listed
 
     entries = read_inventory(source, hosts or [], form)
+    systems = [name for given in system or [] for name in named_in("systems", given).split(",")]
     with book.held(lab_id):
-        adopted = _adopted(lab_id, entries, accept, yes)
+        adopted = _adopted(lab_id, entries, accept, yes, systems)
     say(f"lab {lab_id} is adopted: dstest run --lab hosts --lab-id {lab_id}")
     if as_json:
         from clusters.labs.existing.lab import LAB
@@ -77,14 +84,19 @@ def adopt(
 
 
 def _adopted(
-    lab_id: str, entries: Sequence[HostEntry], accept: Callable[[str, str], bool], yes: bool
+    lab_id: str,
+    entries: Sequence[HostEntry],
+    accept: Accept,
+    yes: bool,
+    systems: Sequence[str],
 ) -> Adopted:
     """The machines, marked; until then nothing is changed there, and nothing stays here."""
     from clusters.labs.existing import book
     from dstest.runner.adoption import prepare
 
     terminal = sys.stdin.isatty() and sys.stderr.isatty()
-    plan = prepare(lab_id, entries, accept=accept, password=_asked if terminal else None)
+    asked = _asked if terminal else None
+    plan = prepare(lab_id, entries, accept=accept, password=asked, systems=systems)
     try:
         _tell(plan)
         if plan.problems:

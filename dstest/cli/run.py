@@ -321,7 +321,10 @@ def recover(
     sign_key: SignKey = None,
     json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
-    """Seal and judge a run whose process died; judge a finished one again."""
+    """Seal and judge a run whose process died; judge a finished one again.
+
+    Logs of its servers that its nodes still have are fetched before.
+    """
     from dstest.cli.lab_of_run import lab_left
     from dstest.runner.session import recover as recover_run
     from dstest.store.layout import RunDir

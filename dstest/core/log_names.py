@@ -6,7 +6,14 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["kept_as"]
+__all__ = ["LOG_MB", "LOG_OPTION", "PACKED", "kept_as", "kept_name"]
+
+LOG_OPTION: Final = "log_mb"
+LOG_MB: Final = 32
+"""Mebibytes that a run keeps of each log where `-o log_mb` says nothing else."""
+
+PACKED: Final = ".gz"
+"""What the name of a large log ends with in a run directory, where it is kept compressed."""
 
 _STRANGE: Final = re.compile(r"[^A-Za-z0-9._+=@,-]")
 """What no path of ours has: a node may name files as it likes."""
@@ -25,6 +32,11 @@ def kept_as(paths: Iterable[str]) -> dict[str, str]:
         others = {end for other, theirs in ends.items() if other != path for end in theirs}
         found[path] = next((end for end in mine if end not in others), mine[-1])
     return found
+
+
+def kept_name(name: str) -> str:
+    """The name of a log, kept compressed or not."""
+    return name.removesuffix(PACKED)
 
 
 def _ends(path: str) -> list[str]:

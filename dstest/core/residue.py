@@ -14,8 +14,10 @@ import msgspec
 
 __all__ = [
     "GUARD_LEASES",
+    "HOMES_LAID",
     "HOME_MARK",
     "MAY_TOUCH",
+    "RUN_NOTE",
     "Found",
     "Residue",
     "marked_only",
@@ -24,6 +26,12 @@ __all__ = [
 
 HOME_MARK = ".dstest-lab"
 """In a directory that a run has made on a machine that is not dstest's: the id of its lab."""
+
+HOMES_LAID = "/opt/dstest-services/homes"
+"""On such a machine: the directories that runs have made there, a line each."""
+
+RUN_NOTE = "/opt/dstest-services/run"
+"""On every node: which run began there last, whose logs are those that lie there."""
 
 GUARD_LEASES = ("run", "run-serve")
 """Leases of a run as a whole, beside those of its faults: take all of it away, start servers."""

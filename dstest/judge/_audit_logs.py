@@ -1,8 +1,8 @@
 """RF7: every alarm in the logs and every end of a process is explained by a fault, or counts.
 
 A fault explains what its nemesis declares (`explains`), on the nodes that it was aimed at, while it
-stood and shortly after. That some operation failed at the same time explains nothing: an operation
-fails when a server crashes, too.
+stood and shortly after; any fault explains that connections were given up. That some operation
+failed at the same time explains nothing: an operation fails when a server crashes, too.
 
 A crash or damaged data that no fault explains is a violation of the built-in checker `no-crash`,
 where the line can mean nothing else (`alarm_kinds`): whatever the histories say, a server that
@@ -18,7 +18,7 @@ from typing import Final
 from dstest.core.check import Anomaly, CheckResult
 from dstest.core.details import PathDetails
 from dstest.core.evidence import AuditRow, LandingRecord
-from dstest.judge.alarm_kinds import CRASHES, all_kinds
+from dstest.judge.alarm_kinds import CRASHES, DISCONNECT, all_kinds
 from dstest.judge.facts import SECOND_NS, Alarm, RunFacts
 from dstest.judge.lints import end_of
 from dstest.judge.process_facts import Seen
@@ -73,6 +73,20 @@ def _explained(facts: RunFacts, node: str, kinds: Iterable[str], first: int, las
     )
 
 
+def _given_up(facts: RunFacts, alarm: Alarm) -> bool:
+    """Is it about a connection that the other side has given up, while any fault stood anywhere? A
+    client that waits for what a fault holds up goes, and so may a member."""
+    if alarm.kind != DISCONNECT or alarm.ts is None:
+        return False
+    last = alarm.ts if alarm.until is None else alarm.until
+    return any(
+        last >= record.injected_at - BEFORE_NS
+        and (record.healed_at is None or alarm.ts <= record.healed_at + AFTER_NS)
+        for record in facts.records
+        if record.injected_at is not None
+    )
+
+
 def _kinds_of(alarm: Alarm) -> set[str]:
     """All that the line tells of: a fault explains it that explains any of that."""
     return {alarm.kind, *all_kinds(alarm.line)}
@@ -85,6 +99,7 @@ def unexplained_alarms(facts: RunFacts) -> list[Alarm]:
         for a in facts.alarms
         if not a.expected
         and (a.ts is None or not _explained(facts, a.node, _kinds_of(a), a.ts, a.ts))
+        and not _given_up(facts, a)
     ]
 
 

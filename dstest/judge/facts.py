@@ -48,7 +48,8 @@ class ClockFact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Alarm(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of the system's log that looks like trouble. `ts` is None where the line has none.
+    """A line of the system's log that looks like trouble. `ts` is None where nobody knows when it
+    was; where it is that of a line before it, it may have been as late as `until`.
 
     `kind` is one of `alarm_kinds.KINDS`; `certain`: it cannot mean anything else.
     """
@@ -56,6 +57,7 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     node: str
     line: str
     ts: int | None = None
+    until: int | None = None
     expected: bool = False
     kind: str = "alarm"
     certain: bool = False

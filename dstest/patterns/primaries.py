@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from dstest.core.log_names import kept_name
 from dstest.core.op import Op, Outcome
 from dstest.logs.scene import Line
 from dstest.patterns.history import SECOND_NS, of_ops
@@ -40,7 +41,7 @@ def two_primaries(scene: Scene) -> Iterator[Found]:
 
 
 def _whole(scene: Scene, log: str) -> bool:
-    one = scene.meta.logs and scene.meta.logs.files.get(log.removeprefix("nodes/"))
+    one = scene.meta.logs and scene.meta.logs.files.get(kept_name(log.removeprefix("nodes/")))
     return not one or one.kept >= one.bytes
 
 

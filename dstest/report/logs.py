@@ -9,11 +9,13 @@ from typing import Final, NamedTuple
 
 from dstest.core import registry
 from dstest.core.errors import ConfigError
+from dstest.core.log_names import kept_name
 from dstest.core.log_stamps import run_time_ns
 from dstest.core.protocols import SystemTraits
 from dstest.core.run_meta import RunMeta
 from dstest.judge.alarm_kinds import kind_of
 from dstest.report.leaders import SPEAKS
+from dstest.store.layout import opened_log
 
 __all__ = ["LINES_MAX", "LogLine", "LogLines", "NodeLog", "around", "read_logs", "spoken"]
 
@@ -92,7 +94,7 @@ def read_logs(run: Path, meta: RunMeta, system: str | None = None) -> list[NodeL
             continue  # `dstest trace` reads it
         lines, stampless = [], 0
         try:
-            with path.open(errors="replace") as file:
+            with opened_log(path) as file:
                 for line in file:
                     line = _COLORS.sub("", line).rstrip()
                     if not line:
@@ -105,7 +107,7 @@ def read_logs(run: Path, meta: RunMeta, system: str | None = None) -> list[NodeL
         except OSError:
             continue
         lines.sort(key=lambda line: line.time_ns)
-        found.append(NodeLog(node, path.name, lines, stampless, *texts))
+        found.append(NodeLog(node, kept_name(path.name), lines, stampless, *texts))
     return found
 
 

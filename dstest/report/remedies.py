@@ -13,11 +13,13 @@ from dstest.core import registry
 from dstest.core.errors import ConfigError
 from dstest.core.implements import implements
 from dstest.core.lab_words import simulates
+from dstest.core.log_names import LOG_OPTION
 from dstest.core.plugin_files import FILES
-from dstest.core.protocols import LabTraits, Linked
+from dstest.core.protocols import LabTraits, Linked, Tapped
 from dstest.core.tiers import Tier
 from dstest.judge.beyond_runs import BEYOND_RUNS
 from dstest.judge.budgets import SHAPES, TIERS, UNITS
+from dstest.judge.rows import UNEXPLAINED
 from dstest.report.command import command_of
 
 __all__ = [
@@ -223,6 +225,16 @@ def _none(_: _Run, __: str) -> str:
     return ""
 
 
+def _more_log(run: _Run, line: str) -> str:
+    """With room for the longest of the logs that were cut, and some more: no two are as long."""
+    sizes = [int(text.replace(",", "")) for text in _CUT.findall(line)]
+    wanted = f"{LOG_OPTION}={-(-3 * max(sizes, default=0) // (2 << 20))}"
+    kept = [pair for pair in run.given or [] if not pair.startswith(f"{LOG_OPTION}=")]
+    return _Run(run.spec, kept, run.path).command(options=[wanted])
+
+
+_CUT: Final = re.compile(r"was cut: [\d,]+ of ([\d,]+) bytes")
+
 _COMMANDS: Final[tuple[tuple[str, Callable[[_Run, str], str]], ...]] = (
     ("ran in one process", lambda run, _: run.on_nodes()),
     ("no space left on the disk", _elsewhere),
@@ -232,7 +244,6 @@ _COMMANDS: Final[tuple[tuple[str, Callable[[_Run, str], str]], ...]] = (
     ("was ever asked for", _all_types),
     ("good operations of type", _all_types),
     ("alarms in the logs", _alarms),
-    ("log was cut", _none),
     ("requests on the wire", _none),
     ("paths to be cut were idle before it", _none),
     ("The checker could not decide", _none),
@@ -243,6 +254,7 @@ _COMMANDS: Final[tuple[tuple[str, Callable[[_Run, str], str]], ...]] = (
     ("re-runs showed it again", _none),
     ("re-runs of the same seed", _none),
     ("WO7:", _one_way),
+    ("was cut: ", _more_log),
     ("written before it were read after", _more_load),
     (UNITS["faults"], _longer),
     ("WO6:", _tier),
@@ -265,6 +277,50 @@ _CAUSES: Final = frozenset({_wider, _all_types, _without_nothing})
 
 _NOTHING_JUDGED: Final = ("The checker could not decide", "No operation was judged by")
 """Whose checkers reject nothing, however much they are given."""
+
+
+def _own(run: _Run) -> Any:
+    """The system of a run, where a file of the user's brings it; None of one that comes along."""
+    try:
+        system = registry.load("systems", run.spec["system"])
+    except (ConfigError, KeyError):
+        return None
+    return (
+        system
+        if run.spec.get("files") and not type(system).__module__.startswith("clusters.")
+        else None
+    )
+
+
+def _talks(run: _Run) -> str:
+    return (
+        "Where only some members talk to each other, as followers with their leader, `links()` of"
+        " the deployment says which: then only those paths must carry traffic."
+    )
+
+
+def _counts(run: _Run) -> str:
+    if isinstance(_own(run), Tapped):
+        return ""
+    return (
+        "No run can count them until the system has client_port and request_counter: HttpRequests,"
+        " LineRequests or FramedRequests of clusters.supervise."
+    )
+
+
+def _harmless(run: _Run) -> str:
+    return (
+        "What a healthy server logs like that, log_harmless of the system names: a text of the"
+        " line, or of the exception in which a traceback ends."
+    )
+
+
+_ADVICE: Final[tuple[tuple[str, Callable[[_Run], str]], ...]] = (
+    ("paths to be cut were idle before it", _talks),
+    ("requests on the wire were not counted", _counts),
+    (f"alarms in the logs {UNEXPLAINED}", _harmless),
+)
+"""What a line holds, and what the author of a system can do about it, which no further run does."""
 
 
 def without_method(found: Sequence[Remedy], op_types: Sequence[str]) -> list[Remedy]:
@@ -308,7 +364,23 @@ def remedies(
         idle.append(_again)
     if any(words in line for line in lines for words in _NOTHING_JUDGED):
         idle.append(_more_copies)
-    return [
-        Remedy(line, "" if make in idle else make(run, line))
+    found = [
+        _remedy(run, line, "" if make in idle else make(run, line))
         for line, make in zip(lines, ways, strict=True)
     ]
+    if any(_advised(run, line) for line in lines):
+        # What the author of the system has to do first, the same run again does not supply.
+        same = {run.command(), run.command(tier="smoke", nodes=None, time_limit_s=None)}
+        found = [Remedy(o, "" if command in same else command) for o, command in found]
+    return found
+
+
+def _advised(run: _Run, line: str) -> str:
+    advice = next((make(run) for words, make in _ADVICE if words in line), "")
+    return advice if advice and _own(run) is not None else ""
+
+
+def _remedy(run: _Run, line: str, command: str) -> Remedy:
+    if advice := _advised(run, line):
+        return Remedy(f"{line}. {advice}", "")
+    return Remedy(line, command)

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
 
 from clusters.labs import state
 from clusters.labs.existing import adopt, book
+from clusters.labs.existing.arrive import Accept
 from clusters.labs.existing.book import Adopted
 from clusters.labs.existing.entry import ASK, HostEntry
 from clusters.labs.existing.lab import LAB
@@ -22,7 +24,7 @@ from dstest.core.node import LabInfo, NodeInfo, both_names
 from dstest.core.node_features import FEATURES, alternatives, what_of
 from dstest.core.protocols import NemesisTraits
 from dstest.core.residue import MAY_TOUCH, read_found
-from dstest.runner.homes import COMMON_HOMES, homes_of
+from dstest.runner.homes import COMMON_HOMES, homes_of, places_of
 from dstest.runner.lab_lock import alone, in_use
 from dstest.runner.node_check import needs_of
 from dstest.runner.residues import look, remove, residues
@@ -41,13 +43,15 @@ __all__ = [
 class Adoption(msgspec.Struct, frozen=True, kw_only=True):
     """What was found of the machines, before anything is changed there. `problems` refuse it;
     `foreign` is what stands there that is not ours and stays, by node; `homes` are the
-    directories that were asked about."""
+    directories that were asked about; `places` those in which the systems that were named for these
+    machines would write."""
 
     lab_id: str
     seen: list[Surveyed]
     problems: list[str]
     foreign: dict[str, list[str]]
     homes: list[str]
+    places: Mapping[str, Sequence[str]] = {}
 
     @property
     def touched(self) -> list[str]:
@@ -69,7 +73,8 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
         for name in registry.names("systems"):
             system = registry.load("systems", name)
             lacks = sorted(p for p in system.packages if any(p not in row for row in there))
-            taken = [p for p in homes_of([system]) if any(p in o.facts.paths for o in self.seen)]
+            places = self.places.get(name) or homes_of([system])
+            taken = [p for p in places if any(p in o.facts.paths for o in self.seen)]
             if taken:
                 rows[name] = f"{', '.join(taken)} is there already, and is not dstest's"
             elif lacks:
@@ -116,11 +121,13 @@ def prepare(
     lab_id: str,
     entries: Sequence[HostEntry],
     *,
-    accept: Callable[[str, str], bool],
+    accept: Accept,
     password: Callable[[str], str] | None,
+    systems: Sequence[str] = (),
 ) -> Adoption:
-    """Look at the machines; nothing is changed there. Whoever calls it has the record to itself
-    (`book.held`) until the machines are marked. Raises LabError, ConfigError."""
+    """Look at the machines; nothing is changed there. `systems` are meant to run there: it is asked
+    where they would write. Whoever calls it has the record to itself (`book.held`) until the
+    machines are marked. Raises LabError, ConfigError."""
     state.check_lab_id(lab_id)
     if (known := book.load(lab_id)) is not None:
         half = "" if known.whole else ", though not all of its machines are marked"
@@ -132,12 +139,13 @@ def prepare(
         raise ConfigError(f"there is another lab {lab_id}", remedy="choose another --lab-id")
     book.forget(lab_id)  # what somebody has left who was killed while looking
     kinds = residues()
-    systems = [registry.load("systems", name) for name in registry.names("systems")]
-    homes = [*COMMON_HOMES, *homes_of(systems)]
+    every = [registry.load("systems", name) for name in registry.names("systems")]
+    places = {name: places_of(registry.load("systems", name)) for name in systems}
+    homes = [*dict.fromkeys([*COMMON_HOMES, *homes_of(every), *chain(*places.values())])]
     request = Request(
         features={name: feature.look for name, feature in FEATURES.items()},
         residues={kind.name: kind.look for kind in kinds},
-        packages=sorted({p for system in systems for p in system.packages}),
+        packages=sorted({p for system in every for p in system.packages}),
         paths=homes,
     )
     asks = Asks(accept=accept)
@@ -172,7 +180,9 @@ def prepare(
                 if f.ours and asked
             ]
         foreign[one.info.name] = rows
-    return Adoption(lab_id=lab_id, seen=seen, problems=problems, foreign=foreign, homes=homes)
+    return Adoption(
+        lab_id=lab_id, seen=seen, problems=problems, foreign=foreign, homes=homes, places=places
+    )
 
 
 def _with_passwords(

@@ -4,15 +4,17 @@ moment on, so that a release removes nothing else."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from os.path import dirname
+from types import SimpleNamespace
 from typing import Any, Final
 
 from dstest.core.errors import LabError
-from dstest.core.node import LabInfo, Node
-from dstest.core.protocols import SystemTraits
-from dstest.core.residue import HOME_MARK
+from dstest.core.node import LabInfo, Node, NodeInfo
+from dstest.core.protocols import Deployment, Member, SystemTraits
+from dstest.core.residue import HOME_MARK, HOMES_LAID
 
-__all__ = ["COMMON_HOMES", "homes_of", "lay_homes"]
+__all__ = ["COMMON_HOMES", "homes_of", "lay_homes", "places_of", "written_by"]
 
 COMMON_HOMES: Final = ("/opt/dstest", "/opt/dstest-services")
 """Of tools and services, whatever the system. The first comes and goes as a whole, as a residue."""
@@ -21,24 +23,39 @@ LAY_S: Final = 20.0
 
 _LAY: Final = f"""\
 lab=$0
-for home; do
-    if [ -L "$home" ] || [ -e "$home" ]; then
-        [ ! -L "$home" ] && [ "$(cat "$home/{HOME_MARK}" 2>/dev/null)" = "$lab" ] || echo "$home"
-    fi
+ours() {{ [ ! -L "$1" ] && [ "$(cat "$1/{HOME_MARK}" 2>/dev/null)" = "$lab" ]; }}
+# Sets `top`: what is ours already on the way to $1, or what is to be made there; 1 where neither.
+find_top() {{
+    top= rest=${{1#/}}
+    while [ -n "$rest" ]; do
+        top=$top/${{rest%%/*}}
+        case $rest in */*) rest=${{rest#*/}} ;; *) rest= ;; esac
+        [ -L "$top" ] || [ -e "$top" ] || return 0
+        ! ours "$top" || return 0
+    done
+    return 1
+}}
+for pair; do
+    find_top "${{pair#*:}}" || echo "${{pair#*:}}"
 done | grep . && exit 0
 set -e
 new=
 trap '[ -z "$new" ] || rm -rf "$new"' EXIT
-for home; do
-    [ ! -e "$home" ] || continue
-    new=$(mktemp -d "$home.dstest.XXXXXX")
+for pair; do
+    find_top "${{pair#*:}}"
+    [ ! -e "$top" ] || continue
+    new=$(mktemp -d "$top.dstest.XXXXXX")
     chmod 755 "$new"
+    chown "${{pair%%:*}}" "$new"
     echo "$lab" | cat >"$new/{HOME_MARK}"
-    mv -T "$new" "$home"
+    [ "$top" = {COMMON_HOMES[1]} ] || echo "$top" | cat >>{HOMES_LAID}
+    mv -T "$new" "$top"
     new=
 done
 """
-"""Prints those that are there and not ours; where there are none, makes those that are missing."""
+"""Of pairs USER:DIRECTORY prints the directories that are there and not ours; where there are none,
+makes what is missing of them, belonging to the user. The first pair is that of our services: what
+else is made is written down there, so that a release knows it whoever made it."""
 
 
 def homes_of(systems: Sequence[Any]) -> list[str]:
@@ -46,21 +63,58 @@ def homes_of(systems: Sequence[Any]) -> list[str]:
     return list(dict.fromkeys(h for s in systems for h in SystemTraits.of(s).homes))
 
 
-async def lay_homes(lab: LabInfo, nodes: Mapping[str, Node], system: Any) -> None:
+def written_by(members: Iterable[Member]) -> dict[str, str]:
+    """Directory -> user, of all in which the services of these members write: what their data,
+    files and logs lie in, and what they ask for. Data begins empty, so that no mark is in it."""
+    return {
+        place: service.user
+        for member in members
+        for service in member.services
+        for place in (
+            *map(dirname, (*service.data, *service.files, service.log)),
+            *service.directories,
+        )
+    }
+
+
+def places_of(system: Any) -> list[str]:
+    """Directories in which a system would write with the defaults of its options, as far as it says
+    so without a node; what it would not say is found when it is run."""
+    info = NodeInfo(name="n1", address="192.0.2.1", lab_id="none")
+    try:
+        defaults = {name: option.default for name, option in system.options.items()}
+        deployment = system.deploy([SimpleNamespace(name=info.name, info=info)], defaults)
+        places = list(written_by(deployment.members.values()))
+    except Exception:
+        places = []  # whatever it may be that this one needs
+    homes = homes_of([system])
+    return [*homes, *(p for p in places if not any(_within(p, home) for home in homes))]
+
+
+def _within(path: str, home: str) -> bool:
+    return path == home or path.startswith(f"{home}/")
+
+
+async def lay_homes(
+    lab: LabInfo, nodes: Mapping[str, Node], system: Any, deployment: Deployment
+) -> None:
     """Make and mark the directories that a run of the system writes into, where the machines are
     not of our making. Raises LabError where somebody else has one of them."""
     if lab.made is not None:
         return
-    homes = [COMMON_HOMES[1], *homes_of([system])]
+    homes = [f"root:{home}" for home in (COMMON_HOMES[1], *homes_of([system]))]
 
     async def one(node: Node) -> list[str]:
-        argv = ["sh", "-c", _LAY, lab.lab_id, *homes]
-        return (await node.run(argv, timeout_s=LAY_S)).stdout.split()
+        members = [member for member in deployment.members.values() if member.node == node.name]
+        places = [f"{user}:{place}" for place, user in written_by(members).items()]
+        argv = ["sh", "-c", _LAY, lab.lab_id, *dict.fromkeys([*homes, *places])]
+        return (await node.run(argv, timeout_s=LAY_S)).stdout.splitlines()
 
     rows = dict(zip(nodes, await asyncio.gather(*map(one, nodes.values())), strict=True))
     if there := {name: row for name, row in rows.items() if row}:
         raise LabError(
             "what dstest has not made stands where the system would write: "
             + "; ".join(f"{name} has {', '.join(row)}" for name, row in there.items()),
-            remedy="move it away there, and run again",
+            remedy="move it away there, and run again; or let the system write into a directory of"
+            " its own, as /opt/NAME (data, files, log of its services)",
         )

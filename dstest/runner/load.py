@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
+import re
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -27,7 +30,7 @@ from dstest.runner.board import (
     Board,
 )
 from dstest.runner.plugins import Plugins
-from dstest.runner.worker_config import CATCH_UP, WorkerConfig
+from dstest.runner.worker_config import CATCH_UP, STACK_SIGNAL, WorkerConfig
 from dstest.store.layout import RunDir, disk_full
 
 __all__ = ["Load", "LoadTraffic", "NoTraffic"]
@@ -36,6 +39,9 @@ _READY_TIMEOUT_S: Final = 30.0
 _SILENCE_S: Final = 5.0
 _LOOK_S: Final = 1.0
 _SAID_NS: Final = 10_000_000_000
+_STACK_LOOKS: Final = 50
+_STACK_LOOK_S: Final = 0.02
+_FRAME: Final = re.compile(r'  File "(?:.*/)?([^/"]+)", line (\d+) in (\S+)')
 _PROCESSES_PER_WORKER: Final = 10
 _WORKERS_MAX: Final = 4
 
@@ -188,11 +194,42 @@ class Load:
         beats = zip(self._processes, self.board.heartbeats(), strict=True)
         for worker, (process, beat_ns) in enumerate(beats):
             if process.returncode is None and now_ns - beat_ns > _SILENCE_S * 1e9:
-                raise HarnessError(f"load worker {worker} hangs", remedy=self._see_logs())
+                raise self._hangs(worker, process)
+
+    def _hangs(self, worker: int, process: asyncio.subprocess.Process) -> HarnessError:
+        """Where its only thread for all operations is, as far as the worker says so."""
+        before = len(self._log_text(worker))
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(STACK_SIGNAL)
+        frames: list[tuple[str, str]] = []
+        for _ in range(_STACK_LOOKS):
+            time.sleep(_STACK_LOOK_S)
+            text = self._log_text(worker)[before:]
+            if "worker.py" in text:
+                frames = [(m[3], f"{m[1]}, line {m[2]}") for m in _FRAME.finditer(text)]
+                break
+        own = {Path(path).name for path in self._plugins.spec.files}
+        theirs = next((f for f in frames if f[1].partition(",")[0] in own), None)
+        if theirs is None:
+            return HarnessError(f"load worker {worker} hangs", remedy=self._see_logs())
+        inner, where = frames[0]
+        waits = "" if frames[0] == theirs else f" waits in {inner} ({where})"
+        return HarnessError(
+            f"load worker {worker} hangs: {theirs[0]} ({theirs[1]}){waits}",
+            remedy="a call that blocks holds up all operations of its worker: a BlockingClient of"
+            " clusters.supervise makes it in a thread of its own (docs/system-bases.md); the whole"
+            f" stack is in {self._log_of(worker)}",
+        )
+
+    def _log_of(self, worker: int) -> Path:
+        return self._run.path / "workers" / f"worker-{worker}.log"
+
+    def _log_text(self, worker: int) -> str:
+        path = self._log_of(worker)
+        return path.read_text(errors="replace") if path.is_file() else ""
 
     def _last_words(self, worker: int) -> str:
-        path = self._run.path / "workers" / f"worker-{worker}.log"
-        lines = path.read_text(errors="replace").strip().splitlines() if path.is_file() else []
+        lines = self._log_text(worker).strip().splitlines()
         return lines[-1][:300] if lines else "no message"
 
     async def finish(self, run_clock: RunClock, say: Callable[[str], None]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -10,14 +11,14 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core.implements import implements
-from dstest.core.log_names import kept_as
+from dstest.core.log_names import LOG_OPTION, kept_as, kept_name
 from dstest.core.log_stamps import run_time_ns
 from dstest.core.protocols import LogFiles, SystemTraits
 from dstest.core.run_meta import Logs, RunMeta
-from dstest.judge.alarm_kinds import kind_of
+from dstest.judge.alarm_kinds import DISCONNECT, kind_of
 from dstest.judge.facts import Alarm
 from dstest.judge.process_facts import ProcessFacts
-from dstest.store.layout import RunDir
+from dstest.store.layout import RunDir, opened_log
 
 __all__ = ["LogFacts", "log_names", "scan_logs"]
 
@@ -63,6 +64,22 @@ def log_names(system: Any, meta: RunMeta) -> dict[str, list[str]]:
     return {member: list(names) for member in members} if names else {}
 
 
+LATEST_NS: Final = 1 << 62
+EXCEPTION: Final = "exception"
+APART_MAX: Final = 200
+"""Lines of others between the beginning of a traceback and its end."""
+
+
+_TRACEBACK: Final = re.compile(r"traceback \(most recent call last\)", re.IGNORECASE)
+_FRAME: Final = re.compile(r'\s+File ".*", line \d+')
+_RAISED: Final = re.compile(r"[A-Za-z_][\w.]*(?::\s|:?$)")
+"""The end of a traceback: the exception, with its text or without."""
+
+_CHAINED: Final = re.compile(
+    r"During handling of the above exception|The above exception was the direct cause"
+)
+
+
 class _Reader:
     """One log: lines, starts, alarms. A line without a stamp of its own, such as a runtime's last
     words, is of the time of the last line before it that has one."""
@@ -78,19 +95,31 @@ class _Reader:
         self.versions: set[str] = set()
         self.lines = self.starts = self.stamped = self.in_time = 0
         self.alarms: list[Alarm] = []
+        self.broken = ""
         self._ts: int | None = None
+        self._undated: list[int] = []
+        self._tracebacks: list[str] = []
+        self._since = 0
+        self._source = self._handled = False
         self._dense: dict[tuple[str, int], int] = {}
 
     def read(self, path: Path) -> None:
-        with path.open(errors="replace") as file:
-            for line in file:
-                self._line(line)
+        try:
+            with opened_log(path) as file:
+                for line in file:
+                    self._line(line)
+        except (EOFError, OSError, zlib.error) as error:
+            self.broken = f"{path.name} cannot be read to its end: {error}"
+        self._give_up()
 
     def _line(self, line: str) -> None:
         self.lines += 1
         ts = run_time_ns(line, self.meta)
         if ts is not None:
             self._ts = ts
+            for at in self._undated:
+                self.alarms[at] = msgspec.structs.replace(self.alarms[at], until=ts)
+            self._undated.clear()
             self.stamped += 1
             end_ns = int((self.meta.load_s or 0.0) * 1e9)
             self.in_time += -SPAN_S * 1e9 <= ts <= end_ns + SPAN_S * 1e9
@@ -98,16 +127,74 @@ class _Reader:
             self.starts += 1
         if self.version is not None and (told := self.version.search(line)):
             self.versions.add(told[1])
+        if self._tracebacks and self._within(line):
+            return
+        if self._handled:
+            self._chained(line)
         alarm = kind_of(line, self.own, self.harmless)
         if alarm is None:
             return
+        if alarm == (EXCEPTION, False) and _TRACEBACK.search(line):
+            self._tracebacks.append(line)
+            self._since, self._source = 0, False
+        else:
+            self._alarm(line, alarm, dated=ts is not None)
+
+    def _within(self, line: str) -> bool:
+        """Is the line part of a traceback that is open? It ends with the exception, which tells
+        what it was. Threads write theirs into one another."""
+        said = line.strip()
+        if _FRAME.match(line):
+            self._source = True
+            return True
+        if line[:1].isspace() and (self._source or not said.strip("~^")):
+            self._source = False
+            return True
+        if not _RAISED.match(said):
+            self._since += 1
+            if self._since > APART_MAX:
+                self._give_up()
+            return False
+        first = self._tracebacks.pop()
+        if any(text.lower() in said.lower() for text in self.harmless):
+            return True
+        itself = kind_of(said, self.own, ())
+        if itself is not None and itself[0] not in (EXCEPTION, DISCONNECT):
+            self._alarm(said, itself, dated=False)
+            return True
+        told = f"{first.strip()} ... {said}"
+        alarm = kind_of(told, self.own, ()) or (EXCEPTION, False)
+        before = len(self.alarms)
+        self._alarm(told, alarm, dated=False)
+        self._handled = len(self.alarms) > before and alarm == (EXCEPTION, False)
+        return True
+
+    def _give_up(self) -> None:
+        """Of tracebacks whose ends are nowhere the first line is all there is to tell."""
+        while self._tracebacks:
+            self._alarm(self._tracebacks.pop(), (EXCEPTION, False), dated=False)
+
+    def _chained(self, line: str) -> None:
+        """What a server was handling when it raised another exception is told by that one; but not
+        a crash."""
+        if self._handled and _CHAINED.match(line):
+            self.alarms.pop()
+            self._undated = [at for at in self._undated if at < len(self.alarms)]
+        self._handled = self._handled and not line.strip()
+
+    def _alarm(self, line: str, alarm: tuple[str, bool], *, dated: bool) -> None:
         second = (alarm[0], (self._ts or 0) // 1_000_000_000)
         self._dense[second] = self._dense.get(second, 0) + 1
         if self._dense[second] <= ALARMS_PER_SECOND_MAX and len(self.alarms) < ALARMS_MAX:
             kind, certain = alarm
             text = line.strip()[:LINE_MAX]
+            until = None if dated else LATEST_NS
+            if not dated:
+                self._undated.append(len(self.alarms))
             self.alarms.append(
-                Alarm(node=self.node, line=text, ts=self._ts, kind=kind, certain=certain)
+                Alarm(
+                    node=self.node, line=text, ts=self._ts, until=until, kind=kind, certain=certain
+                )
             )
 
 
@@ -131,7 +218,7 @@ def scan_logs(
     readers: dict[Path, _Reader] = {}
     for path in paths_kept:
         node = path.parent.name
-        reader = readers[path] = _Reader(node, system, meta)
+        reader = readers[path.with_name(kept_name(path.name))] = _Reader(node, system, meta)
         reader.read(path)
         lines[node] = lines.get(node, 0) + reader.lines
         result.alarms += reader.alarms
@@ -172,14 +259,17 @@ def _gap(
     if reader is None:
         why = recorded.lost.get(key, "")
         return f"no {path.name} was kept" + (f" ({why})" if why else "")
-    if not reader.lines:
-        return f"{path.name} is empty"
+    if reader.broken or not reader.lines:
+        return reader.broken or f"{path.name} is empty"
     sizes = recorded.files.get(key)
     if sizes is None:
         return f"whether all of {path.name} was kept is not recorded"
     if sizes.kept < sizes.bytes:
-        return f"{path.name} was cut: {sizes.kept:,} of {sizes.bytes:,} bytes were kept"
-    if path.stat().st_size != sizes.kept:
+        return (
+            f"{path.name} was cut: {sizes.kept:,} of {sizes.bytes:,} bytes were kept"
+            f" (-o {LOG_OPTION} says how many MiB)"
+        )
+    if path.is_file() and path.stat().st_size != sizes.kept:
         return f"{path.name} has {path.stat().st_size:,} bytes, {sizes.kept:,} were fetched"
     if reader.stamped and not reader.in_time:
         return f"no line of {path.name} is of the time of this run"

@@ -8,6 +8,7 @@ journalled, so that a run which dies at any moment can still say what was inject
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from itertools import groupby
 from typing import Final
@@ -20,7 +21,7 @@ from dstest.core.errors import HarnessError
 from dstest.core.evidence import LandingRecord
 from dstest.core.landing import contradiction
 from dstest.core.plain import legible, odd_in
-from dstest.core.protocols import FaultPlan, Nemesis, NemesisContext
+from dstest.core.protocols import FaultPlan, Foresees, Nemesis, NemesisContext
 from dstest.runner.epochs import Journal
 from dstest.runner.ticking import Ticker
 from nemeses.base.landing import demote
@@ -30,6 +31,8 @@ __all__ = ["NemesisLoop", "describe"]
 
 _LOOK_S: Final = 0.2
 _TEARDOWN_S: Final = 20.0
+_AHEAD_NS: Final = 1_000_000_000
+_FORESEE_S: Final = 5.0
 _STEP_S: Final = 120.0
 """A nemesis gets this long for a step, and besides what the system takes for each of its members to
 be restarted, to rejoin and to elect, in turn: then it does not come back."""
@@ -76,11 +79,22 @@ class NemesisLoop:
 
     async def run(self, plans: list[FaultPlan]) -> None:
         """All planned faults. Raises LabError where a node is lost."""
+        if plans:
+            await self._foresee(plans[0].start_ns - _AHEAD_NS)
         for start_ns, group in groupby(plans, key=lambda plan: plan.start_ns):
             await self._ctx.clock.until(start_ns)
             if self.records:
                 await self._recovered()
             await self._together(list(group))
+
+    async def _foresee(self, at_ns: int) -> None:
+        """Say under load, before the first fault, what will keep faults from being proven."""
+        if isinstance(self._nemesis, Foresees):
+            await self._ctx.clock.until(at_ns)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_FORESEE_S):
+                    if said := await self._nemesis.foresee(self._ctx):
+                        self._tell(said)
 
     async def _recovered(self) -> None:
         wait_s = max(_PATIENCE_S, self._ctx.deployment.timing.rejoin_s)

@@ -10,6 +10,7 @@ import msgspec
 from dstest.core import limits, plugin_files, registry
 from dstest.core.attributes import fits
 from dstest.core.errors import ConfigError
+from dstest.core.log_names import LOG_MB, LOG_OPTION
 from dstest.core.node import Lab
 from dstest.core.protocols import (
     Checker,
@@ -61,6 +62,13 @@ RUN_OPTIONS: dict[str, Option] = {
         type=int, default=0, least=0, most=64, help="load worker processes; 0 = as many as fit"
     ),
     **CATCH_UP_OPTION,
+    LOG_OPTION: Option(
+        type=int,
+        default=LOG_MB,
+        least=1,
+        most=1 << 16,
+        help="MiB kept of each log; of a longer one the middle is missing, which is no pass",
+    ),
     **CLIENT_OPTION,
     **LEFT_OUT_OPTION,
 }

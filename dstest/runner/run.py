@@ -22,6 +22,7 @@ from dstest.core.answers import check_log_files, check_names, check_states, chec
 from dstest.core.clock import RunClock
 from dstest.core.contained import contained
 from dstest.core.errors import DstestError, Interrupted
+from dstest.core.log_names import LOG_MB, LOG_OPTION
 from dstest.core.node import LabInfo, Node
 from dstest.core.patience import in_time
 from dstest.core.protocols import (
@@ -34,6 +35,7 @@ from dstest.core.protocols import (
     SystemTraits,
     Withdraws,
 )
+from dstest.core.residue import RUN_NOTE
 from dstest.core.run_meta import RunMeta
 from dstest.judge.facts import agree
 from dstest.runner import answers, host, listeners, residues
@@ -45,7 +47,7 @@ from dstest.runner.in_use import builds_in_use
 from dstest.runner.live import LiveRun
 from dstest.runner.load import Load, NoTraffic
 from dstest.runner.load_phase import LoadPhase
-from dstest.runner.log_fetch import fetch_logs, fetch_settings_and_cores
+from dstest.runner.log_fetch import fetch_logs, fetch_settings_and_cores, log_settings, note_of
 from dstest.runner.nemesis_loop import NemesisLoop
 from dstest.runner.node_check import check_features, check_installed
 from dstest.runner.plugins import Plugins
@@ -61,6 +63,8 @@ from dstest.store.segment import SegmentWriter
 __all__ = ["Run"]
 
 _REPLICA_TRIES: Final = 10
+LOG_MB_S: Final = 0.5
+"""Seconds for a mebibyte of logs, fetched and compressed."""
 
 
 class Run:
@@ -126,12 +130,9 @@ class Run:
     async def _body(self) -> None:
         plugins, ui = self._plugins, self._ui
         spec = plugins.spec
-        await self._connect()
+        deployment = await self._connect()
+        members = self._members
         ui.phase("deploy", plugins.system.name)
-        members = self._members = {name: self._nodes[name] for name in plugins.members}
-        nodes = list(members.values())
-        deployment = self._deployed(nodes)
-        self._deployment = deployment
         await listeners.check_free(deployment, members)
         await self._install(deployment)
         if isinstance(self._nemesis, Prepares):
@@ -189,14 +190,20 @@ class Run:
             ui.phase("final", "the load ends; the final state is read")
             await load.finish(clock, lambda text: ui.phase("final", text))
 
-    async def _connect(self) -> None:
-        """Nodes that have what this run asks of them, and on which nothing of an earlier one is."""
+    async def _connect(self) -> Deployment:
+        """Nodes that have what this run asks of them, and on which nothing of an earlier one is:
+        the system there, of which nothing is laid or started yet."""
         self._ui.phase("connect", f"{len(self._lab.nodes)} nodes over SSH")
         self._nodes = await connect_all(self._lab)
         await check_installed(self._lab, self._nodes, self._plugins.system)
         await check_features(self._nodes, self._nemesis, self._plugins.plans)
-        await lay_homes(self._lab, self._nodes, self._plugins.system)
+        members = {name: self._nodes[name] for name in self._plugins.members}
+        deployment = self._deployed(list(members.values()))
+        await lay_homes(self._lab, self._nodes, self._plugins.system, deployment)
         await self._begin_clean()
+        # From here on its end is ours: before, what stands where it would be is somebody else's.
+        self._members, self._deployment = members, deployment
+        return deployment
 
     def _deployed(self, nodes: Sequence[Node]) -> Deployment:
         """The system on these nodes, as slow as they are."""
@@ -253,6 +260,8 @@ class Run:
             self._ui.say(f"{name}: removed what an earlier run had left: {', '.join(found)}")
         self._guard = Guard(self._nodes, self._kinds)
         await self._guard.arm()
+        note = note_of(self._meta)
+        await asyncio.gather(*(node.put(RUN_NOTE, note) for node in self._nodes.values()))
 
     def _guard_of_run(self) -> Guard:
         assert self._guard is not None
@@ -341,7 +350,9 @@ class Run:
             if (watches := self._watches) is not None:
                 await self._step("processes", lambda: watches.finish(self._meta))
                 await self._step("samples", lambda: watches.last_samples(self._meta))
-            await self._step("logs", self._collect_logs)
+            each_mb = int(self._plugins.spec.options.get(LOG_OPTION, LOG_MB))
+            logs_s = 30.0 + each_mb * len(self._members) * LOG_MB_S
+            await self._step("logs", self._collect_logs, logs_s)
             await self._step("settings and cores", self._collect_other, 60.0)
             await self._step("no more starts", lambda: self._guard_of_run().release(SERVE))
             stop_s = patience.end_s(deployment.timing) + 5.0
@@ -374,7 +385,8 @@ class Run:
             await self._nemesis.withdraw(self._context(RunClock(0), NoEpochs()))
 
     async def _collect_logs(self) -> None:
-        self._meta.logs = await fetch_logs(self._run, self._members, self._deployment)
+        settings = log_settings(self._plugins.spec, self._plugins.system)
+        self._meta.logs = await fetch_logs(self._run, self._members, self._deployment, **settings)
 
     async def _collect_other(self) -> None:
         if (deployment := self._deployment) is not None:

@@ -17,6 +17,7 @@ from dstest.core.contained import quit_by
 from dstest.core.errors import ConfigError, DstestError, Exit, HarnessError, LabError
 from dstest.core.live import forget_live
 from dstest.core.node import LabInfo
+from dstest.core.protocols import Tapped
 from dstest.core.run_meta import RunMeta
 from dstest.core.spec import SPEC, to_toml
 from dstest.core.tiers import Tier
@@ -35,6 +36,7 @@ from dstest.runner.judgement import judge_reported
 from dstest.runner.lab_lock import alone
 from dstest.runner.live import LiveRun
 from dstest.runner.live_view import progress_for
+from dstest.runner.log_fetch import fetch_left
 from dstest.runner.plugins import Plugins, schedule_of
 from dstest.runner.progress import LOG, Progress
 from dstest.runner.run import Run
@@ -235,7 +237,7 @@ def run_session(
         for path, data in kept.items():
             run.write(path, data)
     ui.keep_log(run.path / LOG)
-    ui.say(f"run {run.path}")
+    _begun(plugins, run, ui)
     live = LiveRun(run, ui, spec)
     live.publish()
     signals = ExitStack()
@@ -263,6 +265,17 @@ def run_session(
         live.close()
         ui.close_log()
         signals.close()
+
+
+def _begun(plugins: Plugins, run: RunDir, ui: Progress) -> None:
+    """Say where a run is, and what keeps it from passing, however it goes."""
+    ui.say(f"run {run.path}")
+    if not simulates(plugins.lab) and not isinstance(plugins.system, Tapped):
+        ui.say(
+            f"{plugins.spec.system} has no request_counter: nobody can tell whether its clients"
+            " send twice, so that no run is better than PARTIAL (WO8). HttpRequests, LineRequests"
+            " and FramedRequests of clusters.supervise count; `client_port` is where clients go"
+        )
 
 
 def _went(
@@ -380,6 +393,9 @@ def recover(path: Path, *, sign_key: Path | None = None) -> Finished:
         with judging(run), judged_aside(run) as (judged, _):
             not_better(run, msgspec.convert(earlier, Verdict), judged.verdict)
     failure = HarnessError(meta.ended_by) if meta.ended_by else None
+    if earlier is None and not alive(meta) and (said := fetch_left(run, meta)):
+        progress_for().say(said)
+        run.write_meta(meta)
     with judging(run):
         verdict, report_failure, report = judge_reported(run)
     failure = failure or report_failure

@@ -9,6 +9,7 @@ connection: its old request may be on its way.
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import os
 import signal
 import sys
@@ -53,7 +54,7 @@ from dstest.runner.garbage import Garbage
 from dstest.runner.left_out import drawing, left_out
 from dstest.runner.raw_client import client_of
 from dstest.runner.tap import Tap
-from dstest.runner.worker_config import WorkerConfig
+from dstest.runner.worker_config import STACK_SIGNAL, WorkerConfig
 from dstest.store.events import (
     Completion,
     Event,
@@ -423,6 +424,7 @@ def main() -> None:
     if os.getppid() != config.parent_pid:
         return
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    faulthandler.register(STACK_SIGNAL)  # into its log, whatever it is doing
     try:
         _load(Worker(config))
     except SystemExit as end:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -9,7 +10,7 @@ import msgspec
 
 from dstest.core.protocols import Endpoint, Option
 
-__all__ = ["CATCH_UP", "CATCH_UP_OPTION", "WorkerConfig"]
+__all__ = ["CATCH_UP", "CATCH_UP_OPTION", "STACK_SIGNAL", "WorkerConfig"]
 
 CATCH_UP: Final = "catch_up"
 CATCH_UP_OPTION: Final[Mapping[str, Option]] = {
@@ -20,6 +21,9 @@ CATCH_UP_OPTION: Final[Mapping[str, Option]] = {
         "most at twice the rate; as the lab says",
     )
 }
+
+STACK_SIGNAL: Final = signal.SIGUSR1
+"""Lets a worker write down where each of its threads is."""
 
 
 class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):

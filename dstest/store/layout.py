@@ -16,18 +16,20 @@ seal and say so.
 from __future__ import annotations
 
 import errno
+import gzip
 import json
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 import msgspec
 
 from dstest.core import clock, limits
 from dstest.core.errors import ConfigError, EvidenceError, HarnessError
+from dstest.core.log_names import PACKED
 from dstest.core.plain import odd_in
 from dstest.core.run_meta import RunMeta
 from dstest.core.words import shell_word
@@ -41,6 +43,7 @@ __all__ = [
     "disk_full",
     "link_latest",
     "new_directory",
+    "opened_log",
     "require_within",
     "way_out",
     "whole",
@@ -146,6 +149,13 @@ def write_file(directory: Path, name: str, data: bytes) -> Path:
     except OSError as error:
         raise disk_full(directory, error) from None
     return target
+
+
+def opened_log(path: Path) -> TextIO:
+    """A log of a run directory as text, compressed or not, to be read line by line."""
+    if path.suffix == PACKED:
+        return gzip.open(path, "rt", errors="replace")
+    return path.open(errors="replace")
 
 
 class RunDir:

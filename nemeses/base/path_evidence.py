@@ -27,6 +27,7 @@ from nemeses.observe.relations import links_of
 from nemeses.tools import nft
 
 __all__ = [
+    "NO_TALK",
     "Reached",
     "accounts",
     "alive",
@@ -42,6 +43,11 @@ __all__ = [
     "used_paths",
 ]
 
+
+NO_TALK: Final = (
+    "where only some members talk, as followers with their leader, `links()` of the system's"
+    " deployment says which"
+)
 
 Reached = Mapping[str, tuple[int, ...]]
 """`source->destination` -> what a probe found there; what the figures mean is the fault's."""
@@ -147,6 +153,9 @@ def _injector(record: LandingRecord, counted: Mapping[str, int]) -> Signal:
     counting = f"every rule of {len(used)} used paths counted"
     if silent:
         counting = f"no packet yet on {', '.join(silent)}"
+    before = paths.baseline_packets or {}
+    if idle := [path for path in used if not before.get(path)]:
+        counting += f"; {', '.join(idle)} carried nothing before it: {NO_TALK}"
     return Signal(
         signal="nft packets dropped per rule",
         before=dict.fromkeys(rules, 0),

@@ -31,7 +31,9 @@ from nemeses.base.cluster import audit_each, nodes_of
 from nemeses.base.driver import Driver
 from nemeses.base.leadership import lead_when_known
 from nemeses.base.path_evidence import (
+    NO_TALK,
     Reached,
+    accounts,
     landed_on_used_paths,
     packets_before,
     path_name,
@@ -42,6 +44,7 @@ from nemeses.base.path_plan import PATH_OPTIONS, cuts_of, drawing
 from nemeses.base.schedule import WINDOW_OPTIONS, planned
 from nemeses.base.steps import ApplyFailed, Choice, Facts, Healing, Proven, Reverted
 from nemeses.observe import probes
+from nemeses.observe.relations import links_of
 from nemeses.tools import nft
 
 __all__ = [
@@ -55,6 +58,7 @@ __all__ = [
 ]
 
 LANDING_DEADLINE_S: Final = 5.0
+IDLE_TOLD: Final = 4
 STILL_S: Final = 0.15
 """Between two readings of counters that must stand still."""
 
@@ -173,6 +177,19 @@ class PathFault(Driver):
 
         await asyncio.gather(*map(account, nodes))
         await probes.listen(nodes)
+
+    async def foresee(self, ctx: NemesisContext) -> str:
+        """Which of the paths that members are said to use have carried nothing so far."""
+        listed = links_of(ctx, ctx.need(Linked))
+        counted = await accounts(ctx)
+        idle = [path_name(p) for p in (counted if listed is None else listed) if not counted.get(p)]
+        if not idle:
+            return ""
+        more = f" and {len(idle) - IDLE_TOLD} more" if len(idle) > IDLE_TOLD else ""
+        return (
+            f"{', '.join(idle[:IDLE_TOLD])}{more} carried nothing so far, and a {self.name} of such"
+            f" a path cannot be proven; {NO_TALK}"
+        )
 
     async def remove_instruments(self, ctx: NemesisContext) -> None:
         await asyncio.gather(*(nft.delete(n, nft.ACCOUNT_TABLE) for n in nodes_of(ctx)))

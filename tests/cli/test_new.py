@@ -120,3 +120,39 @@ def test_the_nemesis_is_one(tmp_path: Path) -> None:
     nemesis = offered(tmp_path / "slow_link.py")["nemeses"]
     members = [m for m in vars(Nemesis) if not m.startswith("_")]
     assert [m for m in members if not hasattr(nemesis, m)] == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new_text", "said"),
+    [
+        ("    client_port = PORT\n", "", "no run is better than PARTIAL (WO8)"),
+        ("to.dial or to.address", "to.address", "connect to `to.dial or to.address`"),
+        ("import contextlib, json", "import nowhere, json", "No module named 'nowhere'"),
+        (
+            'argv = ("python3", program, node.info.address',
+            'argv = (program, self.options["sync"]',
+            "the right to execute it: LocalFile has it",
+        ),
+    ],
+    ids=["no counter", "not dialled", "ends at once", "bytes as a program"],
+)
+def test_what_is_wrong_with_a_system_its_test_says_at_once(
+    tmp_path: Path, old: str, new_text: str, said: str
+) -> None:
+    """An option's default is there, too."""
+    assert new("system", "own-store", cwd=tmp_path).returncode == 0
+    file = tmp_path / "own_store.py"
+    text = file.read_text().replace("await self.link(to)", LINK).replace(
+        "    client_port = PORT\n", f"    options = {OPTIONS}\n    client_port = PORT\n"
+    )  # fmt: skip
+    text = text.replace("import json\n", "import asyncio\nimport json\n", 1)
+    text = text.replace("import OpDraft", "import OpDraft, Option")
+    assert old in text
+    file.write_text(text.replace(old, new_text))
+    tested = run(sys.executable, "-m", "pytest", "-q", "-x", "test_own_store.py", cwd=tmp_path)
+    assert tested.returncode == 1
+    assert said in tested.stdout
+
+
+LINK = "await asyncio.open_connection(to.dial or to.address, PORT)"
+OPTIONS = '{"sync": Option(type=str, default="yes", help="when")}'

@@ -21,6 +21,8 @@ from clusters.labs.existing import book
 from clusters.systems.etcd.on_node import HOME, REMOVED
 from dstest.core.errors import Exit
 from dstest.core.node import LabInfo
+from dstest.scaffold.kinds import KINDS
+from dstest.scaffold.write import write
 
 pytestmark = [
     pytest.mark.lab,
@@ -120,6 +122,34 @@ def test_fewer_nodes_than_machines(machines: Machines, tmp_path: Path) -> None:
     assert "n5: removed what an earlier run had left" in done.stderr
     released = dstest("lab", "release", *here, timeout_s=120)
     assert released.stderr.strip() == f"lab {LAB_ID} is released"
+
+
+def test_a_system_of_ones_own_takes_nothing_over_and_leaves_nothing(
+    machines: Machines, tmp_path: Path
+) -> None:
+    """Its directories are those of its services; the adoption has never heard of it."""
+    system, _ = write(KINDS["system"], "own-store", tmp_path)
+    machines.on(0, "mkdir -p /opt/own-store/data; echo precious >/opt/own-store/data/orders.db")
+    code, said = adopt(machines, "--system", str(system))
+    assert code == 0, said
+    assert "system own-store is lost: /opt/own-store is there already" in said
+    assert dstest("lab", "release", "--lab-id", LAB_ID, "--strict").returncode == 0
+    assert adopt(machines)[0] == 0
+    command: list[str | Path] = [
+        *CALM, "--system", system, "--workload", "register", "--nemesis", "none", "--lab", "hosts",
+        "--lab-id", LAB_ID, "--seed", "3", "--time-limit", "20", "--store", tmp_path / "store",
+    ]  # fmt: skip
+    refused = dstest(*command)
+    assert refused.returncode == Exit.HARNESS, refused.stderr
+    assert "stands where the system would write: n1 has /opt/own-store" in refused.stderr
+    assert machines.on(0, "cat /opt/own-store/data/orders.db") == "precious\n"
+    machines.on(0, "mv /opt/own-store /srv/theirs")
+    assert_code(dstest(*command).returncode, latest(tmp_path / "store"))
+    released = dstest("lab", "release", "--lab-id", LAB_ID)
+    assert released.returncode == 0, released.stderr
+    assert "left by dstest" not in released.stderr
+    assert [machines.on(i, "ls -A /opt") for i in range(5)] == [""] * 5
+    machines.on(0, "rm -r /srv/theirs")
 
 
 def test_chores_go_the_same_way(machines: Machines, tmp_path: Path) -> None:
@@ -376,14 +406,13 @@ def test_the_other_two_forms_of_lists_and_an_agent(
         + "[db:vars]\nansible_user=ops\n"
         f"ansible_ssh_private_key_file={machines.folder}/ops\n"
         f"ansible_become_password='{PASSWORD}'\n"
-        f"ansible_ssh_common_args='-J jump@{jump.address}'\n"
+        f"ansible_ssh_common_args='-J jump@{jump.address} -F {tmp_path}/ssh_config'\n"
     )
     # Ansible names one key: the jump host takes it as well here, and its files know the hosts.
     key = (machines.folder / "ops.pub").read_text()
     machines.on(5, 'echo "$1" >>/home/jump/.ssh/authorized_keys', key)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    (tmp_path / ".ssh").mkdir(mode=0o700)
-    (tmp_path / ".ssh" / "known_hosts").write_text(machines.known.read_text())
+    # Ansible goes by ssh, which has no other home than the user's.
+    (tmp_path / "ssh_config").write_text(f"Host *\n  UserKnownHostsFile {machines.known}\n")
     done = dstest("lab", "adopt", inventory, "--lab-id", LAB_ID, "--yes", timeout_s=120)
     assert done.returncode == 0, done.stderr
     released = dstest("lab", "release", "--lab-id", LAB_ID, timeout_s=120)

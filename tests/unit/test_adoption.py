@@ -178,6 +178,31 @@ def test_what_the_kernel_numbers_anew_is_no_difference() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("kind", "was", "now"),
+    [
+        (
+            "tc",
+            "qdisc htb 10: dev eth0 root default 0x1 direct_packets_stat 64051 direct_qlen 9",
+            "qdisc htb 10: dev eth0 root default 0x1 direct_packets_stat 63858 direct_qlen 9",
+        ),
+        (
+            "nft",
+            "tcp dport 9 counter packets 1 bytes 60 drop",
+            "tcp dport 9 counter packets 7 bytes 9 drop",
+        ),
+        ("nft", "quota over 10 mbytes used 1 mbytes", "quota over 10 mbytes used 900 kbytes"),
+        ("nft", "elements = { 10.9.9.9 expires 4m58s }", "elements = { 10.9.9.9 expires 3s12ms }"),
+        ("iptables", "[12:340] -A INPUT -j DROP", "[13:390] -A INPUT -j DROP"),
+    ],
+)
+def test_what_the_kernel_counts_is_no_difference(kind: str, was: str, now: str) -> None:
+    before, after = (msgspec.structs.replace(EMPTY, **{kind: [line]}) for line in (was, now))
+    assert differences(before, after) == []
+    other = msgspec.structs.replace(EMPTY, **{kind: [f"{now} more"]})
+    assert len(differences(before, other)) == 2
+
+
 def test_more_files_than_are_told_one_by_one(tmp_path: Path) -> None:
     for path in ("few/a", "many/a", "many/b", "many/deep/c", "own"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)

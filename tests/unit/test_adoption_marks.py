@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from clusters.labs.existing import agent_mark
+from dstest.core.residue import HOME_MARK, HOMES_LAID
 
 LINES = "10.0.0.1 n1 # dstest-lab one\nfd00::1 n1 # dstest-lab one\n"
 
@@ -55,7 +56,11 @@ def test_hosts_comes_back_as_it_was(root: Path, kind: str, times: int) -> None:
     assert text.count(b"# dstest-lab one") == 2
     assert (root / "etc/dstest-lab").read_text() == "one\n"
     for _ in range(times):
-        assert agent_mark.unmark(request(before), str(root)) == {"said": [], "stays": []}
+        assert agent_mark.unmark(request(before), str(root)) == {
+            "said": [],
+            "stays": [],
+            "laid": [],
+        }
     assert (hosts.read_bytes() if hosts.exists() else None) == before
     if before is not None:
         assert hosts.stat().st_mode & 0o777 == 0o640
@@ -108,6 +113,21 @@ def test_only_homes_that_a_run_has_marked_are_removed(root: Path) -> None:
     said = agent_mark.unmark(request(b"", lines="", homes=homes), str(root))["said"]
     assert sorted(os.listdir(opt)) == ["file", "link", "other", "theirs"]
     assert [row.split(":")[0] for row in said] == [f"{home} stays" for home in homes[:4]]
+
+
+def test_homes_that_runs_have_noted_are_removed_though_nobody_knew_of_them(root: Path) -> None:
+    """As of a system whose file was not there at the adoption; what is not marked stays."""
+    agent_mark.mark(request(b"", lines=""), str(root))
+    for name, mark in (("own", "one"), ("dstest-services", "one"), ("theirs", "two")):
+        (root / "opt" / name).mkdir(parents=True)
+        (root / "opt" / name / ".dstest-lab").write_text(f"{mark}\n")
+    (root / agent_mark.LAID[1:]).write_text("/opt/own\n/opt/theirs\n/opt/own\n")
+    homes = ["/opt/dstest", "/opt/dstest-services"]
+    done = agent_mark.unmark(request(b"", lines="", homes=homes), str(root))
+    assert os.listdir(root / "opt") == ["theirs"]
+    assert done["laid"] == ["/opt/own", "/opt/theirs"]
+    assert done["stays"] == ["/opt/theirs"]
+    assert (agent_mark.LAID, agent_mark.HOME_MARK) == (HOMES_LAID, HOME_MARK)
 
 
 def test_a_removal_that_was_cut_off_goes_on(root: Path) -> None:

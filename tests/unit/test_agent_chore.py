@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from clusters.remote import agent_chore
+from clusters.remote.bundle import piped, piped_argv
 
 PROGRAM = Path(agent_chore.__file__).read_text()
 
@@ -115,3 +116,17 @@ def test_what_may_not_be_ended_is_named(tmp_path: Path) -> None:
         os.kill(pid, signal.SIGKILL)
     assert status == agent_chore.LEFT
     assert "still there: sleep (" in err
+
+
+def test_neither_the_program_nor_the_command_stands_in_the_list_of_processes() -> None:
+    """As `pkill -f WORD` looks for it; what follows on standard input is the command's."""
+    look = 'tr "\\0" " " <"/proc/$PPID/cmdline"; cat; echo "$WORD"'
+    words = ["9", "sh", "-c", 'c=$LOOK; unset LOOK; eval "$c"']
+    given = piped(agent_chore, words, {"LOOK": look, "WORD": "needle"})
+    done = subprocess.run(
+        piped_argv(), input=given + b"rest\n", capture_output=True, timeout=20, check=True
+    )
+    shown = done.stdout.decode()
+    assert shown.endswith("rest\nneedle\n")
+    assert len(shown) < 400
+    assert shown.count("needle") == 1

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re._parser as _parser  # type: ignore[import-not-found]
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from clusters.systems.etcd.system import SYSTEM
+from dstest.judge import alarm_kinds
 from dstest.judge.alarm_kinds import kind_of
 
 
@@ -113,3 +118,31 @@ def test_what_can_only_be_a_crash_decides_over_what_else_a_line_tells(line: str)
     found = kind_of(line, (), ())
     assert found is not None
     assert found[1], found
+
+
+def test_each_alarm_has_a_hint_that_is_looked_for_first() -> None:
+    """What every alternative of a pattern needs, by taking the patterns apart."""
+
+    def shortest(node: Any) -> Iterator[str]:
+        """Texts of which one is in whatever the pattern finds; what may be left out is left out."""
+        found = [""]
+        for op, value in node:
+            match str(op):
+                case "LITERAL":
+                    more = [chr(value)]
+                case "BRANCH":
+                    more = [text for branch in value[1] for text in shortest(branch)]
+                case "SUBPATTERN":
+                    more = list(shortest(value[3]))
+                case "IN":
+                    more = ["\0"]
+                case "MAX_REPEAT" | "MIN_REPEAT":
+                    more = list(shortest(value[2])) if value[0] else [""]
+                case _:
+                    more = [""]
+            found = [text + end for text in found for end in more]
+        yield from found
+
+    for _, pattern in alarm_kinds._PATTERNS:
+        for text in shortest(_parser.parse(pattern)):
+            assert any(hint in text for hint in alarm_kinds._HINTS), (pattern, text)

@@ -51,6 +51,19 @@ def under(nemesis: str, **changes: Any) -> RunFacts:
     return but(records=records(1, nemesis=nemesis), explains=EXPLAINS, **changes)
 
 
+@pytest.mark.parametrize(("ts_s", "until_s", "explained"), [(48, None, True), (35, 49, True),
+    (35, 40, False), (35, None, False)])  # fmt: skip
+def test_any_fault_explains_that_a_connection_was_given_up(
+    ts_s: int, until_s: int | None, explained: bool
+) -> None:
+    """Wherever that was; but no exception of another kind, and not at another time."""
+    broken = alarm("Traceback (most recent call last): ... BrokenPipeError: x", "n3", ts_s * S)
+    broken = msgspec.structs.replace(broken, until=until_s and until_s * S)
+    assert (row(under("partition", alarms=[broken])).status == "ok") is explained
+    other = msgspec.structs.replace(broken, kind="exception")
+    assert row(under("partition", alarms=[other])).status == "short"
+
+
 B2 = {
     "Out of memory: Killed process 1234 (etcd)": ("oom", False),
     "[signal SIGSEGV: segmentation violation code=0x1 addr=0x0 pc=0x7a1]": ("signal", True),

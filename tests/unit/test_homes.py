@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ import pytest
 from dstest.core import registry
 from dstest.core.errors import LabError
 from dstest.core.node import Completed, Foreign, LabInfo, Made, NodeInfo
-from dstest.core.protocols import SystemTraits
+from dstest.core.protocols import Member, Probe, Service, SystemTraits
 from dstest.core.residue import Residue, marked_only
 from dstest.runner import homes, residues
 
@@ -47,8 +49,26 @@ class Redis:
     homes = ("/opt/redis",)
 
 
-def lay(node: Here, lab: LabInfo = LAB) -> None:
-    asyncio.run(homes.lay_homes(lab, {"n1": node}, Redis()))  # type: ignore[dict-item]
+class Own:
+    """A system of the user's that says nothing of homes: its service alone says where it writes."""
+
+    options: Mapping[str, Any] = {}
+
+    def __init__(self, **places: Any) -> None:
+        self._places = {"log": "/opt/own/log", **places}
+
+    def deploy(self, nodes: Sequence[Any], options: Mapping[str, Any]) -> Any:
+        user = getpass.getuser()
+        one = Service(name="s", argv=("s",), probe=Probe(1), user=user, **self._places)
+        return SimpleNamespace(members={"n1": Member("n1", [one])})
+
+
+def lay(node: Here, lab: LabInfo = LAB, system: Any = None) -> None:
+    made = Redis() if system is None else system
+    deployment = Own().deploy([], {}) if system is None else system.deploy([], {})
+    if system is None:
+        deployment.members.clear()
+    asyncio.run(homes.lay_homes(lab, {"n1": node}, made, deployment))  # type: ignore[dict-item]
 
 
 def test_they_are_made_marked_and_found_again(tmp_path: Path) -> None:
@@ -83,6 +103,54 @@ def test_what_somebody_else_has_put_there_is_not_taken_over(tmp_path: Path, kind
     with pytest.raises(LabError, match="n1 has /opt/redis"):
         lay(node)
     assert [path.name for path in (tmp_path / "opt").iterdir()] == ["redis"]
+
+
+def test_where_a_service_writes_is_made_marked_and_noted(tmp_path: Path) -> None:
+    """Also beside what is there already, which stays what it was."""
+    node = Here(tmp_path)
+    (tmp_path / "opt" / "there").mkdir()
+    system = Own(
+        data=("/opt/own/data",),
+        files={"/opt/there/mine/conf": b""},
+        directories=("/opt/socket",),
+    )
+    lay(node, system=system)
+    marked = sorted(str(p.parent.relative_to(tmp_path)) for p in tmp_path.rglob(".dstest-lab"))
+    assert marked == ["opt/dstest-services", "opt/own", "opt/socket", "opt/there/mine"]
+    noted = (tmp_path / "opt/dstest-services/homes").read_text().split()
+    assert sorted(noted) == [f"{tmp_path}/{one}" for one in marked[1:]]
+    (tmp_path / "opt/own/data").mkdir()
+    lay(node, system=system)
+    assert (tmp_path / "opt/own/data").is_dir()
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        {"data": ("/opt/theirs/data",)},
+        {"files": {"/opt/theirs/server.py": b""}},
+        {"log": "/opt/theirs/log"},
+        {"directories": ("/opt/theirs",)},
+        {"data": ("/opt/data",)},  # which would have no room for a mark beside it
+    ],
+)
+def test_no_service_writes_into_what_somebody_else_has_made(
+    tmp_path: Path, places: dict[str, Any]
+) -> None:
+    node = Here(tmp_path)
+    (tmp_path / "opt/theirs/data").mkdir(parents=True)
+    (tmp_path / "opt/theirs/data/orders.db").write_text("precious")
+    with pytest.raises(LabError, match="n1 has /opt"):
+        lay(node, system=Own(**places))
+    assert [path.name for path in (tmp_path / "opt").iterdir()] == ["theirs"]
+
+
+def test_where_a_system_would_write_is_known_before_it_runs() -> None:
+    assert homes.places_of(Own(data=("/opt/own/data",), files={"/srv/x/conf": b""})) == [
+        "/opt/own",
+        "/srv/x",
+    ]
+    assert homes.places_of(registry.load("systems", "etcd"))[0] == "/opt/etcd"
 
 
 def test_nodes_of_our_own_need_no_marks(tmp_path: Path) -> None:

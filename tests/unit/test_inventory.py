@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clusters.labs.existing.entry import ASK, split_place
+from clusters.labs.existing.entry import ASK, HostEntry, split_place
 from clusters.labs.existing.inventory import form_of, read_inventory
 from dstest.core.errors import ConfigError
 
@@ -166,6 +166,56 @@ def test_an_ansible_inventory_as_ansible_reads_it(tmp_path: Path) -> None:
         read_inventory(path, ["nowhere"])
 
 
+def test_options_of_ssh_in_an_ansible_inventory_are_those_of_ssh(tmp_path: Path) -> None:
+    """Which machine it is, and who gets in there, must be what Ansible would have come to."""
+    config = written(tmp_path, "conf", "Host h jump\n  HostName 10.9.0.9\n  Port 2299\n")
+
+    def entry(variables: str) -> HostEntry:
+        return read_inventory(written(tmp_path, "hosts", f"h {variables}\n"), [])[0]
+
+    def place(variables: str) -> str:
+        return entry(variables).ssh.where
+
+    me = getuser()
+    assert place("ansible_ssh_common_args='-o Port=2222'") == f"{me}@h:2222"
+    assert place("ansible_port=23 ansible_ssh_common_args='-o Port=2222'") == f"{me}@h:23"
+    assert place("ansible_port=23 ansible_ssh_args='-p 2222'") == f"{me}@h:2222"
+    assert place(f"ansible_ssh_extra_args='-F {config}'") == f"{me}@10.9.0.9:2299"
+    old = "ansible_ssh_host=10.9.0.8 ansible_ssh_port=24 ansible_ssh_user=ops"
+    assert place(old) == "ops@10.9.0.8:24"
+    assert entry(f"ansible_ssh_common_args='-J jump -F {config}'").jumps[0].port == 2299
+    key = str(written(tmp_path, "key", ""))  # of `-i` ssh leaves out what is not there
+    options = f"-i {key} -o IdentityFile=/keys/y -o UserKnownHostsFile=/known/a"
+    options += " -o StrictHostKeyChecking=no"
+    made = entry(f"ansible_ssh_common_args='{options}'").ssh
+    assert (made.keys, made.known_hosts[0], made.accepts_new) == (
+        (key, "/keys/y"),
+        "/known/a",
+        True,
+    )
+    assert not entry("ansible_ssh_common_args='-o StrictHostKeyChecking=yes'").ssh.accepts_new
+    assert entry("ansible_host_key_checking=False").ssh.accepts_new
+    quiet = (
+        "-C -o ControlMaster=auto -o ControlPersist=60s -o ServerAliveInterval=5 -o LogLevel=ERROR"
+    )
+    assert entry(f"ansible_ssh_args='{quiet} -A -tt -o BatchMode=yes'").ssh.port == 22
+
+
+def test_remedies_are_in_the_terms_of_the_list(tmp_path: Path) -> None:
+    texts = {"a.toml": "[[node]]\nname = 'x'", "a.ini": "x\n", "a.conf": "Host x\n"}
+    found = [read_inventory(written(tmp_path, n, text), ["x"])[0] for n, text in texts.items()]
+    words = ("address =", "dstest_address", "HostName")
+    assert all(word in one.term("address") for word, one in zip(words, found, strict=True))
+
+
+def test_what_is_no_ansible_inventory_is_said_from_the_beginning(tmp_path: Path) -> None:
+    """As an ssh_config of another name."""
+    path = written(tmp_path, "config2", "Host db1\n  HostName 10.0.0.1\n")
+    with pytest.raises(ConfigError, match=r"config2, read as an Ansible inventory: \S") as caught:
+        read_inventory(path, ["db1"])
+    assert "--form ssh" in str(caught.value.remedy)
+
+
 @pytest.mark.parametrize(
     ("line", "why"),
     [
@@ -178,6 +228,14 @@ def test_an_ansible_inventory_as_ansible_reads_it(tmp_path: Path) -> None:
         ("h ansible_port=ssh", "ansible_port is 'ssh'"),
         ("h dstest_address='{% if x %}'", "h: dstest_address is a template"),
         ("h ansible_user=True", "h: ansible_user is no text"),
+        ("h ansible_connection=docker", "h is reached by docker.*ansible_connection"),
+        ("h ansible_connection=local", "h is reached by local.*ansible_connection"),
+        ("h ansible_become_user=db", "h becomes db.*ansible_become_user"),
+        ("h ansible_ssh_executable=/x", "h is reached by the program /x"),
+        ("h ansible_ssh_pkcs11_provider=/x", "h: ansible_ssh_pkcs11_provider"),
+        ("h ansible_ssh_extra_args='-b 10.9.9.9'", "h has in ansible_ssh_extra_args BindAddress"),
+        ("h ansible_ssh_args='-o HostKeyAlias=x'", "h has in ansible_ssh_args HostKeyAlias 'x'"),
+        ("h ansible_ssh_common_args='-o Nonsense=1'", "h: .*[Bb]ad configuration option"),
     ],
 )
 def test_an_ansible_inventory_that_is_refused(tmp_path: Path, line: str, why: str) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from dstest.core.clock import RunClock
@@ -31,8 +34,10 @@ def test_the_final_phase_takes_as_long_as_the_workload_says(
     load.board.close()
 
 
-def _load(path: Path) -> Load:
+def _load(path: Path, *files: str) -> Load:
     plugins = resolve(RunSpec(system="etcd", workload="register", nemesis="none"), [])
+    spec = msgspec.structs.replace(plugins.spec, files=list(files))
+    plugins = msgspec.structs.replace(plugins, spec=spec)
     run: Any = SimpleNamespace(path=path, segments=path)
     endpoints: Any = [SimpleNamespace(node=node) for node in plugins.members]
     return Load(plugins, endpoints, run)
@@ -78,3 +83,35 @@ def test_a_worker_that_is_about_to_end_does_not_hang(tmp_path: Path) -> None:
 
     asyncio.run(finish())
     load.close()
+
+
+WORKER = """\
+import faulthandler, runpy, signal
+faulthandler.register(signal.SIGUSR1)
+print("began", flush=True)
+runpy.run_path({client!r})
+"""
+
+
+def test_a_worker_that_hangs_is_told_by_the_call_that_blocks(tmp_path: Path) -> None:
+    client = tmp_path / "blocks.py"
+    client.write_text("import time\ndef do_read():\n    time.sleep(60)\ndo_read()\n")
+    program = tmp_path / "worker.py"
+    program.write_text(WORKER.format(client=str(client)))
+    load = _load(tmp_path, str(client))
+    log = tmp_path / "workers" / "worker-0.log"
+    log.parent.mkdir(exist_ok=True)
+    with log.open("wb") as out:
+        process: Any = subprocess.Popen([sys.executable, str(program)], stdout=out, stderr=out)
+    try:
+        while b"began" not in log.read_bytes():
+            assert process.poll() is None
+            time.sleep(0.02)
+        time.sleep(0.2)
+        error = load._hangs(0, process)
+    finally:
+        process.kill()
+        process.wait()
+    assert error.message == "load worker 0 hangs: do_read (blocks.py, line 3)"
+    assert "BlockingClient" in (error.remedy or "")
+    assert "line 4 in <module>" in log.read_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -174,6 +175,54 @@ def test_why_a_log_was_lost_is_said(tmp_path: Path) -> None:
     assert run_meta.logs is not None
     run_meta.logs.lost["n2/etcd.log"] = "n2: connection lost"
     assert scan(run, run_meta).gaps == ["n2: no etcd.log was kept (n2: connection lost)"]
+
+
+HEAD = "Traceback (most recent call last):\n"
+FRAME = '  File "/opt/own/server.py", line 7, in do_GET\n    self.wfile.write(body)\n    ~~~^^^\n'
+
+
+def traceback(raised: str) -> str:
+    return f"{HEAD}{FRAME}{raised}\n"
+
+
+CAUGHT = "\nDuring handling of the above exception, another exception occurred:\n\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (traceback("BrokenPipeError: [Errno 32] Broken pipe"), ["disconnect"]),
+        (traceback("ValueError: no int"), ["exception"]),
+        (traceback("KeyError"), ["exception"]),
+        # What was being handled is told by what came of it, but for a crash.
+        (traceback("x.SyncError") + CAUGHT + traceback("BrokenPipeError: x"), ["disconnect"]),
+        (
+            traceback("AssertionError: no") + CAUGHT + traceback("BrokenPipeError: x"),
+            ["assertion", "disconnect"],
+        ),
+        # Two of them are two, and one that is cut off counts.
+        (traceback("ValueError: a") + "\n" + traceback("ValueError: b"), ["exception"] * 2),
+        (traceback("ValueError: a") + "Traceback (most recent call last):\n", ["exception"] * 2),
+        (f"Traceback (most recent call last):\n{FRAME}panic: lost\n", ["panic"]),
+        (traceback("harmless.Known: as documented"), []),
+        # Two threads at once.
+        (
+            f"{HEAD}----\n{HEAD}{FRAME}BrokenPipeError: a\n----\n{FRAME}ValueError: b\n",
+            ["disconnect", "exception"],
+        ),
+    ],
+)
+def test_a_traceback_is_told_by_the_exception_in_which_it_ends(
+    tmp_path: Path, text: str, told: list[str]
+) -> None:
+    run, run_meta = kept(tmp_path, n1=f"{START}\n{text}")
+    system = SimpleNamespace(
+        **{n: getattr(SYSTEM, n) for n in ("deployment", "log_alarms", "log_start")},
+        log_harmless=(*SYSTEM.log_harmless, "harmless.Known"),
+    )
+    found = scan_logs(run, system, log_names(SYSTEM, run_meta), run_meta)
+    assert [alarm.kind for alarm in found.alarms] == told
+    assert all(a.line.startswith(HEAD.strip()) for a in found.alarms if not a.certain)
 
 
 def test_a_flood_hides_no_other_alarm(tmp_path: Path) -> None:

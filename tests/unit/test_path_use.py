@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,10 +15,11 @@ from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.spec import RunSpec
 from dstest.judge.audit import measure, red_flags
 from dstest.runner.plugins import resolve
+from nemeses.base import path_fault
 from nemeses.base.cut_sets import Path
 from nemeses.base.path_evidence import _injector, landed_on_used_paths, use_of, used_paths
 from nemeses.base.steps import Observed, with_signals
-from nemeses.network import latency
+from nemeses.network import latency, partition
 from nemeses.network.loss import _injector as lost
 from nemeses.network.new_connections import judged
 from nemeses.tools.netqueue import QueueSnapshot, Sender
@@ -58,6 +60,26 @@ def test_idle_is_what_is_neither_listed_nor_seen(
     found = made(links, packets)
     assert found.facts["idle_paths"] == idle
     assert used_paths(found) == [name for name in NAMES if name not in idle]
+
+
+def test_paths_that_carry_nothing_are_said_before_the_first_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As those between followers, where the system lets all members talk to each other."""
+
+    async def counted(_: Any) -> dict[Path, int]:
+        return dict(zip(CUTS, ONE_WAY.values(), strict=True))
+
+    def foreseen(links: list[Path] | None) -> str:
+        made = SimpleNamespace(links=lambda: links, members=("n1", "n2", "n3"))
+        return asyncio.run(partition.NEMESIS.foresee(context(made)))
+
+    monkeypatch.setattr(path_fault, "accounts", counted)
+    said = foreseen(None)
+    assert said.startswith("n1->n3 carried nothing so far, and a partition of such a path")
+    assert "`links()`" in said
+    assert "n1->n3" in foreseen([("n1", "n3")])
+    assert foreseen([("n1", "n2"), ("n2", "n1")]) == ""
 
 
 YES, NO = Signal(signal="", during={"n1": 1}, moved=True), Signal(signal="", moved=False)

@@ -50,7 +50,8 @@ def page(leader: str | None, timeline: int = 1) -> str:
 )
 def test_replication_is_what_the_option_says(replication: str, waits: bool, strict: bool) -> None:
     made = deployment(replication=replication)
-    config = json.loads(made.service_of("n2", "patroni").files[f"{patroni.HOME}/patroni.yml"])
+    written: Any = made.service_of("n2", "patroni").files[f"{patroni.HOME}/patroni.yml"]
+    config = json.loads(written)
     dcs = config["bootstrap"]["dcs"]
     assert (dcs["synchronous_mode"], dcs["synchronous_mode_strict"]) == (waits, strict)
     assert config["name"] == "n2"

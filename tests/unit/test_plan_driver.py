@@ -12,6 +12,7 @@ import pytest
 from executed_plan import PLAN, stale
 from made_runs import made, recorded, registers
 
+from dstest.core import registry
 from dstest.core.errors import ConfigError, Exit
 from dstest.plans.execution import capabilities, driver
 from dstest.plans.execution.driver import Driver, begin, resume
@@ -114,7 +115,7 @@ def test_a_failure_is_the_outcome(acts: list[tuple[str, Act]], tmp_path: Path) -
     acts += [("run", _fails), ("run", _nothing)]
     assert _begin(tmp_path) == Exit.FAIL
     _, execution = _execution(tmp_path)
-    assert [s.state for s in execution.steps[:2]] == ["FAIL-nondeterministic", "NOT-RUN"]
+    assert [s.state for s in execution.steps[:2]] == ["FAIL-nondeterministic", "INCONCLUSIVE-env"]
     assert "the lab is not there" in execution.steps[1].reason
 
 
@@ -179,6 +180,22 @@ def test_what_is_missing_stops_it_before_anything_is_made(
     acts.append(("run", _passes))
     assert _begin(tmp_path, allow_missing=True) == Exit.NOT_PROVEN
     assert list(_states(tmp_path).values()) == ["INCONCLUSIVE-env", "PASS-smoke", "NOT-RUN"]
+
+
+@pytest.mark.parametrize("kind", ["vagrant", "vm", "podman"])
+def test_the_lab_is_looked_for_that_was_asked_for(
+    acts: list[tuple[str, Act]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Not another one, which this host could make."""
+    monkeypatch.setitem(globals(), "PLAN", PLAN.replace(
+        'nemesis = "', f'lab = "{kind}"\nnemesis = "'
+    ))  # fmt: skip
+    lab: Any = registry.load("labs", kind)
+    monkeypatch.setattr(type(lab), "missing", lambda self: {f"{kind}-tool": f"apt install {kind}"})
+    with pytest.raises(ConfigError, match=f"missing: {kind}-tool") as raised:
+        _begin(tmp_path, "S1")
+    assert f"apt install {kind}" in str(raised.value.remedy)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_plan_that_is_unsound_is_not_run(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import itertools
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +18,7 @@ from dstest.core.protocols import Process
 from dstest.runner import log_fetch, process_watch
 from dstest.runner.log_fetch import fetch_logs, fetch_settings_and_cores
 from dstest.runner.process_watch import ProcessWatch
-from dstest.store.layout import RunDir
+from dstest.store.layout import RunDir, opened_log
 
 S = 1_000_000_000
 
@@ -186,7 +187,11 @@ class Logging(Node):
         super().__init__(name)
         self.text = text
 
-    async def call(self, verb: str, **_: Any) -> dict[str, Any]:
+    async def call(self, verb: str, **given: Any) -> dict[str, Any]:
+        if verb == "read":
+            at = given["offset"]
+            data = (self.text or b"")[at : at + given["bytes_max"]]
+            return {"data": base64.b64encode(data).decode()}
         return {"exists": self.text is not None, "size": len(self.text or b"")}
 
     async def get(self, path: str, *, bytes_max: int, from_start: bool = False) -> bytes:
@@ -195,14 +200,13 @@ class Logging(Node):
         return self.text[:bytes_max] if from_start else self.text[-bytes_max:]
 
 
-def test_what_was_kept_of_each_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_fetch, "LOG_BYTES_MAX", 12)
+def test_what_was_kept_of_each_log(tmp_path: Path) -> None:
     long = b"aa\nbb\ncc\ndd\nee\nff\n"
     told = (("n1", b"abc"), ("n2", long), ("n3", None), ("n4", b"x" * 20))
     nodes = {n: Logging(n, t) for n, t in told}
     run = RunDir(tmp_path)
     deployment = SimpleNamespace(log_files=lambda: {n: ["/opt/etcd/etcd.log"] for n in nodes})
-    logs = asyncio.run(fetch_logs(run, nodes, deployment))
+    logs = asyncio.run(fetch_logs(run, nodes, deployment, bytes_max=12))
     assert msgspec.to_builtins(logs) == {
         "files": {
             "n1/etcd.log": {"bytes": 3, "kept": 3},
@@ -213,6 +217,28 @@ def test_what_was_kept_of_each_log(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     }
     kept = (run.nodes / "n2" / "etcd.log").read_bytes()
     assert kept == b"aa\nbb\nff\n", "whole lines of its beginning and of its end"
+
+
+@pytest.mark.parametrize("bytes_max", [1000, 12])
+def test_a_large_log_is_kept_compressed_part_by_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bytes_max: int
+) -> None:
+    """Whatever the parts cut through; what others read by its name stays as it is."""
+    monkeypatch.setattr(log_fetch, "PLAIN_BYTES_MAX", 8)
+    monkeypatch.setattr(log_fetch, "PART_BYTES", 4)
+    text = b"aa\nbb\ncc\ndd\nee\nff"
+    run, node = RunDir(tmp_path), Logging("n1", text)
+    deployment = SimpleNamespace(log_files=lambda: {"n1": ["/l/log", "/l/spans"]})
+    fetching = fetch_logs(run, {"n1": node}, deployment, bytes_max=bytes_max, plain={"spans"})
+    logs = asyncio.run(fetching)
+    assert logs is not None
+    row = logs.files["n1/log"]
+    with opened_log(run.nodes / "n1" / "log.gz") as file:
+        kept = file.read()
+    assert (row.bytes, row.kept) == (17, len(kept))
+    assert kept == ("aa\nbb\nee\nff" if bytes_max == 12 else text.decode())
+    assert row.hole_at == (6 if bytes_max == 12 else None)
+    assert (run.nodes / "n1" / "spans").is_file()
 
 
 def test_logs_of_one_base_name_do_not_overwrite_each_other(tmp_path: Path) -> None:

@@ -143,3 +143,9 @@ def test_a_run_that_was_cut_short_says_that_first_and_offers_what_helps(
     assert said in text.splitlines()[2], text
     told = text.partition("why not better")[2]
     assert told.count("  - ") == 1 and offered in told, told
+
+
+def test_where_nothing_was_broken_each_unknown_operation_is_told() -> None:
+    """As of a thread that hangs: it is one of thousands, and nothing was there to hold it up."""
+    (row,) = unusual(history(*map(op, range(300)), unknown(300, "no answer", op_type="enqueue")))
+    assert row.message == "1 of 301 operations ended unknown while no fault stood"

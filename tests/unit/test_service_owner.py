@@ -75,3 +75,18 @@ def test_a_directory_for_logs_that_is_there_already_stays_whose_it_is(tmp_path: 
     (tmp_path / "log" / "deep").mkdir(parents=True)
     prepare(tmp_path / "services", row)
     assert (tmp_path / "log" / "deep").stat().st_uid == os.getuid()
+
+
+def test_a_program_is_laid_for_its_user_to_execute(tmp_path: Path) -> None:
+    nodes: Any = [Node()]
+    deployment = Deployment(nodes, {"home": str(tmp_path)})
+    (row,) = json.loads(spec(deployment.members["n1"].services))["services"]
+    (tmp_path / "waiting").write_bytes(b"\x7fELF")
+    program = tmp_path / "bin" / "toy"
+    row["given"] = {str(program): [str(tmp_path / "waiting"), 0o755]}
+    prepare(tmp_path / "services", row)
+    assert (program.read_bytes(), program.stat().st_mode & 0o777) == (b"\x7fELF", 0o755)
+    assert program.owner() == "nobody"
+    program.write_bytes(b"another build")  # as an upgrade of a running member would lay
+    prepare(tmp_path / "services", row)
+    assert program.read_bytes() == b"another build"

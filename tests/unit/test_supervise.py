@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from clusters.remote import agent_probe
-from clusters.supervise import LineRequests, RespRequests
+from clusters.supervise import HttpRequests, LineRequests, RespRequests
 from clusters.supervise.on_node import spec
 from dstest.core.errors import ConfigError
 from dstest.core.protocols import Probe, Service
@@ -113,6 +113,13 @@ def fed(counter: Any, data: bytes, size: int) -> tuple[int, bool]:
 
 
 LINES = b"get k\r\nset k 0 0 10\r\nget x\r\nget\r\nversion\r\n"
+HTTP = (
+    b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n"
+    b"PUT /a HTTP/1.1\r\nContent-Length: 21\r\n\r\nGET /b HTTP/1.1\r\n\r\n.."
+    b"POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    b"5;x=1\r\n12\r\n3\r\n0\r\nX: y\r\n\r\n"
+    b"GET /a HTTP/1.0\r\n\r\n"
+)
 RESP = b"*1\r\n$4\r\nPING\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$9\r\n*1\r\n$1\r\nx\r\n"
 
 
@@ -121,6 +128,7 @@ def test_requests_are_counted_in_any_pieces(size: int) -> None:
     """What is in the data is no request, whatever it looks like."""
     assert fed(LineRequests({"set": 4}), LINES, size) == (3, True)
     assert fed(RespRequests(), RESP, size) == (2, True)
+    assert fed(HttpRequests(), HTTP, size) == (4, True)
 
 
 @pytest.mark.parametrize(
@@ -129,11 +137,13 @@ def test_requests_are_counted_in_any_pieces(size: int) -> None:
         (LineRequests({"set": 4}), b"set k 0 0 many\r\n"),
         (LineRequests({"set": 4}), b"set k\r\n"),
         (LineRequests({}), b"x" * 70_000),
+        (HttpRequests(), b"\x16\x03\x01 of TLS\n"),
+        (HttpRequests(), b"GET / HTTP/1.1\r\nUpgrade: websocket\r\n\r\n"),
         (RespRequests(), b"PING\r\n"),
         (RespRequests(), b"*1\r\n:5\r\n"),
         (RespRequests(), b"*x\r\n"),
     ],
-    ids=["no size", "no word", "no line", "inline", "no string", "no number"],
+    ids=["no size", "no word", "no line", "TLS", "upgrade", "inline", "no string", "no number"],
 )
 def test_what_cannot_be_read_is_not_known(counter: Any, data: bytes) -> None:
     assert fed(counter, data, 1000)[1] is False

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +20,7 @@ from clusters.systems.memcached import SYSTEM as MEMCACHED
 from clusters.systems.redis_sentinel import SYSTEM as REDIS
 from dstest.core.errors import ConfigError, LabError
 from dstest.core.node import Completed
-from dstest.core.protocols import Member, Process, Service
+from dstest.core.protocols import LocalFile, Member, Process, Service
 from dstest.core.protocols.services import Probe, Timing
 
 ROWS = {
@@ -109,6 +110,50 @@ def made(**answers: int) -> tuple[Made, Node, Node]:
     one, two = Node("n1", **answers), Node("n2", **answers)
     nodes: Any = [one, two]
     return Made(nodes, {}), one, two
+
+
+class Brought(Made):
+    """Its program is a file of the control host."""
+
+    program: Any = b""
+
+    def services(self, node: Any) -> Sequence[Service]:
+        argv, files = ("/opt/own/kvd", "-x"), {"/opt/own/kvd": self.program}
+        return [Service(name="db", argv=argv, probe=Probe(1), log="/l/db", files=files)]
+
+
+def brought(program: Any) -> tuple[Brought, Node]:
+    kind, node = type("Own", (Brought,), {"program": program}), Node("n1")
+    nodes: Any = [node]
+    return kind(nodes, {}), node
+
+
+def test_a_program_of_the_users_own_is_laid_with_its_mode(tmp_path: Path) -> None:
+    """It is looked for in no image, and waits on the node for each start."""
+    (tmp_path / "kvd").write_bytes(b"\x7fELF")
+    deployment, node = brought(LocalFile(tmp_path / "kvd"))
+    asyncio.run(deployment.install())
+    assert not any("command -v" in text for text in node.ran)
+    asyncio.run(deployment.start())
+    (row,) = json.loads(node.files[MEMBER])["services"]
+    waiting, mode = row["given"]["/opt/own/kvd"]
+    assert (node.files[waiting], mode, row["files"]) == (b"\x7fELF", 0o755, {})
+
+
+@pytest.mark.parametrize(
+    ("program", "why"),
+    [(b"#!/bin/sh", "nobody may execute"), (LocalFile("/nowhere/kvd"), "/nowhere/kvd, which is")],
+)
+def test_a_program_that_cannot_be_one_is_said_before_the_start(program: Any, why: str) -> None:
+    deployment, _ = brought(program)
+
+    async def began() -> None:
+        await deployment.install()
+        await deployment.start()
+
+    with pytest.raises(ConfigError, match=why) as caught:
+        asyncio.run(began())
+    assert "LocalFile(" in (caught.value.remedy or "")
 
 
 def test_a_start_lays_what_is_to_run_stops_wipes_and_starts() -> None:

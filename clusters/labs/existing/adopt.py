@@ -38,6 +38,7 @@ RELEASE_S: Final = MARK_S + LOOK_S + limits.SSH_CONNECT_TIMEOUT_S
 class _Said(msgspec.Struct):
     said: list[str]
     stays: list[str]
+    laid: list[str]
 
 
 _SAID: Final = msgspec.json.Decoder(_Said)
@@ -205,10 +206,15 @@ async def mark(adopted: Adopted, seen: Sequence[Surveyed]) -> None:
     book.save(msgspec.structs.replace(adopted, marked=True))
 
 
+def _there(adopted: Adopted, info: NodeInfo, before: LeftNow) -> set[str]:
+    """Directories that the machine had before us, of those that were asked about."""
+    return {*adopted.taken.get(info.name, []), *before.places}
+
+
 def _request(adopted: Adopted, info: NodeInfo, before: LeftNow) -> dict[str, Any]:
     # iptables makes a table the first time that it is asked for one, and leaves it.
     made = [f for f in ("ip", "ip6") if f"table {f} mangle {{" not in before.nft]
-    there = {*adopted.taken.get(info.name, []), *before.places}
+    there = _there(adopted, info, before)
     return {
         "lab_id": adopted.lab_id,
         "marked": adopted.marked,
@@ -238,7 +244,9 @@ async def release(adopted: Adopted) -> tuple[dict[str, Comparison], dict[str, st
                 finally:
                     connection.abort()
             # What still stands carries no mark, so that somebody else has made it.
-            ours = [home for home in request["homes"] if home not in told.stays]
+            # What was there before us has been moved away by whoever has put it there.
+            laid = {*told.laid} - _there(adopted, info, before)
+            ours = [home for home in (*request["homes"], *laid) if home not in told.stays]
             return Comparison(differs=differences(before, now, ours), said=told.said)
         except TimeoutError:
             return "no answer"

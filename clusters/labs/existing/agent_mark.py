@@ -28,6 +28,9 @@ HOSTS = "/etc/hosts"
 HOME_MARK = ".dstest-lab"
 """In a directory below /opt that a run has made: the id of its lab."""
 
+LAID = "/opt/dstest-services/homes"
+"""What runs have made there, also such as nobody knew of when the machine was adopted."""
+
 GONE = ".gone-dstest"
 """What the name of such a directory ends with while it is removed."""
 
@@ -133,7 +136,7 @@ def mark(request: dict, root: str = "") -> dict:  # type: ignore[type-arg]
         base = unmarked(now, before_of(request), request["lines"], lab_id) if now else now
         if now != (wanted := with_lines(base, request["lines"])):
             replace(hosts, wanted)
-    return {"said": [], "stays": []}
+    return {"said": [], "stays": [], "laid": []}
 
 
 def before_of(request: dict) -> bytes | None:  # type: ignore[type-arg]
@@ -144,13 +147,17 @@ def unmark(request: dict, root: str = "") -> dict:  # type: ignore[type-arg]
     """Take away what `mark` wrote, those of the `homes` that carry our mark, what we keep in `run`,
     and tables of the `families` of nft that only our asking has made; the marker last."""
     lab_id, marker = request["lab_id"], root + MARKER
+    laid = laid_of(lab_id, root)
+    homes = dict.fromkeys([*request["homes"], *laid])
+    # Last of all goes the one with that note, so that whoever is cut off can begin again.
+    request = {**request, "homes": sorted(homes, key=lambda home: home == os.path.dirname(LAID))}
     there = content(marker)
     if there is None:
         if request["marked"] and (left := remains(request, root)):
             raise SystemExit(
                 f"{MARKER} is gone, and what is ours is still there: {', '.join(left)}"
             )
-        return {"said": [], "stays": standing(request, root)}
+        return {"said": [], "stays": standing(request, root), "laid": laid}
     whose = there.decode(errors="replace").strip()
     if whose != lab_id:
         raise SystemExit(f"it belongs to lab {whose!r} now")
@@ -169,7 +176,15 @@ def unmark(request: dict, root: str = "") -> dict:  # type: ignore[type-arg]
             with contextlib.suppress(OSError):
                 os.rmdir(path)
     os.unlink(marker)
-    return {"said": said, "stays": standing(request, root)}
+    return {"said": said, "stays": standing(request, root), "laid": laid}
+
+
+def laid_of(lab_id: str, root: str) -> list[str]:
+    """The directories that runs of this lab have noted, where the note itself carries its mark."""
+    mark = content_or_none(root + os.path.join(os.path.dirname(LAID), HOME_MARK)) or b""
+    if mark.decode(errors="replace").strip() != lab_id:
+        return []
+    return list(dict.fromkeys(os.fsdecode(content_or_none(root + LAID) or b"").splitlines()))
 
 
 def remains(request: dict, root: str) -> list[str]:  # type: ignore[type-arg]

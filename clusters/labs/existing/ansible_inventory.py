@@ -8,25 +8,57 @@ they are refused, by host and variable.
 from __future__ import annotations
 
 import os
-import re
+import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from clusters.labs.existing.entry import HostEntry, Place, expanded, split_place, who
+from clusters.labs.existing.entry import HostEntry
+from clusters.labs.existing.ssh_inventory import places_of
 from dstest.core.errors import ConfigError, LabError
 
 __all__ = ["read_ansible"]
 
 TIMEOUT_S: Final = 60.0
 _PASSWORDS: Final = ("ansible_become_password", "ansible_become_pass", "ansible_sudo_pass")
-_JUMP: Final = re.compile(r"(?:-J\s*|-o\s*[\"']?ProxyJump[= ])([^\s\"']+)")
-_PROXY: Final = re.compile(r"ProxyCommand", re.IGNORECASE)
+_HOST: Final = ("ansible_host", "ansible_ssh_host")
+_PORT: Final = ("ansible_port", "ansible_ssh_port")
+_USER: Final = ("ansible_user", "ansible_ssh_user")
+_KEY: Final = (
+    "ansible_private_key_file",
+    "ansible_ssh_private_key_file",
+)
+_ARGUMENTS: Final = ("ansible_ssh_args", "ansible_ssh_common_args", "ansible_ssh_extra_args")
+_CHECKS: Final = ("ansible_ssh_host_key_checking", "ansible_host_key_checking")
+_LETTERS: Final = {"BindAddress": "-b", "BindInterface": "-B"}
+_SSH_ALIKE: Final = (
+    *(name for row in (_PORT, _USER, _KEY, _CHECKS) for name in row),
+    *(f"ansible_ssh_{word}" for word in ["pass", "password", "pipelining", "retries", "timeout"]),
+    *(f"ansible_ssh_{word}" for word in ["transfer_method", "use_tty", "control_path"]),
+    "ansible_ssh_control_path_dir",
+    "ansible_ssh_connect_timeout",
+)
+"""Older names, and what changes neither the machine nor who gets in there."""
+
+_BY_SSH: Final = ("ssh", "smart", "ansible.builtin.ssh", "paramiko", "paramiko_ssh")
+_REFUSED: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
+    "ansible_connection": (_BY_SSH, "is reached by {}, and dstest logs in by SSH alone"),
+    "ansible_become_method": (
+        ("sudo", "ansible.builtin.sudo"),
+        "becomes root by {}; dstest knows sudo alone",
+    ),
+    "ansible_become_user": (("root",), "becomes {}, and dstest needs root"),
+    "ansible_become_exe": (("sudo",), "becomes root by the program {}; dstest knows sudo alone"),
+    "ansible_sudo_exe": (("sudo",), "becomes root by the program {}; dstest knows sudo alone"),
+    "ansible_ssh_executable": (("ssh",), "is reached by the program {}; dstest has SSH built in"),
+}
+"""By variable: the values with which it says what dstest does, and what another one would do."""
 
 
 def read_ansible(path: Path, names: Sequence[str]) -> list[HostEntry]:
@@ -72,10 +104,14 @@ def _listed(path: Path) -> dict[str, Any]:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise LabError(f"ansible-inventory prints no JSON: {error}") from None
     if not isinstance(found, dict):
-        said = done.stderr.strip()[-500:] or f"ansible-inventory ended with {done.returncode}"
+        # Its warnings come first, each with a paragraph; what is wrong is said last, in words.
+        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        wrong = [line for line in lines if line.startswith("ERROR")] or lines[-3:]
+        said = " ".join(wrong)[:500] or f"ansible-inventory ended with {done.returncode}"
         raise ConfigError(
-            f"{path}: {said}",
-            remedy="see `ansible-inventory -i FILE --list`, which is what is read",
+            f"{path}, read as an Ansible inventory: {said}",
+            remedy="see `ansible-inventory -i FILE --list`, which is what is read; where the file"
+            " is of another form: --form ssh, or --form toml",
         )
     return found
 
@@ -96,44 +132,83 @@ def _roles(host: str, groups: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
 
 
 def _entry(path: Path, host: str, said: Mapping[str, Any], roles: tuple[str, ...]) -> HostEntry:
-    def word(name: str, default: str = "") -> str:
-        return _word(path, host, name, said.get(name)) or default
+    def word(*names: str) -> str:
+        return next(filter(None, (_word(path, host, n, said.get(n)) for n in names)), "")
 
-    method = word("ansible_become_method", "sudo")
-    if method != "sudo":
-        raise ConfigError(
-            f"{path}: {host} becomes root by {method}; dstest knows sudo alone",
-            remedy="ansible_become_method: sudo",
-        )
-    more = " ".join(word(f"ansible_ssh_{w}_args") for w in ("common", "extra"))
-    if _PROXY.search(more):
-        raise ConfigError(
-            f"{path}: {host} is reached by a ProxyCommand, which dstest does not run",
-            remedy="ansible_ssh_common_args: -J user@host",
-        )
-    key = word("ansible_ssh_private_key_file")
-    port = word("ansible_port", "22")
-    if not (port.isascii() and port.isdigit()):
-        raise ConfigError(
-            f"{path}: {host}: ansible_port is {port!r}, which is no number",
-            remedy="a number from 1 to 65535",
-        )
-    ssh = Place(
-        host=word("ansible_host", host),
-        port=int(port),
-        user=word("ansible_user") or who(),
-        keys=(expanded(key),) if key else (),
-        agent=os.environ.get("SSH_AUTH_SOCK", ""),
-    )
+    _refuse(path, host, said, word)
+    options = _options(path, host, said, word)
+    names = partial(_said_by, said)
+    ssh, jumps = places_of(path, word(*_HOST) or host, options, names)
     return HostEntry(
         alias=host,
         ssh=ssh,
-        jumps=tuple(_jumps(more, ssh)),
+        # OpenSSH does not show them this key; where they take no other, it is tried as well.
+        jumps=tuple(msgspec.structs.replace(j, keys=(*j.keys, *ssh.keys)) for j in jumps),
         address=word("dstest_address"),
         address6=word("dstest_address6"),
-        password=next(filter(None, map(word, _PASSWORDS)), ""),
+        password=word(*_PASSWORDS),
         roles=roles,
+        form="ansible",
     )
+
+
+def _refuse(path: Path, host: str, said: Mapping[str, Any], word: Callable[..., str]) -> None:
+    """Raises ConfigError for what would have Ansible come to another machine, or as somebody else,
+    than dstest does."""
+    for name, (fit, does) in _REFUSED.items():
+        if (value := word(name)) and value not in fit:
+            raise ConfigError(
+                f"{path}: {host} {does.format(value)} ({name})",
+                remedy=f"{name}: {fit[0]}" if fit else f"leave {name} away for it",
+            )
+    for name in said:
+        if name.startswith("ansible_ssh_") and name not in {*_HOST, *_SSH_ALIKE, *_ARGUMENTS}:
+            raise ConfigError(
+                f"{path}: {host}: {name} is nothing that dstest goes by",
+                remedy=f"leave {name} away for it, or write the machine into a list in TOML",
+            )
+
+
+def _options(path: Path, host: str, said: Mapping[str, Any], word: Callable[..., str]) -> list[str]:
+    """Of ssh, in the order in which Ansible gives them: the first of a kind holds."""
+    if (port := word(*_PORT)) and not (port.isascii() and port.isdigit()):
+        raise ConfigError(
+            f"{path}: {host}: {_given(said, _PORT)} is {port!r}, which is no number",
+            remedy="a number from 1 to 65535",
+        )
+    pairs = {"Port": port, "User": word(*_USER), "IdentityFile": word(*_KEY)}
+    first, *others = (_words(path, host, name, word(name)) for name in _ARGUMENTS)
+    checks = [str(said[name]).lower() for name in _CHECKS if name in said]
+    strict = ["-oStrictHostKeyChecking=no"] if checks[:1] in (["false"], ["no"], ["0"]) else []
+    own = [f"-o{name}={_quoted(value)}" for name, value in pairs.items() if value]
+    return [*first, *strict, *own, *(option for row in others for option in row)]
+
+
+def _quoted(value: str) -> str:
+    return f'"{value}"' if " " in value else value
+
+
+def _words(path: Path, host: str, name: str, text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise ConfigError(
+            f"{path}: {host}: {name} cannot be split into words: {error}",
+            remedy="quotes in pairs, as for a shell",
+        ) from None
+
+
+def _given(said: Mapping[str, Any], names: Sequence[str]) -> str:
+    return next(name for name in names if name in said)
+
+
+def _said_by(said: Mapping[str, Any], keyword: str) -> str:
+    """Where an option of ssh comes from, as words of a sentence."""
+    for name in _ARGUMENTS:
+        text = str(said.get(name, ""))
+        if keyword.lower() in text.lower() or _LETTERS.get(keyword, "\n") in text:
+            return f"has in {name} {keyword}"
+    return f"has by your SSH configuration {keyword}"
 
 
 def _word(path: Path, host: str, name: str, value: Any) -> str:
@@ -155,14 +230,3 @@ def _word(path: Path, host: str, name: str, value: Any) -> str:
         if secret
         else "write its value there, or the machines into a list in TOML",
     )
-
-
-def _jumps(arguments: str, ssh: Place) -> list[Place]:
-    found = _JUMP.search(arguments)
-    places = []
-    for word in found[1].split(",") if found else []:
-        user, host, port = split_place(word)
-        places.append(
-            msgspec.structs.replace(ssh, host=host, port=port or 22, user=user or ssh.user)
-        )
-    return places

@@ -18,8 +18,9 @@ from clusters.remote.login import KeyRefused, open_login
 from dstest.core.errors import LabError, reason_of
 from dstest.core.node import Login
 
-__all__ = ["Arrived", "arrive"]
+__all__ = ["Accept", "Arrived", "arrive"]
 
+Accept = Callable[[str, str, bool], bool]
 KNOWN_HOSTS: Final = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2", "/etc/ssh/ssh_known_hosts")
 KEYS: Final = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
 KNOWN_BYTES_MAX: Final = 1 << 24
@@ -42,13 +43,14 @@ async def arrive(
     places: Sequence[Place],
     *,
     pinned_path: str,
-    accept: Callable[[str, str], bool],
+    accept: Accept,
     deadline_s: float,
 ) -> Arrived:
     """Log in to the last of the places, through the others.
 
-    `accept(where, fingerprint)` is asked about a host key that no file knows; a key that differs
-    from a known one is never accepted. Raises LabError.
+    `accept(where, fingerprint, listed)` is asked about a host key that no file knows; `listed`: the
+    user's list says to take such. A key that differs from a known one is never accepted. Raises
+    LabError.
     """
     logins, lines = [], []
     connection: asyncssh.SSHClientConnection | None = None
@@ -75,7 +77,7 @@ class _Step:
         name: str,
         place: Place,
         through: asyncssh.SSHClientConnection | None,
-        accept: Callable[[str, str], bool],
+        accept: Accept,
         deadline_s: float,
     ) -> None:
         self._place = place
@@ -119,7 +121,7 @@ class _Step:
                 f" {shown.get_fingerprint()}",
                 remedy="if the machine was set up anew: ssh-keygen -R HOST, and ssh to it once",
             )
-        if not self._accept(self._where, shown.get_fingerprint()):
+        if not self._accept(self._where, shown.get_fingerprint(), place.accepts_new):
             signed = " (the authority that known_hosts names for it is not asked)"
             raise LabError(
                 f"{self._where} shows a host key that nobody knows: {shown.get_fingerprint()}"

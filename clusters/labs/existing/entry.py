@@ -6,7 +6,7 @@ import getpass
 import os
 import re
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -21,6 +21,26 @@ ASK: Final = "ask"
 """As a sudo password: whoever adopts is asked for it."""
 
 
+Form = Literal["toml", "ansible", "ssh"]
+_TERMS: Final[dict[str, dict[Form, str]]] = {
+    "address": {
+        "toml": 'address = "..." in the list',
+        "ansible": "dstest_address=... for it in the inventory (ansible_host, if SSH goes there)",
+        "ssh": "HostName ... for it in the configuration",
+    },
+    "address6": {
+        "toml": 'address6 = "..."',
+        "ansible": "dstest_address6=...",
+        "ssh": "a list in TOML",
+    },
+    "sudo_password": {
+        "toml": 'sudo_password = { file = "PATH" } in the list',
+        "ansible": "ansible_become_password for it in the inventory",
+        "ssh": 'a list in TOML, which has sudo_password = { file = "PATH" }',
+    },
+}
+
+
 def who() -> str:
     """Who logs in where a list names nobody: who calls us, as for ssh and Ansible."""
     return getpass.getuser()
@@ -29,7 +49,7 @@ def who() -> str:
 class Place(msgspec.Struct, frozen=True, kw_only=True):
     """Where SSH answers. `keys` are files of private keys, tried in this order; `agent` is the
     socket of an agent whose keys are tried after them. `known_hosts` are the files whose host keys
-    are trusted."""
+    are trusted; `accepts_new`: the list says that one which is in none of them is taken."""
 
     host: str
     port: int = 22
@@ -37,6 +57,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     keys: tuple[str, ...] = ()
     agent: str = ""
     known_hosts: tuple[str, ...] = ()
+    accepts_new: bool = False
 
     def __post_init__(self) -> None:
         """Raises ConfigError for what could be taken for something else than a name."""
@@ -63,7 +84,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 class HostEntry(msgspec.Struct, frozen=True, kw_only=True):
     """`alias` is what the user calls it. `address` and `address6` are those that other nodes and
     clients use; names are looked up, and what is empty is that of SSH. `password_path` is a file
-    with the sudo password, `ASK` means to ask for one, empty means that sudo asks for none."""
+    with the sudo password, `ASK` means to ask for one, empty means that sudo asks for none. `form`
+    is that of the list, in whose terms remedies are."""
 
     alias: str
     ssh: Place
@@ -73,6 +95,11 @@ class HostEntry(msgspec.Struct, frozen=True, kw_only=True):
     password_path: str = ""
     password: str = ""
     roles: tuple[str, ...] = ()
+    form: Form = "toml"
+
+    def term(self, name: str) -> str:
+        """What the user's list calls a setting of TOML's."""
+        return _TERMS[name][self.form]
 
     def __repr__(self) -> str:
         return f"HostEntry({self.alias}, {self.ssh.where})"

@@ -6,7 +6,7 @@ import ipaddress
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -156,9 +156,18 @@ def _more(kind: str, here: list[str], there: list[str]) -> list[str]:
 
 
 def _meant(kind: str, line: str) -> str:
-    """A line without what the kernel makes up anew each time: numbers of queues that nobody has
-    numbered, and how many refer to one."""
+    """A line without what the kernel makes up anew each time: counters, what is left of a time,
+    numbers of queues that nobody has numbered, and how many refer to one."""
+    if kind in ("nft", "iptables"):
+        return _COUNTED.sub("", line)
     if kind != "tc":
         return line
     numbered = re.sub(r"(?<!\S)(0|[89a-f][0-9a-f]{3})?:", "its own:", line)
-    return re.sub(r"\brefcnt \d+", "", numbered)
+    return _TC_COUNTED.sub("", numbered)
+
+
+_TC_COUNTED: Final = re.compile(r"\b(refcnt|\w+_(stat|stats|packets|pkts|bytes)|backlog) \S+")
+_COUNTED: Final = re.compile(
+    r"\b(packets \d+|bytes \d+|used \d+ \w+|expires \w+|last used \w+)|^\[\d+:\d+\] "
+)
+"""Of rules, with their quotas, and of what is in sets for a time."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
+import re
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -14,7 +15,7 @@ import asyncssh
 import msgspec
 
 from clusters.labs.existing import agent_look, book
-from clusters.labs.existing.arrive import Arrived, arrive
+from clusters.labs.existing.arrive import Accept, Arrived, arrive
 from clusters.labs.existing.asked import ask
 from clusters.labs.existing.entry import ASK, HostEntry
 from clusters.labs.existing.facts import HostFacts, LeftNow, address_in
@@ -44,6 +45,7 @@ ALL_S: Final = 2 * LOOK_S + 2 * (LISTEN_S + ASK_S) + 2 * ASK_S
 """Of all that one machine is asked, once it is entered."""
 
 WORDS_MAX: Final = 2000
+_NO_TTY: Final = re.compile(r"must have a tty|no tty present and no askpass", re.IGNORECASE)
 
 T = TypeVar("T")
 
@@ -92,7 +94,7 @@ class Surveyed(msgspec.Struct, frozen=True, kw_only=True):
 class Asks(msgspec.Struct, frozen=True, kw_only=True):
     """What whoever adopts is asked while we look: about host keys that nobody knows."""
 
-    accept: Callable[[str, str], bool]
+    accept: Accept
 
 
 async def survey(
@@ -258,7 +260,7 @@ async def _addresses(entry: HostEntry) -> tuple[str, str | None]:
     except OSError as error:
         raise ConfigError(
             f"{entry.alias} has no IPv4 address that is known here ({wanted}: {reason_of(error)})",
-            remedy='address = "..." in the list: that which other nodes and clients use; SSH may go'
+            remedy=f"{entry.term('address')}: that which other nodes and clients use; SSH may go"
             " another way, and by IPv6",
         ) from None
     address = str(rows[0][4][0])
@@ -266,7 +268,8 @@ async def _addresses(entry: HostEntry) -> tuple[str, str | None]:
         address6 = str(ipaddress.IPv6Address(entry.address6)) if entry.address6 else None
     except ValueError as error:
         raise ConfigError(
-            f"{entry.alias}: address6: {error}", remedy="an IPv6 address, or none"
+            f"{entry.alias}: address6: {error}",
+            remedy=f"{entry.term('address6')} with an IPv6 address, or none",
         ) from None
     if ipaddress.ip_address(address).is_loopback:
         raise NotALabNode(f"{entry.alias} ({address}) is this machine; faults are never made here")
@@ -288,6 +291,12 @@ async def _sudo_asks(info: NodeInfo, arrived: Arrived, entry: HostEntry) -> bool
             raise LabError(
                 f"{entry.alias}: {info.user} is not root, and there is no sudo"
             ) from None
+        if _NO_TTY.search(error.stderr):
+            raise LabError(
+                f"{entry.alias}: sudo lets {info.user} in at a terminal alone: it says"
+                f" {error.stderr.strip()[-200:]!r}",
+                remedy=f"`Defaults:{info.user} !requiretty` in /etc/sudoers.d/ there",
+            ) from None
         return True
     return False
 
@@ -302,7 +311,7 @@ async def _with_sudo(info: NodeInfo, arrived: Arrived, entry: HostEntry, folder:
     if not password:
         raise LabError(
             f"{entry.alias}: sudo asks {info.user} for a password, and none is given",
-            remedy='sudo_password = { file = "PATH" } in the list, or adopt at a terminal',
+            remedy=f"{entry.term('sudo_password')}, or adopt at a terminal",
         )
     path = folder / f"sudo-{info.name}"
     book.write_secret(path, password)

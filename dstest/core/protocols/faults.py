@@ -20,6 +20,7 @@ __all__ = [
     "Composite",
     "Epochs",
     "FaultPlan",
+    "Foresees",
     "Nemesis",
     "NemesisContext",
     "PlanOptions",
@@ -222,6 +223,16 @@ class Withdraws(Protocol):
 
     async def withdraw(self, ctx: NemesisContext) -> None:
         """After the system has stopped for good."""
+        ...
+
+
+@runtime_checkable
+class Foresees(Protocol):
+    """A nemesis that sees under load what will keep its faults from being proven."""
+
+    async def foresee(self, ctx: NemesisContext) -> str:
+        """That, with what to do about it; empty where nothing will. Asked once, before the first
+        fault; changes nothing."""
         ...
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from signal import SIGTERM
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -17,6 +17,7 @@ __all__ = [
     "Ending",
     "Endpoint",
     "EndpointKind",
+    "LocalFile",
     "LogWords",
     "Member",
     "Probe",
@@ -64,10 +65,22 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     statuses: tuple[int, ...] = (0, -SIGTERM.value)
 
 
+class LocalFile(msgspec.Struct, frozen=True):
+    """A file of the control host that is laid on a node as it is, such as a program: its `path`
+    here, a `Path` or text, best as `Path(__file__).with_name("mydb")`; its `mode` there."""
+
+    path: Any
+    mode: int = 0o755
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "path", str(self.path))
+
+
 class Service(msgspec.Struct, frozen=True, kw_only=True):
     """One supervised program of a member. Paths are absolute, on the node.
 
-    `files` and `directories` are made before every start and belong to `user`. `prepare` are
+    `files` and `directories` are made before every start and belong to `user`; what is given as
+    bytes can be read by all, and executed by nobody. `prepare` are
     commands for empty data, run once, in order; files within `data` are laid after them, over what
     they have made. `data` is what must survive a restart. `ports` are
     further ports by their purpose (`client`, `peer`). A service starts when those in `after` have.
@@ -82,7 +95,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     user: str = "root"
     env: Mapping[str, str] = {}
     cwd: str = "/"
-    files: Mapping[str, bytes] = {}
+    files: Mapping[str, bytes | LocalFile] = {}
     directories: tuple[str, ...] = ()
     prepare: tuple[tuple[str, ...], ...] = ()
     data: tuple[str, ...] = ()

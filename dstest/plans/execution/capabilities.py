@@ -14,10 +14,11 @@ from typing import Final
 from clusters.labs.hostcheck import host_rows
 from dstest import __version__
 from dstest.core import registry
-from dstest.core.lab_words import simulates
+from dstest.core.errors import DstestError
 from dstest.core.node_features import FEATURES, remedy_of
+from dstest.core.spec import RunSpec
 from dstest.plans.execution.state import Capability
-from dstest.plans.model import Plan, Scenario
+from dstest.plans.model import Plan
 
 __all__ = ["capabilities_of", "lacking", "toolbox"]
 
@@ -32,9 +33,14 @@ _GROUP_OF: Final = {
 
 
 def capabilities_of(plan: Plan) -> list[Capability]:
-    """The matrix: this host first, then the rows of section 6b."""
+    """The matrix: this host first, then what the labs of the scenarios lack on it, then the rows of
+    section 6b."""
     every = [scenario.id for scenario in plan.scenarios]
-    with_nodes = [scenario.id for scenario in plan.scenarios if _has_nodes(scenario)]
+    by_lab: dict[str, list[str]] = {}
+    for scenario in plan.scenarios:
+        kind = RunSpec().lab if scenario.run is None else scenario.run.lab or RunSpec().lab
+        by_lab.setdefault(kind, []).append(scenario.id)
+    made_here = by_lab.get(RunSpec().lab, [])
     rows = [
         Capability(
             needs="python",
@@ -57,19 +63,34 @@ def capabilities_of(plan: Plan) -> list[Capability]:
             present=row.ok,
             version="",
             source=row.detail,
-            scenarios=with_nodes,
+            scenarios=made_here,
             install=row.remedy or "",
         )
-        for row in (host_rows() if with_nodes else ())
+        for row in (host_rows() if made_here else ())
         if not row.optional
     ]
+    rows += [row for kind, ids in by_lab.items() for row in _of_lab(kind, ids)]
     rows += [_row(r.needs, r.floor, list(r.scenarios), r.install) for r in plan.requirements]
     return rows
 
 
-def _has_nodes(scenario: Scenario) -> bool:
-    """Is it run on nodes, so that this host has to be able to make or reach some?"""
-    return scenario.run is None or not simulates(scenario.run.lab)
+def _of_lab(kind: str, scenarios: list[str]) -> list[Capability]:
+    """What a kind of labs lacks on this host."""
+    try:
+        lacks = dict(registry.load("labs", kind).missing())
+    except DstestError as error:
+        lacks = {f"lab {kind}": error.remedy or error.message}
+    return [
+        Capability(
+            needs=what,
+            present=False,
+            version="",
+            source=f"asked of the lab {kind}",
+            scenarios=scenarios,
+            install=remedy,
+        )
+        for what, remedy in lacks.items()
+    ]
 
 
 def _row(needs: str, floor: str, scenarios: list[str], install: str) -> Capability:

@@ -187,7 +187,9 @@ class Driver:
         found = results_in(self._dir.artifacts_of(step))
         step.result = self._dir.relative(found[-1]) if found else ""
         if not found:
-            self._end(step, State.NOT_RUN, last_words(self._dir.log_of(step), step.exit_code))
+            lacks = step.exit_code == Exit.HARNESS
+            state = State.INCONCLUSIVE_ENV if lacks else State.NOT_RUN
+            self._end(step, state, last_words(self._dir.log_of(step), step.exit_code))
             return True
         outcome = self.outcome(step)
         never = outcome.state is State.NOT_RUN

@@ -9,11 +9,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import msgspec
-import pytest
 from planted_runs import Cluster, journal_files, planted
 
 from dstest.patterns.debug import Debugged, debugged
-from dstest.runner import log_fetch
 from dstest.runner.log_fetch import fetch_logs
 from dstest.store.layout import RunDir
 
@@ -31,15 +29,14 @@ class OnDisk:
         return self.text[:bytes_max] if from_start else self.text[-bytes_max:]
 
 
-def fetched(path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Debugged:
+def fetched(path: Path, cluster: Cluster) -> Debugged:
     """What is found where two thirds of each journal fit."""
     files = journal_files(cluster)
     longest = max(len("".join(rows)) for rows in files.values())
-    monkeypatch.setattr(log_fetch, "LOG_BYTES_MAX", longest * 2 // 3)
     nodes = {name.partition("/")[0]: OnDisk(rows) for name, rows in files.items()}
     deployment = SimpleNamespace(log_files=lambda: {n: ["/l/protocol.jsonl"] for n in nodes})
     aside = RunDir(path / "fetched")
-    kept = asyncio.run(fetch_logs(aside, nodes, deployment))
+    kept = asyncio.run(fetch_logs(aside, nodes, deployment, bytes_max=longest * 2 // 3))
     assert kept is not None
     assert all(0 < (one.hole_at or 0) < one.kept < one.bytes for one in kept.files.values())
     there = {name: (aside.nodes / name).read_text().splitlines() for name in files}
@@ -65,9 +62,9 @@ def elected(*, doubled: bool) -> Cluster:
 
 
 def test_members_that_are_listed_twice_are_found_in_its_beginning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    found = fetched(tmp_path, elected(doubled=True), monkeypatch)
+    found = fetched(tmp_path, elected(doubled=True))
     first = found.hypotheses[0]
     assert (first.number, first.alarm) == (3, True)
     tally = next(one for one in first.detections if one.sign == "tally")
@@ -78,9 +75,9 @@ def test_members_that_are_listed_twice_are_found_in_its_beginning(
     assert "lines are missing" in notes
 
 
-def test_what_was_not_kept_is_not_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_not_kept_is_not_missed(tmp_path: Path) -> None:
     """No entry is late and no member absent because their lines are gone."""
-    found = fetched(tmp_path, elected(doubled=False), monkeypatch)
+    found = fetched(tmp_path, elected(doubled=False))
     assert found.alarms == []
     assert found.hypotheses == []
     boxes = found.checklists["consensus"]
