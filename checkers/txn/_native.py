@@ -20,6 +20,7 @@ __all__ = [
     "DETECTABLE",
     "FINDINGS",
     "LABELS",
+    "SHARP",
     "SOURCES",
     "STATUS",
     "Analysis",
@@ -56,6 +57,9 @@ SOURCES: Final = {
     "transaction-order": 8,
 }
 """Sources of version orders of rw-register, as Elle's options spell them."""
+
+SHARP: Final = 16
+"""Finds what Elle does not infer; csrc/txn/txn.h."""
 
 U32 = NDArray[np.uint32]
 NO_HASHES: Final[U32] = np.empty(0, np.uint32)

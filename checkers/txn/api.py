@@ -241,6 +241,7 @@ def _look(
         return seen
     left_s = max(0.0, budget.time_s - (monotonic_ns() - started) / 1e9)
     sources = sum(bit for name, bit in _native.SOURCES.items() if opts.get(name))
+    sources |= _native.SHARP if opts.get("decide?", True) else 0
     analyse = partial(
         _native.analyse,
         c,

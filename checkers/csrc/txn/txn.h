@@ -89,6 +89,8 @@ enum txn_source {
     TXN_SEQUENTIAL_KEYS = 2,
     TXN_LINEARIZABLE_KEYS = 4,
     TXN_GIVEN_ORDER = 8,
+    TXN_SHARP = 16, /* beyond what Elle infers: reads of one's own later writes, reads outside of the
+                       order of their key */
 };
 
 struct txn_options {

@@ -115,7 +115,7 @@ int txn_validate(struct txn_ctx *c)
     const struct txn_options *options = c->options;
     if (options->workload < TXN_LIST_APPEND || options->workload > TXN_RW_REGISTER ||
         options->between < TXN_NO_ORDER || options->between > TXN_REALTIME ||
-        options->sources < 0 || options->sources >= 2 * TXN_GIVEN_ORDER) {
+        options->sources < 0 || options->sources >= 2 * TXN_SHARP) {
         return txn_refuse(c, "no such workload, order or source of versions", 0);
     }
     if (in->n_keys < 0 || in->n_values < 0 || in->n_processes < 0 || in->n_positions < 0) {

@@ -86,7 +86,8 @@ static void order_key(struct txn_list *l, int64_t k)
 static void mark_shown(struct txn_list *l)
 {
     const struct txn_input *in = l->ctx->in;
-    for (int64_t t = 0; in->value_hash != NULL && t < in->n && txn_tick(l->ctx) == TXN_DONE; t++) {
+    int wanted = in->value_hash != NULL && l->ctx->options->sources & TXN_SHARP;
+    for (int64_t t = 0; wanted && t < in->n && txn_tick(l->ctx) == TXN_DONE; t++) {
         for (int64_t i = in->mop_start[t]; i < in->mop_start[t + 1]; i++) {
             uint32_t count;
             const int32_t *elems = txn_elems(in, i, &count);

@@ -275,7 +275,8 @@ static void write_mop(struct txn_list *l, int64_t t, int64_t i)
         *touch = (struct txn_touch){.stamp = (uint32_t)t + 1};
     }
     touch->since++;
-    if (touch->first_read != 0 && future_read(l, t, i)) {
+    if (touch->first_read != 0 && future_read(l, t, i) &&
+        l->ctx->options->sources & TXN_SHARP) {
         touch->updated = 1; /* it replaced what was its own */
     }
     if (touch->first_read != 0 && !touch->updated) {

@@ -80,7 +80,8 @@ static void check_txn(struct txn_versions *v, int64_t t, struct touch *touches, 
         if (read && touch->read == 0) {
             touch->read = (uint32_t)i + 1;
         } else if (!read && touch->read != 0) {
-            int64_t early = future_read(in, touch->read - 1, i);
+            int sharp = v->ctx->options->sources & TXN_SHARP;
+            int64_t early = sharp ? future_read(in, touch->read - 1, i) : -1;
             if (early >= 0) {
                 txn_find(v->ctx, (struct txn_found){TXN_FUTURE_READ, k, in->mop_value[i], t, early,
                                                     -1, i, -1});
