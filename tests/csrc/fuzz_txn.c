@@ -166,7 +166,7 @@ static int fuzz_columns(void)
     int32_t stop = below(50) == 0;
     struct txn_options options = {.workload = below(2),
                                   .between = below(3),
-                                  .sources = below(16),
+                                  .sources = below(32),
                                   .time_ns = below(30) ? INT64_MAX : 0,
                                   .stop = &stop,
                                   .memory_bytes = below(8) ? 1 << 26 : below(60000)};

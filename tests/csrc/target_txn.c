@@ -393,7 +393,7 @@ static void columns_from(struct bytes *b, int flags)
     memset(&d, 0, sizeof d);
     d.options = (struct txn_options){.workload = flags & 1,
                                      .between = (flags >> 1 & 3) % 3,
-                                     .sources = flags >> 3 & 15,
+                                     .sources = flags >> 3 & 31,
                                      .time_ns = INT64_MAX,
                                      .memory_bytes = 1 << 24};
     int spoils = more & 3;
