@@ -70,7 +70,7 @@ def _parts(op: Op, *, goes_on: bool) -> Iterator[Op]:
     for mop in told:
         match mop:
             case ["send", key, value]:
-                yield _send(op, key, value, ok=ok)
+                yield _send(op, _key(key), value, ok=ok)
             case ["poll"] | ["poll", None]:
                 pass
             case ["poll", {**found}]:

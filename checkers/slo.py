@@ -150,8 +150,17 @@ def _load(ops: list[Op], history: History, *, stopped: bool = False) -> _Load:
         for op, within in zip(ops, inside.tolist(), strict=True)
         if within and (not types or op.op_type in types)
     ]
-    unsent = header.counters.get("unsent", 0) if spans and spans[-1][1] == end_ns else 0
-    return _Load(counted, spans, unsent)
+    return _Load(counted, spans, header.counters.get("unsent", 0))
+
+
+def _unplaced(history: History) -> str:
+    """Why it cannot be told which of the operations that were never sent count; empty where it can:
+    nobody has drawn what they would have been."""
+    options, unsent = history.header.options, history.header.counters.get("unsent", 0)
+    part = options.get("slo_of") or str(options.get("slo_in") or "all") != "all"
+    if not unsent or not part:
+        return ""
+    return f"{unsent:,} operations were due and never sent, and which of them count is not known"
 
 
 def _latencies_ms(load: _Load) -> Any:
@@ -180,7 +189,7 @@ def _gap_s(load: _Load) -> float:
 
 def _measured(metric: str, load: _Load, latencies_ms: Any) -> float | str:
     """The value of a metric, or why there is none."""
-    asked = len(load.ops)
+    asked = len(load.ops) + load.unsent
     if metric == "gap_s":
         return _gap_s(load)
     if metric == "ok_per_s":
@@ -203,6 +212,8 @@ def measured(history: History, metric: str, *, stopped: bool) -> float | str:
     did. ValueError for a metric that is not in `METRICS`."""
     if metric not in METRICS:
         raise ValueError(f"no metric {metric!r}: there are {', '.join(METRICS)}")
+    if why := _unplaced(history):
+        return why
     load = _load(history.ops, history, stopped=stopped)
     if not load.ops or not load.seconds:
         return "nothing was asked for"
@@ -232,6 +243,9 @@ def decide(part: Part, findings: Findings) -> int:
     levels = levels_of(str(findings.options.get("slo") or ""))
     ops = sorted([*part.ok, *part.unknown, *part.failed], key=lambda op: op.invoke_ts)
     if not levels or not ops:
+        return 0
+    if why := _unplaced(findings.history):
+        findings.undecide(part.key, why)
         return 0
     load = _load(ops, findings.history)
     wanted = {t.strip() for t in str(findings.options.get("slo_of") or "").split(",")} - {""}

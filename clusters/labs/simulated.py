@@ -19,9 +19,11 @@ class SimulatedLab:
     doc = "no nodes: all in one process, on a simulated network, clock and disks; smoke at most"
     transport: Transport = "in-process"
     rate = 100.0
-    catch_up = True
     """A closed loop of simulated clients would ask for thousands of operations in a second, each of
     which takes real time."""
+
+    catch_up = True
+    """Nobody is harmed by a burst there, and seeds that are known were found so."""
 
     def up(
         self,

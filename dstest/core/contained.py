@@ -8,10 +8,12 @@ even raise it.
 from __future__ import annotations
 
 import os
+import sys
+import threading
 from collections.abc import Coroutine, Generator
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from dstest.core.errors import HarnessError
+from dstest.core.errors import Exit, HarnessError
 from dstest.core.plugin_files import said_of
 
 if TYPE_CHECKING:
@@ -26,9 +28,13 @@ def ends_by_us_alone() -> None:
     own, at_once = os.getpid(), os._exit
 
     def ended(status: int) -> NoReturn:
-        if os.getpid() == own:
-            raise SystemExit(status)
-        at_once(status)
+        if os.getpid() != own:
+            at_once(status)
+        if threading.current_thread() is not threading.main_thread():
+            # Nobody above a thread would hear of it, and what has given up must not go on.
+            sys.stderr.write(f"dstest: a library ended the process with {status} in a thread\n")
+            at_once(int(Exit.HARNESS))
+        raise SystemExit(status)
 
     os._exit = ended
 

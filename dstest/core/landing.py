@@ -24,6 +24,8 @@ def heal_contradiction(record: LandingRecord) -> str | None:
     if not record.heal_verified or record.victim is None or not record.victim.after:
         return None
     before, after = record.victim.before, record.victim.after
+    if not all(map(_counted, (*before.values(), *after.values()))):
+        return None  # what the figures mean only the fault knows: seconds, shares
     if any(map(_alive, before.values())) and not any(map(_alive, after.values())):
         return f"its heal is verified, and {record.victim.signal!r} shows nothing alive after it"
     return None
@@ -45,9 +47,10 @@ def _of_landing(record: LandingRecord) -> Iterator[str]:
     control = record.control
     if control is not None and control.moved:
         yield f"others were hit as well: {control.detail or control.signal}"
-    if control is not None and any(map(_alive, control.before.values())):
+    figures = () if control is None else (*control.before.values(), *control.during.values())
+    if control is not None and figures and all(map(_counted, figures)):
         dead = [name for name, was in control.before.items() if _died(was, control.during, name)]
-        if len(dead) == len(control.before) and not control.moved:
+        if dead and len(dead) == len(control.before) and not control.moved:
             yield f"the control is said to be untouched, and nothing of it lives: {dead[0]}"
     yield from _of_paths(record)
 
@@ -75,13 +78,17 @@ def _of_paths(record: LandingRecord) -> Iterator[str]:
         yield f"{victim.signal!r} is as before on {open_[0]}, which was to be cut"
 
 
-def _numbers(value: Any) -> list[float]:
-    values = value if isinstance(value, list | tuple) else [value]
-    return [n for n in values if isinstance(n, int | float)]
+def _numbers(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _counted(value: Any) -> bool:
+    """Is it a count, or are they: datagrams that arrived, answers?"""
+    return all(type(n) is int and n >= 0 for n in _numbers(value))
 
 
 def _alive(value: Any) -> bool:
-    return any(n > 0 for n in _numbers(value))
+    return any(isinstance(n, int | float) and n > 0 for n in _numbers(value))
 
 
 def _died(was: Any, during: Mapping[str, Any], name: str) -> bool:

@@ -47,7 +47,7 @@ LEASE_RENEW_S: Final = 2.0
 
 STOOD_MIN: Final = 0.9
 """Of the time in which a standing fault was watched: one that stood for less of it without a break
-was taken away by somebody else."""
+was taken away by somebody else. One look of ten may err, on a busy host."""
 
 MIN_OPS_PER_EPOCH: Final = 30
 """Fewer operations inside a fault window tested nothing (discipline 1.5)."""

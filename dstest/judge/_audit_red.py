@@ -252,7 +252,8 @@ def _stood(facts: RunFacts) -> AuditRow:
     rows = [FaultDetails.of(r).stood for r in facts.records]
     if watched := [row for row in rows if row.get("watched_s")]:
         least = min(row["share"] for row in watched)
-        said += f"; {len(watched)} were watched every second and stood for {least:.0%} at least"
+        watched_s = sum(row["watched_s"] for row in watched)
+        said += f"; {len(watched)} watched for {watched_s:.0f} s stood for {least:.0%} at least"
     return ok(said)
 
 

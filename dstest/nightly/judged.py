@@ -91,9 +91,8 @@ def contradicted(directory: NightDir, night: Night) -> Iterator[str]:
     for, and what lies below its cells."""
     yield from _of_file(directory, night)
     ids = [item.id for item in night.items]
-    yield from (
-        f"{id_} stands in {NIGHT} more than once" for id_ in {i for i in ids if ids.count(i) > 1}
-    )
+    again = [id_ for id_, count in Counter(ids).items() if count > 1]
+    yield from (f"{id_} stands in {NIGHT} more than once" for id_ in again)
     if night.asked_sha256 and night.asked_sha256 != digest_of(night.items):
         yield f"{NIGHT} does not list what this night was begun with"
     tries = {f"{item.id}.{one.number}": one for item in night.items for one in item.tries}
@@ -101,9 +100,9 @@ def contradicted(directory: NightDir, night: Night) -> Iterator[str]:
     for path in sorted(directory.cells.iterdir()) if directory.cells.is_dir() else ():
         if path.name == WORK or _SET_ASIDE.search(path.name) or path.name in running:
             continue
-        if path.name not in tries:
+        if path.name not in tries and night.ended:
             yield f"cells/{path.name} is no try that {NIGHT} lists"
-        elif len(runs := results_in(path / STORE)) > 1:
+        if len(runs := results_in(path / STORE)) > 1:
             yield f"cells/{path.name} has {len(runs)} runs, and a try is one"
     for name, one in tries.items():
         if one.result and not one.left and not one.result.startswith(f"cells/{name}/"):

@@ -115,6 +115,6 @@ async def lay_homes(
         raise LabError(
             "what dstest has not made stands where the system would write: "
             + "; ".join(f"{name} has {', '.join(row)}" for name, row in there.items()),
-            remedy="move it away there, and run again; or let the system write into a directory of"
-            " its own, as /opt/NAME (data, files, log of its services)",
+            remedy="let the system write into a directory of its own, as /opt/NAME (data, files,"
+            " log of its services); or, where what stands there is an old run's, move it away",
         )

@@ -70,6 +70,9 @@ def fetch_left(run: RunDir, meta: RunMeta) -> str:
         return ""  # it cannot be judged here, which is said then
     except DstestError as error:
         return f"the logs that its nodes may still have were not fetched: {error.message}"
+    except Exception as error:  # of a system's own file, which is asked what it would deploy
+        what = f"{type(error).__name__}: {error}"
+        return f"the logs that its nodes may still have were not fetched: {what}"
 
 
 async def _left(run: RunDir, meta: RunMeta, spec: RunSpec, info: LabInfo) -> str:

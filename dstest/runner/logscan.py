@@ -72,8 +72,8 @@ APART_MAX: Final = 200
 
 _TRACEBACK: Final = re.compile(r"traceback \(most recent call last\)", re.IGNORECASE)
 _FRAME: Final = re.compile(r'\s+File ".*", line \d+')
-_RAISED: Final = re.compile(r"[A-Za-z_][\w.]*(?::\s|:?$)")
-"""The end of a traceback: the exception, with its text or without."""
+_RAISED: Final = re.compile(r"(?:[A-Za-z_]\w*\.)*_?[A-Z]\w*[a-z]\w*(?::\s|:?$)")
+"""The end of a traceback: the exception, with its text or without; `INFO:` of a log is none."""
 
 _CHAINED: Final = re.compile(
     r"During handling of the above exception|The above exception was the direct cause"
@@ -240,7 +240,8 @@ def _of_other_versions(readers: Mapping[Path, _Reader], meta: RunMeta) -> Iterat
     if said is None or meta.spec.get("builds"):
         return
     for path, reader in readers.items():
-        if reader.versions and not any(version in said for version in reader.versions):
+        named = {*re.findall(r"[^\s,()]+", said)}
+        if reader.versions and not {*reader.versions} & {*named, *(n.lstrip("v") for n in named)}:
             yield (
                 f"{reader.node}: {path.name} is of version {', '.join(sorted(reader.versions))}, "
                 f"and the run is said to be of {said}"

@@ -45,7 +45,8 @@ class Stood(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StandWatch:
-    """What a nemesis says every second of faults that stand."""
+    """What a nemesis says every second of faults that stand. Of one whose mark is a word that stays
+    the same, such as that no server runs, what was undone between two looks is not seen."""
 
     def __init__(self, nemesis: Nemesis, ctx: NemesisContext) -> None:
         self._nemesis = nemesis if isinstance(nemesis, Lasting) else None
@@ -81,7 +82,9 @@ class StandWatch:
             self._stood[record.fault_id] = Stood(looks=1)
             return
         then_ns, then = earlier
-        gone = {name for name, mark in now.items() if not mark or then.get(name) != mark}
+        gone = {
+            name for name in {**then, **now} if not now.get(name) or then.get(name) != now[name]
+        }
         known, span_s = self._stood[record.fault_id], (now_ns - then_ns) / 1e9
         self._stood[record.fault_id] = Stood(
             looks=known.looks + 1,

@@ -73,6 +73,18 @@ def test_a_later_append_is_never_there_without_the_earlier_one(end: str, shown: 
         assert "appended 1 to key 0 before 2" in (found.explanation or "")
 
 
+def test_lists_that_exclude_each_other_are_both_shown() -> None:
+    history = [
+        {"process": 0, "type": "ok", "f": "txn", "value": [["append", 0, 9], ["append", 0, 8]]},
+        {"process": 1, "type": "ok", "f": "txn", "value": [["append", 0, i] for i in (1, 2, 3)]},
+        {"process": 2, "type": "ok", "f": "txn", "value": [["r", 0, [1, 2, 3]]]},
+        {"process": 3, "type": "ok", "f": "txn", "value": [["r", 0, [9, 8]]]},
+    ]
+    columns = load(json.dumps(history).encode(), "json")
+    (found,) = check(columns, "list-append", ["read-committed"]).anomalies["incompatible-order"]
+    assert "neither is a prefix" in (found.explanation or "")
+
+
 def test_who_does_not_see_his_own_append_has_no_serial_order() -> None:
     history = [
         {"process": 0, "type": "ok", "f": "txn", "value": [["append", 0, 1], ["r", 0, []]]},

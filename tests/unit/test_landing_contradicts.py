@@ -69,5 +69,8 @@ def test_a_heal_after_which_nothing_lives_is_not_verified() -> None:
     facts = made_audit.good()
     first, *_ = demoted(msgspec.structs.replace(facts, records=[after, *facts.records[1:]]))
     assert not first.heal_verified
+    ahead = Signal(signal="seconds ahead", before={"n1": 0.002}, during={"n1": 5.0}, moved=True)
+    right = but(victim=msgspec.structs.replace(ahead, after={"n1": 0.0}))
+    assert heal_contradiction(right) is None, "a clock that is right again shows no seconds"
     whole = but(victim=msgspec.structs.replace(DEAD, after={THERE: [3, 3], BACK: [3, 3]}))
     assert heal_contradiction(whole) is None

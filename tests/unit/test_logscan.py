@@ -203,7 +203,9 @@ CAUGHT = "\nDuring handling of the above exception, another exception occurred:\
         # Two of them are two, and one that is cut off counts.
         (traceback("ValueError: a") + "\n" + traceback("ValueError: b"), ["exception"] * 2),
         (traceback("ValueError: a") + "Traceback (most recent call last):\n", ["exception"] * 2),
-        (f"Traceback (most recent call last):\n{FRAME}panic: lost\n", ["panic"]),
+        (f"Traceback (most recent call last):\n{FRAME}panic: lost\n", ["panic", "exception"]),
+        # What another thread logs meanwhile ends none.
+        (f"{HEAD}{FRAME}ERROR: connection reset by peer\nValueError: a\n", ["exception"]),
         (traceback("harmless.Known: as documented"), []),
         # Two threads at once.
         (

@@ -275,8 +275,8 @@ static void own_order(struct txn_list *l, int64_t k, int64_t t, int64_t before, 
     const uint32_t *place = l->index.place;
     int64_t late = txn_slot(&l->index, k, in->mop_value[i]);
     int64_t early = txn_slot(&l->index, k, in->mop_value[before]);
-    if (late < 0 || early < 0 || place[late] == TXN_NONE || place[early] < place[late]) {
-        return; /* TXN_NONE is above every place */
+    if (late < 0 || early < 0 || place[late] >= TXN_SHOWN || place[early] < place[late]) {
+        return; /* what is in no version order, TXN_SHOWN and TXN_NONE, is above every place */
     }
     l->keys[k].incompatible = 1;
     txn_find(l->ctx, (struct txn_found){TXN_INCOMPATIBLE_ORDER, k, in->mop_value[before], t, i, -1,

@@ -93,6 +93,22 @@ def test_what_was_never_sent_was_not_served(run: Path) -> None:
     assert float(slo.measured(history, "p90_ms", stopped=False)) < math.inf
     history.header.counters["unsent"] = len(history.ops) // 5
     assert slo.measured(history, "p90_ms", stopped=False) == math.inf
+    assert float(slo.measured(history, "ok_ratio", stopped=False)) < 0.9
+    history.header.options["slo_in"] = "faults"
+    assert "never sent" in str(slo.measured(history, "p90_ms", stopped=False))
+
+
+def test_a_load_that_ends_in_a_pause_says_what_it_never_sent(tmp_path: Path) -> None:
+    spec = RunSpec(
+        system="toykv", workload="register", nemesis="none", lab="sim", nodes=3, concurrency=3,
+        time_limit_s=3.0, seed=1, rate=2000.0,
+    )  # fmt: skip
+    path = run_session(resolve(spec, []), store=tmp_path, ui=Progress(io.StringIO())).path
+    history = read_history(path / "history.jsonl")
+    unsent = history.header.counters["unsent"]
+    assert 0.8 < (len(history.ops) + unsent) / (2000 * 3) < 1.2, (
+        "three clients cannot send them all"
+    )
 
 
 def test_a_closed_loop_has_no_times_of_its_own(tmp_path: Path) -> None:
