@@ -2,4 +2,4 @@
 
 __all__ = ["__version__"]
 
-__version__ = "0.16.0"
+__version__ = "0.17.0"
