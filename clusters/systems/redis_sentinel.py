@@ -142,8 +142,7 @@ class RedisSentinel(SupervisedSystem):
     cautions = REDIS_SENTINEL
     log_reader = REDIS_LINES
     log_alarms = resp.LOG_ALARMS
-    ports = (REDIS, SENTINEL)
-    client_port = REDIS
+    ports, client_port = (REDIS, SENTINEL), REDIS
     home = HOME
     request_counter = RespRequests
 

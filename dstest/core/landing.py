@@ -56,14 +56,12 @@ def _of_landing(record: LandingRecord) -> Iterator[str]:
 
 
 def _of_paths(record: LandingRecord) -> Iterator[str]:
-    """Of a fault of paths: its figures are those of its cuts, each of which shows it."""
+    """Of a fault of paths: its figures are those of its cuts, each of which shows it. A target may
+    have none: the bridge between two halves."""
     paths = PathDetails.of(record)
     injector, victim = record.injector, record.victim
     if paths.cuts is None or injector is None or victim is None:
         return
-    ends = {end for path in paths.cuts for end in path.split("->")}
-    if strays := [name for name in record.targets if name not in ends]:
-        yield f"it is about {strays[0]}, and none of its cuts is"
     used = [path for path in paths.cuts if path not in paths.idle_paths]
     for signal in (injector, victim):
         if signal.during and not {*signal.during} & {*paths.cuts}:

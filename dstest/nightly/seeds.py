@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from dstest.core.standing import Stood, owed_after
 from dstest.nightly.cells import Cell
 from dstest.nightly.state import Item, Night
@@ -49,8 +51,9 @@ def items_of(
 
 
 def digest_of(items: Iterable[Item]) -> str:
-    """SHA-256 of what is asked: the ids of items, one a line."""
-    return hashlib.sha256("".join(f"{item.id}\n" for item in items).encode()).hexdigest()
+    """SHA-256 of what is asked: of each item its id, its command and what it has to come to."""
+    asked = [(item.id, item.argv, item.expected) for item in items]
+    return hashlib.sha256(msgspec.json.encode(asked)).hexdigest()
 
 
 def _item(cell: Cell, seed: int, why: str) -> Item:

@@ -170,7 +170,7 @@ def test_how_a_system_is_simulated_is_looked_at(tmp_path: Path) -> None:
     for number, (source, said) in enumerate(
         [
             (_simulated(SIMULATED, "Simulated"), r"class Simulated, not .*\n.*`Simulated\(\)`"),
-            (_simulated(SIMULATED, "object()"), "lacks client, main, modules, port, serves"),
+            (_simulated(SIMULATED, "object()"), "lacks main, modules, port, serves"),
             (_simulated(SIMULATED.replace("world, host", "host")), "lacks main .must take"),
             (_simulated(SIMULATED.replace('("json",)', '"json"')), "its modules is 'json'"),
             (_simulated(SIMULATED.replace("port = 1", "port = '1'")), "its port is '1'"),

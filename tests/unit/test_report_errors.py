@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -131,14 +132,14 @@ def test_operations_are_counted_once_and_by_checker_where_they_differ() -> None:
     ],
 )
 def test_a_run_that_was_cut_short_says_that_first_and_offers_what_helps(
-    by: str, said: str, offered: str
+    by: str, said: str, offered: str, tmp_path: Path
 ) -> None:
     facts = but(ended_by=by, records=[], faults_planned=3)
     evidence = build_evidence(facts, op_types=frozenset({"read", "write"}))
     verdict = decide(evidence)
     assert verdict.reason.startswith(f"The run ended before its time: {by}")
     meta = msgspec.structs.replace(report().meta, ended_by=by)
-    made = build_report(verdict, evidence, [], history(op(1)), meta)
+    made = build_report(verdict, evidence, [], history(op(1)), meta, path=tmp_path)
     text = summary_text(made)
     assert said in text.splitlines()[2], text
     told = text.partition("why not better")[2]
