@@ -12,7 +12,7 @@ from typing import Any, Final
 from dstest.core.errors import LabError
 from dstest.core.node import LabInfo, Node, NodeInfo
 from dstest.core.protocols import Deployment, Member, SystemTraits
-from dstest.core.residue import HOME_MARK, HOMES_LAID
+from dstest.core.residue import HOME_MARK, HOMES_LAID, HOMES_OWNED
 
 __all__ = ["COMMON_HOMES", "homes_of", "lay_homes", "places_of", "written_by"]
 
@@ -21,7 +21,7 @@ COMMON_HOMES: Final = ("/opt/dstest", "/opt/dstest-services")
 
 LAY_S: Final = 20.0
 
-_LAY: Final = f"""\
+_TOP: Final = f"""\
 lab=$0
 ours() {{ [ ! -L "$1" ] && [ "$(cat "$1/{HOME_MARK}" 2>/dev/null)" = "$lab" ]; }}
 # Sets `top`: what is ours already on the way to $1, or what is to be made there; 1 where neither.
@@ -35,27 +35,56 @@ find_top() {{
     done
     return 1
 }}
+"""
+
+_LOOK: Final = f"""\
+{_TOP}
+noted() {{
+    while [ -n "$1" ]; do
+        ! grep -qxF -- "$1" {HOMES_OWNED} || return 0
+        set -- "${{1%/*}}"
+    done
+    return 1
+}}
 for pair; do
     find_top "${{pair#*:}}" || echo "${{pair#*:}}"
-done | grep . && exit 0
+done
+[ -e {HOMES_OWNED} ] || exit 0
+while IFS= read -r path; do
+    [ -L "$path" ] || [ -f "$path" ] || [ -n "$(ls -A "$path" 2>/dev/null)" ] || continue
+    noted "$path" || echo "$path"
+done
+"""
+"""Of pairs USER:DIRECTORY prints the directories that are there and not ours; of the paths that it
+reads, what has content though no run has noted it."""
+
+_LAY: Final = f"""\
+{_TOP}
 set -e
 new=
 trap '[ -z "$new" ] || rm -rf "$new"' EXIT
-for pair; do
-    find_top "${{pair#*:}}"
-    [ ! -e "$top" ] || continue
+lay() {{
+    find_top "${{1#*:}}"
+    [ ! -e "$top" ] || return 0
     new=$(mktemp -d "$top.dstest.XXXXXX")
     chmod 755 "$new"
-    chown "${{pair%%:*}}" "$new"
+    chown "${{1%%:*}}" "$new"
     echo "$lab" | cat >"$new/{HOME_MARK}"
     [ "$top" = {COMMON_HOMES[1]} ] || echo "$top" | cat >>{HOMES_LAID}
     mv -T "$new" "$top"
     new=
+}}
+lay "$1"
+shift
+{{ cat {HOMES_OWNED} 2>/dev/null || :; cat; }} | sort -u >{HOMES_OWNED}.new
+mv {HOMES_OWNED}.new {HOMES_OWNED}
+for pair; do
+    lay "$pair"
 done
 """
-"""Of pairs USER:DIRECTORY prints the directories that are there and not ours; where there are none,
-makes what is missing of them, belonging to the user. The first pair is that of our services: what
-else is made is written down there, so that a release knows it whoever made it."""
+"""Of pairs USER:DIRECTORY makes what is missing, belonging to the user. The first pair is that of
+our services: what else is made is written down there, as are the paths that it reads, so that a
+release knows them whoever made them."""
 
 
 def homes_of(systems: Sequence[Any]) -> list[str]:
@@ -75,6 +104,17 @@ def written_by(members: Iterable[Member]) -> dict[str, str]:
             *service.directories,
         )
     }
+
+
+def owned_by(members: Iterable[Member]) -> list[str]:
+    """Paths that these members' services have to themselves, with all that is below them."""
+    return [
+        path
+        for member in members
+        for service in member.services
+        for path in (*service.data, *service.files, service.log, *service.directories)
+        if path
+    ]
 
 
 def places_of(system: Any) -> list[str]:
@@ -102,15 +142,24 @@ async def lay_homes(
     not of our making. Raises LabError where somebody else has one of them."""
     if lab.made is not None:
         return
-    homes = [f"root:{home}" for home in (COMMON_HOMES[1], *homes_of([system]))]
+    homes = homes_of([system])
+    made = [f"root:{home}" for home in (COMMON_HOMES[1], *homes)]
 
-    async def one(node: Node) -> list[str]:
+    async def one(node: Node, program: str) -> list[str]:
         members = [member for member in deployment.members.values() if member.node == node.name]
         places = [f"{user}:{place}" for place, user in written_by(members).items()]
-        argv = ["sh", "-c", _LAY, lab.lab_id, *dict.fromkeys([*homes, *places])]
-        return (await node.run(argv, timeout_s=LAY_S)).stdout.splitlines()
+        argv = ["sh", "-c", program, lab.lab_id, *dict.fromkeys([*made, *places])]
+        paths = owned_by(members)
+        if program is _LOOK:  # all in its homes is the system's, whoever has written it down
+            paths = [path for path in paths if not any(_within(path, home) for home in homes)]
+        else:
+            paths += homes
+        said = await node.run(argv, timeout_s=LAY_S, stdin="".join(f"{p}\n" for p in paths))
+        return said.stdout.splitlines()
 
-    rows = dict(zip(nodes, await asyncio.gather(*map(one, nodes.values())), strict=True))
+    # All are looked at before any is touched.
+    looks = await asyncio.gather(*(one(node, _LOOK) for node in nodes.values()))
+    rows = dict(zip(nodes, looks, strict=True))
     if there := {name: row for name, row in rows.items() if row}:
         raise LabError(
             "what dstest has not made stands where the system would write: "
@@ -118,3 +167,4 @@ async def lay_homes(
             remedy="let the system write into a directory of its own, as /opt/NAME (data, files,"
             " log of its services); or, where what stands there is an old run's, move it away",
         )
+    await asyncio.gather(*(one(node, _LAY) for node in nodes.values()))

@@ -38,9 +38,11 @@ class Here:
         self.root = str(root)
         (root / "opt").mkdir()
 
-    async def run(self, argv: Sequence[str], **_: Any) -> Completed:
-        words = [word.replace("/opt/", f"{self.root}/opt/") for word in argv]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: ASYNC221
+    async def run(self, argv: Sequence[str], *, stdin: str = "", **_: Any) -> Completed:
+        *words, given = [w.replace("/opt/", f"{self.root}/opt/") for w in (*argv, stdin)]
+        done = subprocess.run(  # noqa: ASYNC221
+            words, input=given, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stderr
         return Completed(status=0, stdout=done.stdout.replace(self.root, ""), stderr="")
 
@@ -122,6 +124,38 @@ def test_where_a_service_writes_is_made_marked_and_noted(tmp_path: Path) -> None
     (tmp_path / "opt/own/data").mkdir()
     lay(node, system=system)
     assert (tmp_path / "opt/own/data").is_dir()
+
+
+def test_a_refused_run_has_touched_no_node(tmp_path: Path) -> None:
+    nodes = {}
+    for name in ("n1", "n2"):
+        (tmp_path / name).mkdir()
+        nodes[name] = Here(tmp_path / name)
+    (tmp_path / "n2/opt/own").mkdir()
+    system = Own()
+    deployment = system.deploy([], {})
+    with pytest.raises(LabError, match="n1 has /opt/own"):
+        nodes["n2"].name = "n1"  # both have the member
+        asyncio.run(
+            homes.lay_homes(LAB, {"n2": nodes["n1"], "n1": nodes["n2"]}, system, deployment)
+        )  # type: ignore[dict-item]
+    assert list((tmp_path / "n1/opt").iterdir()) == []
+
+
+def test_data_that_no_run_of_ours_has_noted_is_not_emptied(tmp_path: Path) -> None:
+    """Deployed by somebody into a directory that a run of another system has made."""
+    node = Here(tmp_path)
+    lay(node, system=Own(data=("/opt/own/data",)))
+    theirs = tmp_path / "opt/own/orders"
+    theirs.mkdir()
+    lay(node, system=Own(data=("/opt/own/orders",)))  # empty, so that nothing is lost
+    (tmp_path / "opt/own/stock").mkdir()
+    (tmp_path / "opt/own/stock/db").write_text("precious")
+    with pytest.raises(LabError, match="n1 has /opt/own/stock\n"):
+        lay(node, system=Own(data=("/opt/own/stock",)))
+    (theirs / "db").write_text("a run's")
+    lay(node, system=Own(data=("/opt/own/orders/n1",)))
+    lay(node, system=Own(data=("/opt/own/orders",)))
 
 
 @pytest.mark.parametrize(
