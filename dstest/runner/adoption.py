@@ -24,7 +24,7 @@ from dstest.core.node import LabInfo, NodeInfo, both_names
 from dstest.core.node_features import FEATURES, alternatives, what_of
 from dstest.core.protocols import NemesisTraits
 from dstest.core.residue import MAY_TOUCH, read_found
-from dstest.runner.homes import COMMON_HOMES, homes_of, places_of
+from dstest.runner.homes import COMMON_HOMES, homes_of, is_shared, places_of
 from dstest.runner.lab_lock import alone, in_use
 from dstest.runner.node_check import needs_of
 from dstest.runner.residues import look, remove, residues
@@ -76,10 +76,11 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
             for one in self.seen:
                 there, has = both_names(one.info.name, one.alias), one.facts.packages
                 if taken := [path for path in places if path in one.facts.paths]:
-                    why = f"{', '.join(taken)} is there already, and is not dstest's"
-                    whys.setdefault(f"{why} (move it away, or let it write elsewhere)", []).append(
-                        there
-                    )
+                    own = any(map(is_shared, taken))
+                    advice = "" if own else "move it away, or "
+                    advice += "let it write below a directory of its own"
+                    why = f"{', '.join(taken)} is there already, and is not dstest's ({advice})"
+                    whys.setdefault(why, []).append(there)
                 elif lacks := sorted(
                     p for p in system.packages if has is not None and p not in has
                 ):

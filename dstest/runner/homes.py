@@ -7,17 +7,25 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from os.path import dirname
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from dstest.core.errors import LabError
 from dstest.core.node import LabInfo, Node, NodeInfo
 from dstest.core.protocols import Deployment, Member, SystemTraits
 from dstest.core.residue import HOME_MARK, HOMES_LAID, HOMES_OWNED
 
-__all__ = ["COMMON_HOMES", "homes_of", "lay_homes", "places_of", "written_by"]
+__all__ = ["COMMON_HOMES", "homes_of", "is_shared", "lay_homes", "places_of"]
 
 COMMON_HOMES: Final = ("/opt/dstest", "/opt/dstest-services")
 """Of tools and services, whatever the system. The first comes and goes as a whole, as a residue."""
+
+SHARED: Final = frozenset(
+    [
+        *("/", "/bin", "/boot", "/dev", "/dev/shm", "/etc", "/home", "/lib", "/media", "/mnt"),
+        *("/opt", "/proc", "/root", "/run", "/sbin", "/srv", "/sys", "/tmp", "/usr", "/usr/local"),
+        *("/var", "/var/cache", "/var/lib", "/var/log", "/var/run", "/var/tmp"),
+    ]
+)
 
 LAY_S: Final = 20.0
 
@@ -92,29 +100,35 @@ def homes_of(systems: Sequence[Any]) -> list[str]:
     return list(dict.fromkeys(h for s in systems for h in SystemTraits.of(s).homes))
 
 
-def written_by(members: Iterable[Member]) -> dict[str, str]:
-    """Directory -> user, of all in which the services of these members write: what their data,
-    files and logs lie in, and what they ask for. Data begins empty, so that no mark is in it."""
-    return {
-        place: service.user
-        for member in members
-        for service in member.services
-        for place in (
-            *map(dirname, (*service.data, *service.files, service.log)),
-            *service.directories,
-        )
-    }
+class _Place(NamedTuple):
+    """`path` is the service's alone, with what is below it; `folder`, which may be the same, it
+    has to have to itself for that. `what` is the field and the service."""
+
+    what: str
+    user: str
+    path: str
+    folder: str
 
 
-def owned_by(members: Iterable[Member]) -> list[str]:
-    """Paths that these members' services have to themselves, with all that is below them."""
+def _places(members: Iterable[Member]) -> list[_Place]:
+    """Where the services of these members write. Data begins empty, so that no mark is in it."""
     return [
-        path
+        _Place(f"{field} of {service.name}", service.user, path, folder(path))
         for member in members
         for service in member.services
-        for path in (*service.data, *service.files, service.log, *service.directories)
-        if path
+        for field, paths, folder in (
+            ("data", service.data, dirname),
+            ("files", service.files, dirname),
+            ("log", (service.log,), dirname),
+            ("directories", service.directories, str),
+        )
+        for path in paths
     ]
+
+
+def is_shared(folder: str) -> bool:
+    """Is it one that every machine has, which no system can have to itself?"""
+    return folder in SHARED or dirname(folder) in ("/usr", "/usr/local")
 
 
 def places_of(system: Any) -> list[str]:
@@ -124,7 +138,7 @@ def places_of(system: Any) -> list[str]:
     try:
         defaults = {name: option.default for name, option in system.options.items()}
         deployment = system.deploy([SimpleNamespace(name=info.name, info=info)], defaults)
-        places = list(written_by(deployment.members.values()))
+        places = list(dict.fromkeys(p.folder for p in _places(deployment.members.values())))
     except Exception:
         places = []  # whatever it may be that this one needs
     homes = homes_of([system])
@@ -145,25 +159,36 @@ async def lay_homes(
     homes = homes_of([system])
     made = [f"root:{home}" for home in (COMMON_HOMES[1], *homes)]
 
+    on = {name: _places(m for m in deployment.members.values() if m.node == name) for name in nodes}
+    if shared := {f"{p.what}: {p.path}" for row in on.values() for p in row if is_shared(p.folder)}:
+        raise LabError(
+            f"{', '.join(sorted(shared))}: that is in a directory which every machine has",
+            remedy="let it write below a directory of its own: data of /opt/NAME/data, log of"
+            " /opt/NAME/log",
+        )
+
     async def one(node: Node, program: str) -> list[str]:
-        members = [member for member in deployment.members.values() if member.node == node.name]
-        places = [f"{user}:{place}" for place, user in written_by(members).items()]
-        argv = ["sh", "-c", program, lab.lab_id, *dict.fromkeys([*made, *places])]
-        paths = owned_by(members)
+        pairs = [*made, *dict.fromkeys(f"{p.user}:{p.folder}" for p in on[node.name])]
+        paths = [p.path for p in on[node.name]]
         if program is _LOOK:  # all in its homes is the system's, whoever has written it down
             paths = [path for path in paths if not any(_within(path, home) for home in homes)]
         else:
             paths += homes
-        said = await node.run(argv, timeout_s=LAY_S, stdin="".join(f"{p}\n" for p in paths))
-        return said.stdout.splitlines()
+        argv, text = ["sh", "-c", program, lab.lab_id, *pairs], "".join(f"{p}\n" for p in paths)
+        return (await node.run(argv, timeout_s=LAY_S, stdin=text)).stdout.splitlines()
+
+    def named(node: str, path: str) -> str:
+        whats = [p.what for p in on[node] if path in (p.folder, p.path)]
+        return f"{path} ({', '.join(dict.fromkeys(whats)) or f'home of {system.name}'})"
 
     # All are looked at before any is touched.
     looks = await asyncio.gather(*(one(node, _LOOK) for node in nodes.values()))
     rows = dict(zip(nodes, looks, strict=True))
     if there := {name: row for name, row in rows.items() if row}:
+        told = {name: ", ".join(named(name, path) for path in row) for name, row in there.items()}
         raise LabError(
             "what dstest has not made stands where the system would write: "
-            + "; ".join(f"{name} has {', '.join(row)}" for name, row in there.items()),
+            + "; ".join(f"{name} has {row}" for name, row in told.items()),
             remedy="let the system write into a directory of its own, as /opt/NAME (data, files,"
             " log of its services); or, where what stands there is an old run's, move it away",
         )

@@ -90,7 +90,7 @@ def test_directories_of_the_machines_own_lose_the_system_that_wants_them() -> No
     plan = adopting(machine(), machine("n2", packages=None, paths=["/opt/etcd-other"]))
     assert plan.lost_systems()["etcd"].endswith(
         "; n2 (db-n2): /opt/etcd-other is there already, and is not dstest's"
-        " (move it away, or let it write elsewhere)"
+        " (move it away, or let it write below a directory of its own)"
     )
     plan.refuse_lost()  # nobody has named it
     with pytest.raises(LabError, match="etcd cannot run on these machines: n1 "):

@@ -36,7 +36,7 @@ class Here:
 
     def __init__(self, root: Path) -> None:
         self.root = str(root)
-        (root / "opt").mkdir()
+        (root / "opt").mkdir(parents=True)
 
     async def run(self, argv: Sequence[str], *, stdin: str = "", **_: Any) -> Completed:
         *words, given = [w.replace("/opt/", f"{self.root}/opt/") for w in (*argv, stdin)]
@@ -48,12 +48,13 @@ class Here:
 
 
 class Redis:
-    homes = ("/opt/redis",)
+    name, homes = "redis", ("/opt/redis",)
 
 
 class Own:
     """A system of the user's that says nothing of homes: its service alone says where it writes."""
 
+    name = "own"
     options: Mapping[str, Any] = {}
 
     def __init__(self, **places: Any) -> None:
@@ -134,7 +135,7 @@ def test_a_refused_run_has_touched_no_node(tmp_path: Path) -> None:
     (tmp_path / "n2/opt/own").mkdir()
     system = Own()
     deployment = system.deploy([], {})
-    with pytest.raises(LabError, match="n1 has /opt/own"):
+    with pytest.raises(LabError, match=r"n1 has /opt/own \(log of s\)"):
         nodes["n2"].name = "n1"  # both have the member
         asyncio.run(
             homes.lay_homes(LAB, {"n2": nodes["n1"], "n1": nodes["n2"]}, system, deployment)
@@ -151,7 +152,7 @@ def test_data_that_no_run_of_ours_has_noted_is_not_emptied(tmp_path: Path) -> No
     lay(node, system=Own(data=("/opt/own/orders",)))  # empty, so that nothing is lost
     (tmp_path / "opt/own/stock").mkdir()
     (tmp_path / "opt/own/stock/db").write_text("precious")
-    with pytest.raises(LabError, match="n1 has /opt/own/stock\n"):
+    with pytest.raises(LabError, match=r"n1 has /opt/own/stock \(data of s\)"):
         lay(node, system=Own(data=("/opt/own/stock",)))
     (theirs / "db").write_text("a run's")
     lay(node, system=Own(data=("/opt/own/orders/n1",)))
@@ -174,9 +175,21 @@ def test_no_service_writes_into_what_somebody_else_has_made(
     node = Here(tmp_path)
     (tmp_path / "opt/theirs/data").mkdir(parents=True)
     (tmp_path / "opt/theirs/data/orders.db").write_text("precious")
-    with pytest.raises(LabError, match="n1 has /opt"):
+    field = next(iter(places))
+    with pytest.raises(
+        LabError, match=rf"n1 has /opt.*\({field} of s\)|^{field} of s: /opt/data: "
+    ):
         lay(node, system=Own(**places))
     assert [path.name for path in (tmp_path / "opt").iterdir()] == ["theirs"]
+
+
+def test_a_directory_that_every_machine_has_is_not_to_be_moved_away(tmp_path: Path) -> None:
+    for places in ({"log": "/var/log/s"}, {"data": ("/srv/s",)}, {"directories": ("/usr/bin",)}):
+        ((field, path),) = places.items()
+        with pytest.raises(LabError, match=f"^{field} of s: /") as caught:
+            lay(Here(tmp_path / field), system=Own(**places))
+        assert "move" not in (caught.value.remedy or "")
+        assert str(path).strip("(',)") in str(caught.value)
 
 
 def test_where_a_system_would_write_is_known_before_it_runs() -> None:
