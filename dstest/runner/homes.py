@@ -56,6 +56,7 @@ noted() {{
 }}
 for pair; do
     find_top "${{pair#*:}}" || echo "${{pair#*:}}"
+    id -u "${{pair%%:*}}" >/dev/null 2>&1 || echo "no user ${{pair%%:*}}"
 done
 [ -e {HOMES_OWNED} ] || exit 0
 while IFS= read -r path; do
@@ -63,8 +64,8 @@ while IFS= read -r path; do
     noted "$path" || echo "$path"
 done
 """
-"""Of pairs USER:DIRECTORY prints the directories that are there and not ours; of the paths that it
-reads, what has content though no run has noted it."""
+"""Of pairs USER:DIRECTORY prints the directories that are there and not ours, and users that are
+none; of the paths that it reads, what has content though no run has noted it."""
 
 _LAY: Final = f"""\
 {_TOP}
@@ -184,6 +185,14 @@ async def lay_homes(
     # All are looked at before any is touched.
     looks = await asyncio.gather(*(one(node, _LOOK) for node in nodes.values()))
     rows = dict(zip(nodes, looks, strict=True))
+    users = {(name, p.what.split()[-1], p.user) for name in nodes for p in on[name]}
+    if none := sorted(u for u in users if f"no user {u[2]}" in rows[u[0]]):
+        raise LabError(
+            "; ".join(
+                f"{name} has no user {who}, as whom {of} is to run" for name, of, who in none
+            ),
+            remedy="make that user there (its package does), or another `user` of that Service",
+        )
     if there := {name: row for name, row in rows.items() if row}:
         told = {name: ", ".join(named(name, path) for path in row) for name, row in there.items()}
         raise LabError(

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from dstest.core import registry
@@ -190,6 +191,18 @@ def test_a_directory_that_every_machine_has_is_not_to_be_moved_away(tmp_path: Pa
             lay(Here(tmp_path / field), system=Own(**places))
         assert "move" not in (caught.value.remedy or "")
         assert str(path).strip("(',)") in str(caught.value)
+
+
+def test_a_user_that_is_none_is_named_before_anything_is_made(tmp_path: Path) -> None:
+    node = Here(tmp_path)
+    system = Own()
+    service = msgspec.structs.replace(
+        system.deploy([], {}).members["n1"].services[0], user="nosuch"
+    )
+    deployment: Any = SimpleNamespace(members={"n1": Member("n1", [service])})
+    with pytest.raises(LabError, match="n1 has no user nosuch, as whom s is to run"):
+        asyncio.run(homes.lay_homes(LAB, {"n1": node}, system, deployment))  # type: ignore[dict-item]
+    assert list((tmp_path / "opt").iterdir()) == []
 
 
 def test_where_a_system_would_write_is_known_before_it_runs() -> None:
