@@ -115,7 +115,7 @@ def test_only_homes_that_a_run_has_marked_are_removed(root: Path) -> None:
     assert sorted(os.listdir(opt)) == ["file", "link", "other", "theirs"]
     assert [row.split(":")[0] for row in said[:4]] == [f"{home} stays" for home in homes[:4]]
     # Of an older version, which has not noted what was whose.
-    assert said[4:] == ["/opt/ours is removed, with what no service has declared: data"]
+    assert said[4:] == ["/opt/ours is removed, with what no run has noted: data"]
 
 
 def test_homes_that_runs_have_noted_are_removed_though_nobody_knew_of_them(root: Path) -> None:
@@ -141,7 +141,7 @@ def files(root: Path, texts: dict[str, str]) -> None:
 
 
 def test_what_others_have_put_beside_a_systems_own_stays_and_is_named(root: Path) -> None:
-    """In a home as well, all of which is its system's: there it goes, and is named."""
+    """But in a home, all of which is its system's. What older versions have not noted is named."""
     agent_mark.mark(request(b"", lines=""), str(root))
     marks = ("srv/site", "var/log/cset", "opt/clean", "opt/etcd", "opt/old", "opt/dstest-services")
     files(root, {f"{place}/{HOME_MARK}": "one\n" for place in marks})
@@ -167,8 +167,7 @@ def test_what_others_have_put_beside_a_systems_own_stays_and_is_named(root: Path
     ]
     assert sorted(left) == ["srv/site/cset/notes.txt", "var/log/cset/audit.log"]
     assert (root / "etc/theirs/db").exists() and os.listdir(root / "opt") == []
-    gone = "is removed, with what no service has declared"
-    assert done["said"] == [f"/opt/etcd {gone}: notes.txt", f"/opt/old {gone}: x"]
+    assert done["said"] == ["/opt/old is removed, with what no run has noted: x"]
 
 
 def test_a_removal_that_was_cut_off_goes_on(root: Path) -> None:

@@ -166,9 +166,7 @@ def unmark(request: dict, root: str = "") -> dict:  # type: ignore[type-arg]
         raise SystemExit(f"it belongs to lab {whose!r} now")
     said, kept = give_back_hosts(request, root + HOSTS), []
     notes = os.fsdecode(content_or_none(root + OWNED) or b"").splitlines()
-    place = os.path.dirname(LAID)  # ours, whatever is in it
-    owned = [root + path for path in (*notes, place)]
-    owned += [f"{root}{place}/{name}" for name in listed(root + place)]
+    owned = [root + path for path in (*notes, os.path.dirname(LAID))]
     for family in request["families"]:
         drop_empty_table(family)
     end_janitor(root + request["run"])
@@ -288,8 +286,8 @@ def remove_home(home: str, lab_id: str, owned: list[str]) -> tuple[str, list[str
             if kept := not_of(home, ours):
                 os.unlink(f"{home}/{HOME_MARK}")
                 return "", kept
-        elif rest := [path[len(home) + 1 :] for path in not_of(home, ours)]:
-            said = f"is removed, with what no service has declared: {', '.join(rest)}"
+        elif not ours and (rest := [path[len(home) + 1 :] for path in not_of(home, ours)]):
+            said = f"is removed, with what no run has noted: {', '.join(rest)}"
         if os.path.lexists(gone):
             subprocess.run(["rm", "-rf", "--one-file-system", gone], check=True)
         try:
