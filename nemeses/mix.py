@@ -36,6 +36,7 @@ from dstest.core.protocols import (
 from dstest.core.run_words import number
 from nemeses.base.driver import Driver
 from nemeses.base.overlap import Overlap
+from nemeses.base.schedule import time_for
 
 __all__ = ["Mix", "parse_weights"]
 
@@ -161,10 +162,12 @@ class Mix:
                 )
         absent = [name for name in offers if name not in {plan.nemesis for plan in plans}]
         if absent:
+            count = f"{len(windows)} fault{'s' if len(windows) != 1 else ''}"
+            needed = time_for(len(offers), options["fault_s"], options["quiet_s"])
             raise ConfigError(
-                f"--time-limit {number(time_limit_s)} has room for {len(windows)} faults, which "
+                f"--time-limit {number(time_limit_s)} has room for {count}, which "
                 f"leaves none for {', '.join(absent)}",
-                remedy="a longer --time-limit, a smaller -o fault_s or -o quiet_s",
+                remedy=f"--time-limit {needed} or more, a smaller -o fault_s or -o quiet_s",
             )
         return plans
 

@@ -29,6 +29,9 @@ FILES_MAX = 65536
 PREPARE_S = 120.0
 """Of each command that prepares empty data."""
 
+PRINTED_MAX = 300
+"""Of what a command that failed has printed, at its end, in bytes."""
+
 STARTED = "dstest-services starts"
 """Each start leaves this in the service's log: one that is silent is told from one that is lost."""
 
@@ -41,7 +44,10 @@ def write_atomic(path: Path, text: str) -> None:
 
 
 def _owner(service: dict[str, Any]) -> pwd.struct_passwd:
-    return pwd.getpwnam(service["user"])
+    try:
+        return pwd.getpwnam(service["user"])
+    except KeyError:
+        raise OSError(f"{service['name']}: there is no user {service['user']}") from None
 
 
 def _environment(service: dict[str, Any]) -> dict[str, str]:
@@ -109,18 +115,27 @@ def _fill(home: Path, service: dict[str, Any], owner: pwd.struct_passwd) -> None
         for folder in service["data"]:
             _empty(folder)
     begun.touch()
-    for argv in service["prepare"]:
-        subprocess.run(
-            argv,
-            check=True,
-            timeout=PREPARE_S,
-            stdin=subprocess.DEVNULL,
-            env=_environment(service),
-            cwd=service["cwd"],
-            user=owner.pw_uid,
-            group=owner.pw_gid,
-            extra_groups=[],
-        )
+    # A file, since what a command leaves running may hold on to a pipe.
+    with open(home / service["name"] / "prepare.log", "w+b") as printed:
+        for argv in service["prepare"]:
+            try:
+                subprocess.run(
+                    argv,
+                    check=True,
+                    timeout=PREPARE_S,
+                    stdin=subprocess.DEVNULL,
+                    stdout=printed,
+                    stderr=printed,
+                    env=_environment(service),
+                    cwd=service["cwd"],
+                    user=owner.pw_uid,
+                    group=owner.pw_gid,
+                    extra_groups=[],
+                )
+            except (OSError, subprocess.SubprocessError) as error:
+                printed.seek(max(0, printed.seek(0, os.SEEK_END) - PRINTED_MAX))
+                text = printed.read().decode("utf-8", "replace").strip() or "nothing"
+                raise OSError(f"{service['name']}: its prepare: {error}; printed: {text}") from None
 
 
 def _empty(folder: str) -> None:

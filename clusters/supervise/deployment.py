@@ -19,7 +19,7 @@ from clusters.supervise import on_node
 from clusters.supervise.member_logs import MemberLogs
 from dstest.core import clock, patience
 from dstest.core.answers import check_health
-from dstest.core.errors import ConfigError, LabError
+from dstest.core.errors import ConfigError, LabError, RemoteError
 from dstest.core.node import Node, Reopens
 from dstest.core.protocols import (
     ControlGroups,
@@ -68,6 +68,15 @@ class SupervisedDeployment(MemberLogs, Supervised, Pause, Freezes, Terminate, Co
 
         async def check(node: Node) -> None:
             for service in self.members[node.name].services:
+                if service.user != "root":
+                    known = await node.run(["id", "-u", service.user], check=False)
+                    if known.status != 0:
+                        raise LabError(
+                            f"{node.name} has no user {service.user}, as whom {service.name} is to"
+                            " run",
+                            remedy="one of the system's `packages` makes it, or another `user` of"
+                            " that Service, as nobody",
+                        )
                 program = service.argv[0]
                 if program in service.files:
                     _require_executable(program, service.files[program])
@@ -118,7 +127,13 @@ class SupervisedDeployment(MemberLogs, Supervised, Pause, Freezes, Terminate, Co
         # A command that hangs is to be named by the node, whose patience must end before ours.
         commands = sum(len(service.prepare) for service in self.members[node.name].services)
         timeout_s = START_S + commands * PREPARE_S
-        await node.run(self.restart_command(node.name), timeout_s=timeout_s)
+        try:
+            await node.run(self.restart_command(node.name), timeout_s=timeout_s)
+        except RemoteError as error:
+            error.remedy = error.remedy or (
+                "user, cwd, prepare, files and argv of that Service, as this node has them"
+            )
+            raise
 
     async def wait_healthy(self, names: Sequence[str], *, first: bool = False) -> None:
         """Returns when all of these serve. LabError, with the end of a log, where one does not; at

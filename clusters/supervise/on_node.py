@@ -53,7 +53,9 @@ def programs() -> dict[str, bytes]:
     return {**found, PROGRAM: _PROGRAM.encode()}
 
 
-_OURS: Final = ("given", "groups", "homes", "lib", "lock", "member.json", "run", "services")
+_OURS: Final = (
+    *("given", "groups", "homes", "homes.owned", "lib", "lock", "member.json", "run", "services"),
+)
 """What lies in `HOME` beside a directory for each service."""
 
 

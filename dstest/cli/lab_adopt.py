@@ -44,7 +44,7 @@ def adopt(
     ] = None,
     system: Annotated[
         list[str] | None,
-        typer.Option(help="What is to run there: a name, or a file of yours; said if it cannot."),
+        typer.Option(help="What is to run there: a name, or a file of yours; exit 4 if it cannot."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     accept_host_keys: Annotated[
@@ -104,6 +104,7 @@ def _adopted(
                 "these machines cannot be nodes: " + "; ".join(plan.problems),
                 remedy="nothing was changed on them",
             )
+        plan.refuse_lost()
         _ = plan.adopted  # refuses what cannot be written down
         if not yes:
             if not terminal:
@@ -148,8 +149,12 @@ def _tell(plan: Adoption) -> None:
         say(f"nemesis {name} is lost: it needs {'; '.join(row)}")
     for line in other_ways(lacks):
         say(line)
-    for system, why in plan.lost_systems().items():
+    lost = plan.lost_systems()
+    for system, why in lost.items():
         say(f"system {system} is lost: {why}")
+    for system in sorted({*plan.places} - {*lost}):
+        unsure = any(one.facts.packages is None for one in plan.seen)
+        say(f"system {system} can run there{', if its packages are there' if unsure else ''}")
     say("on these machines dstest will:")
     for line in plan.touched:
         say(f"  - {line}")

@@ -15,6 +15,7 @@ import msgspec
 __all__ = [
     "GUARD_LEASES",
     "HOMES_LAID",
+    "HOMES_OWNED",
     "HOME_MARK",
     "MAY_TOUCH",
     "RUN_NOTE",
@@ -29,6 +30,10 @@ HOME_MARK = ".dstest-lab"
 
 HOMES_LAID = "/opt/dstest-services/homes"
 """On such a machine: the directories that runs have made there, a line each."""
+
+HOMES_OWNED = "/opt/dstest-services/homes.owned"
+"""And what in them is a system's, a line each: a release removes nothing else there. A line that is
+such a directory itself says that all in it is."""
 
 RUN_NOTE = "/opt/dstest-services/run"
 """On every node: which run began there last, whose logs are those that lie there."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Final, Literal, get_args
 
-__all__ = ["LEVELS", "TIERS", "Level", "Tier"]
+__all__ = ["LEVELS", "SMOKE_S", "TIERS", "Level", "Tier"]
 
 Level = Literal["smoke", "hardening", "release"]
 """What can be asked for."""
 
 Tier = Literal["none", "smoke", "hardening", "release"]
 """What can be met: `none` where not even the budget of smoke was."""
+
+SMOKE_S: Final = 20.0
+"""Seconds of load that smoke asks for."""
 
 LEVELS: Final[tuple[Level, ...]] = get_args(Level)
 """The least first."""

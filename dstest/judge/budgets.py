@@ -13,12 +13,12 @@ from typing import Final
 import msgspec
 
 from dstest.core.evidence import Budgets
-from dstest.core.tiers import Tier
+from dstest.core.tiers import SMOKE_S, Tier
 
 __all__ = ["SHAPES", "TIERS", "UNITS", "Shape", "budgets", "gaps"]
 
 TIERS: Final[dict[Tier, dict[str, float]]] = {
-    "smoke": {"duration_s": 20, "nodes": 3, "faults": 1, "seeds": 1, "ops": 500},
+    "smoke": {"duration_s": SMOKE_S, "nodes": 3, "faults": 1, "seeds": 1, "ops": 500},
     "hardening": {"duration_s": 300, "nodes": 5, "faults": 10, "seeds": 3, "ops": 20_000},
     "release": {"duration_s": 3600, "nodes": 5, "faults": 100, "seeds": 10, "ops": 1_000_000},
 }

@@ -1,7 +1,8 @@
 """What clients were told where operations went wrong as no fault explains: the most frequent texts.
 
 Out of the ordinary is a type of operation none of which succeeded, and one of which more than a
-twentieth ended unknown while no fault stood; in a run without any fault, one of which any did.
+twentieth ended unknown while no fault stood; in a run without any fault, one of which any did; and
+one of which any failed for certain by a code that the system does not list.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import msgspec
 
 from dstest.core.history import History
 from dstest.core.op import Op, Outcome
+from dstest.core.protocols import NOT_LISTED, code_of
 
 __all__ = ["UNSUPPORTED", "ErrorRow", "ErrorText", "Reason", "reasons", "unusual"]
 
@@ -92,7 +94,10 @@ def unusual(history: History) -> list[ErrorRow]:
     for op in history.ops:
         groups.setdefault(op.op_type, []).append(op)
     calm = not history.header.windows and all(op.fault_epoch is None for op in history.ops)
-    rows = [(name, _message(ops, calm), ops) for name, ops in sorted(groups.items())]
+    rows = [
+        (name, "; ".join(filter(None, [_message(ops, calm), _unlisted(ops)])), ops)
+        for name, ops in sorted(groups.items())
+    ]
     return [
         ErrorRow(op_type=name, message=message, texts=_texts(ops))
         for name, message, ops in rows
@@ -110,6 +115,16 @@ def _message(ops: list[Op], calm: bool) -> str:
     if unknown <= (0 if calm else UNKNOWN_SHARE_MAX * len(quiet)):
         return ""
     return f"{unknown:,} of {len(quiet):,} operations ended unknown while no fault stood"
+
+
+def _unlisted(ops: list[Op]) -> str:
+    """Codes that clients call definite and the system does not; empty where there are none."""
+    errors = (op.error or "" for op in ops)
+    codes = Counter(
+        code_of(e.removeprefix(NOT_LISTED)) or "no code" for e in errors if e.startswith(NOT_LISTED)
+    )
+    told = ", ".join(f"{count:,} x {code}" for code, count in codes.most_common(_SHOWN_MAX))
+    return told and f"{told} not listed in definite_errors: counted as unknown"
 
 
 def _texts(ops: list[Op]) -> list[ErrorText]:

@@ -24,7 +24,7 @@ from dstest.core.node import LabInfo, NodeInfo, both_names
 from dstest.core.node_features import FEATURES, alternatives, what_of
 from dstest.core.protocols import NemesisTraits
 from dstest.core.residue import MAY_TOUCH, read_found
-from dstest.runner.homes import COMMON_HOMES, homes_of, places_of
+from dstest.runner.homes import COMMON_HOMES, homes_of, is_shared, places_of
 from dstest.runner.lab_lock import alone, in_use
 from dstest.runner.node_check import needs_of
 from dstest.runner.residues import look, remove, residues
@@ -66,20 +66,40 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
         return adopt.adopted_of(self.lab_id, self.seen, self.foreign, self.homes)
 
     def lost_systems(self) -> dict[str, str]:
-        """System -> why it cannot be run there: directories of the machines' own in which it would
-        write, packages that are not installed (where the machine can tell)."""
-        there = [one.facts.packages for one in self.seen if one.facts.packages is not None]
+        """System -> why it cannot be run there, by machine: directories of its own in which the
+        system would write, packages that are not installed (where it can tell)."""
         rows = {}
         for name in registry.names("systems"):
             system = registry.load("systems", name)
-            lacks = sorted(p for p in system.packages if any(p not in row for row in there))
             places = self.places.get(name) or homes_of([system])
-            taken = [p for p in places if any(p in o.facts.paths for o in self.seen)]
-            if taken:
-                rows[name] = f"{', '.join(taken)} is there already, and is not dstest's"
-            elif lacks:
-                rows[name] = f"not installed: {' '.join(lacks)}"
+            whys: dict[str, list[str]] = {}
+            for one in self.seen:
+                there, has = both_names(one.info.name, one.alias), one.facts.packages
+                if taken := [path for path in places if path in one.facts.paths]:
+                    own = any(map(is_shared, taken))
+                    advice = "" if own else "move it away, or "
+                    advice += "let it write below a directory of its own"
+                    why = f"{', '.join(taken)} is there already, and is not dstest's ({advice})"
+                    whys.setdefault(why, []).append(there)
+                elif lacks := sorted(
+                    p for p in system.packages if has is not None and p not in has
+                ):
+                    whys.setdefault(f"not installed: {' '.join(lacks)}", []).append(there)
+            if whys:
+                rows[name] = "; ".join(f"{', '.join(on)}: {why}" for why, on in whys.items())
         return rows
+
+    def refuse_lost(self) -> None:
+        """Raises LabError where a system that is meant to run there cannot."""
+        lost = {name: why for name, why in self.lost_systems().items() if name in self.places}
+        if lost:
+            raise LabError(
+                "; ".join(
+                    f"{name} cannot run on these machines: {why}" for name, why in lost.items()
+                ),
+                remedy="put that right and adopt again, or adopt without --system; nothing was"
+                " changed on them",
+            )
 
     def carry_out(self) -> Adopted:
         """Mark the machines."""

@@ -14,7 +14,7 @@ from dstest.core.evidence import BlameProbe, LandingRecord, Lint
 from dstest.core.history import History
 from dstest.core.op import Op
 from dstest.core.plugin_files import said_of
-from dstest.core.protocols import CheckerTraits, NemesisTraits, SystemTraits
+from dstest.core.protocols import NOT_LISTED, CheckerTraits, NemesisTraits, SystemTraits
 from dstest.judge import blame
 from dstest.judge.budgeted import model_of
 from dstest.judge.checker_answers import asked
@@ -92,7 +92,7 @@ def _lints(history: History, lint: Lint, system: SystemTraits) -> BlameProbe:
 
 def _says(error: str, codes: Sequence[str]) -> bool:
     """Is it one of these, also where it was not believed to be definite?"""
-    words = error.removeprefix("not listed as definite: ")
+    words = error.removeprefix(NOT_LISTED)
     return words.startswith(tuple(codes))
 
 

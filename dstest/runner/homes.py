@@ -7,21 +7,29 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from os.path import dirname
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from dstest.core.errors import LabError
 from dstest.core.node import LabInfo, Node, NodeInfo
 from dstest.core.protocols import Deployment, Member, SystemTraits
-from dstest.core.residue import HOME_MARK, HOMES_LAID
+from dstest.core.residue import HOME_MARK, HOMES_LAID, HOMES_OWNED
 
-__all__ = ["COMMON_HOMES", "homes_of", "lay_homes", "places_of", "written_by"]
+__all__ = ["COMMON_HOMES", "homes_of", "is_shared", "lay_homes", "places_of"]
 
 COMMON_HOMES: Final = ("/opt/dstest", "/opt/dstest-services")
 """Of tools and services, whatever the system. The first comes and goes as a whole, as a residue."""
 
+SHARED: Final = frozenset(
+    [
+        *("/", "/bin", "/boot", "/dev", "/dev/shm", "/etc", "/home", "/lib", "/media", "/mnt"),
+        *("/opt", "/proc", "/root", "/run", "/sbin", "/srv", "/sys", "/tmp", "/usr", "/usr/local"),
+        *("/var", "/var/cache", "/var/lib", "/var/log", "/var/run", "/var/tmp"),
+    ]
+)
+
 LAY_S: Final = 20.0
 
-_LAY: Final = f"""\
+_TOP: Final = f"""\
 lab=$0
 ours() {{ [ ! -L "$1" ] && [ "$(cat "$1/{HOME_MARK}" 2>/dev/null)" = "$lab" ]; }}
 # Sets `top`: what is ours already on the way to $1, or what is to be made there; 1 where neither.
@@ -35,27 +43,57 @@ find_top() {{
     done
     return 1
 }}
+"""
+
+_LOOK: Final = f"""\
+{_TOP}
+noted() {{
+    while [ -n "$1" ]; do
+        ! grep -qxF -- "$1" {HOMES_OWNED} || return 0
+        set -- "${{1%/*}}"
+    done
+    return 1
+}}
 for pair; do
     find_top "${{pair#*:}}" || echo "${{pair#*:}}"
-done | grep . && exit 0
+    id -u "${{pair%%:*}}" >/dev/null 2>&1 || echo "no user ${{pair%%:*}}"
+done
+[ -e {HOMES_OWNED} ] || exit 0
+while IFS= read -r path; do
+    [ -L "$path" ] || [ -f "$path" ] || [ -n "$(ls -A "$path" 2>/dev/null)" ] || continue
+    noted "$path" || echo "$path"
+done
+"""
+"""Of pairs USER:DIRECTORY prints the directories that are there and not ours, and users that are
+none; of the paths that it reads, what has content though no run has noted it."""
+
+_LAY: Final = f"""\
+{_TOP}
 set -e
 new=
 trap '[ -z "$new" ] || rm -rf "$new"' EXIT
-for pair; do
-    find_top "${{pair#*:}}"
-    [ ! -e "$top" ] || continue
+lay() {{
+    find_top "${{1#*:}}"
+    [ ! -e "$top" ] || return 0
     new=$(mktemp -d "$top.dstest.XXXXXX")
     chmod 755 "$new"
-    chown "${{pair%%:*}}" "$new"
+    chown "${{1%%:*}}" "$new"
     echo "$lab" | cat >"$new/{HOME_MARK}"
     [ "$top" = {COMMON_HOMES[1]} ] || echo "$top" | cat >>{HOMES_LAID}
     mv -T "$new" "$top"
     new=
+}}
+lay "$1"
+shift
+{{ cat {HOMES_OWNED} 2>/dev/null || :; cat; }} | sort -u >{HOMES_OWNED}.new
+mv {HOMES_OWNED}.new {HOMES_OWNED}
+for pair; do
+    lay "$pair"
 done
 """
-"""Of pairs USER:DIRECTORY prints the directories that are there and not ours; where there are none,
-makes what is missing of them, belonging to the user. The first pair is that of our services: what
-else is made is written down there, so that a release knows it whoever made it."""
+"""Of pairs USER:DIRECTORY makes what is missing, belonging to the user. The first pair is that of
+our services: what else is made is written down there, as are the paths that it reads, so that a
+release knows them whoever made them."""
 
 
 def homes_of(systems: Sequence[Any]) -> list[str]:
@@ -63,18 +101,35 @@ def homes_of(systems: Sequence[Any]) -> list[str]:
     return list(dict.fromkeys(h for s in systems for h in SystemTraits.of(s).homes))
 
 
-def written_by(members: Iterable[Member]) -> dict[str, str]:
-    """Directory -> user, of all in which the services of these members write: what their data,
-    files and logs lie in, and what they ask for. Data begins empty, so that no mark is in it."""
-    return {
-        place: service.user
+class _Place(NamedTuple):
+    """`path` is the service's alone, with what is below it; `folder`, which may be the same, it
+    has to have to itself for that. `what` is the field and the service."""
+
+    what: str
+    user: str
+    path: str
+    folder: str
+
+
+def _places(members: Iterable[Member]) -> list[_Place]:
+    """Where the services of these members write. Data begins empty, so that no mark is in it."""
+    return [
+        _Place(f"{field} of {service.name}", service.user, path, folder(path))
         for member in members
         for service in member.services
-        for place in (
-            *map(dirname, (*service.data, *service.files, service.log)),
-            *service.directories,
+        for field, paths, folder in (
+            ("data", service.data, dirname),
+            ("files", service.files, dirname),
+            ("log", (service.log,), dirname),
+            ("directories", service.directories, str),
         )
-    }
+        for path in paths
+    ]
+
+
+def is_shared(folder: str) -> bool:
+    """Is it one that every machine has, which no system can have to itself?"""
+    return folder in SHARED or dirname(folder) in ("/usr", "/usr/local")
 
 
 def places_of(system: Any) -> list[str]:
@@ -84,7 +139,7 @@ def places_of(system: Any) -> list[str]:
     try:
         defaults = {name: option.default for name, option in system.options.items()}
         deployment = system.deploy([SimpleNamespace(name=info.name, info=info)], defaults)
-        places = list(written_by(deployment.members.values()))
+        places = list(dict.fromkeys(p.folder for p in _places(deployment.members.values())))
     except Exception:
         places = []  # whatever it may be that this one needs
     homes = homes_of([system])
@@ -102,19 +157,48 @@ async def lay_homes(
     not of our making. Raises LabError where somebody else has one of them."""
     if lab.made is not None:
         return
-    homes = [f"root:{home}" for home in (COMMON_HOMES[1], *homes_of([system]))]
+    homes = homes_of([system])
+    made = [f"root:{home}" for home in (COMMON_HOMES[1], *homes)]
 
-    async def one(node: Node) -> list[str]:
-        members = [member for member in deployment.members.values() if member.node == node.name]
-        places = [f"{user}:{place}" for place, user in written_by(members).items()]
-        argv = ["sh", "-c", _LAY, lab.lab_id, *dict.fromkeys([*homes, *places])]
-        return (await node.run(argv, timeout_s=LAY_S)).stdout.splitlines()
+    on = {name: _places(m for m in deployment.members.values() if m.node == name) for name in nodes}
+    if shared := {f"{p.what}: {p.path}" for row in on.values() for p in row if is_shared(p.folder)}:
+        raise LabError(
+            f"{', '.join(sorted(shared))}: that is in a directory which every machine has",
+            remedy="let it write below a directory of its own: data of /opt/NAME/data, log of"
+            " /opt/NAME/log",
+        )
 
-    rows = dict(zip(nodes, await asyncio.gather(*map(one, nodes.values())), strict=True))
+    async def one(node: Node, program: str) -> list[str]:
+        pairs = [*made, *dict.fromkeys(f"{p.user}:{p.folder}" for p in on[node.name])]
+        paths = [p.path for p in on[node.name]]
+        if program is _LOOK:  # all in its homes is the system's, whoever has written it down
+            paths = [path for path in paths if not any(_within(path, home) for home in homes)]
+        else:
+            paths += homes
+        argv, text = ["sh", "-c", program, lab.lab_id, *pairs], "".join(f"{p}\n" for p in paths)
+        return (await node.run(argv, timeout_s=LAY_S, stdin=text)).stdout.splitlines()
+
+    def named(node: str, path: str) -> str:
+        whats = [p.what for p in on[node] if path in (p.folder, p.path)]
+        return f"{path} ({', '.join(dict.fromkeys(whats)) or f'home of {system.name}'})"
+
+    # All are looked at before any is touched.
+    looks = await asyncio.gather(*(one(node, _LOOK) for node in nodes.values()))
+    rows = dict(zip(nodes, looks, strict=True))
+    users = {(name, p.what.split()[-1], p.user) for name in nodes for p in on[name]}
+    if none := sorted(u for u in users if f"no user {u[2]}" in rows[u[0]]):
+        raise LabError(
+            "; ".join(
+                f"{name} has no user {who}, as whom {of} is to run" for name, of, who in none
+            ),
+            remedy="make that user there (its package does), or another `user` of that Service",
+        )
     if there := {name: row for name, row in rows.items() if row}:
+        told = {name: ", ".join(named(name, path) for path in row) for name, row in there.items()}
         raise LabError(
             "what dstest has not made stands where the system would write: "
-            + "; ".join(f"{name} has {', '.join(row)}" for name, row in there.items()),
+            + "; ".join(f"{name} has {row}" for name, row in told.items()),
             remedy="let the system write into a directory of its own, as /opt/NAME (data, files,"
             " log of its services); or, where what stands there is an old run's, move it away",
         )
+    await asyncio.gather(*(one(node, _LAY) for node in nodes.values()))

@@ -30,6 +30,7 @@ from dstest.core.op import FINAL_IDS, Outcome
 from dstest.core.operation import OPERATION, trace_of
 from dstest.core.parent import end_with_parent
 from dstest.core.protocols import (
+    NOT_LISTED,
     Answer,
     Client,
     CountsCalls,
@@ -87,7 +88,7 @@ REMEMBERED_S: Final = 60.0
 
 def not_listed(error: Definite, listed: Container[str]) -> str | None:
     """Why a failure that a client calls definite counts as unknown; None where it is listed."""
-    return None if error.code in listed else f"not listed as definite: {error}"[:300]
+    return None if error.code in listed else f"{NOT_LISTED}{error}"[:300]
 
 
 class Worker:

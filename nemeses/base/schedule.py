@@ -10,6 +10,7 @@ import msgspec
 from dstest.core.errors import ConfigError
 from dstest.core.protocols import FaultPlan, Option, When, lacking_of
 from dstest.core.run_words import at_least, number
+from dstest.core.tiers import SMOKE_S
 
 __all__ = [
     "RECOVERY_S",
@@ -20,6 +21,7 @@ __all__ = [
     "drawable",
     "given_targets",
     "planned",
+    "time_for",
     "windows",
 ]
 
@@ -49,10 +51,19 @@ WARMUP_S: Final = 4.0
 RECOVERY_S: Final = 7.0
 """Load without a fault last: the oracle is about a cluster that had time to settle."""
 
+_MARGIN_S: Final = 5.0
+"""Load is counted from the first invocation to the last, which is less than a run was given."""
+
 
 def given_targets(options: Mapping[str, Any]) -> list[str]:
     """The nodes of `-o targets=`, empty where the choice is ours."""
     return [name.strip() for name in str(options["targets"]).split(",") if name.strip()]
+
+
+def time_for(count: int, fault_s: float, quiet_s: float) -> str:
+    """For a remedy: the shortest run with as many faults that can be more than PARTIAL."""
+    room_s = WARMUP_S + count * fault_s + (count - 1) * quiet_s + RECOVERY_S
+    return at_least(max(room_s, SMOKE_S + _MARGIN_S))
 
 
 def windows(
@@ -67,7 +78,7 @@ def windows(
         found.append((int(start_s * 1e9), int(fault_s * 1e9)))
         start_s += fault_s + quiet_s
     if not found:
-        needed = at_least(WARMUP_S + fault_s + RECOVERY_S)
+        needed = time_for(1, fault_s, quiet_s)
         short = f"--time-limit {number(time_limit_s)} leaves no room for"
         raise ConfigError(
             f"{short} a {nemesis} of {number(fault_s)} s",

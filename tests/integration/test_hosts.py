@@ -131,9 +131,8 @@ def test_a_system_of_ones_own_takes_nothing_over_and_leaves_nothing(
     system, _ = write(KINDS["system"], "own-store", tmp_path)
     machines.on(0, "mkdir -p /opt/own-store/data; echo precious >/opt/own-store/data/orders.db")
     code, said = adopt(machines, "--system", str(system))
-    assert code == 0, said
-    assert "system own-store is lost: /opt/own-store is there already" in said
-    assert dstest("lab", "release", "--lab-id", LAB_ID, "--strict").returncode == 0
+    assert code == Exit.HARNESS, said
+    assert "own-store cannot run on these machines: n1 (db-1): /opt/own-store is there" in said
     assert adopt(machines)[0] == 0
     command: list[str | Path] = [
         *CALM, "--system", system, "--workload", "register", "--nemesis", "none", "--lab", "hosts",
@@ -143,13 +142,19 @@ def test_a_system_of_ones_own_takes_nothing_over_and_leaves_nothing(
     assert refused.returncode == Exit.HARNESS, refused.stderr
     assert "stands where the system would write: n1 has /opt/own-store" in refused.stderr
     assert machines.on(0, "cat /opt/own-store/data/orders.db") == "precious\n"
+    assert [machines.on(i, "ls -A /opt") for i in range(1, 5)] == [""] * 4
     machines.on(0, "mv /opt/own-store /srv/theirs")
     assert_code(dstest(*command).returncode, latest(tmp_path / "store"))
+    machines.on(0, "echo mine >/opt/own-store/notes.txt")
     released = dstest("lab", "release", "--lab-id", LAB_ID)
     assert released.returncode == 0, released.stderr
     assert "left by dstest" not in released.stderr
-    assert [machines.on(i, "ls -A /opt") for i in range(5)] == [""] * 5
-    machines.on(0, "rm -r /srv/theirs")
+    assert "n1 (db-1): changed by somebody else: /opt/own-store/notes.txt was" in released.stderr
+    assert machines.on(0, "ls -A /opt/own-store; cat /opt/own-store/notes.txt") == (
+        "notes.txt\nmine\n"
+    )
+    assert [machines.on(i, "ls -A /opt") for i in range(1, 5)] == [""] * 4
+    machines.on(0, "rm -r /srv/theirs /opt/own-store")
 
 
 def test_chores_go_the_same_way(machines: Machines, tmp_path: Path) -> None:

@@ -83,12 +83,18 @@ def test_a_machine_that_cannot_tell_its_packages_loses_no_system() -> None:
     """As where there is no dpkg: the start of the system tells."""
     assert adopting(machine(packages=None)).lost_systems() == {}
     lost = adopting(machine(packages=None), machine("n2")).lost_systems()
-    assert lost["etcd"].startswith("not installed: ")
+    assert lost["etcd"].startswith("n2 (db-n2): not installed: ")
 
 
 def test_directories_of_the_machines_own_lose_the_system_that_wants_them() -> None:
-    lost = adopting(machine(packages=None, paths=["/opt/etcd-other"])).lost_systems()
-    assert lost == {"etcd": "/opt/etcd-other is there already, and is not dstest's"}
+    plan = adopting(machine(), machine("n2", packages=None, paths=["/opt/etcd-other"]))
+    assert plan.lost_systems()["etcd"].endswith(
+        "; n2 (db-n2): /opt/etcd-other is there already, and is not dstest's"
+        " (move it away, or let it write below a directory of its own)"
+    )
+    plan.refuse_lost()  # nobody has named it
+    with pytest.raises(LabError, match="etcd cannot run on these machines: n1 "):
+        msgspec.structs.replace(plan, places={"etcd": ["/opt/etcd"]}).refuse_lost()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from clusters.labs.existing import agent_mark
-from dstest.core.residue import HOME_MARK, HOMES_LAID
+from dstest.core.residue import HOME_MARK, HOMES_LAID, HOMES_OWNED
 
 LINES = "10.0.0.1 n1 # dstest-lab one\nfd00::1 n1 # dstest-lab one\n"
 
@@ -60,6 +60,7 @@ def test_hosts_comes_back_as_it_was(root: Path, kind: str, times: int) -> None:
             "said": [],
             "stays": [],
             "laid": [],
+            "kept": [],
         }
     assert (hosts.read_bytes() if hosts.exists() else None) == before
     if before is not None:
@@ -112,7 +113,9 @@ def test_only_homes_that_a_run_has_marked_are_removed(root: Path) -> None:
     homes = [f"/opt/{n}" for n in ("theirs", "other", "link", "file", "ours", "nowhere")]
     said = agent_mark.unmark(request(b"", lines="", homes=homes), str(root))["said"]
     assert sorted(os.listdir(opt)) == ["file", "link", "other", "theirs"]
-    assert [row.split(":")[0] for row in said] == [f"{home} stays" for home in homes[:4]]
+    assert [row.split(":")[0] for row in said[:4]] == [f"{home} stays" for home in homes[:4]]
+    # Of an older version, which has not noted what was whose.
+    assert said[4:] == ["/opt/ours is removed, with what no run has noted: data"]
 
 
 def test_homes_that_runs_have_noted_are_removed_though_nobody_knew_of_them(root: Path) -> None:
@@ -128,12 +131,49 @@ def test_homes_that_runs_have_noted_are_removed_though_nobody_knew_of_them(root:
     assert done["laid"] == ["/opt/own", "/opt/theirs"]
     assert done["stays"] == ["/opt/theirs"]
     assert (agent_mark.LAID, agent_mark.HOME_MARK) == (HOMES_LAID, HOME_MARK)
+    assert agent_mark.OWNED == HOMES_OWNED
+
+
+def files(root: Path, texts: dict[str, str]) -> None:
+    for path, text in texts.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+
+
+def test_what_others_have_put_beside_a_systems_own_stays_and_is_named(root: Path) -> None:
+    """But in a home, all of which is its system's. What older versions have not noted is named."""
+    agent_mark.mark(request(b"", lines=""), str(root))
+    marks = ("srv/site", "var/log/cset", "opt/clean", "opt/etcd", "opt/old", "opt/dstest-services")
+    files(root, {f"{place}/{HOME_MARK}": "one\n" for place in marks})
+    files(root, dict.fromkeys(["srv/site/cset/data/db", "srv/site/cset/conf", "etc/theirs/db"], ""))
+    files(root, dict.fromkeys(["opt/clean/a/data/x", "opt/etcd/log", "var/log/cset/log"], ""))
+    files(root, dict.fromkeys(["opt/etcd/notes.txt", "opt/old/x"], "theirs, or of an old run"))
+    files(root, dict.fromkeys(["srv/site/cset/notes.txt", "var/log/cset/audit.log"], "theirs"))
+    (root / "srv/site/empty").mkdir()
+    (root / "srv/site/cset/link").symlink_to(root / "etc/theirs")
+    owned = ["/srv/site/cset/data", "/srv/site/cset/conf", "/srv/site/cset/link/db"]
+    owned += ["/opt/clean/a/data", "/var/log/cset/log", "/opt/etcd", "/opt/etcd/log"]
+    homes = [f"/{place}\n" for place in marks[:-1]]
+    files(root, {agent_mark.LAID[1:]: "".join(homes), HOMES_OWNED[1:]: "\n".join(owned)})
+    done = agent_mark.unmark(request(b"", lines="", homes=["/opt/dstest-services"]), str(root))
+    assert sorted(done["kept"]) == [
+        "/srv/site/cset/link",
+        "/srv/site/cset/notes.txt",
+        "/srv/site/empty",
+        "/var/log/cset/audit.log",
+    ]
+    left = [
+        str(p.relative_to(root)) for p in root.rglob("*") if p.is_file() and "etc" not in str(p)
+    ]
+    assert sorted(left) == ["srv/site/cset/notes.txt", "var/log/cset/audit.log"]
+    assert (root / "etc/theirs/db").exists() and os.listdir(root / "opt") == []
+    assert done["said"] == ["/opt/old is removed, with what no run has noted: x"]
 
 
 def test_a_removal_that_was_cut_off_goes_on(root: Path) -> None:
     gone = root / "opt" / f"ours{agent_mark.GONE}" / "data"
     gone.mkdir(parents=True)
-    assert agent_mark.remove_home(str(root / "opt/ours"), "one") == ""
+    assert agent_mark.remove_home(str(root / "opt/ours"), "one", []) == ("", [])
     assert os.listdir(root / "opt") == []
 
 
@@ -183,5 +223,5 @@ def test_a_directory_that_a_killed_run_was_making(tmp_path: Path) -> None:
         for file in files:
             (folder / file).write_text("one\n")
     (tmp_path / "etcd.dstest.d").symlink_to(tmp_path)
-    assert agent_mark.remove_home(str(home), "one") == ""
+    assert agent_mark.remove_home(str(home), "one", []) == ("", [])
     assert sorted(os.listdir(tmp_path)) == ["etcd.dstest.c", "etcd.dstest.d"]

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from dstest.core import registry
@@ -36,22 +37,25 @@ class Here:
 
     def __init__(self, root: Path) -> None:
         self.root = str(root)
-        (root / "opt").mkdir()
+        (root / "opt").mkdir(parents=True)
 
-    async def run(self, argv: Sequence[str], **_: Any) -> Completed:
-        words = [word.replace("/opt/", f"{self.root}/opt/") for word in argv]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: ASYNC221
+    async def run(self, argv: Sequence[str], *, stdin: str = "", **_: Any) -> Completed:
+        *words, given = [w.replace("/opt/", f"{self.root}/opt/") for w in (*argv, stdin)]
+        done = subprocess.run(  # noqa: ASYNC221
+            words, input=given, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stderr
         return Completed(status=0, stdout=done.stdout.replace(self.root, ""), stderr="")
 
 
 class Redis:
-    homes = ("/opt/redis",)
+    name, homes = "redis", ("/opt/redis",)
 
 
 class Own:
     """A system of the user's that says nothing of homes: its service alone says where it writes."""
 
+    name = "own"
     options: Mapping[str, Any] = {}
 
     def __init__(self, **places: Any) -> None:
@@ -124,6 +128,38 @@ def test_where_a_service_writes_is_made_marked_and_noted(tmp_path: Path) -> None
     assert (tmp_path / "opt/own/data").is_dir()
 
 
+def test_a_refused_run_has_touched_no_node(tmp_path: Path) -> None:
+    nodes = {}
+    for name in ("n1", "n2"):
+        (tmp_path / name).mkdir()
+        nodes[name] = Here(tmp_path / name)
+    (tmp_path / "n2/opt/own").mkdir()
+    system = Own()
+    deployment = system.deploy([], {})
+    with pytest.raises(LabError, match=r"n1 has /opt/own \(log of s\)"):
+        nodes["n2"].name = "n1"  # both have the member
+        asyncio.run(
+            homes.lay_homes(LAB, {"n2": nodes["n1"], "n1": nodes["n2"]}, system, deployment)
+        )  # type: ignore[dict-item]
+    assert list((tmp_path / "n1/opt").iterdir()) == []
+
+
+def test_data_that_no_run_of_ours_has_noted_is_not_emptied(tmp_path: Path) -> None:
+    """Deployed by somebody into a directory that a run of another system has made."""
+    node = Here(tmp_path)
+    lay(node, system=Own(data=("/opt/own/data",)))
+    theirs = tmp_path / "opt/own/orders"
+    theirs.mkdir()
+    lay(node, system=Own(data=("/opt/own/orders",)))  # empty, so that nothing is lost
+    (tmp_path / "opt/own/stock").mkdir()
+    (tmp_path / "opt/own/stock/db").write_text("precious")
+    with pytest.raises(LabError, match=r"n1 has /opt/own/stock \(data of s\)"):
+        lay(node, system=Own(data=("/opt/own/stock",)))
+    (theirs / "db").write_text("a run's")
+    lay(node, system=Own(data=("/opt/own/orders/n1",)))
+    lay(node, system=Own(data=("/opt/own/orders",)))
+
+
 @pytest.mark.parametrize(
     "places",
     [
@@ -140,9 +176,33 @@ def test_no_service_writes_into_what_somebody_else_has_made(
     node = Here(tmp_path)
     (tmp_path / "opt/theirs/data").mkdir(parents=True)
     (tmp_path / "opt/theirs/data/orders.db").write_text("precious")
-    with pytest.raises(LabError, match="n1 has /opt"):
+    field = next(iter(places))
+    with pytest.raises(
+        LabError, match=rf"n1 has /opt.*\({field} of s\)|^{field} of s: /opt/data: "
+    ):
         lay(node, system=Own(**places))
     assert [path.name for path in (tmp_path / "opt").iterdir()] == ["theirs"]
+
+
+def test_a_directory_that_every_machine_has_is_not_to_be_moved_away(tmp_path: Path) -> None:
+    for places in ({"log": "/var/log/s"}, {"data": ("/srv/s",)}, {"directories": ("/usr/bin",)}):
+        ((field, path),) = places.items()
+        with pytest.raises(LabError, match=f"^{field} of s: /") as caught:
+            lay(Here(tmp_path / field), system=Own(**places))
+        assert "move" not in (caught.value.remedy or "")
+        assert str(path).strip("(',)") in str(caught.value)
+
+
+def test_a_user_that_is_none_is_named_before_anything_is_made(tmp_path: Path) -> None:
+    node = Here(tmp_path)
+    system = Own()
+    service = msgspec.structs.replace(
+        system.deploy([], {}).members["n1"].services[0], user="nosuch"
+    )
+    deployment: Any = SimpleNamespace(members={"n1": Member("n1", [service])})
+    with pytest.raises(LabError, match="n1 has no user nosuch, as whom s is to run"):
+        asyncio.run(homes.lay_homes(LAB, {"n1": node}, system, deployment))  # type: ignore[dict-item]
+    assert list((tmp_path / "opt").iterdir()) == []
 
 
 def test_where_a_system_would_write_is_known_before_it_runs() -> None:

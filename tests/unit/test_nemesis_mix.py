@@ -17,7 +17,7 @@ from dstest.core.evidence import LandingRecord
 from dstest.core.protocols import FaultPlan, NemesisContext, Option
 from dstest.core.spec import RunSpec
 from dstest.runner.plugins import resolve
-from nemeses.base.schedule import WINDOW_OPTIONS
+from nemeses.base.schedule import WINDOW_OPTIONS, windows
 from nemeses.base.schedule import planned as planned_windows
 from nemeses.mix import Mix, parse_weights
 from nemeses.network.partition import NEMESIS as PARTITION
@@ -103,8 +103,23 @@ def test_wrong_weights(text: str) -> None:
 
 
 def test_a_run_that_is_too_short_for_all_kinds_is_refused() -> None:
-    with pytest.raises(ConfigError, match="leaves none for"):
-        planned(time_limit_s=30.0)
+    for limit_s, room in (
+        (30.0, "2 faults, which leaves none for"),
+        (20.0, "1 fault, which leaves"),
+    ):
+        with pytest.raises(ConfigError, match=f"has room for {room}") as caught:
+            planned(time_limit_s=limit_s)
+        assert (caught.value.remedy or "").startswith("--time-limit 37 or more")
+
+
+def test_the_time_that_a_remedy_names_does_for_the_smoke_budget() -> None:
+    """A fault fits into 17 s, of which no run could be more than PARTIAL."""
+    with pytest.raises(ConfigError) as caught:
+        windows("kill", 15.0, 6.0, 4.0)
+    assert (caught.value.remedy or "").startswith("--time-limit 25 or more")
+    with pytest.raises(ConfigError) as caught:
+        windows("kill", 15.0, 60.0, 4.0)
+    assert (caught.value.remedy or "").startswith("--time-limit 71 or more")
 
 
 class Other:

@@ -50,6 +50,16 @@ def test_a_type_of_which_none_succeeded() -> None:
     assert (told.count, told.outcome, told.text) == (7, "unknown", "unsupported operation: dequeue")
 
 
+def test_a_code_that_the_system_does_not_list_is_named_whenever_it_came() -> None:
+    """Also during a fault, when nothing else is out of the ordinary."""
+    error = "not listed as definite: no-majority: 1 of 3"
+    odd = [unknown(i, error, op_type="enqueue", fault_epoch="f1") for i in range(50, 94)]
+    (row,) = unusual(history(*map(op, range(50)), *odd))
+    assert row.message == "44 x no-majority not listed in definite_errors: counted as unknown"
+    listed = [unknown(i, "no-majority", op_type="enqueue", fault_epoch="f1") for i in (50, 51)]
+    assert unusual(history(*map(op, range(50)), *listed)) == []
+
+
 def test_the_most_frequent_first_and_digits_make_no_difference() -> None:
     refused = [unknown(i, f"refused by 10.0.0.{i}") for i in range(3)]
     (row,) = unusual(history(*refused, *(unknown(i, "late") for i in range(3, 5))))

@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import pytest
+
 from clusters.remote.agent_start import prepare
 from clusters.supervise import SupervisedDeployment
 from clusters.supervise.on_node import spec
@@ -90,3 +93,24 @@ def test_a_program_is_laid_for_its_user_to_execute(tmp_path: Path) -> None:
     program.write_bytes(b"another build")  # as an upgrade of a running member would lay
     prepare(tmp_path / "services", row)
     assert program.read_bytes() == b"another build"
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"user": "nosuch"}, "^toy: there is no user nosuch$"),
+        (
+            {"prepare": (("sh", "-c", "echo no space >&2; exit 3"),)},
+            "exit status 3.; printed: no sp",
+        ),
+        ({"prepare": (("sh", "-c", "exit 3"),)}, "^toy: its prepare: .*printed: nothing"),
+        ({"prepare": (("/nosuch/initdb",),)}, "^toy: its prepare: .*/nosuch/initdb"),
+    ],
+)
+def test_why_a_service_cannot_be_prepared(tmp_path: Path, changes: Any, why: str) -> None:
+    tmp_path.chmod(0o755)
+    nodes: Any = [Node()]
+    (service,) = Deployment(nodes, {"home": str(tmp_path)}).members["n1"].services
+    (row,) = json.loads(spec([msgspec.structs.replace(service, **changes)]))["services"]
+    with pytest.raises(OSError, match=why):
+        prepare(tmp_path / "home", row)

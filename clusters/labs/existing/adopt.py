@@ -39,6 +39,7 @@ class _Said(msgspec.Struct):
     said: list[str]
     stays: list[str]
     laid: list[str]
+    kept: list[str]
 
 
 _SAID: Final = msgspec.json.Decoder(_Said)
@@ -247,7 +248,11 @@ async def release(adopted: Adopted) -> tuple[dict[str, Comparison], dict[str, st
             # What was there before us has been moved away by whoever has put it there.
             laid = {*told.laid} - _there(adopted, info, before)
             ours = [home for home in (*request["homes"], *laid) if home not in told.stays]
-            return Comparison(differs=differences(before, now, ours), said=told.said)
+            differs = differences(before, now, ours)
+            for path in told.kept:
+                why = "was put there by others, or by a service that does not declare it"
+                differs.append(Difference(f"{path} {why}, and stays", ours=False))
+            return Comparison(differs=differs, said=told.said)
         except TimeoutError:
             return "no answer"
         except DstestError as error:

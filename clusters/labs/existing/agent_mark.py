@@ -31,6 +31,9 @@ HOME_MARK = ".dstest-lab"
 LAID = "/opt/dstest-services/homes"
 """What runs have made there, also such as nobody knew of when the machine was adopted."""
 
+OWNED = "/opt/dstest-services/homes.owned"
+"""What in them is a system's; runs of older versions have not noted it."""
+
 GONE = ".gone-dstest"
 """What the name of such a directory ends with while it is removed."""
 
@@ -136,7 +139,7 @@ def mark(request: dict, root: str = "") -> dict:  # type: ignore[type-arg]
         base = unmarked(now, before_of(request), request["lines"], lab_id) if now else now
         if now != (wanted := with_lines(base, request["lines"])):
             replace(hosts, wanted)
-    return {"said": [], "stays": [], "laid": []}
+    return {"said": [], "stays": [], "laid": [], "kept": []}
 
 
 def before_of(request: dict) -> bytes | None:  # type: ignore[type-arg]
@@ -157,17 +160,20 @@ def unmark(request: dict, root: str = "") -> dict:  # type: ignore[type-arg]
             raise SystemExit(
                 f"{MARKER} is gone, and what is ours is still there: {', '.join(left)}"
             )
-        return {"said": [], "stays": standing(request, root), "laid": laid}
+        return {"said": [], "stays": standing(request, root), "laid": laid, "kept": []}
     whose = there.decode(errors="replace").strip()
     if whose != lab_id:
         raise SystemExit(f"it belongs to lab {whose!r} now")
-    said = give_back_hosts(request, root + HOSTS)
+    said, kept = give_back_hosts(request, root + HOSTS), []
+    notes = os.fsdecode(content_or_none(root + OWNED) or b"").splitlines()
+    owned = [root + path for path in (*notes, os.path.dirname(LAID))]
     for family in request["families"]:
         drop_empty_table(family)
     end_janitor(root + request["run"])
     for home in request["homes"]:
-        if why := remove_home(root + home, lab_id):
-            said.append(f"{home} stays: {why}")
+        row, left = remove_home(root + home, lab_id, owned)
+        said += [f"{home} {row}"] if row else []
+        kept += [path[len(root) :] for path in left]
     for place in [request["run"], *sorted(listed(root + "/run"))]:
         path = root + (place if place.startswith("/") else f"/run/{place}")
         if place == request["run"]:
@@ -176,7 +182,7 @@ def unmark(request: dict, root: str = "") -> dict:  # type: ignore[type-arg]
             with contextlib.suppress(OSError):
                 os.rmdir(path)
     os.unlink(marker)
-    return {"said": said, "stays": standing(request, root), "laid": laid}
+    return {"said": said, "stays": standing(request, root), "laid": laid, "kept": kept}
 
 
 def laid_of(lab_id: str, root: str) -> list[str]:
@@ -258,8 +264,10 @@ def listed(folder: str) -> list[str]:
         return []
 
 
-def remove_home(home: str, lab_id: str) -> str:
-    """Remove a directory that a run of this lab has made; why not, where it is not removed."""
+def remove_home(home: str, lab_id: str, owned: list[str]) -> tuple[str, list[str]]:
+    """Remove a directory that a run of this lab has made, with what is `owned` in it; where
+    nothing in it is, or it is itself, with all. What there is to say of it; what stays in it."""
+    said = ""
     gone = home + GONE
     for unborn in glob.glob(glob.escape(home) + ".dstest.*"):
         # Of a run that was killed while it made one, which has nothing but the mark at most.
@@ -268,19 +276,54 @@ def remove_home(home: str, lab_id: str) -> str:
             subprocess.run(["rm", "-rf", "--one-file-system", unborn], check=True)
     if os.path.lexists(home):
         if os.path.islink(home) or not os.path.isdir(home):
-            return "it is no directory"
+            return "stays: it is no directory", []
         found = content_or_none(f"{home}/{HOME_MARK}")
         if found is None or found.decode(errors="replace").strip() != lab_id:
-            return f"it carries no mark of ours ({HOME_MARK})"
+            return f"stays: it carries no mark of ours ({HOME_MARK})", []
+        ours = [path for path in owned if path == home or path.startswith(f"{home}/")]
+        if ours and home not in ours:
+            clear(home, ours)
+            if kept := not_of(home, ours):
+                os.unlink(f"{home}/{HOME_MARK}")
+                return "", kept
+        elif not ours and (rest := [path[len(home) + 1 :] for path in not_of(home, ours)]):
+            said = f"is removed, with what no run has noted: {', '.join(rest)}"
         if os.path.lexists(gone):
             subprocess.run(["rm", "-rf", "--one-file-system", gone], check=True)
         try:
             os.rename(home, gone)  # so that it is ours to the end, whoever cuts us off
         except OSError as error:
-            return os.strerror(error.errno or 0)
+            return f"stays: {os.strerror(error.errno or 0)}", []
     if os.path.lexists(gone):
         subprocess.run(["rm", "-rf", "--one-file-system", gone], check=True)
-    return ""
+    return said, []
+
+
+def clear(home: str, ours: list[str]) -> None:
+    """Remove what is ours below it, and what has led there and is empty now; follows no links."""
+    for path in ours:
+        above = os.path.dirname(path)
+        if os.path.realpath(above) == os.path.realpath(home) + above[len(home) :]:
+            subprocess.run(["rm", "-rf", "--one-file-system", path], check=True)
+    ways = {path[:at] for path in ours for at in range(len(home) + 1, len(path)) if path[at] == "/"}
+    for way in sorted(ways, key=len, reverse=True):
+        with contextlib.suppress(OSError):
+            os.rmdir(way)
+
+
+def not_of(home: str, ours: list[str]) -> list[str]:
+    """The topmost paths in it that are neither ours nor lead there, without our mark."""
+    found = []
+    for name in sorted(listed(home)):
+        path = f"{home}/{name}"
+        leads = any(one.startswith(f"{path}/") for one in ours)
+        if path in ours or name == HOME_MARK:
+            continue
+        if leads and os.path.isdir(path) and not os.path.islink(path):
+            found += not_of(path, ours)
+        else:
+            found.append(path)
+    return found
 
 
 def main() -> None:

@@ -50,6 +50,7 @@ from dstest.core.protocols.capabilities import (
 from dstest.core.protocols.checkers import Checker, SecondAnswer, SecondJudge
 from dstest.core.protocols.clients import (
     NOT_HELD,
+    NOT_LISTED,
     Client,
     CountsCalls,
     Definite,
@@ -125,6 +126,7 @@ from dstest.core.protocols.workloads import (
 
 __all__ = [
     "NOT_HELD",
+    "NOT_LISTED",
     "PINNED_KINDS",
     "REFUSED",
     "UNANSWERED",

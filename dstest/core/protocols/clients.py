@@ -12,6 +12,7 @@ from dstest.core.op import Key
 
 __all__ = [
     "NOT_HELD",
+    "NOT_LISTED",
     "Client",
     "CountsCalls",
     "Definite",
@@ -27,6 +28,10 @@ __all__ = [
 NOT_HELD: Final = "not-held"
 """The code of a definite failure of `release` or `renew` that says: the caller holds nothing. By
 any other code of a release nothing happened, and the caller still holds what it held."""
+
+NOT_LISTED: Final = "not listed as definite: "
+"""What stands before the error of an operation whose client called it definite, and whose system
+does not."""
 
 
 class OpDraft(msgspec.Struct, frozen=True):
