@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,19 @@ def test_a_directory_of_jepsen_stands_for_its_history(tmp_path: Path) -> None:
         assert (code, "history.txt" in said) == (2, True), said
     code, said = check(put(tmp_path, "{:perf {:valid? true} :valid? false}", "found.edn"))
     assert (code, "history.edn" in said) == (2, True), said
+
+
+def test_what_jepsen_found_stands_beside_a_valid_answer(tmp_path: Path) -> None:
+    put(tmp_path, lines(REGISTER, "history.txt", "2"), "history.txt")
+    found = "{:stats {:valid? true}, :why #<Foo x>, :valid? %s}"
+    said_so = "results.edn beside it says :valid? false"
+    for verdict, said in (("false", said_so), ("true", ""), (":unknown", ""), ("[", "be read")):
+        put(tmp_path, found % verdict, "results.edn")
+        code, answer = check(tmp_path)
+        assert (code, said in answer, said_so in answer) == (0, True, said == said_so), answer
+    put(tmp_path, found % "false", "results.edn")
+    code, answer = check(tmp_path / "history.txt", "--json")
+    assert (code, json.loads(answer)["stats"]["results_edn_valid"]) == (0, False)
 
 
 FORMS = (
