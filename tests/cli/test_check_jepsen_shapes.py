@@ -134,3 +134,18 @@ def test_logs_of_kafka_are_told_apart_and_polled_in_order(
     options = ["--checker", "kafka", "--model", "kafka"]
     found, answer = check(put(tmp_path, text, "h.edn"), *options)
     assert (found, said in answer) == (code, True), answer
+
+
+@pytest.mark.parametrize(
+    ("added", "read", "said"),
+    [
+        ("1", "nil", "(read): null is"),
+        ("1.5", "2", "(add): 1.5 is"),
+        ("1", '"x"', '(read): "x" is'),
+    ],
+)
+def test_what_no_counter_holds_is_named(tmp_path: Path, added: str, read: str, said: str) -> None:
+    text = history(f"0 add {added} -> {added}", f"0 read nil -> {read}")
+    code, answer = check(put(tmp_path, text, "h.edn"), "--checker", "counter-bounds")
+    assert (code, f"{said} is not an integer" in answer) == (3, True), answer
+    assert "not an operation" not in answer
