@@ -170,6 +170,14 @@ def test_transactions_keep_their_micro_operations() -> None:
             3,
             "but invoked read in line 1",
         ),
+        (
+            (
+                "{:process 0 :type :invoke :f :write :value ##NaN}\n"
+                "{:process 0 :type :ok :f :write :value ##NaN}"
+            ),
+            2,
+            "no number that can be compared",
+        ),
         ("{:type :invoke :f :read}", 1, "no process"),
         ("{:process 0 :f :read}", 1, "no type"),
         ("\n{:process 0 :type :maybe :f :read}", 2, "'maybe'"),
