@@ -126,6 +126,7 @@ FORMS = (
     "'x",
     '#"a\\"b"',
     "#<Foo@1 <init> x>",
+    "{:a #<Process java.lang.UNIXProcess -> running>}",
     "#'foo/bar",
     "^{:line 1} [~a ~@b `c]",
     '[1/3 ::k 12abc #inst "2026" \\x]',
