@@ -26,12 +26,16 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from checkers._findings import Findings, Part, PerKey, Unreadable, end_of
 from checkers._start import USUAL, start_of
+from dstest.core.check import Budget, CheckResult
 from dstest.core.errors import ConfigError
+from dstest.core.history import History
 from dstest.core.op import Op, Outcome
 from dstest.core.protocols import Option
+from dstest.core.words import quoted
 
 __all__ = ["CHECKER", "MODEL", "Bounds"]
 
@@ -172,7 +176,36 @@ def decide(part: Part, findings: Findings) -> int:
     return len(seen) if deltas else 0
 
 
-CHECKER: Final = PerKey(
+def _no_count(ops: list[Op]) -> Unreadable | None:
+    """What keeps the adds of a foreign history from being a counter's, as they are where every
+    value is an integer."""
+    for op in ops:
+        value = op.input if op.op_type == "add" else op.output
+        if op.op_type == "add" or (op.op_type == "read" and op.outcome is Outcome.OK):
+            try:
+                _number(op, value)
+            except Unreadable:
+                return Unreadable(op, f"{quoted(value)} is not an integer: a counter has no other")
+    return None
+
+
+class _Counter(PerKey):
+    """Says which value keeps the adds of a history from being increments."""
+
+    def check(self, history: History, model: str, budget: Budget) -> CheckResult:
+        """As `PerKey.check`."""
+        result = super().check(history, model, budget)
+        excluded = {f"add: not an operation of {self.name}": "add"}
+        ops = history.ops
+        if not isinstance(ops, list) or not excluded.keys() & result.ops.excluded.keys():
+            return result
+        if result.valid is False or (why := _no_count(ops)) is None:
+            return result
+        left = {excluded.get(name, name): n for name, n in result.ops.excluded.items()}
+        return replace(result, reason=str(why), ops=replace(result.ops, excluded=left))
+
+
+CHECKER: Final = _Counter(
     "counter-bounds",
     decide,
     models=(MODEL,),

@@ -11,7 +11,8 @@ The option `slo` of the run declares them, separated by commas, as in `p99_ms<=5
 fault stood, `calm`: while none did), `slo_window_s` for how long at least; a shorter one leaves the
 answer unknown. An operation of unknown outcome was not served within any latency: it counts as
 slower than all others, so that time-outs do not make a percentile better. A percentile is told only
-where ten operations at least lie beyond it.
+where ten operations at least lie beyond it. A level that no worse service could break, or that none
+could keep, is refused.
 
 | anomaly | meaning |
 |---|---|
@@ -27,6 +28,7 @@ omission that is coordinated with the service.
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Callable, Iterable
@@ -67,12 +69,18 @@ class Level(NamedTuple):
     limit: float
 
     @property
-    def holds_always(self) -> bool:
-        """No value of the metric could break it."""
-        most = 1.0 if self.metric.endswith("_ratio") else float("inf")
-        return (self.compare == ">=" and self.limit <= 0) or (
-            self.compare == "<=" and self.limit >= most
-        )
+    def flaw(self) -> str:
+        """Why it tells no good service from a bad one; empty where it does."""
+        share, more_is_better = self.metric.endswith("_ratio"), self.metric.startswith("ok_")
+        if more_is_better != self.compare.startswith(">"):
+            worse = "less" if more_is_better else "more"
+            return f"cannot be broken by a worse service: {worse} is worse"
+        ends = (0.0, 1.0 if share else math.inf)
+        worst, best = ends if more_is_better else ends[::-1]
+        holds = _COMPARE[self.compare]
+        if math.isinf(self.limit) or holds(worst, self.limit):
+            return "holds of everything"
+        return "" if holds(best, self.limit) else "holds of nothing"
 
     def __str__(self) -> str:
         return f"{self.metric}{self.compare}{self.limit:g}"
@@ -89,10 +97,19 @@ def levels_of(text: str) -> list[Level]:
                 " a number"
             )
         level = Level(found[1], found[2], float(found[3]))
-        if level.holds_always:
-            raise ValueError(f"service level {level} holds of everything")
+        if level.flaw:
+            raise ValueError(f"service level {level} {level.flaw}")
         levels.append(level)
     return levels
+
+
+def _flaw_of(text: str) -> str:
+    """What is wrong with the levels that `text` declares; empty where nothing is."""
+    try:
+        levels_of(text)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 class _Load(NamedTuple):
@@ -289,6 +306,7 @@ CHECKER: Final = PerKey(
             type=str,
             default=None,
             pattern=f"{_ONE}(,{_ONE})*",
+            flaw=_flaw_of,
             help="slo: levels to keep, as p99_ms<=50,ok_ratio>=0.999; of " + ", ".join(METRICS),
         ),
         "slo_of": Option(

@@ -184,6 +184,7 @@ class _Wanted(NamedTuple):
 def _judged(asked: _Question, budget: Budget, wanted: _Wanted) -> Exit:
     """Judges, and says what came out."""
     from dstest.cli.check_budget import in_time
+    from dstest.cli.check_notes import beside_jepsens
     from dstest.cli.check_options import require_format
     from dstest.cli.check_run import exit_of
     from dstest.cli.check_source import jepsen_file
@@ -192,7 +193,7 @@ def _judged(asked: _Question, budget: Budget, wanted: _Wanted) -> Exit:
 
     require_format(asked.format)
     asked = asked._replace(history=jepsen_file(asked.history))
-    name = asked.history.name or str(asked.history)
+    given, name = asked.history, asked.history.name or str(asked.history)
     if wanted.proof is not None:
         _require_provable(asked, wanted.proof)
         require_writable(wanted.proof, "--proof")
@@ -200,6 +201,7 @@ def _judged(asked: _Question, budget: Budget, wanted: _Wanted) -> Exit:
     with readable_again(asked.history, budget.memory_mb) as file:
         asked = asked._replace(history=file)
         result = _believed(file, lambda: in_time(_answer(asked, budget), budget), _named(asked))
+        result = beside_jepsens(result, given)
         if wanted.proof is not None:
             _prove(asked, result, budget, wanted.proof)
         plain = _json(result, asked) if wanted.json or wanted.report is not None else b""

@@ -58,7 +58,7 @@ def log_as_edn(path: Path, format_: str, *, first: bool = False) -> str | None:
             told = head.decode("utf-8-sig", "replace")
             if format_ == AUTO and (told[:1] in "{[(#;" or not is_log(told)):
                 return None
-            if first and (found := as_edn(told.rpartition("\n")[0])).strip():
+            if first and (found := as_edn(told[: told.rfind("\n") + 1])).strip():
                 return found
             return as_edn((head + file.read()).decode("utf-8-sig"))
     except (OSError, EOFError, zlib.error, UnicodeDecodeError):

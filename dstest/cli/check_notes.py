@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
+from dstest.cli.check_source import is_jepsens
+from dstest.core.errors import HistoryError
 from dstest.core.history import INITIAL
+from dstest.store.edn import read_all
 from dstest.store.jepsen_keys import NOT_READ
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from dstest.core.check import CheckResult
     from dstest.core.history import Header, History
 
@@ -19,6 +24,7 @@ __all__ = [
     "HEADER",
     "SUCH",
     "USUAL",
+    "beside_jepsens",
     "noted",
     "of_asked",
     "start_told",
@@ -90,6 +96,22 @@ def noted(result: CheckResult, header: Header, initial: str | None) -> CheckResu
             if name.startswith(NOT_READ)
         },
     )
+
+
+def beside_jepsens(result: CheckResult, history: Path) -> CheckResult:
+    """A valid answer, with what Jepsen found where it found something wrong: it has checkers that
+    nobody has here. Other answers as they are."""
+    file = history.parent / "results.edn"
+    if result.valid is not True or not is_jepsens(history) or not file.is_file():
+        return result
+    try:
+        found = next(read_all(file.read_text(encoding="utf-8")), None)
+    except (HistoryError, OSError, UnicodeDecodeError):
+        return with_notes(result, "results.edn beside it cannot be read")
+    if not isinstance(found, dict) or found.get("valid?") is not False:
+        return result
+    told = with_notes(result, "results.edn beside it says :valid? false")
+    return replace(told, stats={**result.stats, "results_edn_valid": False})
 
 
 def with_unread(result: CheckResult, unread: dict[str, int]) -> CheckResult:

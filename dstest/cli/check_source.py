@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from dstest.core.history import History
     from dstest.core.op import Op
 
-__all__ = ["Asked", "guess", "history_file", "jepsen_file", "looks_independent", "object_of"]
+__all__ = [
+    "Asked",
+    "guess",
+    "history_file",
+    "is_jepsens",
+    "jepsen_file",
+    "looks_independent",
+    "object_of",
+]
 
 
 class Asked(NamedTuple):
@@ -91,6 +99,11 @@ _HISTORIES: Final = ("history.edn", "history.edn.gz", "history.txt", "history.tx
 
 _NO_HISTORIES: Final = ("results.edn", "test.jepsen", "test.fressian", "options.edn")
 """Files beside them that hold none."""
+
+
+def is_jepsens(path: Path) -> bool:
+    """Is a file called as Jepsen calls its histories?"""
+    return path.name in _HISTORIES
 
 
 def jepsen_file(path: Path) -> Path:

@@ -169,6 +169,8 @@ def _typed(key: str, text: str, option: Option) -> Any:
         )
     if option.pattern and not re.fullmatch(option.pattern, text):
         raise ConfigError(f"-o {key}={text}: not what it may be", remedy=f"{key}: {option.help}")
+    if option.flaw is not None and (flaw := option.flaw(value)):
+        raise ConfigError(f"-o {key}={text}: {flaw}", remedy=f"{key}: {option.help}")
     if option.choices and value not in option.choices:
         allowed = ", ".join(map(str, option.choices))
         near = difflib.get_close_matches(text, map(str, option.choices), n=1)

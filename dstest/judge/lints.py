@@ -152,6 +152,8 @@ def _records(ops: Sequence[Op], ctx: LintContext, seen: _Seen) -> None:
                 seen.add("weak", "H10", f"op {op.op_id} does not say which node answered")
         if done is not None and done < op.invoke_ts:
             seen.add("corrupt", "H06", f"op {op.op_id} completed before it was invoked")
+        if op.due_ts is not msgspec.UNSET and not 0 <= op.due_ts <= op.invoke_ts < 1 << 63:
+            seen.add("corrupt", "H06", f"op {op.op_id} was due after it was invoked, or before all")
         if types is not None and op.op_type not in types:
             seen.add("weak", "H11", f"op {op.op_id} is a {op.op_type!r}, not in the model's set")
 

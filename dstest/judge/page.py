@@ -61,7 +61,7 @@ LINTS: Final = {
     "H03": "the clock of the time stamps is named, and one",
     "H04": "what never completed is marked unknown",
     "H05": "an unknown operation has no answer",
-    "H06": "nothing completes before it was invoked",
+    "H06": "nothing completes before it was invoked, or was due after that",
     "H07": "no operation has an output and an error",
     "H08": "the fault epoch of each operation is that of its time",
     "H09": "one operation at a time per process, and a new process after an unknown one",

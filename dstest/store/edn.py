@@ -55,7 +55,8 @@ _TOKEN = re.compile(
       | (?P<tag>\#:?:?[A-Za-z_][^\s,;"()\[\]{}\\]*|\#::)
       | (?P<char>\\(?:newline|return|space|tab|formfeed|backspace|u[0-9a-fA-F]{4}|o[0-7]{1,3}|.))
       | (?P<code>'|`|~@?|@|\#'|\#=|\#\?@?|\#(?=\())
-      | (?P<opaque>\#"[^"\\]*(?:\\.[^"\\]*)*"|\#<(?:[^<>]|<[^<>]*>)*>)
+      | (?P<opaque>\#"[^"\\]*(?:\\.[^"\\]*)*"
+          |\#<(?:[^<>]|(?<=-)>|<(?:[^<>]|(?<=-)>)*(?<!-)>)*(?<!-)>)
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -239,8 +240,9 @@ def _frozen(value: Any) -> Any:
     if isinstance(value, list):
         return tuple(_frozen(v) for v in value)
     if isinstance(value, dict):
-        return tuple((k, _frozen(v)) for k, v in sorted(value.items(), key=_rank))
-    return value
+        pairs = ((k, _frozen(v)) for k, v in sorted(value.items(), key=_rank))
+        return (Symbol("{}"), *pairs)  # which no list is
+    return int(value) if type(value) is float and value.is_integer() else value
 
 
 def _rank(value: Any) -> str:
@@ -375,28 +377,37 @@ _KINDS: Final = {Keyword: "{}", str: '"{}"', Symbol: "'{}", Char: "\\{}", Exact:
 
 
 class Plain:
-    """Values in JSON's terms: keywords and symbols are strings, tags are dropped. Where two of them
-    would be one string, such as `:a` and "a", all but the keyword are written with their marks. So
-    all values of a text are looked at (`value`) first, and again where `settle` says that there are
-    such."""
+    """Values in JSON's terms: keywords and symbols are strings, tags are dropped, all keys of maps
+    are strings. Where two of them would be one string, such as `:a` and "a" or the keys 1 and "1",
+    all but the keyword and the string are written with their marks. So all values of a text are
+    looked at (`value`) first, and again where `settle` says that there are such."""
 
     def __init__(self, text: str = "") -> None:
         self._text = text
-        self._seen: dict[type, set[str]] = {kind: set() for kind in _KINDS}
+        self._forms: dict[Any, str] = dict(_KINDS)
+        """Of kinds, and of the tags of texts."""
+        self._seen: dict[Any, set[str]] = {kind: set() for kind in _KINDS}
+        self._names: dict[bool, set[str]] = {True: set(), False: set()}
+        """Keys of maps that are texts, and as texts those that are none."""
         self._marked: frozenset[str] = frozenset()
+        self._marked_names: frozenset[str] = frozenset()
+        self._settled = False
 
     def settle(self) -> bool:
         """Are there values that would be one, so that all have to be read again?"""
+        if self._settled:
+            return False
+        self._settled = True
         kinds = [texts for texts in self._seen.values() if texts]
-        if self._marked or len(kinds) < 2:
-            return False
         every = set().union(*kinds)
-        if len(every) == sum(map(len, kinds)):
-            return False
-        twice = {text for text in every if sum(text in texts for texts in kinds) > 1}
-        marked = {form.format(text) for text in twice for form in _KINDS.values()}
+        twice = set[str]()
+        if len(every) < sum(map(len, kinds)):
+            twice = {text for text in every if sum(text in texts for texts in kinds) > 1}
+        self._marked_names = frozenset(self._names[True] & self._names[False])
+        marked = {form.format(text) for text in twice for form in self._forms.values()}
+        marked |= {f"~{name}" for name in self._marked_names}
         self._marked = frozenset(twice | (marked & every))
-        return True
+        return bool(twice or self._marked_names)
 
     def value(self, value: Any) -> Any:
         """The value. Raises HistoryError for what is none."""
@@ -406,14 +417,16 @@ class Plain:
         if kind is int or kind is float or kind is bool:
             return value
         if kind in _KINDS:
-            self._seen[kind].add(value)
-            return _KINDS[kind].format(value) if value in self._marked else str(value)
+            return self._told(kind, value)
         if kind is list or kind is tuple:
             return [self.value(v) for v in value]
         if kind is Map:
             return self._map(value)
         if kind is Tagged and value.tag != "object":
-            return self.value(value.value)
+            if type(value.value) is not str:
+                return self.value(value.value)
+            self._forms[value.tag] = f'#{value.tag} "{{}}"'
+            return self._told(value.tag, value.value)
         shown = value.text[:40] if kind is Opaque else f"#{value.tag}"
         message = f"{shown!r} is neither a number nor a symbol"
         if kind is Tagged or not shown[0].isalnum():
@@ -424,21 +437,31 @@ class Plain:
         if value.twice is not None:
             _fail(self._text, value.offset, f"map has the key {value.twice!r} twice")
         made = {self._name(k): self.value(v) for k, v in value.items()}
-        if len(made) < len(value):
+        if len(made) < len(value) and self._settled:
             raise HistoryError(
                 f"a map has two keys that are one here: {', '.join(map(repr, value))[:80]}",
                 remedy="write the keys of a map as one kind of scalar",
             )
         return made
 
+    def _told(self, kind: Any, text: str) -> str:
+        """A text of some kind."""
+        self._seen.setdefault(kind, set()).add(text)
+        return self._forms[kind].format(text) if text in self._marked else str(text)
+
     def _name(self, key: Any) -> str:
         told = self.value(key)
-        return told if isinstance(key, str) else json.dumps(told)
+        is_text = isinstance(told, str)
+        name: str = told if is_text else json.dumps(told)
+        self._names[is_text].add(name)
+        return name if is_text or name not in self._marked_names else f"~{name}"
 
 
 def plain(value: Any) -> Any:
     """One value in JSON's terms, by itself."""
-    return Plain().value(value)
+    values = Plain()
+    told = values.value(value)
+    return values.value(value) if values.settle() else told
 
 
 def shown(value: Any) -> Any:

@@ -24,7 +24,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from math import isfinite
+from math import isfinite, isnan
 from typing import Any, Final
 
 from msgspec.structs import replace as with_
@@ -311,6 +311,12 @@ def _completed(op: Op, event: Event, independent: bool, fail_is_differ: bool) ->
             remedy="the history is mixed up; record it again",
         )
     echoed = event.type == "ok" and op.op_type in _ECHOED and event.value is not None
+    if echoed and isinstance(value, float) and isnan(value):
+        raise HistoryError(
+            "##NaN is no number that can be compared: it equals nothing, not even itself",
+            line=event.line,
+            remedy="write it as a string or a keyword",
+        )
     if echoed and value is not None and value != op.input:
         raise HistoryError(
             f"process {event.process} was answered for {op.op_type} {value!r}, but asked for "

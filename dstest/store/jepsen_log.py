@@ -33,7 +33,8 @@ _OTHERS: Final = re.compile(rf"[\s:]{_EVENT}".replace("\\s+", "\\t"))
 _BARE: Final = re.compile(_EVENT.replace("\\s+", "\\t"))
 _LIKE: Final = re.compile(r"\d+\s+:\w+\s+:\S")
 _LIKE_LOGGED: Final = re.compile(
-    r"\bjepsen\.(?:util|print):?\s+(?:-\s+)?(?:\S+\s+)?:(?:invoke|ok|fail|info)\b"
+    r"\bjepsen\.(?:util|print):?\s+(?:-\s+)?"
+    r"(?:(?:\S+\s+)?:(?:invoke|ok|fail|info)\b|\d+\s+:\w+\s+:\S)"
 )
 """What seems to be an event, by itself or logged."""
 
@@ -50,7 +51,7 @@ _REMEDY: Final = "`INFO jepsen.util - process :type :f value`, by tabs or spaces
 
 def is_log(head: str) -> bool:
     """Is a text that begins so a log of Jepsen's, or a history.txt?"""
-    lines = head.splitlines()
+    lines = _lines_of(head)
     return any(_HEADED.match(line) or _LOGGED.search(line) for line in lines[:200]) or bool(
         lines and _BARE.fullmatch(next(filter(str.strip, lines), ""))
     )
@@ -62,11 +63,24 @@ def failed_cas_differed(text: str) -> bool:
     return _CONSOLE.search(text) is not None
 
 
+def _lines_of(text: str) -> list[str]:
+    """Its lines: of what may stand in a string no other sign ends one."""
+    return [line.removesuffix("\r") for line in text.split("\n")]
+
+
 def as_edn(text: str) -> str:
     """An op map for each line that is an event, an empty line for each other one. Raises
-    HistoryError for a line that seems to be an event and cannot be read."""
-    lines = text.splitlines()
+    HistoryError for a line that seems to be an event and cannot be read, and for a last one that
+    may go on."""
+    lines = _lines_of(text)
     logged = any(_LOGGED.search(line) for line in lines) or any(map(_HEADED.match, lines))
+    last = lines[-1]
+    if _HEADED.match(last) or _LOGGED.search(last) if logged else last.strip():
+        raise HistoryError(
+            "the file is cut off in its last line",
+            line=len(lines),
+            remedy="take it whole, or end it with a newline if it is whole",
+        )
     return "\n".join(_lines(lines, logged)) + "\n"
 
 

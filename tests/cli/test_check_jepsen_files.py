@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,25 @@ def test_a_broken_line_of_a_log_is_named(tmp_path: Path) -> None:
     assert (code, "line 8:" in said) == (2, True), said
 
 
+@pytest.mark.parametrize("name", LEADS)
+def test_a_log_that_is_cut_in_its_last_line_is_refused(tmp_path: Path, name: str) -> None:
+    text = lines(REGISTER[:-1], name, "").replace("0\t:invoke\t:write\t9\n", "")
+    whole = f"{text}{LEADS[name]}2\t:ok\t:read\t21"
+    for cut in (whole, whole[:-1], whole[:-7], whole[:-12]):
+        code, said = check(put(tmp_path, cut, name))
+        assert (code, "cut off in its last line" in said) == (2, True), said
+    assert check(put(tmp_path, f"{whole[:-1]}\r\n", name))[0] == 0
+    if name != "history.txt":
+        assert check(put(tmp_path, f"{whole[:-1]}\nEverything looks good!", name))[0] == 0
+
+
+def test_only_newlines_end_a_line_of_a_log(tmp_path: Path) -> None:
+    odd = '"a\u2028b\x85\x0b\x1c"'
+    rows = ["0\t:invoke\t:write\t{}", "0\t:ok\t:write\t{}", "1\t:invoke\t:read\tnil",
+            "1\t:ok\t:read\t{}", ""]  # fmt: skip
+    assert check(put(tmp_path, "\n".join(rows).replace("{}", odd), "history.txt"))[0] == 0
+
+
 def test_a_directory_of_jepsen_stands_for_its_history(tmp_path: Path) -> None:
     run = tmp_path / "store" / "redis" / "20260105T100000.000Z"
     run.mkdir(parents=True)
@@ -86,6 +106,19 @@ def test_a_directory_of_jepsen_stands_for_its_history(tmp_path: Path) -> None:
     assert (code, "history.edn" in said) == (2, True), said
 
 
+def test_what_jepsen_found_stands_beside_a_valid_answer(tmp_path: Path) -> None:
+    put(tmp_path, lines(REGISTER, "history.txt", "2"), "history.txt")
+    found = "{:stats {:valid? true}, :why #<Foo x>, :valid? %s}"
+    said_so = "results.edn beside it says :valid? false"
+    for verdict, said in (("false", said_so), ("true", ""), (":unknown", ""), ("[", "be read")):
+        put(tmp_path, found % verdict, "results.edn")
+        code, answer = check(tmp_path)
+        assert (code, said in answer, said_so in answer) == (0, True, said == said_so), answer
+    put(tmp_path, found % "false", "results.edn")
+    code, answer = check(tmp_path / "history.txt", "--json")
+    assert (code, json.loads(answer)["stats"]["results_edn_valid"]) == (0, False)
+
+
 FORMS = (
     '#object[java.lang.X 0x4bd07fe5 "x"]',
     "#:etcd{:code 5, :m {:a 1 :a 2}}",
@@ -93,6 +126,7 @@ FORMS = (
     "'x",
     '#"a\\"b"',
     "#<Foo@1 <init> x>",
+    "{:a #<Process java.lang.UNIXProcess -> running>}",
     "#'foo/bar",
     "^{:line 1} [~a ~@b `c]",
     '[1/3 ::k 12abc #inst "2026" \\x]',

@@ -104,3 +104,48 @@ def test_right_and_wrong(
             text = text.replace("<>", word, 1)
         found, said = check(put(tmp_path, text, "h.edn"), *options.split())
         assert found == code, said
+
+
+@pytest.mark.parametrize(
+    ("sent", "polls", "code", "said"),
+    [
+        ("[1 2]", "[:poll {[1 2] [[0 5] [1 6]]}]", 0, ""),
+        ("[1 2]", "[:poll {[1 2] [[1 6] [0 5]]}]", 1, "nonmonotonic-poll"),
+        ("{:t 1}", "[:poll {{:t 1} [[0 5] [1 6]]}]", 3, "names no log"),
+        ("1", "[:poll {1 [[0 5]]}] [:poll {1 [[1 6]]}]", 0, ""),
+        ("1", "[:poll {1 [[1 6]]}] [:poll {1 [[0 5]]}]", 1, "nonmonotonic-poll"),
+        ("1", "[:poll {1 [[0 5] [1 6]]}] [:poll {1 [[1 6]]}]", 1, "int-duplicate"),
+        ('"11"', '[:poll {"11" [[0 5] [1 6]]}]', 0, ""),
+        ('"11"', '[:poll {"011" [[0 5] [1 6]]}]', 1, "garbage-read"),
+        ("7", '[:poll {"007" [[0 5] [1 6]]}]', 1, "garbage-read"),
+        ('"007"', '[:poll {"007" [[0 5] [1 6]]}]', 0, ""),
+    ],
+)
+def test_logs_of_kafka_are_told_apart_and_polled_in_order(
+    tmp_path: Path, sent: str, polls: str, code: int, said: str
+) -> None:
+    asked, told = f"[[:send {sent} 5] [:send {sent} 6]]", f"[:send {sent} [0 5]]"
+    text = (
+        f"{{:process 0 :type :invoke :f :txn :value {asked}}}\n"
+        f"{{:process 0 :type :ok :f :txn :value [{told} [:send {sent} [1 6]]]}}\n"
+        "{:process 1 :type :invoke :f :poll :value [[:poll]]}\n"
+        f"{{:process 1 :type :ok :f :poll :value [{polls}]}}\n"
+    )
+    options = ["--checker", "kafka", "--model", "kafka"]
+    found, answer = check(put(tmp_path, text, "h.edn"), *options)
+    assert (found, said in answer) == (code, True), answer
+
+
+@pytest.mark.parametrize(
+    ("added", "read", "said"),
+    [
+        ("1", "nil", "(read): null is"),
+        ("1.5", "2", "(add): 1.5 is"),
+        ("1", '"x"', '(read): "x" is'),
+    ],
+)
+def test_what_no_counter_holds_is_named(tmp_path: Path, added: str, read: str, said: str) -> None:
+    text = history(f"0 add {added} -> {added}", f"0 read nil -> {read}")
+    code, answer = check(put(tmp_path, text, "h.edn"), "--checker", "counter-bounds")
+    assert (code, f"{said} not an integer" in answer) == (3, True), answer
+    assert "not an operation" not in answer

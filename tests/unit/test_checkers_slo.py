@@ -130,6 +130,20 @@ def test_a_level_that_cannot_be_broken_is_none(slo: str) -> None:
     assert _judge(_steady(), slo).valid == "unknown"
 
 
+@pytest.mark.parametrize(
+    ("slo", "said"),
+    [
+        ("unknown_ratio<2", "everything"), ("ok_per_s>=0", "everything"),
+        (f"max_ms<={'9' * 400}", "everything"), ("ok_ratio<5", "worse"), ("p99_ms>0", "worse"),
+        ("gap_s>=1", "worse"), ("unknown_ratio>0.5", "worse"), ("ok_ratio>1", "nothing"),
+        ("ok_ratio>=99.9", "nothing"), ("max_ms<0", "nothing"),
+    ],
+)  # fmt: skip
+def test_a_level_that_tells_nothing_is_refused_where_it_is_given(slo: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        registry.parse_options([f"slo={slo}"], {"slo": CHECKER.options["slo"]})
+
+
 def test_a_type_that_nobody_asked_for() -> None:
     done = _judge(_steady(), "max_ms<=2", slo_of="read,wriet")
     assert (done.valid, "no operation is a wriet" in str(done.reason)) == ("unknown", True)

@@ -172,6 +172,31 @@ def test_names_of_different_kinds_are_different_values() -> None:
     assert not values.settle()
 
 
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("{1 :a}", '{"1" :a}'), ("{nil 1}", '{"null" 1}'), ("{true 1}", "{:true 1}"),
+        ("{[1 2] 3}", '{"[1, 2]" 3}'), ("[{:a {1 2}}]", '[{:a {"1" 2}}]'),
+        ("{{1 2} 3}", "{[[1 2]] 3}"), ("{{1 2} 3}", '{["{}" [1 2]] 3}'),
+        ("{:x {1 2}}", '{:x {"1" 2} :y "~1"}'), ('#uuid "a"', '"a"'), ('#uuid "a"', '#inst "a"'),
+        ("{1 :a, 2 :b}", '{1 :a, "2" :b}'),
+    ],
+)  # fmt: skip
+def test_what_differs_by_its_kind_is_no_one_value(a: str, b: str) -> None:
+    values = Plain()
+    for text in (a, b):
+        values.value(one(text))
+    values.settle()
+    assert values.value(one(a)) != values.value(one(b))
+    assert values.value(one(a)) == values.value(one(a))
+
+
+def test_keys_are_texts_where_nothing_else_is_called_so() -> None:
+    assert plain(one('{1 :a, nil "1", 2.0 [1.5]}')) == {"1": "a", "null": "1", "2": [1.5]}
+    assert plain(one('{1 :a, "1" :b}')) == {"~1": "a", "1": "b"}
+    assert plain(one('{1 :a, "1" :b, "~1" :c}')) == {"~1": "a", "1": "b", '"~1"': "c"}
+
+
 def test_random_text_is_read_or_refused() -> None:
     rng = random.Random(1)
     pieces = ["{", "}", "[", "]", "(", ")", "#{", "#_", "#t ", '"', '"a"', "\\a", ":k", " ", "1"]

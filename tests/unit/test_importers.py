@@ -67,6 +67,7 @@ def test_later_log_lines_and_errors_of_failed_cas(tmp_path: Path) -> None:
             f"{lead} 4\t:fail\t:cas\t[0 1]\t:connection-refused",
             f"{lead} 4\t:invoke\t:cas\t[0 1]",
             f"{lead} 4\t:fail\t:cas\t[0 1]",
+            "",
         ]
     )
     refused, differed = load_history(put(tmp_path, text)).ops
@@ -169,6 +170,14 @@ def test_transactions_keep_their_micro_operations() -> None:
             3,
             "but invoked read in line 1",
         ),
+        (
+            (
+                "{:process 0 :type :invoke :f :write :value ##NaN}\n"
+                "{:process 0 :type :ok :f :write :value ##NaN}"
+            ),
+            2,
+            "no number that can be compared",
+        ),
         ("{:type :invoke :f :read}", 1, "no process"),
         ("{:process 0 :f :read}", 1, "no type"),
         ("\n{:process 0 :type :maybe :f :read}", 2, "'maybe'"),
@@ -178,9 +187,10 @@ def test_transactions_keep_their_micro_operations() -> None:
         ('[{"process": 0, "type": "invoke", "f": "read"}', 1, "never closed"),
         ('[{"process": 0, "type": "invoke", "f": "read"}]\n[]', 1, "does not end here"),
         ("[1 2]", None, "expected an operation map"),
-        ("INFO jepsen.util - 0 :ok :read 1", 1, "without an invocation"),
-        ("INFO jepsen.util - 0 :invoke :read [1", 1, "never finished"),
-        ("x\nINFO jepsen.util - :invoke :read nil nil", 2, "not a Jepsen event"),
+        ("INFO jepsen.util - 0 :ok :read 1\n", 1, "without an invocation"),
+        ("INFO jepsen.util - 0 :invoke :read [1\n", 1, "never finished"),
+        ("x\nINFO jepsen.util - :invoke :read nil nil\n", 2, "not a Jepsen event"),
+        ("INFO jepsen.util - 0 :invoke :read nil", 1, "cut off in its last line"),
     ],
 )
 def test_broken_histories(tmp_path: Path, text: str, line: int | None, message: str) -> None:

@@ -30,6 +30,7 @@ static int name(struct ing_part *part, struct ing_names *names, int may_be_int, 
 
 struct draft {
     struct ops_row row;
+    int64_t due;
     int seen, timed_out;
     int32_t error;
 };
@@ -39,7 +40,6 @@ static int field_value(struct ops_part *part, enum ing_field field, struct draft
     struct ing_part *scan = &part->scan;
     struct ops_row *row = &d->row;
     int32_t unused;
-    int64_t due;
     switch (field) {
     case ING_OP_ID:
         return ing_integer(scan, &row->op_id, 0);
@@ -65,7 +65,7 @@ static int field_value(struct ops_part *part, enum ing_field field, struct draft
     case ING_EPOCH:
         return name(scan, &part->texts, 0, 1, &unused);
     case ING_DUE:
-        return ing_integer(scan, &due, 0);
+        return ing_integer(scan, &d->due, 0);
     default:
         return ing_refuse(scan, "a field beyond the twelve");
     }
@@ -80,6 +80,9 @@ static const char *flaw(const struct draft *d)
     }
     if (row->invoke <= -TIME_MAX || row->invoke >= TIME_MAX) {
         return "a time beyond what is computed with";
+    }
+    if (d->seen >> ING_DUE & 1 && (d->due < 0 || d->due > row->invoke)) {
+        return "due before all, or after it was sent";
     }
     if (d->timed_out) {
         return row->complete != OPS_NEVER || row->output != 0 ? "unknown, yet with an answer"
