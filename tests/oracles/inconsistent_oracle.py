@@ -64,7 +64,7 @@ def _fits(txns: list[Txn], order: tuple[int, ...], kind: str, sessions: bool, li
             if f in WRITES or txns[t].outcome != OK:
                 continue
             own = tuple(w for g, j, w in txns[t].mops[:at] if g in WRITES and j == k)
-            found = None
+            found: tuple[Any, int, set[int]] | None = None
             if lists and tuple(v) != history[k][-1][1][: len(v)]:
                 return False
             for before, mine in _splits(txns[t], at, lists):

@@ -138,9 +138,8 @@ def test_a_refused_run_has_touched_no_node(tmp_path: Path) -> None:
     deployment = system.deploy([], {})
     with pytest.raises(LabError, match=r"n1 has /opt/own \(log of s\)"):
         nodes["n2"].name = "n1"  # both have the member
-        asyncio.run(
-            homes.lay_homes(LAB, {"n2": nodes["n1"], "n1": nodes["n2"]}, system, deployment)
-        )  # type: ignore[dict-item]
+        both: Any = {"n2": nodes["n1"], "n1": nodes["n2"]}
+        asyncio.run(homes.lay_homes(LAB, both, system, deployment))
     assert list((tmp_path / "n1/opt").iterdir()) == []
 
 

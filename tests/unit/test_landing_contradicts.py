@@ -49,6 +49,7 @@ def test_a_record_of_a_fault_that_landed_does_not() -> None:
     assert contradiction(but(victim=DEAD)) is None
     assert contradiction(but(targets=[*CUT.targets, "n5"])) is None, "a bridge has no cut"
     idle = {**CUT.facts, "idle_paths": [BACK]}
+    assert CUT.injector is not None
     counted = msgspec.structs.replace(CUT.injector, during={THERE: 9, BACK: 0})
     assert contradiction(but(facts=idle, injector=counted)) is None, "an idle path counts nothing"
 
