@@ -89,7 +89,7 @@ def test_anomalies_and_edges_of_transactions() -> None:
     ]
     assert len(_native.STATUS) == 4
     sources = enum_in((CSRC / "txn" / "txn.h").read_text(), "txn_source")
-    assert [*sources.values()] == [*_native.SOURCES.values()]
+    assert [*sources.values()] == [*_native.SOURCES.values(), _native.BEYOND_ELLE]
 
 
 SHORT: Final = {
