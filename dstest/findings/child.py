@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -39,7 +42,7 @@ def by_command(words: Sequence[str], argv: Sequence[str] = ()) -> Ended:
     """Run `dstest` with these words, or another program."""
     # -P: a file of the current directory must not be taken for a module of ours.
     argv = argv or [sys.executable, "-P", "-m", "dstest"]
-    with tempfile.TemporaryFile() as errors:
+    with tempfile.TemporaryFile() as errors, _terminated_as_interrupted():
         child = subprocess.Popen([*argv, *words, "--json"], stdout=subprocess.PIPE, stderr=errors)
         try:
             printed, _ = child.communicate(timeout=RUN_S_MAX)
@@ -70,3 +73,15 @@ def _end(child: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         child.kill()
         child.communicate()
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    def interrupt(signum: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    usual = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, usual)
