@@ -38,4 +38,9 @@ def test_of_what_nobody_knows_there_are_none() -> None:
 
 def test_a_workload_that_shares_its_name_with_one_of_transactions() -> None:
     """A missed service level of single registers was tried on transactions, and crashed."""
-    assert specimens(registry.load("checkers", "slo"), "slo", "register", 1) == ([], [])
+    checker = registry.load("checkers", "slo")
+    made = specimens(checker, "slo", "register", 1)
+    for history in made.right:
+        assert asked(checker, history, "slo", Budget()).valid in (True, "unknown")
+    for what, history in made.wrong:
+        assert asked(checker, history, "slo", Budget()).valid in (False, "unknown"), what
