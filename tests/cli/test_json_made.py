@@ -186,7 +186,7 @@ def test_a_plan_that_was_stopped_and_goes_on(
     after = json.loads(done.stdout)
     assert after["exit"] == done.exit_code == Exit.HARNESS
     assert after["directory"] == said["directory"]
-    assert after["steps"][0]["verdict"] == "NOT-RUN"
+    assert after["steps"][0]["verdict"] == "INCONCLUSIVE-env"
     assert done.stdout.count("\n") == 1
 
 
