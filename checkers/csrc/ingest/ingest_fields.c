@@ -117,7 +117,11 @@ int ing_integer(struct ing_part *part, int64_t *value, int may_be_null)
     if (scalar.tag == ING_NULL_SCALAR && may_be_null) {
         return 0;
     }
-    if (scalar.tag != ING_INT || scalar.bits == INT64_MAX) {
+    int plain = 1; /* as a value 1.0 is 1, as a time it is none */
+    for (const uint8_t *p = at; p < part->p; p++) {
+        plain &= *p != '.' && *p != 'e' && *p != 'E';
+    }
+    if (scalar.tag != ING_INT || scalar.bits == INT64_MAX || !plain) {
         part->p = at;
         return ing_refuse(part, may_be_null ? "need an integer or null" : "need an integer");
     }
