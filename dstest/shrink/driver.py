@@ -102,7 +102,6 @@ def _shrunk(
     )
     history = read_history(original.run.path / HISTORY)
     smallest, hint = _smallest(original, history), original.hint(history)
-    stopped = ""
     try:
         came = reduced(
             original.start,
@@ -113,23 +112,19 @@ def _shrunk(
             sure=sure,
         )
     except TimeUp:
-        stopped = f"{within_s:g} s were over"
         came = Reduced(candidate=oracle.shown[-1] if oracle.shown else original.start)
     if came.lost:
         if original.others:
             ui.say(f"the run has other violations, for --violation: {', '.join(original.others)}")
         return None
     timing.confirming = True
-    try:
-        best = confirmed(came.candidate, oracle, sure)
-    except TimeUp:
-        best, stopped = came.candidate, f"{within_s:g} s were over"
+    best = confirmed(came.candidate, oracle, sure)
     found = told(
         original,
         oracle.progress,
         best,
         history_ops=(len(history.ops), smallest),
-        stopped=stopped,
+        stopped=f"{within_s:g} s were over" if timing.over else "",
         sure=sure,
         dstest=__version__,
     )
@@ -151,7 +146,7 @@ def _counted(progress: Progress | None) -> Progress | None:
 
 
 class _Timing:
-    """Leaves time for the runs that measure the result."""
+    """Leaves time for the runs that measure the result, and an earlier one where it is no good."""
 
     def __init__(self, within_s: float, sure: int) -> None:
         self._end_ns = clock.monotonic_ns() + int(within_s * 1e9)
@@ -159,11 +154,15 @@ class _Timing:
         self.last_s = 0.0
         """What the last run took."""
         self.confirming = False
+        self.over = False
+        """There was no time for a run that was wanted."""
 
     def left(self) -> bool:
         """Is there time for one more?"""
-        kept_s = self.last_s * (1 if self.confirming else 1 + self._sure)
-        return clock.monotonic_ns() + int(kept_s * 1e9) < self._end_ns
+        kept_s = self.last_s * (1 if self.confirming else 1 + 2 * self._sure)
+        left = clock.monotonic_ns() + int(kept_s * 1e9) < self._end_ns
+        self.over |= not left
+        return left
 
     def watching(self, runs: Runs) -> Runs:
         """The same, timed."""

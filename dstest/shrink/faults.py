@@ -12,7 +12,7 @@ from dstest.core.protocols import FaultPlan, Option
 from dstest.shrink.candidate import Candidate, compact
 from dstest.shrink.ddmin import ddmin
 
-__all__ = ["fewer", "guessed", "none_spare", "other_scopes", "shorter"]
+__all__ = ["bare", "fewer", "guessed", "none_spare", "other_scopes", "shorter"]
 
 SHORTEST_NS: Final = 1_000_000_000
 """What is shorter may end before it has landed."""
@@ -68,9 +68,9 @@ def fewer(candidate: Candidate, first: First) -> Candidate:
 
 
 def none_spare(candidate: Candidate, first: First) -> Candidate:
-    """Without each fault that it can do without, none at all included."""
+    """Without each fault that it can do without, but for a last one (`bare`)."""
     names = [plan.fault_id for plan in candidate.plans]
-    while names:
+    while names and len(candidate.plans) > 1:
         smaller = [
             compact(candidate.with_plans([p for p in candidate.plans if p.fault_id != name]))
             for name in names
@@ -80,6 +80,11 @@ def none_spare(candidate: Candidate, first: First) -> Candidate:
         names = names[smaller.index(shown) + 1 :]
         candidate = shown
     return candidate
+
+
+def bare(candidate: Candidate) -> Candidate:
+    """Without any fault: what comes in it needs none."""
+    return compact(candidate.with_plans(()))
 
 
 def shorter(candidate: Candidate, shows: Shows) -> Candidate:

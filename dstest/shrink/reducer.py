@@ -7,6 +7,7 @@ windows and targets, nodes, load; last each fault that is left, one by one.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Sequence
 from typing import Final
 
@@ -14,9 +15,9 @@ import msgspec
 
 from dstest.core.reproducer import Rate
 from dstest.shrink.candidate import Candidate
-from dstest.shrink.faults import fewer, guessed, none_spare, other_scopes, shorter
+from dstest.shrink.faults import bare, fewer, guessed, none_spare, other_scopes, shorter
 from dstest.shrink.load import fewer_clients, fewer_nodes, fewer_types, lighter, sooner_over
-from dstest.shrink.oracle import Oracle
+from dstest.shrink.oracle import Oracle, TimeUp
 from dstest.shrink.record import ENOUGH
 from dstest.shrink.sequential import STRICT
 
@@ -55,7 +56,7 @@ def reduced(
     else:
         _learn(oracle, best)
     best = fewer(best, oracle.first)
-    best = none_spare(best, oracle.first)
+    best = _spared(best, oracle)
     best = shorter(best, oracle.shows)
     best = _narrower(best, oracle)
     best = oracle.first(list(fewer_nodes(best))) or best
@@ -64,7 +65,16 @@ def reduced(
     while smaller := oracle.first(list(fewer_types(best, op_types)), STRICT):
         best = smaller
     best = oracle.first(list(sooner_over(best)), STRICT) or best
-    return Reduced(candidate=none_spare(best, oracle.first))
+    return Reduced(candidate=_spared(best, oracle))
+
+
+def _spared(best: Candidate, oracle: Oracle) -> Candidate:
+    """That no fault is needed is much to say, and a violation that comes once in a while comes
+    without one as well: one run is not enough for it."""
+    best = none_spare(best, oracle.first)
+    if len(best.plans) != 1:
+        return best
+    return oracle.first([bare(best)], STRICT) or best
 
 
 def _learn(oracle: Oracle, shown: Candidate) -> None:
@@ -95,18 +105,20 @@ def confirmed(best: Candidate, oracle: Oracle, sure: int) -> Candidate:
     """The smallest one, once runs that are made for that alone have measured how often the
     violation comes in it (`Progress.rate_of`); where that is too rarely, an earlier one in which it
     comes often enough, or else most often. One that was chosen among several for its rate is run as
-    often again: the rate by which it was chosen flatters it."""
-    seen: list[tuple[Candidate, Rate]] = [(best, oracle.measured(best, sure))]
-    earlier = {one.key: one for one in reversed(oracle.shown) if one != best}
-    for candidate in list(earlier.values())[:_BACK_MAX] if _poor(seen) else []:
-        seen.append((candidate, oracle.measured(candidate, sure)))
-        if not _poor(seen[-1:]):
-            break
-    chosen, _ = max(seen, key=lambda row: (min(row[1].share, ENOUGH), -seen.index(row)))
-    if len(seen) > 1:
-        oracle.measured(chosen, 2 * sure)
+    often again: the rate by which it was chosen flatters it. Where the time is up, what was
+    measured until then decides."""
+    rates: dict[str, Rate] = {}
+    candidates = {one.key: one for one in (best, *reversed(oracle.shown))}
+    try:
+        for key, candidate in list(candidates.items())[: 1 + _BACK_MAX]:
+            rates[key] = Rate()
+            rates[key] = oracle.measured(candidate, sure)
+            if rates[key].share >= ENOUGH:
+                break
+    except TimeUp:
+        rates = {key: oracle.progress.rate_of(candidates[key]) for key in rates}
+    chosen = candidates[max(rates, key=lambda key: min(rates[key].share, ENOUGH))]
+    if len(rates) > 1:
+        with contextlib.suppress(TimeUp):
+            oracle.measured(chosen, 2 * sure)
     return chosen
-
-
-def _poor(seen: Sequence[tuple[Candidate, Rate]]) -> bool:
-    return all(rate.share < ENOUGH for _, rate in seen)

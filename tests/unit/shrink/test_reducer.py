@@ -168,6 +168,32 @@ def test_steps_that_cost_the_rate_are_taken_back() -> None:
     assert (rate.runs, rate.came) == (10, 10)
 
 
+def test_one_run_without_faults_does_not_say_that_none_is_needed() -> None:
+    """A stale read that comes once in a while comes without a fault as well."""
+    bare: list[Candidate] = []
+
+    def rule(candidate: Candidate) -> float:
+        if candidate.plans:
+            return 1.0
+        bare.append(candidate)
+        return float(len(bare) == 1)
+
+    found = run(start_of(faults(4)), Planted(rule), ["f2"], 20 * S)
+    assert bare
+    assert len(found.candidate.plans) == 1
+
+
+def test_where_the_time_is_up_what_was_measured_decides() -> None:
+    """The smallest one never came again; the one before it did, in the runs that were left."""
+    large = start_of(faults(1))
+    small = msgspec.structs.replace(large, nodes=3, concurrency=3)
+    oracle = oracle_of(Planted(lambda c: float(c == large)), most=5)
+    oracle.shown += [large, small]
+    assert confirmed(small, oracle, 3) == large
+    rate = oracle.progress.rate_of(large)
+    assert (rate.runs, rate.came) == (2, 2)
+
+
 def test_the_rate_is_that_of_runs_that_decided_nothing() -> None:
     oracle = oracle_of(Planted(lambda c: 1.0))
     start = start_of(faults(1))
