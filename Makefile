@@ -14,7 +14,7 @@ C_SOURCES := $(wildcard checkers/csrc/*.[ch] checkers/csrc/*/*.[ch])
 
 .PHONY: help setup run test test-no-lab test-lab coverage lint check lab-up lab-down \
 	vagrant-up vagrant-down vm-up vm-down podman-up podman-down bench \
-	spec-selftest nemesis-selftest systems-selftest labs-selftest proofs sanitize fuzz corpora wheel clean
+	spec-selftest nemesis-selftest systems-selftest labs-selftest proofs mutants sanitize fuzz corpora wheel clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -135,6 +135,11 @@ spec-selftest: setup
 ## make proofs     what is long: the checkers' proofs at full size, and all cases of `sampled` tests
 proofs: setup
 	$(BIN)/python -m pytest -v -s -m long $(TEST_ARGS)
+
+## make mutants    how many of our own mutants the tests kill (hours; tests/mutants/mutants.py --help)
+mutants: setup
+	$(BIN)/python tests/mutants/mutants.py map
+	$(BIN)/python tests/mutants/mutants.py run $(MUTANTS_ARGS)
 
 ## make sanitize   the C core under AddressSanitizer and UBSan, alone and below its Python tests
 sanitize: setup

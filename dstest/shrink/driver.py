@@ -146,11 +146,12 @@ def _counted(progress: Progress | None) -> Progress | None:
 
 
 class _Timing:
-    """Leaves time for the runs that measure the result, and an earlier one where it is no good."""
+    """Leaves time for the runs that measure the result, and, up to half of it, for those of an
+    earlier one, should it be no good."""
 
     def __init__(self, within_s: float, sure: int) -> None:
         self._end_ns = clock.monotonic_ns() + int(within_s * 1e9)
-        self._sure = sure
+        self._within_s, self._sure = within_s, sure
         self.last_s = 0.0
         """What the last run took."""
         self.confirming = False
@@ -159,7 +160,10 @@ class _Timing:
 
     def left(self) -> bool:
         """Is there time for one more?"""
-        kept_s = self.last_s * (1 if self.confirming else 1 + 2 * self._sure)
+        kept_s = self.last_s
+        if not self.confirming:
+            result_s, both_s = (self.last_s * (1 + n * self._sure) for n in (1, 2))
+            kept_s = max(result_s, min(both_s, self._within_s / 2))
         left = clock.monotonic_ns() + int(kept_s * 1e9) < self._end_ns
         self.over |= not left
         return left

@@ -52,7 +52,7 @@ def test_two_seconds_of_latency_raise_a_spike_within_ten(lab: LabInfo, tmp_path:
 
 def test_a_clean_run_raises_nothing_high_and_costs_little(lab: LabInfo, tmp_path: Path) -> None:
     done = run_here(
-        lab, tmp_path, nemesis=registry.load("nemeses", "none"), options=(), time_limit_s=40.0
+        lab, tmp_path, nemesis=registry.load("nemeses", "none"), options=(), time_limit_s=30.0
     )
     found, meta = looked(done.path)
     assert not severe(found.alerts), found.alerts
@@ -61,13 +61,13 @@ def test_a_clean_run_raises_nothing_high_and_costs_little(lab: LabInfo, tmp_path
     assert told.keys() == {node.name for node in lab.nodes}
     for row in told.values():
         assert row["lost"] == 0
-        assert row["samples"] >= 35
+        assert row["samples"] >= 26
         assert row["cpu_percent"] < COST_PERCENT
     series = series_of(read_rows(done.path / NODES))
     for node in told:
         times = [time_ns for time_ns, _ in series[node, "rss"]]
         assert times == sorted(times)
-        assert times[-1] > 38e9
+        assert times[-1] > 28e9
         assert all(b - a < 4e9 for a, b in pairwise(times))
         assert series[node, "applied"][-1][1] > series[node, "applied"][0][1]
 

@@ -27,9 +27,9 @@ addopts = "--strict-markers --strict-config"
 TEST = """\
 import pytest
 
-SHORT = dict(system="toykv", workload="register", nemesis="partition", nodes=5, time_limit_s=40,
+SHORT = dict(system="toykv", workload="register", nemesis="partition", nodes=5, time_limit_s=21,
              seed=1)
-CUT = {"shape": "one", "direction": "both"}
+CUT = {"shape": "one", "direction": "both", "fault_s": 4, "quiet_s": 8}
 BUG = {**CUT, "bug": "stale-follower-read"}
 
 

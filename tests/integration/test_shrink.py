@@ -28,7 +28,7 @@ def test_a_stale_read_keeps_what_it_needs(lab: LabInfo, tmp_path: Path) -> None:
     plugins = resolve(wanted, [*SHORT, "reads=serializable"])
     done = run_session(plugins, store=tmp_path, lab_id=lab.lab_id, ui=Quiet())
     assert done.verdict.verdict.failed, done.verdict.reason
-    found = shrink_run(done.path, within_s=420, sure=3, lab_id=lab.lab_id, ui=Quiet())
+    found = shrink_run(done.path, within_s=240, sure=2, lab_id=lab.lab_id, ui=Quiet())
     assert found is not None
     assert found.after.events < found.before.events
     assert found.rate_after.came >= 1, found
