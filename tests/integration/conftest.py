@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from runs import SHORT, run_here
 from selftest_table import Seen, look_at, table
 from systems_table import systems_table
 
@@ -17,6 +18,7 @@ from clusters.labs.lxc import LAB
 from clusters.labs.packages import packages_for, shared_packages
 from dstest.core import registry
 from dstest.core.node import LabInfo
+from dstest.runner.session import Finished
 from nemeses.catalogue import rows
 
 TABLES: dict[str, Callable[[list[Seen], set[str], Path], str]] = {
@@ -107,6 +109,13 @@ def lab(lab_packages: tuple[str, ...]) -> Iterator[LabInfo]:
     LAB.down(lab_id)
     yield LAB.up(lab_id, 5, packages=lab_packages)
     LAB.down(lab_id)
+
+
+@pytest.fixture(scope="session")
+def stale_run(lab: LabInfo, tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """A run of etcd that serves stale reads, which a cut follower is bound to show; made once."""
+    store = tmp_path_factory.mktemp("stale")
+    return run_here(lab, store, options=(*SHORT, "reads=serializable", "shape=one"), rate=None)
 
 
 @pytest.fixture(scope="session")

@@ -13,22 +13,22 @@ from dstest.judge.blame_file import aside_of
 from dstest.runner.blame_probes import read_samples
 from dstest.runner.blame_runs import blame_run
 from dstest.runner.progress import Quiet
+from dstest.runner.session import Finished
 from dstest.store.layout import RunDir
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(900)]
 
-STALE = (*SHORT, "reads=serializable")
 
-
-def test_stale_reads_are_the_systems(lab: LabInfo, tmp_path: Path) -> None:
-    done = run_here(lab, tmp_path, options=STALE, rate=None)
+def test_stale_reads_are_the_systems(lab: LabInfo, stale_run: Finished) -> None:
+    done = stale_run
+    assert done.verdict is not None
     assert done.verdict.verdict.failed, done.verdict.reason
     evidence = done.verdict.evidence
     assert {name for name, probe in evidence.probes.items() if probe.fired} <= {HOST_EVENTS}
     assert done.verdict.blame.startswith("unknown - pending: ")
     assert SWAP in done.verdict.blame
     assert done.verdict.bug.severity == "P0"
-    found = blame_run(done.path, 2, lab_id=lab.lab_id, ui=Quiet())
+    found = blame_run(done.path, 1, lab_id=lab.lab_id, ui=Quiet())
     assert found.blame == "SUT", found
     assert "- Blame: SUT" in (aside_of(done.path) / "findings.md").read_text()
 

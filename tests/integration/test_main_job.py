@@ -24,6 +24,7 @@ from runs import (
 from dstest.core.errors import Exit
 from dstest.core.node import LabInfo
 from dstest.core.op import FIELDS
+from dstest.runner.session import Finished
 from nemeses.none import NoNemesis
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -72,14 +73,13 @@ def test_partitions_land_and_etcd_passes(lab: LabInfo, tmp_path: Path) -> None:
     assert json.loads(again.stdout)["valid"] is True
 
 
-def test_serializable_reads_fail_with_a_small_witness(lab: LabInfo, tmp_path: Path) -> None:
-    done = main_job(lab, tmp_path, "-o", "reads=serializable", "-o", "shape=one")
-    assert done.returncode == 1, done.stdout + done.stderr
-    verdict = verdict_of(latest(tmp_path))
+def test_serializable_reads_fail_with_a_small_witness(stale_run: Finished) -> None:
+    assert stale_run.exit_code == Exit.FAIL
+    verdict = verdict_of(stale_run.path)
     assert verdict["verdict"].startswith("FAIL")
     anomalies = verdict["checkers"]["linearizable"]["anomalies"]["nonlinearizable"]
     assert min(len(a["ops"]) for a in anomalies) <= 4
-    assert dstest("check", latest(tmp_path) / "history.jsonl").returncode == 1
+    assert dstest("check", stale_run.path / "history.jsonl").returncode == 1
 
 
 @pytest.mark.long

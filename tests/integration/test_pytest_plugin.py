@@ -41,11 +41,6 @@ def test_it_keeps_its_promise(dstest_run):
     assert dstest_run.report.is_file()
 
 
-@pytest.mark.dstest(**SHORT, options=BUG, expect="fail", anomalies=["nonlinearizable"])
-def test_a_planted_bug_is_found(dstest_run):
-    assert dstest_run.violations
-
-
 @pytest.mark.dstest(**SHORT, options=BUG)
 def test_a_planted_bug_fails_a_test():
     pass
@@ -68,7 +63,7 @@ def test_a_project_outside_the_tree(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     text = done.stdout + done.stderr
-    assert "2 passed" in text and "1 failed" in text, text
+    assert "1 passed" in text and "1 failed" in text, text
     assert "FAILED test_theirs.py::test_a_planted_bug_fails_a_test" in text
     assert "report: " in text and "FAIL-" in text
     assert labs_of_the_plugin() == before
