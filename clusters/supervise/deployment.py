@@ -41,6 +41,14 @@ START_S: Final = 60.0
 STOP_S: Final = 12.0
 POLL_S: Final = 0.1
 LOOK_S: Final = 1.0
+_EMPTY: Final = """\
+set -e
+for path in "$0" "$@"; do
+    [ ! -L "$path" ] || { echo "$path is a link, and its data is elsewhere" >&2; exit 1; }
+    mkdir -p "$path"
+    find "$path" -xdev -mindepth 1 -delete
+done
+"""
 """Between two looks whether servers that start have ended."""
 
 
@@ -192,13 +200,13 @@ class SupervisedDeployment(MemberLogs, Supervised, Pause, Freezes, Terminate, Co
                 raise error
 
     async def wipe(self) -> None:
-        """Remove data, logs and files. Of what may be mounted only the content goes."""
+        """Remove data, logs and files. Of what may be mounted only the content goes, and nothing of
+        what is mounted below it or that a link leads to: RemoteError."""
 
         async def clean(node: Node) -> None:
             for service in self.members[node.name].services:
-                for path in service.data:
-                    await node.run(["mkdir", "-p", path])
-                    await node.run(["find", path, "-mindepth", "1", "-delete"])
+                if service.data:
+                    await node.run(["sh", "-c", _EMPTY, *service.data])
                 mine = [service.log, *service.files, f"{on_node.HOME}/{service.name}"]
                 await node.run(["rm", "-rf", *mine])
 

@@ -151,6 +151,8 @@ def _tell(plan: Adoption) -> None:
         say(line)
     lost = plan.lost_systems()
     for system, why in lost.items():
+        if plan.places and system not in plan.places:
+            continue  # nobody means to run it there
         say(f"system {system} is lost: {why}")
     for system in sorted({*plan.places} - {*lost}):
         unsure = any(one.facts.packages is None for one in plan.seen)
@@ -190,8 +192,9 @@ def release(
             say("  /etc/dstest-lab among it")
         if not forget:
             say(f"lab {lab_id} is half released, and no run uses it until it is adopted anew")
-            say("remedy: where /etc/dstest-lab is gone, write the lab's id into it there again;")
-            say(f"  then dstest lab release --lab-id {lab_id} goes on; --forget gives up on them")
+            say("remedy: put right what is said above (where /etc/dstest-lab is gone, write the")
+            say(f"  lab's id into it there again); then dstest lab release --lab-id {lab_id} goes")
+            say("  on; --forget gives up on them")
         raise typer.Exit(int(Exit.HARNESS))
     if done.same or (done.clean and not strict):
         others = "" if done.same else "; what others have changed is listed above"

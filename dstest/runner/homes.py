@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from os.path import dirname
+from os.path import dirname, normpath
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
-from dstest.core.errors import LabError
+from dstest.core.errors import ConfigError, LabError
 from dstest.core.node import LabInfo, Node, NodeInfo
 from dstest.core.protocols import Deployment, Member, SystemTraits
 from dstest.core.residue import HOME_MARK, HOMES_LAID, HOMES_OWNED
 
-__all__ = ["COMMON_HOMES", "homes_of", "is_shared", "lay_homes", "places_of"]
+__all__ = ["COMMON_HOMES", "homes_of", "is_shared", "lay_homes", "places_of", "require_paths"]
 
 COMMON_HOMES: Final = ("/opt/dstest", "/opt/dstest-services")
 """Of tools and services, whatever the system. The first comes and goes as a whole, as a residue."""
@@ -54,18 +54,33 @@ noted() {{
     done
     return 1
 }}
+# Says of $1 where what is written there would come to lie elsewhere: a link leads there from our
+# directory, or another file system is mounted in it, but for one of a fault (faultfs).
+astray() {{
+    find_top "$1" && [ -e "$top" ] || return 0
+    real=$(readlink -m -- "$top")${{1#"$top"}}
+    [ "$(readlink -m -- "$1")" = "$real" ] || echo "$1	a link leads from there"
+    while read -r source point _; do
+        case $(printf "%b/" "$point") in
+            "$real"/*) [ "$source" = faultfs ] || echo "$1	$point is mounted" ;;
+        esac
+    done </proc/mounts
+}}
 for pair; do
     find_top "${{pair#*:}}" || echo "${{pair#*:}}"
     id -u "${{pair%%:*}}" >/dev/null 2>&1 || echo "no user ${{pair%%:*}}"
 done
 [ -e {HOMES_OWNED} ] || exit 0
 while IFS= read -r path; do
+    said=$(astray "$path")
+    [ -z "$said" ] || {{ echo "$said"; continue; }}
     [ -L "$path" ] || [ -f "$path" ] || [ -n "$(ls -A "$path" 2>/dev/null)" ] || continue
     noted "$path" || echo "$path"
 done
 """
 """Of pairs USER:DIRECTORY prints the directories that are there and not ours, and users that are
-none; of the paths that it reads, what has content though no run has noted it."""
+none; of the paths that it reads, what has content though no run has noted it. Of both, behind a
+tab, why what is written there would come to lie elsewhere."""
 
 _LAY: Final = f"""\
 {_TOP}
@@ -129,19 +144,36 @@ def _places(members: Iterable[Member]) -> list[_Place]:
 
 def is_shared(folder: str) -> bool:
     """Is it one that every machine has, which no system can have to itself?"""
-    return folder in SHARED or dirname(folder) in ("/usr", "/usr/local")
+    kernel = any(_within(folder, place) for place in ("/dev", "/proc", "/sys"))
+    return kernel or folder in SHARED or dirname(folder) in ("/usr", "/usr/local")
+
+
+def require_paths(system: Any, members: Iterable[Member]) -> None:
+    """Raises ConfigError where a path of a service is not what it says, by dots or slashes, or is a
+    directory that every machine has and would be emptied or replaced."""
+    named = [(place.what, place.path) for place in _places(members)]
+    for what, path in [*named, *(("homes", home) for home in homes_of([system]))]:
+        taken = is_shared(path) and not what.startswith("directories ")
+        if path[:1] != "/" or path[:2] == "//" or normpath(path) != path or taken:
+            raise ConfigError(
+                f"{system.name}: {what} is {path!r}",
+                remedy="an absolute path without `.`, `..` or further slashes, below a directory of"
+                " the system's own: /opt/NAME/data",
+            )
 
 
 def places_of(system: Any) -> list[str]:
     """Directories in which a system would write with the defaults of its options, as far as it says
-    so without a node; what it would not say is found when it is run."""
+    so without a node; what it would not say is found when it is run. Raises ConfigError."""
     info = NodeInfo(name="n1", address="192.0.2.1", lab_id="none")
     try:
         defaults = {name: option.default for name, option in system.options.items()}
         deployment = system.deploy([SimpleNamespace(name=info.name, info=info)], defaults)
-        places = list(dict.fromkeys(p.folder for p in _places(deployment.members.values())))
+        members = list(deployment.members.values())
     except Exception:
-        places = []  # whatever it may be that this one needs
+        members = []  # whatever it may be that this one needs
+    require_paths(system, members)
+    places = list(dict.fromkeys(p.folder for p in _places(members)))
     homes = homes_of([system])
     return [*homes, *(p for p in places if not any(_within(p, home) for home in homes))]
 
@@ -154,7 +186,9 @@ async def lay_homes(
     lab: LabInfo, nodes: Mapping[str, Node], system: Any, deployment: Deployment
 ) -> None:
     """Make and mark the directories that a run of the system writes into, where the machines are
-    not of our making. Raises LabError where somebody else has one of them."""
+    not of our making. Raises LabError where somebody else has one of them, ConfigError on any lab
+    where it could not have one to itself."""
+    require_paths(system, deployment.members.values())
     if lab.made is not None:
         return
     homes = homes_of([system])
@@ -178,9 +212,11 @@ async def lay_homes(
         argv, text = ["sh", "-c", program, lab.lab_id, *pairs], "".join(f"{p}\n" for p in paths)
         return (await node.run(argv, timeout_s=LAY_S, stdin=text)).stdout.splitlines()
 
-    def named(node: str, path: str) -> str:
+    def named(node: str, line: str) -> str:
+        path, _, why = line.partition("\t")
         whats = [p.what for p in on[node] if path in (p.folder, p.path)]
-        return f"{path} ({', '.join(dict.fromkeys(whats)) or f'home of {system.name}'})"
+        of = ", ".join(dict.fromkeys(whats)) or f"home of {system.name}"
+        return f"{path} ({of}{'; ' if why else ''}{why})"
 
     # All are looked at before any is touched.
     looks = await asyncio.gather(*(one(node, _LOOK) for node in nodes.values()))
@@ -199,6 +235,7 @@ async def lay_homes(
             "what dstest has not made stands where the system would write: "
             + "; ".join(f"{name} has {row}" for name, row in told.items()),
             remedy="let the system write into a directory of its own, as /opt/NAME (data, files,"
-            " log of its services); or, where what stands there is an old run's, move it away",
+            " log of its services); or, where what stands there is an old run's, move it away; take"
+            " links and mounts out of its directories",
         )
     await asyncio.gather(*(one(node, _LAY) for node in nodes.values()))

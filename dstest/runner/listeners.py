@@ -88,8 +88,8 @@ async def check_free(deployment: Deployment, nodes: Mapping[str, Node]) -> None:
         raise LabError(
             f"the nodes are not clean: {rows} (not ours); nothing was started",
             remedy="end it there (`dstest lab ssh NODE`; a server of the machine's own by "
-            "`systemctl disable --now`), or make the nodes anew: `dstest lab down`, then "
-            "`dstest lab up`",
+            "`systemctl disable --now`), or, unless they are machines of yours, make the nodes "
+            "anew: `dstest lab down`, then `dstest lab up`",
         )
 
 

@@ -137,8 +137,8 @@ def _refuse(left: ByNode, why: str) -> None:
         raise LabError(
             f"the nodes are not clean: {'; '.join(problems)} ({why}); nothing was started",
             remedy="remove it there (`dstest lab ssh NODE`; a server of the machine's own by "
-            "`systemctl disable --now`), or make the nodes anew: `dstest lab down`, then "
-            "`dstest lab up`",
+            "`systemctl disable --now`), or, unless they are machines of yours, make the nodes "
+            "anew: `dstest lab down`, then `dstest lab up`",
         )
 
 

@@ -146,6 +146,24 @@ def test_a_system_of_ones_own_takes_nothing_over_and_leaves_nothing(
     machines.on(0, "mv /opt/own-store /srv/theirs")
     assert_code(dstest(*command).returncode, latest(tmp_path / "store"))
     machines.on(0, "echo mine >/opt/own-store/notes.txt")
+    # Somebody moves the data to another disk: neither a run nor a release touches what is there.
+    machines.on(0, "mkdir /srv/disk; echo ledger >/srv/disk/db")
+    for there, gone, why in (
+        ("mv data was; ln -s /srv/disk data", "rm data; mv was data", "a link leads from there"),
+        ("mount --bind /srv/disk data", "umount data", "/opt/own-store/data is mounted"),
+    ):
+        machines.on(0, f"cd /opt/own-store; {there}")
+        refused = dstest(*command)
+        assert refused.returncode == Exit.HARNESS, refused.stderr
+        assert "n1 has /opt/own-store/data (data of " in refused.stderr, refused.stderr[-700:]
+        assert f"; {why})" in refused.stderr
+        if "mount" in there:
+            half = dstest("lab", "release", "--lab-id", LAB_ID)
+            assert half.returncode == Exit.HARNESS, half.stderr
+            assert "mounted in what is to be removed: /opt/own-store/data;" in half.stderr
+        assert machines.on(0, "cat /srv/disk/db") == "ledger\n"
+        machines.on(0, f"cd /opt/own-store; {gone}")
+    machines.on(0, "rm -r /srv/disk")
     released = dstest("lab", "release", "--lab-id", LAB_ID)
     assert released.returncode == 0, released.stderr
     assert "left by dstest" not in released.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -225,3 +226,26 @@ def test_a_directory_that_a_killed_run_was_making(tmp_path: Path) -> None:
     (tmp_path / "etcd.dstest.d").symlink_to(tmp_path)
     assert agent_mark.remove_home(str(home), "one", []) == ("", [])
     assert sorted(os.listdir(tmp_path)) == ["etcd.dstest.c", "etcd.dstest.d"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")
+@pytest.mark.parametrize("place", ["data", "my data/deep"])
+def test_what_somebody_has_mounted_there_ends_the_release_before_anything_goes(
+    root: Path, place: str
+) -> None:
+    """With the machine's own disk below our directory, what is removed would be theirs."""
+    home = root / "opt/own"
+    (home / place).mkdir(parents=True)
+    (home / HOME_MARK).write_text("one\n")
+    agent_mark.mark(request(b""), str(root))
+    asked = request(b"", homes=["/opt/own"])
+    before = sorted(map(str, root.rglob("*")))
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", home / place], check=True)
+    try:
+        with pytest.raises(SystemExit, match=f"{place}; unmount that first, nothing was taken"):
+            agent_mark.unmark(asked, str(root))
+        assert sorted(map(str, root.rglob("*"))) == before
+    finally:
+        subprocess.run(["umount", home / place], check=True)
+    assert agent_mark.unmark(asked, str(root))["stays"] == []
+    assert not home.exists()

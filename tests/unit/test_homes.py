@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ import msgspec
 import pytest
 
 from dstest.core import registry
-from dstest.core.errors import LabError
+from dstest.core.errors import ConfigError, LabError
 from dstest.core.node import Completed, Foreign, LabInfo, Made, NodeInfo
 from dstest.core.protocols import Member, Probe, Service, SystemTraits
 from dstest.core.residue import Residue, marked_only
@@ -190,6 +191,79 @@ def test_a_directory_that_every_machine_has_is_not_to_be_moved_away(tmp_path: Pa
             lay(Here(tmp_path / field), system=Own(**places))
         assert "move" not in (caught.value.remedy or "")
         assert str(path).strip("(',)") in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/opt/own/../theirs/data", "opt/own/data", "/opt/own/./data", "/opt/own//data"),
+        *("/opt/own/data/", "//opt/own", "/var/lib", "/", "/proc/x/y", ""),
+    ],
+)
+def test_a_path_that_is_not_what_it_says_is_refused_on_every_lab(tmp_path: Path, path: str) -> None:
+    """What is below `..` is somebody else's; what every machine has would be emptied."""
+    ours = LabInfo(lab_id="l", kind="x", nodes=[], control="-", made=Made(packages=[]))
+    for n, places in enumerate(({"data": (path,)}, {"files": {path: b""}}, {"log": path})):
+        field = next(iter(places))
+        for lab in (LAB, ours):
+            with pytest.raises(ConfigError, match=f"own: {field} of s is '"):
+                lay(Here(tmp_path / f"{n}{lab.lab_id}"), lab, Own(**places))
+        with pytest.raises(ConfigError, match="below a directory of the system's own"):
+            homes.places_of(Own(**places))
+    with pytest.raises(ConfigError, match="directories of s"):
+        homes.places_of(Own(directories=("/opt/own/../x",)))
+
+
+@pytest.mark.parametrize("where", ["data", "data/deep", "", "other"])
+def test_data_to_which_a_link_leads_is_not_emptied(tmp_path: Path, where: str) -> None:
+    """Somebody has moved it to another disk since the last run."""
+    node = Here(tmp_path)
+    system = Own(data=("/opt/own/data/deep",))
+    lay(node, system=system)
+    (tmp_path / "big").mkdir()
+    place = tmp_path / "opt/own" / where
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if where == "":
+        (tmp_path / "big/.dstest-lab").write_text("one\n")
+        place.rename(tmp_path / "opt/was")
+    elif place.exists():
+        place.rename(tmp_path / "was")
+    place.symlink_to(tmp_path / "big")
+    if where == "other":
+        lay(node, system=system)
+        return
+    with pytest.raises(LabError, match=r"n1 has /opt/own.*s\)|a link leads from there\)"):
+        lay(node, system=system)
+
+
+class Mounted(Here):
+    """Where another file system is mounted."""
+
+    place = "opt/own/data"
+    source = "tmpfs"
+
+    async def run(self, argv: Sequence[str], **how: Any) -> Completed:
+        mount = f'cd "{self.root}" && mount -t tmpfs {self.source} {self.place} && exec "$0" "$@"'
+        return await super().run(["unshare", "-m", "sh", "-c", mount, *argv], **how)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")
+@pytest.mark.parametrize("source", ["tmpfs", "faultfs"])
+def test_data_on_which_something_is_mounted_is_not_emptied(tmp_path: Path, source: str) -> None:
+    """But for what a fault has left there, which is taken away afterwards."""
+    system = Own(data=("/opt/own/data",))
+    node = Here(tmp_path)
+    lay(node, system=system)
+    there = Mounted.__new__(Mounted)
+    there.root, there.source = node.root, source
+    for place in ("opt/own/data", "opt/own/data/deep"):
+        (tmp_path / place).mkdir(parents=True, exist_ok=True)
+        there.place = place
+        if source == "faultfs":
+            lay(there, system=system)
+            continue
+        with pytest.raises(LabError, match=rf"\(data of s; .*/{place} is mounted\)"):
+            lay(there, system=system)
 
 
 def test_a_user_that_is_none_is_named_before_anything_is_made(tmp_path: Path) -> None:

@@ -164,7 +164,7 @@ def test_a_start_lays_what_is_to_run_stops_wipes_and_starts() -> None:
     assert names == ["db", "side"]
     assert PROGRAM in two.files
     order = [next(i for i, text in enumerate(one.ran) if word in text)
-             for word in ("command -v", "stop", "find /d", "services start")]  # fmt: skip
+             for word in ("command -v", "stop", "find \"$path\"", "services start")]  # fmt: skip
     assert order == sorted(order)
 
 

@@ -164,6 +164,11 @@ def unmark(request: dict, root: str = "") -> dict:  # type: ignore[type-arg]
     whose = there.decode(errors="replace").strip()
     if whose != lab_id:
         raise SystemExit(f"it belongs to lab {whose!r} now")
+    if points := mounted([root + home for home in request["homes"]], lab_id):
+        raise SystemExit(
+            f"mounted in what is to be removed: {', '.join(points)}; unmount that first, nothing"
+            " was taken away"
+        )
     said, kept = give_back_hosts(request, root + HOSTS), []
     notes = os.fsdecode(content_or_none(root + OWNED) or b"").splitlines()
     owned = [root + path for path in (*notes, os.path.dirname(LAID))]
@@ -185,10 +190,27 @@ def unmark(request: dict, root: str = "") -> dict:  # type: ignore[type-arg]
     return {"said": said, "stays": standing(request, root), "laid": laid, "kept": kept}
 
 
+def mounted(homes: list[str], lab_id: str) -> list[str]:
+    """Where in directories with our mark another file system is mounted: it is somebody else's."""
+    ours = [home for home in homes if marked(home, lab_id)]
+    found = []
+    for line in (content_or_none("/proc/self/mounts") or b"").splitlines():
+        point = re.sub(rb"\\([0-7]{3})", lambda m: bytes([int(m[1], 8)]), line.split()[1])
+        path = os.fsdecode(point)
+        real = [os.path.realpath(home) for home in ours]
+        found += [path] if any(path == one or path.startswith(f"{one}/") for one in real) else []
+    return found
+
+
+def marked(home: str, lab_id: str) -> bool:
+    """Does it carry the mark of this lab?"""
+    mark = content_or_none(os.path.join(home, HOME_MARK)) or b""
+    return mark.decode(errors="replace").strip() == lab_id
+
+
 def laid_of(lab_id: str, root: str) -> list[str]:
     """The directories that runs of this lab have noted, where the note itself carries its mark."""
-    mark = content_or_none(root + os.path.join(os.path.dirname(LAID), HOME_MARK)) or b""
-    if mark.decode(errors="replace").strip() != lab_id:
+    if not marked(root + os.path.dirname(LAID), lab_id):
         return []
     return list(dict.fromkeys(os.fsdecode(content_or_none(root + LAID) or b"").splitlines()))
 
@@ -196,9 +218,7 @@ def laid_of(lab_id: str, root: str) -> list[str]:
 def remains(request: dict, root: str) -> list[str]:  # type: ignore[type-arg]
     """What shows that it was not us who took the marker away, which goes last."""
     left = [path for path in (request["run"],) if os.path.lexists(root + path)]
-    for home in standing(request, root):
-        mark = content_or_none(f"{root}{home}/{HOME_MARK}") or b""
-        left += [home] if mark.decode(errors="replace").strip() == request["lab_id"] else []
+    left += [home for home in standing(request, root) if marked(root + home, request["lab_id"])]
     with contextlib.suppress(OSError, SystemExit):
         left += [HOSTS] if own_lines(request["lab_id"], content(root + HOSTS) or b"") else []
     return left
@@ -277,8 +297,7 @@ def remove_home(home: str, lab_id: str, owned: list[str]) -> tuple[str, list[str
     if os.path.lexists(home):
         if os.path.islink(home) or not os.path.isdir(home):
             return "stays: it is no directory", []
-        found = content_or_none(f"{home}/{HOME_MARK}")
-        if found is None or found.decode(errors="replace").strip() != lab_id:
+        if not marked(home, lab_id):
             return f"stays: it carries no mark of ours ({HOME_MARK})", []
         ours = [path for path in owned if path == home or path.startswith(f"{home}/")]
         if ours and home not in ours:
