@@ -138,7 +138,8 @@ def _retries(facts: RunFacts) -> AuditRow:
     if not facts.wire:
         return short(
             "the client library may retry unseen: requests on the wire were not counted;"
-            " client_port and request_counter of the system's class let them be"
+            " client_port and request_counter of the system's class let them be (the count of a run"
+            " that was killed is lost with it)"
         )
     calls, requests = sum(w.calls for w in facts.wire), sum(w.requests for w in facts.wire)
     message = f"{requests:,} requests on the wire for {calls:,} calls of {len(facts.wire)} clients"
