@@ -31,8 +31,8 @@ class Details(msgspec.Struct, frozen=True, kw_only=True):
 class FaultDetails(Details, frozen=True, kw_only=True):
     """Of every fault: the counts of its clients when it was applied and when it was healed, and
     what became of it in between: `rechecks` are rows of `at_ns`, `present` and perhaps `gone`;
-    `stood` says for how long it stood without a break (`looks`, `watched_s`, `away_s`, `share`),
-    empty where nobody could tell between two looks."""
+    `stood` says for how long it stood without a break (`looks`, `failed`, `watched_s`, `away_s`,
+    `share`), empty where nobody could tell between two looks."""
 
     stood: dict[str, Any] = {}
     rechecks: list[dict[str, Any]] = []

@@ -254,6 +254,8 @@ def _stood(facts: RunFacts) -> AuditRow:
         least = min(row["share"] for row in watched)
         watched_s = sum(row["watched_s"] for row in watched)
         said += f"; {len(watched)} watched for {watched_s:.0f} s stood for {least:.0%} at least"
+    if failed := sum(row.get("failed", 0) for row in rows):
+        said += f"; {failed} looks in between got no answer"
     return ok(said)
 
 

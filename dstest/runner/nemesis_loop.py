@@ -134,7 +134,7 @@ class NemesisLoop:
         """The record with the share of its window in which the fault stood; one that did not stand
         for nearly all of it is in doubt, whatever the looks have found."""
         stood = self.ticker.watch.stood(record.fault_id)
-        if stood is None or not stood.watched_s:
+        if stood is None or not (stood.watched_s or stood.failed):
             return record
         record = with_facts(record, {"stood": {**msgspec.to_builtins(stood), "share": stood.share}})
         if stood.share >= limits.STOOD_MIN:

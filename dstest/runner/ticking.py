@@ -31,9 +31,10 @@ _CLEAR_NS: Final = 1_500_000_000
 class Stood(msgspec.Struct, frozen=True, kw_only=True):
     """How long a fault stood, of the time in which it was asked about: `looks` at it, the seconds
     between the first and the last of them, and in how many of these it did not stand, or had been
-    away since the look before; `away` names where."""
+    away since the look before; `away` names where, `failed` counts looks that nobody answered."""
 
     looks: int = 0
+    failed: int = 0
     watched_s: float = 0.0
     away_s: float = 0.0
     away: tuple[str, ...] = ()
@@ -72,21 +73,25 @@ class StandWatch:
             async with asyncio.timeout(_LIMIT_S):
                 marks = await self._nemesis.in_force(self._ctx, record)
         except (Exception, SystemExit):  # a plug-in may have had a hand in it
+            known = self._stood.get(record.fault_id, Stood())
+            self._stood[record.fault_id] = msgspec.structs.replace(known, failed=known.failed + 1)
             return
         if not marks:
             return
         now_ns, now = self._ctx.clock.now_ns(), {str(k): str(v) for k, v in marks.items()}
         earlier = self._last.get(record.fault_id)
         self._last[record.fault_id] = (now_ns, now)
+        known = self._stood.get(record.fault_id, Stood())
         if earlier is None:
-            self._stood[record.fault_id] = Stood(looks=1)
+            self._stood[record.fault_id] = msgspec.structs.replace(known, looks=1)
             return
         then_ns, then = earlier
         gone = {
             name for name in {**then, **now} if not now.get(name) or then.get(name) != now[name]
         }
-        known, span_s = self._stood[record.fault_id], (now_ns - then_ns) / 1e9
-        self._stood[record.fault_id] = Stood(
+        span_s = (now_ns - then_ns) / 1e9
+        self._stood[record.fault_id] = msgspec.structs.replace(
+            known,
             looks=known.looks + 1,
             watched_s=known.watched_s + span_s,
             away_s=known.away_s + (span_s if gone else 0.0),

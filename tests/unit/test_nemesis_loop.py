@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from dstest.core.clock import RunClock, monotonic_ns
-from dstest.core.errors import ConfigError, HarnessError, LabError
+from dstest.core.errors import ConfigError, HarnessError, LabError, RemoteError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import FaultPlan, NemesisContext, Timing
 from dstest.runner import nemesis_loop, ticking
@@ -109,6 +109,24 @@ def test_a_fault_that_flaps_between_the_looks_has_not_landed(
     assert record.facts["stood"]["looks"] >= 4
     assert (record.facts["stood"]["share"] == 1.0) == (landed == "yes")
     assert (not record.notes) == (landed == "yes")
+
+
+@pytest.mark.parametrize("answered", [0, 3])
+def test_looks_that_nobody_answers_are_counted(
+    answered: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Silent(Flapping):
+        async def in_force(self, ctx: NemesisContext, record: LandingRecord) -> dict[str, str]:
+            if next(self.marks, None) is None:
+                raise RemoteError("no answer")
+            return {"n1": "7"}
+
+    monkeypatch.setattr(ticking, "_STOOD_EVERY_NS", 20 * MS)
+    monkeypatch.setattr(ticking, "_CLEAR_NS", 5 * MS)
+    loop = loop_of(Silent(*("7",) * answered))
+    asyncio.run(loop.run([replace(plan("f1", 5), duration_ns=300 * MS)]))
+    stood = loop.records["f1"].facts["stood"]
+    assert (stood["looks"], stood["failed"] >= 4) == (answered, True)
 
 
 def test_faults_of_one_time_stand_together() -> None:
