@@ -149,3 +149,42 @@ def test_what_no_counter_holds_is_named(tmp_path: Path, added: str, read: str, s
     code, answer = check(put(tmp_path, text, "h.edn"), "--checker", "counter-bounds")
     assert (code, f"{said} not an integer" in answer) == (3, True), answer
     assert "not an operation" not in answer
+
+
+@pytest.mark.parametrize(
+    ("events", "options", "said"),
+    [
+        (
+            ("0 write 1 -> 1", "1 write 638 -> !fail 638 :error :timeout", "2 read nil -> 638"),
+            "",
+            "write 638 (op 1, process 1) failed (timeout) and must not have had effect: what timed",
+        ),
+        (
+            ("0 read nil -> {0 10, 1 0}", "1 read nil -> {0 10, 1 nil}"),
+            "--workload bank -o accounts=2 -o total=10",
+            "read (op 1) shows no whole number as the balance of account 1",
+        ),
+        (
+            ("0 read nil -> {0 10, 1 0}", "1 read nil -> {0 10}"),
+            "--workload bank -o accounts=2 -o total=10",
+            "read (op 1) does not show account 1",
+        ),
+    ],
+)
+def test_a_violation_names_what_gave_it_away(
+    tmp_path: Path, events: tuple[str, ...], options: str, said: str
+) -> None:
+    code, answer = check(put(tmp_path, history(*events), "h.edn"), *options.split())
+    assert (code, said in answer) == (1, True), answer
+
+
+@pytest.mark.parametrize(("member", "wrong"), [('"11"', True), ("11", False)])
+def test_members_are_told_apart_by_value(tmp_path: Path, member: str, wrong: bool) -> None:
+    """11 was written and "11" was not: who reads a 1 of that has read what nobody wrote."""
+    events = (
+        "5 write [[:w 11 1]] -> [[:w 11 1]]",
+        "3 write [[:w 12 1]] -> [[:w 12 1]]",
+        f"7 read [[:r {member} nil] [:r 12 nil]] -> [[:r {member} 1] [:r 12 1]]",
+    )
+    found, answer = check(put(tmp_path, history(*events), "h.edn"), "--workload", "long-fork")
+    assert (found == 1) == wrong, answer

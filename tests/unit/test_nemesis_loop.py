@@ -118,7 +118,7 @@ def test_looks_that_nobody_answers_are_counted(
     class Silent(Flapping):
         async def in_force(self, ctx: NemesisContext, record: LandingRecord) -> dict[str, str]:
             if next(self.marks, None) is None:
-                raise RemoteError("no answer")
+                raise RemoteError("n1", "nft list", 1, "")
             return {"n1": "7"}
 
     monkeypatch.setattr(ticking, "_STOOD_EVERY_NS", 20 * MS)

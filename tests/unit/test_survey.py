@@ -9,6 +9,7 @@ import shlex
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import asyncssh
@@ -19,7 +20,7 @@ from hostile_server import Lies, hostile
 from clusters.labs.existing import agent_look, survey
 from clusters.labs.existing.arrive import arrive
 from clusters.labs.existing.entry import HostEntry, Place
-from dstest.core.errors import DstestError, LabError, NotALabNode
+from dstest.core.errors import DstestError, LabError, NotALabNode, RemoteError
 from dstest.core.node import NodeInfo
 
 Server = asyncssh.SSHServerProcess[bytes]
@@ -281,3 +282,25 @@ def test_only_what_was_asked_about_is_an_answer(tmp_path: Path) -> None:
         folder.mkdir()
         with pytest.raises(LabError, match="makes no sense"):
             surveyed(folder, telling({"facts": changed(**wrong)}))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "sudo: sorry, you must have a tty to run sudo",
+        "sudo: no tty present and no askpass program specified",
+    ],
+)
+def test_a_sudo_that_wants_a_terminal_is_named(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A password would not help."""
+
+    async def refused(*_: Any, **__: Any) -> None:
+        raise RemoteError("n1", "sudo -k -n true", 1, words)
+
+    monkeypatch.setattr(survey, "run_as_root", refused)
+    info = NodeInfo(name="n1", address="192.0.2.1", user="ops")
+    arrived: Any = SimpleNamespace(connection=None)
+    entry: Any = SimpleNamespace(alias="db-1")
+    with pytest.raises(LabError, match="db-1: sudo lets ops in at a terminal alone") as caught:
+        asyncio.run(survey._sudo_asks(info, arrived, entry))
+    assert "!requiretty" in (caught.value.remedy or "")
