@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from forked import bin_folder
 
 from dstest.scaffold.kinds import KINDS
 
@@ -48,7 +49,8 @@ def measured(text: str) -> str:
 
 @pytest.mark.parametrize("page", [*PAGES, *GUIDES], ids=lambda page: page.name)
 def test_the_commands_do_what_the_page_shows(page: Path, tmp_path: Path) -> None:
-    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    folders = bin_folder(), Path(sys.executable).parent, os.environ["PATH"]
+    env = {**os.environ, "PATH": os.pathsep.join(map(str, folders))}
     asked = commands(page)
     (tmp_path / "tests").symlink_to(DOCS.parent / "tests")
     assert any(not command.startswith(LAB) for command, _ in asked)

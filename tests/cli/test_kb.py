@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forked import Ended, dstest
 
 from dstest.kb.book import Book, Seen
 from dstest.kb.recall import recalled, told
@@ -29,17 +30,11 @@ class Desk:
         self.path = path
         self.book = path / "kb.sqlite"
 
-    def dstest(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "dstest", *words],
-            cwd=self.path,
-            env={**os.environ, "DSTEST_KB": str(self.book)},
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+    def dstest(self, *words: str) -> Ended:
+        env = {**os.environ, "DSTEST_KB": str(self.book)}
+        return dstest(*words, cwd=self.path, env=env, timeout=300)
 
-    def run(self, seed: int, *more: str) -> subprocess.CompletedProcess[str]:
+    def run(self, seed: int, *more: str) -> Ended:
         test = ("--system", "toykv", "--workload", "register", "--nemesis", "partition")
         time = ("--time-limit", "40", "--seed", str(seed))
         return self.dstest("run", "--lab", "sim", *test, *time, *more)
@@ -48,7 +43,7 @@ class Desk:
         return (self.path / "store" / "latest").resolve()
 
 
-def plain(done: subprocess.CompletedProcess[str]) -> Any:
+def plain(done: Ended) -> Any:
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

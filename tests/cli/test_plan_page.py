@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from forked import bin_folder
+
 from dstest.plans.lint import RULES
 from dstest.report.review.rules import RULES as REVIEW
 
@@ -18,7 +20,7 @@ PAGE = DOCS / "plans.md"
 def test_the_commands_do_what_the_page_shows(tmp_path: Path) -> None:
     (tmp_path / "docs").symlink_to(DOCS)
     paths = {
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PATH": f"{bin_folder()}:{Path(sys.executable).parent}:{os.environ['PATH']}",
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
     }
     blocks = re.findall(r"^```console\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)

@@ -4,6 +4,7 @@ not a pass."""
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from forked import Ended, dstest
 from gate_store import NAME, run_at, session_at
 from made_runs import recorded, registers
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -26,8 +28,6 @@ from dstest.core.errors import DstestError
 from dstest.runner import judged_once
 from dstest.runner.integrity import Verified, verified
 from dstest.store.layout import RunDir
-
-DSTEST = [sys.executable, "-m", "dstest"]
 
 
 @pytest.fixture(scope="module")
@@ -49,13 +49,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return store
 
 
-def report(*words: str | Path, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    import os
-
-    return subprocess.run(
-        [*DSTEST, "report", *map(str, words)], cwd=cwd, text=True, capture_output=True,
-        timeout=110, check=False, env={**os.environ, **env},
-    )  # fmt: skip
+def report(*words: str | Path, cwd: Path, **env: str) -> Ended:
+    return dstest("report", *words, cwd=cwd, env={**os.environ, **env})
 
 
 def cases(path: Path) -> dict[str, str]:

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from gate_store import POLICY, honest
+from gate_store import POLICY
 from made_nights import PASSES, item_of, night_in
 from touched_runs import dstest
 
@@ -23,8 +23,8 @@ DECISION = {"decision.md", "decision.html", "decision.json", "junit.xml", "resul
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return honest(tmp_path_factory.mktemp("stale") / "store")
+def store(honest_store: Path) -> Path:
+    return honest_store
 
 
 @pytest.fixture

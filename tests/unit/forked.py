@@ -18,6 +18,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 Ended = subprocess.CompletedProcess[str]
+WIDE = {**os.environ, "COLUMNS": "400"}
 
 
 @functools.cache
@@ -49,9 +50,8 @@ def bin_folder() -> Path:
 
 def dstest(*words: str | Path, **how: Any) -> Ended:
     """What `dstest WORDS` ends with; `how` as subprocess.run takes it."""
-    usual = {"capture_output": True, "text": True, "timeout": 120, "check": False}
-    if {"stdout", "stderr"} & {*how}:
-        del usual["capture_output"]
+    usual: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    usual |= {"text": True, "timeout": 120, "check": False}
     if "input" not in how:
         usual["stdin"] = subprocess.DEVNULL
     return subprocess.run([bin_folder() / "dstest", *words], **usual | how)
@@ -59,5 +59,4 @@ def dstest(*words: str | Path, **how: Any) -> Ended:
 
 def dstests(lines: Sequence[Sequence[str]], cwd: Path) -> dict[tuple[str, ...], Ended]:
     """What these command lines end with, one after the other, on a screen of 400 columns."""
-    wide = {**os.environ, "COLUMNS": "400"}
-    return {tuple(words): dstest(*words, cwd=cwd, env=wide, timeout=500) for words in lines}
+    return {tuple(words): dstest(*words, cwd=cwd, env=WIDE, timeout=500) for words in lines}
