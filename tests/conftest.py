@@ -3,12 +3,15 @@ once for all of them, keys to sign with."""
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+import typer.main
+import typer.testing
 from hypothesis import HealthCheck, settings
 from made_once import Once
 from places import OUTER, OUTER_ASKED
@@ -16,6 +19,9 @@ from places import OUTER, OUTER_ASKED
 # How fast examples come says something of the host, nothing of the code.
 settings.register_profile("any-host", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-host")
+
+# `CliRunner().invoke(app, ..)` makes all commands anew: 0.07 s, longer than most of them take.
+typer.testing._get_command = functools.cache(typer.main.get_command)  # type: ignore[attr-defined]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

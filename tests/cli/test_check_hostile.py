@@ -34,6 +34,13 @@ Rows = list[dict[str, Any]]
 Attack = Callable[[Rows], Rows]
 
 
+@pytest.fixture(autouse=True)
+def judged(request: pytest.FixtureRequest) -> None:
+    """In the process of the test, but for the bank's: its checkers keep theirs."""
+    if "bank" not in request.node.name:
+        request.getfixturevalue("judge_here")
+
+
 def at(rows: Rows, outcome: str = "ok", *, after: int = 20, **fields: Any) -> int:
     """The first row from `after` on that ended so."""
     for i, row in enumerate(rows):
