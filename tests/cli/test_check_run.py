@@ -9,6 +9,7 @@ from typing import Any
 
 import failing_runs
 import pytest
+from made_once import Once
 from touched_runs import dstest
 
 from dstest.core import own_commands
@@ -22,15 +23,17 @@ WEAKER = ("--model", "read-uncommitted")
 
 
 @pytest.fixture(scope="module")
-def skewed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def skewed(once: Once) -> Path:
     """A run that is not serializable, and nothing worse."""
-    return failing_runs.failing(tmp_path_factory.mktemp("skew") / "run", "list-append").path
+    made = once("skewed", lambda folder: failing_runs.failing(folder / "run", "list-append"))
+    return made / "run"
 
 
 @pytest.fixture(scope="module")
-def unproven(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def unproven(once: Once) -> Path:
     """A run with nothing wrong in its history, whose fault is not proven."""
-    return failing_runs.inconclusive(tmp_path_factory.mktemp("inconclusive") / "run").path
+    made = once("unproven", lambda folder: failing_runs.inconclusive(folder / "run"))
+    return made / "run"
 
 
 def answer(run: Path, *words: str) -> tuple[int, dict[str, Any]]:

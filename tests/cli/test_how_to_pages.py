@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from forked import bin_folder
+from forked import in_bash
 
 from dstest.scaffold.kinds import KINDS
 
@@ -49,8 +49,7 @@ def measured(text: str) -> str:
 
 @pytest.mark.parametrize("page", [*PAGES, *GUIDES], ids=lambda page: page.name)
 def test_the_commands_do_what_the_page_shows(page: Path, tmp_path: Path) -> None:
-    folders = bin_folder(), Path(sys.executable).parent, os.environ["PATH"]
-    env = {**os.environ, "PATH": os.pathsep.join(map(str, folders))}
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     asked = commands(page)
     (tmp_path / "tests").symlink_to(DOCS.parent / "tests")
     assert any(not command.startswith(LAB) for command, _ in asked)
@@ -58,7 +57,7 @@ def test_the_commands_do_what_the_page_shows(page: Path, tmp_path: Path) -> None
         if command.startswith(LAB) and SIMULATED not in command:
             continue
         done = subprocess.run(
-            ["bash", "-c", command], cwd=tmp_path, env=env, capture_output=True, text=True,
+            in_bash(command), cwd=tmp_path, env=env, capture_output=True, text=True,
             timeout=100, check=False,
         )  # fmt: skip
         assert (command, measured(done.stdout)) == (command, measured(shown)), done.stderr

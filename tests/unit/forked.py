@@ -23,7 +23,7 @@ WIDE = {**os.environ, "COLUMNS": "400"}
 
 @functools.cache
 def bin_folder() -> Path:
-    """A directory with `dstest`, to stand before others in PATH."""
+    """A directory with a `dstest` that is forked."""
     folder = tempfile.TemporaryDirectory(prefix="dstest-forked-")
     place = Path(folder.name, "socket")
     server = subprocess.Popen(
@@ -55,6 +55,11 @@ def dstest(*words: str | Path, **how: Any) -> Ended:
     if "input" not in how:
         usual["stdin"] = subprocess.DEVNULL
     return subprocess.run([bin_folder() / "dstest", *words], **usual | how)
+
+
+def in_bash(command: str) -> list[str]:
+    """The words of a shell that executes this command; `dstest` in it is forked."""
+    return ["bash", "-c", f'dstest() {{ {bin_folder() / "dstest"} "$@"; }}\n{command}']
 
 
 def dstests(lines: Sequence[Sequence[str]], cwd: Path) -> dict[tuple[str, ...], Ended]:
