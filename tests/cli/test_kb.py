@@ -171,7 +171,7 @@ def test_a_database_of_somebody_else_is_left_alone(desk: Desk, tmp_path: Path) -
 
 
 def test_two_at_once_lose_nothing(desk: Desk, tmp_path: Path) -> None:
-    words = [bin_folder() / "dstest", "kb", "learn", "store", "--kb", str(tmp_path / "kb")]
+    words = [str(bin_folder() / "dstest"), "kb", "learn", "store", "--kb", str(tmp_path / "kb")]
     both = [subprocess.Popen(words, cwd=desk.path, stdout=subprocess.DEVNULL) for _ in range(4)]
     assert [one.wait(60) for one in both] == [0, 0, 0, 0]
     told = plain(desk.dstest("kb", "stats", "--kb", str(tmp_path / "kb"), "--json"))

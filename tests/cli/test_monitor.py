@@ -40,6 +40,7 @@ def store(tmp_path_factory: pytest.TempPathFactory, once: Once) -> Path:
 
 def make_runs(folder: Path) -> None:
     """Of three sizes; as many clients for each node of larger ones; others that differ."""
+    lines: list[tuple[str, ...]]
     lines = [(*RUN, "--nemesis", "none", "--nodes", size, "--store", f"s{size}") for size in SIZES]
     for size in SIZES[1:]:
         clients = str(3 * int(size))
