@@ -79,10 +79,10 @@ def test_a_pass_says_so_beside_the_answer(passed: Path) -> None:
 
 def test_a_violation_is_expected_of_what_was_asked(skewed: Path, tmp_path: Path) -> None:
     check = Checks(tmp_path, tmp_path)
-    for asked in ({"models": ["read-uncommitted"]}, {"workload": "set"}):
-        for expect in ("violation", "valid"):
-            with pytest.raises(pytest.fail.Exception, match="the run itself is FAIL-"):
-                check(skewed, expect=expect, **asked)
+    weaker: dict[str, Any] = {"models": ["read-uncommitted"]}
+    for asked in ({**weaker, "expect": "violation"}, weaker, {"workload": "set"}):
+        with pytest.raises(pytest.fail.Exception, match="the run itself is FAIL-"):
+            check(skewed, **asked)
     check(skewed, expect="violation")
     check(skewed, models=["serializable"], expect="violation")
     check(skewed / "history.jsonl", models=["read-uncommitted"])

@@ -61,7 +61,8 @@ def test_the_next_commands_are_named(kind: Kind, tmp_path: Path) -> None:
     assert said[2] == "  pytest ./sub/test_slow_link.py"
     assert [line.strip().split()[0] for line in said[3:]] == ["dstest"] * len(kind.commands)
     assert any("./sub/slow_link.py" in line for line in said[3:])
-    assert run("pytest", "-q", "./sub/test_slow_link.py", cwd=tmp_path).returncode == 0
+    if kind.name == "checker":  # the others' tests are run above
+        assert run("pytest", "-q", "./sub/test_slow_link.py", cwd=tmp_path).returncode == 0
 
 
 @pytest.mark.slow
