@@ -1,6 +1,6 @@
 """Command lines of dstest, each in a process of its own, for one start of Python: a server has all
-imported, and forks for each command. The start is what few tests ask about, and takes longer than most
-commands. What modules read of the environment when they are imported is this process's."""
+imported, and forks for each command. Few tests ask about the start, which takes longer than most
+commands. What modules read of the environment when they are imported is this session's."""
 
 from __future__ import annotations
 
