@@ -175,10 +175,10 @@ def test_a_ramp_ends_at_the_step_that_breaks_it(stock: int, tmp_path: Path) -> N
     """The shop has 200 connections to the inventory, and /orders keeps one while it waits."""
     text = settings(
         stock,
-        rate=120,
+        rate=60,
         faults="[proxy.faults]\nblackhole = 1.0",
         more="[ramp]\nsteps = [0.02, 0.9]\nstep_s = 5\nrest_s = 4",
-        environment='POOL = "25"',
+        environment='POOL = "12"',
     )
     code, told, errors = run(tmp_path, text)
     assert code == 1, errors
