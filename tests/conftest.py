@@ -1,18 +1,27 @@
-"""What all tests share: corpora of histories, that a busy host fails no test, keys to sign with."""
+"""What all tests share: corpora of histories, that a busy host fails no test, what is made
+once for all of them, keys to sign with."""
 
 from __future__ import annotations
 
+import functools
+import os
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+import typer.main
+import typer.testing
 from hypothesis import HealthCheck, settings
+from made_once import Once
 from places import OUTER, OUTER_ASKED
 
 # How fast examples come says something of the host, nothing of the code.
 settings.register_profile("any-host", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-host")
+
+# `CliRunner().invoke(app, ..)` makes all commands anew: 0.07 s, longer than most of them take.
+typer.testing._get_command = functools.cache(typer.main.get_command)  # type: ignore[attr-defined]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -49,6 +58,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for i, case in enumerate(cases):
             if i not in kept:
                 case.add_marker(pytest.mark.long)
+
+
+@pytest.fixture(scope="session")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
+    base = tmp_path_factory.getbasetemp()
+    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "once"
+    shared.mkdir(exist_ok=True)
+    return Once(shared)
+
+
+@pytest.fixture(scope="session")
+def honest_store(once: Once) -> Path:
+    """What a gate has to let through, to be read: `gate_store.honest`."""
+    from gate_store import honest
+
+    return once("honest", lambda folder: honest(folder / "store")) / "store"
 
 
 @pytest.fixture(scope="session")

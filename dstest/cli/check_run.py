@@ -4,15 +4,15 @@ found in its history ends no better than the run did."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
 from dstest.core.check import CheckResult, RunVerdict
 from dstest.core.errors import ConfigError, Exit
-from dstest.runner.integrity import Verified, finished, verified
-from dstest.runner.session_file import is_session
-from dstest.store.layout import RunDir
+
+if TYPE_CHECKING:
+    from dstest.runner.integrity import Verified
 
 __all__ = ["as_the_run", "exit_of", "require_no_store", "run_at"]
 
@@ -26,10 +26,13 @@ _OF_A_RUN: Final = ("segments", "history.jsonl", "run.json")
 
 def require_no_store(path: Path) -> None:
     """Raises ConfigError for a directory of runs, which is judged by another command."""
-    if not path.is_dir() or is_session(path) or any((path / n).exists() for n in _OF_A_RUN):
+    if not path.is_dir() or any((path / n).exists() for n in _OF_A_RUN):
         return
     from dstest.retention.walk import walk
+    from dstest.runner.session_file import is_session
 
+    if is_session(path):
+        return
     runs = [place.path for place in walk(path).places if place.kind == "run"]
     if runs:
         many = f"{len(runs)} runs" if len(runs) > 1 else "a run"
@@ -44,6 +47,11 @@ def run_at(path: Path) -> Verified | None:
     files do not agree, ConfigError for a session, which is several runs."""
     if not path.is_dir():
         return None
+    # What judges a run takes longer to import than a small file takes to judge.
+    from dstest.runner.integrity import finished, verified
+    from dstest.runner.session_file import is_session
+    from dstest.store.layout import RunDir
+
     if is_session(path):
         RunDir.open(path)
     run = RunDir(path.resolve())

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from failing_runs import FAMILIES, crashed, failing, inconclusive, passing, stale_etcd
+from made_once import Once
 from pages import browsing, missing
 
 
@@ -31,20 +32,15 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def page_of(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def page_of(once: Once) -> Any:
     """`page_of(kind)`: the report of a run of this kind; each is made once."""
-    made: dict[str, Path] = {}
     others = {
         "passing": passing, "inconclusive": inconclusive, "crashed": crashed, "etcd": stale_etcd,
     }  # fmt: skip
+    assert not set(others) & set(FAMILIES)
 
     def page(kind: str) -> Path:
-        if kind not in made:
-            place = tmp_path_factory.mktemp("runs") / kind
-            make = others.get(kind)
-            run = failing(place, kind) if make is None else make(place)
-            made[kind] = run.path / "report.html"
-        return made[kind]
+        make = others.get(kind, lambda place: failing(place, kind))
+        return once(f"page-{kind}", lambda folder: make(folder / "run")) / "run" / "report.html"
 
-    assert not set(others) & set(FAMILIES)
     return page

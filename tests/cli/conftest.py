@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from gate_store import run_at
+from made_once import Once
 from made_runs import made, registers
 
 from dstest.cli import check_workload
@@ -52,17 +54,32 @@ def stale(count: int = 700) -> Any:
 
 
 @pytest.fixture(scope="session")
-def passed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    run, verdict = made(tmp_path_factory.mktemp("pass") / "run", registers(count=700), "register")
-    assert verdict.verdict is State.PASS_SMOKE, verdict.reason
-    return run.path
+def passed(once: Once) -> Path:
+    def make(folder: Path) -> None:
+        _, verdict = made(folder / "run", registers(count=700), "register")
+        assert verdict.verdict is State.PASS_SMOKE, verdict.reason
+
+    return once("passed", make) / "run"
 
 
 @pytest.fixture(scope="session")
-def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    run, verdict = made(tmp_path_factory.mktemp("fail") / "run", stale(), "register")
-    assert verdict.verdict.failed, verdict.reason
-    return run.path
+def failed(once: Once) -> Path:
+    def make(folder: Path) -> None:
+        _, verdict = made(folder / "run", stale(), "register")
+        assert verdict.verdict.failed, verdict.reason
+
+    return once("failed", make) / "run"
+
+
+@pytest.fixture(scope="session")
+def two_passes(once: Once) -> Path:
+    """A store of two runs that a gate lets through."""
+
+    def make(folder: Path) -> None:
+        run_at(folder / "store", 1)
+        run_at(folder / "store", 2)
+
+    return once("two-passes", make) / "store"
 
 
 @pytest.fixture

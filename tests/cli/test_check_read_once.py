@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
-
-DSTEST = [sys.executable, "-m", "dstest"]
+from forked import bin_folder, dstest
 
 WRONG = """\
 {:process 0, :type :invoke, :f :write, :value 1, :index 0}
@@ -29,7 +27,7 @@ RIGHT = """\
 def check(*parts: str, words: tuple[str, ...] = ()) -> tuple[int, str]:
     """`dstest check /dev/stdin`, of what is written in parts."""
     with subprocess.Popen(
-        [*DSTEST, "check", "/dev/stdin", *words],
+        [bin_folder() / "dstest", "check", "/dev/stdin", *words],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     ) as child:  # fmt: skip
         assert child.stdin is not None
@@ -65,17 +63,11 @@ def test_transactions_and_their_proof(tmp_path: Path) -> None:
     words = ("--workload", "rw-register", "--proof", str(order))
     code, told = check(text[:100], text[100:], words=words)
     assert (code, order.exists()) == (0, True), told
-    done = subprocess.run(
-        [*DSTEST, "proof", "/dev/stdin", order], input=text, text=True, capture_output=True,
-        check=False, timeout=60,
-    )  # fmt: skip
+    done = dstest("proof", "/dev/stdin", order, input=text)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_what_has_no_end_is_bounded() -> None:
-    done = subprocess.run(
-        [*DSTEST, "check", "/dev/zero", "--budget-mb", "3"], capture_output=True, text=True,
-        check=False, timeout=60,
-    )  # fmt: skip
+    done = dstest("check", "/dev/zero", "--budget-mb", "3")
     assert done.returncode == 3, done.stderr
     assert "more than 3 MB came out of /dev/zero" in done.stdout + done.stderr

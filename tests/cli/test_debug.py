@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from forked import Ended, dstests
+from made_once import Once
 from planted_runs import planted
 
 from dstest.patterns.settings import Settings, says
@@ -28,10 +30,12 @@ def ended(folder: Path, words: Sequence[str]) -> Ended:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("debug")
-    assert ended(folder, RUN).returncode == 1
-    return folder
+def place(tmp_path_factory: pytest.TempPathFactory, once: Once) -> Path:
+    def make(folder: Path) -> None:
+        assert ended(folder, RUN).returncode == 1
+
+    mine = tmp_path_factory.mktemp("debug") / "mine"
+    return Path(shutil.copytree(once("debugged", make), mine, symlinks=True))
 
 
 def test_it_says_what_was_seen_what_it_may_be_and_what_to_do(place: Path) -> None:

@@ -5,14 +5,15 @@ Commands of `dstest run` are executed up to the first node.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from documented import ELSEWHERE, OWN_TESTS, ROOT, Shown, elsewhere, shown
-from forked import Ended, dstests
-from gate_store import POLICY, honest
+from forked import dstest
+from gate_store import POLICY
 from spoken import calls_in, options_in, speaks
 from typer.main import get_command
 from typer.testing import CliRunner
@@ -22,10 +23,13 @@ from dstest.core.spec import RunSpec
 from dstest.runner import arms, session
 from dstest.runner.plugins import Plugins, resolve
 
+ALL = get_command(app)
+"""Made once: it takes as long as a run to plan."""
+
 
 def command_at(words: Sequence[str]) -> tuple[Any, int]:
     """The command that these words name, and how many of them do; `nightly FILE` runs."""
-    found, used = get_command(app), 0
+    found, used = ALL, 0
     for word in words:
         below = getattr(found, "commands", {})
         if word not in below:
@@ -96,12 +100,12 @@ FILES = {
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, passed: Path) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory, passed: Path, honest_store: Path) -> Path:
     """One with all that the commands speak of."""
     made = tmp_path_factory.mktemp("documented")
     (made / "docs").symlink_to(ROOT / "docs")
     (made / "run").symlink_to(passed)
-    honest(made / "store")
+    shutil.copytree(honest_store, made / "store")
     (made / "release.toml").write_text(POLICY)
     for name, text in FILES.items():
         (made / name).write_text(text)
@@ -109,15 +113,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory, passed: Path) -> Path:
         ("generate", "--txns", "200", "--seed", "1", "-o", "history.jsonl"),
         ("check", "history.jsonl", "--proof", "order.json"),
     ):
-        (ended,) = dstests([words], made).values()
+        ended = dstest(*words, cwd=made)
         assert ended.returncode == 0, ended.stderr
     return made
-
-
-@pytest.fixture(scope="module")
-def ended(folder: Path) -> dict[tuple[str, ...], Ended]:
-    """What each command came to, in the order of the pages."""
-    return dstests([words_of(one) for one in OTHERS], folder)
 
 
 def words_of(command: Shown) -> tuple[str, ...]:
@@ -131,22 +129,20 @@ def test_there_are_commands() -> None:
     assert {one.page for one in SHOWN} >= {"README.md", "docs/formats.md", "docs/store.md"}
 
 
-@pytest.mark.parametrize("command", SHOWN, ids=lambda one: one.text)
-def test_a_command_is_one_and_knows_its_options(command: Shown) -> None:
-    found, used = command_at(command.words)
-    assert used or not command.words, command
-    known = {name for param in found.params for name in (*param.opts, *param.secondary_opts)}
-    asked = command.words[used:]
-    asked = asked[: asked.index("--")] if "--" in asked else asked
-    strange = {word for word in asked if word.startswith("-")} - known - {"--help"}
-    assert not strange, f"{command.page}: {strange}"
+def test_a_command_is_one_and_knows_its_options() -> None:
+    for command in SHOWN:
+        found, used = command_at(command.words)
+        assert used or not command.words, command
+        known = {name for param in found.params for name in (*param.opts, *param.secondary_opts)}
+        asked = command.words[used:]
+        asked = asked[: asked.index("--")] if "--" in asked else asked
+        strange = {word for word in asked if word.startswith("-")} - known - {"--help"}
+        assert not strange, f"{command.page}: {strange}"
 
 
-@pytest.mark.parametrize(
-    "test", sorted({*OWN_TESTS.values(), *(where.test for where in ELSEWHERE.values())})
-)
-def test_what_is_named_instead_is_there(test: str) -> None:
-    assert (ROOT / "tests" / test).is_file()
+def test_what_is_named_instead_is_there() -> None:
+    tests = {*OWN_TESTS.values(), *(where.test for where in ELSEWHERE.values())}
+    assert [test for test in tests if not (ROOT / "tests" / test).is_file()] == []
 
 
 OUTSIDE = [one for one in SHOWN if (at := elsewhere(one)) and at.test not in OWN_TESTS.values()]
@@ -157,8 +153,12 @@ def options_of(words: Sequence[str]) -> set[str]:
     return {word for word in before if word.startswith("--")}
 
 
-@pytest.mark.parametrize("command", OUTSIDE, ids=lambda one: one.text)
-def test_what_is_executed_elsewhere_is_executed_there(command: Shown) -> None:
+def test_what_is_executed_elsewhere_is_executed_there() -> None:
+    for command in OUTSIDE:
+        require_executed(command)
+
+
+def require_executed(command: Shown) -> None:
     where = elsewhere(command)
     assert where is not None
     test, (_, used) = ROOT / "tests" / where.test, command_at(command.words)
@@ -205,10 +205,7 @@ class _WouldBeginError(Exception):
     """All was resolved; now nodes would be made."""
 
 
-@pytest.mark.parametrize("command", RUNS, ids=lambda one: one.text)
-def test_a_run_gets_as_far_as_its_nodes(
-    command: Shown, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_runs_get_as_far_as_their_nodes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def begin(plugins: Plugins, **_: Any) -> None:
         raise _WouldBeginError
 
@@ -218,16 +215,15 @@ def test_a_run_gets_as_far_as_its_nodes(
     monkeypatch.setattr(session, "run_session", begin)
     monkeypatch.setattr(arms, "begin", begin_session)
     monkeypatch.chdir(tmp_path)
-    got = CliRunner().invoke(app, words_of(command))
-    wrong = got.exception
-    assert isinstance(wrong, _WouldBeginError), (got.output, wrong)
+    for command in RUNS:
+        got = CliRunner().invoke(app, words_of(command))
+        wrong = got.exception
+        assert isinstance(wrong, _WouldBeginError), (command.text, got.output, wrong)
 
 
 @pytest.mark.parametrize("command", OTHERS, ids=lambda one: one.text)
-def test_a_command_does_what_it_is_shown_for(
-    ended: dict[tuple[str, ...], Ended], command: Shown
-) -> None:
-    came_to = ended[words_of(command)]
+def test_a_command_does_what_it_is_shown_for(folder: Path, command: Shown) -> None:
+    came_to = dstest(*words_of(command), cwd=folder)
     whole = {"store", "STORE"} & set(command.words)
     expected = EXITS.get(command.words[0], 0) if whole else 0
     assert came_to.returncode == expected, came_to.stdout + came_to.stderr

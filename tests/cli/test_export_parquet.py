@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
+
+from forked import Ended, dstest
 
 from dstest.notebook import History
 from dstest.store.jsonl import read_history
 
 
-def export(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "dstest", "export", *map(str, words)], capture_output=True,
-        text=True, timeout=110, check=False,
-    )  # fmt: skip
+def export(*words: str | Path) -> Ended:
+    return dstest("export", *words)
 
 
 def test_a_run_and_its_history(passed: Path, tmp_path: Path) -> None:

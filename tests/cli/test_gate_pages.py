@@ -11,7 +11,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from gate_store import POLICY, honest, now
+from gate_store import POLICY, now
 from touched_runs import dstest
 
 from checkers.slo import METRICS
@@ -39,10 +39,10 @@ def commands() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory: pytest.TempPathFactory, honest_store: Path) -> Path:
     """A directory with a store and the policy of the page."""
     home = tmp_path_factory.mktemp("pages")
-    honest(home / "store")
+    shutil.copytree(honest_store, home / "store")
     newest = max((home / "store").glob("*/*-5"))
     link_latest(home / "store", newest)
     (home / "release.toml").write_text(blocks("gate.md", "toml")[0])

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from forked import in_bash
 
 from dstest.scaffold.kinds import KINDS
 
@@ -56,7 +57,7 @@ def test_the_commands_do_what_the_page_shows(page: Path, tmp_path: Path) -> None
         if command.startswith(LAB) and SIMULATED not in command:
             continue
         done = subprocess.run(
-            ["bash", "-c", command], cwd=tmp_path, env=env, capture_output=True, text=True,
+            in_bash(command), cwd=tmp_path, env=env, capture_output=True, text=True,
             timeout=100, check=False,
         )  # fmt: skip
         assert (command, measured(done.stdout)) == (command, measured(shown)), done.stderr

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from forked import Ended
+from forked import dstest as forked
 from third_party import BARE
 
 PRINTS = """
@@ -46,12 +46,11 @@ CHECK = ("check", "h.json", "--checker", "./mine.py")
 RUN = ("run", "--system", "./mydb.py", "--nemesis", "kill")
 
 
-def dstest(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def dstest(folder: Path, *words: str) -> Ended:
     (folder / "mydb.py").write_text(SYSTEM)
     (folder / "mine.py").write_text(CHECKER)
     (folder / "h.json").write_text(json.dumps(IDS))
-    argv = [sys.executable, "-m", "dstest", *words]
-    return subprocess.run(argv, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    return forked(*words, cwd=folder)
 
 
 @pytest.mark.parametrize("words", [LIST, CHECK])

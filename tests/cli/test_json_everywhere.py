@@ -11,15 +11,11 @@ from typing import Any
 
 import pytest
 import typer.main
-from forked import Ended, dstests
+from forked import WIDE, dstest, dstests
 
 from dstest.cli import streams
 from dstest.cli.app import app
 from dstest.core.verdict import State
-
-pytestmark = pytest.mark.timeout(600)  # many commands in one fixture
-
-DSTEST = [sys.executable, "-m", "dstest"]
 
 
 def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -42,41 +38,33 @@ WITH = [path for path, command in LEAVES.items() if "--json" in options_of(comma
 WITHOUT = [path for path in LEAVES if path not in WITH]
 
 
-def dstest(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*DSTEST, *words], cwd=cwd, capture_output=True, text=True, timeout=120, check=False
-    )
-
-
 def test_there_are_commands_of_both_kinds() -> None:
     assert len(WITH) > 25
     assert WITHOUT
 
 
-@pytest.mark.parametrize("path", WITHOUT, ids=" ".join)
-def test_a_command_without_it_says_why(path: tuple[str, ...]) -> None:
+def test_a_command_without_it_says_why() -> None:
     """That it is interactive: whatever else a command does, a program can be told of."""
-    said = " ".join((LEAVES[path].help or "").split())
-    assert "no `--json`: it is for people" in said, path
+    helps = {path: " ".join((command.help or "").split()) for path, command in LEAVES.items()}
+    assert [path for path in WITHOUT if "no `--json`: it is for people" not in helps[path]] == []
+    assert [path for path in WITH if "no `--json`" in helps[path]] == []
 
 
-@pytest.mark.parametrize("path", WITH, ids=" ".join)
-def test_a_command_with_it_does_not_say_that_it_has_none(path: tuple[str, ...]) -> None:
-    assert "no `--json`" not in " ".join((LEAVES[path].help or "").split())
+USED_WRONGLY = [
+    *(("check",), ("run",)),  # commands
+    *(("lab", "up"), ("kb", "fix"), ("plan", "lint")),  # of a group
+    *(("monitor", "show"), ("nightly", "run")),  # of a group that has a usual one
+]
 
 
-@pytest.fixture(scope="module")
-def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, ...], Ended]:
-    folder = tmp_path_factory.mktemp("nothing")
-    wrong = [(*path, "--no-such-flag", "--json") for path in WITH]
-    return dstests([*wrong, *((*words, "--json") for words in REFUSED)], folder)
+def test_wrong_usage_is_of_these_kinds() -> None:
+    assert {*USED_WRONGLY} <= {*WITH}
+    assert {len(path) for path in USED_WRONGLY} == {len(path) for path in WITH}
 
 
-@pytest.mark.parametrize("path", WITH, ids=" ".join)
-def test_wrong_usage_is_an_object_as_well(
-    path: tuple[str, ...], ended: dict[tuple[str, ...], Ended]
-) -> None:
-    done = ended[*path, "--no-such-flag", "--json"]
+@pytest.mark.parametrize("path", USED_WRONGLY, ids=" ".join)
+def test_wrong_usage_is_an_object_as_well(path: tuple[str, ...], tmp_path: Path) -> None:
+    done = dstest(*path, "--no-such-flag", "--json", cwd=tmp_path, env=WIDE)
     assert done.returncode == 2, done.stderr
     said = json.loads(done.stdout)
     assert set(said) == {"error", "remedy", "exit_code"}
@@ -136,10 +124,8 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("words", REFUSED, ids=" ".join)
-def test_what_is_refused_says_what_and_what_helps(
-    words: tuple[str, ...], ended: dict[tuple[str, ...], Ended]
-) -> None:
-    done = ended[*words, "--json"]
+def test_what_is_refused_says_what_and_what_helps(words: tuple[str, ...], tmp_path: Path) -> None:
+    done = dstest(*words, "--json", cwd=tmp_path, env=WIDE)
     assert done.returncode not in (0, 1), done.stdout
     said = json.loads(done.stdout)
     assert set(said) == {"error", "remedy", "exit_code"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 from forked import Ended, dstests
+from made_once import Once
 from real_run import unpack
 
 from dstest.logs.look import Asked, look
@@ -43,11 +45,15 @@ Store = tuple[Path, dict[tuple[str, ...], Ended]]
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+def store(tmp_path_factory: pytest.TempPathFactory, once: Once) -> Store:
     """A run that wants spans, and what was said of it."""
-    folder = tmp_path_factory.mktemp("simulated")
-    done = ended(folder, *RUN)
-    assert done.returncode == 3, done.stderr  # smoke is not proven to be more
+
+    def make(folder: Path) -> None:
+        done = ended(folder, *RUN)
+        assert done.returncode == 3, done.stderr  # smoke is not proven to be more
+
+    folder = tmp_path_factory.mktemp("simulated") / "mine"
+    shutil.copytree(once("traced", make), folder, symlinks=True)
     return folder, dstests([*((*words, "--json") for words in JSON), PAGES], cwd=folder)
 
 
@@ -207,8 +213,6 @@ def test_vector_clocks_are_compared(tmp_path: Path) -> None:
 
 
 def test_a_run_that_was_changed_is_not_believed(store: Store, tmp_path: Path) -> None:
-    import shutil
-
     run = tmp_path / "run"
     shutil.copytree((store[0] / "store/latest").resolve(), run)
     with (run / "nodes/n1/spans.jsonl").open("a") as file:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from forked import Ended, dstests
+from made_once import Once
 
 from dstest.store.sums import sums_of
 
@@ -32,12 +33,25 @@ def ended(folder: Path, *words: str) -> Ended:
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("monitored")
-    sizes = [(*RUN, "--nemesis", "none", "--nodes", size, "--store", f"s{size}") for size in SIZES]
-    done = dstests([*sizes, KILLED], cwd=folder)
-    assert all((folder / f"s{size}" / "latest").exists() for size in SIZES), done
-    return folder
+def store(tmp_path_factory: pytest.TempPathFactory, once: Once) -> Path:
+    mine = tmp_path_factory.mktemp("monitored") / "mine"
+    return Path(shutil.copytree(once("monitored", make_runs), mine, symlinks=True))
+
+
+def make_runs(folder: Path) -> None:
+    """Of three sizes; as many clients for each node of larger ones; others that differ."""
+    lines: list[tuple[str, ...]]
+    lines = [(*RUN, "--nemesis", "none", "--nodes", size, "--store", f"s{size}") for size in SIZES]
+    for size in SIZES[1:]:
+        clients = str(3 * int(size))
+        sized = ("--nemesis", "none", "--nodes", size, "--concurrency", clients)
+        lines.append((*RUN, *sized, "--store", f"each{size}"))
+    for what, words in OTHER.items():
+        plain = ("--nemesis", "none", "--nodes", "5", "--store", f"other-{what}")
+        lines.append((*RUN, *plain, *words))
+    done = dstests([*lines, KILLED], cwd=folder)
+    stores = [words[words.index("--store") + 1] for words in (*lines, KILLED)]
+    assert all((folder / store / "latest").exists() for store in stores), done
 
 
 def told(done: Ended) -> dict[str, Any]:
@@ -128,17 +142,19 @@ def test_a_node_that_was_not_sampled(store: Path, lost: str) -> None:
 OTHER = {
     "options": ("-o", "bug=stale-follower-read"),
     "workload": ("--workload", "set"),
-    "nemesis": ("--nemesis", "kill", "--time-limit", "17", "-o", "fault_s=3"),
-    "concurrency": ("--concurrency", "9"),
+}
+UNFAIR = {
+    "options": ("s2", "s3", "other-options"),
+    "workload": ("s2", "s3", "other-workload"),
+    "nemesis": ("s2", "s5", "killed"),
+    "concurrency": ("s2", "s3", "each5"),
 }
 
 
-@pytest.mark.parametrize("what", OTHER)
+@pytest.mark.parametrize("what", UNFAIR)
 def test_growth_over_runs_that_differ_otherwise_is_not_fair(store: Path, what: str) -> None:
     """The load of an operation is not that of nodes alone where more than their number differs."""
-    made = f"other-{what}"
-    dstests([(*RUN, "--nemesis", "none", "--nodes", "5", "--store", made, *OTHER[what])], cwd=store)
-    words = ("monitor", "scale", "s2/latest", "s3/latest", f"{made}/latest")
+    words = ("monitor", "scale", *(f"{name}/latest" for name in UNFAIR[what]))
     done = ended(store, *words, "--metric", "messages_sent/op")
     assert done.returncode == 3
     assert f"not fair: {what}: " in done.stdout
@@ -148,12 +164,7 @@ def test_growth_over_runs_that_differ_otherwise_is_not_fair(store: Path, what: s
 
 
 def test_as_many_clients_for_each_node_are_fair(store: Path) -> None:
-    runs = []
-    for size in ("2", "3", "5"):
-        made = f"each{size}"
-        asked = (*RUN, "--nemesis", "none", "--nodes", size, "--store", made)
-        dstests([(*asked, "--concurrency", str(3 * int(size)))], cwd=store)
-        runs.append(f"{made}/latest")
+    runs = ["s2/latest", "each3/latest", "each5/latest"]
     words = ("monitor", "scale", *runs, "--metric", "messages_sent/op", "--json")
     assert told(ended(store, *words))["unfair"] == []
     twice = told(ended(store, *words, runs[0]))
@@ -226,8 +237,9 @@ def test_a_record_that_says_otherwise_whether_it_was_sampled(store: Path, value:
 
 
 def test_a_run_that_was_changed_is_not_believed(store: Path) -> None:
-    path = store / "s2" / "latest" / "metrics" / "nodes.jsonl"
+    shutil.copytree(store / "s2" / "latest", store / "edited")
+    path = store / "edited" / "metrics" / "nodes.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"value":1.0', b'"value":0.0', 3))
-    done = ended(store, "monitor", "s2/latest")
+    done = ended(store, "monitor", "edited")
     assert done.returncode == 3
     assert "metrics/nodes.jsonl" in done.stderr

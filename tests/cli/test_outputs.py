@@ -8,14 +8,12 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+from forked import dstest as run
 
 from dstest.generator.histories import Spec, events
 from dstest.generator.writing import lines
-
-DSTEST = [sys.executable, "-m", "dstest"]
 
 
 @pytest.fixture
@@ -31,13 +29,6 @@ def bad(tmp_path: Path) -> Path:
 def written(path: Path, spec: Spec) -> Path:
     path.write_bytes(b"".join(lines(events(spec), spec, "jsonl")))
     return path
-
-
-def run(*arguments: str, **how: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*DSTEST, *arguments],
-        check=False, timeout=60, text=True, **{"stderr": subprocess.PIPE, **how},
-    )  # fmt: skip
 
 
 def broken() -> int:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from forked import dstest
 from third_party import BARE
 
 CHECKER = """
@@ -24,11 +23,6 @@ IDS = [
     {"type": t, "f": "generate", "process": 0, "index": i, "time": i * 1000, "value": v}
     for i, (t, v) in enumerate([("invoke", None), ("ok", 1), ("invoke", None), ("ok", 1)])
 ]
-
-
-def dstest(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "dstest", *map(str, words)]
-    return subprocess.run(argv, cwd=cwd, capture_output=True, text=True, timeout=60, check=False)
 
 
 def test_a_system_of_ones_own_is_planned(tmp_path: Path) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from forked import Ended, dstest
 from plan_mutations import MUTATIONS, PLAN, SOUND, changed
 
 PATCH = """diff --git a/{name} b/{name}
@@ -20,12 +20,9 @@ PATCH = """diff --git a/{name} b/{name}
 """
 
 
-def plan(*words: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "dstest", "plan", *map(str, words)],
-        cwd=cwd, capture_output=True, text=True, timeout=120, check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )  # fmt: skip
+def plan(*words: str | Path, cwd: Path | None = None) -> Ended:
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return dstest("plan", *words, cwd=cwd, env=env)
 
 
 def written(tmp_path: Path, name: str) -> Path:
@@ -111,11 +108,8 @@ def test_new_for_a_change(name: str, small: bool, tmp_path: Path) -> None:
 
 
 def test_new_for_a_system_of_ones_own(tmp_path: Path) -> None:
-    made = subprocess.run(
-        [sys.executable, "-m", "dstest", "new", "system", "my-store"], cwd=tmp_path, timeout=60,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}, check=True,
-    )  # fmt: skip
-    assert made.returncode == 0
+    made = dstest("new", "system", "my-store", cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
     done = plan("new", "--system", "./my_store.py", "--output", "plan.md", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert 'plugin = ["./my_store.py"]' in (tmp_path / "plan.md").read_text()

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from forked import in_bash
+
 from dstest.plans.lint import RULES
 from dstest.report.review.rules import RULES as REVIEW
 
@@ -27,7 +29,7 @@ def test_the_commands_do_what_the_page_shows(tmp_path: Path) -> None:
     assert len(asked) == 12
     for command, _, shown in asked:
         done = subprocess.run(
-            ["bash", "-c", command], cwd=tmp_path, env={**os.environ, **paths},
+            in_bash(command), cwd=tmp_path, env={**os.environ, **paths},
             capture_output=True, text=True, timeout=100, check=False,
         )  # fmt: skip
         assert (command, done.stdout) == (command, shown), done.stderr

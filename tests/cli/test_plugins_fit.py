@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from forked import Ended
+from forked import dstest as forked
 from third_party import BARE, PROCESSES, ship
 
 from dstest.core import registry
 
-Dstest = Callable[..., "subprocess.CompletedProcess[str]"]
+Dstest = Callable[..., Ended]
 
 
 @pytest.fixture
@@ -25,13 +25,10 @@ def dstest(tmp_path: Path) -> Dstest:
     work.mkdir()
     ship(plugins, BARE, systems="toy = toy_plugin:SYSTEM")
 
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
+    def run(*words: str) -> Ended:
         env = {**os.environ, "PYTHONPATH": str(plugins)}
         env.pop("DSTEST_NO_PLUGINS", None)
-        argv = [sys.executable, "-m", "dstest", *words]
-        done = subprocess.run(
-            argv, cwd=work, env=env, capture_output=True, text=True, timeout=60, check=False
-        )
+        done = forked(*words, cwd=work, env=env)
         assert list(work.iterdir()) == [], "nothing is made"
         return done
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from forked import dstest
 
 IDS = [
     {"type": t, "f": "generate", "process": 0, "index": i, "time": i * 1000, "value": v}
@@ -32,11 +33,6 @@ class Quits(NoNemesis):
         sys.exit({code})
 NEMESIS = Quits()
 """
-
-
-def dstest(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "dstest", *words]
-    return subprocess.run(argv, cwd=cwd, capture_output=True, text=True, timeout=60, check=False)
 
 
 @pytest.mark.parametrize(

@@ -4,44 +4,29 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from forked import Ended, dstest
 from gate_store import run_at
 
 from dstest.store.sums import sums_of
 
-DSTEST = [sys.executable, "-m", "dstest"]
 NAME = "etcd-register-partition"
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two passes."""
-    store = tmp_path_factory.mktemp("attacked") / "store"
-    run_at(store, 1)
-    run_at(store, 2)
-    return store
-
-
 @pytest.fixture
-def store(made: Path, tmp_path: Path) -> Path:
-    shutil.copytree(made, tmp_path / "store")
-    return tmp_path / "store"
+def store(two_passes: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(two_passes, tmp_path / "store"))
 
 
 def run_of(store: Path, seed: int) -> Path:
     return next((store / NAME).glob(f"*-{seed}"))
 
 
-def report(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*DSTEST, "report", *map(str, words)], cwd=cwd, text=True, capture_output=True,
-        timeout=110, check=False,
-    )  # fmt: skip
+def report(*words: str | Path, cwd: Path) -> Ended:
+    return dstest("report", *words, cwd=cwd)
 
 
 def kinds(path: Path) -> list[str]:

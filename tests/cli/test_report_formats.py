@@ -4,6 +4,7 @@ not a pass."""
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from forked import Ended, dstest
 from gate_store import NAME, run_at, session_at
 from made_runs import recorded, registers
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -26,8 +28,6 @@ from dstest.core.errors import DstestError
 from dstest.runner import judged_once
 from dstest.runner.integrity import Verified, verified
 from dstest.store.layout import RunDir
-
-DSTEST = [sys.executable, "-m", "dstest"]
 
 
 @pytest.fixture(scope="module")
@@ -49,13 +49,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return store
 
 
-def report(*words: str | Path, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    import os
-
-    return subprocess.run(
-        [*DSTEST, "report", *map(str, words)], cwd=cwd, text=True, capture_output=True,
-        timeout=110, check=False, env={**os.environ, **env},
-    )  # fmt: skip
+def report(*words: str | Path, cwd: Path) -> Ended:
+    return dstest("report", *words, cwd=cwd)
 
 
 def cases(path: Path) -> dict[str, str]:
@@ -111,7 +106,11 @@ def test_a_run_that_passed_shows_its_summary_as_well(store: Path, tmp_path: Path
     step = tmp_path / "step.md"
     step.write_text("what was said before\n")
     env = {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(step)}
-    done = report(run, "--junit", tmp_path / "j.xml", cwd=tmp_path, **env)
+    # What the environment says of CI is read when the process starts.
+    done = subprocess.run(
+        [sys.executable, "-m", "dstest", "report", run, "--junit", "j.xml"], cwd=tmp_path,
+        env={**os.environ, **env}, text=True, capture_output=True, timeout=110, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "why not better" in done.stdout and "::error" not in done.stdout
     assert list(cases(tmp_path / "j.xml").values()) == ["green"]

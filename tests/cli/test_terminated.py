@@ -25,7 +25,7 @@ def test_what_was_made_aside_goes_with_a_command_that_is_ended(
         stderr=subprocess.PIPE,
     )
     deadline = time.monotonic() + 30
-    while not any(tmp_path.iterdir()) and child.poll() is None and time.monotonic() < deadline:
+    while not any(tmp_path.glob("*/*")) and child.poll() is None and time.monotonic() < deadline:
         time.sleep(0.005)
     assert child.poll() is None, "it had ended before"
     child.send_signal(signal.SIGTERM)

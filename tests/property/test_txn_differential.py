@@ -16,7 +16,7 @@ from checkers.txn.api import check
 from checkers.txn.ingest import load
 from dstest.core.errors import HistoryError
 
-FAST = 2_000
+FAST = 1_000
 LONG = 12_000
 BLOCK = 500
 

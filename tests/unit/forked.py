@@ -1,63 +1,67 @@
-"""Many command lines of dstest, each in a process of its own, for one start of Python."""
+"""Command lines of dstest, each in a process of its own, for one start of Python: a server has all
+imported, and forks for each command. Few tests ask about the start, which takes longer than most
+commands. What modules read of the environment when they are imported is this session's."""
 
 from __future__ import annotations
 
-import json
+import atexit
+import functools
 import os
+import shlex
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 Ended = subprocess.CompletedProcess[str]
-
-FORKS = """
-import json, os, sys, tempfile
-import dstest.cli.app, dstest.gate.commands, dstest.nightly.begin, dstest.plans.execution.driver
-import dstest.retention.verify, dstest.runner.replay, dstest.runner.arms, dstest.shrink.driver
-from dstest.cli.entry import main
-found = []
-for words in json.loads(sys.stdin.read()):
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        if (pid := os.fork()) == 0:
-            os.dup2(out.fileno(), 1)
-            os.dup2(err.fileno(), 2)
-            sys.argv = ["dstest", *words]
-            code = 99
-            try:
-                main()
-                code = 0
-            except SystemExit as end:
-                code = end.code
-            finally:
-                sys.stdout.flush()
-                os._exit(code or 0)
-        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        out.seek(0)
-        err.seek(0)
-        found.append([status, out.read().decode(), err.read().decode()])
-print(json.dumps(found))
-"""
+WIDE = {**os.environ, "COLUMNS": "400"}
 
 
-def dstests(
-    lines: Sequence[Sequence[str]], cwd: Path
-) -> dict[tuple[str, ...], subprocess.CompletedProcess[str]]:
-    """What these command lines end with, each in a process of its own: one start of Python."""
-    argv = [sys.executable, "-P", "-c", FORKS]
-    done = subprocess.run(
-        argv,
-        cwd=cwd,
-        input=json.dumps(lines),
-        capture_output=True,
-        text=True,
-        timeout=500,
-        check=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "400"},
-    )
-    ended = json.loads(done.stdout)
-    return {
-        tuple(words): subprocess.CompletedProcess([*words], *row)
-        for words, row in zip(lines, ended, strict=True)
-    }
+@functools.cache
+def bin_folder() -> Path:
+    """A directory with a `dstest` that is forked."""
+    folder = tempfile.TemporaryDirectory(prefix="dstest-forked-")
+    place = Path(folder.name, "socket")
+    server = subprocess.Popen(
+        [sys.executable, "-P", HERE / "fork_server.py", place],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"},
+    )  # fmt: skip
+
+    def end() -> None:
+        server.communicate()
+        folder.cleanup()
+
+    atexit.register(end)
+    assert server.stdout is not None
+    if server.stdout.readline() != b"ready\n":
+        raise RuntimeError(f"no server of commands: {server.communicate()[1].decode()}")
+    command = Path(folder.name, "bin", "dstest")
+    command.parent.mkdir()
+    words = [sys.executable, "-I", "-S", str(HERE / "fork_client.py"), str(place)]
+    command.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+    command.chmod(0o755)
+    return command.parent
+
+
+def dstest(*words: str | Path, **how: Any) -> Ended:
+    """What `dstest WORDS` ends with; `how` as subprocess.run takes it."""
+    usual: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    usual |= {"text": True, "timeout": 120, "check": False}
+    if "input" not in how:
+        usual["stdin"] = subprocess.DEVNULL
+    return subprocess.run([bin_folder() / "dstest", *words], **usual | how)
+
+
+def in_bash(command: str) -> list[str]:
+    """The words of a shell that executes this command; `dstest` in it is forked."""
+    return ["bash", "-c", f'dstest() {{ {bin_folder() / "dstest"} "$@"; }}\n{command}']
+
+
+def dstests(lines: Sequence[Sequence[str]], cwd: Path) -> dict[tuple[str, ...], Ended]:
+    """What these command lines end with, one after the other, on a screen of 400 columns."""
+    return {tuple(words): dstest(*words, cwd=cwd, env=WIDE, timeout=500) for words in lines}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,8 +13,13 @@ Words = Sequence[str | None]
 """The words of one call, list or string; None for what is only known when the test runs."""
 
 
+@functools.cache
+def _nodes(file: Path) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(file.read_text())))
+
+
 def _sequences(test: Path) -> Iterator[Words]:
-    for node in ast.walk(ast.parse(test.read_text())):
+    for node in _nodes(test):
         if isinstance(node, ast.Tuple | ast.List):
             yield list(_words(node.elts))
         elif isinstance(node, ast.Call):
@@ -56,7 +62,7 @@ def calls_in(test: Path, function: str) -> set[str] | None:
     """The arguments that it gives to a function by keyword; None where it never calls it."""
     found = [
         {keyword.arg or "" for keyword in node.keywords}
-        for node in ast.walk(ast.parse(test.read_text()))
+        for node in _nodes(test)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id == function
