@@ -18,6 +18,7 @@ __all__ = [
     "UNANSWERED",
     "Authenticated",
     "Builds",
+    "ChangesSchema",
     "Compacts",
     "Damageable",
     "Digests",
