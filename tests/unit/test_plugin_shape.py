@@ -143,9 +143,13 @@ def test_ours_hold_the_rule() -> None:
     from dstest.core.plugin_shape import require_plugin
 
     for group in registry.GROUPS:
+        assert registry.names(group, ours=True), group
         for name in registry.names(group, ours=True):
-            require_plugin(group, registry.load(group, name), name)
+            plugin = registry.load(group, name)
+            require_plugin(group, plugin, name)
             require_name(name, name)
+            assert plugin.name == name
+            assert getattr(plugin, "doc", "x")
 
 
 SIMULATED = """
