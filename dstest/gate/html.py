@@ -8,7 +8,7 @@ from dstest.core.errors import Exit
 from dstest.gate.decision import Decision
 from dstest.gate.page import why
 from dstest.gate.rules import RULES
-from dstest.report.html import environment
+from dstest.report.html import templates
 
 __all__ = ["render_html"]
 
@@ -17,7 +17,7 @@ _TONES: Final = {int(Exit.PASS): "pass", int(Exit.FAIL): "fail"}
 
 def render_html(decision: Decision) -> str:
     """The page."""
-    template = environment().get_template("decision.html.j2")
+    template = templates().get_template("decision.html.j2")
     page: str = template.render(
         d=decision,
         tone=_TONES.get(decision.exit, "open"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -157,13 +157,17 @@ def percent(rate: Rate) -> str:
     return f"{rate.hits} of {rate.total} ({rate.low:.0%} to {rate.high:.0%})"
 
 
+@cache
+def _templates() -> Any:
+    made = environment()
+    made.filters |= {"percent": percent, "lasted": lasted}
+    return made
+
+
 def render(night: Night, trends: Trends, folder: Path) -> str:
     """The page of the night in this directory."""
     word, sentence = headline(night)
-    templates = environment()
-    templates.filters["percent"] = percent
-    templates.filters["lasted"] = lasted
-    template = templates.get_template("night.html.j2")
+    template = _templates().get_template("night.html.j2")
     page: str = template.render(
         n=night,
         word=word,

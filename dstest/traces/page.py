@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from dstest.report.html import environment
+from dstest.report.html import templates
 from dstest.traces.look import Look, length_ns
 from dstest.traces.path import critical_path
 from dstest.traces.spans import Span
@@ -75,7 +75,7 @@ def render(found: Look, name: str, notes: Sequence[str]) -> str:
     bars = [] if trace is None else _bars(trace)
     path = [] if trace is None else critical_path(trace)
     return str(
-        environment()
+        templates()
         .get_template("trace.html.j2")
         .render(
             name=name,

@@ -1,0 +1,28 @@
+"""What tests of single rooms share: runs are made without pictures, most of what one costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from dstest.report import write
+
+PICTURES = write.pictures
+NONE_DRAWN = dict.fromkeys(("plots/latency.svg", "plots/rate.svg"), "<svg/>\n")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """Before any fixture of a test, as modules and sessions share what one has made."""
+    if item.get_closest_marker("drawn") is None:
+        write.pictures = lambda report: NONE_DRAWN
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_teardown() -> Iterator[None]:
+    try:
+        return (yield)
+    finally:
+        write.pictures = PICTURES
