@@ -1,7 +1,11 @@
-"""What tests of single rooms share: runs are made without pictures, most of what one costs."""
+"""What tests of single rooms share: runs are made without pictures, most of what one costs; and
+numbers of the day for what has to hold of any."""
 
 from __future__ import annotations
 
+import datetime
+import os
+import random
 from collections.abc import Iterator
 
 import pytest
@@ -18,6 +22,16 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
     if item.get_closest_marker("drawn") is None:
         write.pictures = lambda report: NONE_DRAWN
     return (yield)
+
+
+@pytest.fixture
+def dice(request: pytest.FixtureRequest) -> random.Random:
+    """Numbers that are others each day. A test that fails prints how it is repeated."""
+    day = (
+        os.environ.get("DSTEST_TEST_DAY") or datetime.datetime.now(datetime.UTC).date().isoformat()
+    )
+    print(f"the same numbers again: DSTEST_TEST_DAY={day}")  # noqa: T201
+    return random.Random(f"{day} {request.node.name}")
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)
