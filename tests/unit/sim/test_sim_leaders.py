@@ -191,7 +191,7 @@ def test_nobody_is_asked_for_a_fault_that_is_for_no_leader(
         raise AssertionError("asked")
 
     monkeypatch.setattr(SimulatedAdministration, "asked", never)
-    done = ran(tmp_path, *SHORT, nemesis="partition,kill,pause,power", time_limit_s=60.0)
+    done = ran(tmp_path, *SHORT, nemesis="partition,kill,pause,power", time_limit_s=45.0)
     assert done.verdict.verdict is State.PASS_SMOKE, why(done)
 
 
