@@ -14,8 +14,6 @@ from dstest.runner.integrity import Verified, finished, verified
 from dstest.runner.session_file import is_session
 from dstest.store.layout import RunDir
 
-__all__ = ["as_the_run", "exit_of", "require_no_store", "run_at"]
-
 _CODES: Final[dict[Any, Exit]] = {
     True: Exit.PASS,
     False: Exit.FAIL,

@@ -12,16 +12,6 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-__all__ = [
-    "broken_claims",
-    "implements",
-    "is_protocol",
-    "members_of",
-    "missing",
-    "protocols_of",
-    "unfit",
-]
-
 
 def is_protocol(kind: type) -> bool:
     """Is it a protocol itself, and not a class that has one among its bases?"""

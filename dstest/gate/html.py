@@ -10,8 +10,6 @@ from dstest.gate.page import why
 from dstest.gate.rules import RULES
 from dstest.report.html import templates
 
-__all__ = ["render_html"]
-
 _TONES: Final = {int(Exit.PASS): "pass", int(Exit.FAIL): "fail"}
 
 

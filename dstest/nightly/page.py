@@ -19,8 +19,6 @@ from dstest.nightly.tested import facts_of, in_some, some, told
 from dstest.nightly.trends import Trends
 from dstest.report.html import environment
 
-__all__ = ["WORDS", "counted", "headline", "lasted", "percent", "render"]
-
 _TONES: Final[dict[int | None, str]] = {Exit.PASS: "pass", Exit.FAIL: "fail"}
 
 WORDS: Final[dict[Shown, str]] = {

@@ -37,8 +37,6 @@ from dstest.report.settings import documented, settings
 from dstest.report.timeline import story, timeline_svg
 from dstest.store.layout import EVENTS
 
-__all__ = ["FAULT_DETAILS_MAX", "environment", "render_html", "templates", "tone_of"]
-
 FAULT_DETAILS_MAX: Final = 40
 """Faults shown with every number; each takes some kilobytes, and all are in faults.jsonl."""
 

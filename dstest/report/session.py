@@ -26,15 +26,6 @@ from dstest.report.review.markdown import md
 from dstest.report.terminal import colored, obstacles, wrap
 from dstest.store.layout import write_file
 
-__all__ = [
-    "command_of_session",
-    "headline_of_session",
-    "session_cases",
-    "session_reports",
-    "session_text",
-    "write_session",
-]
-
 _SHOWN_MAX: Final = 8
 """Reasons why it is not better that the terminal shows; all are in the report."""
 

@@ -18,17 +18,6 @@ from dstest.report.model import RunReport, build_report, load_report
 from dstest.report.terminal import summary_text
 from dstest.store.layout import way_out
 
-__all__ = [
-    "drawn",
-    "outdated",
-    "pictures",
-    "plain_texts",
-    "render",
-    "summary",
-    "write_reports",
-    "write_texts",
-]
-
 
 def _write(run: Path, name: str, text: str) -> None:
     path = run / name

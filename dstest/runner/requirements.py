@@ -33,20 +33,6 @@ from dstest.core.protocols import (
     capabilities,
 )
 
-__all__ = [
-    "Lack",
-    "check_client",
-    "check_endpoints",
-    "check_lab",
-    "check_plans",
-    "check_requires",
-    "deployed",
-    "deployment_of",
-    "for_planning",
-    "lacking",
-]
-
-
 _CAPABILITIES: Final = (*protocols_of(administration), *protocols_of(capabilities))
 
 

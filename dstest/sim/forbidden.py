@@ -15,8 +15,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["Forbidden", "forbidden_in"]
-
 _NUMBERS: Final = "the numbers that the host was given"
 _FILES: Final = "the files that the host was given"
 _CLOCK: Final = "the loop's time()"

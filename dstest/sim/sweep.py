@@ -20,8 +20,6 @@ from dstest.core.parent import end_with_parent
 from dstest.core.shares import Rate, interval
 from dstest.sim.simulate import Simulated, Wanted, simulate
 
-__all__ = ["Seen", "Swept", "Unlike", "require_alike", "seen_in", "sweep"]
-
 
 class Unlike(DstestError):
     """The same seed gave two simulations: nothing is shown by either."""

@@ -13,8 +13,6 @@ from dstest.traces.told import as_mermaid, as_text, ms
 from dstest.traces.tree import Trace
 from dstest.traces.work import parallel_of
 
-__all__ = ["render"]
-
 ROWS_MAX: Final = 300
 """Spans drawn; the rest is in the text and with --json."""
 
