@@ -139,7 +139,7 @@ from dstest.core.spec import RunSpec
 from dstest.runner.plugins import resolve
 from dstest.runner.progress import Progress
 from dstest.runner.session import run_session
-spec = RunSpec(system="toykv", lab="sim", nodes=5, concurrency=10, time_limit_s=20.0, seed=7,
+spec = RunSpec(system="toykv", lab="sim", nodes=5, concurrency=10, time_limit_s=30.0, seed=7,
                nemesis="partition,power", workload=sys.argv[2])
 done = run_session(resolve(spec, ["fault_s=4"]), store=Path(sys.argv[1]), name="it",
                    ui=Progress(io.StringIO()))
