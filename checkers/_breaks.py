@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["BREAKS"]
-
 BREAKS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("lost", "lost-transfer"), "durability"),
     **dict.fromkeys(("duplicate", "duplicated"), "idempotency"),

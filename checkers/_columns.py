@@ -24,19 +24,6 @@ from checkers import _core
 from dstest.core.history import History
 from dstest.core.op import Op
 
-__all__ = [
-    "CAS_FALSE",
-    "CAS_TRUE",
-    "CAS_UNKNOWN",
-    "NEVER",
-    "READ",
-    "WRITE",
-    "WRITE_UNKNOWN",
-    "Columns",
-    "Interner",
-    "encode",
-]
-
 _FAILED, _UNKNOWN_READ, _LEFT = 250, 251, 255
 READ, WRITE, CAS_TRUE, CAS_FALSE, WRITE_UNKNOWN, CAS_UNKNOWN = range(6)
 NEVER = 2**63 - 1

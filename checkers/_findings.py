@@ -37,20 +37,6 @@ from dstest.core.op import Op, Outcome
 from dstest.core.protocols import Option
 from dstest.core.words import if_late, quoted
 
-__all__ = [
-    "ANOMALIES_MAX",
-    "ANY_TYPE",
-    "Findings",
-    "OutOfTime",
-    "Part",
-    "PerKey",
-    "Unreadable",
-    "end_of",
-    "ids_of",
-    "listed",
-    "regressions",
-]
-
 ANOMALIES_MAX: Final = 16
 """Anomalies of one type with a witness of their own; the others are counted in `stats`."""
 

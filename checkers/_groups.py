@@ -27,8 +27,6 @@ from checkers._findings import Unreadable
 from dstest.core.history import History
 from dstest.core.op import Op
 
-__all__ = ["TXN", "as_groups"]
-
 TXN: Final = "txn"
 
 

@@ -16,8 +16,6 @@ from checkers._findings import Findings, Part, Unreadable
 from dstest.core.op import Op
 from dstest.core.words import quoted
 
-__all__ = ["Claim", "Log", "check_claims", "integer"]
-
 Place = tuple[int, str]
 
 

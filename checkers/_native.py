@@ -13,20 +13,6 @@ from checkers import _core
 from checkers._columns import I32, I64, U8
 from dstest.core.clock import monotonic_ns
 
-__all__ = [
-    "ILLEGAL",
-    "MEMORY",
-    "OK",
-    "STEPS",
-    "STOPPED",
-    "UNDECIDED",
-    "Decision",
-    "Limits",
-    "check_registers",
-    "in_halves",
-    "interruptible",
-]
-
 OK, ILLEGAL, TIME, MEMORY, STOPPED, STEPS = range(6)
 UNDECIDED = {
     TIME: "time budget spent",

@@ -23,8 +23,6 @@ from msgspec.structs import replace
 from checkers._findings import Unreadable
 from dstest.core.op import Key, Op, Outcome
 
-__all__ = ["OTHERS", "are_micro", "as_records"]
-
 OTHERS: Final = frozenset({"assign", "subscribe", "crash", "debug-topic-partitions"})
 """Operations that neither send nor poll."""
 

@@ -18,8 +18,6 @@ from dstest.core.history import Window, epochs_of
 from dstest.core.op import Op
 from dstest.core.words import quoted
 
-__all__ = ["KEYS_MAX", "Spreads", "epochs_met"]
-
 KEYS_MAX: Final = 8
 """Keys that are named, those with most anomalies."""
 

@@ -12,8 +12,6 @@ from typing import Any, Final, NamedTuple
 from dstest.core.errors import ConfigError
 from dstest.core.history import INITIAL, History
 
-__all__ = ["USUAL", "Start", "name_of", "start_of"]
-
 USUAL: Final = object()
 """Stands for the value of a key that is not named."""
 

@@ -22,8 +22,6 @@ from checkers._findings import Findings, ids_of
 from dstest.core.op import Op, Outcome
 from dstest.core.words import quoted
 
-__all__ = ["Read", "Visibility", "report_forks", "report_missing", "report_strangers"]
-
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 

@@ -44,20 +44,6 @@ from dstest.core.check import Stuck
 from dstest.core.history import History
 from dstest.core.op import NULL_IS_RESULT, Op
 
-__all__ = [
-    "RECENT",
-    "REGISTER",
-    "Rule",
-    "Witness",
-    "Words",
-    "cut",
-    "explain",
-    "illegal",
-    "phrase",
-    "reduce",
-    "text",
-]
-
 Index = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 

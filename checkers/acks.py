@@ -30,8 +30,6 @@ from checkers._findings import Findings, Part, PerKey, end_of, ids_of, listed
 from dstest.core.op import Op
 from dstest.core.words import quoted
 
-__all__ = ["CHECKER", "SET", "final_reads"]
-
 WRITES: Final = ("add", "append", "enqueue", "send", "insert")
 _EACH_TIME: Final = ("append", "enqueue", "send")
 """After two of them with one value it is there twice."""

@@ -36,8 +36,6 @@ from checkers._findings import Findings, Part, PerKey, Unreadable, end_of
 from dstest.core.op import Op
 from dstest.core.words import quoted
 
-__all__ = ["CHECKER"]
-
 _STRICT: Final = "strict-serializable"
 _VIEW: Final = "monotonic-atomic-view"
 

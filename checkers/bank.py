@@ -37,8 +37,6 @@ from dstest.core.history import INITIAL
 from dstest.core.op import Op
 from dstest.core.protocols import Option
 
-__all__ = ["CHECKER"]
-
 _Read = tuple[Op, dict[str, int]]
 
 _MODELS: Final = ("strict-serializable", "serializable", "snapshot-isolation")

@@ -37,8 +37,6 @@ from dstest.core.history import History
 from dstest.core.op import Op
 from dstest.core.words import quoted
 
-__all__ = ["CHECKER"]
-
 I32 = npt.NDArray[np.int32]
 
 BYTES_MAX: Final = 1 << 30

@@ -37,8 +37,6 @@ from dstest.core.op import Op, Outcome
 from dstest.core.protocols import Option
 from dstest.core.words import quoted
 
-__all__ = ["CHECKER", "MODEL", "Bounds"]
-
 MODEL: Final = "counter-bounds"
 """Not `counter`: that is linearizable, which who keeps within its bounds need not be."""
 

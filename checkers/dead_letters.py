@@ -48,8 +48,6 @@ from dstest.core.op import Op
 from dstest.core.protocols import Option
 from dstest.core.words import quoted
 
-__all__ = ["CHECKER"]
-
 _GETTERS: Final = ("dequeue", "collect")
 _TAKERS: Final = ("dequeue", "reject", "collect")
 

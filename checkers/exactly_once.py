@@ -31,8 +31,6 @@ from checkers._findings import Findings, Part, PerKey, Unreadable, end_of, in_on
 from dstest.core.op import Op, Outcome
 from dstest.core.words import often, quoted
 
-__all__ = ["CHECKER"]
-
 _FIELDS: Final = ("id", "idempotency_id", "idem")
 _EFFECTS: Final = ("credit", "debit", "apply", "pay")
 

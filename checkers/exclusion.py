@@ -51,8 +51,6 @@ from dstest.core.op import Op, Outcome
 from dstest.core.protocols import NOT_HELD, code_of
 from dstest.core.words import quoted
 
-__all__ = ["CHECKER", "Hold", "holds"]
-
 
 @dataclass(slots=True)
 class Hold:

@@ -27,8 +27,6 @@ from checkers._findings import ANY_TYPE, Findings, Part, PerKey, Unreadable, end
 from dstest.core.op import Op, Outcome
 from dstest.core.protocols import Option
 
-__all__ = ["CHECKER", "THRESHOLDS"]
-
 THRESHOLDS: Final = (
     "fairness_p99_ratio",
     "fairness_ok_per_s",

@@ -30,8 +30,6 @@ from dstest.core.op import Op
 from dstest.core.protocols import Option
 from dstest.core.words import quoted
 
-__all__ = ["CHECKER"]
-
 _NUMERIC: Final[dict[str, Callable[[list[Any], float], bool]]] = {
     "sum": lambda values, n: bool(sum(values) == n),
     "min": lambda values, n: all(v >= n for v in values),

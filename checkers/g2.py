@@ -39,8 +39,6 @@ from dstest.core.check import Budget, CheckResult
 from dstest.core.history import History
 from dstest.core.op import Op, Outcome
 
-__all__ = ["CHECKER"]
-
 _TOLD_MAX: Final = 2
 """Reads that are quoted with an anomaly."""
 

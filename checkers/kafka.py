@@ -39,8 +39,6 @@ from dstest.core.history import History
 from dstest.core.op import Op, Outcome
 from dstest.core.words import often, quoted
 
-__all__ = ["CHECKER"]
-
 _NAMES: Final = {
     "unordered": "nonmonotonic-poll",
     "duplicated": "int-duplicate",

@@ -39,8 +39,6 @@ from dstest.core.clock import monotonic_ns
 from dstest.core.history import History
 from dstest.core.protocols import Option
 
-__all__ = ["CHECKER", "Linearizable", "LinearizableModel"]
-
 
 def _judge(history: History, model: str, budget: Budget) -> Judged:
     start = start_of(history)

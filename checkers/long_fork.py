@@ -35,8 +35,6 @@ from dstest.core.check import Budget, CheckResult, OpCount
 from dstest.core.history import History
 from dstest.core.op import Op
 
-__all__ = ["CHECKER", "REVERSE"]
-
 
 def _pair(op: Op, value: Any) -> str:
     if not isinstance(value, list | tuple) or len(value) != 2 or isinstance(value[0], list | dict):

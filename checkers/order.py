@@ -36,8 +36,6 @@ from checkers.total_queue import Traffic, traffic
 from dstest.core.op import Op
 from dstest.core.words import quoted
 
-__all__ = ["CHECKER"]
-
 
 def _fifo(part: Part, findings: Findings) -> int:
     """Disorder between pairs of elements, by a sweep over the ends of enqueues."""

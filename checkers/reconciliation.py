@@ -24,8 +24,6 @@ from checkers._findings import ANY_TYPE, Findings, Part, PerKey, end_of, in_one
 from dstest.core.op import Op
 from dstest.core.words import quoted
 
-__all__ = ["CHECKER"]
-
 
 def _plain(value: Any) -> str:
     return json.dumps(value, sort_keys=True, default=repr)

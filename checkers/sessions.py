@@ -28,8 +28,6 @@ from checkers._findings import Findings, Part, PerKey, Unreadable
 from dstest.core.op import Op
 from dstest.core.words import quoted
 
-__all__ = ["CHECKER", "GUARANTEES"]
-
 GUARANTEES: Final = {
     "monotonic-reads": "nonmonotonic-read",
     "read-your-writes": "own-write-missed",

@@ -39,8 +39,6 @@ from checkers._columns import NEVER
 from checkers._findings import Findings, Part, PerKey, listed
 from checkers._visibility import Visibility, report_forks, report_missing, report_strangers
 
-__all__ = ["CHECKER"]
-
 
 def decide(part: Part, findings: Findings) -> int:
     """All anomalies of one set; the number of (element, read) pairs that were tested."""

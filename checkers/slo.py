@@ -41,8 +41,6 @@ from dstest.core.history import History, Window
 from dstest.core.op import Op, Outcome
 from dstest.core.protocols import Option
 
-__all__ = ["CHECKER", "METRICS", "Level", "levels_of", "measured"]
-
 BEYOND_MIN: Final = 10
 """Operations beyond a percentile without which it is a guess."""
 

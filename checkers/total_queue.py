@@ -44,22 +44,6 @@ from checkers._findings import Findings, Part, PerKey, end_of, listed
 from dstest.core.op import Op
 from dstest.core.words import often, quoted
 
-__all__ = [
-    "AROUND_MAX",
-    "CHECKER",
-    "HELD",
-    "Traffic",
-    "at_once",
-    "copies_missing",
-    "holders",
-    "last_put_ns",
-    "owed",
-    "strangers",
-    "takes_of",
-    "traffic",
-]
-
-
 _TAKERS: Final = ("dequeue", "drain")
 
 HELD: Final = (

@@ -19,8 +19,6 @@ from checkers._findings import Findings, Part, PerKey, Unreadable, end_of
 from dstest.core.op import Op
 from dstest.core.words import quoted
 
-__all__ = ["CHECKER"]
-
 
 def _increasing(part: Part, ops: list[Op], findings: Findings) -> None:
     """Each id is above all ids whose operations ended before its own began."""

@@ -30,8 +30,6 @@ from checkers._log import Claim, Log, check_claims, integer
 from dstest.core.op import Op
 from dstest.core.words import quoted
 
-__all__ = ["CHECKER"]
-
 _NAMES: Final = {
     "unordered": "unordered-event",
     "duplicated": "duplicated-event",

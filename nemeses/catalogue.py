@@ -14,8 +14,6 @@ from dstest.core import registry
 from dstest.core.protocols import Nemesis, NemesisTraits
 from nemeses.shapes_page import shapes
 
-__all__ = ["CATALOGUE", "Fault", "Row", "markdown", "rows"]
-
 
 class Fault(msgspec.Struct, frozen=True):
     """One kind of fault. `proof` names the two sides; `gap` is for while nobody delivers it."""

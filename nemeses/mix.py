@@ -38,8 +38,6 @@ from nemeses.base.driver import Driver
 from nemeses.base.overlap import Overlap
 from nemeses.base.schedule import time_for
 
-__all__ = ["Mix", "parse_weights"]
-
 _WEIGHT_MAX: Final = 1000
 _ALONE: Final = 0.25
 """Share of a storm's windows in which a fault stands alone that could have another beside it."""

@@ -10,8 +10,6 @@ from dstest.core.errors import FaultRefused
 from dstest.core.evidence import LandingRecord
 from dstest.core.protocols import FaultPlan, NemesisContext, Option
 
-__all__ = ["NEMESIS", "NoNemesis"]
-
 
 class NoNemesis:
     """Plans nothing."""

@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from nemeses.base.cut_sets import SHAPES, Direction, Path, cuts_for
 
-__all__ = ["shapes"]
-
 _WAYS: Final[tuple[Direction, ...]] = ("both", "in", "out")
 _NODES: Final = ("n1", "n2", "n3", "n4", "n5")
 

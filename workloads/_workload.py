@@ -9,16 +9,6 @@ from typing import Any, Final
 from dstest.core.claims import Fields
 from dstest.core.protocols import Answer, Generator, OpDraft, Option, WorkloadTraits
 
-__all__ = [
-    "READ_AGAIN",
-    "RETIRED_MAX",
-    "WORKERS_MAX",
-    "FinalReads",
-    "ObjectWorkload",
-    "RotatingKeys",
-    "revisit_ratio",
-]
-
 WORKERS_MAX: Final = 64
 """Load workers among which numbers are dealt."""
 

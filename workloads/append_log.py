@@ -15,8 +15,6 @@ from dstest.core.claims import Fields
 from dstest.core.protocols import Answer, OpDraft, Option
 from workloads._workload import ObjectWorkload, RotatingKeys
 
-__all__ = ["APPEND_LOG", "AppendLogGenerator"]
-
 _EVERYWHERE: Final = 8
 """The youngest logs are polled at each node at the end, the others at the first one."""
 

@@ -14,8 +14,6 @@ from dstest.core import rng
 from dstest.core.protocols import Answer, OpDraft, Option
 from workloads._workload import FinalReads, ObjectWorkload
 
-__all__ = ["BANK", "BANK_REPLICAS", "BankGenerator"]
-
 _OPTIONS: Final[Mapping[str, Option]] = {
     "bank_accounts": Option(type=int, default=8, least=2, most=100_000, help="accounts"),
     "bank_balance": Option(

@@ -11,8 +11,6 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = ["CAPABILITIES", "Operation", "markdown"]
-
 
 class Operation(msgspec.Struct, frozen=True):
     """One type of operation: what `op.key` and `op.input` are, what the method returns. `nothing`

@@ -14,8 +14,6 @@ from dstest.core.protocols import Answer, OpDraft, Option
 from workloads._workload import FinalReads, ObjectWorkload
 from workloads.session import SessionGenerator
 
-__all__ = ["CAUSAL", "CausalGenerator"]
-
 _OPTIONS: Final[Mapping[str, Option]] = {
     "keys": Option(
         type=int, default=4, least=1, most=100_000, help="keys live at a time, per load worker"

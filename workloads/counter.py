@@ -10,8 +10,6 @@ from dstest.core.claims import Fields
 from dstest.core.protocols import Answer, OpDraft, Option
 from workloads._workload import FinalReads, ObjectWorkload
 
-__all__ = ["COUNTER", "UNIQUE_IDS", "CounterGenerator", "IdGenerator"]
-
 _OPTIONS: Final[Mapping[str, Option]] = {
     "keys": Option(type=int, default=5, least=1, most=100_000, help="counters, per load worker"),
     "write_ratio": Option(

@@ -17,8 +17,6 @@ from dstest.core.protocols import Answer, OpDraft, Option
 from workloads._workload import ObjectWorkload
 from workloads.queue import DRAIN_S
 
-__all__ = ["DEAD_LETTERS"]
-
 _OPTIONS: Final[Mapping[str, Option]] = {
     "keys": Option(type=int, default=4, least=1, most=100_000, help="queues, per load worker"),
     "write_ratio": Option(

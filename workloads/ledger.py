@@ -16,8 +16,6 @@ from dstest.core.claims import Fields
 from dstest.core.protocols import Answer, OpDraft, Option
 from workloads._workload import FinalReads, ObjectWorkload, RotatingKeys
 
-__all__ = ["LEDGER", "LedgerGenerator"]
-
 _EVERYWHERE: Final = 8
 """The youngest accounts are audited at each node at the end, the others at the first one."""
 

@@ -20,8 +20,6 @@ from dstest.core.claims import Fields
 from dstest.core.protocols import Answer, OpDraft, Option
 from workloads._workload import ObjectWorkload, RotatingKeys
 
-__all__ = ["CRITICAL_SECTION", "LEASE", "LOCK", "LockGenerator"]
-
 _KEYS: Final[Mapping[str, Option]] = {
     "keys": Option(
         type=int, default=2, least=1, most=100_000, help="locks live at a time, per load worker"

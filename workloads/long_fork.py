@@ -9,8 +9,6 @@ from dstest.core import rng
 from dstest.core.protocols import Answer, OpDraft, Option
 from workloads._workload import READ_AGAIN, FinalReads, ObjectWorkload, RotatingKeys
 
-__all__ = ["LONG_FORK", "LongForkGenerator"]
-
 _OPTIONS: Final[Mapping[str, Option]] = {
     "keys": Option(
         type=int, default=3, least=1, most=100_000, help="groups live at a time, per load worker"

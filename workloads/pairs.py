@@ -16,8 +16,6 @@ from dstest.core import rng
 from dstest.core.protocols import Answer, OpDraft, Option
 from workloads._workload import WORKERS_MAX, FinalReads, ObjectWorkload, revisit_ratio
 
-__all__ = ["G2", "PairGenerator"]
-
 _SIDES: Final = ("a", "b")
 _OPTIONS: Final[Mapping[str, Option]] = {"revisit_ratio": revisit_ratio("inserts")}
 

@@ -17,8 +17,6 @@ from dstest.core import rng
 from dstest.core.protocols import OpDraft, Option
 from workloads._workload import RETIRED_MAX, ObjectWorkload, revisit_ratio
 
-__all__ = ["CLOSED_PREDICATE", "PredicateGenerator"]
-
 _OPTIONS: Final[Mapping[str, Option]] = {
     "keys": Option(
         type=int, default=2, least=1, most=1000, help="groups live at a time, per load worker"

@@ -14,8 +14,6 @@ from dstest.core.claims import Fields
 from dstest.core.protocols import Answer, OpDraft, Option
 from workloads._workload import ObjectWorkload
 
-__all__ = ["DRAIN_S", "GIVEN_BACK_S", "QUEUE", "WORK_QUEUE", "QueueGenerator", "WorkQueueGenerator"]
-
 DRAIN_S: Final = 120.0
 """The most that it takes to empty the queues, waits included: what is left in one is unknown.
 Thousands of elements leave them one after the other."""

@@ -23,8 +23,6 @@ from dstest.core.claims import Fields
 from dstest.core.protocols import OpDraft, Option
 from workloads._workload import RETIRED_MAX, revisit_ratio
 
-__all__ = ["CAS_REGISTER", "REGISTER", "RegisterGenerator", "RegisterWorkload"]
-
 CAS_VALUES: Final = 5
 
 _OPTIONS: Final[Mapping[str, Option]] = {

@@ -10,8 +10,6 @@ from dstest.core.claims import Fields
 from dstest.core.protocols import OpDraft, Option
 from workloads._workload import READ_AGAIN, ObjectWorkload, RotatingKeys
 
-__all__ = ["SESSION", "SessionGenerator"]
-
 _OPTIONS: Final[Mapping[str, Option]] = {
     "keys": Option(
         type=int, default=3, least=1, most=100_000, help="keys live at a time, per load worker"

@@ -13,8 +13,6 @@ from dstest.core import rng
 from dstest.core.protocols import Answer, OpDraft, Option
 from workloads._workload import FinalReads, ObjectWorkload, RotatingKeys
 
-__all__ = ["SET", "SetGenerator"]
-
 _EVERYWHERE: Final = 8
 """The youngest sets are read at each node at the end, the others at the first one."""
 

@@ -14,8 +14,6 @@ from dstest.core import rng
 from dstest.core.protocols import OpDraft, Option
 from workloads._workload import ObjectWorkload
 
-__all__ = ["TENANTS", "TenantsGenerator"]
-
 _OPTIONS: Final[Mapping[str, Option]] = {
     "tenants": Option(type=int, default=5, least=1, most=10_000, help="tenants, per load worker"),
     "write_ratio": Option(

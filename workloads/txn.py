@@ -22,8 +22,6 @@ from dstest.core.claims import Fields
 from dstest.core.protocols import OpDraft, Option
 from workloads._workload import RETIRED_MAX, WORKERS_MAX, revisit_ratio
 
-__all__ = ["LIST_APPEND", "RW_REGISTER", "TxnGenerator", "TxnWorkload"]
-
 _KEY_DIST_BASE: Final = 2.0
 """Each live key is chosen half as often as the one before, as in Jepsen."""
 

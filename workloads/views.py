@@ -15,8 +15,6 @@ from dstest.core import rng
 from dstest.core.protocols import Answer, OpDraft, Option
 from workloads._workload import FinalReads, ObjectWorkload, RotatingKeys
 
-__all__ = ["ATOMIC_VIEW", "ViewGenerator"]
-
 _OPTIONS: Final[Mapping[str, Option]] = {
     "keys": Option(
         type=int, default=2, least=1, most=100_000, help="groups live at a time, per load worker"

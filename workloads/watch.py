@@ -13,8 +13,6 @@ from dstest.core import rng
 from dstest.core.protocols import Answer, OpDraft, Option
 from workloads._workload import WORKERS_MAX, ObjectWorkload
 
-__all__ = ["WATCH", "WatchGenerator"]
-
 _OPTIONS: Final[Mapping[str, Option]] = {
     "keys": Option(type=int, default=8, least=1, most=100_000, help="keys, per load worker"),
     "watchers": Option(

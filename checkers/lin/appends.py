@@ -25,8 +25,6 @@ from checkers._columns import NEVER
 from checkers.lin.model import freeze
 from dstest.core.op import Op
 
-__all__ = ["Traced", "as_registers", "trace"]
-
 _LENGTHS_MAX: Final = 64
 """Of appended strings; more are left to the search."""
 

@@ -10,8 +10,6 @@ from checkers.lin.locks import FencingLock, Mutex, ReentrantMutex, Semaphore
 from checkers.lin.model import Model
 from checkers.lin.values import Counter, KvMap, MultiRegister, Register
 
-__all__ = ["MODELS", "OP_TYPES", "REGISTERS", "STARTS", "make"]
-
 REGISTERS: Final = ("register", "cas-register")
 
 

@@ -18,8 +18,6 @@ from checkers._columns import CAS_FALSE, CAS_TRUE, CAS_UNKNOWN, I64, U8, Columns
 from checkers._native import ILLEGAL, STOPPED, in_halves, interruptible
 from checkers.lin.witness import halving, marked
 
-__all__ = ["chains", "contradiction", "only"]
-
 
 def chains(columns: Columns, memory_bytes: int) -> U8:
     """One verdict per key; what is neither OK nor ILLEGAL is left to the search."""

@@ -30,21 +30,6 @@ from checkers.lin.model import Call, Columns, Model, Told, flag, freeze, plain, 
 from checkers.ops.table import FAIL, OK, UNKNOWN, OpTable
 from dstest.core.op import Op
 
-__all__ = [
-    "LOOK",
-    "MAYBE",
-    "NOTHING",
-    "PUT",
-    "TAKE",
-    "Container",
-    "Deque",
-    "FifoQueue",
-    "Log",
-    "PriorityQueue",
-    "Set",
-    "Stack",
-]
-
 PUT, TAKE, NOTHING, MAYBE, LOOK = range(5)
 """What an operation does to a value; MAYBE = a take of unknown outcome, LOOK = a peek."""
 

@@ -19,8 +19,6 @@ from checkers._columns import I32, I64, NEVER, U8
 from checkers.lin.model import Call, Columns, Model, freeze, whole
 from dstest.core.op import Op
 
-__all__ = ["Coded", "compact", "encode", "only"]
-
 
 @dataclass(frozen=True, slots=True)
 class Coded:

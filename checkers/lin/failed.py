@@ -21,8 +21,6 @@ from dstest.core.history import History
 from dstest.core.op import Op, Outcome
 from dstest.core.words import if_late
 
-__all__ = ["told_of_failed"]
-
 _NAMED_MAX: Final = 3
 
 

@@ -18,8 +18,6 @@ from checkers._columns import I64, NEVER
 from checkers.lin.encode import Coded
 from dstest.core.op import Op
 
-__all__ = ["REFUSED", "holds"]
-
 REFUSED: Final = -1
 
 

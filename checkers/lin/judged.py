@@ -19,8 +19,6 @@ from dstest.core.limits import WITNESS_OPS_MAX
 from dstest.core.op import Op
 from dstest.core.words import quoted
 
-__all__ = ["Judged", "anomaly_of", "merge", "result_of"]
-
 UNTESTED: Final = "nothing was tested: no completed read or cas in the history"
 
 

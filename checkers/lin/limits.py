@@ -4,14 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = [
-    "ANOMALIES_MAX",
-    "FIRST_STEPS",
-    "WITNESSES_TIME_NS",
-    "WITNESS_LEAST_NS",
-    "WITNESS_TIME_NS",
-]
-
 FIRST_STEPS: Final = 4_000_000
 """Steps that each key gets before any key gets more, so that one hard key cannot starve the
 rest: some tens of milliseconds."""

@@ -22,8 +22,6 @@ from checkers.lin.model import Affine, Call, Model, flag
 from dstest.core.errors import ConfigError
 from dstest.core.op import Op, Outcome
 
-__all__ = ["LOCKS", "FencingLock", "Mutex", "ReentrantMutex", "Semaphore", "owned"]
-
 _NO_TOKEN: Final = -(2**62)
 
 

@@ -21,8 +21,6 @@ from checkers._witness import phrase
 from checkers.lin.encode import Coded
 from dstest.core.op import Op
 
-__all__ = ["LogFinding", "decide_log"]
-
 
 @dataclass(frozen=True, slots=True)
 class LogFinding:

@@ -26,8 +26,6 @@ from dstest.core.clock import monotonic_ns
 from dstest.core.history import History
 from dstest.core.op import Op
 
-__all__ = ["judge", "judge_empty"]
-
 _STEPS_MAX: Final = 2_000_000
 
 

@@ -38,19 +38,6 @@ from dstest.core.op import Op
 if TYPE_CHECKING:
     from checkers.ops.table import OpTable
 
-__all__ = [
-    "Affine",
-    "Call",
-    "Columns",
-    "Model",
-    "Told",
-    "Value",
-    "flag",
-    "freeze",
-    "plain",
-    "whole",
-]
-
 Value = Hashable
 """A JSON value as `freeze` leaves it."""
 

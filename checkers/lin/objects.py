@@ -30,8 +30,6 @@ from dstest.core.clock import monotonic_ns
 from dstest.core.history import History
 from dstest.core.op import Op
 
-__all__ = ["judge"]
-
 STEPS_PER_OP: Final = 64
 """Beside the first steps of each key, for each operation of the longest."""
 

@@ -19,8 +19,6 @@ from checkers._witness import REGISTER, Words
 from dstest.core.history import History
 from dstest.core.op import Op
 
-__all__ = ["WORDS", "to_register"]
-
 WORDS = {
     "set": Words("the set", "", "not hold the element", "hold the element"),
     "kv-map": Words("the key", "hold"),

@@ -35,8 +35,6 @@ from dstest.core.check import Anomaly, Budget
 from dstest.core.clock import monotonic_ns
 from dstest.core.history import History
 
-__all__ = ["decide", "judge", "judge_columns"]
-
 Retold = Callable[[list[int], bool, int, int], Anomaly | None]
 """The anomaly of the operations at these places, minimal or not, within a deadline and so many
 bytes, where more operations belong to it; else None."""

@@ -14,8 +14,6 @@ from checkers._native import MEMORY, STEPS, STOPPED, Limits, interruptible
 from checkers.lin.encode import Coded, compact
 from checkers.lin.model import Affine, Call, Model
 
-__all__ = ["Found", "Steps", "search"]
-
 STATES_MAX = 64
 _STATE_BYTES = 200
 """What a numbered state costs; states may use half of the memory budget."""

@@ -23,8 +23,6 @@ from checkers.lin.told import by_key
 from checkers.ops.table import FAIL, OK, UNKNOWN, OpTable
 from checkers.ops.values import Values
 
-__all__ = ["columns_of"]
-
 Mask = npt.NDArray[np.bool_]
 _TRUE: Final = 1
 """The value of an element that is in a set; 0 where it is not."""

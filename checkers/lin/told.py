@@ -13,8 +13,6 @@ from checkers.lin.encode import Coded
 from checkers.lin.model import Call, Model, whole
 from checkers.ops.table import FAIL, OK, OpTable
 
-__all__ = ["Calls", "by_key", "coded_of"]
-
 
 class Calls(Sequence[Call]):
     """The call of each operation, read when it is asked for."""

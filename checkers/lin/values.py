@@ -20,8 +20,6 @@ from typing import Any, Final
 from checkers.lin.model import Affine, Call, Model, Value, freeze
 from dstest.core.op import Op
 
-__all__ = ["Counter", "KvMap", "MultiRegister", "Register", "micro_ops"]
-
 _UNTOLD: Final = ("untold",)
 """Not what `freeze` makes of any value."""
 

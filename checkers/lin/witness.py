@@ -35,17 +35,6 @@ from dstest.core.clock import monotonic_ns
 from dstest.core.history import History
 from dstest.core.op import Op
 
-__all__ = [
-    "Witness",
-    "explain",
-    "halving",
-    "marked",
-    "of_failure",
-    "of_holds",
-    "of_values",
-    "ops_of",
-]
-
 TAIL_MAX: Final = 256
 """Operations after the last quiet instant that are looked at one by one."""
 

@@ -15,8 +15,6 @@ from checkers import _core
 from checkers.ops.table import OpTable
 from checkers.ops.values import Values
 
-__all__ = ["table_of"]
-
 _SHARED_BYTES_MIN: Final = 1 << 20
 _COLUMNS: Final = {
     "op_id": "i8",

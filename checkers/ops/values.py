@@ -9,8 +9,6 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["NAME", "Values"]
-
 NAME: Final = np.dtype([("bits", "<i8"), ("size", "<i4"), ("tag", "u1"), ("pad", "V3")])
 """`struct ing_name` of csrc/ingest/ingest.h."""
 

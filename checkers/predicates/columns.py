@@ -16,8 +16,6 @@ from checkers.predicates.versions import BEGINNING, Problem
 from checkers.txn.columns import INFO, NIL, NULL_READ, OK, READ, WRITE, TxnColumns
 from dstest.core.op import Outcome
 
-__all__ = ["Base"]
-
 
 class Base:
     """The columns of a problem, but for its reads. `value_names` say what a version holds."""

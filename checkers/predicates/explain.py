@@ -22,8 +22,6 @@ from checkers.txn.violations import NO_ORDER, STORY_NS, TOLD_MAX, smallest_part
 from dstest.core.check import Budget
 from dstest.core.clock import monotonic_ns
 
-__all__ = ["NO_CHOICE", "Story", "story_of"]
-
 CASES_MAX: Final = 6
 """Contradictions that are told; nobody reads more."""
 

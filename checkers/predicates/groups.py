@@ -16,8 +16,6 @@ from dstest.core.errors import HistoryError
 from dstest.core.history import History
 from dstest.core.op import Op, Outcome
 
-__all__ = ["Group", "Txn", "groups_of"]
-
 _RESULTS: Final = (
     "record what each read returned: an empty list or map where a predicate found nothing"
 )

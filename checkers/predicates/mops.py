@@ -19,17 +19,6 @@ from typing import Any, Final, NamedTuple
 
 from dstest.core.errors import HistoryError
 
-__all__ = [
-    "ABSENT",
-    "Mop",
-    "Predicate",
-    "Rows",
-    "identity",
-    "initial_rows",
-    "parsed",
-    "unanswered",
-]
-
 ABSENT: Final = None
 """The state of a key without a row."""
 

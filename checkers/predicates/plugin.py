@@ -44,8 +44,6 @@ from dstest.core.errors import HistoryError
 from dstest.core.history import History
 from dstest.core.op import Op
 
-__all__ = ["CHECKER", "PredicateChecker"]
-
 _STRICT: Final = "strict-serializable"
 
 _ROWS: Final = "an object of values by key (by group, of rows by key)"

@@ -13,8 +13,6 @@ from collections.abc import Mapping, Sequence
 from checkers.predicates.versions import BEGINNING, Problem
 from dstest.core.op import Outcome
 
-__all__ = ["Replay"]
-
 
 class Replay:
     """Of one problem. `between` is plain, session or realtime."""

@@ -26,8 +26,6 @@ from checkers.txn.columns import TxnColumns
 from dstest.core.check import Budget
 from dstest.core.clock import monotonic_ns
 
-__all__ = ["MODELS", "Answer", "Leaf", "between_of", "decide", "guess_holds"]
-
 MODELS: Final = (*ordered.MODELS, *decided.MODELS)
 
 LEAVES_MAX: Final = 64

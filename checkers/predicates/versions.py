@@ -20,8 +20,6 @@ from dstest.core.clock import monotonic_ns
 from dstest.core.errors import HistoryError
 from dstest.core.op import Outcome
 
-__all__ = ["BEGINNING", "INTERNAL", "Fault", "Look", "Problem", "problem_of"]
-
 BEGINNING: Final = -1
 
 INTERNAL: Final = "internal"

@@ -11,8 +11,6 @@ from typing import Any
 from checkers.second.objects import judged, object_of, outcomes, tokens_of
 from dstest.core.op import Op
 
-__all__ = ["explains"]
-
 
 def explains(
     model: str, ops: list[Op], *, permits: int = 0, steps_max: int | None = None

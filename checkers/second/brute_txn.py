@@ -10,8 +10,6 @@ import itertools
 from collections.abc import Callable
 from typing import Any, Final
 
-__all__ = ["ORDERS", "executable", "in_an_order"]
-
 OK, FAIL = "ok", "fail"
 
 ORDERS: Final = {

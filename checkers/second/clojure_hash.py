@@ -9,8 +9,6 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-__all__ = ["path"]
-
 
 def _murmur3(data: bytes, seed: int = 0) -> int:
     h = seed

@@ -17,8 +17,6 @@ from checkers.second.elle_cycles import cycle_exists, cycle_types, possible_type
 from checkers.second.elle_lattice import CYCLE_EXISTS, boundary, prohibited
 from checkers.second.elle_txn import Edges, Txn, order_edges, transactions
 
-__all__ = ["check"]
-
 _NO_VIOLATION = {"empty-transaction-graph"}
 
 

@@ -16,8 +16,6 @@ import networkx as nx
 from checkers.second.elle_lattice import CYCLE_EXISTS, implied
 from checkers.second.elle_txn import Edges
 
-__all__ = ["Cycles", "cycle_exists", "cycle_types", "possible_types"]
-
 _BASES = ("G0", "G1c", "G-single-item", "G-nonadjacent-item", "G2-item")
 _STRONGEST_FIRST = ("ww", "wr", "rw", "process", "realtime")
 _SIMPLE_CYCLES_MAX = 20_000

@@ -10,8 +10,6 @@ from collections.abc import Iterable
 
 import networkx as nx
 
-__all__ = ["ANOMALIES", "CYCLE_EXISTS", "boundary", "friendly", "implied", "prohibited"]
-
 _IMPLIES = {
     "G-nonadjacent": ["G-nonadjacent-process", "G2"],
     "G-nonadjacent-item": ["G-nonadjacent", "G-nonadjacent-item-process", "G2-item"],

@@ -9,8 +9,6 @@ from typing import Any
 from checkers.second.clojure_hash import path
 from checkers.second.elle_txn import Edges, Txn, read_then_written
 
-__all__ = ["anomalies", "dependencies"]
-
 
 def _internal(txn: Txn) -> bool:
     """Reads disagree with what the transaction itself read and appended before."""

@@ -10,8 +10,6 @@ import networkx as nx
 
 from checkers.second.elle_txn import Edges, Txn, external, order_edges, read_then_written
 
-__all__ = ["analyse"]
-
 Versions = dict[Any, nx.DiGraph]
 """Per key a graph of values, older before newer."""
 

@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Edges", "Txn", "external", "order_edges", "read_then_written", "transactions"]
-
 Edges = dict[tuple[int, int], set[str]]
 """Kinds (`ww`, `wr`, `rw`, `process`, `realtime`) by pair of transactions."""
 

@@ -23,8 +23,6 @@ from dstest.core.history import INITIAL, History
 from dstest.core.op import Op, Outcome
 from dstest.core.protocols import SecondAnswer
 
-__all__ = ["OBJECTS", "OfObjects", "OfTransactions"]
-
 STRICT: Final = "strict-serializable"
 """What is asked where nobody names a model."""
 

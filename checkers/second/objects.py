@@ -14,8 +14,6 @@ import msgspec
 
 from dstest.core.op import Op
 
-__all__ = ["MODELS", "OBJECTS", "Run", "judged", "object_of", "outcomes", "tokens_of"]
-
 Run = Callable[[Any, Op], tuple[Any, Any]]
 
 

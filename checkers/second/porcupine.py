@@ -17,8 +17,6 @@ from typing import Any
 from checkers.second.objects import Run, judged, object_of, outcomes, tokens_of
 from dstest.core.op import Op
 
-__all__ = ["linearizable"]
-
 
 @dataclass(eq=False, slots=True)
 class _Entry:

@@ -17,8 +17,6 @@ from checkers.second.brute import explains
 from checkers.second.objects import MODELS, object_of
 from dstest.core.op import Op
 
-__all__ = ["PERMITS", "draft", "object_histories"]
-
 PERMITS: Final = 2
 """Of semaphores."""
 

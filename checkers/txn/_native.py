@@ -15,22 +15,6 @@ from checkers.txn.columns import I64, TxnColumns, UnfitError
 from checkers.txn.workloads import KINDS
 from dstest.core.check import Budget
 
-__all__ = [
-    "BETWEEN",
-    "BEYOND_ELLE",
-    "DETECTABLE",
-    "FINDINGS",
-    "LABELS",
-    "SOURCES",
-    "STATUS",
-    "Analysis",
-    "Cycle",
-    "Finding",
-    "analyse",
-    "in_core",
-    "positions",
-]
-
 STATUS: Final = ("done", "time budget spent", "memory budget spent", "stopped")
 BETWEEN: Final = ("", "-process", "-realtime")
 LABELS: Final = ("pass", "ww", "wr", "rw", "process", "realtime")

@@ -9,8 +9,6 @@ import numpy as np
 from checkers.txn.columns import I64, NIL, TxnColumns
 from checkers.txn.workloads import KINDS
 
-__all__ = ["name_of", "pairs_of", "read_value", "shown"]
-
 _LIST_SHOWN_MAX: Final = 12
 """Elements of a list that a sentence shows, from its end."""
 

@@ -21,8 +21,6 @@ from checkers.txn._values import pairs_of
 from checkers.txn.columns import I64, INFO, NIL, NULL_READ, OK, READ, WRITE, TxnColumns
 from checkers.txn.decided import Known
 
-__all__ = ["BYTES_PER_ELEMENT", "registers_of", "replacing"]
-
 BYTES_PER_ELEMENT: Final = 100
 """Of memory that `registers_of` takes for each element of a read list."""
 

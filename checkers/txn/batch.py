@@ -23,8 +23,6 @@ from checkers.txn.columns import TxnColumns
 from dstest.core.errors import DstestError, Exit
 from dstest.core.history import SCHEMA
 
-__all__ = ["Judge", "run_batch"]
-
 Judge = Callable[[TxnColumns, str, list[str], dict[str, Any]], Any]
 """Columns, workload, models, options -> the answer."""
 

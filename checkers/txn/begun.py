@@ -17,8 +17,6 @@ from checkers.txn.columns import NIL, NULL_READ, READ, WRITE, TxnColumns
 from checkers.txn.workloads import KINDS
 from dstest.core.errors import ConfigError, HistoryError
 
-__all__ = ["begun"]
-
 _AS_USUAL: Final = -2
 """Stands for the first value of a key that starts with null."""
 

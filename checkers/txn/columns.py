@@ -19,8 +19,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FAIL", "INFO", "NIL", "NULL_READ", "OK", "READ", "WRITE", "TxnColumns", "UnfitError"]
-
 
 class UnfitError(ValueError):
     """Columns that cannot be judged: they break the rules of csrc/txn/txn.h, write a value twice,

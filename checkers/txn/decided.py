@@ -13,8 +13,6 @@ from checkers.txn._native import FINDINGS, NO_HASHES, SMALL, STATUS, in_core, po
 from checkers.txn.columns import I32, TxnColumns
 from dstest.core.check import Budget
 
-__all__ = ["ANSWERS", "MODELS", "Decision", "Isolation", "Known", "Step", "call_of", "decide"]
-
 MODELS: Final = (
     "strong-session-causal",
     "strong-session-read-atomic",

@@ -7,8 +7,6 @@ import numpy as np
 from checkers.txn._values import name_of, pairs_of
 from checkers.txn.columns import WRITE, TxnColumns
 
-__all__ = ["ONCE", "written_twice"]
-
 ONCE = "each value may be written to a key only once"
 
 

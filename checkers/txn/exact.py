@@ -23,17 +23,6 @@ from checkers.txn.ordered import Ordered
 from dstest.core.check import Budget
 from dstest.core.clock import monotonic_ns
 
-__all__ = [
-    "INFERRED",
-    "MODELS",
-    "SAME",
-    "Exact",
-    "look",
-    "look_at_lists",
-    "needed",
-    "open_sessions",
-]
-
 MODELS: Final = (*ordered.MODELS, *decided.MODELS)
 """All that can be decided."""
 

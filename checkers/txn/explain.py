@@ -28,8 +28,6 @@ from checkers.txn.version_cycles import Step, circle
 from checkers.txn.workloads import KINDS
 from dstest.core.check import Anomaly
 
-__all__ = ["EXPLAINED_MAX", "anomalies_of", "records_of"]
-
 EXPLAINED_MAX: Final = 200
 """Anomalies of one type that are written out; the rest is counted. Nobody reads more."""
 

@@ -35,8 +35,6 @@ from dstest.core.errors import ConfigError, HistoryError, MemorySpent
 from dstest.core.near import meant
 from dstest.core.op import FIELDS
 
-__all__ = ["FORMATS", "MEMORY_MB", "MORE", "OutOfOrder", "bytes_of", "load", "unpacked"]
-
 FORMATS: Final = ("auto", "dstest", "edn", "json")
 
 MEMORY_MB: Final = 8192

@@ -22,8 +22,6 @@ import numpy as np
 
 from checkers.txn.columns import FAIL, INFO, NIL, OK, READ, WRITE, TxnColumns
 
-__all__ = ["Builder", "Names", "contradiction", "from_op_maps"]
-
 _OUTCOMES: Final = {"ok": OK, "fail": FAIL, "info": INFO}
 _KINDS: Final = {"r": READ, "w": WRITE, "append": WRITE}
 

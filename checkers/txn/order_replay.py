@@ -24,8 +24,6 @@ import numpy as np
 
 from checkers.txn.columns import FAIL, I64, NIL, OK, READ, WRITE, TxnColumns
 
-__all__ = ["PROVABLE", "REALTIME", "refuted"]
-
 REALTIME: Final = "realtime"
 SESSIONS: Final = "sessions"
 NOTHING: Final = "nothing"

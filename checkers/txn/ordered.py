@@ -18,8 +18,6 @@ from checkers.txn.shrink import Writers, neighbourhood, part_of
 from dstest.core.check import Budget
 from dstest.core.clock import monotonic_ns
 
-__all__ = ["MODELS", "TIMELESS", "Ordered", "decide"]
-
 MODELS: Final = (
     "strong-serializable",
     "strong-session-serializable",

@@ -33,8 +33,6 @@ from dstest.core.errors import HistoryError
 from dstest.core.history import History, epochs_of
 from dstest.core.op import Op, Outcome
 
-__all__ = ["LIST_APPEND", "RW_REGISTER", "TxnChecker", "from_history"]
-
 _OUTCOMES: Final = {Outcome.OK: OK, Outcome.FAIL: FAIL, Outcome.UNKNOWN: INFO}
 
 _NUMBERS_END: Final = 1 << 63

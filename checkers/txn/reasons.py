@@ -14,8 +14,6 @@ from checkers.txn._values import name_of, read_value, shown
 from checkers.txn.columns import I32, I64, NIL, OK, READ, WRITE, TxnColumns
 from checkers.txn.workloads import KINDS
 
-__all__ = ["Reason", "Reasons"]
-
 
 @dataclass(frozen=True, slots=True)
 class Reason:

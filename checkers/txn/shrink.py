@@ -16,8 +16,6 @@ from checkers.txn._values import pairs_of
 from checkers.txn.columns import I64, NIL, READ, WRITE, TxnColumns
 from dstest.core.clock import monotonic_ns
 
-__all__ = ["Shrunk", "Writers", "mops_of", "neighbourhood", "part_of", "shrink"]
-
 Shows = Callable[[TxnColumns], bool]
 
 CHECKS_MAX: Final = 4000

@@ -7,8 +7,6 @@ import numpy as np
 from checkers.txn._values import pairs_of
 from checkers.txn.columns import I64, INFO, OK, READ, WRITE, TxnColumns
 
-__all__ = ["silent"]
-
 
 def silent(c: TxnColumns) -> I64:
     """Such transactions: acknowledged, or of unknown end where a read shows what they wrote."""

@@ -21,8 +21,6 @@ from checkers import _core
 from checkers._native import interruptible
 from dstest.core.errors import HistoryError
 
-__all__ = ["ENDS", "STREAMED", "WHY", "End", "Report", "Status", "Stream", "on_keys"]
-
 STREAMED: Final = "list-append"
 """The workload whose histories can be judged so."""
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["ALIASES", "MODELS", "OWN", "PROSCRIBES", "UNTESTED"]
-
 MODELS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         # of one object, or of sessions

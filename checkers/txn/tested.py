@@ -13,8 +13,6 @@ import numpy as np
 
 from checkers.txn.columns import FAIL, NIL, OK, READ, WRITE, TxnColumns
 
-__all__ = ["VACUOUS", "reads_test"]
-
 VACUOUS: Final = "nothing was tested: no transaction read what another one wrote"
 
 _FIRST_TXNS: Final = 4096

@@ -13,8 +13,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["value_hashes"]
-
 U32 = NDArray[np.uint32]
 
 _MASK: Final = 0xFFFFFFFF

@@ -24,8 +24,6 @@ from checkers.txn._values import name_of, shown
 from checkers.txn.columns import NIL, OK, READ, TxnColumns
 from dstest.core.clock import monotonic_ns
 
-__all__ = ["Case", "Edge", "cases_of", "kind_of", "sentence"]
-
 DEPTH_MAX: Final = 3
 """Of cases within cases; nobody reads more."""
 

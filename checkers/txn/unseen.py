@@ -24,8 +24,6 @@ from checkers.txn.decided import Isolation, Step
 from checkers.txn.explain import records_of
 from dstest.core.check import Anomaly, Budget
 
-__all__ = ["KINDS", "anomaly_of"]
-
 KINDS: Final[Mapping[str, str]] = {
     "monotonic-atomic-view": "non-monotonic-read",
     "read-atomic": "fractured-read",

@@ -14,8 +14,6 @@ from typing import Final, NamedTuple
 from checkers.txn._native import SOURCES
 from checkers.txn.columns import FAIL, I64, NIL, OK, READ, WRITE, TxnColumns
 
-__all__ = ["Step", "circle"]
-
 TXNS_MAX: Final = 2000
 """Transactions on a key among which a circle is looked for."""
 

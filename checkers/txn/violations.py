@@ -17,8 +17,6 @@ from checkers.txn.unordered import Case, cases_of, kind_of, sentence
 from dstest.core.check import Anomaly, Budget
 from dstest.core.clock import monotonic_ns
 
-__all__ = ["NO_ORDER", "smallest_part", "unplaced", "violations"]
-
 _SUFFIX: Final = {
     "strong-serializable": "-realtime",
     "strong-session-serializable": "-process",

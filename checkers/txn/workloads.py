@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-__all__ = ["KINDS", "WORKLOADS", "Kind"]
-
 
 class Kind(NamedTuple):
     """`code` is its number in csrc/txn. `lists`: reads return lists, to which the micro-operation

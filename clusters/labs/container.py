@@ -11,10 +11,6 @@ from clusters.labs.state import LabState
 from dstest.core import clock
 from dstest.core.errors import LabError
 
-__all__ = [
-    "attach", "boot", "boots", "cut", "lxc_path", "monitors", "prepare", "start", "states", "stop",
-]  # fmt: skip
-
 CUT_TIMEOUT_S = 15.0
 
 CGROUP = Path("/sys/fs/cgroup")

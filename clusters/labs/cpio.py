@@ -11,8 +11,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-__all__ = ["archive", "files_below"]
-
 DIRECTORY: Final = stat.S_IFDIR | 0o755
 ALIGNED: Final = 4
 

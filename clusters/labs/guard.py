@@ -17,8 +17,6 @@ from clusters.labs import state
 from dstest.core import registry
 from dstest.core.errors import LabError
 
-__all__ = ["Guard", "main"]
-
 ARMED = b"armed\n"
 RELEASED = b"released\n"
 END_TIMEOUT_S = 10.0

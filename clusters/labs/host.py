@@ -12,19 +12,6 @@ from typing import TypeVar
 
 from dstest.core.errors import LabError
 
-__all__ = [
-    "TOOLS",
-    "apt_remedy",
-    "each",
-    "lxc_monitors",
-    "missing_tools",
-    "mounts_below",
-    "proc_start",
-    "remove_tree",
-    "require_root",
-    "run",
-]
-
 PARALLEL = 8
 """Programs that wait more than they work: more at once than there are cores."""
 

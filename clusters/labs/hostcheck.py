@@ -14,8 +14,6 @@ import msgspec
 from clusters.labs import host, network, podman_check, seclusion, state
 from dstest.core.errors import LabError
 
-__all__ = ["Row", "host_rows"]
-
 DISK_FREE_BYTES_MIN = 3 << 30
 """An image with a Java runtime is 1.2 GB, twice while it is replaced, and nodes write too."""
 

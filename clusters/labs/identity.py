@@ -15,8 +15,6 @@ from clusters.labs.state import LabState
 from dstest.core import clock
 from dstest.core.errors import LabError
 
-__all__ = ["hwaddr", "own_files", "wait_ssh", "write_files", "write_hook", "write_keys"]
-
 SSH_ANSWER_TIMEOUT_S = 30.0
 """Cold caches and a busy host included; normally two seconds."""
 

@@ -20,8 +20,6 @@ from dstest.core import clock
 from dstest.core.builds import Build, build_of, name_of
 from dstest.core.errors import ConfigError, LabError
 
-__all__ = ["apt_sources", "ensure", "image_path", "remove_temporaries", "remove_unused"]
-
 BUILD_TIMEOUT_S = 1800.0
 """A slow mirror and a Java runtime fit; a hung one does not."""
 

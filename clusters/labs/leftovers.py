@@ -13,8 +13,6 @@ from clusters.labs import host, image, network, state
 from clusters.labs.state import LabState
 from dstest.core.errors import LabError
 
-__all__ = ["Machines", "collect", "leftovers_of", "remove_lab"]
-
 
 class Machines(Protocol):
     """How one kind of lab finds its nodes on this host, and ends them."""

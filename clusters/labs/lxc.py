@@ -15,8 +15,6 @@ from clusters.labs.bridged import Progress
 from clusters.labs.restarting import RestartableMachines, RestartingLab
 from clusters.labs.state import LabState
 
-__all__ = ["LAB", "LxcBased", "LxcLab"]
-
 
 class LxcBased(RestartingLab):
     """Nodes that are LXC containers over the root directory of an image."""

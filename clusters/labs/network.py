@@ -18,18 +18,6 @@ from clusters.labs.state import LabState
 from dstest.core import clock
 from dstest.core.errors import LabError
 
-__all__ = [
-    "choose_octet",
-    "down",
-    "drop_routes",
-    "lab_links",
-    "orphans",
-    "remove_links",
-    "remove_orphans",
-    "stray_routes",
-    "up",
-]
-
 UNREACHABLE_METRIC = 4278198272
 """Worse than any route that somebody sets; also how we know our own routes again."""
 

@@ -10,8 +10,6 @@ from dstest.core import registry
 from dstest.core.builds import build_of
 from dstest.core.protocols import SystemTraits
 
-__all__ = ["absent", "packages_for", "shared_packages", "strange"]
-
 
 def shared_packages() -> tuple[str, ...]:
     """The union over the systems of this distribution that share an image, sorted."""

@@ -18,8 +18,6 @@ from clusters.labs.bridged import Progress
 from clusters.labs.restarting import RestartableMachines, RestartingLab
 from clusters.labs.state import LabState
 
-__all__ = ["LAB", "PodmanLab"]
-
 
 class PodmanLab(RestartingLab):
     """Implements `dstest.core.node.Lab`, `Inspects` and `Restarts`."""

@@ -9,8 +9,6 @@ from clusters.labs import host, podman_host, podman_machines, state
 from clusters.labs.podman_host import Settings, podman
 from dstest.core.errors import LabError
 
-__all__ = ["tried"]
-
 TRIAL_S = 30.0
 LINKS = {"bin": "usr/bin", "lib": "usr/lib", "lib64": "usr/lib64", "sbin": "usr/sbin"}
 

@@ -19,18 +19,6 @@ import msgspec
 from clusters.labs import host
 from dstest.core.errors import LabError
 
-__all__ = [
-    "CONF",
-    "TOOLS",
-    "Settings",
-    "environment",
-    "missing",
-    "podman",
-    "settings",
-    "spool",
-    "write",
-]
-
 CONF = "containers.conf"
 CGROUP = Path("/sys/fs/cgroup")
 FUSE = Path("/dev/fuse")

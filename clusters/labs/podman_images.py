@@ -13,8 +13,6 @@ from clusters.labs import host, image, podman_host, state
 from clusters.labs.podman_host import podman
 from clusters.labs.podman_processes import helpers
 
-__all__ = ["ensure", "exists", "remove_temporaries", "remove_unused", "store"]
-
 IMPORT_S = 600.0
 REPOSITORY = "localhost/dstest-node"
 

@@ -20,11 +20,6 @@ from clusters.labs.state import LabState
 from dstest.core import clock
 from dstest.core.errors import LabError
 
-__all__ = [
-    "attach", "boot", "boots", "cut", "end_all", "group_above", "monitors", "options", "prepare",
-    "remove_groups", "start", "states", "stop", "stray_groups",
-]  # fmt: skip
-
 CGROUP = Path("/sys/fs/cgroup")
 STORE = "podman"
 """The lab's store, below the lab's directory."""

@@ -13,8 +13,6 @@ from pathlib import Path
 from clusters.labs import host
 from clusters.labs.podman_host import CONF
 
-__all__ = ["firsts", "helpers", "is_first_of"]
-
 
 def helpers(below: Path) -> dict[int, Path]:
     """podman, its monitors and runtimes: pid -> the store, of the stores at or below a directory.

@@ -13,8 +13,6 @@ from collections.abc import Sequence
 
 from dstest.core.builds import build_of
 
-__all__ = ["BASE_PACKAGES", "MARKER_PATH", "PREPARE", "SETUP", "all_packages", "image_hash"]
-
 FORMAT = 1
 
 MARKER_PATH = "/etc/dstest-lab"

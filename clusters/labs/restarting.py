@@ -12,8 +12,6 @@ from clusters.labs.leftovers import Machines
 from clusters.labs.state import LabState
 from dstest.core.errors import LabError
 
-__all__ = ["RestartableMachines", "RestartingLab"]
-
 
 class RestartableMachines(Machines, Protocol):
     """Machines that can be stopped and started one by one."""

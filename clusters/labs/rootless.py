@@ -21,8 +21,6 @@ from clusters.labs.state import LabState
 from dstest.core.errors import ConfigError, LabError
 from dstest.core.node import LabInfo
 
-__all__ = ["LAB", "RootlessLab"]
-
 IMAGE_S = 1800.0
 MAKE = "import json, sys; from clusters.labs import image; image.ensure(json.loads(sys.argv[1]), "
 MAKE += "lambda text: print(text, file=sys.stderr))"

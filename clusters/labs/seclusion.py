@@ -24,8 +24,6 @@ from clusters.labs import host, state
 from dstest.core import clock
 from dstest.core.errors import LabError
 
-__all__ = ["TOOLS", "Held", "as_mapped_root", "held_by", "inside", "run_inside", "tried"]
-
 MARK = "DSTEST_SECLUDED"
 TRIAL_S = 10.0
 LOOKERS_S: Final = 0.5

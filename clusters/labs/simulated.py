@@ -9,8 +9,6 @@ from typing import Any, Final
 from dstest.core.evidence import Transport
 from dstest.core.node import CLIENTS_HOST, LabInfo, Made, NodeInfo
 
-__all__ = ["LAB", "SimulatedLab"]
-
 
 class SimulatedLab:
     """Nothing is made, so that nothing is left behind."""

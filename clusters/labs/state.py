@@ -27,24 +27,6 @@ from clusters.labs import host
 from dstest.core import clock
 from dstest.core.errors import ConfigError, LabError
 
-__all__ = [
-    "LabState",
-    "Owner",
-    "adopted_dir",
-    "adopted_ids",
-    "check_lab_id",
-    "lab_dir",
-    "lab_ids",
-    "load",
-    "lock",
-    "lock_path",
-    "me",
-    "root_dir",
-    "save",
-    "subnets_lock",
-    "tag_of",
-]
-
 LAB_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 _ODD: Final = re.compile(r"[\s\\'\",:]")
 LOCK_TIMEOUT_S = 300.0

@@ -28,8 +28,6 @@ from clusters.remote.ssh_config import parse_ssh_config
 from dstest.core.errors import LabError
 from dstest.core.node import NodeInfo
 
-__all__ = ["LAB", "VagrantLab"]
-
 BOX_S = 300.0
 UP_S = 600.0
 LOOK_S = 120.0

@@ -16,8 +16,6 @@ from clusters.labs.state import LabState
 from dstest.core import clock
 from dstest.core.errors import LabError
 
-__all__ = ["home", "monitors", "states", "stop", "vagrant"]
-
 OURS = re.compile(r"(dst[0-9a-f]{8})-n[0-9]+")
 HOOK = r"lxc\.hook\.start-host"
 END_TIMEOUT_S = 15.0

@@ -22,8 +22,6 @@ from clusters.labs.state import LabState
 from dstest.core.errors import LabError
 from dstest.core.node import NodeInfo
 
-__all__ = ["LAB", "VmLab"]
-
 SLOWNESS: Final = {"kvm": 1.5, "tcg": 4.0}
 """By accelerator; of emulated nodes as measured, with three of them busy on two processors."""
 

@@ -15,8 +15,6 @@ from typing import Final
 from clusters.labs import cpio
 from dstest.core.errors import LabError
 
-__all__ = ["INIT", "RUNS", "TRIAL", "initrd", "kernel_of", "node_archive"]
-
 MODULES: Final = ("virtio_pci", "virtio_blk", "virtio_net", "ext4")
 TRIAL: Final = "dstest.trial"
 """On the kernel's command line: say `RUNS` on the console, and end."""

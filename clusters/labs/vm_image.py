@@ -19,8 +19,6 @@ from clusters.labs import host, image, state, vm_boot
 from clusters.labs.image import Progress
 from dstest.core.errors import LabError
 
-__all__ = ["MORE_PACKAGES", "ensure", "folder_of", "release_of", "room"]
-
 MORE_PACKAGES: Final = ("busybox-static", "linux-image-cloud-amd64")
 MAKE_S: Final = 300.0
 SPARE_MIB: Final = 1536

@@ -21,11 +21,6 @@ from clusters.labs.vm_trial import QEMU, accelerator_of
 from dstest.core import clock
 from dstest.core.errors import LabError
 
-__all__ = [
-    "MEMORY_MIB", "NODE_BYTES", "attach", "boot", "boots", "cut", "folder_of", "monitors",
-    "prepare", "start", "states", "stop",
-]  # fmt: skip
-
 MEMORY_MIB: Final = 384
 CODE_MIB: Final = 96
 """For what an emulated machine keeps of translated code."""

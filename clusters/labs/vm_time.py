@@ -13,8 +13,6 @@ from dstest.core import clock
 from dstest.core.errors import LabError
 from dstest.core.node import NodeInfo
 
-__all__ = ["set_true", "ssh"]
-
 SET_S: Final = 60.0
 
 # It is ready before it is told, so that its own start costs no precision.

@@ -16,8 +16,6 @@ import msgspec
 from clusters.labs import host, state, vm_boot, vm_image
 from clusters.labs.state import LabState
 
-__all__ = ["QEMU", "Trial", "accelerator", "accelerator_of", "keep", "kept"]
-
 QEMU: Final = "qemu-system-x86_64"
 KVM: Final = Path("/dev/kvm")
 TRIAL_S: Final = 15.0

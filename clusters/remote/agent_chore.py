@@ -16,8 +16,6 @@ import subprocess
 import sys
 import time
 
-__all__ = ["LEFT", "TIMED_OUT", "below", "main", "run"]
-
 TIMED_OUT = 124
 """Status after the limit, where nothing of the command runs any more."""
 

@@ -24,8 +24,6 @@ from dstest.core.errors import (
     reason_of,
 )
 
-__all__ = ["AgentClient"]
-
 TOLD_MAX: Final = 500
 """Of what a node says in a message of ours."""
 

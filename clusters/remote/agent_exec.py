@@ -14,17 +14,6 @@ import threading
 import time
 from typing import IO, Any
 
-__all__ = [
-    "Refused",
-    "Running",
-    "TimedOut",
-    "process_info",
-    "run_program",
-    "send_signal",
-    "short",
-    "spawn",
-]
-
 WORDS_MAX = 120
 
 OUTPUT_BYTES_MAX = 4 << 20

@@ -18,8 +18,6 @@ from typing import Any
 
 from clusters.remote.agent_exec import process_info
 
-__all__ = ["Groups"]
-
 PREFIX = "dstest-service-"
 PARENT = "dstest"
 """In version 2, the group above those of all services."""

@@ -23,8 +23,6 @@ from typing import Any
 from clusters.remote.agent_exec import TimedOut, process_info, run_program, short
 from clusters.remote.agent_lease import write_atomic
 
-__all__ = ["Janitor", "main"]
-
 SCAN_S = 0.5
 LOG_BYTES_MAX = 1 << 20
 LOCK_TRIES = 100

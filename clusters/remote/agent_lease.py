@@ -30,17 +30,6 @@ from typing import Any
 
 from clusters.remote.agent_exec import ENVIRONMENT, Refused, process_info
 
-__all__ = [
-    "arm",
-    "ensure_janitor",
-    "hasten",
-    "janitor_alive",
-    "list_all",
-    "poke",
-    "release",
-    "renew",
-]
-
 LEASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 ACK_TIMEOUT_S = 2.0
 JANITOR_START_TIMEOUT_S = 5.0

@@ -39,8 +39,6 @@ from clusters.remote import (
 )
 from clusters.remote.agent_exec import Refused, TimedOut
 
-__all__ = ["Agent", "frames", "main"]
-
 FRAME_BYTES_MAX = 16 * 1024 * 1024
 THREADS_MAX = 64
 FILES_MAX = 65536

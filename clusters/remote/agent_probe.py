@@ -18,8 +18,6 @@ import threading
 import time
 from typing import Any
 
-__all__ = ["Probes", "ask", "connect", "round_trips", "send"]
-
 MAGIC = b"dstest-probe:"
 ECHO = b"dstest-echo:"
 BACK = b"dstest-back:"

@@ -11,8 +11,6 @@ from typing import Any
 
 from clusters.remote.agent_exec import process_info
 
-__all__ = ["look", "memory_kills"]
-
 KILLS = ("memory.oom_control", "memory.events")
 """Of version 1 of control groups, and of version 2."""
 

@@ -13,8 +13,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["Readings", "numbers_in", "numbers_of"]
-
 
 class Readings:
     """Rows of one question. It keeps the answer before: growth takes two of them."""

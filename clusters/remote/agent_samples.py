@@ -22,8 +22,6 @@ from clusters.remote.agent_groups import Groups
 from clusters.remote.agent_readings import Readings, numbers_in
 from clusters.remote.agent_services import HOME, Services
 
-__all__ = ["Sampling"]
-
 KEPT_MAX = 7200
 """Samples that wait, two hours of one thread at one a second."""
 

@@ -17,8 +17,6 @@ import sys
 import tarfile
 from typing import IO, Any
 
-__all__ = ["CHANGED", "FILES_MAX", "KEPT", "LEFT", "main", "send"]
-
 LEFT = "DSTEST.left"
 """Setting of a member: why this file does not come, or not all of it."""
 

@@ -39,8 +39,6 @@ from clusters.remote.agent_exec import Refused, process_info, send_signal
 from clusters.remote.agent_groups import Groups
 from clusters.remote.agent_start import launch, prepare
 
-__all__ = ["HOME", "Services", "main", "rows", "signal_services", "strike"]
-
 HOME = Path("/opt/dstest-services")
 HELD = "DSTEST_SERVICES_HELD"
 LOCK_S = 8.0

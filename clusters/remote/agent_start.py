@@ -23,8 +23,6 @@ from typing import Any
 from clusters.remote.agent_exec import ENVIRONMENT, process_info
 from clusters.remote.agent_groups import Groups
 
-__all__ = ["PREPARE_S", "STARTED", "launch", "prepare", "write_atomic"]
-
 FILES_MAX = 65536
 PREPARE_S = 120.0
 """Of each command that prepares empty data."""

@@ -10,8 +10,6 @@ from typing import Annotated, Any, Final, NotRequired, TypedDict
 
 import msgspec
 
-__all__ = ["Message", "answer_of", "message_of"]
-
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
 
 

@@ -15,17 +15,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-__all__ = [
-    "MARKER_PATH",
-    "RUN_PATH",
-    "argv_of",
-    "first_frame",
-    "module_texts",
-    "pack",
-    "start_argv",
-    "version",
-]
-
 RUN_PATH = "/run/dstest"
 MARKER_PATH = "/etc/dstest-lab"
 FILES = (

@@ -23,8 +23,6 @@ from dstest.core import clock
 from dstest.core.errors import LabError
 from dstest.core.node import NodeInfo
 
-__all__ = ["CHORE_ARGV", "OUTPUT_BYTES_MAX", "Chore", "Said", "on_each", "run_on"]
-
 PARALLEL: Final = 16
 CONNECT_S: Final = 10.0
 OUTPUT_BYTES_MAX: Final = 1 << 20

@@ -18,8 +18,6 @@ from dstest.core import limits
 from dstest.core.errors import LabError, NotALabNode, RemoteLost, RemoteTimeout, reason_of
 from dstest.core.node import LabInfo, NodeInfo
 
-__all__ = ["connect", "connect_all", "refuse_control_host"]
-
 STDERR_BYTES_MAX = 2000
 
 

@@ -25,8 +25,6 @@ from paramiko.config import SSHConfig  # type: ignore[import-untyped]
 from dstest.core.errors import LabError
 from dstest.core.node import Login, NodeInfo
 
-__all__ = ["logged_in"]
-
 # Its tracebacks would come between the lines that people read; what matters is raised.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 

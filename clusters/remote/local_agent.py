@@ -12,8 +12,6 @@ from pathlib import Path
 from clusters.remote import bundle
 from clusters.remote.agent_client import AgentClient
 
-__all__ = ["end_janitors", "local_agent"]
-
 START_TIMEOUT_S = 10.0
 END_TIMEOUT_S = 5.0
 

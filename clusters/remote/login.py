@@ -10,8 +10,6 @@ import asyncssh
 from dstest.core.errors import LabError, reason_of
 from dstest.core.node import Login
 
-__all__ = ["KeyRefused", "log_in", "open_login"]
-
 KEEPALIVE_S = 10.0
 KEEPALIVES_LOST_MAX = 6
 """A node that a fault has frozen for less than a minute keeps its connection."""

@@ -17,8 +17,6 @@ from dstest.core import limits
 from dstest.core.errors import LabError, RemoteError, RemoteLost, RemoteTimeout, reason_of
 from dstest.core.node import Completed, NodeInfo
 
-__all__ = ["RemoteNode"]
-
 log = logging.getLogger(__name__)
 
 PART_BYTES = 1 << 20

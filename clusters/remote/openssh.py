@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 from dstest.core.node import Login, NodeInfo
 
-__all__ = ["ssh_argv"]
-
 
 def ssh_argv(node: NodeInfo, command: Sequence[str] = ()) -> list[str]:
     """Log in to the node, or run a command there, whose words its shell will read."""

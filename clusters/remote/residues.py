@@ -7,8 +7,6 @@ from typing import Final
 from clusters.remote.bundle import RUN_PATH
 from dstest.core.residue import GUARD_LEASES, Residue
 
-__all__ = ["LEASES", "OTHERS_DONE"]
-
 _LEASES: Final = f"ls {RUN_PATH}/leases {RUN_PATH}/firing 2>/dev/null | grep -v -e : -e '^$'"
 
 _HEALS: Final = f"""\

@@ -14,8 +14,6 @@ from clusters.remote.sudo import Sudo
 from dstest.core.errors import LabError, RemoteError, RemoteTimeout, reason_of
 from dstest.core.node import NodeInfo
 
-__all__ = ["run_as_root"]
-
 SAID_MAX: Final = 4000
 
 

@@ -15,8 +15,6 @@ from dstest.core.node import NodeInfo
 
 MARKER_BYTES_MAX: Final = 1000
 
-__all__ = ["parse_ssh_config", "second_opinion"]
-
 
 def parse_ssh_config(text: str, *, lab_id: str, known_hosts_path: str = "") -> list[NodeInfo]:
     """One node per named host, in order of appearance; patterns name no host.

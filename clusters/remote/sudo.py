@@ -16,8 +16,6 @@ from typing import Final
 from dstest.core.errors import LabError
 from dstest.core.node import NodeInfo
 
-__all__ = ["Sudo", "password_of"]
-
 HEARD_MAX: Final = 8000
 """Of what comes before sudo lets us pass; a lecture is shorter."""
 

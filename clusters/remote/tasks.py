@@ -13,8 +13,6 @@ from clusters.remote.chores import OUTPUT_BYTES_MAX, Said, Stop, on_each, run_on
 from dstest.core.node import NodeInfo
 from dstest.core.printable import printable
 
-__all__ = ["LOG_BYTES", "logs", "render", "run_everywhere", "services"]
-
 LOG_BYTES: Final = 64 << 10
 COMMAND: Final = "DSTEST_COMMAND"
 MEMBER: Final = "/opt/dstest-services/member.json"

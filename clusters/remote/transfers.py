@@ -25,8 +25,6 @@ from clusters.remote.chores import PART_BYTES, Said, Stop, on_each, run_on
 from dstest.core.errors import ConfigError, LabError
 from dstest.core.node import NodeInfo
 
-__all__ = ["Fetched", "Limits", "get", "put"]
-
 MEMBERS_MAX: Final = 2 * agent_send.FILES_MAX
 TAR_OVERHEAD_BYTES: Final = 256 << 20
 """Beside what files hold, of so many members."""

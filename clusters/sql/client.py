@@ -17,8 +17,6 @@ from clusters.sql.schema import LOOKED_UP, READ_BY, table_of
 from clusters.supervise.ops import LinkedClient, told
 from dstest.core.protocols import Definite
 
-__all__ = ["ROLLED_BACK", "SqlClient"]
-
 T = TypeVar("T")
 ROLLED_BACK = "rolled-back"
 

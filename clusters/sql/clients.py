@@ -9,8 +9,6 @@ from clusters.sql.client import SqlClient
 from clusters.sql.isolation_clients import PairsClient, PredicateClient, ViewsClient
 from dstest.core.protocols import OpDraft
 
-__all__ = ["clients_on"]
-
 
 class RegisterClient(SqlClient):
     """read, write, cas."""

@@ -14,8 +14,6 @@ from clusters.supervise import Durable
 from dstest.core.node import Node
 from dstest.core.protocols import Clocked, ServerTime
 
-__all__ = ["SqlDeployment"]
-
 WRITE: Final = "INSERT INTO health (k) VALUES (?)"
 
 

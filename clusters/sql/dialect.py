@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["Dialect"]
-
 
 class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     """Statements with `?` where a value goes, and `{table}` where the table does.

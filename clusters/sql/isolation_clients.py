@@ -7,8 +7,6 @@ from typing import Any, Final
 from clusters.sql.client import ROLLED_BACK, SqlClient
 from dstest.core.protocols import Definite, OpDraft
 
-__all__ = ["PairsClient", "PredicateClient", "ViewsClient"]
-
 _CHOSEN: Final = 30
 """The predicate holds of it; numbers that it holds of have no index."""
 

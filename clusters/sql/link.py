@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-__all__ = ["SqlLink"]
-
 
 class SqlLink(Protocol):
     """A connection at the level of isolation that the run asks for. Each method but `aclose` is one

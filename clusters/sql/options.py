@@ -8,8 +8,6 @@ from typing import Final
 from clusters.sql.schema import READ_BY
 from dstest.core.protocols import Option
 
-__all__ = ["ISOLATION", "SQL_OPTIONS"]
-
 ISOLATION: Final[Mapping[str, str]] = {
     "serializable": "SERIALIZABLE",
     "repeatable-read": "REPEATABLE READ",

@@ -6,8 +6,6 @@ from typing import Final
 
 from dstest.core.protocols import Relaxation
 
-__all__ = ["POSTGRESQL_RELAXED"]
-
 
 def _by_isolation(model: str, level: str, source: str) -> Relaxation:
     return Relaxation(model=model, source=source, option="isolation", value=level)

@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from clusters.sql.dialect import Dialect
 
-__all__ = ["KEYED", "LOOKED_UP", "READ_BY", "schema", "table_of", "tables_of"]
-
 KEYED: Final = ("registers", "lists", "counters", "elements", "members", "views", "pairs", "rows")
 """Kinds of tables of which there are several, with keys spread over them."""
 

@@ -14,8 +14,6 @@ from dstest.core.errors import LabError
 from dstest.core.node import Node
 from dstest.core.protocols import ChangesSchema
 
-__all__ = ["ChangingSchema"]
-
 ADD: Final = (
     "ALTER TABLE {table} ADD COLUMN IF NOT EXISTS dstest_mark BIGINT DEFAULT 0",
     "CREATE INDEX IF NOT EXISTS dstest_mark_{table} ON {table} (dstest_mark)",

@@ -33,8 +33,6 @@ from dstest.core.protocols import (
     Terminate,
 )
 
-__all__ = ["Durable", "FullMesh", "SupervisedDeployment"]
-
 START_S: Final = 60.0
 """Of the services of one node, besides the commands that prepare empty data."""
 

@@ -6,20 +6,6 @@ from typing import Final
 
 from dstest.core.protocols import Caution
 
-__all__ = [
-    "ETCD",
-    "GALERA",
-    "MARIADB",
-    "MEMCACHED",
-    "NATS",
-    "PATRONI",
-    "POSTGRESQL",
-    "RABBITMQ",
-    "REDIS_CLUSTER",
-    "REDIS_SENTINEL",
-    "TARANTOOL",
-]
-
 ETCD: Final[tuple[Caution, ...]] = (
     Caution(
         says="a lock goes with its lease: who holds it may not know that it has expired",

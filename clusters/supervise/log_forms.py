@@ -12,16 +12,6 @@ from typing import Final
 from clusters.supervise.log_lines import LineForm
 from dstest.core.protocols import LogReader
 
-__all__ = [
-    "MARIADB_LINES",
-    "NATS_LINES",
-    "PATRONI_LINES",
-    "POSTGRESQL_LINES",
-    "RABBITMQ_LINES",
-    "TARANTOOL_LINES",
-    "ZOOKEEPER_LINES",
-]
-
 _DAY: Final = r"\d{4}-\d\d-\d\d"
 _CLOCK: Final = r"\d\d:\d\d:\d\d"
 

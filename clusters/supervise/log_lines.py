@@ -9,8 +9,6 @@ from typing import Final
 from dstest.core.protocols import LogReader, LogRecord
 from dstest.core.protocols.logs import Topic, Vote
 
-__all__ = ["AnyOf", "LineForm"]
-
 _CALM: Final[frozenset[Topic]] = frozenset({"calm"})
 
 

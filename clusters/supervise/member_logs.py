@@ -9,8 +9,6 @@ from clusters.supervise.member_set import MemberSet
 from dstest.core.errors import LabError
 from dstest.core.protocols import LogFiles, ServerLogs
 
-__all__ = ["MemberLogs"]
-
 LOG_BYTES_MAX: Final = 1 << 20
 
 

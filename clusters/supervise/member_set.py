@@ -13,8 +13,6 @@ from dstest.core.errors import ConfigError, LabError
 from dstest.core.node import Node
 from dstest.core.protocols import Endpoint, EndpointKind, Member, Service, Timing
 
-__all__ = ["MemberSet"]
-
 T = TypeVar("T")
 POLL_S: Final = 0.2
 

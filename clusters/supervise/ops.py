@@ -13,18 +13,6 @@ from typing import Any, ClassVar, Final, NoReturn, TypeVar
 from dstest.core.protocols import Definite, Endpoint, Indefinite, OpDraft, Reply
 from dstest.core.reusable_timeout import ReusableTimeout
 
-__all__ = [
-    "NOT_CONNECTED",
-    "SAID_MAX",
-    "BlockingClient",
-    "Link",
-    "LinkedClient",
-    "OpsClient",
-    "StreamClient",
-    "told",
-    "unconnected",
-]
-
 NOT_CONNECTED: Final = "not-connected"
 SAID_MAX: Final = 300
 """Characters that a history keeps of an error."""

@@ -13,8 +13,6 @@ from typing import Final, NamedTuple
 from dstest.core.protocols import LogReader, LogRecord
 from dstest.core.protocols.logs import Role, Topic, Vote
 
-__all__ = ["REDIS_LINES", "RedisLines"]
-
 _LINE: Final = re.compile(
     r"\d+:(?P<letter>[XCSMU]) \d\d \w{3} \d{4} \d\d:\d\d:\d\d\.\d+ (?P<level>[-.*#]) "
     r"(?P<message>.*)"

@@ -12,17 +12,6 @@ from clusters.supervise.ops import LinkedClient, told
 from dstest.core.node import Node
 from dstest.core.protocols import Clocked, Indefinite, OpDraft, Probe, ServerTime
 
-__all__ = [
-    "LOG_ALARMS",
-    "RegisterOps",
-    "RespClient",
-    "RespDeployment",
-    "SetOps",
-    "connected",
-    "connection",
-    "probe",
-]
-
 LOG_ALARMS: Final = (
     "=== REDIS BUG REPORT",
     "Guru Meditation",

@@ -15,8 +15,6 @@ from typing import Any, Final
 from clusters.supervise.ops import NOT_CONNECTED
 from dstest.core.protocols import Client, Definite, Endpoint, Indefinite, OpDraft, Reply
 
-__all__ = ["Link", "RawRegister", "RawResp", "RawSet", "RespError", "by_sentinel", "raw_clients"]
-
 _BULK_MAX: Final = 16 << 20
 
 

@@ -9,8 +9,6 @@ from dstest.core import limits
 from dstest.core.errors import ConfigError
 from dstest.core.protocols import Option
 
-__all__ = ["MEMBERS", "first_members"]
-
 MEMBERS: Final[Mapping[str, Option]] = {
     "members": Option(
         type=int,

@@ -21,8 +21,6 @@ from dstest.core.protocols import (
 )
 from dstest.core.residue import Residue
 
-__all__ = ["SupervisedSystem"]
-
 UNSENT: Final = "ours: there was no connection, so nothing was sent"
 MakesClient = Callable[[Endpoint, Sequence[Endpoint], Mapping[str, Any]], Client]
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["FramedRequests", "HttpRequests", "LineRequests", "RespRequests"]
-
 _LINE_MAX: Final = 1 << 16
 
 

@@ -23,8 +23,6 @@ from clusters.systems.mariadb import (
 from dstest.core.node import Node
 from dstest.core.protocols import Option, Replication, Timing, Unit
 
-__all__ = ["SYSTEM", "GaleraClient"]
-
 GROUP: Final = 4567
 GOOD: Final = ["Primary", "Synced"]
 STATE: Final = ("wsrep_cluster_status", "wsrep_local_state_comment", "wsrep_last_committed")

@@ -33,8 +33,6 @@ from dstest.core.protocols import (
     Service,
 )
 
-__all__ = ["SYSTEM", "Mariadb", "MariadbDeployment"]
-
 HOME: Final = "/opt/mariadb"
 DATA: Final = f"{HOME}/data"
 PORT: Final = 3306

@@ -16,8 +16,6 @@ from clusters.supervise.documented import MEMCACHED
 from dstest.core.node import Node
 from dstest.core.protocols import Indefinite, OpDraft, Probe, Service
 
-__all__ = ["SYSTEM"]
-
 PORT: Final = 11211
 HOME: Final = "/opt/memcached"
 AFTER_VALUE: Final = b"\r\nEND\r\n"

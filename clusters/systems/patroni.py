@@ -42,8 +42,6 @@ from dstest.core.protocols import (
     Timing,
 )
 
-__all__ = ["SYSTEM"]
-
 HOME: Final = "/opt/patroni"
 REST: Final = 8008
 STORE: Final = 2379

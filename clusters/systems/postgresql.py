@@ -24,15 +24,6 @@ from clusters.supervise.log_forms import POSTGRESQL_LINES
 from dstest.core.node import Node
 from dstest.core.protocols import Ending, Endpoint, LogReader, LogWords, Option, Probe, Service
 
-__all__ = [
-    "CONNECTIONS_MAX",
-    "SYSTEM",
-    "Postgresql",
-    "PostgresqlClient",
-    "PostgresqlDeployment",
-    "programs",
-]
-
 HOME: Final = "/opt/postgresql"
 DATA: Final = f"{HOME}/data"
 CONNECTIONS_MAX: Final = 300

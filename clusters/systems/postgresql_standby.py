@@ -25,8 +25,6 @@ from clusters.systems.postgresql import (
 from dstest.core.node import Node
 from dstest.core.protocols import Endpoint, Linked, OpDraft, Replication, Service, Timing, Unit
 
-__all__ = ["CUT_OFF", "SYSTEM", "Streaming"]
-
 OWNED: Final = ("chmod", "700", DATA)
 SENDING: Final = ("-c", "wal_keep_size=512MB", "-c", "max_wal_senders=20")
 ANYBODY: Final = b"host all,replication all 0.0.0.0/0 trust\nhost all,replication all ::0/0 trust\n"

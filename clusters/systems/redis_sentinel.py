@@ -9,8 +9,6 @@ from dstest.core import protocols
 from dstest.core.node import Node
 from dstest.core.protocols import Endpoint, Leadership, LeaderView, Option, Replication, Service
 
-__all__ = ["SYSTEM"]
-
 HOME = "/opt/redis"
 REDIS = 6379
 SENTINEL = 26379

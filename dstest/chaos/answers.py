@@ -6,8 +6,6 @@ import socket
 import struct
 from typing import Any
 
-__all__ = ["own_answer", "reset"]
-
 
 def own_answer(
     status: bytes, text: bytes, header: bytes, *, keep: bool, head: bool = False

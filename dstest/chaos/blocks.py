@@ -14,8 +14,6 @@ import numpy as np
 from dstest.chaos.joined import Asked
 from dstest.core.rng import stream_seed
 
-__all__ = ["p95_drawn_s"]
-
 _RESAMPLES: Final = 2000
 _SECOND_NS: Final = 1_000_000_000
 

@@ -26,8 +26,6 @@ from dstest.core.clock import monotonic_ns
 from dstest.core.errors import Exit
 from dstest.core.parent import end_with_parent
 
-__all__ = ["Command", "Start"]
-
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
     settings: Settings

@@ -18,8 +18,6 @@ import msgspec
 from dstest.core.errors import ConfigError, HarnessError
 from dstest.core.own_commands import environment
 
-__all__ = ["Child", "ServiceProcess"]
-
 _GRACE_S: Final = 10.0
 """Until a service that was asked to end is killed."""
 

@@ -25,8 +25,6 @@ from dstest.chaos.settings import Settings, listening
 from dstest.core.clock import monotonic_ns, sleep_s, utc_stamp
 from dstest.core.errors import ConfigError, HarnessError
 
-__all__ = ["Config", "Stretch", "conduct", "timetable"]
-
 _TICK_S: Final = 0.2
 
 

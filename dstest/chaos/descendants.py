@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["below"]
-
 
 def below(pid: int) -> set[int]:
     """All that descend from a process."""

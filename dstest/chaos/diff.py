@@ -27,8 +27,6 @@ from dstest.chaos.patterns import FEW, graceful
 from dstest.core.errors import ConfigError
 from dstest.core.shares import interval
 
-__all__ = ["Compared", "Defect", "Diff", "diff_of", "weighed"]
-
 Word = Literal["improved", "same", "worse"]
 _CONFIDENCE: Final = 0.95
 _TOLERANCE_S: Final = 0.005

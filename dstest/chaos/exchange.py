@@ -17,8 +17,6 @@ import httptools
 from dstest.core.clock import monotonic_ns
 from dstest.core.errors import ConfigError
 
-__all__ = ["Broken", "Connection", "Pool", "Sink", "Upstream", "upstream_of"]
-
 _IDLE_NS: Final = 1_000_000_000
 """A connection that nobody used for so long is not used again: it may have been closed on the other
 side meanwhile, and what is asked over it would fail by no fault of the service."""

@@ -6,8 +6,6 @@ import msgspec
 
 from dstest.chaos.settings import Endpoint
 
-__all__ = ["why_failed"]
-
 
 def why_failed(endpoint: Endpoint, status: int, body: bytes) -> str:
     """Why an answer is none, in words; empty for a success."""

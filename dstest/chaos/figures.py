@@ -13,8 +13,6 @@ import numpy as np
 from dstest.chaos.joined import Asked
 from dstest.core.shares import interval
 
-__all__ = ["Figures", "Lift", "Side", "figures_of", "lift_of", "p95_s", "side_of"]
-
 _Z: Final = 1.959964
 
 

@@ -15,8 +15,6 @@ import msgspec
 
 from dstest.chaos.descendants import below
 
-__all__ = ["Waited", "starved_seconds", "waited_ns"]
-
 _SECOND_NS: Final = 1_000_000_000
 _SHARE: Final = 0.1
 """Of a second."""

@@ -16,9 +16,6 @@ from typing import Final, NamedTuple
 from dstest.chaos.profile import Kind
 from dstest.chaos.records import Began, Entry, Passed
 
-__all__ = ["Asked", "Joined", "Landing", "joined"]
-
-
 _NOTICED_S: Final = 0.01
 _SECOND_NS: Final = 1_000_000_000
 

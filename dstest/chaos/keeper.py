@@ -18,8 +18,6 @@ from dstest.chaos.descendants import below
 from dstest.core.clock import monotonic_ns, sleep_s
 from dstest.core.parent import end_with_parent
 
-__all__ = ["main"]
-
 _SUBREAPER: Final = 36
 _GRACE_S: Final = 5.0
 

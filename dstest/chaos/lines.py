@@ -8,8 +8,6 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = ["Written", "stdin_lines"]
-
 _FLUSH_S: Final = 0.1
 
 

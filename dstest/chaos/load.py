@@ -13,8 +13,6 @@ from dstest.chaos.request_ids import id_headers
 from dstest.chaos.settings import Endpoint, Load
 from dstest.core.clock import monotonic_ns
 
-__all__ = ["OpenLoop", "ask_once"]
-
 _BODY_MAX: Final = 32_000_000
 """Bytes of an answer; more are no success, since nobody looked at them."""
 

@@ -27,8 +27,6 @@ from dstest.chaos.tracebacks import Raised, names_path, raised_after
 from dstest.core.errors import ConfigError, EvidenceError, Exit
 from dstest.core.shares import interval
 
-__all__ = ["Injected", "Outcome", "outcome_of"]
-
 _NEAR = 0.03
 _CALM_MIN = 10
 _MOST = 0.9

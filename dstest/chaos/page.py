@@ -13,8 +13,6 @@ from dstest.chaos.places import CONFIG, ENTRIES, PASSED, PATTERNS, PROPOSALS, RE
 from dstest.chaos.ramp import Recovery
 from dstest.core.errors import Exit
 
-__all__ = ["page_of", "write_files"]
-
 
 def write_files(outcome: Outcome, directory: Path) -> None:
     """Write the four files that are made of the logs; `chaos-config.json` lies there already."""

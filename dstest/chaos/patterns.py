@@ -20,8 +20,6 @@ from dstest.chaos.settings import Settings
 from dstest.chaos.tracebacks import Raised, raised_in
 from dstest.core.shares import interval
 
-__all__ = ["FEW", "Pattern", "PatternKind", "graceful", "patterns_of"]
-
 PatternKind = Literal[
     "genuine failure",
     "unexplained failure",

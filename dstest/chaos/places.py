@@ -4,21 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = [
-    "CONFIG",
-    "ENTRIES",
-    "HOST",
-    "PASSED",
-    "PATTERNS",
-    "PHASES",
-    "PROPOSALS",
-    "REPORT",
-    "RESULTS",
-    "SERVICE",
-    "SERVICE_END",
-    "SUMS",
-]
-
 CONFIG: Final = "chaos-config.json"
 """Settings, ports, version; written before the first request."""
 

@@ -15,8 +15,6 @@ import msgspec
 from dstest.core.errors import ConfigError
 from dstest.core.rng import stream
 
-__all__ = ["KINDS", "Drawn", "Faults", "Kind", "Profile"]
-
 Kind = Literal["delay", "error", "reset", "drop", "blackhole"]
 KINDS: Final[tuple[Kind, ...]] = ("delay", "error", "reset", "drop", "blackhole")
 

@@ -9,8 +9,6 @@ import msgspec
 
 from dstest.chaos.patterns import Pattern, PatternKind
 
-__all__ = ["Proposal", "proposals_of"]
-
 
 class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     """A change. `file` and `line` are of the deepest frame of the service's own source in the

@@ -18,8 +18,6 @@ from dstest.chaos.request_ids import request_of
 from dstest.chaos.toward import Toward
 from dstest.core.clock import monotonic_ns
 
-__all__ = ["BODY_BYTES_MAX", "Proxy"]
-
 BODY_BYTES_MAX: Final = 16 * 1024 * 1024
 """Of a request: it is kept until it is whole."""
 

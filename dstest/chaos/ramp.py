@@ -12,8 +12,6 @@ from dstest.chaos.joined import Asked
 from dstest.chaos.records import Began
 from dstest.chaos.settings import Ramp
 
-__all__ = ["Recovery", "Step", "breaking", "recoveries_of", "steps_of"]
-
 _ENOUGH = 10
 _SLOW = 2.0
 """Not recovered is an endpoint whose p95 is more than so many times the usual one."""

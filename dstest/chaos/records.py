@@ -12,8 +12,6 @@ import msgspec
 from dstest.chaos.profile import Kind
 from dstest.core.errors import EvidenceError
 
-__all__ = ["HOUR_NS", "Began", "Ended", "Entry", "Passed", "ServiceEnd", "read_lines"]
-
 Ended = Literal["answered", "reset", "dropped", "held", "client left", "upstream failed"]
 """How the proxy's connection to its client went on after a request. `held`: the client waited for
 an answer until the end."""

@@ -10,8 +10,6 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["id_headers", "request_of"]
-
 _MARK: Final = b"6473746573740001"
 """`dstest` and a version, in hexadecimal digits."""
 

@@ -9,8 +9,6 @@ from dstest.chaos.records import HOUR_NS, Entry, Passed
 from dstest.chaos.settings import Settings
 from dstest.core.errors import EvidenceError
 
-__all__ = ["sane"]
-
 
 def sane(settings: Settings, entries: Sequence[Entry], passes: Sequence[Passed]) -> None:
     """Raises EvidenceError where they contradict themselves."""

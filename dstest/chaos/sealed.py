@@ -9,8 +9,6 @@ from typing import Final
 from dstest.chaos.places import CONFIG, ENTRIES, HOST, PASSED, PHASES, SERVICE, SUMS
 from dstest.core.errors import EvidenceError
 
-__all__ = ["seal", "sealed"]
-
 _NAMES: Final = (CONFIG, ENTRIES, HOST, PASSED, PHASES, SERVICE)
 
 

@@ -14,8 +14,6 @@ from dstest.chaos.profile import Profile
 from dstest.core.errors import ConfigError
 from dstest.core.settings import Shape, read_settings
 
-__all__ = ["Endpoint", "Load", "ProxyAt", "Ramp", "Service", "Settings", "read_chaos"]
-
 Whole = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 
 

@@ -9,8 +9,6 @@ from typing import Final
 from dstest.chaos.joined import Asked, Joined
 from dstest.chaos.records import Passed
 
-__all__ = ["timeouts_of"]
-
 _NOTICED_S: Final = 0.01
 _BEYOND: Final = 1.5
 """A call that stood so many times as long as the timeout had none."""

@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 from dstest.chaos.exchange import Connection
 
-__all__ = ["Toward"]
-
 
 class Toward:
     """Where the bytes of an answer go; the header is put behind its first line."""

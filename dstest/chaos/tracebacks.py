@@ -8,8 +8,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["Raised", "names_path", "raised_after", "raised_in", "raised_in_lines"]
-
 _FRAME: Final = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<where>\S+)')
 _BEGIN: Final = "Traceback (most recent call last):"
 _FRAMES_MAX: Final = 200

@@ -11,8 +11,6 @@ from typing import Literal
 
 from dstest.core.printable import printable
 
-__all__ = ["Level", "command"]
-
 Level = Literal["notice", "warning", "error"]
 
 

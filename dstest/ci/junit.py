@@ -9,8 +9,6 @@ from xml.etree import ElementTree
 
 import msgspec
 
-__all__ = ["Case", "Kind", "render_suite", "xml_text"]
-
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 Kind = Literal["failure", "error"] | None

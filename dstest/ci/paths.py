@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["shown_path", "uri_of"]
-
 
 def shown_path(path: Path) -> str:
     """Relative to where the command runs, which is the root of a checkout where a code host shows

@@ -10,8 +10,6 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-__all__ = ["render_log"]
-
 _SCHEMA: Final = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 )

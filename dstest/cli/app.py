@@ -4,6 +4,4 @@ from __future__ import annotations
 
 from dstest.cli.commands import COMMANDS, app_of
 
-__all__ = ["app"]
-
 app = app_of(*COMMANDS)

@@ -9,8 +9,6 @@ import typer
 
 from dstest.cli.completion import runs
 
-__all__ = ["blame"]
-
 
 def blame(
     run: Annotated[

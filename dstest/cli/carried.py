@@ -9,8 +9,6 @@ import typer
 
 from dstest.cli.finished import show
 
-__all__ = ["carried"]
-
 
 def carried(
     path: Path,

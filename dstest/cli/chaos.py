@@ -17,8 +17,6 @@ from dstest.core.errors import ConfigError, DstestError, Exit
 if TYPE_CHECKING:
     from dstest.chaos.outcome import Outcome
 
-__all__ = ["chaos_app", "diff", "report", "run"]
-
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 
 chaos_app = typer.Typer(

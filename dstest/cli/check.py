@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
     from dstest.core.check import Budget, CheckResult
 
-__all__ = ["check"]
-
-
 _Report = Annotated[
     Path | None,
     typer.Option(

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from dstest.core.check import Budget, CheckResult
     from dstest.fan.task import Done, Place, Task
 
-__all__ = ["judge_batch", "judge_lines"]
-
 _OWN: Final = (
     *("HISTORY", "--workload", "--model", "--checker", "--independent", "-o", "--report"),
     *("--initial", "--proof", "--stream"),

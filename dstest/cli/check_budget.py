@@ -10,8 +10,6 @@ from msgspec.structs import replace
 if TYPE_CHECKING:
     from dstest.core.check import Budget, CheckResult
 
-__all__ = ["in_time", "not_read"]
-
 _WIDE: Final = 2.0
 """Checkers look at their clock now and then; what is decided after so many budgets is too late."""
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from dstest.core.check import CheckResult
     from dstest.core.op import Op
 
-__all__ = ["headline_in", "with_headline"]
-
 
 def headline_in(
     result: CheckResult, file: Path, format_: str, independent: bool | None

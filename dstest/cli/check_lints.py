@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from dstest.core.check import CheckResult
     from dstest.core.history import Header, History
 
-__all__ = ["require_counts", "require_sound", "weakened"]
-
 _CORRUPT: Final = frozenset({"H02", "H04", "H05", "H06", "H07", "H09"})
 """What contradicts itself in any history; a foreign one does not name its clock (H03)."""
 

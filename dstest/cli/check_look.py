@@ -13,8 +13,6 @@ from typing import IO, Final
 from checkers.txn.workloads import WORKLOADS
 from dstest.core.formats import AUTO
 
-__all__ = ["is_ours", "log_as_edn", "opened", "transactions_in"]
-
 _OURS: Final = b'{"schema":'
 _HEAD_BYTES: Final = 4096
 _LOG_HEAD_BYTES: Final = 1 << 16

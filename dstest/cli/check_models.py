@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from dstest.core.history import History
     from dstest.core.protocols import Option
 
-__all__ = ["json_of", "judge_objects", "require_asked", "with_options"]
-
 
 def _declared() -> dict[str, Option]:
     """What checkers may be told of a history."""

@@ -19,19 +19,6 @@ if TYPE_CHECKING:
     from dstest.core.check import CheckResult
     from dstest.core.history import Header, History
 
-__all__ = [
-    "ASKED",
-    "HEADER",
-    "SUCH",
-    "USUAL",
-    "beside_jepsens",
-    "noted",
-    "of_asked",
-    "start_told",
-    "with_notes",
-    "with_unread",
-]
-
 ASKED: Final = "as --initial says"
 HEADER: Final = "as the history's header says"
 SUCH: Final = "as in such files; --initial says otherwise"

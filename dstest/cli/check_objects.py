@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from dstest.core.check import Budget, CheckResult
     from dstest.core.history import Header, History
 
-__all__ = ["judge_file", "memory_limit"]
-
 
 @contextmanager
 def memory_limit(limit_mb: int) -> Iterator[None]:

@@ -13,8 +13,6 @@ from dstest.core.near import meant
 from dstest.core.protocols import Option
 from dstest.core.registry import parse_options
 
-__all__ = ["TRANSACTION_OPTIONS", "require_format", "require_no_tuples", "transaction_options"]
-
 TRANSACTION_OPTIONS: Final = {
     "wfr-keys": Option(
         type=bool,

@@ -14,8 +14,6 @@ from dstest.core.errors import ConfigError, Exit
 if TYPE_CHECKING:
     from dstest.runner.integrity import Verified
 
-__all__ = ["as_the_run", "exit_of", "require_no_store", "run_at"]
-
 _CODES: Final[dict[Any, Exit]] = {
     True: Exit.PASS,
     False: Exit.FAIL,

@@ -28,8 +28,6 @@ from dstest.core.errors import ConfigError, HistoryError
 from dstest.core.formats import AUTO, SESSIONS
 from dstest.core.history import INITIAL, Header, History
 
-__all__ = ["USUAL", "begun_as", "judge_sessions", "session_format"]
-
 USUAL: Final = "strong-session-serializable"
 """The strongest model that the order of sessions decides."""
 

@@ -18,16 +18,6 @@ if TYPE_CHECKING:
     from dstest.core.history import History
     from dstest.core.op import Op
 
-__all__ = [
-    "Asked",
-    "guess",
-    "history_file",
-    "is_jepsens",
-    "jepsen_file",
-    "looks_independent",
-    "object_of",
-]
-
 
 class Asked(NamedTuple):
     """A workload and the model that it is held to; None stands for the workload's own."""

@@ -43,8 +43,6 @@ from dstest.core.errors import ConfigError, HistoryError, MemorySpent
 from dstest.core.formats import AUTO
 from dstest.core.history import Header
 
-__all__ = ["judge_stream", "judge_whole_or_stream", "require_streamable"]
-
 _OURS: Final = b'{"schema":'
 _PIECE_BYTES_MAX: Final = 4 << 20
 _PIECE_BYTES_MIN: Final = 1 << 16

@@ -12,8 +12,6 @@ from dstest.core.errors import HistoryError
 from dstest.core.history import SCHEMA, Header, History
 from dstest.store.jsonl import require_plain
 
-__all__ = ["history_of", "read_table"]
-
 
 def _header(text: bytes | mmap) -> Header | None:
     first = text[: max(0, text.find(b"\n"))]

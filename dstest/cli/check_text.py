@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dstest.core.check import Anomaly, CheckResult
 
-__all__ = ["text_of"]
-
 ANOMALIES_SHOWN_MAX = 3
 """More are in --json and --report; a terminal is for the first look."""
 

@@ -33,19 +33,6 @@ from dstest.store.jepsen import from_edn, from_json, sorted_lines
 from dstest.store.jepsen_open import cut_off
 from dstest.store.jsonl import require_plain
 
-__all__ = [
-    "Read",
-    "asked_models",
-    "by_session",
-    "header_of",
-    "initial_of",
-    "judge_transactions",
-    "model_of",
-    "noted",
-    "read_transactions",
-    "with_records",
-]
-
 _LINEARIZABLE: Final = "--model strict-serializable: the same, of transactions"
 _REMEDY: Final = "--workload list-append or rw-register says what it is; see docs/formats.md"
 

@@ -12,8 +12,6 @@ from typer.core import TyperGroup
 
 from dstest.core.contained import quit_by
 
-__all__ = ["COMMANDS", "SAYS", "app_of", "outline"]
-
 _GROUPS: Final = MappingProxyType(
     {
         "plan": "plan_run:plan_app",

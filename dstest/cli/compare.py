@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from dstest.compare.intervals import Difference
     from dstest.compare.streams import StreamResult
 
-__all__ = ["compare"]
-
 Runs = Annotated[
     list[Path],
     typer.Option(help="A run or a session of this side; several by saying it again."),

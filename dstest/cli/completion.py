@@ -10,20 +10,6 @@ from typing import Any, Final
 
 import typer
 
-__all__ = [
-    "checkers",
-    "models",
-    "nemeses",
-    "one_nemesis",
-    "pairs",
-    "runs",
-    "simulated_faults",
-    "simulated_pairs",
-    "simulated_systems",
-    "systems",
-    "workloads",
-]
-
 _RUNS_MAX: Final = 40
 """Of a store the newest."""
 

@@ -12,8 +12,6 @@ from dstest.cli.thresholds import Set, Thresholds
 if TYPE_CHECKING:
     from dstest.patterns.debug import Debugged
 
-__all__ = ["debug"]
-
 
 def debug(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a sealed run.")],

@@ -13,8 +13,6 @@ from dstest.core.errors import Exit, LabError
 if TYPE_CHECKING:
     from clusters.labs.hostcheck import Row
 
-__all__ = ["doctor"]
-
 ROOMS = ("nemeses", "workloads", "checkers", "clusters")
 
 

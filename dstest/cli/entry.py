@@ -25,8 +25,6 @@ from dstest.core.errors import ConfigError, DstestError, Exit
 from dstest.core.printable import printable
 from dstest.core.whole import STARVED, is_missing, is_starved, said_of
 
-__all__ = ["main"]
-
 _READ_ON: Final = "standard error says more"
 
 

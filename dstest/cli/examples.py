@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["EXAMPLES", "epilog_of"]
-
 EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "run": (
         "dstest run",

@@ -10,8 +10,6 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["export"]
-
 
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory or a history.")],

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from dstest.findings.entries.finding import Finding
     from dstest.findings.measure import Measured, Trial
 
-__all__ = ["findings"]
-
 _ENDS: Final = {Exit.PASS: "must pass", Exit.FAIL: "must fail", Exit.NOT_PROVEN: "no pass"}
 
 

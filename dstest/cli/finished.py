@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from dstest.runner.carry import Carried
     from dstest.runner.session import Finished
 
-__all__ = ["headline", "printed", "show"]
-
 
 def show(done: Finished, as_json: bool, carried: Carried | None = None) -> NoReturn:
     """Print what a run came to and end with its exit code."""

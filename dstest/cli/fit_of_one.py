@@ -6,8 +6,6 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-__all__ = ["GROUPS", "lines_of", "wrapped"]
-
 GROUPS: Final = {"system": "systems", "workload": "workloads", "nemesis": "nemeses"}
 _NAMED: Final = 3
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["asked_of", "matrix", "no_client", "no_judge", "shared_option"]
-
 
 def matrix() -> list[dict[str, Any]]:
     """Every system x workload x nemesis with the reason where it does not fit.

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from dstest.gate.decision import Decision
     from dstest.gate.reader import ReadPolicy
 
-__all__ = ["gate"]
-
 _FILES: Final = ("decision.md", "decision.html", "decision.json", "junit.xml", "results.sarif")
 """What --out holds."""
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from dstest.generator.histories import Event
 
-__all__ = ["generate"]
-
 
 def generate(
     workload: Annotated[

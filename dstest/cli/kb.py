@@ -13,8 +13,6 @@ from dstest.cli.output import say
 if TYPE_CHECKING:
     from dstest.kb.records import Finding
 
-__all__ = ["fix", "kb_app", "learn", "show", "similar", "stats"]
-
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 At = Annotated[
     Path | None,

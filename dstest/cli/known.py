@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-__all__ = ["known_lines", "known_plain"]
-
 
 def _recalled(run: Path) -> Any:
     """None where there is no book, or it cannot be asked: a verdict does not depend on it."""

@@ -25,8 +25,6 @@ from dstest.cli.lab_ssh import OursFirst, ssh
 from dstest.cli.lab_status import list_labs, status
 from dstest.core.errors import ConfigError, Exit
 
-__all__ = ["lab_app"]
-
 Packages = Annotated[
     list[str] | None,
     typer.Option(help="Debian packages on the nodes; default: those of the systems."),

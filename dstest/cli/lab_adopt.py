@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from clusters.labs.existing.entry import HostEntry
     from dstest.runner.adoption import Adoption, Released
 
-__all__ = ["adopt", "release"]
-
 CLOCK_AHEAD_S: Final = 5.0
 """More than looking takes: no run minds it, but logs of the nodes will not fit together."""
 

@@ -18,8 +18,6 @@ from dstest.cli.output import say
 from dstest.core.errors import ConfigError, Exit, LabError
 from dstest.core.printable import printable
 
-__all__ = ["CHORE", "exec_", "get", "logs", "put", "shell"]
-
 CHORE: dict[str, Any] = {"allow_interspersed_args": False}
 """Context settings of a command whose words are for nodes."""
 

@@ -11,22 +11,6 @@ from dstest.cli import output
 from dstest.core.errors import ConfigError, DstestError, LabError
 from dstest.core.printable import printable
 
-__all__ = [
-    "Json",
-    "Kind",
-    "LabId",
-    "SystemVersion",
-    "every_lab",
-    "kind_of",
-    "known_lab",
-    "lab_of_kind",
-    "names_of",
-    "running_lab",
-    "say",
-    "show",
-    "way_out",
-]
-
 SystemVersion = Annotated[
     list[str] | None,
     typer.Option(

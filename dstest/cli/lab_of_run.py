@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dstest.core.run_meta import RunMeta
 
-__all__ = ["lab_left"]
-
 
 def lab_left(meta: RunMeta) -> str | None:
     """How to look at the lab of the run with this run.json; None where there is none any more."""

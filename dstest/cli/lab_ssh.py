@@ -12,8 +12,6 @@ from typer.core import TyperCommand
 from dstest.cli.lab_common import Kind, LabId, names_of, running_lab
 from dstest.core.errors import ConfigError, Exit, LabError
 
-__all__ = ["OursFirst", "log_in", "ours_first", "ssh"]
-
 _WITH_VALUE: Final = ("--lab-id", "--lab")
 _ALONE: Final = ("--all",)
 _HELP: Final = "--help"

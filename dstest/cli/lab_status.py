@@ -12,8 +12,6 @@ from dstest.core.errors import Exit, LabError
 from dstest.core.node import Inspects
 from dstest.core.residue import GUARD_LEASES
 
-__all__ = ["LabLook", "list_labs", "look_at", "status", "text_of"]
-
 DEFAULT = "default"
 
 _PROMISES = {

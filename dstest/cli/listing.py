@@ -11,8 +11,6 @@ from dstest.cli import completion
 from dstest.cli.fit_of_one import GROUPS, lines_of, wrapped
 from dstest.cli.output import say
 
-__all__ = ["list_"]
-
 _STORE = Path("store")
 _RUNS_SHOWN = 5
 _MODELS_SHOWN = 5

@@ -10,8 +10,6 @@ import typer
 if TYPE_CHECKING:
     from dstest.logs.of_run import OfRun
 
-__all__ = ["logs"]
-
 
 def logs(
     paths: Annotated[

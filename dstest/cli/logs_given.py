@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from dstest.logs.of_run import OfRun
     from dstest.logs.scene import Check
 
-__all__ = ["asked_of", "given", "is_run"]
-
 _SECONDS: Final = re.compile(r"[+-]?\d+(?:\.\d+)?")
 
 

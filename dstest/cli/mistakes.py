@@ -6,8 +6,6 @@ from typing import Any, Final
 
 from dstest.cli.examples import EXAMPLES
 
-__all__ = ["helped"]
-
 _UNREAD: Final = (
     ("a valid integer", "write a whole number alone: 20, not 20s; for Jepsen's 2n on 5 nodes 10"),
     ("a valid number", "write a number alone, without a unit: 30, not 30s"),

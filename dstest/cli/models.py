@@ -12,8 +12,6 @@ from dstest.cli.output import say
 if TYPE_CHECKING:
     import networkx as nx
 
-__all__ = ["models"]
-
 
 def models(
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,

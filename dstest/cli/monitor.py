@@ -12,8 +12,6 @@ from typer.core import TyperGroup
 from dstest.cli.output import say
 from dstest.cli.thresholds import Set, Thresholds
 
-__all__ = ["monitor_app", "scale", "show"]
-
 _SHOW: Final = "show"
 
 

@@ -8,8 +8,6 @@ import typer
 
 from dstest.cli.output import say
 
-__all__ = ["nemeses"]
-
 
 def nemeses(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON array.")] = False,

@@ -13,8 +13,6 @@ from typer.core import TyperGroup
 from dstest.cli.output import say
 from dstest.cli.report_targets import remove
 
-__all__ = ["index", "nightly_app", "report", "resume", "run", "show", "status"]
-
 _RUN: Final = "run"
 
 

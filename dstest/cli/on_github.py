@@ -7,8 +7,6 @@ from typing import Annotated, Final
 
 import typer
 
-__all__ = ["ON_GITHUB", "Github"]
-
 Github = Annotated[
     bool,
     typer.Option(

@@ -14,8 +14,6 @@ from dstest.cli.output import say
 if TYPE_CHECKING:
     from dstest.core.protocols import Option
 
-__all__ = ["options"]
-
 
 def options(
     system: Annotated[

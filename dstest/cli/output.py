@@ -15,16 +15,6 @@ from typing import IO, Final, cast
 from dstest.cli.streams import answer, no_output
 from dstest.core.errors import ConfigError, DstestError
 
-__all__ = [
-    "DEVICES",
-    "require_file",
-    "require_folder",
-    "require_writable",
-    "say",
-    "write_whole",
-    "writing",
-]
-
 DEVICES: Final = (Path("/dev"), Path("/dev/fd"))
 """What lies there is written to as it is, wherever it leads, and never removed."""
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from dstest.plans.model import Plan, Scenario
     from dstest.plans.toolbox import Missing, Tool
 
-__all__ = ["lint", "new", "plan_app", "show", "toolbox"]
-
 plan_app = typer.Typer(
     no_args_is_help=True, help="Test plans: write, check, show; what judges which claim."
 )

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from dstest.plans.model import Plan
     from dstest.plans.trace.matrix import Row, Traced
 
-__all__ = ["trace"]
-
 
 def trace(
     plan: PlanFile,

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from dstest.cli.proofs import Order
     from dstest.core.check import Budget, CheckResult
 
-__all__ = ["proof", "write_order"]
-
 
 def proof(
     history: Annotated[Path, typer.Argument(metavar="HISTORY", help="A history file.")],

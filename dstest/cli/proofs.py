@@ -35,8 +35,6 @@ from dstest.cli.check_txn import read_transactions
 from dstest.core.check import Budget
 from dstest.core.errors import ConfigError, HistoryError
 
-__all__ = ["SCHEMA", "History", "Order", "executed", "history_of", "order_in", "order_of"]
-
 SCHEMA: Final = "dstest.order/1"
 
 _REMEDY: Final = "write it with `dstest check HISTORY --proof FILE`"

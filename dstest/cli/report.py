@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from dstest.cli.report_formats import Wanted
     from dstest.results.model import Result
 
-__all__ = ["report"]
-
-
 _Out = Annotated[
     Path | None,
     typer.Option(

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from dstest.results.model import Result
     from dstest.runner.judged_once import Verify
 
-__all__ = ["Wanted", "clear_places", "write_formats"]
-
 
 class Wanted(Struct, frozen=True, kw_only=True):
     """The formats that are asked for, and where they go. `summary` is appended to."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from dstest.runner.judged_once import Verify
     from dstest.store.layout import RunDir
 
-__all__ = ["report_one"]
-
 
 def report_one(
     run: Path, verify_key: Path | None, sign_key: Path | None, judged: Verify, *, as_json: bool

@@ -13,8 +13,6 @@ from typing import Final
 from dstest.cli.output import DEVICES
 from dstest.core.errors import ConfigError
 
-__all__ = ["OF_OUT", "clear", "remove"]
-
 OF_OUT: Final[Mapping[str, str]] = {
     "--junit": "junit.xml",
     "--sarif": "results.sarif",

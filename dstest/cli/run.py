@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from dstest.runner.schedule_file import Schedule as FaultSchedule
     from dstest.runner.session import Finished
 
-__all__ = ["recover", "replay", "run"]
-
 _STORE = Path("store")
 _WHAT = "What is tested"
 _MUCH = "How much"

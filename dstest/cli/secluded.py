@@ -14,8 +14,6 @@ from dstest.core.errors import ConfigError
 if TYPE_CHECKING:
     from dstest.core.spec import RunSpec
 
-__all__ = ["collected", "enter"]
-
 
 def enter(spec: RunSpec, lab_id: str | None, *, keep_lab: bool) -> None:
     """Return where the nodes of such a lab can be reached; elsewhere do all of it there and end."""

@@ -12,8 +12,6 @@ from dstest.cli.output import say
 if TYPE_CHECKING:
     from dstest.serve.index import Index
 
-__all__ = ["serve"]
-
 
 def serve(
     store: Annotated[

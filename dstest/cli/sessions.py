@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from dstest.runner.judged_once import Verify
     from dstest.runner.session_check import SessionFinished
 
-__all__ = ["no_single_run", "numbers", "report_session", "resume", "show_session", "tier_of"]
-
 
 def numbers(flag: str, text: str | None) -> list[int]:
     """`7` or `7,8,9`; empty where nothing was given. Raises ConfigError for anything else."""

@@ -9,8 +9,6 @@ import typer
 
 from dstest.cli.completion import runs
 
-__all__ = ["shrink"]
-
 Within = Annotated[
     float, typer.Option(min=0.01, max=10_000, help="Minutes after which no run is begun.")
 ]

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from dstest.sim.simulate import Wanted
     from dstest.sim.sweep import Seen, Swept
 
-__all__ = ["sim"]
-
-
 System = Annotated[
     str | None,
     typer.Option(

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from dstest.spec.explore import Outcome, Violation
     from dstest.spec.model import Model
 
-__all__ = ["spec_app"]
-
 spec_app = typer.Typer(
     no_args_is_help=True,
     help="Specifications that are executed: all of their states, random walks, why an action "

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from dstest.spec.against import Driven
     from dstest.spec.model import Model
 
-__all__ = ["against"]
-
 
 def against(
     spec: Given,

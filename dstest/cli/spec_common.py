@@ -12,8 +12,6 @@ from dstest.cli.output import say
 if TYPE_CHECKING:
     from dstest.spec.trace import Trace
 
-__all__ = ["Adversary", "Constants", "Given", "Json", "Out", "as_json", "told"]
-
 Given = Annotated[
     str, typer.Argument(metavar="SPEC", help="A name of `dstest spec list`, or FILE.py[:CLASS].")
 ]

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from dstest.spec.conformed import Conformed
     from dstest.spec.model import Model
 
-__all__ = ["conform"]
-
 RUN_JSON: Final = "run.json"
 HISTORY: Final = "history.jsonl"
 

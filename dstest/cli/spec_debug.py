@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from dstest.spec.regressed import Tried
     from dstest.spec.why import Why
 
-__all__ = ["bisect", "chart", "drive", "export", "knock", "why"]
-
 TraceFile = Annotated[
     Path, typer.Argument(metavar="TRACE", help="A file that `--out` of another command wrote.")
 ]

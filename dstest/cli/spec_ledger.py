@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from dstest.spec.ledger import Circle, Mismatch
     from dstest.spec.model import Model
 
-__all__ = ["ledger", "noted"]
-
 
 def noted(path: Path, model: Model, said: Conformed, commit: str | None) -> list[str]:
     """Enter a rejection into a ledger; what is to be said of that."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from dstest.spec.model import Model
     from dstest.spec.status import Sample
 
-__all__ = ["live"]
-
 EVERY_MOST_S: Final = 86_400.0
 
 

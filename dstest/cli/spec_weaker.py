@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     Row = tuple[Path, Weakening, bool]
     """The file, what was found in it, and whether it is approved."""
 
-__all__ = ["weaker"]
-
 
 def weaker(
     files: Annotated[list[Path], typer.Argument(metavar="FILE..", help="Files with invariants.")],

@@ -10,8 +10,6 @@ from typing import Final
 
 from dstest.core.errors import HistoryError, MemorySpent
 
-__all__ = ["readable_again"]
-
 _CHUNK: Final = 1 << 20
 
 

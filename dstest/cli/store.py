@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from dstest.retention.prune import Plan
     from dstest.retention.walk import Walked
 
-__all__ = ["store_app"]
-
 store_app = typer.Typer(no_args_is_help=True, help="Runs that are kept: look, compare, throw away.")
 
 _STORE = Path("store")

@@ -23,8 +23,6 @@ from dstest.core.own_stdout import take_stdout
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["answer", "answered", "hand_over", "no_output", "steady"]
-
 _STANDARD: Final = (0, 1, 2)
 _apart: list[io.TextIOWrapper] = []
 

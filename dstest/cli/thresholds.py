@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["Set", "Thresholds"]
-
 Thresholds = Annotated[
     Path | None,
     typer.Option(metavar="FILE.toml", help="Other thresholds, `name = number` a line."),

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from dstest.traces.of_run import OfRun
     from dstest.traces.spans import Message, Span
 
-__all__ = ["trace"]
-
 
 def trace(
     paths: Annotated[

@@ -10,8 +10,6 @@ import typer
 from dstest.cli.output import say
 from dstest.core.errors import Exit
 
-__all__ = ["pack", "put", "workers_app"]
-
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 
 workers_app = typer.Typer(

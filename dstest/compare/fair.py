@@ -20,20 +20,6 @@ from dstest.runner.session_file import SessionDir, is_session
 from dstest.store.jsonl import read_history
 from dstest.store.layout import RunDir
 
-__all__ = [
-    "FACTORS",
-    "Met",
-    "One",
-    "Side",
-    "conditions_apart",
-    "differences",
-    "hashes_of",
-    "same_in",
-    "side_of",
-    "sizes_apart",
-    "unfair",
-]
-
 FACTORS: Final = (
     *("dstest", "python", "kernel", "cpus", "lab", "nodes", "system", "system_version", "builds"),
     *("workload", "model", "checkers", "nemesis", "options", "concurrency", "rate"),

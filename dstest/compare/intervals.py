@@ -17,8 +17,6 @@ import msgspec
 
 from dstest.compare.student import t_quantile
 
-__all__ = ["RUNS_MIN", "Difference", "Judgement", "compared"]
-
 RUNS_MIN: Final = 3
 
 Judgement = Literal["better", "worse", "no difference seen", "within tolerance", "unknown"]

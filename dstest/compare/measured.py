@@ -11,8 +11,6 @@ from checkers.slo import measured
 from dstest.compare.fair import Side
 from dstest.compare.intervals import Difference, compared
 
-__all__ = ["METRICS", "MORE_IS_BETTER", "differences_of", "metric_words"]
-
 METRICS: Final = ("ok_per_s", "p50_ms", "p99_ms", "ok_ratio", "unknown_ratio", "gap_s")
 """Those that are compared where nobody names others."""
 

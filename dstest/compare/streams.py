@@ -20,8 +20,6 @@ import msgspec
 from dstest.core.history import History
 from dstest.core.op import Op, Outcome
 
-__all__ = ["Disagreement", "StreamResult", "disagreements", "noticed"]
-
 SHOWN_MAX: Final = 16
 _CHANGED: Final = {"dstest": "a value that nobody wrote"}
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 import math
 from typing import Final
 
-__all__ = ["t_quantile"]
-
 _TERMS_MAX: Final = 300
 _TINY: Final = 1e-300
 _EXACT: Final = 1e-15

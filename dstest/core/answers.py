@@ -19,21 +19,6 @@ from dstest.core.protocols import (
     Process,
 )
 
-__all__ = [
-    "check_health",
-    "check_leaders",
-    "check_links",
-    "check_log_files",
-    "check_names",
-    "check_processes",
-    "check_record",
-    "check_states",
-    "check_version",
-    "refused",
-    "rows_of",
-    "wrong_type",
-]
-
 
 def refused(deployment: object, method: str, found: str, expected: str) -> ConfigError:
     """`Toy.links() answers ..`: for whoever has written the class of the deployment."""

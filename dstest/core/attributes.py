@@ -13,8 +13,6 @@ from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 from dstest.core.errors import ConfigError
 from dstest.core.implements import is_protocol, missing, unfit
 
-__all__ = ["fits", "require_attributes"]
-
 _SHOWN_CHARS: Final = 200
 
 

@@ -16,8 +16,6 @@ from typing import Final, NamedTuple
 
 from dstest.core.errors import ConfigError
 
-__all__ = ["Build", "build_of", "builds_of", "name_of"]
-
 _CHUNK_BYTES: Final = 1 << 20
 _HASH_CHARS: Final = 16
 _NAME: Final = re.compile(r"(?s)(/.*)@([0-9a-f]{16})")

@@ -19,8 +19,6 @@ from dstest.core.plugin_files import said_of
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["contained", "ends_by_us_alone", "quit_by"]
-
 
 def ends_by_us_alone() -> None:
     """From here on `os._exit` in this process raises SystemExit, as `sys.exit` does. Processes that

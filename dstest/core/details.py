@@ -12,8 +12,6 @@ import msgspec
 
 from dstest.core.evidence import LandingRecord
 
-__all__ = ["Details", "FaultDetails", "LeadDetails", "PathDetails", "ProcessDetails"]
-
 Counts = dict[str, dict[str, int]]
 """Operations of clients by node and outcome."""
 

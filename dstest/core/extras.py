@@ -7,8 +7,6 @@ from types import ModuleType
 
 from dstest.core.errors import ConfigError
 
-__all__ = ["need"]
-
 
 def need(module: str, extra: str, what: str) -> ModuleType:
     """The module. Raises ConfigError, naming the extra, where its package is not installed.

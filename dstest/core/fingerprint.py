@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["Parts", "joined", "parts_of"]
-
 
 class Parts(NamedTuple):
     """checker, class of the anomaly, pattern of the key, model; empty where a name has no more."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-__all__ = ["AUTO", "FORMATS", "OPERATIONS", "REMEDY", "SESSIONS", "Notation", "binary"]
-
 AUTO: Final = "auto"
 """Asks for looking at a file's first bytes."""
 

@@ -9,14 +9,22 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import cache
+from types import ModuleType
 from typing import Any
-
-__all__ = ["broken_claims", "implements", "is_protocol", "members_of", "missing", "unfit"]
 
 
 def is_protocol(kind: type) -> bool:
     """Is it a protocol itself, and not a class that has one among its bases?"""
     return bool(vars(kind).get("_is_protocol", False))
+
+
+def protocols_of(module: ModuleType) -> list[type]:
+    """The protocols that a module defines, in its order."""
+    return [
+        kind
+        for kind in vars(module).values()
+        if isinstance(kind, type) and kind.__module__ == module.__name__ and is_protocol(kind)
+    ]
 
 
 @cache

@@ -7,8 +7,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Literal
 
-__all__ = ["Showing", "showing"]
-
 Showing = Literal["shown", "other-bug", "missed", "no-fault"]
 
 

@@ -11,8 +11,6 @@ from dstest.core.errors import ConfigError
 from dstest.core.protocols import LabTraits
 from dstest.core.spec import RunSpec
 
-__all__ = ["lab_id_words", "simulates"]
-
 _LAB: Final = "--lab"
 
 

@@ -10,8 +10,6 @@ from typing import Any
 from dstest.core.details import PathDetails
 from dstest.core.evidence import LandingRecord
 
-__all__ = ["contradiction", "heal_contradiction"]
-
 
 def contradiction(record: LandingRecord) -> str | None:
     """Why a record that says `yes` cannot be right, None where it can."""

@@ -4,26 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = [
-    "AGENT_FRAME_BYTES_MAX",
-    "BALLAST_BYTES",
-    "CHANNELS_PER_CONNECTION_MAX",
-    "CHECK_MEMORY_MB",
-    "CHECK_TIME_S",
-    "HEAL_S",
-    "HEAL_STEP_S",
-    "LEASE_RENEW_S",
-    "LEASE_TTL_S",
-    "MIN_OPS_PER_EPOCH",
-    "MIN_OPS_PER_NODE",
-    "NODES_MAX",
-    "PROBE_UDP_PORT",
-    "SSH_CONNECT_TIMEOUT_S",
-    "STOOD_MIN",
-    "UNPACKED_BYTES_MAX",
-    "WITNESS_OPS_MAX",
-]
-
 HEAL_S: Final = 180.0
 """A run that was told to end has this long to heal its nodes, to seal and to leave."""
 

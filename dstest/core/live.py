@@ -12,22 +12,6 @@ from typing import Final, Literal
 
 import msgspec
 
-__all__ = [
-    "LIVE",
-    "LIVE_PARTIAL",
-    "RATES_MAX",
-    "SCHEMA",
-    "Counter",
-    "FaultNow",
-    "Live",
-    "NextFault",
-    "NodeNow",
-    "NodeState",
-    "Ops",
-    "forget_live",
-    "read_live",
-]
-
 LIVE: Final = "live.json"
 LIVE_PARTIAL: Final = ".live.json.partial"
 SCHEMA: Final = "dstest.live/1"

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["LOG_MB", "LOG_OPTION", "PACKED", "kept_as", "kept_name"]
-
 LOG_OPTION: Final = "log_mb"
 LOG_MB: Final = 32
 """Mebibytes that a run keeps of each log where `-o log_mb` says nothing else."""

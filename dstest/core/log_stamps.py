@@ -8,8 +8,6 @@ from typing import Final
 
 from dstest.core.run_meta import RunMeta
 
-__all__ = ["run_time_ns", "wall_time_ns"]
-
 _STAMP: Final = re.compile(
     r"(\d{4})[-/](\d\d)[-/](\d\d)[T ]([ \d]\d:\d\d:\d\d(?:[.,]\d{1,6})?)\d*(Z|[+-]\d\d:?\d\d)?"
 )

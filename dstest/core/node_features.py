@@ -12,8 +12,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["FEATURES", "Feature", "alternatives", "remedy_of", "what_of"]
-
 
 class Feature(msgspec.Struct, frozen=True, kw_only=True):
     """`look` is a program for `sh -c`, run as root: it ends with 0 where the feature is there, and

@@ -6,8 +6,6 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Final
 
-__all__ = ["OPERATION", "trace_of"]
-
 OPERATION: Final[ContextVar[str | None]] = ContextVar("operation", default=None)
 """The id of the trace, and of its first span, that the operation of this task is."""
 

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dstest.core.protocols import Option
 
-__all__ = ["allowed", "behind_o", "option_words", "pair_of", "written"]
-
 
 def written(value: Any) -> str:
     """As one would give it; empty where nothing is given."""

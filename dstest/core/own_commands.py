@@ -17,8 +17,6 @@ from dstest.core.check import CheckResult, RunVerdict
 from dstest.core.errors import HistoryError
 from dstest.core.limits import HEAL_S
 
-__all__ = ["DSTEST", "checked", "dstest", "environment"]
-
 DSTEST: Final = (sys.executable, "-m", "dstest")
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import sys
 
-__all__ = ["take_stdout"]
-
 
 def take_stdout() -> int:
     """A descriptor of standard output for the caller alone. For everybody else in this process, and

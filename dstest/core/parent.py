@@ -7,8 +7,6 @@ import signal
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["end_with_parent", "ending_with_parent"]
-
 _PR_SET_PDEATHSIG: Final = 1
 """prctl(2)"""
 

@@ -15,8 +15,6 @@ from dstest.core.answers import refused
 from dstest.core.errors import LabError
 from dstest.core.protocols import Timing
 
-__all__ = ["ask_s", "end_s", "in_time", "work_s"]
-
 T = TypeVar("T")
 
 ASK_S: Final = 10.0

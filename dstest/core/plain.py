@@ -8,8 +8,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["legible", "odd_in"]
-
 
 def odd_in(value: Any) -> str:
     """Where a value has something that no JSON file holds, and what: `before.n1 = nan`; empty where

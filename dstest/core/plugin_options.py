@@ -11,8 +11,6 @@ from dstest.core.errors import ConfigError
 from dstest.core.protocols import Option
 from dstest.core.spec import held
 
-__all__ = ["require_options"]
-
 _KEY: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _TYPES: Final = (str, int, float, bool, list, tuple, dict)
 _NUMBER: Final = float | None

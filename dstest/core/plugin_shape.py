@@ -26,8 +26,6 @@ from dstest.core.protocols import (
     WorkloadTraits,
 )
 
-__all__ = ["NAME_CHARS_MAX", "require_name", "require_object", "require_plugin"]
-
 NAME_CHARS_MAX: Final = 64
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.-]*")
 _HOME: Final = re.compile(r"/opt/[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")

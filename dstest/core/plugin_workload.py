@@ -10,8 +10,6 @@ from dstest.core.claims import CATEGORIES, FAMILIES, Fields
 from dstest.core.errors import ConfigError
 from dstest.core.protocols import Workload, WorkloadTraits
 
-__all__ = ["FINAL_S_MAX", "require_workload"]
-
 FINAL_S_MAX: Final = 3600.0
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["escaped", "one_line", "printable"]
-
 
 def printable(text: str) -> str:
     """Without control characters, which XML refuses and terminals obey; line ends stay."""

@@ -11,8 +11,6 @@ from typing import Any, Final
 
 from dstest.core.protocols.clients import OpDraft, Reply
 
-__all__ = ["DEPTH_MAX", "told_by", "why_no_draft", "why_not"]
-
 DEPTH_MAX: Final = 90
 """Of a value; a line of a history around it may be nested a little deeper."""
 

@@ -8,8 +8,6 @@ import msgspec
 
 from dstest.core.shares import interval
 
-__all__ = ["REPRODUCER", "SCRIPT", "Rate", "Reproducer", "Size"]
-
 REPRODUCER: Final = "reproducer.json"
 SCRIPT: Final = "repro.sh"
 SCHEMA: Final = "dstest.reproducer/1"

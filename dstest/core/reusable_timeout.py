@@ -11,8 +11,6 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-__all__ = ["ReusableTimeout"]
-
 T = TypeVar("T")
 
 

@@ -18,8 +18,6 @@ from dstest.core.history import ClockSource
 from dstest.core.protocols import Endpoint
 from dstest.core.tiers import Tier
 
-__all__ = ["Host", "KeptLog", "Logs", "Recovery", "RunMeta"]
-
 
 class Host(msgspec.Struct, frozen=True, kw_only=True):
     """The control host, and the versions of what ran on it."""

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import ROUND_CEILING, Decimal
 from typing import Any, Final
 
-__all__ = ["at_least", "number", "run_words"]
-
 _FLAGS: Final[Mapping[str, str]] = {
     "files": "--plugin",
     "builds": "--system-version",

@@ -12,8 +12,6 @@ import msgspec
 
 from dstest.core.errors import ConfigError
 
-__all__ = ["Shape", "line_of", "read_settings"]
-
 T = TypeVar("T", bound=msgspec.Struct)
 _PLACE: Final = re.compile(r" - at `([^`]*)`$")
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `([^`]*)`")

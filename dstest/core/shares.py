@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
-__all__ = ["Rate", "interval"]
-
 _Z: Final = 1.959964
 """Of a normal distribution 95 % lie within so many standard deviations."""
 

@@ -9,8 +9,6 @@ from typing import Any, Final
 import msgspec
 import tomli_w
 
-__all__ = ["SPEC", "RunSpec", "held", "said_in", "to_toml"]
-
 SPEC: Final = "spec.toml"
 """In the directory of a run."""
 

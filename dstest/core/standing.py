@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-__all__ = ["Mark", "Standing", "Stood", "of_tries", "owed_after"]
-
 Standing = Literal["as-it-must", "failed", "missed", "no-verdict"]
 """Against what a cell has to come to: `failed` is a violation where there must be none, or another
 one than is known; `missed` a red control that did not show what it has to; all else proves nothing.

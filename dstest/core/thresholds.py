@@ -17,8 +17,6 @@ from dstest.core.errors import ConfigError
 from dstest.core.near import meant
 from dstest.core.settings import line_of
 
-__all__ = ["thresholds_of"]
-
 T = TypeVar("T", bound=msgspec.Struct)
 
 MOST: Final = 1e9

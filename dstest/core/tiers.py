@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final, Literal, get_args
 
-__all__ = ["LEVELS", "SMOKE_S", "TIERS", "Level", "Tier"]
-
 Level = Literal["smoke", "hardening", "release"]
 """What can be asked for."""
 

@@ -10,8 +10,6 @@ import msgspec
 from dstest.core.errors import Exit
 from dstest.core.evidence import Evidence
 
-__all__ = ["Bug", "State", "Verdict", "exit_code"]
-
 
 class State(StrEnum):
     """Discipline 2.1."""

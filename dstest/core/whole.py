@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import traceback
 
-__all__ = ["STARVED", "is_missing", "is_starved", "said_of"]
-
 STARVED = "dstest: this process may have too little memory, or too few threads, to begin"
 _STARVING = ("failed to map segment", "can't start new thread", "Cannot allocate memory")
 

@@ -9,8 +9,6 @@ import shlex
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["if_late", "often", "quoted", "sentences", "shell_word"]
-
 
 def quoted(value: Any) -> str:
     """As in the history itself: `null`, `1`, `"x"`, `["x", null]`; what JSON has no form for as

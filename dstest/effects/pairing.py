@@ -27,8 +27,6 @@ from dstest.core.op import Op, Outcome
 from dstest.core.protocols import Effect
 from dstest.effects.reading import Effects
 
-__all__ = ["KINDS", "Mismatch", "Pairing", "paired"]
-
 KINDS: Final = (
     "acknowledged-without-effect",
     "failed-but-applied",

@@ -11,8 +11,6 @@ import msgspec
 
 from dstest.core.protocols import Effect, EffectLog
 
-__all__ = ["Effects", "effects_of"]
-
 PROBLEMS_MAX: Final = 20
 
 

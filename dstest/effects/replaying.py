@@ -18,8 +18,6 @@ from dstest.core.op import Op
 from dstest.core.protocols import Effect
 from dstest.effects.pairing import Mismatch
 
-__all__ = ["REPLAYED", "Replay", "replayed"]
-
 REPLAYED: Final = "not-what-a-replay-gives"
 _TELL_NOTHING: Final = frozenset({"write", "enqueue"})
 

@@ -15,8 +15,6 @@ from dstest.effects.pairing import Mismatch, Pairing, paired
 from dstest.effects.reading import Effects
 from dstest.effects.replaying import Replay, replayed
 
-__all__ = ["NAME", "Answer", "judged"]
-
 NAME: Final = "server-effects"
 SHOWN_MAX: Final = 16
 

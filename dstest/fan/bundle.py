@@ -21,8 +21,6 @@ import msgspec
 
 from dstest.core.errors import ConfigError, HarnessError
 
-__all__ = ["HOME", "Bundle", "needs", "pack_bundle"]
-
 HOME: Final = "/opt/dstest-worker"
 """Where it lies on a machine."""
 

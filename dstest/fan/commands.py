@@ -13,8 +13,6 @@ from dstest.core.lab_words import lab_id_words
 from dstest.fan.task import Done, Place
 from dstest.steps.process import last_words
 
-__all__ = ["IMAGE_S", "LOG", "STORE", "given_files", "image_words", "run_command", "why_no_run"]
-
 LOG: Final = "log.txt"
 STORE: Final = "store"
 IMAGE_S: Final = 1800.0

@@ -11,8 +11,6 @@ from typing import Any, Final
 
 from dstest.core.errors import HarnessError, reason_of
 
-__all__ = ["Crew", "NotBegunError"]
-
 _LOOK_S: Final = 0.5
 _NONE_S: Final = 300.0
 """So long nothing is done where there is no worker: nannies start new ones."""

@@ -28,8 +28,6 @@ from dstest.fan.parcel import Parcel, pack, read_part
 from dstest.fan.task import Place, Task
 from dstest.steps.process import start
 
-__all__ = ["Desk", "Sent", "begun", "forget", "part", "perform", "stop"]
-
 _PARCEL: Final = "parcel.tar.gz"
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-__all__ = ["FOLDER", "WORK", "folders_of"]
-
 WORK: Final = ".work"
 """Below the directory of a fan."""
 

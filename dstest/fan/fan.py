@@ -30,8 +30,6 @@ from dstest.fan.where import LAB, client_at, where
 if TYPE_CHECKING:
     from dstest.fan.desk import Sent
 
-__all__ = ["LOSSES_MAX", "Fan", "fan_out"]
-
 LOSSES_MAX: Final = 3
 """A task that has cost so many workers is not given to another one."""
 

@@ -19,8 +19,6 @@ import msgspec
 
 from dstest.core.errors import HarnessError
 
-__all__ = ["PART_BYTES", "Limits", "Parcel", "pack", "read_part", "unpack"]
-
 PART_BYTES: Final = 8 << 20
 _NAME_BYTES_MAX: Final = 1 << 16
 _COPY_BYTES: Final = 1 << 20

@@ -16,8 +16,6 @@ from dstest import __version__
 from dstest.core.errors import LabError, reason_of
 from dstest.fan.bundle import HOME, Bundle
 
-__all__ = ["put", "receive", "unreachable"]
-
 _PUT_S: Final = 900.0
 _REACH_S: Final = 60.0
 _PART_BYTES: Final = 1 << 20

@@ -8,8 +8,6 @@ from typing import Any, Protocol
 
 import msgspec
 
-__all__ = ["Done", "Place", "Task"]
-
 
 class Place(Protocol):
     """Where a worker does one task. `folder` is empty, the task's own, and what is in it at the end

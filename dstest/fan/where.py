@@ -22,9 +22,6 @@ import msgspec
 from dstest.core.errors import ConfigError, HarnessError, reason_of
 from dstest.fan.bundle import HOME
 
-__all__ = ["LAB", "UP_S", "Where", "client_at", "where"]
-
-
 LAB: Final = "lab"
 """The resource of a worker that a task with a lab claims."""
 

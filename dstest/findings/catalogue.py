@@ -14,8 +14,6 @@ from dstest.findings.entries.queues import QUEUES
 from dstest.findings.entries.sql import SQL
 from dstest.findings.entries.stores import STORES
 
-__all__ = ["CATALOGUE", "by_id"]
-
 CATALOGUE: Final[tuple[Finding, ...]] = (*SQL, *STORES, *QUEUES)
 
 

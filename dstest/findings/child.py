@@ -17,8 +17,6 @@ import msgspec
 from dstest.core.errors import Exit
 from dstest.core.limits import HEAL_S
 
-__all__ = ["Ended", "by_command"]
-
 RUN_S_MAX: Final = 3600.0
 """Of one run, the making of its node image included."""
 

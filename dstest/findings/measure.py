@@ -17,18 +17,6 @@ from dstest.core.verdict import State
 from dstest.findings.child import Ended, by_command
 from dstest.findings.entries.finding import Finding
 
-__all__ = [
-    "Measured",
-    "Trial",
-    "as_expected",
-    "measure",
-    "measured_of",
-    "read",
-    "refused",
-    "seeded",
-    "with_trial",
-]
-
 _NO_VERDICT: Final = "none"
 
 

@@ -12,8 +12,6 @@ from dstest.findings.entries.finding import Finding
 from dstest.findings.measure import Measured, Trial, as_expected, measured_of
 from dstest.findings.summary import summary
 
-__all__ = ["markdown"]
-
 _HEAD: Final = """\
 # Known bugs, found again
 

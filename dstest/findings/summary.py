@@ -11,8 +11,6 @@ from dstest.core.shares import interval
 from dstest.findings.entries.finding import Finding
 from dstest.findings.measure import Trial, as_expected
 
-__all__ = ["Summary", "summary"]
-
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """`as_expected` of `trials` ended as they must; the true rate lies between `rate_low` and

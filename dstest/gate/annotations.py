@@ -10,8 +10,6 @@ from dstest.gate.decision import Decision
 from dstest.gate.reader import ReadPolicy
 from dstest.gate.rules import RULES, Finding
 
-__all__ = ["annotated"]
-
 
 def annotated(decision: Decision, read: ReadPolicy) -> Iterator[str]:
     """A line for each finding; a warning for each accepted risk."""

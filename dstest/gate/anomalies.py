@@ -14,8 +14,6 @@ from dstest.core.verdict import Verdict
 from dstest.gate.judged import JudgedRun
 from dstest.gate.rules import Finding
 
-__all__ = ["anomalies_in", "is_unproven", "unproven"]
-
 
 def anomalies_in(verdict: Verdict) -> set[str]:
     """The types of anomalies that any judge of a run found."""

@@ -25,8 +25,6 @@ from dstest.retention.walk import Place, walk
 from dstest.runner.integrity import finished
 from dstest.store.layout import RunDir
 
-__all__ = ["hidden"]
-
 
 def hidden(gathered: Gathered, policy: Policy) -> Iterator[Finding]:
     """Violations of the tests of claims and green controls in what lies beside runs, and what is

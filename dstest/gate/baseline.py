@@ -20,8 +20,6 @@ from dstest.gate.policy import Baseline, Claim, Policy
 from dstest.gate.rules import Finding
 from dstest.gate.twice import left_out
 
-__all__ = ["baseline_answer"]
-
 _ID = "baseline"
 
 

@@ -26,18 +26,6 @@ from dstest.gate.policy import Asked, Claim, Control, Policy
 from dstest.gate.rules import Finding
 from dstest.gate.twice import left_out, once
 
-__all__ = [
-    "Answer",
-    "Count",
-    "Fitting",
-    "claim_answer",
-    "fitting",
-    "landed_by_kind",
-    "strangers",
-    "violation_of",
-    "with_near_misses",
-]
-
 _WORD: Final = (
     "a [[control]] with these options says that it is a known bug; nights may have a store apart"
 )

@@ -10,8 +10,6 @@ from dstest.gate.policy import Asked, Claim, Control
 from dstest.judge.budgets import SHAPES
 from dstest.report.command import command_of
 
-__all__ = ["command_of_control", "commands_of_claim"]
-
 
 def commands_of_claim(claim: Claim) -> list[str]:
     """A session of the tier, and a run or session at each size that the tier does not have."""

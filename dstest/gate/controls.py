@@ -20,8 +20,6 @@ from dstest.gate.judged import Gathered, JudgedRun
 from dstest.gate.policy import Control, Policy
 from dstest.gate.rules import Finding
 
-__all__ = ["control_answer"]
-
 
 def control_answer(gathered: Gathered, control: Control, policy: Policy, now_ns: int) -> Answer:
     """Everything that stands against a control."""

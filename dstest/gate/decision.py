@@ -26,8 +26,6 @@ from dstest.gate.rules import RULES, Finding
 from dstest.gate.sound import too_far
 from dstest.gate.twice import Doubles, doubles
 
-__all__ = ["SCHEMA", "Accepted", "Decision", "Row", "decide"]
-
 _NEVER_MAX: Final = 3
 SCHEMA = "dstest.gate-decision/1"
 

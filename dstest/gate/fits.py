@@ -17,8 +17,6 @@ from dstest.gate.judged import JudgedRun, Unit
 from dstest.gate.policy import Asked, Claim, EvidenceRules, Policy
 from dstest.gate.rules import Finding
 
-__all__ = ["Fit", "about", "fit_of", "misfits_of_plan", "of_test", "of_version", "same_words"]
-
 
 def about(unit: Unit, asked: Asked) -> bool:
     """Is it of this system, workload and kind of fault, whatever else it is?"""

@@ -20,8 +20,6 @@ from dstest.retention.stamps import stamp_of, time_of
 from dstest.retention.walk import links_in
 from dstest.store.signing import signer_of
 
-__all__ = ["age_days", "dishonest", "ended_ns"]
-
 _NAMED_WITHIN_S: Final = 600.0
 """A run notes when it started within seconds after its directory was made."""
 _LAB_S_MAX: Final = 6 * 3600.0

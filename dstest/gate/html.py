@@ -8,16 +8,14 @@ from dstest.core.errors import Exit
 from dstest.gate.decision import Decision
 from dstest.gate.page import why
 from dstest.gate.rules import RULES
-from dstest.report.html import environment
-
-__all__ = ["render_html"]
+from dstest.report.html import templates
 
 _TONES: Final = {int(Exit.PASS): "pass", int(Exit.FAIL): "fail"}
 
 
 def render_html(decision: Decision) -> str:
     """The page."""
-    template = environment().get_template("decision.html.j2")
+    template = templates().get_template("decision.html.j2")
     page: str = template.render(
         d=decision,
         tone=_TONES.get(decision.exit, "open"),

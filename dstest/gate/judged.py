@@ -20,8 +20,6 @@ from dstest.report.review.model import Report
 from dstest.retention.walk import Kind
 from dstest.runner.session_file import SessionFile
 
-__all__ = ["Broken", "Gathered", "JudgedPlan", "JudgedRun", "Unit", "meta_of", "unasked", "unit_of"]
-
 
 class JudgedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run as its evidence gives it. `evidence` is that among the arms of its session, `passes`

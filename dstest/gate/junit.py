@@ -9,8 +9,6 @@ from dstest.core.errors import Exit
 from dstest.gate.decision import Decision
 from dstest.gate.rules import RULES, Finding
 
-__all__ = ["render_junit"]
-
 
 def render_junit(decision: Decision) -> str:
     """The XML document. A violation is a failure; evidence that is not enough is an error."""

@@ -12,8 +12,6 @@ from dstest.plans.execution.state import ExecutionDir
 from dstest.retention.walk import Place, walk
 from dstest.store.layout import RunDir
 
-__all__ = ["needed"]
-
 
 def needed(store: Path, policy: Policy) -> set[Path]:
     """Runs of the tests of its claims and controls, and executions of its plans."""

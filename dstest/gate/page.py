@@ -9,8 +9,6 @@ from dstest.gate.decision import Decision
 from dstest.gate.rules import RULES, Finding
 from dstest.report.review.markdown import md
 
-__all__ = ["render_page", "why"]
-
 _LINES_MAX: Final = 10
 _NEAR_MAX: Final = 30
 

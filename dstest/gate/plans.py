@@ -11,8 +11,6 @@ from dstest.gate.judged import Gathered, JudgedPlan
 from dstest.gate.policy import PlanAsked, Policy
 from dstest.gate.rules import Finding
 
-__all__ = ["plan_answer"]
-
 
 def plan_answer(gathered: Gathered, asked: PlanAsked, policy: Policy, now_ns: int) -> Answer:
     """The best execution of that plan with that budget whose runs are what evidence has to be;

@@ -15,20 +15,6 @@ from msgspec import Meta
 from dstest.compare.intervals import RUNS_MIN
 from dstest.core.tiers import Level
 
-__all__ = [
-    "OPERATIONS_MIN",
-    "RISK_DAYS_MAX",
-    "Asked",
-    "Baseline",
-    "Claim",
-    "Control",
-    "EvidenceRules",
-    "HostFacts",
-    "PlanAsked",
-    "Policy",
-    "Risk",
-]
-
 OPERATIONS_MIN: Final = 500
 RISK_DAYS_MAX: Final = 366
 """A risk that is accepted for longer is not looked at again."""

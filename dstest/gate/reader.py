@@ -22,8 +22,6 @@ from dstest.gate.policy import (
     Risk,
 )
 
-__all__ = ["ReadPolicy", "read_policy"]
-
 _BYTES_MAX: Final = 1_000_000
 _SHAPE: Final = Shape(
     {

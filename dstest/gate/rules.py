@@ -13,8 +13,6 @@ import msgspec
 
 from dstest.core.errors import Exit
 
-__all__ = ["RULES", "Finding", "Rule", "table"]
-
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """`title` says what holds. `exit` is 1 for a violation, 3 for evidence that is not enough."""

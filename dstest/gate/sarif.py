@@ -16,8 +16,6 @@ from dstest.gate.decision import Decision
 from dstest.gate.reader import ReadPolicy
 from dstest.gate.rules import RULES, Finding
 
-__all__ = ["render_sarif"]
-
 _ORDER: Final = tuple(RULES)
 
 

@@ -23,8 +23,6 @@ from dstest.gate.rules import RULES
 from dstest.report.meanings import mistyped
 from dstest.runner.plugins import resolve
 
-__all__ = ["Unsound", "require_sound", "too_far", "unsound"]
-
 
 class Unsound(NamedTuple):
     """What is wrong with the table of this id, and what to do about it."""

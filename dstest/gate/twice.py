@@ -22,8 +22,6 @@ from dstest.gate.judged import JudgedRun, Unit
 from dstest.gate.rules import Finding
 from dstest.retention.simulated import made_again, whole
 
-__all__ = ["Doubles", "doubles", "left_out", "once"]
-
 _LOOKED_AT: Final = 2_000
 """Operations from the beginning of each run."""
 _SHARE: Final = 0.5

@@ -17,8 +17,6 @@ from dstest.gate.judged import JudgedRun
 from dstest.runner.plugins import resolve, schedule_of
 from dstest.runner.schedule_file import SCHEDULE, read_schedule
 
-__all__ = ["differs"]
-
 
 def differs(run: JudgedRun) -> Iterator[str]:
     """What is otherwise than the words of its command and its seed give, in sentences."""

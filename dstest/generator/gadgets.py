@@ -15,8 +15,6 @@ from typing import Any, Final
 from dstest.core.errors import ConfigError
 from dstest.core.near import meant
 
-__all__ = ["GADGETS", "NEED_WFR", "Step", "gadget", "parse_injections"]
-
 
 @dataclass(frozen=True, slots=True)
 class Step:

@@ -33,8 +33,6 @@ from dstest.core.near import meant
 from dstest.core.rng import stream
 from dstest.generator.gadgets import Step, gadget
 
-__all__ = ["LEVELS", "WORKLOADS", "Event", "Spec", "Txn", "events"]
-
 WORKLOADS: Final = ("list-append", "rw-register", "register")
 
 LEVELS: Final = (

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["matches", "run"]
-
 
 def matches(predicate: Any, value: Any) -> bool:
     if value is None:

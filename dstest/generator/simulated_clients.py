@@ -13,8 +13,6 @@ import msgspec
 from dstest.core.history import Header, History
 from dstest.core.op import Op
 
-__all__ = ["MS", "Refused", "Sim"]
-
 MS = 1_000_000
 
 

@@ -14,8 +14,6 @@ from dstest.generator import true_objects as objects
 from dstest.generator import true_views as views
 from dstest.generator.simulated_clients import MS, Sim
 
-__all__ = ["KINDS", "Kind", "history"]
-
 
 class Kind:
     """A kind of history: how it is made, which checker judges it under which model."""

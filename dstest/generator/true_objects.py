@@ -9,20 +9,6 @@ from typing import Any
 
 from dstest.generator.simulated_clients import Refused, Sim
 
-__all__ = [
-    "of_counter",
-    "of_dead_letters",
-    "of_ids",
-    "of_kafka",
-    "of_lock",
-    "of_prefix",
-    "of_queue",
-    "of_register",
-    "of_set",
-    "of_versions",
-    "of_watch",
-]
-
 
 def of_set(sim: Sim, count: int, reads: float | None = None) -> None:
     share = min(0.5, 40 / count) if reads is None else reads

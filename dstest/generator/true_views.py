@@ -9,18 +9,6 @@ from typing import Any
 from dstest.generator.rows import run
 from dstest.generator.simulated_clients import Sim
 
-__all__ = [
-    "of_bank",
-    "of_dumps",
-    "of_fair",
-    "of_ledger",
-    "of_long_fork",
-    "of_pairs",
-    "of_predicates",
-    "of_served",
-    "of_views",
-]
-
 
 def of_bank(sim: Sim, count: int) -> None:
     sim.options = {"bank_accounts": 5, "bank_balance": 20}

@@ -12,8 +12,6 @@ from dstest.core.history import Header
 from dstest.core.op import Op
 from dstest.generator.histories import Event, Spec, Txn
 
-__all__ = ["FORMATS", "lines"]
-
 FORMATS: Final = ("jsonl", "edn")
 
 

@@ -13,8 +13,6 @@ from typing import Any, Final
 from dstest.core.op import Op, Outcome
 from dstest.judge.facts import RunFacts
 
-__all__ = ["KEYS_MIN", "not_read_again"]
-
 KEYS_MIN: Final = 5
 _READ: Final = frozenset({"read"})
 _WRITE: Final = frozenset({"write", "cas"})

@@ -24,15 +24,6 @@ from dstest.judge.lints import end_of
 from dstest.judge.process_facts import Seen
 from dstest.judge.rows import UNEXPLAINED, na, ok, short
 
-__all__ = [
-    "NO_CRASH",
-    "NO_CRASH_BREAKS",
-    "alarms",
-    "no_crash",
-    "unexplained_alarms",
-    "unexplained_ends",
-]
-
 NO_CRASH: Final = "no-crash"
 
 NO_CRASH_BREAKS: Final = {**dict.fromkeys(CRASHES, "operational"), "corruption": "durability"}

@@ -12,8 +12,6 @@ from dstest.judge._audit_again import KEYS_MIN, not_read_again
 from dstest.judge.facts import Canary, RunFacts
 from dstest.judge.rows import ok, short
 
-__all__ = ["oracle"]
-
 
 def _judged(facts: RunFacts) -> str | None:
     """What the checkers did not judge, None where they judged everything."""

@@ -10,8 +10,6 @@ from dstest.judge.facts import SECOND_NS, Measured, Pace, RunFacts, agree, pace,
 from dstest.judge.lints import end_of
 from dstest.judge.rows import NOT_SERVING, ok, short
 
-__all__ = ["recovered_row"]
-
 SETTLE_S: Final = 5.0
 """Recovery is judged from here on after the last heal, or from half the time that is left."""
 

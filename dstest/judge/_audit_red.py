@@ -21,8 +21,6 @@ from dstest.judge.facts import SECOND_NS, RunFacts, spans, windows_of
 from dstest.judge.lints import end_of
 from dstest.judge.rows import na, ok, rows_of, short
 
-__all__ = ["SEEDS_MIN", "alike_row", "budget_row", "red_flags", "seeds_row"]
-
 SEEDS_MIN: Final = 3
 
 RATE_SHARE_MIN: Final = 0.5

@@ -15,8 +15,6 @@ from dstest.judge.budgets import TIERS
 from dstest.judge.facts import SECOND_NS, RunFacts, agree
 from dstest.judge.rows import na, ok, rows_of, short
 
-__all__ = ["agreeing_row", "duration_s", "sizes_row", "weak_items"]
-
 LEADER_CHANGES_MIN: Final = 2
 TOPOLOGIES_MIN: Final = 2
 SURFACES_MIN: Final = 3

@@ -10,20 +10,6 @@ import msgspec
 
 from dstest.core.op import Op, Outcome
 
-__all__ = [
-    "PHANTOM",
-    "Made",
-    "Maker",
-    "acked",
-    "attempts",
-    "changed",
-    "end",
-    "finals",
-    "in_turn",
-    "pick",
-    "without",
-]
-
 PHANTOM: Final = 2_000_000_011
 """A value that no workload writes."""
 

@@ -19,8 +19,6 @@ from typing import Any, Final
 from dstest.core.op import Op, Outcome
 from dstest.judge._mutate import PHANTOM, Made, acked, changed, end, finals, pick, without
 
-__all__ = ["DEAD_LETTERS"]
-
 _Opts = Mapping[str, Any]
 _GETTERS: Final = ("dequeue", "collect")
 _TAKERS: Final = ("dequeue", "reject", "collect")

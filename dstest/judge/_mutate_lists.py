@@ -35,8 +35,6 @@ from dstest.judge._mutate import (
 )
 from dstest.judge.canary import token
 
-__all__ = ["IDS", "LEDGER", "PREFIX", "QUEUE", "SET", "SET_FINAL"]
-
 _WRITES: Final = ("add", "append", "enqueue", "send", "insert")
 _Opts = Mapping[str, Any]
 

@@ -10,8 +10,6 @@ from typing import Any, Final
 from dstest.core.op import Op
 from dstest.judge._mutate import Made, acked, changed, end, pick
 
-__all__ = ["FAIR", "SERVICE"]
-
 _Opts = Mapping[str, Any]
 
 

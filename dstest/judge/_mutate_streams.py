@@ -24,8 +24,6 @@ from typing import Any, Final, NamedTuple
 from dstest.core.op import Op
 from dstest.judge._mutate import PHANTOM, Made, acked, changed, end, in_turn, pick, without
 
-__all__ = ["CAUSAL", "KAFKA", "SESSION", "WATCH"]
-
 _Opts = Mapping[str, Any]
 
 

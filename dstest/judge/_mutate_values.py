@@ -38,16 +38,6 @@ from dstest.judge._mutate import (
     without,
 )
 
-__all__ = [
-    "BANK",
-    "COUNTER",
-    "DUMPS",
-    "EXCLUSION",
-    "FORK",
-    "INVARIANT",
-    "REVERSE",
-]
-
 _Opts = Mapping[str, Any]
 _FAR: Final = 1 << 62
 

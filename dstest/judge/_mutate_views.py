@@ -23,8 +23,6 @@ from typing import Any, Final
 from dstest.core.op import Op, Outcome
 from dstest.judge._mutate import PHANTOM, Made, acked, attempts, changed, end, pick, without
 
-__all__ = ["PAIRS", "PREDICATES", "VIEWS"]
-
 _Opts = Mapping[str, Any]
 
 

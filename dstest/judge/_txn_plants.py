@@ -28,8 +28,6 @@ from msgspec.structs import replace
 from dstest.core.op import Op, Outcome
 from dstest.judge.canary import token
 
-__all__ = ["PLANTS", "Plant", "View", "plant"]
-
 _FAR: Final = 1 << 62
 _TRIES: Final = 60
 _ROOM_NS: Final = 1_000

@@ -11,8 +11,6 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["CRASHES", "KINDS", "all_kinds", "kind_of"]
-
 CRASHES: Final = frozenset({"signal", "panic", "assertion", "race", "corruption", "fatal"})
 """Kinds of which a certain line that nothing explains is a violation."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["BEYOND_RUNS", "ENDED_EARLY", "NOT_COUNTED", "NO_TRAFFIC"]
-
 ENDED_EARLY: Final = "the run ended before its time: "
 """How the row of the load begins where it did; then the same command, run to its end, helps."""
 

@@ -13,22 +13,6 @@ import msgspec
 
 from dstest.core.evidence import BlameProbe, Evidence
 
-__all__ = [
-    "CLASSES",
-    "HOST_EVENTS",
-    "INDEPENDENT",
-    "LINTS",
-    "NOT_SIMULATED",
-    "PROBES",
-    "QUIET",
-    "RELAXED",
-    "SELF_TEST",
-    "SWAP",
-    "About",
-    "blame",
-    "results",
-]
-
 LINTS: Final = "history lints"
 SELF_TEST: Final = "checker self-test"
 INDEPENDENT: Final = "independent checker"

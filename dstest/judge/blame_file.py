@@ -20,18 +20,6 @@ from dstest.core.verdict import Verdict
 from dstest.judge.blame import QUIET, SWAP
 from dstest.store.recorded import Distinct
 
-__all__ = [
-    "PROBES_FILE",
-    "Again",
-    "Asked",
-    "BlameFile",
-    "aside_of",
-    "digest_of",
-    "enough",
-    "probes_of",
-    "read_blame",
-]
-
 PROBES_FILE: Final = "probes.json"
 SCHEMA: Final = "dstest.blame/1"
 

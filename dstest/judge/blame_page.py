@@ -15,8 +15,6 @@ from dstest.judge.blame import CLASSES, PROBES
 from dstest.judge.host_events import EVENTS
 from dstest.judge.taxdc import SEVERITIES
 
-__all__ = ["markdown"]
-
 _HEAD = """# Whose fault a violation is
 
 Written by `python -m dstest.judge.blame_page`; do not edit.

@@ -28,17 +28,6 @@ from dstest.core.history import History
 from dstest.core.own_stdout import take_stdout
 from dstest.judge.checker_answers import TimeUp, asked, of_all, unknown
 
-__all__ = [
-    "Job",
-    "Source",
-    "budgeted",
-    "main",
-    "merged",
-    "model_of",
-    "run_jobs",
-    "size_bytes",
-]
-
 GRACE_S: Final = 5.0
 """Beyond its time budget a checker may finish its sentence."""
 

@@ -15,8 +15,6 @@ import msgspec
 from dstest.core.evidence import Budgets
 from dstest.core.tiers import SMOKE_S, Tier
 
-__all__ = ["SHAPES", "TIERS", "UNITS", "Shape", "budgets", "gaps"]
-
 TIERS: Final[dict[Tier, dict[str, float]]] = {
     "smoke": {"duration_s": SMOKE_S, "nodes": 3, "faults": 1, "seeds": 1, "ops": 500},
     "hardening": {"duration_s": 300, "nodes": 5, "faults": 10, "seeds": 3, "ops": 20_000},

@@ -31,8 +31,6 @@ from dstest.core.check import CheckResult
 from dstest.core.history import History
 from dstest.core.op import Key, Op, Outcome
 
-__all__ = ["KINDS", "Mutant", "canary", "mutants", "planted_stale_read", "token"]
-
 _TRIES: Final = 200
 """Keys looked at per kind before the kind counts as not applicable."""
 

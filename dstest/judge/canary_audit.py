@@ -25,8 +25,6 @@ from dstest.core.op import Op, Outcome
 from dstest.core.verdict import Verdict
 from dstest.judge.facts import Alarm, RunFacts
 
-__all__ = ["audit_canaries", "decide_canaries", "lint_canaries", "row"]
-
 OPS_MAX: Final = 20_000
 """Operations of the thinned runs, taken evenly from the whole run."""
 

@@ -23,8 +23,6 @@ from msgspec.structs import replace
 from dstest.core.op import Op, Outcome
 from dstest.judge.canary import token
 
-__all__ = ["CONTAINERS", "Made", "log_makers", "set_makers", "taken_makers"]
-
 Made = tuple[str, list[Op]] | None
 Maker = Callable[[list[Op], random.Random], Made]
 

@@ -22,8 +22,6 @@ from dstest.judge.canary_models import TIMELY, model_mutants
 from dstest.judge.canary_mutators import MUTATORS, mutator
 from dstest.judge.canary_txn import CYCLELESS, KINDS, anomalies_of, txn_mutants
 
-__all__ = ["Family", "Killed", "canaries", "family_of"]
-
 NO_CYCLES: Final = "a judge without cycle search"
 NO_TIME: Final = "a judge without real time"
 _REGISTERS: Final = frozenset({"register", "cas-register"})

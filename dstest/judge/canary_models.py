@@ -38,8 +38,6 @@ from dstest.judge.canary_containers import (
 )
 from dstest.judge.canary_multi import multi_makers
 
-__all__ = ["MODELS", "TIMELY", "model_mutants"]
-
 _WINDOW: Final = 300
 _TRIES: Final = 200
 _KV: Final = {"get": "read", "put": "write", "cas": "cas"}

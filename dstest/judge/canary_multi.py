@@ -19,8 +19,6 @@ from dstest.core.op import Op, Outcome
 from dstest.judge.canary import token
 from dstest.judge.canary_containers import Made, Maker, changed, without
 
-__all__ = ["multi_makers"]
-
 _TRIES: Final = 200
 _WINDOW: Final = 300
 

@@ -26,8 +26,6 @@ from dstest.judge import _mutate_views as views
 from dstest.judge._mutate import Maker
 from dstest.judge.canary import Mutant
 
-__all__ = ["MUTATORS", "Mutators", "mutator"]
-
 _Tells = Mapping[str, Mapping[str, tuple[str, ...]]]
 
 

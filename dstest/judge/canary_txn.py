@@ -35,8 +35,6 @@ from dstest.core.op import Op, Outcome
 from dstest.judge._txn_plants import PLANTS, View, plant
 from dstest.judge.canary import Mutant, token
 
-__all__ = ["CYCLELESS", "KINDS", "anomalies_of", "txn_mutants"]
-
 _PHANTOM: Final = 2_000_000_011
 _LOCAL: Final = {
     "phantom-element": frozenset({"garbage-read"}),

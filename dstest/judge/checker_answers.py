@@ -16,8 +16,6 @@ from dstest.core.errors import ConfigError
 from dstest.core.history import History
 from dstest.core.plugin_files import said_of
 
-__all__ = ["TimeUp", "asked", "of_all", "read", "unknown"]
-
 _PLAIN: Final = frozenset({int, str, float, bool, type(None)})
 
 

@@ -15,16 +15,6 @@ from dstest.core.verdict import State, Verdict
 from dstest.judge.rules import RULES, Rule
 from dstest.judge.view import View, view
 
-__all__ = [
-    "Session",
-    "aggregate",
-    "aggregate_seeds",
-    "decide",
-    "match",
-    "session",
-    "session_exit_code",
-]
-
 Session = Literal["FAIL", "DONE", "DONE_WITH_CONCERNS", "INCONCLUSIVE", "BLOCKED"]
 
 _INCONCLUSIVE: Final = (

@@ -31,8 +31,6 @@ from dstest.judge.facts import RunFacts
 from dstest.judge.fingerprint import violation_fingerprint
 from dstest.judge.lints import LintContext, end_of, lint
 
-__all__ = ["build_evidence", "checker_evidence", "demoted", "eligible", "lint_context"]
-
 _READS = frozenset({"read", "watch", "poll", "dump", "audit"})
 _FINAL = ("dump", "audit")
 

@@ -21,21 +21,6 @@ from dstest.core.run_meta import Recovery
 from dstest.core.tiers import Tier
 from dstest.judge.process_facts import ProcessFacts
 
-__all__ = [
-    "Alarm",
-    "Canary",
-    "ClockFact",
-    "Gap",
-    "Measured",
-    "Pace",
-    "RunFacts",
-    "Wire",
-    "agree",
-    "pace",
-    "spans",
-    "windows_of",
-]
-
 SECOND_NS = 1_000_000_000
 
 

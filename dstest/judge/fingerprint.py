@@ -16,14 +16,6 @@ from dstest.core.check import CheckResult
 from dstest.core.fingerprint import Parts, joined
 from dstest.core.verdict import Verdict
 
-__all__ = [
-    "all_fingerprints",
-    "fingerprint_of",
-    "fingerprints_of",
-    "key_pattern",
-    "violation_fingerprint",
-]
-
 _DIGITS = re.compile(r"\d+")
 
 

@@ -16,19 +16,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = [
-    "EVENTS",
-    "HOST",
-    "KINDS",
-    "SAMPLE_S",
-    "HostEvent",
-    "HostSample",
-    "Threshold",
-    "events_of",
-    "near",
-    "watched",
-]
-
 HOST: Final = "host.jsonl"
 """In a run directory: a `HostSample` a line."""
 

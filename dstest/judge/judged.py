@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dstest.core.evidence import CheckerEvidence
 
-__all__ = ["judged", "share"]
-
 
 def judged(c: CheckerEvidence) -> str:
     """`set, order judged 40 operations`; `set judged 40 and order 38 operations`."""

@@ -24,8 +24,6 @@ from dstest.core.evidence import Lint
 from dstest.core.history import Header, History, Window
 from dstest.core.op import FIELDS, Op, Outcome
 
-__all__ = ["LintContext", "end_of", "lint"]
-
 _LEASE_TICKS_MIN: Final = 10
 """A lease can be judged when the clock ticks at least this often within its time to live."""
 

@@ -15,8 +15,6 @@ from dstest.judge.audit import TITLES
 from dstest.judge.budgets import SHAPES, TIERS, UNITS
 from dstest.judge.rules import RULES
 
-__all__ = ["LINTS", "STATES", "WHEN", "markdown"]
-
 STATES: Final[dict[State, str]] = {
     State.PASS_SMOKE: "no violation was found, faults landed; one seed or one size says no more",
     State.PASS_HARDENING: "no violation was found by arms that meet the hardening budget",

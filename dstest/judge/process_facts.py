@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["ProcessFacts", "Seen"]
-
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """Something that happened on a node between two looks: `after_ns` and `before_ns`."""

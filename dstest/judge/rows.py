@@ -8,8 +8,6 @@ from typing import Final
 from dstest.core.evidence import AuditRow
 from dstest.judge.facts import RunFacts
 
-__all__ = ["NOT_SERVING", "UNEXPLAINED", "na", "ok", "rows_of", "short"]
-
 UNEXPLAINED: Final = "that no fault explains"
 NOT_SERVING: Final = "not serving after the settle phase"
 """What rows say in words that the page of a run looks for."""

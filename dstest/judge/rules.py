@@ -17,8 +17,6 @@ from dstest.judge.budgets import gaps
 from dstest.judge.judged import judged, share
 from dstest.judge.view import ALL_ROWS, BREADTH, STRENGTH, View
 
-__all__ = ["RULES", "Rule"]
-
 _ORACLE_FLAGS: Final = ("RF1", "RF5", "RF9")
 _FAULT_FLAGS: Final = ("RF3", "RF4")
 _CAPS: Final = ("RF10", *BREADTH)

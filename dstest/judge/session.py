@@ -21,15 +21,6 @@ from dstest.judge.budgets import budgets
 from dstest.judge.decide import Session, aggregate_seeds, decide, session, session_exit_code
 from dstest.judge.rows import ok
 
-__all__ = [
-    "BASELINE",
-    "ArmEvidence",
-    "ArmVerdict",
-    "SessionVerdict",
-    "evidence_among",
-    "judge_session",
-]
-
 BASELINE: Final = "baseline"
 """Key of `ArmEvidence.conditions`: what was measured before the first fault, in words."""
 

@@ -13,8 +13,6 @@ from dstest.core.protocols import CheckerTraits, NemesisTraits
 from dstest.judge._audit_logs import unexplained_alarms
 from dstest.judge.facts import SECOND_NS, RunFacts
 
-__all__ = ["AFTER_NS", "first_anomaly", "spans_of", "stood_by", "symptom_of"]
-
 AFTER_NS: Final = 10 * SECOND_NS
 """So long after its heal a fault may still be what a violation comes from."""
 

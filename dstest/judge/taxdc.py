@@ -12,8 +12,6 @@ from dstest.core.claims import GATED
 from dstest.core.evidence import Evidence, Symptom
 from dstest.core.verdict import Bug
 
-__all__ = ["SEVERITIES", "UNCLASSIFIED", "classify"]
-
 UNCLASSIFIED: Final = "unclassified: "
 
 _SLO: Final = "performance-SLO"

@@ -11,17 +11,6 @@ from typing import Final
 
 from dstest.core.evidence import Evidence
 
-__all__ = [
-    "ALL_ROWS",
-    "BREADTH",
-    "RED_FLAGS",
-    "STRENGTH",
-    "SURFACE_KINDS",
-    "WEAK_ITEMS",
-    "View",
-    "view",
-]
-
 RED_FLAGS: Final = tuple(f"RF{n}" for n in range(1, 11))
 WEAK_ITEMS: Final = tuple(f"WO{n}" for n in range(1, 15))
 ALL_ROWS: Final = frozenset(RED_FLAGS + WEAK_ITEMS)

@@ -17,8 +17,6 @@ from dstest.judge.blame import CLASSES
 from dstest.judge.page import LINTS, WHEN
 from dstest.judge.taxdc import SEVERITIES
 
-__all__ = ["blame_words", "bug_words", "rule_words", "spelled", "words_of"]
-
 _ID: Final = r"(?:RF\d{1,2}|WO\d{1,2}|H\d\d)"
 _TOLD: Final = re.compile(rf"(^|: |\n)({_ID})(?=: )")
 """Where a sentence of ours tells of a row or a lint: an id before a colon, and never one that a log

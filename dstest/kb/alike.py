@@ -10,8 +10,6 @@ import msgspec
 from dstest.core.fingerprint import parts_of
 from dstest.kb.records import Finding
 
-__all__ = ["Alike", "alike"]
-
 _WEIGHTS: Final = {"anomaly": 4, "checker": 2, "keys": 1, "model": 1, "system": 3, "faults": 2}
 """What two findings may have in common. The kind of anomaly says most, then the system."""
 

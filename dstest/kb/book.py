@@ -12,8 +12,6 @@ from dstest.core.clock import utc_stamp
 from dstest.core.errors import ConfigError
 from dstest.kb.records import Finding, Fix, Outcome, Sighting, finding_id, finding_number
 
-__all__ = ["Book", "Learnt", "Seen"]
-
 _FORM: Final = 1
 
 _SCHEMA: Final = """

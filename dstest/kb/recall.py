@@ -10,8 +10,6 @@ from dstest.kb.alike import Alike, alike
 from dstest.kb.book import Book, Seen
 from dstest.kb.records import Finding, Sighting
 
-__all__ = ["Recalled", "recalled", "told"]
-
 _TOP = 3
 
 

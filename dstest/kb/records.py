@@ -8,8 +8,6 @@ from typing import Final, Literal
 
 import msgspec
 
-__all__ = ["Finding", "Fix", "Outcome", "Sighting", "finding_id", "finding_number"]
-
 Outcome = Literal["tried", "held", "came back"]
 
 _ID: Final = re.compile(r"[Kk](\d{1,9})")

@@ -13,8 +13,6 @@ from dstest.serve.reading import HISTORY, key_of, row_of
 from dstest.serve.row import Row
 from dstest.store.recorded import operations_digest, recorded_name
 
-__all__ = ["failing_runs", "runs_below", "seen_of"]
-
 
 def failing_runs(store: Path, *, own: bool = False) -> Iterator[Seen | str]:
     """Each run below a directory that failed; in words, each that says so and is not to be

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["book_file"]
-
 
 def book_file(given: Path | None = None) -> Path:
     """What was given, else `DSTEST_KB`, else a file of the user's own."""

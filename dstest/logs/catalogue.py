@@ -15,8 +15,6 @@ from dstest.logs.states import Divergence
 from dstest.logs.votes import Rejections, SilentNodes
 from dstest.logs.words import Conflicts, ConsensusTimeouts, OutOfMemory, Partitions
 
-__all__ = ["CHECKS", "chosen"]
-
 CHECKS: Final[tuple[type[Check], ...]] = (
     ConsensusTimeouts,
     SilentNodes,

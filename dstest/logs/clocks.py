@@ -8,8 +8,6 @@ from typing import Final
 from dstest.core.run_meta import RunMeta
 from dstest.logs.scene import Offset
 
-__all__ = ["SAME_KERNEL_NS", "Clocks", "clocks_of_run"]
-
 SAME_KERNEL_NS: Final = 5_000_000
 """A node whose wall clock minus its own monotonic clock is ours within this has our kernel: two
 machines have not booted within five milliseconds of one another."""

@@ -9,8 +9,6 @@ from dstest.logs.findings import Finding, Outcome, Row
 from dstest.logs.scene import Check, Line
 from dstest.logs.windows import Expected
 
-__all__ = ["RATE_MOST", "Connections"]
-
 RATE_MOST: Final = 10
 """Failures between two nodes within one minute; more are a finding. Source: discipline 7.2 (a)."""
 

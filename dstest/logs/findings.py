@@ -10,17 +10,6 @@ import msgspec
 from dstest.core.printable import one_line
 from dstest.logs.windows import Expected
 
-__all__ = [
-    "ROWS_MAX",
-    "SEVERITIES",
-    "Finding",
-    "Outcome",
-    "Row",
-    "Severity",
-    "Tally",
-    "row_of",
-]
-
 Severity = Literal["critical", "high", "medium", "low"]
 SEVERITIES: Final[tuple[Severity, ...]] = ("critical", "high", "medium", "low")
 

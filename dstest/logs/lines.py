@@ -11,8 +11,6 @@ import msgspec
 from dstest.core.protocols import LogRecord
 from dstest.core.protocols.logs import Kind, Side, Vote
 
-__all__ = ["FORMS", "level_of", "plain_record", "record_of_fields"]
-
 FORMS: Final = ("json", "stamped", "plain")
 """How a line was read; the order is that in which it is tried."""
 

@@ -22,8 +22,6 @@ from dstest.logs.scene import Check, Line, Scene
 from dstest.logs.sources import Source, each_line
 from dstest.logs.topics import about
 
-__all__ = ["Asked", "Extra", "Look", "look"]
-
 FIRST_LINES: Final = 200
 """Of each log, in which its server says who it is."""
 

@@ -14,8 +14,6 @@ from typing import Final, NamedTuple
 from dstest.logs.findings import Finding, Outcome, Row, Tally
 from dstest.logs.scene import Check, Line
 
-__all__ = ["Duplicates", "Ordering", "before"]
-
 IDS_MAX: Final = 500_000
 """Exchanges and messages that are remembered at a time."""
 

@@ -27,8 +27,6 @@ from dstest.logs.windows import windows_of_run
 from dstest.store.jsonl import each_op, read_header
 from dstest.store.layout import EVENTS, RunDir
 
-__all__ = ["OfRun", "of_run", "records_of", "traits_of"]
-
 _EVENT: Final = re.compile(r" *(?P<at>\d+) (?P<what>.*)")
 _SAID: Final = re.compile(r"(?P<node>\S+): (?P<text>.*)")
 _MESSAGE: Final = re.compile(r"(?P<from>\S+) -> (?P<to>\S+) \d+ (?P<data>b['\"].*)")

@@ -13,8 +13,6 @@ from dstest.logs.findings import Finding, Outcome, Row, row_of
 from dstest.logs.scene import Check, Line, Scene
 from dstest.logs.windows import Expected
 
-__all__ = ["ErrorRates", "Latencies", "percentile"]
-
 P95: Final = 0.95
 SLOW_MS: Final = 1000.0
 ERRORS_MOST: Final = 0.05

@@ -13,8 +13,6 @@ from dstest.core.protocols.logs import Topic
 from dstest.logs.findings import Outcome, Row, row_of
 from dstest.logs.windows import Expected, Windows
 
-__all__ = ["Check", "Line", "Offset", "Scene"]
-
 _ADDRESS: Final = re.compile(r"(?:\d{1,3}\.){3}\d{1,3}|\[[0-9a-fA-F:]+\]")
 
 

@@ -12,8 +12,6 @@ from typing import IO, Final, NamedTuple
 from dstest.core.errors import ConfigError, HistoryError
 from dstest.core.printable import one_line
 
-__all__ = ["LINE_MAX", "Source", "each_line", "files_below", "node_sources", "sources_of"]
-
 LINE_MAX: Final = 1 << 20
 """Bytes of one line; what is longer is read as several."""
 

@@ -9,8 +9,6 @@ from dstest.logs.findings import Finding, Outcome, row_of
 from dstest.logs.scene import Check, Line
 from dstest.logs.windows import NO_FAULT
 
-__all__ = ["Divergence"]
-
 INDICES_MAX: Final = 200_000
 """Indices that are remembered at a time, of those that not all nodes have told yet; and so many of
 those at which states differ."""

@@ -14,8 +14,6 @@ from dstest.logs.findings import Finding, Outcome
 from dstest.logs.look import Look
 from dstest.logs.scene import Scene
 
-__all__ = ["as_object", "as_text", "code_of"]
-
 FINDINGS_MAX: Final = 40
 """Findings told at length to people; `--json` has all."""
 

@@ -10,8 +10,6 @@ from dstest.core.protocols import LogRecord
 from dstest.core.protocols.logs import Topic
 from dstest.judge.alarm_kinds import all_kinds
 
-__all__ = ["about"]
-
 _DENIED: Final = re.compile(
     r"\b(?:no|not|non|without|if|whether|when|until|check(?:ing)? for|passed|avoid(?:s|ed|ing)?"
     r"|prevent(?:s|ed|ing)?|(?<![\d.])0(?=\s)|zero|never)[\s\"'(-]+(?:\w+[\s\"'(-]+)?$"

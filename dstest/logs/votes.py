@@ -9,8 +9,6 @@ from dstest.logs.findings import Finding, Outcome, Row, Tally
 from dstest.logs.scene import Check, Line
 from dstest.logs.windows import NO_FAULT
 
-__all__ = ["Rejections", "SilentNodes"]
-
 SHARE_LEAST: Final = 0.5
 """Of the mean of all nodes: who votes less is silent. Source: discipline 7.2 (a)."""
 

@@ -15,8 +15,6 @@ from dstest.core.evidence import LandingRecord
 from dstest.core.protocols import NemesisTraits
 from dstest.core.run_meta import RunMeta
 
-__all__ = ["NO_FAULT", "NO_WINDOWS", "Expected", "Window", "Windows", "windows_of_run"]
-
 NO_FAULT: Final = "no fault"
 NO_TIME: Final = "no time stamp"
 NO_WINDOWS: Final = frozenset({"", NO_FAULT, NO_TIME})

@@ -8,8 +8,6 @@ from dstest.core.protocols.logs import Topic
 from dstest.logs.findings import Outcome, Severity, Tally
 from dstest.logs.scene import Check, Line
 
-__all__ = ["Conflicts", "ConsensusTimeouts", "OutOfMemory", "Partitions"]
-
 
 class _Words(Check):
     """A line of the topic is a finding by node, peer and window."""

@@ -9,8 +9,6 @@ import msgspec
 
 from dstest.monitor.numbers import mean, quantile, slope
 
-__all__ = ["Summary", "summaries", "summary_of"]
-
 GROWS_R2: Final = 0.9
 """A series whose line explains this much of it grows (or falls) steadily."""
 

@@ -18,8 +18,6 @@ from dstest.monitor.rules import NODE_RULES, RULES, Cause, Check, NodeCheck, wor
 from dstest.monitor.settings import Settings
 from dstest.monitor.windows import Faults, Stood
 
-__all__ = ["Alert", "alerts_of", "checks_of", "severe"]
-
 
 class Alert(msgspec.Struct, frozen=True, kw_only=True):
     """`begin_ns` is where the first stretch with a cause began, `raised_ns` when it was found, at

@@ -11,8 +11,6 @@ from dstest.monitor.client import Clients
 from dstest.monitor.numbers import typical, variation
 from dstest.monitor.settings import Settings
 
-__all__ = ["Baseline", "baseline_of"]
-
 SHORT_WARM_UP = 0.2
 """Of a stretch that is too short for warm-up and measurement: its share that is left out."""
 

@@ -19,8 +19,6 @@ from dstest.core.op import Op, Outcome
 from dstest.monitor.numbers import quantile
 from dstest.monitor.rows import Row, unit_of
 
-__all__ = ["Clients", "Load", "Seen", "client_rows"]
-
 BINS_MAX: Final = 3600
 SECOND_NS: Final = 1_000_000_000
 

@@ -20,8 +20,6 @@ import msgspec
 from dstest.core.errors import ConfigError
 from dstest.monitor.numbers import mean
 
-__all__ = ["CLASSES", "Complexity", "Fit", "class_named", "fit"]
-
 SIZES_LEAST: Final = 3
 GROWTH_LEAST: Final = 0.1
 """A number whose mean over sizes differs by less than this share of it is taken not to grow."""

@@ -11,8 +11,6 @@ from dstest.monitor.baseline import Baseline
 from dstest.monitor.client import Clients
 from dstest.monitor.settings import Settings
 
-__all__ = ["Correlation", "correlations_of"]
-
 THROUGHPUT: float = 0.5
 LATENCY: float = 2.0
 

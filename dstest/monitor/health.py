@@ -9,8 +9,6 @@ import msgspec
 from dstest.monitor.client import Clients
 from dstest.monitor.settings import Settings
 
-__all__ = ["ClusterHealth", "NodeHealth", "cluster_health", "node_health"]
-
 Points = Sequence[tuple[int, float]]
 
 

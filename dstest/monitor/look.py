@@ -19,8 +19,6 @@ from dstest.monitor.settings import Settings
 from dstest.monitor.silence import EVERY_MOST, limit_ns_of, missing_samples, spacing_ns
 from dstest.monitor.windows import Faults, FaultWindow
 
-__all__ = ["Inputs", "Monitored", "look"]
-
 NEEDS: dict[str, tuple[str, ...]] = {
     "rss": ("rss",),
     "cpu": ("cpu",),

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-__all__ = ["mean", "quantile", "quantity", "slope", "typical", "variation"]
-
 
 def mean(values: Sequence[float]) -> float:
     """Raises ValueError for none."""

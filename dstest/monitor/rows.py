@@ -17,20 +17,6 @@ import msgspec
 
 from dstest.core.errors import EvidenceError
 
-__all__ = [
-    "BASELINE",
-    "CLIENT",
-    "NODES",
-    "STEADY",
-    "UNITS",
-    "Row",
-    "Series",
-    "encoded",
-    "read_rows",
-    "series_of",
-    "unit_of",
-]
-
 NODES: Final = "metrics/nodes.jsonl"
 """In a run directory: what was sampled on the nodes. A record, made while the run went on."""
 

@@ -14,9 +14,6 @@ from dstest.monitor.baseline import Baseline
 from dstest.monitor.client import Seen
 from dstest.monitor.settings import Settings
 
-__all__ = ["NODE_RULES", "RULES", "Cause", "Check", "NodeCheck", "worse"]
-
-
 SPREADS: Final = 3.0
 """What lies within so many standard deviations of the baseline is not told from chance."""
 

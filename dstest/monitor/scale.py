@@ -15,8 +15,6 @@ from dstest.monitor.client import Clients
 from dstest.monitor.numbers import mean
 from dstest.monitor.silence import EVERY_MOST, silent_for_ns, spacing_ns
 
-__all__ = ["OF_CLIENTS", "lacking_of", "value_of"]
-
 OF_CLIENTS: Final = ("throughput", "p50", "p95", "p99")
 PER_OP: Final = "/op"
 

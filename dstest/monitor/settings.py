@@ -10,8 +10,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["LEAST", "MOST", "Settings"]
-
 STRETCH_LEAST_S: Final = 0.1
 """Shorter than that nothing is measured for."""
 

@@ -16,15 +16,6 @@ from dstest.monitor.numbers import quantile
 from dstest.monitor.rows import STEADY, Series
 from dstest.monitor.windows import Faults
 
-__all__ = [
-    "EVERY_MOST",
-    "SAMPLES_MISSING",
-    "limit_ns_of",
-    "missing_samples",
-    "silent_for_ns",
-    "spacing_ns",
-]
-
 SAMPLES_MISSING: Final = "samples_missing"
 
 EVERY_MOST: Final = 3

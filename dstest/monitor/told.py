@@ -18,8 +18,6 @@ from dstest.monitor.numbers import quantity
 from dstest.monitor.settings import Settings
 from dstest.monitor.silence import SAMPLES_MISSING
 
-__all__ = ["alert_line", "as_object", "as_text", "code_of", "growth_lines"]
-
 ALERTS_MAX: Final = 40
 
 GROWING: Final = frozenset({"connections", "fds", "processes", "queue", "threads"})

@@ -14,8 +14,6 @@ from dstest.core.protocols import NemesisTraits
 from dstest.core.run_meta import RunMeta
 from dstest.logs.windows import Window, Windows, windows_of_run
 
-__all__ = ["FaultWindow", "Faults", "Stood", "faults_of", "unwell_ns_of"]
-
 
 class FaultWindow(msgspec.Struct, frozen=True, kw_only=True):
     """From its injection until it was healed and the load went well again. Run nanoseconds; an end

@@ -13,8 +13,6 @@ from typing import TypeVar
 
 from dstest.core.parent import end_with_parent
 
-__all__ = ["Aside", "aside"]
-
 T = TypeVar("T")
 
 

@@ -24,8 +24,6 @@ from dstest.nightly.state import Night, NightDir, Nights, nights_in, number_afte
 from dstest.runner.session import process_start_time
 from dstest.store.layout import require_within
 
-__all__ = ["begin", "night_after", "planned", "resume"]
-
 Say = Callable[[str], None]
 Began = Callable[[Path], object]
 """Is given the directory of a night before any of its cells is run."""

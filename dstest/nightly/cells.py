@@ -21,8 +21,6 @@ from dstest.nightly.config import AXES, CellRows, Control, NightlyConfig
 from dstest.plans.fit import fit_of, planned
 from dstest.plans.launch import Arm, Budget, Run, argv_of
 
-__all__ = ["Cell", "Expected", "cells_of", "require_fitting", "word_of"]
-
 _ID_MAX: Final = 60
 _SAID: Final = 10
 

@@ -30,8 +30,6 @@ import msgspec
 from dstest.core.errors import ConfigError
 from dstest.core.settings import Shape, line_of, read_settings
 
-__all__ = ["AXES", "CellRows", "Control", "NightlyConfig", "Option", "read_config"]
-
 Control = Literal["", "red", "green"]
 Option = str | int | float | bool
 AXES: Final = ("system", "version", "workload", "nemesis")

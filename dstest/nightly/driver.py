@@ -28,8 +28,6 @@ from dstest.nightly.write import JUNIT, PAGE, write_pages
 from dstest.runner.session import process_start_time
 from dstest.steps.results import results_in
 
-__all__ = ["Driver"]
-
 Say = Callable[[str], None]
 
 

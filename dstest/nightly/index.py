@@ -20,8 +20,6 @@ from dstest.nightly.locks import in_turn
 from dstest.nightly.outcome import never_run, shown
 from dstest.nightly.state import NIGHT, Item, Night, nights_in
 
-__all__ = ["INDEX", "opened", "rebuild"]
-
 INDEX: Final = "index.sqlite"
 
 _SCHEMA: Final = """

@@ -26,8 +26,6 @@ from dstest.steps.results import results_in
 _SET_ASIDE: Final = re.compile(r"\.died-\d+$")
 """What a process that died has left, of a try that was made again."""
 
-__all__ = ["contradicted", "exit_now", "exit_of", "judge_again", "judge_night", "settle"]
-
 
 def settle(item: Item, one: Try, judged: Judged | None, last_words: str) -> None:
     """Write into a try how its run was judged; `last_words` say why it left none."""

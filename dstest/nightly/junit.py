@@ -14,8 +14,6 @@ from dstest.core.errors import Exit
 from dstest.nightly.outcome import Shown
 from dstest.nightly.state import Item, Night
 
-__all__ = ["render_junit"]
-
 
 def _kind(shown: Shown) -> Kind:
     if shown == "as-it-must":

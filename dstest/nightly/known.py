@@ -8,8 +8,6 @@ from dstest.core.errors import ConfigError
 from dstest.nightly.cells import Cell
 from dstest.report.meanings import known, mistyped
 
-__all__ = ["require_known"]
-
 
 def _strange(cells: Iterable[Cell]) -> Iterator[tuple[str, str]]:
     for cell in cells:

@@ -27,8 +27,6 @@ from dstest.runner.session import alive, recover
 from dstest.steps.results import results_in
 from dstest.store.layout import RunDir
 
-__all__ = ["clear", "lost", "seen", "take_up"]
-
 _LOOK_S: Final = 0.5
 
 

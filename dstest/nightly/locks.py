@@ -9,8 +9,6 @@ from typing import Final
 from dstest.core.errors import ConfigError
 from dstest.store.lock import locked
 
-__all__ = ["alone", "in_turn"]
-
 _NIGHT: Final = ".night.lock"
 _INDEX: Final = ".index.lock"
 

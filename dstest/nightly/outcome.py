@@ -20,17 +20,6 @@ from dstest.steps.own import differences
 from dstest.steps.results import over
 from dstest.store.layout import RunDir
 
-__all__ = [
-    "IN_PROCESS",
-    "Judged",
-    "Shown",
-    "judge_run",
-    "never_run",
-    "not_held",
-    "shown",
-    "standing_of",
-]
-
 Shown = Literal["as-it-must", "failed", "other-bug", "missed", "no-verdict"]
 """The same for people: a red control that shows another violation than is known accuses nothing
 that is under test, and is no `failed` there."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -18,8 +18,6 @@ from dstest.nightly.state import Item, Night, Try
 from dstest.nightly.tested import facts_of, in_some, some, told
 from dstest.nightly.trends import Trends
 from dstest.report.html import environment
-
-__all__ = ["WORDS", "counted", "headline", "lasted", "percent", "render"]
 
 _TONES: Final[dict[int | None, str]] = {Exit.PASS: "pass", Exit.FAIL: "fail"}
 
@@ -157,13 +155,17 @@ def percent(rate: Rate) -> str:
     return f"{rate.hits} of {rate.total} ({rate.low:.0%} to {rate.high:.0%})"
 
 
+@cache
+def _templates() -> Any:
+    made = environment()
+    made.filters |= {"percent": percent, "lasted": lasted}
+    return made
+
+
 def render(night: Night, trends: Trends, folder: Path) -> str:
     """The page of the night in this directory."""
     word, sentence = headline(night)
-    templates = environment()
-    templates.filters["percent"] = percent
-    templates.filters["lasted"] = lasted
-    template = templates.get_template("night.html.j2")
+    template = _templates().get_template("night.html.j2")
     page: str = template.render(
         n=night,
         word=word,

@@ -11,8 +11,6 @@ from dstest.core.standing import Stood, owed_after
 from dstest.nightly.cells import Cell
 from dstest.nightly.state import Item, Night
 
-__all__ = ["digest_of", "fresh_seed", "items_of", "kept_seeds"]
-
 
 def fresh_seed(name: str, number: int, key: str, at: int) -> int:
     """The seed number `at` of a cell in a night: another one each night, and the same whoever asks

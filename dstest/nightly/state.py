@@ -23,18 +23,6 @@ from dstest.nightly.outcome import IN_PROCESS, Judged, Shown, shown
 from dstest.runner.session import process_start_time
 from dstest.store.layout import link_latest, new_directory, whole, write_file
 
-__all__ = [
-    "CONFIG",
-    "NIGHT",
-    "Item",
-    "Night",
-    "NightDir",
-    "Nights",
-    "Try",
-    "nights_in",
-    "number_after",
-]
-
 CONFIG: Final = "nightly.toml"
 NIGHT: Final = "night.json"
 _NUMBERED: Final = re.compile(r"\d{8}T\d{6}Z-(\d+)(?:-\d+)?")

@@ -10,8 +10,6 @@ from dstest.core.tiers import TIERS
 from dstest.nightly.outcome import IN_PROCESS, Judged
 from dstest.nightly.state import Item, Night
 
-__all__ = ["facts_of", "in_some", "some", "told"]
-
 _NAMED: Final = 4
 
 

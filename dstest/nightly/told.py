@@ -15,8 +15,6 @@ from dstest.nightly.state import Item, Night
 from dstest.nightly.tested import facts_of
 from dstest.nightly.trends import CellTrend, Trends
 
-__all__ = ["cells_told", "night_told", "plain", "trends_told"]
-
 
 def night_told(night: Night, path: Path) -> Iterator[str]:
     """Each cell with its seed, and how the night stands."""

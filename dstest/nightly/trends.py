@@ -11,8 +11,6 @@ import msgspec
 from dstest.core.shares import Rate, interval
 from dstest.nightly.outcome import Shown
 
-__all__ = ["CellTrend", "NightTrend", "Trends", "trends_of"]
-
 NIGHTS_SHOWN: Final = 14
 
 

@@ -10,8 +10,6 @@ from dstest.nightly.page import headline, render
 from dstest.nightly.state import Night, NightDir
 from dstest.nightly.trends import trends_of
 
-__all__ = ["JUNIT", "PAGE", "write_pages"]
-
 PAGE: Final = "report.html"
 JUNIT: Final = "junit.xml"
 

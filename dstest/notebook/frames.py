@@ -14,8 +14,6 @@ from dstest.report.moments import moments
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["EXTRA", "anomalies_frame", "faults_frame", "ops_frame", "windows_of"]
-
 EXTRA: Final = "notebook"
 
 

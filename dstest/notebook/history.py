@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from dstest.report.model import RunReport
     from dstest.runner.integrity import Verified
 
-__all__ = ["History"]
-
 
 class History:
     """Operations in order of invocation, with the header that says how they were recorded.

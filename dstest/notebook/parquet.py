@@ -30,8 +30,6 @@ from dstest.core.op import FIELDS, Op
 from dstest.notebook.frames import EXTRA, windows_of
 from dstest.store.exact import exact_ops, require_exact
 
-__all__ = ["SCHEMA", "each_of_parquet", "read_parquet_header", "require_whole", "write_parquet"]
-
 SCHEMA: Final = "dstest.history.parquet/1"
 ROWS: Final = 50_000
 """Of a row group: some 10 MB in memory."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from dstest.notebook.history import History
 
-__all__ = ["plot_anomaly", "plot_latency", "plot_outcomes", "plot_rate"]
-
 _S: Final = 1_000_000_000
 
 

@@ -16,8 +16,6 @@ from dstest.core.history import Header
 from dstest.core.limits import UNPACKED_BYTES_MAX
 from dstest.core.op import Op
 
-__all__ = ["read_sessions"]
-
 
 def _plain(values: Any) -> list[Any]:
     return list(values.tolist() if hasattr(values, "tolist") else values)

@@ -15,8 +15,6 @@ from dstest.core.op import Op
 from dstest.notebook.unchanged import Seen, seen
 from dstest.store.jsonl import each_op, read_header
 
-__all__ = ["Source", "counted", "of_file", "of_ops"]
-
 _OURS: Final = re.compile(rb'\{"')
 
 

@@ -8,8 +8,6 @@ from typing import Final, NamedTuple
 
 from dstest.core.errors import EvidenceError
 
-__all__ = ["Seen", "Unchanged", "seen"]
-
 _FILES: Final = (
     "history.jsonl",
     "verdict.json",

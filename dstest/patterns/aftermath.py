@@ -16,8 +16,6 @@ from dstest.patterns.journal import Journal
 from dstest.patterns.model import Found, Row, row
 from dstest.patterns.scene import Scene
 
-__all__ = ["cascades", "noticed_late", "slow_to_recover"]
-
 
 def noticed_late(scene: Scene) -> Iterator[Found]:
     """Partitions of which no server said or did anything for long after they had landed."""

@@ -13,8 +13,6 @@ from dstest.patterns.debug import Debugged
 from dstest.patterns.rank import Hypothesis
 from dstest.patterns.told import boxed, commands, detected, evidence, last, observed_fault
 
-__all__ = ["as_brief"]
-
 HYPOTHESES: Final = 3
 ROWS: Final = 2
 FAULTS: Final = 3

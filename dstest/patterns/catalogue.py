@@ -15,8 +15,6 @@ from dstest.patterns.families import (
 )
 from dstest.patterns.model import Pattern
 
-__all__ = ["PATTERNS"]
-
 PATTERNS: Final[tuple[Pattern, ...]] = tuple(
     sorted(
         (

@@ -18,8 +18,6 @@ from dstest.patterns.model import Answer
 from dstest.patterns.participation import cut_off_writes
 from dstest.patterns.scene import Scene
 
-__all__ = ["LISTS", "Asked", "Box", "filled"]
-
 P99_MS: Final = 1000.0
 ERRORS_MOST: Final = 0.01
 

@@ -7,8 +7,6 @@ from typing import Any
 
 from dstest.core.evidence import LandingRecord
 
-__all__ = ["cuts_of", "sides_of"]
-
 
 def cuts_of(record: LandingRecord) -> set[tuple[str, str]]:
     """Directed links on which nothing arrived while the fault stood, as (from, to), by the probes

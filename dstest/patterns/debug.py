@@ -19,8 +19,6 @@ from dstest.patterns.scene import Scene
 from dstest.patterns.settings import Settings
 from dstest.patterns.steps import next_measures, tests_of, verifications_of
 
-__all__ = ["Debugged", "Node", "debugged"]
-
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
     """What was seen of one node; one that is not declared stands for operations that nobody

@@ -10,8 +10,6 @@ from dstest.patterns.journal import Replica, Step, replicas
 from dstest.patterns.model import Found, Row
 from dstest.patterns.scene import Scene
 
-__all__ = ["commits_undone", "promises_broken"]
-
 
 def _differs(mine: Replica, first: int, rows: list[Any], upto: int) -> int:
     """The first index up to `upto` at which other entries, or none, stand from now on; 0: none."""

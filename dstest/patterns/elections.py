@@ -11,18 +11,6 @@ from dstest.patterns.journal import Entry, Step, replicas
 from dstest.patterns.model import Found, Row, Strength
 from dstest.patterns.scene import Scene
 
-__all__ = [
-    "alone",
-    "altered",
-    "conflicting",
-    "late_decisions",
-    "sums_differ",
-    "tallies",
-    "two_leaders",
-    "two_votes",
-    "unsettled_terms",
-]
-
 
 def _sure(scene: Scene) -> Strength:
     """What is missing in a journal may have been in the lines that it lacks."""

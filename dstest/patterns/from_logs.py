@@ -11,8 +11,6 @@ from dstest.patterns.model import ROWS_MAX, Found, Need, Sign, Strength, row
 from dstest.patterns.needs import EVERY
 from dstest.patterns.scene import Scene
 
-__all__ = ["of_check"]
-
 _TIMELESS: Final = "the lines have no time, and faults were done: one of them may explain it"
 
 

@@ -9,8 +9,6 @@ from dstest.core.op import Op
 from dstest.patterns.model import ROWS_MAX, Found, row
 from dstest.patterns.scene import Scene
 
-__all__ = ["SECOND_NS", "by_second", "of_ops", "quiet_seconds", "runs_of"]
-
 SECOND_NS: Final = 1_000_000_000
 
 

@@ -20,8 +20,6 @@ from dstest.logs.clocks import Clocks
 from dstest.patterns.model import Row, row
 from dstest.spec.merged import log_of_run
 
-__all__ = ["Journal", "Step", "read_journal"]
-
 Entry = tuple[int, Any]
 """Term and mark of an entry."""
 

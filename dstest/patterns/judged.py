@@ -18,8 +18,6 @@ from dstest.patterns.model import ROWS_MAX, Found, Need, Row, Sign, row
 from dstest.patterns.needs import JUDGED
 from dstest.patterns.scene import Judged, Scene, writes
 
-__all__ = ["able", "acknowledged", "base_of", "found_of", "judged", "nodes_of", "when"]
-
 _ENDINGS: Final = ("-realtime", "-process", "-item", "-exact")
 
 

@@ -16,17 +16,6 @@ from dstest.patterns.model import Found, Row, row
 from dstest.patterns.scene import Scene
 from dstest.patterns.series import Fit, Series, fitted
 
-__all__ = [
-    "HISTORY",
-    "QUEUES",
-    "RESOURCES",
-    "collapse",
-    "grows",
-    "queues_grow",
-    "resource_lines",
-    "sampled_spikes",
-]
-
 RESOURCES: Final = ("rss", "fds", "connections", "threads", "processes")
 QUEUES: Final = ("queue",)
 CONSUMED: Final = ("throughput", "ok")

@@ -8,8 +8,6 @@ from dstest.patterns.catalogue import PATTERNS
 from dstest.patterns.model import Answer, Detection, Found, Pattern, Sign
 from dstest.patterns.scene import Scene
 
-__all__ = ["asked", "looked_for"]
-
 _SAFETY = "no fault excuses it: what is against safety is wrong at any time"
 
 

@@ -19,24 +19,6 @@ from dstest.logs.windows import NO_WINDOWS
 if TYPE_CHECKING:
     from dstest.patterns.scene import Scene
 
-__all__ = [
-    "AT_STAKE",
-    "ROWS_MAX",
-    "STRENGTHS",
-    "Answer",
-    "Detection",
-    "Family",
-    "Found",
-    "Need",
-    "Pattern",
-    "Row",
-    "Sign",
-    "Source",
-    "Strength",
-    "row",
-    "sign",
-]
-
 Family = Literal["consensus", "messages", "values", "state", "performance", "partition", "progress"]
 AT_STAKE: Final[Mapping[Family, str]] = {
     "consensus": "what members agree on",

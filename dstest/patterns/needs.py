@@ -9,8 +9,6 @@ from dstest.patterns.model import Need
 if TYPE_CHECKING:
     from dstest.patterns.scene import Scene
 
-__all__ = ["EVERY", "metric", "operations"]
-
 
 def _always(scene: Scene) -> str:
     return ""

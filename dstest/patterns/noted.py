@@ -11,8 +11,6 @@ from dstest.logs.scene import Check, Line
 from dstest.patterns.reigns import Reigns
 from dstest.report.leaders import SPEAKS
 
-__all__ = ["Claim", "Noted", "Said", "Told"]
-
 T = TypeVar("T")
 
 KEPT_MAX: Final = 200_000

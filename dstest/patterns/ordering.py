@@ -16,17 +16,6 @@ from dstest.patterns.scene import Scene
 from dstest.traces.tree import forest
 from dstest.traces.vectors import contradictions
 
-__all__ = [
-    "applied_twice",
-    "contradicted",
-    "effects_differ",
-    "late_links",
-    "never_received",
-    "overtaken",
-    "reads_behind",
-    "taken_back",
-]
-
 DELAYS_LEAST = 50
 """Messages of a link, for a p99 that is more than its slowest."""
 

@@ -13,16 +13,6 @@ from dstest.patterns.model import Found, row
 from dstest.patterns.noted import Told
 from dstest.patterns.scene import Scene, writes
 
-__all__ = [
-    "absent",
-    "both_sides",
-    "contrary",
-    "cut_off_writes",
-    "dumb",
-    "forked_votes",
-    "silent_logs",
-]
-
 
 def absent(scene: Scene) -> Iterator[Found]:
     """A member that acknowledges nothing in seconds in which others do; seconds in which a fault

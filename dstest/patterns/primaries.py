@@ -13,8 +13,6 @@ from dstest.patterns.model import Found, Row, row
 from dstest.patterns.reigns import Reign
 from dstest.patterns.scene import Scene, writes
 
-__all__ = ["two_primaries"]
-
 ASKS_NS: Final = 5 * SECOND_NS
 """So long after a server has become a replica its primary tells what that one has beyond it."""
 

@@ -14,8 +14,6 @@ import msgspec
 from dstest.logs.findings import Severity
 from dstest.patterns.model import AT_STAKE, STRENGTHS, Answer, Detection, Family, Pattern, Strength
 
-__all__ = ["WEIGHTS", "Hypothesis", "Score", "ranked"]
-
 WEIGHTS: Final[Mapping[str, float]] = {
     "evidence": 0.5,
     "likelihood": 0.25,

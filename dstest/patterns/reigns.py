@@ -6,8 +6,6 @@ from typing import Final, NamedTuple
 
 from dstest.logs.scene import Line
 
-__all__ = ["Reign", "Reigns"]
-
 KEPT_MAX: Final = 10_000
 
 

@@ -35,8 +35,6 @@ from dstest.store.layout import EVENTS, RunDir
 from dstest.traces import of_run as traces
 from dstest.traces.spans import Message, Span
 
-__all__ = ["Applied", "Judged", "Scene", "writes"]
-
 
 class Judged(msgspec.Struct, frozen=True):
     """What a checker found: so many of this kind, and some of them with their witnesses."""

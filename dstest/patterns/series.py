@@ -10,8 +10,6 @@ import msgspec
 from dstest.core.errors import EvidenceError
 from dstest.monitor.rows import CLIENT, NODES, read_rows, series_of
 
-__all__ = ["Fit", "Series", "fitted", "read_series"]
-
 
 class Series(msgspec.Struct, frozen=True):
     """`values` of one figure of one node at `times_ns`, in the order of time."""

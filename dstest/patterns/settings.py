@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["Settings", "says"]
-
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Times in seconds, shares from 0 to 1, ratios as they are. Where discipline 7.2 names a

@@ -9,8 +9,6 @@ from dstest.patterns.rank import Hypothesis
 from dstest.patterns.scene import Scene
 from dstest.report.command import command_of, with_lab
 
-__all__ = ["next_measures", "tests_of", "verifications_of"]
-
 
 def _again(scene: Scene, **changes: object) -> str:
     """The command of this run with something else in its place."""

@@ -11,8 +11,6 @@ from dstest.patterns.history import SECOND_NS, by_second, of_ops, quiet_seconds,
 from dstest.patterns.model import Found, row
 from dstest.patterns.scene import Scene, writes
 
-__all__ = ["deadlock_lines", "no_completions", "starved", "waits_in_circles"]
-
 _TAKES: Final = frozenset({"acquire", "lock"})
 _GIVES: Final = frozenset({"release", "unlock"})
 _CHANGES: Final = "changes of key"

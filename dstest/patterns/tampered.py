@@ -12,8 +12,6 @@ from dstest.patterns.model import Found, row
 from dstest.patterns.noted import Claim, Said
 from dstest.patterns.scene import Scene
 
-__all__ = ["differing_digests", "two_claims"]
-
 _MINE: Final = re.compile(
     r"became leader|(?:^|: )leads in term|i am (?:now )?(?:the )?leader|elected (?:as )?leader"
     r"|switch(?:ing|ed)? to leader|promot(?:ed|ing) (?:self |itself )?to (?:leader|primary|master)",

@@ -15,18 +15,6 @@ from dstest.patterns.debug import Debugged
 from dstest.patterns.model import Answer, Detection, Row
 from dstest.patterns.rank import WEIGHTS, Hypothesis
 
-__all__ = [
-    "as_markdown",
-    "as_object",
-    "as_text",
-    "boxed",
-    "commands",
-    "detected",
-    "evidence",
-    "last",
-    "observed_fault",
-]
-
 SHOWN: Final = 5
 """Hypotheses told at length; `--json` has all."""
 

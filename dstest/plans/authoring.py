@@ -19,8 +19,6 @@ from dstest.plans.model import Plan, Scenario
 from dstest.plans.words import plain
 from dstest.store.layout import write_file
 
-__all__ = ["MODE", "Written", "author"]
-
 MODE: Final = "DSTEST_AUTHOR_MODE"
 """The environment variable without which nothing is written."""
 

@@ -6,8 +6,6 @@ import re
 from pathlib import PurePosixPath
 from typing import Final
 
-__all__ = ["is_behaviour", "is_test"]
-
 _TEXTS: Final = frozenset({".md", ".rst", ".txt", ".adoc", ".png", ".svg", ".jpg", ".gif", ".pdf"})
 _PAPERS: Final = frozenset({"license", "licence", "copying", "authors", "notice", "codeowners"})
 """Without a suffix; with one it is a document by that, or a program that is called so."""

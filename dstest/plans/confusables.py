@@ -5,8 +5,6 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["CONFUSABLES"]
-
 CONFUSABLES: Final = MappingProxyType(
     {
         "same name": "`orders` of tenant 1, `orders` of tenant 2",

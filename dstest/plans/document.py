@@ -17,19 +17,6 @@ from markdown_it.tree import SyntaxTreeNode
 
 from dstest.core.errors import ConfigError
 
-__all__ = [
-    "Block",
-    "Fence",
-    "Heading",
-    "Line",
-    "Prose",
-    "Row",
-    "Table",
-    "blocks_of",
-    "fields_of",
-    "front_of",
-]
-
 _REMEDY: Final = (
     "`dstest plan new` writes a plan that can be read; docs/plans.md says what is where"
 )

@@ -20,8 +20,6 @@ from dstest.runner.plugins import Plugins, resolve
 from dstest.runner.requirements import check_client, check_requires
 from nemeses.mix import Mix
 
-__all__ = ["Fit", "fit_of", "injects", "planned"]
-
 Where = Literal["", "run", "nemesis", "checker"]
 
 _KEPT: Final = 1024

@@ -10,8 +10,6 @@ from dstest.core.option_words import pair_of
 from dstest.core.run_words import run_words
 from dstest.judge.budgets import SHAPES
 
-__all__ = ["Arm", "Budget", "Red", "Run", "argv_of", "red_side"]
-
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
     """How much a scenario is to do: cluster sizes, seconds of load of each run, faults that land in

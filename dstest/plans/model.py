@@ -15,34 +15,6 @@ from dstest.core.tiers import LEVELS, Level
 from dstest.plans.launch import Arm, Budget, Red, Run, argv_of, red_side
 from dstest.plans.words import ids
 
-__all__ = [
-    "BUDGETS",
-    "Adequacy",
-    "CategoryRow",
-    "Claim",
-    "Coverage",
-    "Front",
-    "Gated",
-    "Hypothesis",
-    "Invariant",
-    "Inventory",
-    "Item",
-    "MissingClaim",
-    "Obligation",
-    "Part",
-    "Pitfall",
-    "Plan",
-    "Question",
-    "Requirement",
-    "Residual",
-    "Scenario",
-    "Section",
-    "Skeleton",
-    "Surfaces",
-    "Technique",
-    "Threat",
-]
-
 BudgetName = Level
 
 BUDGETS: Final = LEVELS

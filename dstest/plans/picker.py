@@ -15,8 +15,6 @@ import msgspec
 from dstest.core import registry
 from dstest.judge.budgeted import model_of
 
-__all__ = ["MODELS", "PICKER", "Choice", "checkers_of", "models_of", "rows_of", "workloads_of"]
-
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """A claim of `category` about a `model` is judged by `kind`: a checker that knows one of

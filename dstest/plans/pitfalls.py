@@ -10,8 +10,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["KINDS", "PITFALLS", "Pattern"]
-
 KINDS: Final = (
     "correctness",
     "durability",

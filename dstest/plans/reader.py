@@ -28,8 +28,6 @@ from dstest.plans.rows import ROWS, rows_in
 from dstest.plans.scenarios import scenarios_of
 from dstest.plans.words import NO_MISSING, NO_RESIDUAL
 
-__all__ = ["SECTIONS", "read_plan", "read_text"]
-
 SECTIONS: Final = (
     "0",
     "1",

@@ -29,8 +29,6 @@ from dstest.plans.model import (
 )
 from dstest.plans.words import ids, plain, threats_of
 
-__all__ = ["ROWS", "Kind", "columns_of", "rows_in"]
-
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """The table with these `columns` in a section; `field` is where its rows are in a `Plan`. Of

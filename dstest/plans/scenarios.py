@@ -15,8 +15,6 @@ from dstest.plans.launch import Budget, Run
 from dstest.plans.model import BUDGETS, Gated, Scenario, Skeleton, Surfaces
 from dstest.plans.words import NOT_GATED, entries, ids, listed, plain
 
-__all__ = ["scenarios_of"]
-
 _NAME: Final = re.compile(r"(?P<id>S\d+)\s*[:.]\s*(?P<name>.+)")
 _GATED: Final = re.compile(r"§?7\.M\b(?!\.S)")
 _SURFACES: Final = re.compile(r"§?7\.M\.S\b")

@@ -7,8 +7,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["COUNTS", "TECHNIQUES", "About"]
-
 
 class About(msgspec.Struct, frozen=True):
     """What a technique catches that others miss, what it misses, what it costs, and where one reads

@@ -15,8 +15,6 @@ from dstest.plans.picker import PICKER, Choice, checkers_of, workloads_of
 from dstest.plans.pitfalls import PITFALLS, Pattern
 from dstest.runner.requirements import check_client, check_requires
 
-__all__ = ["Missing", "Tool", "Toolbox", "fitting_nemeses", "patterns_of", "toolbox"]
-
 
 class Missing(msgspec.Struct, frozen=True, kw_only=True):
     """What no plug-in does, and the command that writes the beginning of one; empty where a file of

@@ -5,19 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = [
-    "NOT_GATED",
-    "NO_MISSING",
-    "NO_RESIDUAL",
-    "cut",
-    "entries",
-    "ids",
-    "listed",
-    "placeholders",
-    "plain",
-    "threats_of",
-]
-
 NOT_GATED: Final = "§7.M: not applicable (no gated claim category falsified)"
 """Stands in a scenario whose claims need no history."""
 

@@ -6,8 +6,6 @@ from typing import Final
 
 from dstest.report.meanings import endings, known, told_names
 
-__all__ = ["anomalies_page"]
-
 _HEAD: Final = """\
 # Anomalies
 

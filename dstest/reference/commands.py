@@ -13,8 +13,6 @@ from dstest.cli.app import app
 from dstest.cli.examples import EXAMPLES
 from dstest.reference.tables import code, table
 
-__all__ = ["commands_page", "every_command"]
-
 _HEAD: Final = """\
 # Commands
 

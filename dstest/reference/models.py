@@ -9,8 +9,6 @@ from checkers.txn.models import UNTESTED, lattice
 from checkers.txn.plugin import LIST_APPEND
 from dstest.reference.tables import code, table
 
-__all__ = ["models_page"]
-
 _HEAD: Final = """\
 # Models of transactions
 

@@ -17,8 +17,6 @@ from dstest.reference.plugins import (
     workloads_page,
 )
 
-__all__ = ["PAGES"]
-
 PAGES: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
     {
         "commands.md": commands_page,

@@ -12,8 +12,6 @@ from dstest.reference.tables import code, table
 from dstest.runner.plugins import RUN_OPTIONS
 from nemeses.mix import Mix
 
-__all__ = ["checkers_page", "labs_page", "nemeses_page", "systems_page", "workloads_page"]
-
 _MADE: Final = "Written by `python -m dstest.reference`; do not edit.\n"
 
 

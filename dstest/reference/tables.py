@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-__all__ = ["code", "table"]
-
 
 def code(text: str) -> str:
     """In the type of code; empty stays empty."""

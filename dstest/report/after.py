@@ -8,8 +8,6 @@ from typing import Any, Final, NamedTuple
 from dstest.core.lab_words import simulates
 from dstest.report.remedies import another_seed, of_run, on_nodes, replay_of
 
-__all__ = ["Step", "after_failure"]
-
 _AGAIN: Final = "Does it come again with the same seed and the same faults?"
 _WHOSE: Final = (
     "Is the system to blame, or the test? The run is made again as it was, and its operations"

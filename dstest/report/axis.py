@@ -13,8 +13,6 @@ from dstest.report.bands import BANDS_MAX
 from dstest.report.leaders import LeaderChange
 from dstest.report.model import FaultView
 
-__all__ = ["LEFT", "RIGHT", "WIDTH", "Axis", "framed", "nice_step", "said", "ticks"]
-
 WIDTH: Final = 1000
 LEFT: Final = 56
 RIGHT: Final = 150

@@ -12,8 +12,6 @@ from dstest.core.printable import printable
 if TYPE_CHECKING:
     from dstest.report.model import FaultView
 
-__all__ = ["BANDS_MAX", "LANE", "Bands", "bands_of"]
-
 LANES_MAX: Final = 3
 LANE: Final = 13
 """Height of a row of names."""

@@ -10,8 +10,6 @@ from dstest.monitor.told import alert_line
 from dstest.report.model import FaultView, RunReport
 from dstest.report.service import Stretch, first_shown
 
-__all__ = ["Besides", "besides"]
-
 _LEAST_NS: Final = 5_000_000_000
 """How long nothing succeeds before it is worth a line of its own."""
 

@@ -9,8 +9,6 @@ from dstest.core.verdict import Bug
 from dstest.judge.blame import PROBES, blame, results
 from dstest.judge.taxdc import UNCLASSIFIED
 
-__all__ = ["PROBE_COLUMNS", "bug_of", "probe_rows", "said", "short_lines"]
-
 PROBE_COLUMNS = ("Probe", "Against", "Asks", "Result", "Seen")
 
 _NO_SYMPTOM = f"{UNCLASSIFIED}nothing is known of how the violation showed"

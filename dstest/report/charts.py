@@ -15,8 +15,6 @@ from dstest.report.model import RunReport
 from dstest.report.numbers import number, quantile_ms
 from dstest.report.service import Stretch
 
-__all__ = ["TYPES_MAX", "Chart", "axis_of", "charts"]
-
 TYPES_MAX: Final = 6
 """Types of operation with charts of their own, the most frequent ones."""
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.int64]
 
-__all__ = ["TEXT_MAX", "Packed", "packed"]
-
 TEXT_MAX: Final = 160
 """Characters of an input or output on the page."""
 

@@ -10,8 +10,6 @@ from typing import Any, Final
 from dstest.core.option_words import pair_of, written
 from dstest.core.run_words import run_words
 
-__all__ = ["command_of", "with_lab"]
-
 _OWN: Final = re.compile(r"default|run-\d+|s\d+-\d+")
 """Labs that nobody has named: a run finds or makes them itself."""
 

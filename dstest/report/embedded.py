@@ -13,8 +13,6 @@ from dstest.report.columns import Packed, density, packed
 from dstest.report.model import RunReport
 from dstest.report.moments import Moment
 
-__all__ = ["PAGE_MAX", "Embedded", "embedded", "scripts"]
-
 PAGE_MAX: Final = 1_950_000
 """Bytes of a page, all in all."""
 

@@ -17,8 +17,6 @@ from dstest.core.history import History
 from dstest.core.op import Op, Outcome
 from dstest.core.protocols import NOT_LISTED, code_of
 
-__all__ = ["UNSUPPORTED", "ErrorRow", "ErrorText", "Reason", "reasons", "unusual"]
-
 UNKNOWN_SHARE_MAX: Final = 0.05
 """Of the operations of a type, while no fault stands."""
 

@@ -11,8 +11,6 @@ from dstest.core.evidence import LandingRecord
 from dstest.monitor.numbers import mean, quantity
 from dstest.monitor.rows import NODES, read_rows
 
-__all__ = ["fault_samples"]
-
 SHOWN: Final = (
     "rss",
     "cpu",

@@ -35,15 +35,6 @@ from dstest.report.review.render import render
 from dstest.report.tally import tallies
 from dstest.report.timeline import sentence
 
-__all__ = [
-    "finding_of",
-    "green_of",
-    "render_findings",
-    "result_of",
-    "review_of",
-    "version_of",
-]
-
 _OWN: Final = "S1"
 """The only scenario of a run without a plan."""
 

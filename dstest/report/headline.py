@@ -14,8 +14,6 @@ from dstest.report.moments import headline, in_a_line, moments, rank
 from dstest.report.sentences import culprit_of, stuck_of
 from dstest.report.stale import read_wrongly
 
-__all__ = ["headline_of", "headline_of_result"]
-
 
 def headline_of(report: RunReport) -> str:
     """As report.html has it: what the database did wrong, or the reason of the verdict."""

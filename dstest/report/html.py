@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,8 +36,6 @@ from dstest.report.service import ALL_MAX, first_shown, least_ns, stretches
 from dstest.report.settings import documented, settings
 from dstest.report.timeline import story, timeline_svg
 from dstest.store.layout import EVENTS
-
-__all__ = ["FAULT_DETAILS_MAX", "environment", "render_html", "tone_of"]
 
 FAULT_DETAILS_MAX: Final = 40
 """Faults shown with every number; each takes some kilobytes, and all are in faults.jsonl."""
@@ -139,8 +138,14 @@ def _silent(moment: Moment) -> list[tuple[str, str, str]]:
     return [(", ".join(nodes), name, why) for (name, why), nodes in groups.items()]
 
 
+@cache
+def templates() -> Any:
+    """Those of reports, each compiled once."""
+    return environment()
+
+
 def environment() -> Any:
-    """The templates, with our filters."""
+    """The templates, with our filters, to be added to."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     made = Environment(
@@ -206,7 +211,7 @@ def render_html(report: RunReport) -> str:
     drawn, charts_left_out = charts(report, axis, outages)
     together = kinds(report, found)
     main, exact = headline(report, found)
-    template = environment().get_template("report.html.j2")
+    template = templates().get_template("report.html.j2")
     parts: dict[str, Any] = {
         "r": report,
         "tone": tone_of(report.state),

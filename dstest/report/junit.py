@@ -17,8 +17,6 @@ from dstest.judge.fingerprint import all_fingerprints
 from dstest.report.after import after_failure
 from dstest.report.model import RunReport
 
-__all__ = ["ENDED_EARLY", "RunProperties", "case_of", "kind_of", "render_junit"]
-
 ENDED_EARLY: Final = "ended-early"
 """Instead of a pass that a run has which did not come to its end."""
 

@@ -19,8 +19,6 @@ from dstest.report.moments import Moment
 from dstest.report.numbers import number
 from dstest.report.places import LOST, last_ns, touches
 
-__all__ = ["Kind", "kinds", "others"]
-
 _NAMED_MAX: Final = 3
 """Nodes, keys and fault windows that are named, those with most."""
 

@@ -10,8 +10,6 @@ import networkx as nx
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-__all__ = ["lattice_svg"]
-
 
 def lattice_svg(graph: nx.DiGraph[str], ruled_out: Iterable[str] = ()) -> str:
     """`graph` leads from each model to those that it implies. Weakest at the bottom; models ruled

@@ -9,8 +9,6 @@ from typing import Any, Final, NamedTuple
 from dstest.core.details import LeadDetails
 from dstest.core.evidence import LandingRecord
 
-__all__ = ["SPEAKS", "LeaderChange", "recorded_changes"]
-
 SPEAKS: Final = re.compile(
     r"became (?:the )?(?:leader|primary|master)|elected (?:as )?(?:the )?(?:leader|primary|master)"
     r"|new (?:leader|primary|master)\b|promot(?:ed|ing) (?:self |itself )?to"

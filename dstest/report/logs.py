@@ -17,8 +17,6 @@ from dstest.judge.alarm_kinds import kind_of
 from dstest.report.leaders import SPEAKS
 from dstest.store.layout import opened_log
 
-__all__ = ["LINES_MAX", "LogLine", "LogLines", "NodeLog", "around", "read_logs", "spoken"]
-
 LINES_MAX: Final = 10
 """Lines of one log beside one moment."""
 

@@ -9,8 +9,6 @@ from dstest.core.check import Anomaly
 from dstest.report.axis import said
 from dstest.report.timeline import mop_text
 
-__all__ = ["CYCLES_DRAWN_MAX", "MEMBERS_MAX", "is_cycle", "loop_file", "loop_svg"]
-
 CYCLES_DRAWN_MAX: Final = 10
 """Drawings of one report; nobody looks at more."""
 

@@ -17,8 +17,6 @@ from dstest.core import registry
 from dstest.core.errors import ConfigError
 from dstest.core.protocols import CheckerTraits
 
-__all__ = ["Meaning", "endings", "gravity", "known", "meaning_of", "mistyped", "told_names"]
-
 _ENDINGS: Final = ("process", "realtime", "item", "cycle-exists")
 
 

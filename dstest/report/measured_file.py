@@ -14,8 +14,6 @@ from dstest.monitor.health import ClusterHealth
 from dstest.monitor.rows import BASELINE
 from dstest.monitor.told import alert_line
 
-__all__ = ["ALERTS_MAX", "Measured", "alert_lines", "read_measured"]
-
 ALERTS_MAX: Final = 30
 
 

@@ -45,16 +45,6 @@ from dstest.report.remedies import Remedy, before_load, remedies, without_method
 from dstest.store.jsonl import read_history
 from dstest.store.layout import RunDir
 
-__all__ = [
-    "CUT_SHORT",
-    "MEANING",
-    "FaultView",
-    "RunReport",
-    "SignalView",
-    "build_report",
-    "load_report",
-]
-
 MEANING: Final = {
     State.PASS_SMOKE: "The harness works and nothing broke in this run. No proof of robustness.",
     State.PASS_HARDENING: "The system kept its promise under faults that are proven to have "

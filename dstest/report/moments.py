@@ -23,8 +23,6 @@ from dstest.report.stale import read_wrongly
 from dstest.report.timeline import told
 from dstest.report.twins import twins
 
-__all__ = ["DETAILED_MAX", "Moment", "headline", "in_a_line", "moments", "rank", "sentence"]
-
 DETAILED_MAX: Final = 8
 """Anomalies with logs and counters beside them: of more of one kind nobody reads, and the page has
 a bound. The others are listed."""

@@ -13,23 +13,6 @@ import msgspec
 from dstest.core.history import History
 from dstest.core.op import Op, Outcome
 
-__all__ = [
-    "RATE_SECONDS_MAX",
-    "Load",
-    "NodeRow",
-    "Seconds",
-    "TypeRow",
-    "by_node",
-    "by_type",
-    "lateness_said",
-    "load_of",
-    "number",
-    "per_second",
-    "quantile_ms",
-    "seconds",
-    "seconds_of",
-]
-
 
 class TypeRow(msgspec.Struct, frozen=True, kw_only=True):
     """One operation type: how many ended how, and latencies of the good ones in milliseconds, from

@@ -10,8 +10,6 @@ import msgspec
 from dstest.core.check import CheckResult, kinds_of
 from dstest.core.evidence import Rerun
 
-__all__ = ["Arm", "arms_of", "often"]
-
 _FOLDER: Final = "arms"
 
 

@@ -14,8 +14,6 @@ from dstest.core.op import NULL_IS_RESULT, Op, Outcome
 from dstest.report.model import FaultView
 from dstest.report.sentences import lasted_ns
 
-__all__ = ["LOST", "OVERLAP", "Place", "last_ns", "named", "place_of", "touches"]
-
 LOST: Final = "lost"
 OVERLAP: Final = "overlap"
 """Shapes of anomalies (`static/anomalies.toml`): something that was there and is not any more; two

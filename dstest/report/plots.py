@@ -20,16 +20,6 @@ from dstest.report.timeline import COLORS
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "POINTS_MAX",
-    "Band",
-    "draw_latency",
-    "draw_rate",
-    "latency_svg",
-    "rate_svg",
-    "shade",
-]
-
 POINTS_MAX: Final = 2500
 """A point is about 90 bytes of SVG; the report stays far below a megabyte."""
 

@@ -22,18 +22,6 @@ from dstest.judge.budgets import SHAPES, TIERS, UNITS
 from dstest.judge.rows import UNEXPLAINED
 from dstest.report.command import command_of
 
-__all__ = [
-    "Remedy",
-    "another_seed",
-    "before_load",
-    "of_run",
-    "on_nodes",
-    "remedies",
-    "replay_of",
-    "without_method",
-]
-
-
 _LOAD_MIN_S: Final = 30.0
 """Seconds of load: those of the smoke budget, and what the first fault waits for."""
 

@@ -12,8 +12,6 @@ from dstest.monitor.numbers import quantity
 from dstest.monitor.rows import NODES, read_rows, series_of
 from dstest.report.axis import LEFT, RIGHT, WIDTH, Axis, framed, said, ticks
 
-__all__ = ["SeriesChart", "series_charts"]
-
 CHOSEN: Final = (
     ("rss", "memory of the servers (RSS)", "B"),
     ("cpu", "CPU of the servers, of all CPUs of the node", "%"),

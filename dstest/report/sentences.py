@@ -15,8 +15,6 @@ from msgspec import UNSET
 from dstest.core.check import Anomaly, Stuck
 from dstest.core.op import Op
 
-__all__ = ["culprit_of", "lasted_ns", "stuck_of"]
-
 _NEXT: Final = re.compile(
     r"(?:There the (?P<object>[\w -]+) can(?: \w+)?: (?P<held>[^.]*)\. )?"
     r"Next completes (?P<what>.+?) \(op (?P<op>[^,)]+), process [^)]*\): (?P<why>it needs [^.]*)\."

@@ -11,8 +11,6 @@ from typing import Final, NamedTuple
 from dstest.core.op import Op, Outcome
 from dstest.report.model import FaultView
 
-__all__ = ["ALL_MAX", "SHOWN_MAX", "Stretch", "first_shown", "least_ns", "placed", "stretches"]
-
 LEAST_NS: Final = 1_000_000_000
 """What is shorter than a second is no outage on a machine that others use as well."""
 

@@ -18,22 +18,13 @@ from dstest.judge.words import spelled
 from dstest.report.after import after_failure
 from dstest.report.command import command_of
 from dstest.report.headline import headline_of
-from dstest.report.html import environment, tone_of
+from dstest.report.html import templates, tone_of
 from dstest.report.junit import kind_of
 from dstest.report.model import load_report
 from dstest.report.remedies import Remedy, remedies
 from dstest.report.review.markdown import md
 from dstest.report.terminal import colored, obstacles, wrap
 from dstest.store.layout import write_file
-
-__all__ = [
-    "command_of_session",
-    "headline_of_session",
-    "session_cases",
-    "session_reports",
-    "session_text",
-    "write_session",
-]
 
 _SHOWN_MAX: Final = 8
 """Reasons why it is not better that the terminal shows; all are in the report."""
@@ -150,7 +141,7 @@ def session_reports(
     rows_of_obstacles = _obstacles(spec, given, verdict, links)
     command = command_of_session(spec, given, verdict)
     name = f"{path.parent.name}/{path.name}"
-    template = environment().get_template("session.html.j2")
+    template = templates().get_template("session.html.j2")
     page: str = template.render(
         v=verdict,
         name=name,

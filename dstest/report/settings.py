@@ -12,8 +12,6 @@ from dstest.core.protocols import SystemTraits
 from dstest.core.protocols.systems import Caution, Relaxation
 from dstest.report.model import RunReport
 
-__all__ = ["documented", "settings"]
-
 _PARTS: Final = (("systems", "system"), ("workloads", "workload"), ("nemeses", "nemesis"))
 """Whose options come first: those of the system say what was tested."""
 

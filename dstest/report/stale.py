@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from dstest.core.op import Op, Outcome
 
-__all__ = ["read_wrongly"]
-
 _READS: Final = frozenset({"read", "get"})
 _WRITES: Final = frozenset({"write", "put"})
 

@@ -12,8 +12,6 @@ from dstest.report.meanings import meaning_of
 from dstest.report.numbers import number
 from dstest.report.places import LOST
 
-__all__ = ["tallies"]
-
 _OUTSIDE: Final = "outside faults"
 _BY_EPOCH: Final = "anomalies_by_epoch"
 

@@ -22,8 +22,6 @@ from dstest.report.remedies import Remedy
 from dstest.report.settings import documented, settings
 from dstest.report.tally import tallies
 
-__all__ = ["colored", "obstacles", "summary_text", "wrap"]
-
 _WIDTH: Final = 96
 _CODES: Final = {"PASS": "32", "FAIL": "31"}
 _SHOWN_MAX: Final = 12

@@ -14,8 +14,6 @@ from dstest.report.bands import LANE, bands_of
 if TYPE_CHECKING:
     from dstest.report.model import FaultView
 
-__all__ = ["COLORS", "label", "mop_text", "sentence", "story", "timeline_svg", "told"]
-
 _WIDTH: Final = 1000
 _LEFT: Final = 330
 """Room for the names of operations, which stand before their bars."""

@@ -12,8 +12,6 @@ from dstest.core.op import NULL_IS_RESULT, Op, Outcome
 from dstest.core.words import quoted
 from dstest.report.places import LOST
 
-__all__ = ["element_of", "twins"]
-
 _NOT_KNOWN: Final = ""
 
 

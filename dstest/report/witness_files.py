@@ -12,8 +12,6 @@ from dstest.core.op import FIELDS, Op
 from dstest.report.loops import CYCLES_DRAWN_MAX, is_cycle, loop_file
 from dstest.report.timeline import timeline_svg
 
-__all__ = ["TIMELINES_MAX", "names_of_drawings", "witness_files"]
-
 TIMELINES_MAX: Final = 20
 """Drawings of operations of one answer; all witnesses are in result.json."""
 

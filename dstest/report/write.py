@@ -18,16 +18,6 @@ from dstest.report.model import RunReport, build_report, load_report
 from dstest.report.terminal import summary_text
 from dstest.store.layout import way_out
 
-__all__ = [
-    "drawn",
-    "outdated",
-    "plain_texts",
-    "render",
-    "summary",
-    "write_reports",
-    "write_texts",
-]
-
 
 def _write(run: Path, name: str, text: str) -> None:
     path = run / name
@@ -51,14 +41,19 @@ def plain_texts(report: RunReport) -> dict[str, str]:
     return {"findings.md": render_findings(report), "junit.xml": render_junit(report)}
 
 
+def pictures(report: RunReport) -> dict[str, str]:
+    """Those that stand alone, by their names in the run directory."""
+    from dstest.report.plots import latency_svg, rate_svg
+
+    return {"plots/latency.svg": latency_svg(report), "plots/rate.svg": rate_svg(report)}
+
+
 def drawn(report: RunReport) -> dict[str, str]:
     """Every file of a report by its name in the run directory."""
     from dstest.report.html import render_html
-    from dstest.report.plots import latency_svg, rate_svg
 
-    plots = {"latency": latency_svg(report), "rate": rate_svg(report)}
     return {
-        **{f"plots/{name}.svg": svg for name, svg in plots.items()},
+        **pictures(report),
         "report.html": render_html(report),
         **plain_texts(report),
     }

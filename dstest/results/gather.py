@@ -32,8 +32,6 @@ from dstest.runner.session_check import reread
 from dstest.runner.session_file import SessionDir
 from dstest.store.layout import RunDir
 
-__all__ = ["gather", "result_of_run", "worst"]
-
 _HARMFUL: Final = ("link", "cut", "orphan")
 _RANK: Final = (Exit.FAIL, Exit.HARNESS, Exit.NOT_PROVEN)
 

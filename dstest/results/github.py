@@ -9,8 +9,6 @@ from dstest.ci.github import command
 from dstest.ci.paths import shown_path
 from dstest.results.model import Result
 
-__all__ = ["annotated"]
-
 _SHOWN_MAX: Final = 10
 """GitHub shows that many errors of a step, and drops the others without a word."""
 

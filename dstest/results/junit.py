@@ -10,8 +10,6 @@ from dstest.ci.paths import shown_path
 from dstest.report.junit import RunProperties
 from dstest.results.model import Result, RunFacts
 
-__all__ = ["render_junit"]
-
 
 def _properties(result: Result) -> Mapping[str, Any]:
     """Those of its run or session, and where it lies."""

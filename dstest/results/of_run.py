@@ -17,8 +17,6 @@ from dstest.report.model import FaultView, RunReport
 from dstest.report.moments import Moment, headline, moments
 from dstest.results.model import FaultSpan, RunFacts, Violation
 
-__all__ = ["facts_of"]
-
 _LINES_MAX: Final = 20
 """Of a witness that are named."""
 

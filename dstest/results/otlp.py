@@ -14,8 +14,6 @@ from dstest.core.extras import need
 from dstest.results.model import Result
 from dstest.results.spans import EXTRA, spans_of
 
-__all__ = ["endpoint_of", "render_otlp", "send_otlp"]
-
 _PATH: Final = "/v1/traces"
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _TIMEOUT_S: Final = 10

@@ -14,8 +14,6 @@ from dstest.results.model import ENDED_EARLY, NOT_BELIEVED, Result, RunFacts
 if TYPE_CHECKING:
     from prometheus_client.core import GaugeMetricFamily
 
-__all__ = ["render_prometheus", "timestamp_s"]
-
 _WORDS: Final = (*(state.value for state in State), ENDED_EARLY, NOT_BELIEVED)
 _STAMP: Final = "%Y%m%dT%H%M%SZ"
 

@@ -21,8 +21,6 @@ from dstest.core.words import sentences
 from dstest.report.model import MEANING
 from dstest.results.model import ENDED_EARLY, NOT_BELIEVED, Result, Violation
 
-__all__ = ["render_sarif"]
-
 _HELP: Final = {state.value: text for state, text in MEANING.items()} | {
     NOT_BELIEVED: "There is no verdict to believe: the run is not over, was cut off or edited, or "
     "cannot be judged. It proves nothing.",

@@ -19,8 +19,6 @@ from dstest.results.prometheus import timestamp_s
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
 
-__all__ = ["EXTRA", "spans_of"]
-
 EXTRA: Final = "otel"
 _WHAT: Final = "OpenTelemetry"
 _S: Final = 1_000_000_000

@@ -10,8 +10,6 @@ from dstest.core.words import sentences
 from dstest.report.review.markdown import fenced, md
 from dstest.results.model import Result, passed_of
 
-__all__ = ["render_summary"]
-
 _BYTES_MAX: Final = 900_000
 """A step's summary may have 1 MiB; GitHub drops the whole of a longer one."""
 

@@ -8,8 +8,6 @@ from typing import Final
 
 from dstest.store.segment import Damage, read_lines
 
-__all__ = ["asked_anything", "never_started"]
-
 _INVOCATION: Final = b'["i",'
 _JUDGED: Final = ("verdict.json", "evidence.json", "sha256sums")
 

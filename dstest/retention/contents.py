@@ -20,8 +20,6 @@ from dstest.retention.walk import Kind, walk
 from dstest.runner.session_file import SessionDir
 from dstest.store.layout import RunDir
 
-__all__ = ["Contents", "Difference", "contents_of", "differences_between"]
-
 
 class Contents(msgspec.Struct, frozen=True, kw_only=True):
     """`rows` in the order in which they are shown."""

@@ -11,8 +11,6 @@ import msgspec
 from dstest.retention.identity import RUN_NAME
 from dstest.store.recorded import operations_bytes, operations_digest
 
-__all__ = ["Recorded", "copies_among", "digest_of", "recorded"]
-
 _HISTORY: Final = "history.jsonl"
 K = TypeVar("K", bound=Hashable)
 Digest = Callable[["Recorded"], str]

@@ -20,8 +20,6 @@ from dstest.runner.session import process_start_time
 from dstest.store.layout import RunDir
 from dstest.store.sums import SUMS
 
-__all__ = ["Entry", "Life", "entries", "said", "size_bytes"]
-
 _FAILED: Final = frozenset(state.value for state in State if state.failed)
 _OF_A_NIGHT: Final[dict[Any, str]] = {
     int(Exit.PASS): "PASS",

@@ -10,8 +10,6 @@ from dstest.core.errors import DstestError
 from dstest.core.standing import Standing, Stood, of_tries, owed_after
 from dstest.store.layout import RunDir
 
-__all__ = ["Rows", "of_night"]
-
 _OWED = ("failed", "missed")
 """A later night asks such a seed again, and learns of it here."""
 

@@ -24,9 +24,6 @@ from dstest.runner.integrity import finished
 from dstest.store.layout import RunDir
 from dstest.store.sums import SUMS
 
-__all__ = ["Kept", "Plan", "delete", "plan"]
-
-
 _BEGINS_DAYS: Final = 0.1
 """A run has a directory before it has a record: for some minutes it looks like one that died."""
 

@@ -9,8 +9,6 @@ from pathlib import Path
 from dstest.core.run_meta import RunMeta
 from dstest.retention.identity import recorded_name
 
-__all__ = ["made_again", "whole"]
-
 
 def made_again(one: RunMeta, one_path: Path, other: RunMeta, other_path: Path) -> bool:
     """Do both say that they are runs of one command and seed in a simulation, each made by itself?

@@ -5,8 +5,6 @@ from __future__ import annotations
 import datetime
 from typing import Final
 
-__all__ = ["stamp_of", "time_of"]
-
 _FORM: Final = "%Y%m%dT%H%M%SZ"
 
 

@@ -21,8 +21,6 @@ from dstest.shrink.reread import compares_script, read_reproducer
 from dstest.store.layout import RunDir
 from dstest.store.sums import SUMS, compare_sums
 
-__all__ = ["Wrong", "uncompared", "verified_asides", "verified_sums", "wrong_sums"]
-
 
 class Wrong(msgspec.Struct, frozen=True, kw_only=True):
     """A directory, and what is wrong with it."""

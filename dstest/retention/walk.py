@@ -15,8 +15,6 @@ import msgspec
 
 from dstest.core.errors import ConfigError
 
-__all__ = ["ASIDE", "Kind", "Odd", "Place", "Walked", "kind_of", "links_in", "walk"]
-
 Kind = Literal["run", "session", "plan", "night"]
 
 ASIDE: Final = (".blame", ".shrink")

@@ -29,16 +29,6 @@ from dstest.runner.lab_lock import alone, in_use
 from dstest.runner.node_check import needs_of
 from dstest.runner.residues import look, remove, residues
 
-__all__ = [
-    "Adoption",
-    "Released",
-    "lost_nemeses",
-    "other_ways",
-    "prepare",
-    "refuse_in_use",
-    "release_lab",
-]
-
 
 class Adoption(msgspec.Struct, frozen=True, kw_only=True):
     """What was found of the machines, before anything is changed there. `problems` refuse it;

@@ -36,15 +36,6 @@ from dstest.core.protocols import (
     Timing,
 )
 
-__all__ = [
-    "allow_for_slowness",
-    "check_members",
-    "check_places",
-    "check_relations",
-    "check_timing",
-    "ports_of",
-]
-
 PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 """Directories and control groups are called by it."""
 

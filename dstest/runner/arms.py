@@ -58,8 +58,6 @@ from dstest.store.layout import RunDir
 from dstest.store.signing import require_key
 from dstest.store.sums import SIGNATURE
 
-__all__ = ["ArmsPlan", "begin", "plan_arms", "resume"]
-
 _AGAIN: Final = frozenset({State.INCONCLUSIVE_FAULT, State.INCONCLUSIVE_ENV, State.NOT_RUN})
 """States in which the test has not taken place: such an arm is tried again."""
 

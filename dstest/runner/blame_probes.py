@@ -24,8 +24,6 @@ from dstest.judge.symptom import first_anomaly, spans_of
 from dstest.runner.specimens import specimens
 from dstest.store.layout import RunDir
 
-__all__ = ["MALFORMED_SHARE", "offline_probes", "read_samples"]
-
 MALFORMED_SHARE: Final = 0.01
 """From this share of operations on that are refused as malformed, the generator made them so."""
 

@@ -39,8 +39,6 @@ from dstest.runner.schedule_file import SCHEDULE, read_schedule
 from dstest.runner.session import Finished, run_session
 from dstest.store.layout import RunDir, write_file
 
-__all__ = ["blame_run"]
-
 RUNS_MAX: Final = 20
 """Of one kind, however rare the violation is."""
 

@@ -19,17 +19,6 @@ from typing import Final
 
 from dstest.core.op import Outcome
 
-__all__ = [
-    "FINISHING",
-    "LOADING",
-    "STOPPING",
-    "TROUBLE_CRASH",
-    "TROUBLE_DISK",
-    "WAITING",
-    "WINDOWS_MAX",
-    "Board",
-]
-
 WAITING: Final = 0
 LOADING: Final = 1
 STOPPING: Final = 2

@@ -7,8 +7,6 @@ from typing import Final
 from dstest.core.protocols import Client, OpDraft, Reply
 from dstest.core.reusable_timeout import ReusableTimeout
 
-__all__ = ["BEYOND_S", "BoundedClient"]
-
 BEYOND_S: Final = 1.0
 """Seconds beyond its timeout that a client has to return; the audit of a history grants two."""
 

@@ -33,8 +33,6 @@ from dstest.runner.simulated_fit import only_on_nodes
 from dstest.store.layout import RunDir
 from dstest.store.signing import require_key
 
-__all__ = ["Carried", "Carrying", "carry", "carrying"]
-
 
 class Carried(msgspec.Struct, frozen=True, kw_only=True):
     """What came of it. `wanted` is the fingerprint of the simulated violation, `found` counts the

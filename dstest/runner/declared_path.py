@@ -16,8 +16,6 @@ from dstest.core.run_meta import RunMeta
 from dstest.core.spec import RunSpec
 from dstest.store.seal import Folded
 
-__all__ = ["DeclaredPath", "declared", "path_of", "simulates"]
-
 _IN_PROCESS: Final[Transport] = "in-process"
 _NETWORK: Final[Transport] = "network"
 

@@ -13,8 +13,6 @@ from dstest.runner.board import Board
 from dstest.store.events import Event, Fault, Late, Note
 from dstest.store.segment import SegmentWriter
 
-__all__ = ["Journal", "NoEpochs", "RunEpochs"]
-
 _LEAD_NS: Final = 5_000_000
 """A window is announced this long before it begins, so that no worker stamps by an old view."""
 

@@ -9,8 +9,6 @@ from dstest.core.errors import DstestError, FaultRefused, HarnessError
 from dstest.core.run_meta import RunMeta
 from dstest.store.layout import RunDir, disk_full
 
-__all__ = ["failure_of"]
-
 
 def failure_of(error: Exception, run: RunDir, meta: RunMeta) -> DstestError:
     """The error to report. `meta` is told what was lacking, or where an error of nobody's came

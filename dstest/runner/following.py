@@ -19,8 +19,6 @@ from dstest.store.events import Completion, Event, Invoked, event_of
 from dstest.store.seal import operation
 from dstest.store.segment import text_of
 
-__all__ = ["OPS_MAX", "Following", "prefix"]
-
 IDLE_NS: Final = 120_000_000_000
 """A key without news for so long is forgotten."""
 

@@ -6,8 +6,6 @@ import gc
 import itertools
 from typing import Final
 
-__all__ = ["Garbage", "generation"]
-
 _OLDER_SWEEPS: Final = (100, 10)
 """Each so many sweeps the oldest and the middle generation are collected, too: what an operation
 leaves that is under way at a sweep would stay for ever otherwise."""

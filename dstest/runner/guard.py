@@ -18,8 +18,6 @@ from dstest.core.errors import LabError
 from dstest.core.protocols import Deployment, Restartable
 from dstest.core.residue import GUARD_LEASES, Residue
 
-__all__ = ["SERVE", "Guard"]
-
 RUN, SERVE = GUARD_LEASES
 ALL: Final = "all"
 

@@ -14,8 +14,6 @@ from dstest.core.node import LabInfo, Node, NodeInfo
 from dstest.core.protocols import Deployment, Member, SystemTraits
 from dstest.core.residue import HOME_MARK, HOMES_LAID, HOMES_OWNED
 
-__all__ = ["COMMON_HOMES", "homes_of", "is_shared", "lay_homes", "places_of", "require_paths"]
-
 COMMON_HOMES: Final = ("/opt/dstest", "/opt/dstest-services")
 """Of tools and services, whatever the system. The first comes and goes as a whole, as a residue."""
 

@@ -16,17 +16,6 @@ from dstest.core import clock
 from dstest.core.history import ClockSource
 from dstest.core.run_meta import Host
 
-__all__ = [
-    "NodeClock",
-    "clock_source",
-    "compared",
-    "cpu_s",
-    "host_of",
-    "node_clocks",
-    "offsets",
-    "wall_minus_mono_ns",
-]
-
 PING_TIMEOUT_S: Final = 5.0
 PINGS: Final = 5
 """The one that was answered soonest tells the time best."""

@@ -20,8 +20,6 @@ from dstest.core.clock import RunClock
 from dstest.judge.host_events import HOST, SAMPLE_S, HostSample
 from dstest.store.layout import RunDir
 
-__all__ = ["HostSampler"]
-
 GROUPS_EVERY: Final = 10
 GROUPS_MAX: Final = 500
 """Control groups that are looked at, and after how many samples they are listed again."""

@@ -15,8 +15,6 @@ from dstest.core.errors import ConfigError, LabError
 from dstest.core.node import Node
 from dstest.core.protocols import Deployment, Processes
 
-__all__ = ["builds_in_use", "files_of", "programs_of", "used_of"]
-
 _FILES: Final = (
     'for pid; do printf "program %s\\n" "$(readlink "/proc/$pid/exe")";'
     ' tr "\\0" "\\n" <"/proc/$pid/cmdline";'

@@ -37,19 +37,6 @@ from dstest.store.layout import PLUGINS, RunDir
 from dstest.store.recorded import recorded_name
 from dstest.store.sums import SUMS, compare_sums
 
-__all__ = [
-    "Told",
-    "Verified",
-    "code_of",
-    "finished",
-    "intact",
-    "judged_aside",
-    "judging",
-    "not_better",
-    "told",
-    "verified",
-]
-
 _FINISHED: Final = ("verdict:", "ended early:", "recovered:")
 _PLACE: Final = "- Directory: "
 _REMEDY: Final = "do not believe this copy; take the run directory from where it was made"

@@ -9,8 +9,6 @@ from dstest.core.errors import DstestError
 from dstest.runner.integrity import Verified, verified
 from dstest.store.layout import RunDir
 
-__all__ = ["JudgedOnce", "Verify"]
-
 Verify = Callable[[RunDir], Verified]
 """As `dstest.runner.integrity.verified`."""
 

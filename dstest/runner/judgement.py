@@ -56,8 +56,6 @@ from dstest.store.seal import Folded, fold, windows_of
 if TYPE_CHECKING:
     from dstest.report.model import RunReport
 
-__all__ = ["EarlierAnswers", "Judged", "assess", "check_all", "judge", "judge_reported", "seal"]
-
 _GAP_NS: Final = 1_000_000_000
 _NO_AUDIT: Final = {"cluster": ["no leak audit was made"]}
 

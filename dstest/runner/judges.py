@@ -10,8 +10,6 @@ from dstest.core.errors import ConfigError
 from dstest.core.near import meant
 from dstest.core.protocols import Checker, CheckerTraits, Option, Workload
 
-__all__ = ["added", "checkers_of", "claims_of"]
-
 
 def checkers_of(
     work: Workload, model: str | None = None, besides: Sequence[str] = ()

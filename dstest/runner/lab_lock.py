@@ -12,8 +12,6 @@ from clusters.labs import state
 from dstest.core.errors import LabError
 from dstest.core.node import LabInfo
 
-__all__ = ["alone", "in_use", "lock_of"]
-
 LOOK_S: Final = 0.5
 """Longer than anybody takes who only looks whether a lab is used."""
 

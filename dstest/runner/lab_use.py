@@ -17,8 +17,6 @@ from dstest.core.node import Inspects
 from dstest.core.run_meta import RunMeta
 from dstest.runner.lab_lock import in_use, lock_of
 
-__all__ = ["Use", "lab_of_run", "users_of"]
-
 
 class Use(msgspec.Struct, frozen=True, kw_only=True):
     """A process that uses a lab. `run` is the run directory that it writes, if it writes one; `pid`

@@ -12,8 +12,6 @@ from typing import Any, Final
 from dstest.core.errors import ConfigError
 from dstest.core.protocols import OpDraft, Option, Reactive, Workload
 
-__all__ = ["LEFT_OUT_OPTION", "check_left_out", "drawing", "left_out"]
-
 LEFT_OUT_OPTION: Final[Mapping[str, Option]] = {
     "without": Option(
         type=str, default="", help="types of operations to leave out, as read+cas; never a pass"

@@ -23,8 +23,6 @@ from dstest.core.patience import ask_s, in_time
 from dstest.core.protocols import Deployment, Endpoint, Process, Processes, Service
 from dstest.runner.answers import ports_of
 
-__all__ = ["Held", "Listener", "check_free", "check_listeners", "held_by_others", "read_listeners"]
-
 POLL_S: Final = 0.2
 _PID: Final = re.compile(r"pid=(\d+)")
 _COMMAND: Final = """\

@@ -37,8 +37,6 @@ from dstest.runner.nemesis_loop import NemesisLoop
 from dstest.runner.progress import Progress
 from dstest.store.layout import RunDir
 
-__all__ = ["LiveRun", "state_of"]
-
 _EVERY_S: Final = 1.0
 _NODES_S: Final = 5
 """So many looks back a node's operations count for what it is doing."""

@@ -10,8 +10,6 @@ from rich.text import Text
 from dstest.core.live import FaultNow, Live, NodeNow
 from dstest.core.printable import printable
 
-__all__ = ["picture"]
-
 PHASES: Final = ("lab", "connect", "deploy", "load", "settle", "final", "judge")
 """Of a run that nothing stops, in their order."""
 

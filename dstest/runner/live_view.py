@@ -22,8 +22,6 @@ from dstest.runner.live_picture import picture
 from dstest.runner.progress import Progress
 from dstest.runner.screen import Screen
 
-__all__ = ["LiveView", "progress_for"]
-
 _DRAWN_NS_MIN: Final = 500_000_000
 """No two pictures come faster one after the other."""
 

@@ -33,8 +33,6 @@ from dstest.runner.plugins import Plugins
 from dstest.runner.worker_config import CATCH_UP, STACK_SIGNAL, WorkerConfig
 from dstest.store.layout import RunDir, disk_full
 
-__all__ = ["Load", "LoadTraffic", "NoTraffic"]
-
 _READY_TIMEOUT_S: Final = 30.0
 _SILENCE_S: Final = 5.0
 _LOOK_S: Final = 1.0

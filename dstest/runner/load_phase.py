@@ -21,8 +21,6 @@ from dstest.runner.progress import Progress
 from dstest.runner.streaming import watch_for_violation
 from dstest.store.layout import RunDir, disk_full
 
-__all__ = ["LoadPhase"]
-
 _WATCH_S: Final = 1.0
 _RECOVERY_S: Final = 8.0
 _PING_TIMEOUT_S: Final = 5.0

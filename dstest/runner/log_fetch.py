@@ -23,15 +23,6 @@ from dstest.core.spec import RunSpec
 from dstest.runner.lab_lock import alone
 from dstest.store.layout import RunDir
 
-__all__ = [
-    "CORE_BYTES_MAX",
-    "fetch_left",
-    "fetch_logs",
-    "fetch_settings_and_cores",
-    "log_settings",
-    "note_of",
-]
-
 PLAIN_BYTES_MAX: Final = 8 << 20
 """A log that is longer is kept compressed."""
 

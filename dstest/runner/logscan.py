@@ -20,8 +20,6 @@ from dstest.judge.facts import Alarm
 from dstest.judge.process_facts import ProcessFacts
 from dstest.store.layout import RunDir, opened_log
 
-__all__ = ["LogFacts", "log_names", "scan_logs"]
-
 ALARMS_PER_SECOND_MAX: Final = 20
 """Of one kind and node: more of them in the same second say nothing new."""
 

@@ -27,17 +27,6 @@ from dstest.store.layout import RunDir
 from dstest.store.seal import Folded, fold
 from dstest.store.sums import SUMS
 
-__all__ = [
-    "asked",
-    "inputs_of",
-    "load_of",
-    "measured_of",
-    "monitored",
-    "points_of",
-    "runs_of",
-    "write_monitored",
-]
-
 
 def monitored(path: Path, settings: Settings | None = None) -> tuple[Monitored, RunMeta, Load]:
     """One look at a run directory. Raises ConfigError, EvidenceError where there is none."""

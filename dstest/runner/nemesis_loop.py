@@ -27,8 +27,6 @@ from dstest.runner.ticking import Ticker
 from nemeses.base.landing import demote
 from nemeses.base.steps import with_facts
 
-__all__ = ["NemesisLoop", "describe"]
-
 _LOOK_S: Final = 0.2
 _TEARDOWN_S: Final = 20.0
 _AHEAD_NS: Final = 1_000_000_000

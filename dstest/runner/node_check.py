@@ -12,8 +12,6 @@ from dstest.core.node import LabInfo, Node
 from dstest.core.node_features import FEATURES, alternatives, remedy_of, what_of
 from dstest.core.protocols import Composite, FaultPlan, NemesisTraits, System, SystemTraits
 
-__all__ = ["check_features", "check_installed", "needs_of"]
-
 LOOK_S: Final = 30.0
 _MARK: Final = "== status "
 

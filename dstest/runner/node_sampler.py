@@ -23,8 +23,6 @@ from dstest.core.protocols.sampling import Asks
 from dstest.monitor.rows import NODES, Row, encoded, unit_of
 from dstest.store.layout import RunDir
 
-__all__ = ["SAMPLES_MAX", "NodeSampler", "every_s", "metrics_file", "rows_of"]
-
 FETCH_S: Final = 2.0
 CALL_TIMEOUT_S: Final = 3.0
 FINISH_S: Final = 10.0

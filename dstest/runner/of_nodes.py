@@ -17,8 +17,6 @@ from dstest.runner.requirements import deployment_of
 from dstest.store.layout import RunDir
 from dstest.store.seal import Folded
 
-__all__ = ["OfNodes", "of_nodes"]
-
 
 class OfNodes(msgspec.Struct, frozen=True, kw_only=True):
     """Fields of `RunFacts`, as they are where nobody has nodes to ask."""

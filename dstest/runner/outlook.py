@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dstest.core.tiers import Tier
 from dstest.judge.budgets import SHAPES, TIERS
 
-__all__ = ["lasts_s", "shortfalls"]
-
 _AROUND_S = 75.0
 """Set-up, recovery and judging of an arm on a small host, about."""
 

@@ -11,8 +11,6 @@ import msgspec
 from dstest.core.plain import odd_in
 from dstest.core.protocols import FaultPlan, Option
 
-__all__ = ["completed", "end_ns", "facts_problem", "problem_of"]
-
 OPEN: Final = "random"
 _FAULT_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
 """It names files, leases and rules on the nodes."""

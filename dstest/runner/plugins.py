@@ -46,8 +46,6 @@ from dstest.runner.worker_config import CATCH_UP_OPTION
 from nemeses.base.schedule import RECOVERY_S
 from nemeses.mix import Mix
 
-__all__ = ["RUN_OPTIONS", "Plugins", "options_of", "rate_of", "resolve", "schedule_of"]
-
 RATE_MAX = 1_000_000.0
 
 RUN_OPTIONS: dict[str, Option] = {

@@ -15,8 +15,6 @@ from dstest.core.errors import LabError
 from dstest.core.node import Node
 from dstest.core.protocols import Deployment, Probe
 
-__all__ = ["check_probes"]
-
 ASK_S: Final = 1.0
 TRIES: Final = 5
 """A busy machine may be late."""

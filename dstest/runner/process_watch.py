@@ -20,8 +20,6 @@ from dstest.core.log_names import kept_as
 from dstest.core.protocols import Deployment, LogFiles, Process, Processes, Service, System
 from dstest.judge.process_facts import ProcessFacts, Seen
 
-__all__ = ["ProcessWatch", "as_facts"]
-
 LOOK_S: Final = 1.0
 LOOK_TIMEOUT_S: Final = 4.0
 UNSEEN_S: Final = 12.0

@@ -16,8 +16,6 @@ from dstest.core import clock
 from dstest.core.live import Live
 from dstest.core.printable import printable
 
-__all__ = ["LOG", "Progress", "Quiet"]
-
 LOG: Final = "run.log"
 
 _EVERY_NS: Final = 5_000_000_000

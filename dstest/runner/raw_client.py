@@ -9,8 +9,6 @@ from typing import Any, Final
 from dstest.core.errors import ConfigError
 from dstest.core.protocols import Client, Endpoint, Option, System, SystemTraits, Workload
 
-__all__ = ["CLIENT_OPTION", "RAW", "check_raw_client", "client_of", "has_raw_client"]
-
 RAW: Final = "raw"
 
 CLIENT_OPTION: Final[Mapping[str, Option]] = {

@@ -18,8 +18,6 @@ from dstest.core.run_meta import RunMeta
 from dstest.core.spec import said_in
 from dstest.store.seal import Folded, Segment
 
-__all__ = ["Beside", "Reconciled", "issued", "reconcile"]
-
 CONTROL = "control.seg"
 
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-__all__ = ["GIVE_UP_S", "GOES_ON", "TAIL_S", "Recovery"]
-
 STEADY_LOOKS: Final = 3
 """Good looks in a row."""
 

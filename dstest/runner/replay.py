@@ -27,8 +27,6 @@ from dstest.store.layout import RunDir
 from dstest.store.signing import require_key
 from dstest.store.sums import SIGNATURE, SUMS
 
-__all__ = ["check_times", "replay", "spec_of", "still_there", "together"]
-
 
 def spec_of(meta: RunMeta) -> RunSpec:
     """With the files that are in use now: those of the run, or the copies that it kept."""

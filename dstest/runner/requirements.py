@@ -13,7 +13,7 @@ import msgspec
 
 from dstest.core import registry
 from dstest.core.errors import ConfigError
-from dstest.core.implements import broken_claims, implements, members_of, unfit
+from dstest.core.implements import broken_claims, implements, members_of, protocols_of, unfit
 from dstest.core.node import Lab, Node
 from dstest.core.protocols import (
     PINNED_KINDS,
@@ -33,26 +33,7 @@ from dstest.core.protocols import (
     capabilities,
 )
 
-__all__ = [
-    "Lack",
-    "check_client",
-    "check_endpoints",
-    "check_lab",
-    "check_plans",
-    "check_requires",
-    "deployed",
-    "deployment_of",
-    "for_planning",
-    "lacking",
-]
-
-
-_CAPABILITIES: Final = tuple(
-    kind
-    for module in (administration, capabilities)
-    for kind in (getattr(module, name) for name in module.__all__)
-    if isinstance(kind, type) and members_of(kind)
-)
+_CAPABILITIES: Final = (*protocols_of(administration), *protocols_of(capabilities))
 
 
 PINNED_CLIENTS: Final = "clients of one node"

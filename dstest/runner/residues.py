@@ -22,8 +22,6 @@ from dstest.core.node import LabInfo, Node
 from dstest.core.protocols import Nemesis, NemesisTraits, System, SystemTraits
 from dstest.core.residue import GUARD_LEASES, Found, Residue, marked_only, read_found
 
-__all__ = ["begin_clean", "clean_beside", "leaks", "left_on", "look", "remove", "residues"]
-
 LOOK_TIMEOUT_S: Final = 30.0
 REMOVE_TIMEOUT_S: Final = 35.0
 """Leases that have run out may take so long to heal."""

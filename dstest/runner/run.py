@@ -60,8 +60,6 @@ from dstest.store.events import Writer
 from dstest.store.layout import RunDir
 from dstest.store.segment import SegmentWriter
 
-__all__ = ["Run"]
-
 _REPLICA_TRIES: Final = 10
 LOG_MB_S: Final = 0.5
 """Seconds for a mebibyte of logs, fetched and compressed."""

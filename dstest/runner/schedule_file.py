@@ -20,8 +20,6 @@ from dstest.core.errors import ConfigError
 from dstest.core.protocols import FaultPlan
 from dstest.runner.planned import problem_of
 
-__all__ = ["SCHEDULE", "Schedule", "read_schedule"]
-
 SCHEDULE: Final = "schedule.json"
 """Its name in a run directory."""
 

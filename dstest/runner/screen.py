@@ -16,8 +16,6 @@ from typing import Final, TextIO
 from rich.console import Console
 from rich.text import Text
 
-__all__ = ["Screen"]
-
 _WAITING_MAX: Final = 1 << 16
 """Bytes that may wait for a terminal that does not read: lines beyond are not shown."""
 

@@ -17,8 +17,6 @@ from dstest.runner.reconcile import Beside, Reconciled
 from dstest.store.seal import Folded
 from dstest.store.segment import text_of
 
-__all__ = ["Fold", "Reconcile", "record_canaries"]
-
 Fold = Callable[[Path], Folded]
 Reconcile = Callable[[Folded, RunMeta, Beside], Reconciled]
 

@@ -18,8 +18,6 @@ from dstest.effects.reading import effects_of
 from dstest.effects.result import judged
 from dstest.store.layout import RunDir
 
-__all__ = ["server_effects"]
-
 
 def server_effects(run: RunDir, system: Any, meta: RunMeta, history: History) -> CheckResult | None:
     """The violation that the servers' word shows, None where there is none or no such word."""

@@ -48,17 +48,6 @@ from dstest.runner.simulated_stop import stopping
 from dstest.store.layout import PLUGINS, RunDir, disk_full, link_latest, whole
 from dstest.store.signing import require_key
 
-__all__ = [
-    "DEFAULT_LAB",
-    "Finished",
-    "alive",
-    "of_size",
-    "process_start_time",
-    "recover",
-    "require_packages",
-    "run_session",
-]
-
 DEFAULT_LAB: Final = "default"
 
 

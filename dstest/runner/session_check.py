@@ -22,16 +22,6 @@ from dstest.runner.plugins import rate_of
 from dstest.runner.session_file import ArmState, SessionDir, SessionFile
 from dstest.store.layout import RunDir
 
-__all__ = [
-    "SessionFinished",
-    "arm_evidence",
-    "contradicts",
-    "once",
-    "reread",
-    "unlisted",
-    "verify",
-]
-
 
 class SessionFinished(msgspec.Struct, frozen=True, kw_only=True):
     """How a session ended. `verdict` is None where it was stopped before its last arm."""

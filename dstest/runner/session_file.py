@@ -22,8 +22,6 @@ from dstest.store.layout import link_latest, new_directory, whole, write_file
 from dstest.store.signing import sign
 from dstest.store.sums import SIGNATURE, SUMS, compare_sums, sums_of
 
-__all__ = ["SESSION_SCHEMA", "ArmState", "SessionDir", "SessionFile", "is_session"]
-
 SESSION_SCHEMA = "dstest.session/1"
 _FILE = "session.json"
 

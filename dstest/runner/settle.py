@@ -9,8 +9,6 @@ from dstest.core.answers import check_health
 from dstest.core.patience import ask_s, in_time
 from dstest.core.protocols import Deployment
 
-__all__ = ["all_serve"]
-
 _TRIES: Final = 10
 _GAP_S: Final = 1.0
 

@@ -29,17 +29,6 @@ from dstest.core.tiers import TIERS, Tier
 from dstest.sim.simulate import simulable_of
 from nemeses.mix import Mix
 
-__all__ = [
-    "check_fit",
-    "check_lab",
-    "check_plans",
-    "check_tier",
-    "for_planning",
-    "only_on_nodes",
-    "parts_of",
-    "simulated_nemesis",
-]
-
 _OF_WORKERS: Final = frozenset({"workers", "client"})
 """Options of every run: there is one process, and one client for each capability."""
 

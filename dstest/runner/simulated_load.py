@@ -25,8 +25,6 @@ from dstest.runner.worker_config import WorkerConfig
 from dstest.sim.load import client_of
 from dstest.store.layout import RunDir, disk_full
 
-__all__ = ["SimulatedClock", "SimulatedLoad"]
-
 _SLACK_S: Final = 4.0
 
 

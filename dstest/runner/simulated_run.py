@@ -52,8 +52,6 @@ from dstest.store.events import Writer
 from dstest.store.layout import EVENTS, RunDir
 from dstest.store.segment import SegmentWriter
 
-__all__ = ["NotServing", "SimulatedRun", "simulated_version"]
-
 LOOK_S: Final = 0.1
 
 FAILURES_SHOWN: Final = 3

@@ -18,8 +18,6 @@ from dstest.runner.node_sampler import every_s, metrics_file, rows_of
 from dstest.sim.world import World
 from dstest.store.layout import RunDir
 
-__all__ = ["SimulatedSampler"]
-
 
 class SimulatedSampler:
     """From `start` to `stop` it looks whenever a second of the simulated clock has passed."""

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
-__all__ = ["Stop", "stopping"]
-
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 _PATIENCE_S: Final = 5.0

@@ -25,8 +25,6 @@ from dstest.generator.writing import lines
 from dstest.judge.canary_family import family_of
 from dstest.store.jsonl import read_stream
 
-__all__ = ["Specimens", "specimens"]
-
 OBJECTS_EACH: Final = 20
 STORES: Final = 3
 """Right histories of transactions."""

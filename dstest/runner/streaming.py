@@ -30,8 +30,6 @@ from dstest.core.protocols import CheckerTraits
 from dstest.judge.budgeted import budgeted
 from dstest.runner.following import Following
 
-__all__ = ["Look", "main", "watch_for_violation"]
-
 MARGIN_NS: Final = 1_000_000_000
 """An event is written right after it is stamped; a worker that is this late is found hanging."""
 

@@ -18,8 +18,6 @@ from dstest.core.evidence import LandingRecord
 from dstest.core.live import Counter
 from dstest.core.protocols import Lasting, Nemesis, NemesisContext, Ticking, Ticks
 
-__all__ = ["StandWatch", "Stood", "Ticker"]
-
 _STOOD_EVERY_NS: Final = 1_000_000_000
 _EVERY_NS: Final = 2_000_000_000
 _EVERY_NS_MAX: Final = 32_000_000_000

@@ -16,8 +16,6 @@ from dstest.runner.plugins import Plugins
 from dstest.runner.process_watch import ProcessWatch, as_facts
 from dstest.store.layout import RunDir
 
-__all__ = ["Watches"]
-
 
 class Watches:
     """They begin when this is made, in a loop that runs."""

@@ -68,8 +68,6 @@ from dstest.store.events import (
 )
 from dstest.store.segment import SegmentWriter
 
-__all__ = ["Worker", "main", "not_listed"]
-
 _FAILURE_PAUSE_S: Final = 0.05
 _AT_ONCE_NS: Final = 1_000_000
 _BEAT_S: Final = 0.1

@@ -10,8 +10,6 @@ import msgspec
 
 from dstest.core.protocols import Endpoint, Option
 
-__all__ = ["CATCH_UP", "CATCH_UP_OPTION", "STACK_SIGNAL", "WorkerConfig"]
-
 CATCH_UP: Final = "catch_up"
 CATCH_UP_OPTION: Final[Mapping[str, Option]] = {
     CATCH_UP: Option(

@@ -15,8 +15,6 @@ from dstest.core.errors import ConfigError
 from dstest.core.near import meant
 from dstest.scaffold.kinds import KINDS, Kind
 
-__all__ = ["kind_called", "module_of", "rendered", "write"]
-
 NAME_CHARS_MAX: Final = 30
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 

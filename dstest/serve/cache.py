@@ -20,8 +20,6 @@ import msgspec
 from dstest import __version__
 from dstest.serve.row import Figures, Row
 
-__all__ = ["Cache", "cache_file"]
-
 _FORM: Final = " ".join((*Row.__struct_fields__, *Figures.__struct_fields__))
 """Rows with other fields are those of another version, whatever that is called."""
 

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
-__all__ = ["Dot", "dots"]
-
 WIDTH, HEIGHT = 900, 150
 _LEFT, _RIGHT, _TOP, _BOTTOM = 74, 10, 12, 22
 _STEPS: Final = 4

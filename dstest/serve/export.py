@@ -16,8 +16,6 @@ from dstest.serve.query import Asked
 from dstest.serve.views import Views
 from dstest.store.layout import way_out
 
-__all__ = ["export"]
-
 _EVERY: Final = 100
 
 

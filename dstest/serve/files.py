@@ -13,8 +13,6 @@ import msgspec
 
 from dstest.store.sums import SUMS
 
-__all__ = ["REPORT", "File", "Report", "copied_of", "files_of", "opened_below", "report_of"]
-
 REPORT: Final = "report.html"
 _REPORT_MAX: Final = 64 * 1024 * 1024
 

@@ -29,8 +29,6 @@ from dstest.serve.pages import REPORT_POLICY, TEXT_POLICY
 from dstest.serve.query import asked_of, unread
 from dstest.serve.views import Views
 
-__all__ = ["application", "is_loopback", "names_of"]
-
 _CHUNK: Final = 256 * 1024
 T = TypeVar("T")
 

@@ -26,8 +26,6 @@ from dstest.serve.query import choices
 from dstest.serve.reading import group_of, key_of, ref_of, row_of
 from dstest.serve.row import Group, Row
 
-__all__ = ["Index", "Shown"]
-
 _EVERY_S: Final = 2.0
 _REST: Final = 10
 """A look at everything is followed by a rest of so many times what it took."""

@@ -8,8 +8,6 @@ import re
 from typing import Final, NamedTuple
 from urllib.parse import quote, urlencode
 
-__all__ = ["PAGES", "Site", "cell_address", "pair_address", "run_address", "run_folder"]
-
 PAGES: Final = (
     ("index.html", "Runs"),
     ("triage.html", "Violations"),

@@ -17,8 +17,6 @@ from dstest.retention.look import said
 from dstest.retention.walk import Place
 from dstest.runner.progress import LOG
 
-__all__ = ["Told", "live_of"]
-
 STALE_S: Final = 10.0
 """It is replaced each second: one that is older was left by a process that hangs or died."""
 

@@ -26,8 +26,6 @@ from dstest.serve.row import Figures, Row
 from dstest.store.jsonl import read_history
 from dstest.store.layout import RunDir
 
-__all__ = ["LARGEST_BYTES", "Measures", "figures_of"]
-
 LARGEST_BYTES: Final = 64 * 1024 * 1024
 """A larger history takes minutes and gigabytes to read: `dstest compare` does."""
 

@@ -23,8 +23,6 @@ from dstest.serve.query import words_of
 from dstest.serve.row import Row
 from dstest.serve.trends import SIGNS, sign_of
 
-__all__ = ["POLICY", "REPORT_POLICY", "TEXT_POLICY", "Pages", "figure", "neighbours", "stamp"]
-
 _STAMP: Final = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z")
 
 POLICY: Final = (

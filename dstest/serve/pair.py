@@ -20,8 +20,6 @@ from dstest.serve.reading import contents_shown
 from dstest.serve.row import Figures, Row
 from dstest.serve.standing import look_at
 
-__all__ = ["Measure", "Pair", "pair_of"]
-
 _OWN: Final = ("status", "started", "load s")
 """Rows that differ between any two runs, and mean nothing by it."""
 

@@ -11,18 +11,6 @@ import msgspec
 
 from dstest.serve.row import Row
 
-__all__ = [
-    "FIELDS",
-    "SORTS",
-    "Asked",
-    "asked_of",
-    "choices",
-    "found",
-    "sorted_by",
-    "unread",
-    "words_of",
-]
-
 PAGE: Final = 100
 """Rows of a page."""
 

@@ -26,8 +26,6 @@ from dstest.serve.standing import SMALL_BYTES, look_at
 from dstest.store.layout import RunDir
 from dstest.store.sums import SUMS, compare_sums
 
-__all__ = ["HISTORY", "contents_shown", "group_of", "key_of", "ref_of", "row_of", "test_of"]
-
 HISTORY: Final = "history.jsonl"
 _WATCHED: Final[dict[str, tuple[str, ...]]] = {
     "run": (

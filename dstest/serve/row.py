@@ -9,8 +9,6 @@ import msgspec
 from dstest.core.errors import Exit
 from dstest.core.verdict import State
 
-__all__ = ["STANDINGS", "Figures", "Group", "Row", "Standing", "Tested"]
-
 Standing = Literal["judged", "running", "died", "damaged"]
 STANDINGS: Final[tuple[Standing, ...]] = ("running", "died", "damaged")
 """Those that are no verdict."""

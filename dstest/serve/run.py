@@ -16,8 +16,6 @@ from dstest.core.errors import ConfigError
 from dstest.serve.http import application
 from dstest.serve.index import Index
 
-__all__ = ["Listening", "serve"]
-
 
 class Listening(NamedTuple):
     """Where the pages are."""

@@ -17,8 +17,6 @@ from dstest.serve.row import Standing
 from dstest.store.layout import RunDir
 from dstest.store.sums import SUMS, compare_sums
 
-__all__ = ["SMALL_BYTES", "Look", "look_at"]
-
 SMALL_BYTES: Final = 256 * 1024
 """Files up to this size are hashed whenever a run has changed."""
 

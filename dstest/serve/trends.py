@@ -12,8 +12,6 @@ import msgspec
 from dstest.core.shares import Rate, interval
 from dstest.serve.row import Figures, Row
 
-__all__ = ["SIGNS", "STRIP", "Cell", "cells", "sign_of"]
-
 STRIP: Final = 30
 """Runs of a cell whose verdicts stand in a row."""
 

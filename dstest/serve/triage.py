@@ -9,8 +9,6 @@ import msgspec
 from dstest.core.shares import Rate, interval
 from dstest.serve.row import Row
 
-__all__ = ["Seen", "triage"]
-
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """A violation that was seen in `runs`, the newest first. `rate` is in how many of all judged

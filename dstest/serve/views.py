@@ -24,8 +24,6 @@ from dstest.serve.row import Figures, Row
 from dstest.serve.trends import Cell, cells
 from dstest.serve.triage import Seen, triage
 
-__all__ = ["Views"]
-
 _CHARTS: Final = (
     ("ok_per_s", "Operations served per second", "/s"),
     ("p50_ms", "Median latency", "ms"),

@@ -15,8 +15,6 @@ import msgspec
 from dstest.core.protocols import FaultPlan
 from nemeses.base.schedule import RECOVERY_S, WARMUP_S
 
-__all__ = ["Candidate", "compact"]
-
 _S = 1_000_000_000
 _GAP_NS = 4 * _S
 """What is left of a longer quiet time between two faults."""

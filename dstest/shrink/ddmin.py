@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TypeVar
 
-__all__ = ["ddmin"]
-
 T = TypeVar("T")
 
 

@@ -34,8 +34,6 @@ from dstest.shrink.told import told
 from dstest.store.jsonl import read_history, write_history
 from dstest.store.layout import PLUGINS, RunDir, write_file
 
-__all__ = ["shrink_run"]
-
 
 def shrink_run(
     path: Path,

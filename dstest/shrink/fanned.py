@@ -34,8 +34,6 @@ from dstest.shrink.runs import attempt_of, refused, schedule_of
 from dstest.steps.results import results_in
 from dstest.store.layout import PLUGINS, RunDir, write_file
 
-__all__ = ["FannedRuns", "fanned"]
-
 _SCHEDULES: Final = "schedules"
 _MORE_S: Final = 600.0
 """Beyond its load a run needs this at most: nodes, recovery, final reads, judges, canaries."""

@@ -12,8 +12,6 @@ from dstest.core.protocols import FaultPlan, Option
 from dstest.shrink.candidate import Candidate, compact
 from dstest.shrink.ddmin import ddmin
 
-__all__ = ["bare", "fewer", "guessed", "none_spare", "other_scopes", "shorter"]
-
 SHORTEST_NS: Final = 1_000_000_000
 """What is shorter may end before it has landed."""
 

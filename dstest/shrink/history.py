@@ -21,8 +21,6 @@ from dstest.core.protocols import CheckerTraits
 from dstest.judge.checker_answers import asked
 from dstest.judge.fingerprint import fingerprints_of
 
-__all__ = ["shows_alone", "smallest_history"]
-
 
 def smallest_history(
     history: History, checker: Any, model: str, result: CheckResult, fingerprint: str

@@ -9,8 +9,6 @@ import msgspec
 
 from dstest.shrink.candidate import Candidate
 
-__all__ = ["fewer_clients", "fewer_nodes", "fewer_types", "lighter", "sooner_over"]
-
 NODES_LEAST: Final = 3
 """Of a cluster with a majority that outlives a fault of one."""
 

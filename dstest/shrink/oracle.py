@@ -14,8 +14,6 @@ from dstest.shrink.record import Attempt, Progress, Tried
 from dstest.shrink.runs import Runs
 from dstest.shrink.sequential import ALPHA, STRICT, UNKNOWN_RATE, OneDecides, SequentialTest
 
-__all__ = ["Oracle", "TimeUp"]
-
 FAILED_MAX: Final = 3
 """So many runs of a candidate that came to nothing, one after the other, are no accident."""
 

@@ -24,8 +24,6 @@ from dstest.shrink.candidate import Candidate
 from dstest.shrink.runs import candidate_of
 from dstest.store.layout import RunDir
 
-__all__ = ["Hint", "Original", "original_of"]
-
 
 class Hint(NamedTuple):
     """Ids of the faults that stood by a violation, and when its last operation ended."""

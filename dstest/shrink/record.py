@@ -18,21 +18,6 @@ from dstest.shrink.candidate import Candidate
 from dstest.store.layout import write_file
 from dstest.store.lock import held, locked
 
-__all__ = [
-    "ENOUGH",
-    "HISTORY",
-    "PROGRESS",
-    "RUNS",
-    "SCHEMA",
-    "Attempt",
-    "Progress",
-    "Tried",
-    "alone",
-    "aside_of",
-    "going_on",
-    "write_progress",
-]
-
 PROGRESS: Final = "progress.json"
 HISTORY: Final = "history.jsonl"
 """Beside the reproducer: the part of the run's history that shows the violation alone."""

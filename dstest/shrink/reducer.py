@@ -21,8 +21,6 @@ from dstest.shrink.oracle import Oracle, TimeUp
 from dstest.shrink.record import ENOUGH
 from dstest.shrink.sequential import STRICT
 
-__all__ = ["Reduced", "confirmed", "reduced"]
-
 _BACK_MAX: Final = 3
 _SAMPLE: Final = 3
 """From so many runs on their share says something about the rate."""

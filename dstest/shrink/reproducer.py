@@ -21,8 +21,6 @@ from dstest.shrink.candidate import Candidate
 from dstest.shrink.runs import schedule_of, spec_for
 from dstest.store.layout import PLUGINS
 
-__all__ = ["argv_of", "builds_at", "same_script", "script_of", "size_of"]
-
 
 def size_of(candidate: Candidate, op_types: frozenset[str], operations: int | None) -> Size:
     """Of a run of this candidate."""

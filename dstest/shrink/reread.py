@@ -33,8 +33,6 @@ from dstest.store.jsonl import read_history
 from dstest.store.layout import PLUGINS, RunDir
 from dstest.store.recorded import Distinct
 
-__all__ = ["compares_script", "read_progress", "read_reproducer"]
-
 _SAID_BY_ITSELF = ("run", "dstest", "stopped", "confirmed", "command")
 """Where the run lay, which version made it, why it ended early; `confirmed`, which may be less than
 its runs give where more of them were asked for; and `command`, which older versions wrote otherwise

@@ -28,16 +28,6 @@ from dstest.shrink.record import RUNS, Attempt
 from dstest.store.layout import RunDir
 from nemeses.mix import Mix
 
-__all__ = [
-    "ClusterRuns",
-    "Runs",
-    "attempt_of",
-    "candidate_of",
-    "refused",
-    "schedule_of",
-    "spec_for",
-]
-
 _LANDED_LEAST: Final = 0.9
 """Of its faults a run without the violation must have so many, to say that it does not come."""
 

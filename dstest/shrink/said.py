@@ -7,8 +7,6 @@ from pathlib import Path
 
 from dstest.core.reproducer import REPRODUCER, SCRIPT, Reproducer, Size
 
-__all__ = ["lines_of"]
-
 
 def lines_of(found: Reproducer, aside: Path) -> Iterator[str]:
     """A row of the run as it was and the small one for each thing that could be made smaller."""

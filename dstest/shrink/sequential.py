@@ -17,8 +17,6 @@ from typing import Final, Literal
 
 import msgspec
 
-__all__ = ["ALPHA", "BETA", "STRICT", "UNKNOWN_RATE", "OneDecides", "SequentialTest"]
-
 ALPHA: Final = 1 / 3
 STRICT: Final = 0.12
 """Instead of `ALPHA`, for what makes a violation rare by its nature: less load. Two runs that show

@@ -15,8 +15,6 @@ from dstest.shrink.reproducer import argv_of, size_of
 from dstest.shrink.runs import schedule_of
 from dstest.store.layout import PLUGINS
 
-__all__ = ["SURE_LEAST", "told"]
-
 SURE_LEAST: Final = 3
 """Fewer runs say too little about a rate for a reproducer to be called confirmed."""
 

@@ -21,18 +21,6 @@ from dstest.core.errors import ConfigError
 from dstest.core.near import meant
 from dstest.sim.world import World
 
-__all__ = [
-    "KINDS",
-    "NO_KIND",
-    "Fault",
-    "FaultKind",
-    "Profile",
-    "Struck",
-    "kinds_of",
-    "planned",
-    "strike",
-]
-
 FaultKind = Literal["partition", "kill", "pause", "power"]
 KINDS: Final[tuple[FaultKind, ...]] = ("partition", "kill", "pause", "power")
 NO_KIND: Final = "none"

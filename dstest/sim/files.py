@@ -12,8 +12,6 @@ from typing import Protocol
 
 from dstest.sim.written import Written, written_of
 
-__all__ = ["Files", "LogFile", "SimFiles", "Stalled"]
-
 
 class Stalled(BaseException):
     """A sync does not return: who waits for it on a thread waits until the power goes."""

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import ast
 import builtins
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 import msgspec
-
-__all__ = ["Forbidden", "forbidden_in"]
 
 _NUMBERS: Final = "the numbers that the host was given"
 _FILES: Final = "the files that the host was given"
@@ -101,9 +100,14 @@ class Forbidden(msgspec.Struct, frozen=True):
         return f"{self.path}, line {self.line}: {call} cannot be simulated: {self.instead}"
 
 
-def forbidden_in(path: Path) -> list[Forbidden]:
+def forbidden_in(path: Path) -> tuple[Forbidden, ...]:
     """In a file of Python, in the order of its lines."""
-    tree = ast.parse(path.read_text())
+    return _forbidden_in(str(path), path.read_text())
+
+
+@cache
+def _forbidden_in(path: str, text: str) -> tuple[Forbidden, ...]:
+    tree = ast.parse(text)
     names = _imported(tree)
     paths = _paths(tree, names)
     found = []
@@ -111,14 +115,12 @@ def forbidden_in(path: Path) -> list[Forbidden]:
         if isinstance(node, ast.Call):
             call, instead = _judged(node, names, paths)
             if call is not None and instead:
-                found.append(Forbidden(str(path), node.lineno, call, instead))
+                found.append(Forbidden(path, node.lineno, call, instead))
         elif isinstance(node, ast.ImportFrom) and node.module and node.names[0].name == "*":
             instead = next((why for name, why in _rules() if _under(name, node.module)), None)
             if instead:
-                found.append(
-                    Forbidden(str(path), node.lineno, f"from {node.module} import *", instead)
-                )
-    return sorted(found, key=lambda one: one.line)
+                found.append(Forbidden(path, node.lineno, f"from {node.module} import *", instead))
+    return tuple(sorted(found, key=lambda one: one.line))
 
 
 def _rules() -> list[tuple[str, str]]:

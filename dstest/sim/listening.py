@@ -10,8 +10,6 @@ import msgspec
 from dstest.sim.loop import VirtualLoop
 from dstest.sim.process import Process
 
-__all__ = ["Listener", "Server"]
-
 
 class Listener(msgspec.Struct):
     factory: Any

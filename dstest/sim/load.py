@@ -21,8 +21,6 @@ from dstest.core.protocols import (
     SystemTraits,
 )
 
-__all__ = ["Load", "client_of"]
-
 _PAUSE_S: Final = 0.05
 """After a failure, before the next operation."""
 

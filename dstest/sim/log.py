@@ -6,8 +6,6 @@ import hashlib
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["SHOWN_BYTES", "Log"]
-
 SHOWN_BYTES: Final = 200
 """Of a message, in a line."""
 

@@ -17,8 +17,6 @@ from dstest.core.errors import HarnessError
 from dstest.sim.files import Stalled
 from dstest.sim.process import PROCESS, Process
 
-__all__ = ["Over", "VirtualLoop"]
-
 DISK_S = (0.0002, 0.004)
 """A blocking call on a thread takes so long: mostly a write that is synced."""
 

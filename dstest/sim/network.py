@@ -25,8 +25,6 @@ from dstest.sim.log import Log
 from dstest.sim.loop import VirtualLoop
 from dstest.sim.process import PROCESS, Process
 
-__all__ = ["STUCK_S", "Network", "Weather"]
-
 STUCK_S: Final = 15.0
 """Of a connection that asks for nothing else (TCP_USER_TIMEOUT)."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Any
 
-__all__ = ["PROCESS", "Process"]
-
 
 class Process:
     """From its start to its death; a restart is another one."""

@@ -28,8 +28,6 @@ from dstest.sim.network import Weather
 from dstest.sim.process import PROCESS
 from dstest.sim.world import World
 
-__all__ = ["Simulated", "Wanted", "simulable_names", "simulable_of", "simulate", "wanted_of"]
-
 SETTLE_S: Final = 30.0
 FINAL_S: Final = 120.0
 

@@ -20,8 +20,6 @@ from dstest.core.parent import end_with_parent
 from dstest.core.shares import Rate, interval
 from dstest.sim.simulate import Simulated, Wanted, simulate
 
-__all__ = ["Seen", "Swept", "Unlike", "require_alike", "seen_in", "sweep"]
-
 
 class Unlike(DstestError):
     """The same seed gave two simulations: nothing is shown by either."""
@@ -151,7 +149,8 @@ def sweep(wanted: Wanted, seeds: Iterable[int], workers: int = 1) -> Iterator[Se
         twice = pool.submit(_one, wanted, first)
         pairs = zip(*((wanted, seed) for seed in chain([first], left)), strict=True)
         try:
-            for number, seen in enumerate(pool.map(_one, *pairs, chunksize=4)):
+            # One seed at a time: whoever interrupts it waits for those that have begun.
+            for number, seen in enumerate(pool.map(_one, *pairs)):
                 if number == 0:
                     require_alike(first, seen.digest, twice.result().digest)
                 yield seen

@@ -19,9 +19,6 @@ from dstest.sim.network import Network, Weather
 from dstest.sim.process import PROCESS, Process
 from dstest.sim.written import Written, damaged, lost_of
 
-__all__ = ["Host", "World"]
-
-
 DIRTY_S: Final = 5.0
 """A server has written something by then."""
 

@@ -7,8 +7,6 @@ import hashlib
 from collections.abc import Mapping
 from typing import Protocol, TypedDict
 
-__all__ = ["Written", "damaged", "lost_of", "written_of"]
-
 
 class Written(TypedDict):
     """A file at some moment: how long it is, how much of its beginning is on the disk as it is,

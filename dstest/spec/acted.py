@@ -12,8 +12,6 @@ from dstest.spec.places import File, Place
 from dstest.spec.telling import How
 from dstest.spec.tightened import may_grow, more_values
 
-__all__ = ["action_changes"]
-
 Change = tuple[str, How, str, str]
 """Id, how, before, after."""
 

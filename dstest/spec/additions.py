@@ -11,8 +11,6 @@ from dstest.spec.compose import System
 from dstest.spec.places import File, Place
 from dstest.spec.stronger import keeps_all, pure
 
-__all__ = ["is_harmless"]
-
 _LOOKS: Final = frozenset(
     {
         "__dict__", "__getattr__", "__getattribute__", "__init_subclass__", "delattr",

@@ -14,8 +14,6 @@ from dstest.core.near import meant
 from dstest.spec.declare import ADVERSARIES
 from dstest.spec.model import Model
 
-__all__ = ["allowed", "lacking"]
-
 
 def allowed(model: Model, kinds: str) -> Model:
     """The model with adversaries of these kinds alone: a list with commas, `all` or `none`.

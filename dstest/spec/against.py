@@ -32,8 +32,6 @@ from dstest.spec.model import Model, Step, shown
 from dstest.spec.trace import Trace, walk_from
 from dstest.spec.wrong import require_taking
 
-__all__ = ["Difference", "Driven", "Subject", "drive_against", "subject_of"]
-
 _TRIES: Final = 200
 """Walks that are tried to make one shorter."""
 

@@ -9,8 +9,6 @@ from typing import Any
 
 from dstest.spec.model import fields_of
 
-__all__ = ["alike"]
-
 
 def alike(one: Any, two: Any) -> bool:
     """Are two equal values of the same types, and all that they hold? Of objects that are no

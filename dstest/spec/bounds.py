@@ -13,8 +13,6 @@ from typing import Final
 
 from dstest.core.clock import monotonic_ns
 
-__all__ = ["MEMORY_MB", "WITHIN_S", "Spent", "Watch"]
-
 WITHIN_S: Final = 600.0
 MEMORY_MB: Final = 4096
 """Of the whole process, resident."""

@@ -8,8 +8,6 @@ import msgspec
 
 from dstest.spec.model import Model, Step, shown
 
-__all__ = ["Arrow", "arrows_of", "chart", "lanes_of", "side_by_side"]
-
 
 class Arrow(msgspec.Struct, frozen=True):
     """Who tells whom what; `to` is who acts where nobody is told."""

@@ -35,8 +35,6 @@ from dstest.spec.model import (
     values_of,
 )
 
-__all__ = ["System"]
-
 
 class System(Spec):
     """The state has a field for each part. What the system declares itself is of the whole state.

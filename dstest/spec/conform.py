@@ -31,8 +31,6 @@ from dstest.spec.model import Model, shown
 from dstest.spec.taking import Taker
 from dstest.spec.trace_file import constants_shown
 
-__all__ = ["FRONTIER_MAX", "conform_history", "conform_log"]
-
 FRONTIER_MAX: Final = 20_000
 """How many states are looked at for one record, unless more are asked for."""
 

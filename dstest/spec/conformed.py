@@ -9,8 +9,6 @@ import msgspec
 from dstest.spec.counts import Count
 from dstest.spec.taking import GuardUse
 
-__all__ = ["Altered", "Conformed", "Refusal", "Swap", "Verdict", "as_data", "lines"]
-
 Verdict = Literal["accept", "reject", "inconclusive", "vacuous"]
 
 SHOWN_MAX: Final = 8

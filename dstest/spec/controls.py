@@ -32,8 +32,6 @@ from dstest.spec.mapping import GAP, Mapped, Record
 from dstest.spec.model import Model, shown
 from dstest.spec.taking import Taker
 
-__all__ = ["controlled"]
-
 PARTS_MAX: Final = 50
 """Parts in which an exchange is tried."""
 SWAPS_MAX: Final = 100

@@ -8,8 +8,6 @@ import msgspec
 
 from dstest.spec.model import Invariant
 
-__all__ = ["Count", "counted", "vacuous"]
-
 
 class Count(msgspec.Struct):
     """Evaluations of one invariant."""

@@ -36,19 +36,6 @@ import msgspec
 from dstest.core.errors import ConfigError
 from dstest.core.near import meant
 
-__all__ = [
-    "ADVERSARIES",
-    "KINDS",
-    "Kind",
-    "Spec",
-    "State",
-    "action",
-    "actions_of",
-    "invariant",
-    "invariants_of",
-    "when",
-]
-
 State = Hashable
 
 Kind = Literal["state", "action", "liveness", "sometimes"]

@@ -14,8 +14,6 @@ from dstest.spec.compose import System
 from dstest.spec.declare import Spec, actions_of
 from dstest.spec.model import Args, Guard, bound
 
-__all__ = ["domain_guards"]
-
 
 def domain_guards(spec: Spec) -> dict[str, list[Guard]]:
     """Action -> a guard for each of its domains that is a function of the state."""

@@ -19,8 +19,6 @@ from dstest.spec.model import Model, Step, fields_of, shown
 from dstest.spec.replay import replay
 from dstest.spec.trace import Trace, way_to
 
-__all__ = ["Driven", "drive_along", "drive_to"]
-
 
 class Driven(msgspec.Struct, frozen=True, kw_only=True):
     """`how` it came there; a state that was `made` may be one that cannot be reached. Where it was

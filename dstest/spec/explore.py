@@ -21,8 +21,6 @@ from dstest.spec.model import Invariant, Model, Step, shown
 from dstest.spec.steady import Steady
 from dstest.spec.trace import Trace, walk_from
 
-__all__ = ["Explored", "Outcome", "Violation", "explore"]
-
 Outcome = Literal["holds", "violated", "bounded", "vacuous"]
 
 FROZEN: Final = 2000

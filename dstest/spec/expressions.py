@@ -11,8 +11,6 @@ from typing import Any
 
 from dstest.spec.model import shown
 
-__all__ = ["expression_of", "fields_named", "function_of", "operands", "text_of"]
-
 
 @lru_cache(maxsize=64)
 def _tree(text: str) -> ast.Module | None:

@@ -15,8 +15,6 @@ from dstest.core.errors import ConfigError
 from dstest.spec.mapping import Record
 from dstest.spec.taking import Refused, Taker
 
-__all__ = ["Ended", "Exceeded", "Happening", "Known", "Replay", "Stuck", "run"]
-
 
 class Happening(NamedTuple):
     """An event of a replay. `begins`: an operation was invoked; else it completed, or a line of a

@@ -7,8 +7,6 @@ from typing import Any, Generic, TypeVar, overload
 
 from dstest.spec.model import shown
 
-__all__ = ["FrozenDict"]
-
 _K = TypeVar("_K", bound=Hashable)
 _V = TypeVar("_V", bound=Hashable)
 _T = TypeVar("_T")

@@ -14,8 +14,6 @@ import msgspec
 from dstest.spec.model import Model
 from dstest.spec.replay import Accepts, without_guards
 
-__all__ = ["Knocked", "knock"]
-
 
 class Knocked(msgspec.Struct, frozen=True):
     """`guards` are by `action.label`: with all of them gone it is accepted, with one of them back

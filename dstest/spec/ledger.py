@@ -22,18 +22,6 @@ from dstest.spec.conformed import Conformed
 from dstest.spec.expressions import fields_named
 from dstest.spec.model import WHOLE, Model
 
-__all__ = [
-    "CIRCLE",
-    "Circle",
-    "Mismatch",
-    "circles",
-    "fixed",
-    "forgiven",
-    "mismatch_of",
-    "read",
-    "record",
-]
-
 CIRCLE: Final = 3
 """Commits under which one mismatch has come again."""
 

@@ -28,8 +28,6 @@ from dstest.spec.model import shown, truth
 from dstest.spec.taking import Refused, Taker
 from dstest.spec.wrong import remedy_for, told
 
-__all__ = ["Linearize"]
-
 _Config = tuple[Any, int]
 
 

@@ -15,8 +15,6 @@ from dstest.spec.counts import Count, counted
 from dstest.spec.declare import State
 from dstest.spec.model import Invariant, Model, shown
 
-__all__ = ["Broken", "Monitor"]
-
 
 class Broken(msgspec.Struct, frozen=True, kw_only=True):
     """An invariant that a sample did not satisfy; `error` where it could not be evaluated."""

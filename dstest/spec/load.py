@@ -20,8 +20,6 @@ from dstest.spec.declare import Spec, constants_of, marked
 from dstest.spec.model import Model, model_of
 from dstest.spec.wrong import told
 
-__all__ = ["constants_in", "load", "of_logs", "shipped_names"]
-
 
 def shipped_names() -> list[str]:
     """Those that come with dstest."""

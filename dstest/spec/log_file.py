@@ -17,8 +17,6 @@ from typing import Any
 from dstest.core.errors import ConfigError, HistoryError
 from dstest.spec.mapping import Event
 
-__all__ = ["cut_off", "once", "read_log"]
-
 
 def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object of JSON, for `object_pairs_hook`. Raises ValueError for a name that stands twice:

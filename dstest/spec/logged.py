@@ -15,8 +15,6 @@ from dstest.spec.mapping import GAP
 from dstest.spec.model import Step
 from dstest.spec.taking import Refused, Taker
 
-__all__ = ["Logged"]
-
 
 class Logged:
     """A `Replay` of events."""

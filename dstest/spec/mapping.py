@@ -31,8 +31,6 @@ from dstest.spec.declare import Spec, marked_once
 from dstest.spec.model import Model, Step, shown, truth
 from dstest.spec.wrong import remedy_for, require_taking, told
 
-__all__ = ["GAP", "Event", "Mapped", "Record", "maps"]
-
 GAP: Final = "gap"
 """Kind of an event: what wrote the log ended here, and what it did last may not stand in it."""
 

@@ -31,8 +31,6 @@ import msgspec
 from dstest.core.errors import HistoryError
 from dstest.spec.mapping import Event
 
-__all__ = ["Merged", "log_of_run", "merged"]
-
 Place = tuple[str, str, int]
 """Name of a server, run, seq."""
 

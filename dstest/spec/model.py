@@ -23,8 +23,6 @@ from dstest.spec.declare import (
 )
 from dstest.spec.wrong import remedy_for, require_taking, told
 
-__all__ = ["Action", "Args", "Guard", "Invariant", "Model", "Step", "model_of", "shown", "truth"]
-
 Args = tuple[Any, ...]
 
 WHOLE: Final = "system"

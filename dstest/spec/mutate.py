@@ -20,8 +20,6 @@ from dstest.spec.explore import explore
 from dstest.spec.expressions import expression_of, fields_named, function_of
 from dstest.spec.model import Action, Guard, Model, bound
 
-__all__ = ["Judged", "Mutant", "campaign", "mutants"]
-
 Fate = Literal["killed", "survived", "undecided", "error"]
 
 

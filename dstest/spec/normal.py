@@ -12,8 +12,6 @@ import copy
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-__all__ = ["bare", "called", "identifiers", "normal", "text_of"]
-
 _KEEPS: Final = (
     ast.AsyncFunctionDef,
     ast.ClassDef,

@@ -16,8 +16,6 @@ import msgspec
 from dstest.spec.declare import Kind
 from dstest.spec.normal import bare, called, identifiers, normal, text_of
 
-__all__ = ["File", "Place", "Sort", "Stated", "taken_apart"]
-
 Sort = Literal["function", "constant", "class", "import", "statement"]
 
 STATEMENTS = "other statements"

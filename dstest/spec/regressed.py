@@ -19,8 +19,6 @@ import msgspec
 
 from dstest.core.errors import ConfigError
 
-__all__ = ["Regressed", "Tried", "first_bad"]
-
 SKIP = 125
 MOST = 127
 

@@ -11,9 +11,6 @@ from dstest.core.errors import ConfigError
 from dstest.spec.model import Action, Model, Step
 from dstest.spec.trace import Trace
 
-__all__ = ["Accepts", "Replayed", "replay", "without_guards"]
-
-
 Accepts = Callable[[Model], bool]
 """Is what was to be possible possible in this model?"""
 

@@ -16,8 +16,6 @@ from dstest.core import clock
 from dstest.core.errors import ConfigError, HistoryError
 from dstest.spec.log_file import once
 
-__all__ = ["Sample", "asked", "recorded"]
-
 Sample = dict[str, Any]
 
 WAIT_S: Final = 1.0

@@ -16,8 +16,6 @@ from dstest.core.errors import ConfigError
 from dstest.spec.declare import Kind
 from dstest.spec.model import Invariant, Model, Step, shown
 
-__all__ = ["Steady"]
-
 FIRST: Final = 100
 """States that are all asked again."""
 AGAIN: Final = 3

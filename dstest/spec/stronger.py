@@ -11,8 +11,6 @@ import ast
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["keeps_all", "number_of", "pure", "stronger"]
-
 _ASKS: Final = frozenset(
     one.__name__
     for one in (

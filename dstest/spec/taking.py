@@ -17,8 +17,6 @@ from dstest.spec.model import Invariant, Model, Step, fields_of, shown, truth
 from dstest.spec.steady import Steady
 from dstest.spec.wrong import remedy_for, told
 
-__all__ = ["NO_STEP", "GuardUse", "Refused", "Taker"]
-
 NO_STEP: Final = "stands for nothing here"
 """Of a record whose mapping has no candidate in a state."""
 

@@ -10,8 +10,6 @@ from typing import Final, Literal
 from dstest.spec.normal import called
 from dstest.spec.stronger import number_of
 
-__all__ = ["How", "of_constant", "of_predicate"]
-
 How = Literal[
     "removed",
     "renamed",

@@ -12,8 +12,6 @@ from dstest.spec.normal import called, identifiers
 from dstest.spec.places import File, Place
 from dstest.spec.stronger import number_of
 
-__all__ = ["assigned", "grown", "limits", "may_grow", "more_values", "with_values"]
-
 
 def limits(file: File) -> dict[str, float]:
     """Place -> value of numbers that are bound once, and named by invariants alone, as `LIMIT` or

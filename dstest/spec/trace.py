@@ -11,8 +11,6 @@ import msgspec
 from dstest.spec.declare import State
 from dstest.spec.model import Model, Step, fields_of, shown
 
-__all__ = ["Trace", "as_data", "changed", "lines", "walk_from", "way_to"]
-
 
 class Trace(msgspec.Struct, frozen=True):
     """`states` is one longer than `steps`; a state is followed by what was done in it."""

@@ -19,17 +19,6 @@ from dstest.spec.declare import constants_of
 from dstest.spec.model import Action, Args, Model, Step, fields_of, shown
 from dstest.spec.trace import Trace, as_data
 
-__all__ = [
-    "Read",
-    "Written",
-    "difference",
-    "read_trace",
-    "require_same_states",
-    "steps_in",
-    "to_bytes",
-    "written",
-]
-
 
 class WrittenStep(msgspec.Struct, frozen=True):
     """Argument by the name of its parameter, as text. `state` is the one after it, as text; empty

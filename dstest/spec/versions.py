@@ -8,8 +8,6 @@ from pathlib import Path
 
 from dstest.core.errors import ConfigError
 
-__all__ = ["head_of", "text_at", "text_now"]
-
 
 def head_of(place: Path) -> str:
     """The commit that is checked out there, 12 digits. Raises ConfigError where there is none."""

@@ -21,8 +21,6 @@ from dstest.core.near import meant
 from dstest.spec.telling import How
 from dstest.spec.weaker import Weakening
 
-__all__ = ["Waiver", "approves", "read_waivers"]
-
 _FIELDS = "[[waiver]] file, id, how, change, requirement, approver"
 
 

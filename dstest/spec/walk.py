@@ -20,8 +20,6 @@ from dstest.spec.model import Action, Args, Model, Step
 from dstest.spec.steady import Steady
 from dstest.spec.trace import Trace
 
-__all__ = ["Asked", "Walked", "walk"]
-
 
 class Asked(msgspec.Struct):
     """How often a guard was true and false."""

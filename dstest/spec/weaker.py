@@ -23,8 +23,6 @@ from dstest.spec.stronger import pure, stronger
 from dstest.spec.telling import How, of_constant, of_predicate
 from dstest.spec.tightened import assigned, grown, limits, with_values
 
-__all__ = ["Compared", "Weakening", "compare", "weakenings"]
-
 _RANK: Final = {"sometimes": 1, "liveness": 2, "state": 3}
 
 

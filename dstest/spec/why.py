@@ -24,8 +24,6 @@ from dstest.spec.expressions import operands, text_of
 from dstest.spec.model import Action, Args, Guard, Model, Step
 from dstest.spec.trace import Trace, walk_from, way_to
 
-__all__ = ["Contradiction", "Refusal", "Why", "refusals", "why"]
-
 LARGEST: int = 4
 """Guards of a contradiction, at most: larger sets would be read by nobody."""
 

@@ -14,8 +14,6 @@ from typing import Any, Final
 from dstest.core.errors import ConfigError, DstestError
 from dstest.core.near import meant
 
-__all__ = ["place_of", "remedy_for", "require_taking", "told"]
-
 _OURS: Final = "dstest"
 _LIKE_A_USERS: Final = ("dstest.spec.shipped", "dstest.spec.consensus")
 _UNKNOWN: Final = re.compile(r"unexpected keyword argument '(\w+)'")

@@ -16,8 +16,6 @@ from dstest.core.protocols import LabTraits
 from dstest.core.run_meta import RunMeta
 from dstest.core.spec import RunSpec
 
-__all__ = ["differences"]
-
 _NAMES: Final = {"--system": "system", "--workload": "workload", "--nemesis": "nemesis"}
 """Flags of plug-ins -> fields of a run's spec."""
 

@@ -12,8 +12,6 @@ from typing import Final
 
 from dstest.core.parent import ending_with_parent
 
-__all__ = ["DSTEST", "last_words", "start"]
-
 DSTEST: Final = (sys.executable, "-P", "-m", "dstest")
 """-P: a file of the current directory must not be taken for a module of ours."""
 

@@ -10,8 +10,6 @@ from dstest.runner.session_check import reread
 from dstest.runner.session_file import SessionDir, is_session
 from dstest.store.layout import RunDir
 
-__all__ = ["judged_again", "over", "results_in", "runs_of"]
-
 
 def results_in(folder: Path) -> list[Path]:
     """The run and session directories that lie in the store of one step, oldest first."""

@@ -28,20 +28,6 @@ from typing import Any, Final, NoReturn
 
 from dstest.core.errors import HistoryError
 
-__all__ = [
-    "Char",
-    "Keyword",
-    "Map",
-    "Plain",
-    "Symbol",
-    "Tagged",
-    "first_end",
-    "plain",
-    "read_all",
-    "shown",
-    "where",
-]
-
 DEPTH_MAX = 100
 """Deeper nesting is no history; the bound keeps what looks into values within Python's stack."""
 

@@ -20,23 +20,6 @@ import msgspec
 from dstest.core.evidence import LandingRecord
 from dstest.core.op import Key
 
-__all__ = [
-    "Completion",
-    "End",
-    "Event",
-    "Facts",
-    "Failed",
-    "Fault",
-    "Header",
-    "Invoked",
-    "Late",
-    "Note",
-    "Succeeded",
-    "Unknown",
-    "Writer",
-    "event_of",
-]
-
 
 class _Event(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Base of them all."""

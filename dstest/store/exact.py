@@ -19,8 +19,6 @@ from dstest.core.op import Op
 from dstest.core.recordable import why_not
 from dstest.store.jsonl import write_ops
 
-__all__ = ["exact_ops", "require_exact", "write_exact"]
-
 _REMEDY: Final = (
     "values are None, True, False, finite numbers, text, lists, and mappings whose keys are text"
 )

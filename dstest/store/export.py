@@ -20,8 +20,6 @@ from dstest.core.history import History
 from dstest.core.op import Op, Outcome
 from dstest.store.jepsen_hint import ANSWERING, HINT, completion_hint, first_hint
 
-__all__ = ["edn", "export_lines", "jepsen_events"]
-
 
 def _answer(op: Op) -> Any:
     """What the value of the completion tells."""

@@ -31,8 +31,6 @@ from dstest.store.jepsen_open import cut_off, unfinished
 from dstest.store.jepsen_shapes import as_ours
 from dstest.store.jsonl import read_stream
 
-__all__ = ["load_history"]
-
 _OURS_WITHOUT_SCHEMA = r'\{\s*"(op_id|process_id|run|workload|model|counters|nodes|seed|vantage)"'
 
 _CHUNK_BYTES = 1 << 20

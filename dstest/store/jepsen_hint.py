@@ -23,8 +23,6 @@ from dstest.core.errors import HistoryError
 from dstest.core.history import Header
 from dstest.core.op import Op
 
-__all__ = ["ANSWERING", "HINT", "Hints", "completion_hint", "first_hint", "header_in", "restored"]
-
 HINT: Final = "dstest"
 
 ANSWERING: Final = frozenset(

@@ -27,8 +27,6 @@ from dstest.core.history import INITIAL, Header
 from dstest.store.jepsen_hint import HINT
 from dstest.store.jepsen_order import Event
 
-__all__ = ["NOT_READ", "are_tuples", "described", "require_fields", "split", "strange_fields"]
-
 _OTHERS: Final = frozenset(
     {"account", "bucket", "db", "keys", "object", "register", "table", "topic"}
 )

@@ -21,8 +21,6 @@ from typing import Final
 from dstest.core.errors import HistoryError
 from dstest.store.edn import first_end
 
-__all__ = ["as_edn", "failed_cas_differed", "is_log"]
-
 _EVENT: Final = (
     r"(?P<process>:?\w[\w.-]*)\s+:(?P<type>invoke|ok|fail|info)\s+(?P<f>:?\S+)(?P<rest>.*)"
 )

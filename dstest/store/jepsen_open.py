@@ -11,8 +11,6 @@ from msgspec.structs import replace
 
 from dstest.core.op import Op
 
-__all__ = ["UNFINISHED", "cut_off", "own_ids", "unfinished"]
-
 UNFINISHED = "unfinished"
 
 

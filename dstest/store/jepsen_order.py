@@ -16,18 +16,6 @@ from dstest.core.errors import HistoryError
 from dstest.core.op import NULL_IS_RESULT
 from dstest.store.jepsen_hint import Hints
 
-__all__ = [
-    "Event",
-    "as_tuple",
-    "clients_of",
-    "in_order",
-    "require_exact",
-    "require_text",
-    "require_value",
-    "timed",
-]
-
-
 _RACE_NS_MAX: Final = 1_000_000
 _RACE_SHARE: Final = 1000
 

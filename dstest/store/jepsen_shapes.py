@@ -17,8 +17,6 @@ from msgspec.structs import replace
 
 from dstest.core.op import Op, Outcome
 
-__all__ = ["as_ours"]
-
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)

@@ -19,17 +19,6 @@ from dstest.core.history import SCHEMA, Header, History
 from dstest.core.op import FIELDS, NULL_IS_RESULT, Op, Outcome
 from dstest.store.edn import DEPTH_MAX
 
-__all__ = [
-    "each_op",
-    "read_header",
-    "read_history",
-    "read_raw",
-    "read_stream",
-    "require_plain",
-    "write_history",
-    "write_ops",
-]
-
 _FIELDS: Final = frozenset(FIELDS)
 _EXTENSIONS: Final = frozenset({"retry_of", "fault_epochs", "error_ts", "idx", "due_ts"})
 """What a record may have besides."""

@@ -36,20 +36,6 @@ from dstest.core.words import shell_word
 from dstest.store.signing import sign
 from dstest.store.sums import SIGNATURE, SUMS, sums_of
 
-__all__ = [
-    "EVENTS",
-    "PLUGINS",
-    "RunDir",
-    "disk_full",
-    "link_latest",
-    "new_directory",
-    "opened_log",
-    "require_within",
-    "way_out",
-    "whole",
-    "write_file",
-]
-
 PLUGINS: Final = "plugins"
 """Folder of a run directory with the user's own files of plug-ins, as they were."""
 

@@ -10,8 +10,6 @@ from pathlib import Path
 from dstest.core.errors import ConfigError
 from dstest.store.layout import disk_full
 
-__all__ = ["held", "locked"]
-
 
 @contextmanager
 def locked(path: Path, busy: ConfigError | None = None) -> Iterator[None]:

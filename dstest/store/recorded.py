@@ -10,8 +10,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["Distinct", "operations_bytes", "operations_digest", "recorded_name"]
-
 HISTORY: Final = "history.jsonl"
 _CHUNK: Final = 1 << 20
 

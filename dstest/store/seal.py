@@ -34,8 +34,6 @@ from dstest.store.events import (
 )
 from dstest.store.segment import Damage, read_lines
 
-__all__ = ["Folded", "Segment", "fold", "operation", "windows_of"]
-
 _LATE_MAX_NS: Final = 1_000_000_000
 """A process that stood for longer is a host in trouble, and H08 is to tell."""
 

@@ -25,14 +25,6 @@ import msgspec
 from dstest.core.errors import HistoryError
 from dstest.store.events import End, Event, Header, Writer
 
-__all__ = [
-    "Damage",
-    "SegmentWriter",
-    "encode_line",
-    "read_lines",
-    "text_of",
-]
-
 ROOM_BYTES: Final = 1 << 18
 
 _ENCODER: Final = msgspec.json.Encoder()

@@ -15,8 +15,6 @@ from typing import Final
 from dstest.core.errors import ConfigError, EvidenceError
 from dstest.store.sums import SIGNATURE, SUMS
 
-__all__ = ["check_key", "require_key", "sign", "signer_of"]
-
 _NAMESPACE: Final = "dstest"
 _TIMEOUT_S: Final = 30.0
 

@@ -15,8 +15,6 @@ from typing import Final, NamedTuple
 
 from dstest.core.live import LIVE, LIVE_PARTIAL
 
-__all__ = ["SIGNATURE", "SUMS", "Differences", "compare_sums", "sums_of"]
-
 SUMS: Final = "sha256sums"
 SIGNATURE: Final = "sha256sums.sig"
 _OUTSIDE: Final = frozenset({SUMS, SIGNATURE, ".ballast", "status", LIVE, LIVE_PARTIAL})

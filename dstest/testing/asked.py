@@ -12,8 +12,6 @@ import pytest
 from dstest.core.option_words import pair_of
 from dstest.core.run_words import run_words
 
-__all__ = ["Asked", "asked_of", "several", "words_of"]
-
 _FIELDS: Final[Mapping[str, str]] = {
     "system": "system",
     "workload": "workload",

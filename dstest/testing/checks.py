@@ -16,8 +16,6 @@ from dstest.core.own_commands import checked
 if TYPE_CHECKING:
     from dstest.core.history import History
 
-__all__ = ["Checks"]
-
 
 class Checks:
     """The function that the fixture `dstest_check` gives."""

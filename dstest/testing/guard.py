@@ -14,19 +14,6 @@ import pytest
 if TYPE_CHECKING:
     from dstest.testing.run import Run
 
-__all__ = [
-    "MARK",
-    "RUN",
-    "concerns",
-    "earlier",
-    "fails",
-    "forget",
-    "judge",
-    "keep",
-    "mark_of",
-    "settle",
-]
-
 MARK: Final = "dstest"
 RUN: Final = "dstest_run"
 _NO_RUN: Final = (

@@ -14,8 +14,6 @@ import sys
 
 from dstest.core.own_commands import DSTEST, environment
 
-__all__ = ["UP", "main"]
-
 UP = "up"
 
 

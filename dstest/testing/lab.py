@@ -17,8 +17,6 @@ from dstest.core.own_commands import dstest, environment
 from dstest.testing.asked import Asked, asked_of, several
 from dstest.testing.keeper import UP
 
-__all__ = ["lab_for", "require_up"]
-
 KEEPER: Final = (sys.executable, "-m", "dstest.testing.keeper")
 _DOWN_S: Final = 300.0
 """A lab that is not gone by then is left, and said to be."""

@@ -16,8 +16,6 @@ from dstest.testing import guard
 if TYPE_CHECKING:
     from dstest.testing.run import Run
 
-__all__ = ["dstest_check", "dstest_lab", "dstest_run"]
-
 _HELP: Final = (
     "dstest(system=..., workload=..., nemesis=..., time_limit_s=..., nodes=..., seed=..., "
     "options={...}, tier=..., expect='pass'): execute this run of dstest before the test; "

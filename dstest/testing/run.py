@@ -19,8 +19,6 @@ from dstest.testing.asked import Asked, words_of
 if TYPE_CHECKING:
     from dstest.core.history import History
 
-__all__ = ["Run", "execute"]
-
 _TIERS: Final = get_args(Tier)
 """Each better than the one before it."""
 

@@ -11,17 +11,6 @@ import msgspec
 from dstest.traces.spans import NOBODY, Message
 from dstest.traces.tree import Trace
 
-__all__ = [
-    "STORM_FROM",
-    "Flow",
-    "Loop",
-    "Storm",
-    "flows_of",
-    "loops_of",
-    "messages_of",
-    "storms_of",
-]
-
 STORM_FROM: Final = 100
 """More messages than these from one node for one trace are a storm; of messages that belong to no
 trace, of one type within one second. Source: discipline 7.2 (b)."""

@@ -17,8 +17,6 @@ from dstest.traces.tree import Trace, Traces, forest
 from dstest.traces.vectors import contradictions
 from dstest.traces.work import NodeWork, parallel_of, slowest, unbalanced, work_of
 
-__all__ = ["Look", "as_object", "length_ns", "look"]
-
 
 class Look(msgspec.Struct, kw_only=True):
     """`moved` is what was taken from the times of each node. `operations` are what traces belong to

@@ -25,8 +25,6 @@ from dstest.store.layout import EVENTS, RunDir
 from dstest.traces.reading import read_file
 from dstest.traces.spans import Message, Span
 
-__all__ = ["CLIENTS", "OfRun", "of_run"]
-
 CLIENTS: Final = "clients"
 """The node of all operations of the history."""
 

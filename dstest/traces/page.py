@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from dstest.report.html import environment
+from dstest.report.html import templates
 from dstest.traces.look import Look, length_ns
 from dstest.traces.path import critical_path
 from dstest.traces.spans import Span
 from dstest.traces.told import as_mermaid, as_text, ms
 from dstest.traces.tree import Trace
 from dstest.traces.work import parallel_of
-
-__all__ = ["render"]
 
 ROWS_MAX: Final = 300
 """Spans drawn; the rest is in the text and with --json."""
@@ -75,7 +73,7 @@ def render(found: Look, name: str, notes: Sequence[str]) -> str:
     bars = [] if trace is None else _bars(trace)
     path = [] if trace is None else critical_path(trace)
     return str(
-        environment()
+        templates()
         .get_template("trace.html.j2")
         .render(
             name=name,

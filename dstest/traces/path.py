@@ -17,8 +17,6 @@ from typing import NamedTuple
 from dstest.traces.spans import Span
 from dstest.traces.tree import Trace
 
-__all__ = ["Segment", "critical_path", "own_stretches", "own_time"]
-
 
 class Segment(NamedTuple):
     """A stretch of the critical path; `span` is None for a gap: nothing on it was at work."""

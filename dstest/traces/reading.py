@@ -24,8 +24,6 @@ from dstest.core.log_stamps import wall_time_ns
 from dstest.core.printable import one_line
 from dstest.traces.spans import NOBODY, Message, Span
 
-__all__ = ["SPANS_MAX", "read_file", "read_lines"]
-
 SPANS_MAX: Final = 2_000_000
 """Spans of one look; a tree needs all of them in memory."""
 

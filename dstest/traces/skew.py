@@ -20,8 +20,6 @@ import msgspec
 from dstest.traces.spans import NOBODY, Span
 from dstest.traces.tree import Trace
 
-__all__ = ["Pair", "corrections", "moved", "pairs_of"]
-
 LEAST: Final = 1
 """Exchanges between two nodes; one bounds their clocks already."""
 

@@ -6,8 +6,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["NOBODY", "Message", "Span"]
-
 NOBODY: Final = "?"
 """The node of a span that names none."""
 

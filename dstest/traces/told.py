@@ -12,8 +12,6 @@ from dstest.traces.spans import NOBODY, Span
 from dstest.traces.tree import Trace
 from dstest.traces.work import SLOW_MS, parallel_of
 
-__all__ = ["as_mermaid", "as_text", "ms", "tree_lines"]
-
 FLOWS_MAX: Final = 10
 """Source: discipline 7.2 (b)."""
 

@@ -9,8 +9,6 @@ import msgspec
 
 from dstest.traces.spans import Span
 
-__all__ = ["Trace", "Traces", "forest"]
-
 ODD_MAX: Final = 1000
 """Of orphans, doubled spans and loops that are listed; all are counted."""
 

@@ -8,8 +8,6 @@ from typing import Final, Literal
 from dstest.traces.spans import Span
 from dstest.traces.tree import Trace
 
-__all__ = ["WORDS", "Relation", "contradictions", "relation"]
-
 Relation = Literal["happens-before", "happens-after", "equal", "concurrent"]
 WORDS: Final[tuple[Relation, ...]] = ("happens-before", "happens-after", "equal", "concurrent")
 

@@ -12,8 +12,6 @@ from dstest.traces.path import own_stretches, own_time
 from dstest.traces.spans import Span
 from dstest.traces.tree import Trace
 
-__all__ = ["SLOW_MS", "NodeWork", "Parallel", "parallel_of", "slowest", "unbalanced", "work_of"]
-
 SLOW_MS: Final = 1000.0
 UNBALANCED: Final = 3.0
 """The node with the most spans, in times of the one with the fewest. Source of both: discipline 7.2

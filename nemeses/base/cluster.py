@@ -11,14 +11,6 @@ from dstest.core.node import Node
 from dstest.core.protocols import FaultPlan, NemesisContext
 from dstest.core.residue import GUARD_LEASES
 
-__all__ = [
-    "audit_each",
-    "drop_stale_leases",
-    "new_record",
-    "nodes_of",
-    "standing_leases",
-]
-
 
 def nodes_of(ctx: NemesisContext) -> list[Node]:
     """All nodes of the cluster."""

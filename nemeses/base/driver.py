@@ -43,8 +43,6 @@ from nemeses.base.steps import (
     with_signals,
 )
 
-__all__ = ["Driver"]
-
 POLL_S: Final = 0.1
 LOOK_S_MAX: Final = 60.0
 """For one look at a fault, or at its heal: a step that does not come back shows nothing."""

@@ -8,8 +8,6 @@ from dstest.core.details import FaultDetails
 from dstest.core.evidence import Landed, LandingRecord
 from nemeses.base.steps import with_facts
 
-__all__ = ["demote", "landed", "only_others_hit"]
-
 
 def landed(record: LandingRecord) -> Landed:
     """`yes` needs both sides and untouched others; a fault that ended early stays in doubt."""

@@ -17,19 +17,6 @@ from dstest.core.details import LeadDetails
 from dstest.core.protocols import Leadership, LeaderView, NemesisContext
 from nemeses.observe.relations import leaders_of
 
-__all__ = [
-    "Lead",
-    "agreement",
-    "lead",
-    "lead_of",
-    "lead_when_known",
-    "leading",
-    "moved",
-    "moved_to",
-    "unmoved",
-    "voters",
-]
-
 POLL_S: Final = 0.1
 
 

@@ -18,8 +18,6 @@ from nemeses.base.process_fault import ProcessFault
 from nemeses.base.schedule import WINDOW_OPTIONS
 from nemeses.observe.processes import replaced, running
 
-__all__ = ["WITHOUT_TARGETS", "MemberFault", "bystanders", "patiently", "signal"]
-
 WITHOUT_TARGETS: Final[Mapping[str, Option]] = {
     k: v for k, v in WINDOW_OPTIONS.items() if k != "targets"
 }

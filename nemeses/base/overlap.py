@@ -12,8 +12,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["ENDS_TRAFFIC", "NEEDS_TRAFFIC", "SHOWS_IN_ITS_OWN_TRAFFIC", "Overlap"]
-
 
 class Overlap(msgspec.Struct, frozen=True, kw_only=True):
     """How a nemesis gets on with others in one run.

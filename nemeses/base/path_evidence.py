@@ -26,24 +26,6 @@ from nemeses.observe import probes
 from nemeses.observe.relations import links_of
 from nemeses.tools import nft
 
-__all__ = [
-    "NO_TALK",
-    "Reached",
-    "accounts",
-    "alive",
-    "dropped",
-    "evidence",
-    "landed_on_used_paths",
-    "packets_before",
-    "path_name",
-    "path_of",
-    "reach_now",
-    "token_during",
-    "use_of",
-    "used_paths",
-]
-
-
 NO_TALK: Final = (
     "where only some members talk, as followers with their leader, `links()` of the system's"
     " deployment says which"

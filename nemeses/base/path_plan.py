@@ -12,8 +12,6 @@ from nemeses.base.cut_sets import DIRECTIONS, SHAPES, TARGETED, CutSet, cuts_for
 from nemeses.base.path_evidence import path_name
 from nemeses.base.schedule import drawable, given_targets
 
-__all__ = ["PATH_OPTIONS", "cuts_of", "drawing"]
-
 PATH_OPTIONS: Final[Mapping[str, Option]] = {
     "shape": Option(
         type=str, default="random", choices=("random", *SHAPES), help="who is parted from whom"

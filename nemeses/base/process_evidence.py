@@ -21,17 +21,6 @@ from nemeses.base.steps import with_facts
 from nemeses.observe.answers import ask_all, probe_pairs, services_of
 from nemeses.observe.processes import ProcessSnapshot, processes_before, take_two_snapshots
 
-__all__ = [
-    "BAD_OUTCOMES",
-    "Snapshots",
-    "all_ok",
-    "control",
-    "gather",
-    "victim",
-    "with_clients",
-    "without_majority",
-]
-
 Snapshots = Mapping[str, tuple[ProcessSnapshot, ProcessSnapshot]]
 """Of each member, two a moment apart."""
 

@@ -46,15 +46,6 @@ from nemeses.observe.processes import (
     running,
 )
 
-__all__ = [
-    "SERVICE_OPTION",
-    "ProcessFault",
-    "choose_processes",
-    "gather_evidence",
-    "process_standing",
-    "served_before",
-]
-
 LANDING_SLACK_S: Final = 5.0
 """On top of the time after which a client gives up on an operation."""
 

@@ -22,8 +22,6 @@ from nemeses.observe.processes import (
 )
 from nemeses.observe.relations import health_of, leaders_of
 
-__all__ = ["incomplete", "leaks", "not_serving", "still_standing", "whole"]
-
 Healed = Callable[[LandingRecord, str, Sequence[Process], ProcessSnapshot], str | None]
 """What is wrong with a target's processes, None where nothing is."""
 

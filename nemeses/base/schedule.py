@@ -12,19 +12,6 @@ from dstest.core.protocols import FaultPlan, Option, When, lacking_of
 from dstest.core.run_words import at_least, number
 from dstest.core.tiers import SMOKE_S
 
-__all__ = [
-    "RECOVERY_S",
-    "WARMUP_S",
-    "WINDOW_OPTIONS",
-    "carrying",
-    "check_range",
-    "drawable",
-    "given_targets",
-    "planned",
-    "time_for",
-    "windows",
-]
-
 WINDOW_OPTIONS: Final[Mapping[str, Option]] = {
     "targets": Option(
         type=str,

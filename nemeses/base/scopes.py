@@ -6,8 +6,6 @@ import random
 from collections.abc import Collection, Sequence
 from typing import Final
 
-__all__ = ["SCOPES", "fitting", "victims"]
-
 SCOPES: Final = ("one", "minority", "majority", "all", "primaries")
 
 

@@ -23,8 +23,6 @@ from nemeses.base.leadership import Lead, lead_when_known, moved, unmoved
 from nemeses.base.overlap import Overlap
 from nemeses.base.steps import Facts
 
-__all__ = ["Simulated", "SimulatedDriver", "followed"]
-
 LANDING_S: Final = 5.0
 """Besides the time after which clients give up."""
 

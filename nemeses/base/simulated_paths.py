@@ -22,8 +22,6 @@ from nemeses.base.path_plan import cuts_of
 from nemeses.base.simulated import SimulatedDriver, followed
 from nemeses.base.steps import Choice, Facts, Healing, Observed, Proven, Reverted, Standing
 
-__all__ = ["SimulatedCut"]
-
 BEFORE_S: Final = 1.0
 STILL_S: Final = 0.15
 

@@ -20,8 +20,6 @@ from nemeses.base.scopes import victims
 from nemeses.base.simulated import SimulatedDriver, followed
 from nemeses.base.steps import Choice, Facts, Healing, Observed, Proven, Reverted, Standing
 
-__all__ = ["SimulatedKill", "SimulatedPause", "SimulatedPower", "SimulatedProcesses", "gone"]
-
 
 class SimulatedProcesses(SimulatedDriver):
     """What they have in common."""

@@ -9,19 +9,6 @@ import msgspec
 
 from dstest.core.evidence import LandingRecord, Signal
 
-__all__ = [
-    "ApplyFailed",
-    "Choice",
-    "Facts",
-    "Healing",
-    "Observed",
-    "Proven",
-    "Reverted",
-    "Standing",
-    "with_facts",
-    "with_signals",
-]
-
 Facts = Mapping[str, Any]
 Counts = Mapping[str, Mapping[str, int]]
 """Operations of clients by node and outcome."""

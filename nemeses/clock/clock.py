@@ -51,8 +51,6 @@ from nemeses.tools.clock_tool import RESIDUE as SHIFTED
 from nemeses.tools.clock_tool import TOOL, Patch, build, shift
 from nemeses.tools.compiled import TOOLS
 
-__all__ = ["NEMESIS", "Clock"]
-
 OFFSETS_S: Final = (30.0, -5.0, 300.0, -90.0)
 SKEW_MIN_S: Final = 1.0
 RATE_MIN: Final = 0.02

@@ -16,23 +16,6 @@ from nemeses.base.process_fault import served_before
 from nemeses.observe.server_clock import Skew, Strobe, strobe_of
 from nemeses.tools.clock_tool import Patch
 
-__all__ = [
-    "RATE_WINDOW_S",
-    "as_asked_for",
-    "control",
-    "expected_s",
-    "hits",
-    "host_skew",
-    "injector",
-    "number",
-    "row",
-    "slopes",
-    "strobing",
-    "tolerance_s",
-    "victim",
-    "watch_strobes",
-]
-
 TOLERANCE: Final = 0.1
 TOLERANCE_MIN_S: Final = 0.3
 RATE_WINDOW_S: Final = 30.0

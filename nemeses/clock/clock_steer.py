@@ -27,8 +27,6 @@ from nemeses.clock.node_clock_fault import NodeClockFault
 from nemeses.tools import node_clock
 from nemeses.tools.node_clock import Reading
 
-__all__ = ["NEMESIS", "ClockSteer"]
-
 PERCENTS: Final = (9.0, -9.0, 6.0, -6.0)
 PERCENT_MIN: Final = 1.0
 SLACK: Final = 0.02

@@ -23,8 +23,6 @@ from nemeses.clock.node_clock_fault import NodeClockFault
 from nemeses.tools import node_clock
 from nemeses.tools.node_clock import Reading
 
-__all__ = ["NEMESIS", "ClockStep"]
-
 OFFSETS_S: Final = (30.0, -5.0, 300.0, -90.0)
 SKEW_MIN_S: Final = 1.0
 SLACK_S: Final = 0.05

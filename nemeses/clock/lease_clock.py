@@ -22,8 +22,6 @@ from dstest.core.protocols import MonotonicTimer, NemesisContext
 from nemeses.base.leadership import lead
 from nemeses.clock.clock_evidence import expected_s, tolerance_s
 
-__all__ = ["End", "drop", "grant", "judged", "observe", "with_lease"]
-
 TTL_S: Final = 3600
 """Longer than any shift and any fault."""
 

@@ -35,8 +35,6 @@ from nemeses.observe.server_clock import Skew, skew_of
 from nemeses.tools import node_clock
 from nemeses.tools.node_clock import Reading
 
-__all__ = ["NodeClockFault"]
-
 OURS_MAX_S: Final = 0.2
 """Our own wall clock does not move this far against our monotonic one, unless somebody sets it."""
 

@@ -60,8 +60,6 @@ from nemeses.observe.processes import (
 from nemeses.process.gone import gone_signal, not_replaced
 from nemeses.tools.calls import SYNCS, WRITES, sample
 
-__all__ = ["DISK_FULL", "FSYNC_ERROR", "IO_ERROR", "DiskErrorFault"]
-
 ENDS_WITHIN_S: Final = 8.0
 """After the heal, of a server that has found out about its disk; PostgreSQL waits 5 s for what it
 has asked to end."""

@@ -18,19 +18,6 @@ from nemeses.base.steps import Facts, Healing, Reverted
 from nemeses.disk import faultfs
 from nemeses.tools.compiled import TOOLS
 
-__all__ = [
-    "DiskFault",
-    "clear_disks",
-    "counted_on",
-    "counter_delta",
-    "disk_control",
-    "disk_signal",
-    "faulty",
-    "owner",
-    "readings",
-    "still_faulty",
-]
-
 FAULT_SETTINGS: Final = (
     "sync_delay_us", "write_delay_us", "sync_errno", "write_errno", "read_errno", "stall",
 )  # fmt: skip

@@ -17,8 +17,6 @@ from dstest.core.residue import Residue
 from nemeses.base.cluster import nodes_of
 from nemeses.tools.compiled import HOME, compiled
 
-__all__ = ["RESIDUE", "SOCKET", "TOOL", "ask", "asking", "lay", "take_away"]
-
 TOOL: Final = f"{HOME}/faultfs"
 BACKING: Final = f"{HOME}/disk"
 SOCKET: Final = f"{HOME}/faultfs.sock"

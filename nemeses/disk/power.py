@@ -42,8 +42,6 @@ from nemeses.disk.disk_fault import (
 from nemeses.observe.processes import ProcessSnapshot, dying, processes_before
 from nemeses.process.gone import gone_signal, not_replaced
 
-__all__ = ["NEMESIS", "Power"]
-
 DIRTY_DEADLINE_S: Final = 5.0
 """Members that lost their leader write their vote by then."""
 

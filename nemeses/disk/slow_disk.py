@@ -32,8 +32,6 @@ from nemeses.observe.relations import health_of
 from nemeses.tools.calls import SYNCS, WRITES, sample
 from nemeses.tools.compiled import TOOLS
 
-__all__ = ["NEMESIS", "SlowDisk"]
-
 FELT_MIN: Final = 0.7
 SPARED_MAX: Final = 0.2
 """Shares of the delay that a sync takes on a target at least, on another node at most."""

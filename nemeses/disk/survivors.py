@@ -17,11 +17,6 @@ from dstest.core.protocols import NemesisContext
 from nemeses.base.process_evidence import BAD_OUTCOMES
 from nemeses.observe.processes import processes_before
 
-__all__ = [
-    "BASELINE_S", "Fate", "client_counts", "counts_since", "difference", "fate_of", "is_worse",
-    "pids_of", "told", "victim", "with_counts",
-]  # fmt: skip
-
 BAD: Final = BAD_OUTCOMES
 
 BASELINE_S: Final = 2.0

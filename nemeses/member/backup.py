@@ -45,8 +45,6 @@ from nemeses.member.listings import incomplete, plain
 from nemeses.observe.processes import STOPPED
 from nemeses.observe.progress import only_log
 
-__all__ = ["NEMESIS", "Backup"]
-
 REJOIN_TRIES: Final = 3
 FIRST_ANSWER_S: Final = 10.0
 POLL_S: Final = 0.02

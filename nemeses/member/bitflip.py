@@ -50,8 +50,6 @@ from nemeses.member.membership import REJOIN_TRIES
 from nemeses.observe.answers import ask_from_control, services_of
 from nemeses.observe.progress import only_log
 
-__all__ = ["NEMESIS", "BitFlip"]
-
 STORED_S: Final = 3.0
 TRIES: Final = 5
 """A hash is compared at a revision that every member has reached; one may just be behind."""

@@ -36,8 +36,6 @@ from nemeses.base.process_heal import not_serving
 from nemeses.base.steps import Facts, Healing, Observed, with_facts
 from nemeses.observe.processes import ProcessSnapshot, mains, running
 
-__all__ = ["NEMESIS", "Compaction"]
-
 WATCHED_S: Final = 10.0
 HEAD_DEADLINE_S: Final = 5.0
 """A member that is slow to answer is not one that is ahead."""

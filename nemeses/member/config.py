@@ -32,8 +32,6 @@ from dstest.core.protocols import (
 from nemeses.base.member_fault import MemberFault, bystanders, patiently, signal
 from nemeses.base.steps import Facts, Healing, Observed, with_facts
 
-__all__ = ["NEMESIS", "Config"]
-
 
 class Config(MemberFault):
     """The `config` nemesis."""

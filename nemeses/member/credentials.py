@@ -35,8 +35,6 @@ from nemeses.base.process_evidence import with_clients
 from nemeses.base.schedule import WINDOW_OPTIONS
 from nemeses.base.steps import Facts, Healing, Observed, with_facts
 
-__all__ = ["NEMESIS", "Credentials"]
-
 OTHER: Final = "rotated-without-the-rest"
 
 

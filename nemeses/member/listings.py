@@ -7,8 +7,6 @@ from typing import Any
 
 from dstest.core.evidence import LandingRecord, Signal
 
-__all__ = ["Listing", "incomplete", "plain", "unchanged", "unlisted"]
-
 Listing = dict[str, dict[str, list[Any]] | None]
 """node -> what it lists: identity (as text, for JSON) -> [name, is it a learner?]."""
 

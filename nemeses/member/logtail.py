@@ -17,8 +17,6 @@ from dstest.core.evidence import LandingRecord, Signal
 from nemeses.base.member_fault import signal
 from nemeses.member.listings import Listing
 
-__all__ = ["injector", "not_back", "victim"]
-
 
 def injector(record: LandingRecord, states: Mapping[str, Mapping[str, Any]]) -> Signal:
     """The file as it was, as it was left, and as it is; `states` as `flipped` says, per target."""

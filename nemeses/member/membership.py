@@ -37,8 +37,6 @@ from nemeses.member.simulated_members import SimulatedMembership
 from nemeses.observe.processes import ProcessSnapshot
 from nemeses.process.gone import gone_signal, not_replaced
 
-__all__ = ["NEMESIS", "REJOIN_TRIES", "Membership"]
-
 JOINS: Final = ("voter", "learner")
 REJOIN_TRIES: Final = 3
 """A janitor gives a command ten seconds; joining may take longer."""

@@ -25,8 +25,6 @@ from nemeses.base.process_heal import not_serving
 from nemeses.base.steps import Facts, Healing, Observed
 from nemeses.observe.processes import ProcessSnapshot, mains, replaced, running
 
-__all__ = ["NEMESIS", "SchemaChange"]
-
 GAP_S: Final = 0.03
 """After each change, so that clients come in between."""
 

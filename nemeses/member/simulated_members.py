@@ -20,8 +20,6 @@ from nemeses.base.steps import Facts, Healing, Observed, with_facts
 from nemeses.member.listings import Listing, incomplete, plain, unchanged, unlisted
 from nemeses.observe.relations import leaders_of
 
-__all__ = ["SimulatedMembership"]
-
 
 class SimulatedMembership(SimulatedProcesses):
     """One member goes, and another one comes at its host."""

@@ -42,8 +42,6 @@ from nemeses.base.process_evidence import with_clients
 from nemeses.base.schedule import WINDOW_OPTIONS
 from nemeses.base.steps import Facts, Healing, Observed, with_facts
 
-__all__ = ["MIXED", "UPGRADE", "BuildFault", "MixedVersions", "Upgrade", "one_by_one"]
-
 POLL_S: Final = 0.2
 
 OTHER_BUILD: Final[Mapping[str, Option]] = {

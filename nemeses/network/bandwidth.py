@@ -34,8 +34,6 @@ from nemeses.tools.shaper import (
     shape_of,
 )
 
-__all__ = ["NEMESIS", "Bandwidth"]
-
 ABOVE_MAX: Final = 1.2
 BEFORE_MIN: Final = 3.0
 BASELINE_S: Final = 0.5

@@ -18,8 +18,6 @@ from nemeses.tools import netem
 from nemeses.tools.netem import NetemSnapshot
 from nemeses.tools.netqueue import Sender
 
-__all__ = ["by_path", "injector", "left_on", "snapshots", "vanished"]
-
 
 async def snapshots(ctx: NemesisContext, record: LandingRecord) -> dict[str, NetemSnapshot]:
     """Of each affected node."""

@@ -24,8 +24,6 @@ from nemeses.network.loss import right_share
 from nemeses.network.packet_share import PacketShareFault, percent
 from nemeses.network.queued import Queued, sent_once
 
-__all__ = ["NEMESIS", "Corrupt"]
-
 
 class Corrupt(PacketShareFault):
     """The `corrupt` nemesis."""

@@ -24,8 +24,6 @@ from nemeses.network.packet_share import PacketShareFault, loses, percent
 from nemeses.network.queued import Queued
 from nemeses.tools.netqueue import Sender
 
-__all__ = ["NEMESIS", "Duplicate"]
-
 
 class Duplicate(PacketShareFault):
     """The `duplicate` nemesis."""

@@ -30,8 +30,6 @@ from nemeses.network.queued import Queued
 from nemeses.observe import probes
 from nemeses.tools.netqueue import Sender
 
-__all__ = ["NEMESIS", "Latency", "slow_pairs", "waits"]
-
 SHIFT_MIN: Final = 0.7
 OTHERS_MAX: Final = 0.2
 WAIT_MIN: Final = 0.9

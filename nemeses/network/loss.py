@@ -31,8 +31,6 @@ from nemeses.network.rules import RuleFault, draw_action
 from nemeses.observe import probes
 from nemeses.tools import nft
 
-__all__ = ["NEMESIS", "PACKETS_MIN", "Loss", "right_share"]
-
 BURST: Final = 100
 """Datagrams per path and family: over one path in both families, 30 % +- 3 is one sigma."""
 

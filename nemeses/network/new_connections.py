@@ -31,8 +31,6 @@ from nemeses.network.rules import RULE_OPTIONS, RuleFault, draw_action
 from nemeses.observe import probes
 from nemeses.tools import nft
 
-__all__ = ["NEMESIS", "Openings", "judged"]
-
 OPEN_S: Final = 0.5
 """An attempt that is not answered by then has failed; the first SYN is repeated after a second."""
 

@@ -20,8 +20,6 @@ from nemeses.network.loss import PACKETS_MIN, right_share
 from nemeses.network.queued import ARRIVE_MIN, Queued, burst_control, probe_bursts, sent_once
 from nemeses.tools.netqueue import Sender
 
-__all__ = ["PacketShareFault", "loses", "percent"]
-
 
 def percent(default: float, what: str) -> Option:
     """The option for how many packets: `share of packets that WHAT`."""

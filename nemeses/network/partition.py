@@ -29,8 +29,6 @@ from nemeses.base.simulated_paths import SimulatedCut
 from nemeses.base.steps import Facts, Observed
 from nemeses.network.rules import ACTION_OPTION, RuleFault, cut_rules, draw_action
 
-__all__ = ["NEMESIS", "Partition"]
-
 
 class Partition(RuleFault):
     """The partition nemesis."""

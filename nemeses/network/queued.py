@@ -34,8 +34,6 @@ from nemeses.tools import netem, netqueue, nft
 from nemeses.tools.compiled import TOOLS
 from nemeses.tools.netqueue import QueueSnapshot, Sender
 
-__all__ = ["ARRIVE_MIN", "BURST", "Queued", "burst_control", "probe_bursts", "sent_once"]
-
 SEEN_MIN: Final = 0.9
 """Of what the rules counted, the program must have seen this much: it may lag by a moment."""
 

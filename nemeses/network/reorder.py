@@ -25,8 +25,6 @@ from nemeses.base.steps import Facts
 from nemeses.network.packet_share import PacketShareFault, loses, percent
 from nemeses.network.queued import ARRIVE_MIN, Queued
 
-__all__ = ["NEMESIS", "Reorder"]
-
 LATE_MIN: Final = 0.5
 """Late datagrams as a share of those held back: the last of a burst are overtaken by nothing."""
 

@@ -24,18 +24,6 @@ from nemeses.base.schedule import WINDOW_OPTIONS
 from nemeses.base.steps import Facts
 from nemeses.tools import nft
 
-__all__ = [
-    "ACTION_OPTION",
-    "HEAL_COMMAND",
-    "RULE_OPTIONS",
-    "RuleFault",
-    "clear_rules",
-    "cut_rules",
-    "draw_action",
-    "rules_left",
-    "without_rules",
-]
-
 HEAL_COMMAND: Final = ("nft", "delete", "table", "inet", nft.FAULT_TABLE)
 
 ACTION_OPTION: Final[Mapping[str, Option]] = {

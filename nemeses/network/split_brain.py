@@ -45,8 +45,6 @@ from nemeses.base.steps import Facts, Observed, with_facts
 from nemeses.network.rules import RuleFault, cut_rules, draw_action
 from nemeses.observe.relations import leaders_of
 
-__all__ = ["NEMESIS", "Claim", "Rivals", "SplitBrain", "rivals"]
-
 ROUND_LEAST_S: Final = 5.0
 NOTICED_ANSWERS: Final = 2
 """A leader that has not claimed to lead for as long as so many answers may take has noticed: or is

@@ -48,8 +48,6 @@ from nemeses.observe.answers import ask_from_control, services_of
 from nemeses.observe.processes import replaced, running
 from nemeses.tools import nft
 
-__all__ = ["NEMESIS", "Reading", "StoreOutage", "judged", "read_on"]
-
 STILL_S: Final = 0.15
 LATE_S: Final = 10.0
 """A member that is not hit reaches its store more often than this, on a busy machine too."""

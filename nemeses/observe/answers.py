@@ -16,8 +16,6 @@ from dstest.core.errors import LabError
 from dstest.core.node import Node
 from dstest.core.protocols import NemesisContext, Probe, Service
 
-__all__ = ["CONTROL", "ask_all", "ask_from_control", "ask_from_node", "probe_pairs", "services_of"]
-
 CONTROL: Final = "control"
 ASK_TIMEOUT_S: Final = 1.0
 ASK_TRIES: Final = 3

@@ -25,18 +25,6 @@ from dstest.core.errors import RemoteError
 from dstest.core.limits import PROBE_UDP_PORT
 from dstest.core.node import Node
 
-__all__ = [
-    "PROBES",
-    "Arrivals",
-    "Path",
-    "Reach",
-    "arrivals",
-    "connects",
-    "listen",
-    "probe",
-    "round_trips",
-]
-
 PROBES: Final = 3
 """Datagrams per path, family and round: one lost to chance must not decide."""
 

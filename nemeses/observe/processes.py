@@ -21,22 +21,6 @@ from dstest.core.protocols import NemesisContext, Process, Processes
 from dstest.core.residue import MAY_TOUCH, Residue
 from nemeses.observe.answers import services_of
 
-__all__ = [
-    "STOPPED",
-    "ProcessSnapshot",
-    "dying",
-    "listeners",
-    "mains",
-    "ports_of",
-    "processes_before",
-    "replaced",
-    "running",
-    "signal_command",
-    "take_snapshot",
-    "take_snapshots",
-    "take_two_snapshots",
-]
-
 SAMPLE_GAP_S: Final = 0.15
 """Between two samples of a stopped process; a busy one uses several ticks of CPU meanwhile."""
 

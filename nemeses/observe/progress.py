@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["SILENT", "lags", "only_log"]
-
 SILENT: Final = 1 << 60
 """How far behind a member is that does not say where it is."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dstest.core.answers import check_health, check_leaders, check_links
 from dstest.core.protocols import Leadership, LeaderView, Linked, NemesisContext
 
-__all__ = ["health_of", "leaders_of", "links_of"]
-
 
 async def health_of(ctx: NemesisContext) -> dict[str, bool]:
     """Which members do what their role promises."""

@@ -13,8 +13,6 @@ from typing import Final, NamedTuple
 from dstest.core import clock
 from dstest.core.protocols import Clocked, ServerTime
 
-__all__ = ["Skew", "Strobe", "skew_of", "strobe_of"]
-
 ASK_TIMEOUT_S: Final = 1.0
 POLL_S: Final = 0.04
 WATCH_S: Final = 1.6

@@ -33,8 +33,6 @@ from nemeses.base.steps import Facts, Healing, Observed, Proven
 from nemeses.observe.answers import ask_all, probe_pairs, services_of
 from nemeses.observe.processes import ports_of, processes_before, running, take_two_snapshots
 
-__all__ = ["LIMITS", "NEMESIS", "Descriptors", "Files", "files_of", "lowered", "parse"]
-
 LEAK_SPARE: Final = 16
 """A server that may open fewer files than this, though it could be allowed more, is not healed."""
 

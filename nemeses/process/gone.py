@@ -12,8 +12,6 @@ from nemeses.base.process_fault import served_before
 from nemeses.base.process_heal import not_serving
 from nemeses.observe.processes import ProcessSnapshot, processes_before, running
 
-__all__ = ["gone_signal", "nobody_runs", "not_replaced"]
-
 
 def gone_signal(record: LandingRecord, snapshots: Snapshots) -> Signal:
     """Injector: the processes that served are gone, all of them, and nobody serves instead."""

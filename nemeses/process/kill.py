@@ -23,8 +23,6 @@ from nemeses.base.steps import Observed
 from nemeses.observe.processes import ProcessSnapshot
 from nemeses.process.gone import gone_signal, nobody_runs, not_replaced
 
-__all__ = ["NEMESIS", "Kill"]
-
 
 class Kill(ProcessFault):
     """The `kill` nemesis."""

@@ -58,8 +58,6 @@ from nemeses.observe.answers import services_of
 from nemeses.observe.processes import ProcessSnapshot, processes_before, running
 from nemeses.tools.cgroup import V2, Group
 
-__all__ = ["MEMORY", "NEMESIS", "UNLIMITED_BYTES", "Memory", "limited", "read"]
-
 MEMORY: Final = Group("memory")
 
 UNLIMITED_BYTES: Final = 1 << 60

@@ -44,8 +44,6 @@ from nemeses.observe.processes import (
 )
 from nemeses.tools.cgroup import V1, version_of
 
-__all__ = ["NEMESIS", "Pause"]
-
 
 class Pause(ProcessFault):
     """The `pause` nemesis."""

@@ -45,8 +45,6 @@ from nemeses.base.steps import Facts, Healing, Observed, Proven, with_facts
 from nemeses.process import unsynced
 from nemeses.tools.compiled import TOOLS
 
-__all__ = ["NEMESIS", "Restart", "lives_over"]
-
 FLAPS_MAX: Final = 5
 
 Lives = Mapping[str, str | None]

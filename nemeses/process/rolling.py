@@ -44,8 +44,6 @@ from nemeses.base.steps import ApplyFailed, Choice, Facts, Observed, Standing, w
 from nemeses.observe.processes import listeners, mains, ports_of, running
 from nemeses.observe.relations import leaders_of
 
-__all__ = ["NEMESIS", "Rolling"]
-
 POLL_S: Final = 0.1
 
 NOT_TAKEN: Final = "a step of the rolling restart did not take place"

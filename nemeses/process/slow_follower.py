@@ -42,8 +42,6 @@ from nemeses.observe.progress import SILENT, lags
 from nemeses.observe.relations import health_of
 from nemeses.tools.cgroup import Group
 
-__all__ = ["NEMESIS", "SlowFollower", "quota"]
-
 CPU: Final = Group("cpu")
 PERIOD_US: Final = 100_000
 QUOTA_US_MIN: Final = 1_000

@@ -35,8 +35,6 @@ from nemeses.observe.answers import services_of
 from nemeses.observe.processes import ProcessSnapshot, processes_before, running, signal_command
 from nemeses.process.gone import gone_signal, not_replaced
 
-__all__ = ["NEMESIS", "Stop"]
-
 POLL_S: Final = 0.02
 
 

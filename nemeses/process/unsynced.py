@@ -16,8 +16,6 @@ from dstest.core.evidence import PageCache
 from dstest.core.node import Node
 from dstest.core.protocols import LogFiles, NemesisContext
 
-__all__ = ["keep_logs", "lay", "left", "what_became"]
-
 FOLDER: Final = "/opt/dstest/unsynced"
 """On the disk that the data is on, where that is below /opt; `lay` looks."""
 

@@ -15,8 +15,6 @@ import msgspec
 from dstest.core.errors import RemoteTimeout
 from dstest.core.node import Node
 
-__all__ = ["SYNCS", "WRITES", "Samples", "sample"]
-
 SYNCS: Final = (74, 75, 277)
 """fsync, fdatasync, sync_file_range on x86-64."""
 

@@ -19,8 +19,6 @@ from dstest.core.errors import FaultRefused
 from dstest.core.node import Node
 from dstest.core.residue import Residue
 
-__all__ = ["V1", "V2", "Group", "version_of"]
-
 V1: Final = "cgroup v1"
 V2: Final = "cgroup v2"
 

@@ -13,8 +13,6 @@ from dstest.core.node import Node
 from dstest.core.residue import MAY_TOUCH, Residue
 from nemeses.tools.compiled import compiled
 
-__all__ = ["RESIDUE", "TOOL", "Patch", "build", "command", "shift"]
-
 TOOL: Final = "/opt/dstest/clockshift"
 TOOL_TIMEOUT_S: Final = 5.0
 GONE: Final = 3

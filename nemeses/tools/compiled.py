@@ -12,8 +12,6 @@ from typing import Final
 from dstest.core.errors import FaultRefused, LabError
 from dstest.core.residue import Residue
 
-__all__ = ["FOLDER", "HOME", "TOOLS", "compiled"]
-
 HOME: Final = "/opt/dstest"
 
 TOOLS: Final = Residue(

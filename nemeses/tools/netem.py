@@ -22,11 +22,6 @@ from dstest.core.residue import Residue
 from nemeses.tools.netqueue import Sender
 from nemeses.tools.shaper import device_of
 
-__all__ = [
-    "DEVICE", "OFF", "RESIDUE", "NetemSnapshot", "clear", "offered", "parse", "rules", "start",
-    "take_snapshot", "unhook", "words_of",
-]  # fmt: skip
-
 Rows = Sequence[Mapping[str, Any]]
 """What `tc -j` lists."""
 

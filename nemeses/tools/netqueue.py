@@ -21,24 +21,6 @@ from dstest.core.node_features import FEATURES
 from dstest.core.residue import Residue
 from nemeses.tools.compiled import compiled
 
-__all__ = [
-    "CHAIN",
-    "FAMILIES",
-    "OFF",
-    "QUEUE",
-    "RESIDUE",
-    "QueueSnapshot",
-    "Sender",
-    "install",
-    "parse_counters",
-    "parse_status",
-    "rules",
-    "start",
-    "stop",
-    "take_snapshot",
-    "unhook",
-]
-
 QUEUE: Final = 77
 CHAIN: Final = "dstest_fault"
 TOOL: Final = "/opt/dstest/netqueue"

@@ -18,24 +18,6 @@ from dstest.core.limits import PROBE_UDP_PORT
 from dstest.core.node import LabInfo, Node, NodeInfo
 from dstest.core.residue import Residue
 
-__all__ = [
-    "ACCOUNT_TABLE",
-    "FAULT_TABLE",
-    "RESIDUE",
-    "account_rules",
-    "counters",
-    "delete",
-    "fault_rules",
-    "flush_chain",
-    "load",
-    "loss_rules",
-    "marks",
-    "opening_rules",
-    "rule_count",
-    "store_rules",
-    "tables",
-]
-
 ACCOUNT_TABLE: Final = "dstest"
 FAULT_TABLE: Final = "dstest_fault"
 

@@ -16,8 +16,6 @@ from dstest.core.errors import LabError
 from dstest.core.node import Node
 from dstest.core.residue import Residue
 
-__all__ = ["BACK", "RESIDUE", "TICK", "Reading", "ask", "control_boot_id", "install", "remove"]
-
 FOLDER: Final = "/run/dstest-clock"
 KEPT: Final = f"{FOLDER}/true.json"
 TOOL: Final = f"{FOLDER}/node_clock.py"

@@ -15,17 +15,6 @@ from dstest.core.errors import LabError, RemoteLost, RemoteTimeout
 from dstest.core.node import LabInfo, Node
 from dstest.core.residue import Residue
 
-__all__ = [
-    "HANDLE",
-    "RESIDUE",
-    "Shape",
-    "bulk_kbit",
-    "cap_rules",
-    "device_of",
-    "heal_command",
-    "shape_of",
-]
-
 HANDLE: Final = "d5:"
 CAPPED: Final = "d5:10"
 BULK_PORT: Final = 7072

@@ -15,6 +15,7 @@ Each run records the whole command of its cell.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import sys
@@ -82,11 +83,12 @@ def fake_cell(
     return int(Exit.PASS), 0.5
 
 
-def leave_runs(folder: Path) -> None:
-    """What `dstest run` leaves of each kind with seed 7."""
+def leave_runs(folder: Path, cells: str) -> None:
+    """What `dstest run` leaves of each kind that is asked for, with seed 7."""
     ops = registers()
     old = stale(ops)
-    for kind in LEAVE_A_RUN:
+    asked = {int(kind) for kind in re.findall(rf"\b{KIND} = (\d+)", cells)}
+    for kind in asked & {*LEAVE_A_RUN}:
         shows = kind in SHOW_AN_OLD_VALUE
         _leave(folder / f"run-{kind}", kind, old if shows else ops)
         if kind in CHANGE:
@@ -138,12 +140,12 @@ def night_of(folder: Path, cells: str, head: str = "reruns = 1\n") -> Path:
     return path
 
 
-def ready_offline(folder: Path, patch: pytest.MonkeyPatch) -> None:
-    """Cells of a night are `fake_cell` from now on, and touch no node."""
+def ready_offline(folder: Path, patch: pytest.MonkeyPatch, cells: str) -> None:
+    """Such cells of a night are `fake_cell` from now on, and touch no node."""
     marks = folder / "marks"
     if not marks.exists():
         marks.mkdir()
-        leave_runs(marks)
+        leave_runs(marks, cells)
     patch.setenv(MARKS, str(marks))
     patch.setattr(driver, "run_command", fake_cell)
 
@@ -154,11 +156,13 @@ def run_offline(
     cells: str,
     head: str = "reruns = 1\n",
     chosen: Sequence[str] = (),
+    workers: int = 1,
 ) -> tuple[int, NightDir, Night]:
-    """Run a night of `night_of`: (exit code, its directory, what that holds)."""
-    ready_offline(folder, patch)
+    """Run a night of `night_of`: (exit code, its directory, what that holds). A worker more takes
+    as long as two cells."""
+    ready_offline(folder, patch, cells)
     path = night_of(folder, cells, head)
-    code = begin(path, store=folder / "store", at=None, workers=2, say=print, chosen=chosen)
+    code = begin(path, store=folder / "store", at=None, workers=workers, say=print, chosen=chosen)
     directory = NightDir.open(folder / "store" / "latest")
     return code, directory, directory.read()
 
@@ -167,4 +171,4 @@ if __name__ == "__main__":
     import night_cells  # workers have to find by its name what is given to them
 
     with pytest.MonkeyPatch.context() as patched:
-        sys.exit(night_cells.run_offline(Path(sys.argv[1]), patched, sys.argv[2])[0])
+        sys.exit(night_cells.run_offline(Path(sys.argv[1]), patched, sys.argv[2], workers=2)[0])

@@ -249,3 +249,18 @@ def test_what_somebody_has_mounted_there_ends_the_release_before_anything_goes(
         subprocess.run(["umount", home / place], check=True)
     assert agent_mark.unmark(asked, str(root))["stays"] == []
     assert not home.exists()
+
+
+def test_they_are_the_same_wherever_they_are_written() -> None:
+    """Programs that travel to nodes import nothing of ours."""
+    from clusters.labs import recipe
+    from clusters.labs.existing import agent_look
+    from clusters.remote import agent_services, bundle, tasks
+    from clusters.supervise import on_node
+    from dstest.runner.homes import COMMON_HOMES
+
+    places = {agent_look.MARKER, agent_mark.MARKER, bundle.MARKER_PATH, recipe.MARKER_PATH}
+    assert len(places) == 1
+    assert agent_mark.HOME_MARK == HOME_MARK
+    assert {on_node.HOME, str(agent_services.HOME), COMMON_HOMES[1]} == {on_node.HOME}
+    assert on_node.MEMBER == tasks.MEMBER

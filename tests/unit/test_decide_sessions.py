@@ -20,34 +20,36 @@ from dstest.judge.decide import aggregate, decide, session, session_exit_code
 MULTISETS = [m for k in (1, 2, 3) for m in itertools.combinations_with_replacement(State, k)]
 
 
-@pytest.mark.parametrize("states", MULTISETS, ids=lambda m: "+".join(m))
-def test_arms(states: tuple[State, ...]) -> None:
-    total = aggregate(states)
-    assert total.passed == all(s.passed for s in states)
-    assert total.failed == any(s.failed for s in states)
-    assert (total is State.PASS_HARDENING) == all(s is State.PASS_HARDENING for s in states)
-    assert (total is State.NOT_RUN) == all(s is State.NOT_RUN for s in states)
-    assert all(aggregate(order) is total for order in itertools.permutations(states))
-    if State.FAIL_REPRODUCIBLE in states:
-        assert total is State.FAIL_REPRODUCIBLE
-    if not total.passed and any(s.passed for s in states) and not total.failed:
-        assert total is State.PARTIAL_SURFACE
+def test_arms() -> None:
+    for states in MULTISETS:
+        total = aggregate(states)
+        assert total.passed == all(s.passed for s in states), states
+        assert total.failed == any(s.failed for s in states), states
+        hardening = all(s is State.PASS_HARDENING for s in states)
+        assert (total is State.PASS_HARDENING) == hardening, states
+        assert (total is State.NOT_RUN) == all(s is State.NOT_RUN for s in states), states
+        assert all(aggregate(order) is total for order in itertools.permutations(states)), states
+        if State.FAIL_REPRODUCIBLE in states:
+            assert total is State.FAIL_REPRODUCIBLE, states
+        if not total.passed and any(s.passed for s in states) and not total.failed:
+            assert total is State.PARTIAL_SURFACE, states
 
 
-@pytest.mark.parametrize("states", [(), *MULTISETS], ids=lambda m: "+".join(m) or "none")
-def test_sessions(states: tuple[State, ...]) -> None:
-    outcome = session(states)
-    ran = [s for s in states if s not in (State.NOT_RUN, State.INCONCLUSIVE_ENV)]
-    passes = [s for s in states if s.passed]
-    if any(s.failed for s in states):
-        assert outcome == "FAIL"
-    elif not ran:
-        assert outcome == "BLOCKED"
-    elif not passes:
-        assert outcome == "INCONCLUSIVE"
-    else:
-        assert outcome == ("DONE" if len(passes) == len(states) else "DONE_WITH_CONCERNS")
-    assert (session_exit_code(outcome) == 0) == (outcome == "DONE")
+def test_sessions() -> None:
+    for states in [(), *MULTISETS]:
+        ran = [s for s in states if s not in (State.NOT_RUN, State.INCONCLUSIVE_ENV)]
+        passes = [s for s in states if s.passed]
+        if any(s.failed for s in states):
+            wanted = "FAIL"
+        elif not ran:
+            wanted = "BLOCKED"
+        elif not passes:
+            wanted = "INCONCLUSIVE"
+        else:
+            wanted = "DONE" if len(passes) == len(states) else "DONE_WITH_CONCERNS"
+        outcome = session(states)
+        assert outcome == wanted, states
+        assert (session_exit_code(outcome) == 0) == (outcome == "DONE"), states
 
 
 def test_the_first_inconclusive_names_the_scenario() -> None:

@@ -72,7 +72,7 @@ def test_to_wait_for_a_worker_that_others_use_is_not_to_lose_it(
                 ours = asyncio.create_task(
                     _all(cluster.scheduler_address, tasks, tmp_path / "into")
                 )
-                await asyncio.sleep(12.0)
+                await asyncio.sleep(7.0)  # longer than silence and limit
                 release.touch()
                 await held.result()
                 return await ours

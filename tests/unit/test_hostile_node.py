@@ -20,6 +20,8 @@ from dstest.core.errors import LabError, NotALabNode
 from dstest.core.log_names import kept_as
 
 DEADLINE_S = 2.0
+SILENT_S = 0.5
+"""For who never comes to an end: all of it is waited."""
 MEMORY_MAX = 200 << 20
 """What a test may add to the largest size that this process has had."""
 
@@ -99,11 +101,16 @@ FIRST_WORDS: dict[str, Lies] = {
 }
 
 
+ENDLESS = ("nothing", "a frame that never ends", "a frame that drips", "only standard error")
+
+
 @pytest.mark.parametrize("kind", FIRST_WORDS)
 def test_a_first_word_that_is_none(kind: str, tmp_path: Path) -> None:
+    deadline_s = SILENT_S if kind in ENDLESS else DEADLINE_S
+
     async def go() -> None:
         async with hostile(tmp_path, FIRST_WORDS[kind]) as info:
-            await connect(info, deadline_s=DEADLINE_S)
+            await connect(info, deadline_s=deadline_s)
 
     before = peak_bytes()
     started = time.monotonic()
@@ -265,7 +272,7 @@ async def a_large_packet(writer: asyncio.StreamWriter) -> None:
 def test_what_is_no_ssh(says: Callable[..., Awaitable[None]], tmp_path: Path) -> None:
     async def go() -> None:
         async with silent_port(tmp_path, says) as info:
-            await connect(info, deadline_s=DEADLINE_S)
+            await connect(info, deadline_s=SILENT_S)
 
     started, before = time.monotonic(), peak_bytes()
     with pytest.raises(LabError):

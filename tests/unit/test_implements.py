@@ -11,9 +11,17 @@ import pytest
 from clusters.systems.etcd.deployment import EtcdDeployment
 from clusters.systems.patroni import PatroniDeployment
 from dstest.core import protocols
-from dstest.core.implements import broken_claims, implements, members_of, missing, unfit
+from dstest.core.implements import (
+    broken_claims,
+    implements,
+    members_of,
+    missing,
+    protocols_of,
+    unfit,
+)
 from dstest.core.protocols import (
     Authenticated,
+    ChangesSchema,
     DependsOnStore,
     Kill,
     Members,
@@ -22,11 +30,7 @@ from dstest.core.protocols import (
     Unit,
 )
 
-CAPABILITIES = [
-    kind
-    for name in (*protocols.administration.__all__, *protocols.capabilities.__all__)
-    if getattr(kind := getattr(protocols, name), "_is_protocol", False)
-]
+CAPABILITIES = [*protocols_of(protocols.administration), *protocols_of(protocols.capabilities)]
 
 
 def test_what_a_capability_asks_for() -> None:
@@ -37,7 +41,8 @@ def test_what_a_capability_asks_for() -> None:
 
 @pytest.mark.parametrize("capability", CAPABILITIES, ids=lambda kind: kind.__name__)
 def test_etcd_has_all_but_what_patroni_has(capability: type) -> None:
-    deployment = PatroniDeployment if capability is DependsOnStore else EtcdDeployment
+    of_patroni = capability in (DependsOnStore, ChangesSchema)
+    deployment = PatroniDeployment if of_patroni else EtcdDeployment
     assert unfit(deployment, capability) == []
     assert broken_claims(deployment) == {}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clusters.labs.existing.entry import ASK, HostEntry, split_place
+from clusters.labs.existing.entry import ASK, split_place
 from clusters.labs.existing.inventory import form_of, read_inventory
 from dstest.core.errors import ConfigError
 
@@ -168,37 +168,42 @@ def test_an_ansible_inventory_as_ansible_reads_it(tmp_path: Path) -> None:
 
 def test_options_of_ssh_in_an_ansible_inventory_are_those_of_ssh(tmp_path: Path) -> None:
     """Which machine it is, and who gets in there, must be what Ansible would have come to."""
-    config = written(tmp_path, "conf", "Host h jump\n  HostName 10.9.0.9\n  Port 2299\n")
-
-    def entry(variables: str) -> HostEntry:
-        return read_inventory(written(tmp_path, "hosts", f"h {variables}\n"), [])[0]
-
-    def place(variables: str) -> str:
-        return entry(variables).ssh.where
-
-    me = getuser()
-    assert place("ansible_ssh_common_args='-o Port=2222'") == f"{me}@h:2222"
-    assert place("ansible_port=23 ansible_ssh_common_args='-o Port=2222'") == f"{me}@h:23"
-    assert place("ansible_port=23 ansible_ssh_args='-p 2222'") == f"{me}@h:2222"
-    assert place(f"ansible_ssh_extra_args='-F {config}'") == f"{me}@10.9.0.9:2299"
-    old = "ansible_ssh_host=10.9.0.8 ansible_ssh_port=24 ansible_ssh_user=ops"
-    assert place(old) == "ops@10.9.0.8:24"
-    assert entry(f"ansible_ssh_common_args='-J jump -F {config}'").jumps[0].port == 2299
+    config = written(tmp_path, "conf", "Host *\n  HostName 10.9.0.9\n  Port 2299\n")
     key = str(written(tmp_path, "key", ""))  # of `-i` ssh leaves out what is not there
     options = f"-i {key} -o IdentityFile=/keys/y -o UserKnownHostsFile=/known/a"
     options += " -o StrictHostKeyChecking=no"
-    made = entry(f"ansible_ssh_common_args='{options}'").ssh
+    quiet = (
+        "-C -o ControlMaster=auto -o ControlPersist=60s -o ServerAliveInterval=5 -o LogLevel=ERROR"
+    )
+    hosts = {
+        "common": "ansible_ssh_common_args='-o Port=2222'",
+        "behind": "ansible_port=23 ansible_ssh_common_args='-o Port=2222'",
+        "before": "ansible_port=23 ansible_ssh_args='-p 2222'",
+        "configured": f"ansible_ssh_extra_args='-F {config}'",
+        "old": "ansible_ssh_host=10.9.0.8 ansible_ssh_port=24 ansible_ssh_user=ops",
+        "through": f"ansible_ssh_common_args='-J jump -F {config}'",
+        "keys": f"ansible_ssh_common_args='{options}'",
+        "strict": "ansible_ssh_common_args='-o StrictHostKeyChecking=yes'",
+        "unchecked": "ansible_host_key_checking=False",
+        "quiet": f"ansible_ssh_args='{quiet} -A -tt -o BatchMode=yes'",
+    }
+    text = "".join(f"{name} {variables}\n" for name, variables in hosts.items())
+    found = {one.alias: one for one in read_inventory(written(tmp_path, "hosts", text), [])}
+    assert found.keys() == hosts.keys()
+    me, where = getuser(), {name: one.ssh.where for name, one in found.items()}
+    assert (where["common"], where["behind"]) == (f"{me}@common:2222", f"{me}@behind:23")
+    assert (where["before"], where["configured"]) == (f"{me}@before:2222", f"{me}@10.9.0.9:2299")
+    assert where["old"] == "ops@10.9.0.8:24"
+    assert found["through"].jumps[0].port == 2299
+    made = found["keys"].ssh
     assert (made.keys, made.known_hosts[0], made.accepts_new) == (
         (key, "/keys/y"),
         "/known/a",
         True,
     )
-    assert not entry("ansible_ssh_common_args='-o StrictHostKeyChecking=yes'").ssh.accepts_new
-    assert entry("ansible_host_key_checking=False").ssh.accepts_new
-    quiet = (
-        "-C -o ControlMaster=auto -o ControlPersist=60s -o ServerAliveInterval=5 -o LogLevel=ERROR"
-    )
-    assert entry(f"ansible_ssh_args='{quiet} -A -tt -o BatchMode=yes'").ssh.port == 22
+    assert not found["strict"].ssh.accepts_new
+    assert found["unchecked"].ssh.accepts_new
+    assert found["quiet"].ssh.port == 22
 
 
 def test_remedies_are_in_the_terms_of_the_list(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def mixed(
         cell(18, control="red", anomalies=["lost"], id="otherwise"),
         *(cell(14, id="flaky"), cell(15, id="worker-lost")),
     ]
-    return run_offline(tmp_path_factory.mktemp("mixed"), place, "".join(cells))
+    return run_offline(tmp_path_factory.mktemp("mixed"), place, "".join(cells), workers=2)
 
 
 def _item(night: Night, cell: str) -> Item:

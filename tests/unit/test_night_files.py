@@ -224,9 +224,10 @@ def test_what_a_night_will_ask_is_shown(tmp_path: Path) -> None:
 def test_a_night_as_a_command_and_how_far_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ready_offline(tmp_path, monkeypatch)
-    path, store = night_of(tmp_path, RED + cell(11, id="good")), tmp_path / "store"
-    words = ("--store", store, "--at", "local", "--cell", "good")
+    cells = RED + cell(11, id="good")
+    ready_offline(tmp_path, monkeypatch, cells)
+    path, store = night_of(tmp_path, cells), tmp_path / "store"
+    words = ("--store", store, "--at", "local", "--workers", "1", "--cell", "good")
     code, said = dstest("nightly", path, *words)
     assert code == Exit.NOT_PROVEN, said
     code, said = dstest("nightly", "status", store / "latest")

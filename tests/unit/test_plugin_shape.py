@@ -26,12 +26,15 @@ def test_plain_words_are_names(name: str) -> None:
     require_name(name, "it")
 
 
+NO_NAMES = ["", ".", "..", "../../tmp/x", "/x", "a/b", "a b", "a,b", "a+b", "Kill", "-a", "_a",
+            "a\n", "é", "a" * 65, "a\0"]  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    "name",
-    ["", ".", "..", "../../tmp/x", "/x", "a/b", "a b", "a,b", "a+b", "Kill", "-a", "_a", "a\n", "é",
-     "a" * 65, "a\0"],
-)  # fmt: skip
-@pytest.mark.parametrize("word", ["SYSTEM", "NEMESIS", "WORKLOAD", "CHECKER", "LAB"])
+    ("word", "name"),
+    [*(("SYSTEM", name) for name in NO_NAMES)]
+    + [(word, "a b") for word in ("NEMESIS", "WORKLOAD", "CHECKER", "LAB")],
+)
 def test_other_names_are_refused_in_every_group(tmp_path: Path, word: str, name: str) -> None:
     path = tmp_path / "mine.py"
     path.write_text(f"class Mine:\n    name = {name!r}\n{word} = Mine()\n")
@@ -143,9 +146,13 @@ def test_ours_hold_the_rule() -> None:
     from dstest.core.plugin_shape import require_plugin
 
     for group in registry.GROUPS:
+        assert registry.names(group, ours=True), group
         for name in registry.names(group, ours=True):
-            require_plugin(group, registry.load(group, name), name)
+            plugin = registry.load(group, name)
+            require_plugin(group, plugin, name)
             require_name(name, name)
+            assert plugin.name == name
+            assert getattr(plugin, "doc", "x")
 
 
 SIMULATED = """

@@ -33,6 +33,7 @@ def run_dir(tmp_path: Path) -> Path:
     return tmp_path
 
 
+pytestmark = pytest.mark.drawn
 FILES = ("report.html", "findings.md", "junit.xml", "plots/latency.svg", "plots/rate.svg")
 
 

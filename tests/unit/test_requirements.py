@@ -326,6 +326,19 @@ def test_what_nobody_has_to_have_can_be_called_where_it_is_there(
         resolve(spec("kill"), [])
 
 
+def test_what_changes_a_schema_can_be_called_where_it_is_there(ships: Callable[..., None]) -> None:
+    ships(
+        BARE
+        + PROCESSES.replace(
+            "def kill",
+            "def change_schema(self, table): ...\n    async def restore_schema(self): ...\n"
+            "    async def schema_changes(self): ...\n    async def kill",
+        )
+    )
+    with pytest.raises(ConfigError, match=r"has all of ChangesSchema, but change_schema \(must"):
+        resolve(spec("kill"), [])
+
+
 def test_systems_and_nemeses_that_do_not_say(ships: Callable[..., None]) -> None:
     ships(BARE.replace("    deployment = Deployment\n", ""))
     with pytest.raises(ConfigError, match="does not say of which class its deployments are"):

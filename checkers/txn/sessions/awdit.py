@@ -18,8 +18,6 @@ from checkers.txn.columns import OK, READ, WRITE
 from checkers.txn.sessions.builder import Sessions
 from dstest.core.errors import HistoryError
 
-__all__ = ["LINE", "read"]
-
 LINE: Final = re.compile(rb"[rw][ \t]+\d{1,20}[ \t]+\d{1,20}")
 
 UNENDED: Final = "last line without a newline, taken for whole"

@@ -18,8 +18,6 @@ from checkers.txn.begun import begun
 from checkers.txn.columns import FAIL, NIL, NULL_READ, OK, READ, WRITE, TxnColumns
 from dstest.core.errors import HistoryError
 
-__all__ = ["INITIAL_TXN", "NO_SESSION", "Sessions", "dense", "require_once"]
-
 I64 = NDArray[np.int64]
 
 NO_SESSION: Final = -1

@@ -25,8 +25,6 @@ from checkers.txn.columns import OK, READ, WRITE
 from checkers.txn.sessions.builder import Sessions, require_once
 from dstest.core.errors import HistoryError
 
-__all__ = ["SUFFIX", "is_log", "read"]
-
 SUFFIX: Final = ".log"
 
 INITIAL: Final = 0xBEBEEBEE

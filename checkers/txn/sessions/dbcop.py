@@ -29,8 +29,6 @@ from checkers.txn.sessions.builder import NO_SESSION, Sessions
 from checkers.txn.sessions.dbcop_sizes import SIZES, Held
 from dstest.core.errors import HistoryError
 
-__all__ = ["is_bincode", "read"]
-
 _NUMBER: Final = struct.Struct("<Q")
 _EVENT: Final = struct.Struct("<BQQB")
 _TIME: Final = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")

@@ -19,8 +19,6 @@ from typing import Any, Final
 
 from dstest.core.errors import HistoryError
 
-__all__ = ["SIZES", "Held"]
-
 SIZES: Final = ("n_node", "n_variable", "n_transaction", "n_event")
 """In the order of the binary files."""
 

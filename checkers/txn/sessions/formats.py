@@ -14,8 +14,6 @@ from checkers.txn.sessions import awdit, cobra, dbcop, plume
 from checkers.txn.sessions.builder import Sessions
 from dstest.core.errors import ConfigError, HistoryError, MemorySpent
 
-__all__ = ["READERS", "load_sessions", "sessions_in"]
-
 _HEAD_BYTES: Final = 1 << 16
 _BINCODE: Final = "history.bincode"
 _ZERO: Final = Start(0, None)

@@ -19,8 +19,6 @@ from checkers.txn.columns import FAIL, OK, READ, WRITE
 from checkers.txn.sessions.builder import NO_SESSION, Sessions
 from dstest.core.errors import HistoryError
 
-__all__ = ["ABORTED", "LINE", "read"]
-
 LINE: Final = re.compile(rb"[rw]\(\d+,\d+,\d+,-?\d+\)")
 ABORTED: Final = -1
 

@@ -28,8 +28,6 @@ from dstest.core import limits
 from dstest.core.errors import DstestError, LabError
 from dstest.core.node import NodeInfo
 
-__all__ = ["Comparison", "about", "adopted_of", "mark", "problems_of", "release", "touched"]
-
 MARK_S: Final = 30.0
 RELEASE_S: Final = MARK_S + LOOK_S + limits.SSH_CONNECT_TIMEOUT_S
 """A node that has to be entered through more than one jump host has less time to look."""

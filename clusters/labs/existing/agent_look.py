@@ -19,11 +19,6 @@ import subprocess
 import sys
 import time
 
-__all__ = [
-    "FOLD", "addresses", "digests", "facts", "folded", "found", "listen", "main", "packages_of",
-    "residue_of",
-]  # fmt: skip
-
 MARKER = "/etc/dstest-lab"
 ROWS_MAX = 20_000
 """Of files that are told one by one."""

@@ -21,8 +21,6 @@ import subprocess
 import sys
 import time
 
-__all__ = ["HOME_MARK", "MARKER", "mark", "remove_home", "unmark", "unmarked", "with_lines"]
-
 MARKER = "/etc/dstest-lab"
 HOSTS = "/etc/hosts"
 HOME_MARK = ".dstest-lab"

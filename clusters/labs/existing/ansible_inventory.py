@@ -23,8 +23,6 @@ from clusters.labs.existing.entry import HostEntry
 from clusters.labs.existing.ssh_inventory import places_of
 from dstest.core.errors import ConfigError, LabError
 
-__all__ = ["read_ansible"]
-
 TIMEOUT_S: Final = 60.0
 _PASSWORDS: Final = ("ansible_become_password", "ansible_become_pass", "ansible_sudo_pass")
 _HOST: Final = ("ansible_host", "ansible_ssh_host")

@@ -18,8 +18,6 @@ from clusters.remote.login import KeyRefused, open_login
 from dstest.core.errors import LabError, reason_of
 from dstest.core.node import Login
 
-__all__ = ["Accept", "Arrived", "arrive"]
-
 Accept = Callable[[str, str, bool], bool]
 KNOWN_HOSTS: Final = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2", "/etc/ssh/ssh_known_hosts")
 KEYS: Final = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")

@@ -14,8 +14,6 @@ from clusters.remote.root_command import run_as_root
 from dstest.core.errors import LabError
 from dstest.core.node import NodeInfo
 
-__all__ = ["ask"]
-
 T = TypeVar("T")
 
 

@@ -22,8 +22,6 @@ from clusters.labs.existing.facts import LeftNow, address_in
 from dstest.core.errors import LabError
 from dstest.core.node import Foreign, NodeInfo
 
-__all__ = ["Adopted", "folder_of", "forget", "held", "load", "save", "write_secret"]
-
 
 class Adopted(msgspec.Struct, frozen=True, kw_only=True):
     """One set of adopted machines. `aliases` are the user's names, `about` a line on each machine.

@@ -12,8 +12,6 @@ import msgspec
 
 from dstest.core.errors import ConfigError
 
-__all__ = ["ASK", "HostEntry", "Place", "expanded", "split_place", "who"]
-
 _USER: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,99}\$?")
 _HOST: Final = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9_.:%-]{0,253}")
 

@@ -12,9 +12,6 @@ import msgspec
 
 from clusters.labs.existing import agent_look
 
-__all__ = ["Difference", "HostFacts", "LeftNow", "address_in", "differences", "same_machine"]
-
-
 Number = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
 
 

@@ -16,8 +16,6 @@ from dstest.core import limits
 from dstest.core.errors import ConfigError
 from dstest.core.near import meant
 
-__all__ = ["FORMS", "form_of", "read_inventory"]
-
 FORMS: Final = ("toml", "ansible", "ssh")
 
 

@@ -13,8 +13,6 @@ from clusters.labs.existing.entry import HostEntry
 from clusters.labs.existing.facts import HostFacts, same_machine
 from dstest.core.errors import NotALabNode
 
-__all__ = ["not_its_own", "refuse_doubles", "refuse_this_machine"]
-
 
 def _here() -> HostFacts:
     empty: dict[str, Any] = {

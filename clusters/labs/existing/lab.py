@@ -16,9 +16,6 @@ from clusters.labs.existing.book import Adopted
 from dstest.core.errors import ConfigError
 from dstest.core.node import LabInfo
 
-__all__ = ["LAB", "HostsLab"]
-
-
 UNTOUCHED = "its adoption was cut off before it touched a machine: dstest lab release --lab-id {0}"
 HALF_ADOPTED = (
     "its adoption did not come to an end, so that not all machines are marked:"

@@ -13,8 +13,6 @@ from typing import Final
 from clusters.labs.existing.entry import HostEntry, Place, expanded, split_place, who
 from dstest.core.errors import ConfigError, LabError
 
-__all__ = ["places_of", "read_ssh_config"]
-
 _BY_THEM: Final = (
     *("host", "hostname", "port", "user", "proxyjump", "proxycommand", "identityfile"),
     *("identityagent", "userknownhostsfile", "globalknownhostsfile", "stricthostkeychecking"),

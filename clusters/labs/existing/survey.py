@@ -34,8 +34,6 @@ from dstest.core.errors import (
 )
 from dstest.core.node import NodeInfo
 
-__all__ = ["LOOK_S", "Asks", "Request", "Surveyed", "asking", "look", "survey"]
-
 LOOK_S: Final = 60.0
 """Of each look; the machine itself stops trying things a while before."""
 

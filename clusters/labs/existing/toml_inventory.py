@@ -24,8 +24,6 @@ import msgspec
 from clusters.labs.existing.entry import ASK, HostEntry, Place, expanded, split_place, who
 from dstest.core.errors import ConfigError
 
-__all__ = ["read_toml"]
-
 
 class _Jump(msgspec.Struct, forbid_unknown_fields=True):
     host: str

@@ -31,8 +31,6 @@ from dstest.core.protocols import (
     SyncStats,
 )
 
-__all__ = ["EtcdAdmin", "Member"]
-
 Member = tuple[str, bool]
 """(name, is it a learner?); a member that has not started has no name."""
 

@@ -11,8 +11,6 @@ from typing import Final
 from clusters.systems.etcd.clients.stub import CLIENT_PORT
 from dstest.core.protocols import Asks, Reading
 
-__all__ = ["ASKS"]
-
 _SYNC: Final = "etcd_disk_wal_fsync_duration_seconds"
 _COMMIT: Final = "etcd_disk_backend_commit_duration_seconds"
 _TRIP: Final = "etcd_network_peer_round_trip_time_seconds"

@@ -17,11 +17,6 @@ from typing import Any, Final
 from clusters.systems.etcd.on_node import HOME
 from clusters.systems.etcd.wire import message
 
-__all__ = [
-    "AUTH_REVISION", "SECRET", "SECRET_FILE", "SECRET_KEPT", "auth_flag", "auth_steps", "token",
-    "token_for",
-]  # fmt: skip
-
 SECRET: Final = "dstest-lab"
 """Of a lab that exists for a test: it keeps nothing from anybody."""
 

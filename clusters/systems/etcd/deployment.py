@@ -28,8 +28,6 @@ from dstest.core.protocols import (
     Unit,
 )
 
-__all__ = ["EtcdDeployment"]
-
 BINARY: Final = "/usr/bin/etcd"
 
 PROBE: Final = Probe(CLIENT_PORT, b"GET /version HTTP/1.0\r\n\r\n", b"HTTP/1.0 200")

@@ -32,8 +32,6 @@ from dstest.core.protocols import (
     Truncatable,
 )
 
-__all__ = ["EtcdFiles"]
-
 STILL_S: Final = 0.2
 """Members that are copied together stand still so long before the first copy begins, or longer."""
 

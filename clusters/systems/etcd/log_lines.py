@@ -14,8 +14,6 @@ import msgspec
 from dstest.core.protocols import LogReader, LogRecord
 from dstest.core.protocols.logs import Topic, Vote
 
-__all__ = ["READER", "EtcdLines"]
-
 _LEVELS: Final = {
     "debug": "debug",
     "info": "info",

@@ -8,8 +8,6 @@ from typing import Final
 
 from clusters.systems.etcd.clients.stub import CLIENT_PORT
 
-__all__ = ["http_date", "http_get", "metrics", "number", "wal_syncs"]
-
 TIMEOUT_S: Final = 2.0
 DATE_TIMEOUT_S: Final = 1.0
 _SYNC: Final = re.compile(r"^etcd_disk_wal_fsync_duration_seconds_(sum|count) (\S+)$", re.MULTILINE)

@@ -19,31 +19,6 @@ from typing import Final
 from clusters.supervise.on_node import HOME as SERVICES
 from clusters.supervise.on_node import PROGRAM
 
-__all__ = [
-    "BACKUP",
-    "BACK_UP",
-    "CUT_OFF",
-    "DATA",
-    "FLIP",
-    "FLIPPED",
-    "HOME",
-    "LOG",
-    "OTHER_BINARY",
-    "OTHER_HOME",
-    "PEER_PORT",
-    "REJOIN",
-    "REMOVED",
-    "RESTORE",
-    "RESTORE_IF_DONE",
-    "SERVICE",
-    "START",
-    "STOP",
-    "STRAYS",
-    "programs",
-    "rejoin_script",
-    "url",
-]
-
 HOME: Final = "/opt/etcd"
 DATA: Final = f"{HOME}/data"
 LOG: Final = f"{HOME}/etcd.log"

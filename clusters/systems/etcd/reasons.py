@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dstest.core.protocols import REFUSED, UNANSWERED
 
-__all__ = ["why_not"]
-
 LATE = "Deadline Exceeded"
 
 

@@ -10,8 +10,6 @@ from clusters.systems.etcd.clients.stub import CLIENT_PORT
 from clusters.systems.etcd.on_node import HOME, OTHER_BINARY, OTHER_HOME, PEER_PORT
 from dstest.core.residue import Residue
 
-__all__ = ["RESIDUES"]
-
 _FILES: Final = " ".join(
     # A file that was only half written has its later name in its own.
     [*(p for p in on_node.STRAYS if p != on_node.REMOVED), f"{HOME}/*.dstest.*"]

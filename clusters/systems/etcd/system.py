@@ -20,8 +20,6 @@ from clusters.systems.etcd.residues import RESIDUES
 from dstest.core.node import Node
 from dstest.core.protocols import Asks, Client, Deployment, Endpoint, LogReader, Option, Relaxation
 
-__all__ = ["SYSTEM", "Etcd"]
-
 
 class Etcd:
     """The `etcd` system."""

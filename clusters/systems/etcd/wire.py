@@ -10,20 +10,6 @@ from __future__ import annotations
 import functools
 from typing import Any, Final
 
-__all__ = [
-    "COMPARE_CREATE",
-    "COMPARE_EQUAL",
-    "COMPARE_MOD",
-    "COMPARE_VALUE",
-    "METHODS",
-    "SORT_ASCEND",
-    "SORT_BY_CREATE",
-    "SORT_BY_MOD",
-    "SORT_DESCEND",
-    "STREAMS",
-    "message",
-]
-
 _PACKAGE: Final = "dstest.etcd"
 
 _MESSAGES: Final[dict[str, tuple[tuple[str, int, str], ...]]] = {

@@ -12,8 +12,6 @@ from clusters.supervise import LinkedClient, told
 from clusters.systems.nats.link import API, JOBS, RECORDS, checked, connected, request
 from dstest.core.protocols import Definite, Endpoint, OpDraft
 
-__all__ = ["BUSY", "NOT_OFFERED", "NO_RESPONDERS", "LogClient", "QueueClient"]
-
 NONE_FOUND: Final = 10037
 REDELIVER_S: Final = 5.0
 OFFER_S: Final = 0.5

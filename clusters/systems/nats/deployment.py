@@ -34,8 +34,6 @@ from dstest.core.protocols import (
     Unit,
 )
 
-__all__ = ["HOME", "MONITOR", "ROUTES", "NatsDeployment"]
-
 HOME: Final = "/opt/nats"
 MONITOR: Final = 8222
 ROUTES: Final = 6222

@@ -6,8 +6,6 @@ import asyncio
 import json
 from typing import Any, Final
 
-__all__ = ["API", "HEALTH", "JOBS", "PORT", "RECORDS", "call", "checked", "connected", "request"]
-
 PORT: Final = 4222
 JOBS: Final = "jobs"
 RECORDS: Final = "records"

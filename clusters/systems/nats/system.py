@@ -24,8 +24,6 @@ from clusters.systems.nats.deployment import HOME, MONITOR, ROUTES, NatsDeployme
 from clusters.systems.nats.link import PORT
 from dstest.core.protocols import Option
 
-__all__ = ["SYSTEM"]
-
 REPLICAS_MAX: Final = 5
 KEPT: Final = "NATS JetStream, Consumers: what is not acknowledged stays, and is handed out again"
 

@@ -11,15 +11,6 @@ from clusters.systems.rabbitmq.deployment import HELLO
 from clusters.systems.rabbitmq.link import Link, connected
 from dstest.core.protocols import Definite, Endpoint, OpDraft
 
-__all__ = [
-    "DEAD_LETTERS",
-    "NOT_DECLARED",
-    "NOT_OFFERED",
-    "AmqpRequests",
-    "DeadLettersClient",
-    "QueueClient",
-]
-
 NOT_DECLARED: Final = "not-declared"
 NOT_OFFERED: Final = "not-offered"
 _HEADER: Final = 7

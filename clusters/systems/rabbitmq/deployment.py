@@ -11,8 +11,6 @@ from clusters.systems.rabbitmq.link import PORT, connected
 from dstest.core.node import Node
 from dstest.core.protocols import Ending, LogWords, Probe, Service, Timing
 
-__all__ = ["EPMD", "HELLO", "HOME", "PEERS", "RabbitmqDeployment"]
-
 HOME: Final = "/opt/rabbitmq"
 USER: Final = "rabbitmq"
 EPMD: Final = 4369

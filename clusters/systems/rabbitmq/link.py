@@ -11,8 +11,6 @@ from typing import Any, Final
 from clusters.supervise import told
 from dstest.core.protocols import Indefinite
 
-__all__ = ["PORT", "QUEUES", "Link", "connected"]
-
 PORT: Final = 5672
 CLOSE_S: Final = 1.0
 HEARTBEAT_S: Final = 2

@@ -24,8 +24,6 @@ from clusters.systems.rabbitmq.deployment import EPMD, HOME, PEERS, RabbitmqDepl
 from clusters.systems.rabbitmq.link import PORT, QUEUES
 from dstest.core.protocols import Option
 
-__all__ = ["SYSTEM"]
-
 
 class Rabbitmq(SupervisedSystem):
     name = "rabbitmq"

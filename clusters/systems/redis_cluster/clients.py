@@ -11,8 +11,6 @@ from clusters.supervise import resp, unconnected
 from clusters.systems.redis_cluster.shards import PORTS, primaries_of
 from dstest.core.protocols import Endpoint, OpDraft
 
-__all__ = ["RegisterClient", "SetClient"]
-
 CAS: Final = (
     "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('SET', KEYS[1], ARGV[2]) return 1"
     " end return 0"

@@ -17,8 +17,6 @@ from dstest.core.protocols import (
     Unit,
 )
 
-__all__ = ["BUS", "HOME", "ClusterDeployment"]
-
 HOME: Final = "/opt/redis-cluster"
 BUS: Final = 10_000
 CONFIG: Final = """\

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-__all__ = ["PORTS", "SLOTS", "Primary", "primaries_of"]
-
 PORTS: Final = {"redis": 6379, "second": 6380}
 """By service: the first begins as a primary, the second as the replica of another node's."""
 

@@ -15,8 +15,6 @@ from clusters.systems.redis_cluster.clients import RegisterClient, SetClient
 from clusters.systems.redis_cluster.deployment import BUS, HOME, ClusterDeployment
 from clusters.systems.redis_cluster.shards import PORTS
 
-__all__ = ["SYSTEM"]
-
 SPEC: Final = "Redis Cluster specification"
 
 

@@ -9,8 +9,6 @@ from clusters.supervise import FramedRequests, LinkedClient
 from clusters.systems.tarantool.link import WRITE, answer, connected
 from dstest.core.protocols import Endpoint, OpDraft
 
-__all__ = ["IprotoRequests", "RegisterClient", "SetClient"]
-
 REFUSED: Final = {7: "ER_READONLY", 116: "ER_LOADING"}
 READ: Final = "local row = box.space.registers:get(...) return row and row[2]"
 CAS: Final = (

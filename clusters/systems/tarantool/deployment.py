@@ -19,8 +19,6 @@ from dstest.core.protocols import (
     Unit,
 )
 
-__all__ = ["HOME", "TarantoolDeployment"]
-
 HOME: Final = "/opt/tarantool-dstest"
 CONFIG: Final = """\
 local made = #require('fio').glob('{home}/data/*.snap') > 0

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-__all__ = ["PORT", "WRITE", "answer", "connected"]
-
 PORT: Final = 3301
 WRITE: Final = "box.space.registers:replace{...}"
 

@@ -20,8 +20,6 @@ from clusters.systems.tarantool.deployment import HOME, TarantoolDeployment
 from clusters.systems.tarantool.link import PORT
 from dstest.core.protocols import Option
 
-__all__ = ["SYSTEM"]
-
 
 class Tarantool(SupervisedSystem):
     name = "tarantool"

@@ -9,8 +9,6 @@ from typing import Any, Final
 from clusters.supervise import BlockingClient
 from dstest.core.protocols import Definite, Endpoint, OpDraft
 
-__all__ = ["CONFLICT", "RegisterClient"]
-
 CONFLICT: Final = "conflict"
 TRIES: Final = 12
 

@@ -19,8 +19,6 @@ from dstest.core.protocols import (
     Unit,
 )
 
-__all__ = ["HOME", "PORT", "ZookeeperDeployment"]
-
 HOME: Final = "/opt/zookeeper"
 PORT: Final = 2181
 JAVA: Final = ("java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")

@@ -6,8 +6,6 @@ from typing import Final
 
 from clusters.supervise import FramedRequests
 
-__all__ = ["ZookeeperRequests"]
-
 OWN: Final = frozenset({-11, 11, 100, 101, 105})
 """Types of requests that the library makes by itself: closing, pings, authentication, watches."""
 

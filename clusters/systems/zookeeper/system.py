@@ -17,8 +17,6 @@ from clusters.systems.zookeeper.deployment import HOME, PORT, ZookeeperDeploymen
 from clusters.systems.zookeeper.requests import ZookeeperRequests
 from dstest.core.protocols import Option, Relaxation
 
-__all__ = ["SYSTEM"]
-
 
 class Zookeeper(SupervisedSystem):
     name = "zookeeper"

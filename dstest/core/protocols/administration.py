@@ -13,24 +13,6 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 import msgspec
 
-__all__ = [
-    "REFUSED",
-    "UNANSWERED",
-    "Authenticated",
-    "Builds",
-    "Compacts",
-    "Damageable",
-    "Digests",
-    "Divergence",
-    "Divergent",
-    "Members",
-    "Membership",
-    "Overrides",
-    "Revisions",
-    "Snapshots",
-    "Truncatable",
-]
-
 REFUSED: Final = "refused: "
 UNANSWERED: Final = "no answer: "
 """How a text begins that says why a member did not take something: it refused just that, or gave no

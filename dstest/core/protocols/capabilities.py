@@ -14,32 +14,6 @@ import msgspec
 
 from dstest.core.protocols.services import Process
 
-__all__ = [
-    "Clocked",
-    "ControlGroups",
-    "DataDir",
-    "DependsOnStore",
-    "Freezes",
-    "Kill",
-    "LeaderView",
-    "Leadership",
-    "Linked",
-    "LogFiles",
-    "MonotonicTimer",
-    "Pause",
-    "Processes",
-    "Replicas",
-    "Replication",
-    "Restartable",
-    "ServerLogs",
-    "ServerTime",
-    "Store",
-    "Supervised",
-    "SyncStats",
-    "Terminate",
-    "Unit",
-]
-
 
 @runtime_checkable
 class Processes(Protocol):

@@ -9,8 +9,6 @@ import msgspec
 from dstest.core.check import Anomaly, Budget, CheckResult, Valid
 from dstest.core.history import History
 
-__all__ = ["Checker", "SecondAnswer", "SecondJudge"]
-
 
 class Checker(Protocol):
     """A pure function from a history to a result.

@@ -10,21 +10,6 @@ import msgspec
 
 from dstest.core.op import Key
 
-__all__ = [
-    "NOT_HELD",
-    "NOT_LISTED",
-    "Client",
-    "CountsCalls",
-    "Definite",
-    "Indefinite",
-    "NamesOperations",
-    "OpDraft",
-    "Reply",
-    "RequestCounter",
-    "Tapped",
-    "code_of",
-]
-
 NOT_HELD: Final = "not-held"
 """The code of a definite failure of `release` or `renew` that says: the caller holds nothing. By
 any other code of a release nothing happened, and the caller still holds what it held."""

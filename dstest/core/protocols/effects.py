@@ -7,8 +7,6 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-__all__ = ["Effect", "EffectLog"]
-
 
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
     """One operation as a member applied it, in the words of the client history.

@@ -16,23 +16,6 @@ from dstest.core.node import LabInfo, Node
 from dstest.core.protocols.options import Option
 from dstest.core.protocols.systems import Deployment
 
-__all__ = [
-    "Composite",
-    "Epochs",
-    "FaultPlan",
-    "Foresees",
-    "Nemesis",
-    "NemesisContext",
-    "PlanOptions",
-    "Prepares",
-    "Ticking",
-    "Ticks",
-    "Traffic",
-    "When",
-    "Withdraws",
-    "lacking_of",
-]
-
 C = TypeVar("C")
 
 

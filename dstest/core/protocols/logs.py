@@ -8,8 +8,6 @@ from typing import Final, Literal, Protocol, runtime_checkable
 
 import msgspec
 
-__all__ = ["Kind", "LogReader", "LogRecord", "Role", "Side", "Topic", "Vote"]
-
 Topic = Literal["consensus-timeout", "conflict", "cut-off", "connection", "oom", "calm"]
 """What a line is about: a decision that came too late; writes at odds; members that do not see one
 another; one connection that failed; no memory. `calm`: nothing of these, whatever its words are."""

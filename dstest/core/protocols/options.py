@@ -7,8 +7,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Option"]
-
 
 class Option(msgspec.Struct, frozen=True, kw_only=True):
     """One `-o key=value`: its type, default, allowed values and one line of help.

@@ -6,8 +6,6 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["Asks", "Reading"]
-
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """One number of an answer. `at` is its place: of JSON a path of keys, as `ok.term`, of a page

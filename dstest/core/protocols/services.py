@@ -12,20 +12,6 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-__all__ = [
-    "PINNED_KINDS",
-    "Ending",
-    "Endpoint",
-    "EndpointKind",
-    "LocalFile",
-    "LogWords",
-    "Member",
-    "Probe",
-    "Process",
-    "Service",
-    "Timing",
-]
-
 EndpointKind = Literal["any", "primary", "replica", "proxy", "seed"]
 PINNED_KINDS: Final[frozenset[EndpointKind]] = frozenset({"any", "primary", "replica"})
 """What a client sees at such an endpoint is the word of its node."""

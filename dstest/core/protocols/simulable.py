@@ -11,17 +11,6 @@ from dstest.core.protocols.services import Endpoint
 if TYPE_CHECKING:
     from dstest.core.protocols.faults import Nemesis, When
 
-__all__ = [
-    "Administers",
-    "LeavesOut",
-    "MakesClients",
-    "Named",
-    "ReplacesMembers",
-    "ServesByHost",
-    "Simulable",
-    "SimulatedFaults",
-]
-
 
 @runtime_checkable
 class Simulable(Protocol):

@@ -12,8 +12,6 @@ from dstest.core.protocols.clients import Client
 from dstest.core.protocols.options import Option
 from dstest.core.protocols.services import Endpoint, Member, Timing
 
-__all__ = ["Caution", "Deployment", "Relaxation", "System"]
-
 
 class Relaxation(msgspec.Struct, frozen=True, kw_only=True):
     """What a system promises instead of more: this `model`, and `source` is where it says so. Where

@@ -24,8 +24,6 @@ from dstest.core.protocols.simulable import Simulable, SimulatedFaults
 from dstest.core.protocols.systems import Caution, Relaxation
 from dstest.core.residue import Residue
 
-__all__ = ["CheckerTraits", "LabTraits", "NemesisTraits", "SystemTraits", "WorkloadTraits"]
-
 
 class _Traits(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod

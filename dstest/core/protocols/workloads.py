@@ -11,8 +11,6 @@ from dstest.core.claims import Fields
 from dstest.core.protocols.clients import OpDraft
 from dstest.core.protocols.options import Option
 
-__all__ = ["Answer", "Finishing", "Generator", "Reactive", "Workload"]
-
 
 class Answer(msgspec.Struct, frozen=True):
     """How a process's last operation ended: `kind` is `ok`, `fail` or `unknown`."""

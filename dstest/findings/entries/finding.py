@@ -7,8 +7,6 @@ import msgspec
 from dstest.core.errors import Exit
 from dstest.core.option_words import behind_o
 
-__all__ = ["Finding", "options", "pair", "run"]
-
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """`command` are the words behind `dstest`; `expect` is the exit code. A run that is expected to

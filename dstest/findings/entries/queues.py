@@ -7,8 +7,6 @@ from typing import Final
 from dstest.core.errors import Exit
 from dstest.findings.entries.finding import Finding, options, pair, run
 
-__all__ = ["QUEUES"]
-
 _TIME: Final = ("--time-limit", "40")
 _CUT: Final = ("partition_handling=autoheal", "shape=halves", "direction=both", "fault_s=25")
 

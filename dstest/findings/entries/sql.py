@@ -7,8 +7,6 @@ from typing import Final
 from dstest.core.errors import Exit
 from dstest.findings.entries.finding import Finding, options, pair, run
 
-__all__ = ["SQL"]
-
 _STOP: Final = ("--time-limit", "30", "--stop-on-violation")
 _SHORT: Final = ("--time-limit", "30")
 _FAILOVER: Final = ("--time-limit", "60")

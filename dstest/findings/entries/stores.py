@@ -7,8 +7,6 @@ from typing import Final
 from dstest.core.errors import Exit
 from dstest.findings.entries.finding import Finding, options, pair, run
 
-__all__ = ["STORES"]
-
 _STOP: Final = ("--time-limit", "40", "--stop-on-violation")
 _SHORT: Final = ("--time-limit", "25")
 _HELD: Final = ("keys=20", "hold_ms=20000", "scope=minority", "fault_s=10")

@@ -16,8 +16,6 @@ from dstest.patterns.primaries import two_primaries
 from dstest.patterns.scene import Scene
 from dstest.patterns.tampered import differing_digests, two_claims
 
-__all__ = ["PATTERNS"]
-
 
 def _unanswered(scene: Scene) -> Iterator[Found]:
     """More operations than may be ended without an answer, outside of faults."""

@@ -12,8 +12,6 @@ from dstest.patterns.model import Found, Pattern, sign
 from dstest.patterns.needs import BOTH_SIDES, EFFECTS, JOURNAL, SPANS, operations
 from dstest.patterns.scene import Scene
 
-__all__ = ["PATTERNS"]
-
 _SENDS: Final = frozenset({"enqueue", "send", "push", "put", "publish"})
 """Operations that hand a message to somebody else."""
 

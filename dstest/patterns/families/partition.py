@@ -8,8 +8,6 @@ from dstest.patterns import aftermath
 from dstest.patterns.model import Pattern, Sign
 from dstest.patterns.needs import FAULTS, OPERATIONS, SETTLED, STAMPED
 
-__all__ = ["PATTERNS"]
-
 PATTERNS: Final = (
     Pattern(
         id="late-detection",

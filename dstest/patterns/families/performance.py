@@ -10,8 +10,6 @@ from dstest.patterns.judged import judged
 from dstest.patterns.model import Pattern, Sign
 from dstest.patterns.needs import LINES, OPERATIONS, metric
 
-__all__ = ["PATTERNS"]
-
 PATTERNS: Final = (
     Pattern(
         id="latency-spike",

@@ -9,8 +9,6 @@ from dstest.patterns.judged import judged
 from dstest.patterns.model import Pattern, Sign
 from dstest.patterns.needs import JOURNAL, LINES, OPERATIONS, operations
 
-__all__ = ["PATTERNS"]
-
 PATTERNS: Final = (
     Pattern(
         id="deadlock",

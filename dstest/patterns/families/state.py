@@ -17,8 +17,6 @@ from dstest.patterns.model import Found, Pattern, Sign, row
 from dstest.patterns.needs import JOURNAL, OPERATIONS, STATES
 from dstest.patterns.scene import Scene
 
-__all__ = ["PATTERNS"]
-
 
 def _states_differ(scene: Scene) -> Iterator[Found]:
     """Members that told different states when nobody wrote any more."""

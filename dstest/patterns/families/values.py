@@ -14,8 +14,6 @@ from dstest.patterns.model import Found, Pattern, Sign, row
 from dstest.patterns.needs import JOURNAL, JUDGED, LINES, operations
 from dstest.patterns.scene import Judged, Scene
 
-__all__ = ["PATTERNS"]
-
 
 def _both_swapped(scene: Scene) -> Iterator[Found]:
     """Two compare-and-sets succeeded from one value that was written once."""

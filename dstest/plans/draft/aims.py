@@ -5,8 +5,6 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any, Final
 
-__all__ = ["KIND_OF", "aimed"]
-
 _AIMS: Final = MappingProxyType(
     {
         "N06": {"direction": "in"},

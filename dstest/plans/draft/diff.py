@@ -14,8 +14,6 @@ import msgspec
 from dstest.core.errors import ConfigError
 from dstest.plans.changes import is_behaviour, is_test
 
-__all__ = ["Change", "File", "changed_by_diff", "changed_by_git", "git"]
-
 _GIT_S: Final = 60.0
 _REMEDY: Final = "--change OLD..NEW of the repository in --repo, or --diff FILE with a `git diff`"
 _COMMENT: Final = re.compile(r"\s*(#(?!include|define|if|el|endif|!|\[)|//|/\*|--\s|;;|%)")

@@ -20,8 +20,6 @@ from dstest.plans.picker import PICKER, Choice
 from dstest.plans.pitfalls import PITFALLS, Pattern
 from dstest.plans.toolbox import Tool, Toolbox, fitting_nemeses
 
-__all__ = ["FILL", "Experiment", "Material", "material"]
-
 FILL: Final = "<fill: {}>"
 """What only a person can write."""
 

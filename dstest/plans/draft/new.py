@@ -18,8 +18,6 @@ from dstest.plans.model import MissingClaim
 from dstest.plans.picker import PICKER
 from dstest.plans.toolbox import Toolbox, toolbox
 
-__all__ = ["Request", "Written", "too_small", "write"]
-
 CLAIMS_MAX: Final = 60
 _MISSING_MAX: Final = 20
 _FAULTS_EACH: Final = 3

@@ -20,8 +20,6 @@ from dstest.plans.lint.skeletons import MARK
 from dstest.plans.words import NOT_GATED
 from nemeses.catalogue import CATALOGUE, Fault
 
-__all__ = ["field", "name_of", "run_block", "scenario_lines", "techniques_of"]
-
 _CRASHES: Final = frozenset({"N01", "N02", "N04", "N17", "N20", "N25", "N28", "N29"})
 
 

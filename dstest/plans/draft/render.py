@@ -23,8 +23,6 @@ from dstest.plans.techniques import COUNTS, TECHNIQUES
 from dstest.plans.words import NO_MISSING
 from nemeses.catalogue import CATALOGUE
 
-__all__ = ["Draft", "markdown"]
-
 _CLAIMS_APART: Final = 50
 """So many claims have a matrix for each category."""
 

@@ -14,8 +14,6 @@ from dstest.core.errors import ConfigError
 from dstest.plans.changes import is_test
 from dstest.plans.draft.diff import Change, git
 
-__all__ = ["Found", "Module", "category_of", "modules_of", "scan", "tests_in"]
-
 _BYTES_MAX: Final = 512 * 1024
 _CHARS: Final = (20, 300)
 _TEXTS: Final = frozenset({".md", ".rst", ".txt", ".adoc"})

@@ -20,8 +20,6 @@ from dstest.core.spec import RunSpec
 from dstest.plans.execution.state import Capability
 from dstest.plans.model import Plan
 
-__all__ = ["capabilities_of", "lacking", "toolbox"]
-
 _GROUP_OF: Final = {
     "lab": "labs",
     "system": "systems",

@@ -34,8 +34,6 @@ from dstest.steps.process import last_words, start
 from dstest.steps.results import results_in, runs_of
 from dstest.store.layout import RunDir
 
-__all__ = ["Driver", "begin", "resume"]
-
 Say = Callable[[str], None]
 Began = Callable[[Path], object]
 """Is given the directory of an execution before its first step."""

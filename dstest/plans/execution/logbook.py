@@ -6,8 +6,6 @@ from dstest.core.run_meta import RunMeta
 from dstest.plans.execution.state import Execution, ExecutionDir, Step
 from dstest.report.review.markdown import md, table
 
-__all__ = ["session_log"]
-
 
 def _there(present: bool | None) -> str:
     return {True: "yes", False: "NO", None: "asked on the nodes"}[present]

@@ -30,8 +30,6 @@ from dstest.steps.own import differences
 from dstest.steps.results import judged_again
 from dstest.store.layout import RunDir
 
-__all__ = ["Outcome", "RunOutcome", "judges_of", "outcome_of"]
-
 _CODE: Final = re.compile(r"`([a-z0-9-]+)`")
 _LESS: Final = {State.PASS_HARDENING: State.PASS_SMOKE, State.PASS_SMOKE: State.PARTIAL_MODEL}
 

@@ -23,8 +23,6 @@ from dstest.plans.execution.state import ExecutionDir, Step, not_its_own
 from dstest.plans.launch import Arm, Red
 from dstest.plans.model import Scenario
 
-__all__ = ["NEVER", "RedSide", "held_to_red", "red_outcome", "red_side_of"]
-
 NEVER: Final = "never seen red"
 
 Answer = Literal["red", "never", "unnamed"]

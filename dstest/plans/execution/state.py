@@ -22,20 +22,6 @@ from dstest.plans.model import Plan
 from dstest.steps.results import results_in
 from dstest.store.layout import link_latest, new_directory, whole, write_file
 
-__all__ = [
-    "RED_SUFFIX",
-    "Capability",
-    "Event",
-    "Execution",
-    "ExecutionDir",
-    "Side",
-    "Step",
-    "StepStatus",
-    "folder_of",
-    "not_its_own",
-    "unlisted",
-]
-
 _FILE: Final = "execution.json"
 
 StepStatus = Literal["pending", "running", "done"]

@@ -11,8 +11,6 @@ from dstest.plans.execution.state import RED_SUFFIX, Side, Step
 from dstest.plans.launch import Arm
 from dstest.plans.model import BUDGETS, Plan, Scenario
 
-__all__ = ["asked_for", "not_asked_for", "steps_of", "steps_of_scenario"]
-
 
 def asked_for(plan: Plan, budget: str, only: Sequence[str]) -> list[Step]:
     """All steps of a plan; those of scenarios that are not among `only`, if any are named, are not

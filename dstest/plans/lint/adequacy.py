@@ -9,8 +9,6 @@ from typing import Final
 from dstest.plans.lint.rule import Place, Rule, at
 from dstest.plans.model import Plan, Threat
 
-__all__ = ["BANNED", "RULES", "sentences_of"]
-
 BANNED: Final = re.compile(
     r"\b(cannot happen|can not happen|can never happen|guarantees?|guaranteed|impossible|proves?"
     r"|proven|bug-free)\b",

@@ -14,8 +14,6 @@ from dstest.plans.launch import Arm, Budget, Run
 from dstest.plans.lint.rule import Place, Rule, at
 from dstest.plans.model import BUDGETS, Plan, Scenario
 
-__all__ = ["RULES"]
-
 _REASON: Final = re.compile(
     r"not provided\s*(?:—|–|--?)\s*(?P<why>[^.]*\w[^.]*)\.\s*Revisit when:\s*(?P<when>.*\w.*)",
     re.IGNORECASE | re.DOTALL,

@@ -11,8 +11,6 @@ from dstest.core.claims import CATEGORIES
 from dstest.plans.lint.rule import Place, Rule, at
 from dstest.plans.model import Coverage, Plan
 
-__all__ = ["GAPS", "RULES", "VERDICTS"]
-
 VERDICTS: Final = ("not covered", "partial", "covered")
 GAPS: Final = (
     *("no test", "oracle too weak", "no fault variant", "shallow", "no scale variant", "none"),

@@ -12,8 +12,6 @@ from dstest.plans.model import Plan, Scenario
 from dstest.plans.words import plain
 from nemeses.catalogue import CATALOGUE
 
-__all__ = ["RULES"]
-
 _NUMBER: Final = re.compile(r"\bN\d+\b")
 _SIDES: Final = ("injector", "victim")
 

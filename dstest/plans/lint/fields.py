@@ -15,8 +15,6 @@ from dstest.plans.lint.rule import Place, Rule, at
 from dstest.plans.lint.void import void_in
 from dstest.plans.model import BUDGETS, Plan, Scenario
 
-__all__ = ["CLAIM_WORDS", "FIELDS", "RULES"]
-
 FIELDS: Final = (
     *("Falsifies", "Closes", "Technique", "Workload", "Faults", "Oracle"),
     *("Observability required", "Exit criteria"),

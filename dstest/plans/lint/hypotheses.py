@@ -12,8 +12,6 @@ from dstest.plans.model import Plan
 from dstest.plans.pitfalls import KINDS, PITFALLS
 from dstest.plans.words import ids, placeholders
 
-__all__ = ["RULES"]
-
 _ANSWERS: Final = ("y", "n", "maybe")
 
 

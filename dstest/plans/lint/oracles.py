@@ -15,8 +15,6 @@ from dstest.plans.lint.void import void_in
 from dstest.plans.model import Gated, Plan, Scenario
 from dstest.plans.words import NOT_GATED, listed, plain
 
-__all__ = ["FIELDS", "PREDICATE", "RULES", "named_checkers"]
-
 FIELDS: Final = (
     *("Model", "Operation history", "Checker", "Nemesis + landing evidence"),
     *("Ambiguous outcomes", "Reduction plan"),

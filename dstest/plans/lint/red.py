@@ -11,8 +11,6 @@ from dstest.plans.launch import Arm, Budget, Red, Run, argv_of, red_side
 from dstest.plans.lint.rule import Place, Rule, at
 from dstest.plans.model import Plan, Scenario
 
-__all__ = ["RULES"]
-
 _SEEDS_MAX: Final = 1000
 
 

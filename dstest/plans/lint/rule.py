@@ -9,8 +9,6 @@ import msgspec
 
 from dstest.plans.model import Item, Plan
 
-__all__ = ["Finding", "Place", "Rule", "Severity", "at"]
-
 Severity = Literal["error", "warning"]
 
 Place = tuple[int, str]

@@ -11,8 +11,6 @@ from dstest.plans.changes import is_behaviour
 from dstest.plans.lint.rule import Place, Rule, at
 from dstest.plans.model import Plan, Section
 
-__all__ = ["ARCHITECTURE", "MODES", "RULES", "STATUSES", "SUBJECTS"]
-
 STATUSES: Final = ("draft", "reviewed", "executed")
 MODES: Final = ("change-scoped", "project-wide")
 

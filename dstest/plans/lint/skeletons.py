@@ -12,8 +12,6 @@ from dstest.plans.lint.rule import Place, Rule, at
 from dstest.plans.model import Plan
 from dstest.plans.words import plain
 
-__all__ = ["MARK", "REGIONS", "RULES"]
-
 MARK: Final = "AUTO-GENERATED"
 REGIONS: Final = ("workload", "faults", "oracle")
 

@@ -12,8 +12,6 @@ from dstest.plans.lint.oracles import named_checkers
 from dstest.plans.lint.rule import Place, Rule, at
 from dstest.plans.model import Plan, Scenario, Surfaces
 
-__all__ = ["FIELDS", "RULES"]
-
 FIELDS: Final = (
     *("Surfaces", "Operations", "Adversarial inputs", "Positive controls", "Negative controls"),
     *("Delayed/async paths", "Observability paths", "Scenario arms"),

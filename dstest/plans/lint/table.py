@@ -22,8 +22,6 @@ from dstest.plans.lint import (
 from dstest.plans.lint.rule import Finding, Rule
 from dstest.plans.model import Plan
 
-__all__ = ["RULES", "blocking", "lint", "require_sound"]
-
 _TOPICS: Final = (
     *(scope, claims, hypotheses, tools, fields, oracles, faults, surfaces),
     *(budgets, skeletons, adequacy, red),

@@ -16,8 +16,6 @@ from dstest.plans.words import listed, plain
 from dstest.runner.node_check import needs_of
 from nemeses.mix import Mix
 
-__all__ = ["RULES", "needed"]
-
 _LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
 _WEB: Final = re.compile(r"https?://[\w.-]+\.\w+(/\S*)?")
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["void_in"]
-
 _HOLDS: Final = re.compile(
     r"(>=|≥)\s*-?0([.,]0+)?(?![.,]?\d)|(?<![\d.,])0([.,]0+)?\s*(<=|≤)"
     r"|(?<![<>=!])>\s*-\s*\d|(!=|≠)\s*-\s*\d|\bat least (0|zero)\b"

@@ -9,8 +9,6 @@ from dstest.plans.model import Adequacy, Plan, Scenario, Threat
 from dstest.report.review.confidence import confidence_of
 from dstest.report.review.model import AdequacyRow, Confidence, CoverageRow
 
-__all__ = ["adequacy", "confidence", "coverage"]
-
 States = Mapping[str, State]
 """The verdict of each scenario that was asked for; arms are folded."""
 

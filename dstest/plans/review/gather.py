@@ -35,8 +35,6 @@ from dstest.report.review.model import (
 )
 from dstest.shrink.reread import read_reproducer
 
-__all__ = ["Judged", "gather", "judged_in", "of_scenario"]
-
 _WORST: Final = ("short", "ok", "n/a")
 """Of several runs the first of these that one has."""
 

@@ -8,8 +8,6 @@ from typing import Final
 from dstest.plans.execution.red import NEVER, RedSide
 from dstest.report.review.markdown import table
 
-__all__ = ["TITLE", "red_lines"]
-
 TITLE: Final = "Red first"
 
 _COLUMNS: Final = ("Seen red", "Arm", "Under", "Its verdict", "What was seen")

@@ -12,8 +12,6 @@ from dstest.report.review.model import Report
 from dstest.report.review.render import render
 from dstest.report.review.rules import Broken, review
 
-__all__ = ["REPORT", "reviewed", "write_finding", "write_report"]
-
 REPORT = "findings/report.md"
 
 

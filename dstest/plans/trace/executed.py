@@ -21,8 +21,6 @@ from dstest.spec.conformed import Conformed
 from dstest.spec.load import load
 from dstest.store.importers import load_history
 
-__all__ = ["Conformance", "Executed", "Executor", "executor_of"]
-
 
 class Executed(msgspec.Struct, frozen=True, kw_only=True):
     """How often it was `asked` in these runs, each of them at least once; `broken`: it did not

@@ -17,8 +17,6 @@ from dstest.plans.review.gather import Judged, judged_in
 from dstest.plans.trace.executed import Conformance, Executed, Executor, executor_of
 from dstest.plans.trace.stated import stated
 
-__all__ = ["Row", "Traced", "trace"]
-
 NOTHING: Final = "-"
 
 

@@ -15,8 +15,6 @@ from typing import Final
 
 from dstest.plans.model import Obligation, Plan
 
-__all__ = ["stated"]
-
 _WORDS: Final = re.compile(
     r"\b(MUST NOT|MUST|SHALL NOT|SHALL|SHOULD NOT|SHOULD|REQUIRED|NOT RECOMMENDED|RECOMMENDED"
     r"|MAY|OPTIONAL)\b"

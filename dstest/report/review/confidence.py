@@ -7,8 +7,6 @@ from collections.abc import Collection
 from dstest.core.verdict import State
 from dstest.report.review.model import Change
 
-__all__ = ["confidence_of"]
-
 
 def confidence_of(states: Collection[State]) -> tuple[Change, str]:
     """From the verdicts of all that ran for a claim: the change, and a sentence."""

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 
 from dstest.core.printable import printable
 
-__all__ = ["fenced", "md", "table"]
-
 
 def md(text: object) -> str:
     """Text that cannot open a tag, a table cell, a heading or a code span."""

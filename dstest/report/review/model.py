@@ -9,22 +9,6 @@ import msgspec
 from dstest.core.verdict import State
 from dstest.judge.decide import session, session_exit_code
 
-__all__ = [
-    "CONFIDENCE",
-    "NO_PLAN",
-    "AdequacyRow",
-    "AuditLine",
-    "Change",
-    "Confidence",
-    "CoverageRow",
-    "Disclosure",
-    "FindingText",
-    "Green",
-    "Report",
-    "Result",
-    "SurfaceRow",
-]
-
 Change = Literal["MORE", "LESS", "UNCHANGED"]
 
 CONFIDENCE: Final[tuple[Change, ...]] = ("MORE", "LESS", "UNCHANGED")

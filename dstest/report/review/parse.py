@@ -9,8 +9,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["Page", "Section", "parse"]
-
 _ESCAPED: Final = re.compile(r"\\([\\`*_\[\]|#])")
 _CELL: Final = re.compile(r"(?<!\\)\|")
 _LINE: Final = re.compile(r"- (?P<name>[^:]+): ?(?P<text>.*)")

@@ -8,8 +8,6 @@ from dstest.report.blame import PROBE_COLUMNS
 from dstest.report.review.markdown import fenced, md, table
 from dstest.report.review.model import CONFIDENCE, FindingText, Green, Report, Result
 
-__all__ = ["COLUMNS", "END", "NO_RELEASE", "NO_SURFACES", "render"]
-
 NO_SURFACES: Final = "No boundary or fairness scenarios in this plan."
 NO_RELEASE: Final = "All scenarios declared a concrete release budget."
 NO_RELEASE_RUN: Final = "No plan, so no release budget was declared."

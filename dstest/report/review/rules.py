@@ -24,8 +24,6 @@ from dstest.report.review.model import CONFIDENCE, Report
 from dstest.report.review.parse import Page, Section, parse
 from dstest.report.review.render import END, NO_RELEASE, NO_RELEASE_RUN, NO_SURFACES, render
 
-__all__ = ["BANNED", "BLAMES", "RULES", "TYPES", "Broken", "Rule", "review"]
-
 BANNED: Final = ("cannot happen", "can not happen", "guarantees", "impossible", "proves")
 """Words that no test can carry (also R16's for what a plan quotes: L31)."""
 

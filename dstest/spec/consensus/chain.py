@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["EMPTY", "Chain", "Row"]
-
 
 class Row(NamedTuple):
     """An entry: its term, what stands for its content, and the ids of those that vote from there

@@ -12,8 +12,6 @@ from typing import Any
 
 from dstest.spec import FrozenDict, Spec, Step, action, invariant, when
 
-__all__ = ["Election", "Terms"]
-
 
 @dataclass(frozen=True, slots=True)
 class Terms:

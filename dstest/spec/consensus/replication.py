@@ -14,8 +14,6 @@ from typing import Any
 from dstest.spec import FrozenDict, Spec, Step, action, invariant, when
 from dstest.spec.consensus.chain import EMPTY, Chain, Row
 
-__all__ = ["Logs", "Replication", "most"]
-
 Last = tuple[int, int]
 """Term and index of the last entry of a log."""
 

@@ -10,21 +10,6 @@ import msgspec
 
 from dstest.core.errors import ConfigError
 
-__all__ = [
-    "BOOL",
-    "INT",
-    "NOTHING",
-    "STATE",
-    "STR",
-    "Kind",
-    "alike",
-    "either",
-    "kind_of_hint",
-    "kind_of_value",
-    "list_of",
-    "set_of",
-]
-
 
 class Kind(msgspec.Struct, frozen=True):
     """`name` is int, bool, str, list, set, state, or nothing for what an empty list or set holds.

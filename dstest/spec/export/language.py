@@ -10,8 +10,6 @@ import msgspec
 from dstest.core.errors import ConfigError
 from dstest.spec.export.kinds import BOOL, Kind, alike
 
-__all__ = ["Language", "Scope", "Text", "wanted"]
-
 
 class Text(msgspec.Struct, frozen=True):
     """A piece of the other language."""

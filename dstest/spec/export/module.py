@@ -16,8 +16,6 @@ from dstest.spec.export.translate import Translator
 from dstest.spec.expressions import function_of
 from dstest.spec.model import Model, fields_of
 
-__all__ = ["DONE", "Exported", "ExportedAction", "exported"]
-
 DONE: Final = "done()"
 """What says in which states a specification may stay."""
 

@@ -12,8 +12,6 @@ from dstest.spec.export.module import ExportedAction, exported
 from dstest.spec.export.translate import Translator
 from dstest.spec.model import Model, Step, fields_of
 
-__all__ = ["Quint", "as_quint", "as_test", "state_from_itf"]
-
 
 class Quint:
     """How Quint writes it."""

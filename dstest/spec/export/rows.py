@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from dstest.spec.export.language import Language, Text
 
-__all__ = ["part", "place"]
-
 
 def place(to: Language, row: Text, at: Text) -> str:
     """Counted from the front."""

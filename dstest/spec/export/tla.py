@@ -9,8 +9,6 @@ from typing import Any
 from dstest.spec.export.module import DONE, ExportedAction, exported
 from dstest.spec.model import Model
 
-__all__ = ["Tla", "as_cfg", "as_tla"]
-
 
 class Tla:
     """How TLA+ writes it. Sequences begin at 1 there."""

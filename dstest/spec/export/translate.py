@@ -29,9 +29,6 @@ from dstest.spec.export.language import Language, Scope, Text, wanted
 from dstest.spec.export.rows import part, place
 from dstest.spec.expressions import function_of
 
-__all__ = ["Translator"]
-
-
 _SIGNS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}
 _SETS = {ast.BitOr: "|", ast.BitAnd: "&", ast.Sub: "-"}
 _COMPARED = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}

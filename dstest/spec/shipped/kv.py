@@ -20,8 +20,6 @@ from typing import Any
 
 from dstest.spec import FrozenDict, Record, Spec, Step, action, invariant, maps, when
 
-__all__ = ["Kv"]
-
 Pairs = tuple[tuple[Any, Any], ...]
 """Keys with what is compared with, or written to, each."""
 

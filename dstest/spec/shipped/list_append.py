@@ -18,8 +18,6 @@ from typing import Any
 
 from dstest.spec import FrozenDict, Record, Spec, Step, action, invariant, maps, when
 
-__all__ = ["ListAppend"]
-
 Micro = tuple[str, Any, Any]
 """(`append` or `r`, key, what is appended or was read)."""
 

@@ -18,8 +18,6 @@ from typing import Any
 
 from dstest.spec import Record, Spec, Step, action, invariant, maps, when
 
-__all__ = ["Lock"]
-
 
 @dataclass(frozen=True, slots=True)
 class State:

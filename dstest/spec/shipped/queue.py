@@ -16,8 +16,6 @@ from typing import Any
 
 from dstest.spec import Record, Spec, Step, action, invariant, maps, when
 
-__all__ = ["Queue"]
-
 
 @dataclass(frozen=True, slots=True)
 class State:

@@ -32,8 +32,6 @@ from dstest.spec.consensus.chain import EMPTY, Row
 from dstest.spec.consensus.election import Election, Terms
 from dstest.spec.consensus.replication import Last, Logs, Replication
 
-__all__ = ["Raft"]
-
 
 def whose(s: Any, server: int, first: int, rows: tuple[Row, ...]) -> bool:
     """May a server that starts have these entries? They are those of a leader; its own, as it led;

@@ -13,8 +13,6 @@ from typing import Any
 
 from dstest.spec import FrozenDict, Spec, action, invariant, when
 
-__all__ = ["RaftStatus"]
-
 
 @dataclass(frozen=True, slots=True)
 class Status:

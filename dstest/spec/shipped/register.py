@@ -17,8 +17,6 @@ from typing import Any
 
 from dstest.spec import Record, Spec, Step, action, invariant, maps, when
 
-__all__ = ["Register"]
-
 
 @dataclass(frozen=True, slots=True)
 class State:

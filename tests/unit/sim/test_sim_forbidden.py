@@ -72,7 +72,7 @@ BAD = {
 def test_what_may_be_called(tmp_path: Path) -> None:
     file = tmp_path / "server.py"
     file.write_text(GOOD)
-    assert forbidden_in(file) == []
+    assert forbidden_in(file) == ()
 
 
 @pytest.mark.parametrize("text", BAD, ids=list(BAD.values()))

@@ -27,8 +27,8 @@ from nemeses.member.simulated_members import SimulatedMembership
 
 SHORT = ["fault_s=4"]
 DOUBLE = ["bug=membership-double-entry", "fault_s=3", "quiet_s=1", "shape=one", "kill.scope=one"]
-SEEDS = range(1, 4)
-"""Within which membership-double-entry is found."""
+SEED = 1
+"""Shows membership-double-entry; another one has to be looked for when the simulation changes."""
 
 
 def planned(*pairs: str, **changes: Any) -> Plugins:
@@ -191,18 +191,15 @@ def test_nobody_is_asked_for_a_fault_that_is_for_no_leader(
         raise AssertionError("asked")
 
     monkeypatch.setattr(SimulatedAdministration, "asked", never)
-    done = ran(tmp_path, *SHORT, nemesis="partition,kill,pause,power", time_limit_s=60.0)
+    done = ran(tmp_path, *SHORT, nemesis="partition,kill,pause,power", time_limit_s=45.0)
     assert done.verdict.verdict is State.PASS_SMOKE, why(done)
 
 
 @pytest.mark.timeout(300)
 def test_a_double_entry_is_found_and_comes_again_byte_for_byte(tmp_path: Path) -> None:
-    much = {"nemesis": "membership,kill,partition", "workload": "set", "time_limit_s": 60.0}
-    for seed in SEEDS:
-        done = ran(tmp_path, *DOUBLE, seed=seed, concurrency=20, **much)
-        if done.exit_code == Exit.FAIL:
-            break
-    assert done.exit_code == Exit.FAIL, f"not in seeds {SEEDS}: {why(done)}"
+    much = {"nemesis": "membership,kill,partition", "workload": "set", "time_limit_s": 30.0}
+    done = ran(tmp_path, *DOUBLE, seed=SEED, concurrency=20, **much)
+    assert done.exit_code == Exit.FAIL, why(done)
     assert "set-full" in str(done.verdict.evidence.violation_fingerprint), why(done)
     assert any(fault.nemesis == "membership" for fault in done.verdict.evidence.faults)
     again, original = replay(done.path, 1, store=tmp_path / "again", ui=Progress(io.StringIO()))
@@ -210,9 +207,8 @@ def test_a_double_entry_is_found_and_comes_again_byte_for_byte(tmp_path: Path) -
     for name in ("segments/worker-0.seg", "segments/control.seg", "simulation.log"):
         assert len({(run.path / name).read_bytes() for run in (done, again)}) == 1
     sound = [pair for pair in DOUBLE if not pair.startswith("bug=")]
-    for clean in SEEDS:
-        done = ran(tmp_path / "clean", *sound, seed=clean, concurrency=20, **much)
-        assert done.verdict.verdict is State.PASS_SMOKE, why(done)
+    done = ran(tmp_path / "clean", *sound, seed=SEED, concurrency=20, **much)
+    assert done.verdict.verdict is State.PASS_SMOKE, why(done)
 
 
 def test_files_of_a_host_that_is_wiped_are_gone() -> None:

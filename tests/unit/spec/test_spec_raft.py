@@ -32,7 +32,9 @@ FILE = "protocol.jsonl"
         (4, 1, 1, 1314, 16412),
         (2, 1, 2, 286, 2664),
         (3, 1, 1, 329, 3225),
-        (2, 2, 2, 28381, 289570),
+        (2, 2, 1, 333, 2176),
+        (1, 2, 2, 485, 2665),
+        pytest.param(2, 2, 2, 28381, 289570, marks=pytest.mark.long),
     ],
 )
 def test_all_states_and_another_count_of_them(
@@ -109,7 +111,7 @@ def test_a_rule_that_is_bypassed_breaks_what_raft_promises(
 
 
 def test_walks_of_three_servers_and_three_terms_hold() -> None:
-    said = walk(three(), seed=1, walks=60, max_steps=60, weights=WEIGHTS)
+    said = walk(three(), seed=1, walks=30, max_steps=60, weights=WEIGHTS)
     assert (said.violations, said.never_taken) == ([], [])
 
 
@@ -136,9 +138,8 @@ def conformed(rows: tuple[Event, ...] | list[Event], model: Model | None = None)
 
 
 @pytest.mark.parametrize("faults", ["partition", "kill", "pause", "power", "partition,kill,pause"])
-@pytest.mark.parametrize("seed", [1, 2])
-def test_what_has_no_bug_is_accepted(faults: str, seed: int) -> None:
-    rows = events("none", "register", faults, seed, 8.0)
+def test_what_has_no_bug_is_accepted(faults: str) -> None:
+    rows = events("none", "register", faults, 1, 8.0)
     said = conformed(rows)
     assert (said.verdict, said.consumed) == ("accept", len(rows))
     assert said.swap is not None

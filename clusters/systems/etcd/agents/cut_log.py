@@ -30,8 +30,6 @@ from typing import Any
 
 from clusters.systems.etcd.agents.wal import entry_index, newest, records
 
-__all__ = ["copy_of", "cut", "heal", "shown", "write_synced"]
-
 
 def copy_of(state_path: Path) -> Path:
     """Where the log lies while its end is cut off, without the zeros behind."""

@@ -31,8 +31,6 @@ from typing import Any
 from clusters.systems.etcd.agents import cut_log
 from clusters.systems.etcd.agents.wal import ENTRY, newest, records
 
-__all__ = ["entries", "main"]
-
 DATA_BYTES_MIN = 32
 
 

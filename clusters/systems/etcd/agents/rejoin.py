@@ -25,8 +25,6 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-__all__ = ["main"]
-
 PATIENCE_S = 8.5
 """A janitor gives a command ten seconds."""
 

@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["ENTRY", "Record", "entry_index", "newest", "records"]
-
 ENTRY = bytes([0x08, 0x02])
 """How a record begins that is an entry of the raft log: its field 1, the type, is 2."""
 

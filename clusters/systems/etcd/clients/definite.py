@@ -7,8 +7,6 @@ from typing import Final
 
 from dstest.core.protocols import NOT_HELD
 
-__all__ = ["CONFLICT", "DEFINITE_ERRORS"]
-
 CONFLICT: Final = "conflict"
 
 DEFINITE_ERRORS: Final[Mapping[str, str]] = {

@@ -8,8 +8,6 @@ from typing import Any
 from clusters.systems.etcd.auth import token_for
 from clusters.systems.etcd.clients.stub import Stub
 
-__all__ = ["Dialed"]
-
 
 class Dialed:
     """Base of the clients. `calls` counts what was handed to the gRPC library."""

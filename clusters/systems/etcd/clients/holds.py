@@ -26,8 +26,6 @@ from clusters.systems.etcd.clients.register import classify
 from clusters.systems.etcd.wire import message
 from dstest.core.protocols import NOT_HELD, Definite, Indefinite, OpDraft
 
-__all__ = ["EXPIRED", "EtcdLeaseClient", "EtcdLockClient"]
-
 EXPIRED: Final = "expired"
 """Definite: the lease is gone, so nothing was renewed."""
 

@@ -31,16 +31,6 @@ from clusters.systems.etcd.clients.ops import (
 from clusters.systems.etcd.wire import SORT_ASCEND, SORT_BY_CREATE
 from dstest.core.protocols import Definite, OpDraft
 
-__all__ = [
-    "EtcdBankClient",
-    "EtcdCounterClient",
-    "EtcdGroupClient",
-    "EtcdIdClient",
-    "EtcdLedgerClient",
-    "EtcdQueueClient",
-    "EtcdSetClient",
-]
-
 _TRIES: Final = 12
 
 

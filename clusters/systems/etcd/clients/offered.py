@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from dstest.core.protocols import Client
 
-__all__ = ["CLIENTS", "client_of"]
-
 CLIENTS: Final = {
     "bank": ("objects", "EtcdBankClient"),
     "counter": ("objects", "EtcdCounterClient"),

@@ -17,8 +17,6 @@ from clusters.supervise.http import answer_of, post
 from clusters.systems.etcd.auth import token_for
 from dstest.core.protocols import Definite, Endpoint, Indefinite, OpDraft, Reply
 
-__all__ = ["RAW_CLIENTS", "RawRegister"]
-
 _INVALID: Final = 3
 """The number of gRPC's INVALID_ARGUMENT, which the gateway gives as `code`."""
 

@@ -18,8 +18,6 @@ from clusters.systems.etcd.clients.stub import Stub
 from clusters.systems.etcd.wire import COMPARE_EQUAL, COMPARE_VALUE, message
 from dstest.core.protocols import Definite, Indefinite, OpDraft, Reply
 
-__all__ = ["EtcdClient", "classify"]
-
 
 def classify(error: grpc.aio.AioRpcError) -> Exception:
     """Definite where the table says so, unknown otherwise."""

@@ -25,8 +25,6 @@ from clusters.systems.etcd.wire import (
 )
 from dstest.core.protocols import Indefinite, OpDraft
 
-__all__ = ["EtcdLogClient", "EtcdSessionClient", "EtcdWatchClient"]
-
 _WATCH_S: Final = 0.25
 """A watch gives back what has come in this time."""
 

@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from clusters.systems.etcd.wire import METHODS, STREAMS, message
 
-__all__ = ["CLIENT_PORT", "Stub"]
-
 CLIENT_PORT: Final = 2379
 
 _CHANNEL_OPTIONS: Final = (

@@ -25,8 +25,6 @@ from clusters.systems.etcd.wire import COMPARE_EQUAL, COMPARE_MOD, message
 from dstest.core import clock
 from dstest.core.protocols import Definite, OpDraft, Reply
 
-__all__ = ["EtcdTxnClient"]
-
 
 def _etcd_key(key: Any) -> bytes:
     return f"/dstest/txn/{key}".encode()
