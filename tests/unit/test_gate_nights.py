@@ -73,7 +73,8 @@ def test_a_run_that_never_began_of_a_test_nobody_asks_for_is_nothing(store: Path
 
 def test_a_first_attempt_that_never_began_does_not_throw_its_session_out(store: Path) -> None:
     path = session_at(store, (11, 12, 13))
-    first = sealed(never_began(path / "arms", 11, GIVEN, name="n3-s11", tier_wanted="smoke"))
+    how = {"name": "n3-s11", "tier_wanted": "smoke", "at": now() - DAY - DAY / 24}
+    first = sealed(never_began(path / "arms", 11, GIVEN, **how))
     attempted(path, first)
     decision = decided(store)
     assert decision.findings == ()
