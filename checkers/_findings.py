@@ -150,6 +150,11 @@ class Findings:
         """The key has no verdict, for this reason."""
         self.undecided.setdefault(key, why)
 
+    def note(self, what: str) -> None:
+        """Said beside the answer, once."""
+        if what not in self.notes:
+            self.notes.append(what)
+
     def doubt(self, what: str, n: int) -> None:
         """There are so many of these, over all keys, and the verdict stands beside them."""
         self.doubts[what] += n

@@ -20,7 +20,8 @@ its first read may already have missed money.
 
 The last two use the bounds of `counter-bounds` for each account: they see a transfer that was
 undone on both sides, which leaves the total as it was. They need real time, so they are applied
-under `strict-serializable` only. Source: Jepsen's `tests.bank`.
+under `strict-serializable` only. Where nobody told what an account held at the start, there has to
+be one balance that fits all reads of it. Source: Jepsen's `tests.bank`.
 """
 
 from __future__ import annotations
@@ -53,12 +54,19 @@ def _deltas(part: Part) -> dict[str, list[tuple[Op, int]]]:
             raise Unreadable(op, "its input lacks from, to or amount")
         if op.output is False:
             continue
-        amount = asked["amount"]
-        if isinstance(amount, bool) or not isinstance(amount, int):
+        amount = _whole(asked["amount"])
+        if amount is None:
             raise Unreadable(op, "its amount is not an integer")
         accounts.setdefault(str(asked["from"]), []).append((op, -amount))
         accounts.setdefault(str(asked["to"]), []).append((op, amount))
     return accounts
+
+
+def _whole(value: Any) -> int | None:
+    """A whole number, however it is written; None for anything else."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if type(value) is int else None
 
 
 def _plain_reads(part: Part, expected: set[str], findings: Findings) -> list[_Read]:
@@ -67,7 +75,9 @@ def _plain_reads(part: Part, expected: set[str], findings: Findings) -> list[_Re
     for op in part.of("read"):
         if not isinstance(op.output, dict):
             raise Unreadable(op, "its output is not an object of balances")
-        balances = {str(name): value for name, value in op.output.items()}
+        balances = {str(name): _whole(value) for name, value in op.output.items()}
+        if broken := [v for v in op.output.values() if isinstance(v, float) and v % 1]:
+            raise Unreadable(op, f"{broken[0]} is no whole number: tell balances in the least unit")
         for kind, what, names in (
             ("missing-account", "does not show account", expected - balances.keys()),
             (
@@ -78,14 +88,15 @@ def _plain_reads(part: Part, expected: set[str], findings: Findings) -> list[_Re
             (
                 "nil-balance",
                 "shows no whole number as the balance of account",
-                {n for n, v in balances.items() if type(v) is not int},
+                {n for n, v in balances.items() if v is None},
             ),
         ):
             if names:
                 message = f"read (op {op.op_id}) {what} {', '.join(sorted(names))}"
                 findings.anomaly(kind, part.key, [op], message)
-        if all(type(v) is int for v in balances.values()):
-            reads.append((op, balances))
+        whole = {name: value for name, value in balances.items() if value is not None}
+        if len(whole) == len(balances):
+            reads.append((op, whole))
     return reads
 
 
@@ -108,15 +119,36 @@ def _totals(
             findings.anomaly("negative-value", part.key, [op], message)
 
 
+def _start(name: str, reads: list[_Read], low: Any, high: Any) -> int:
+    """A balance at the start that fits what reads of the account show, as many in order as can
+    be."""
+    least, most = None, None
+    for i, (_, balances) in enumerate(reads):
+        if (value := balances.get(name)) is None:
+            continue
+        from_, to = value - int(high[i]), value - int(low[i])
+        if least is not None and most is not None and (from_ > most or to < least):
+            break
+        least = from_ if least is None else max(least, from_)
+        most = to if most is None else min(most, to)
+    return least or 0
+
+
 def _bounds(
-    part: Part, reads: list[_Read], first: Mapping[str, int], findings: Findings, deltas: Any
+    part: Part,
+    reads: list[_Read],
+    first: Mapping[str, int] | None,
+    findings: Findings,
+    deltas: Any,
 ) -> None:
-    """Each account against what the transfers allow."""
+    """Each account against what the transfers allow; where nobody told what it held at the start,
+    there must be a balance that fits all reads."""
     invoke = np.array([op.invoke_ts for op, _ in reads], dtype=np.int64)
     complete = np.array([end_of(op) for op, _ in reads], dtype=np.int64)
     for name in sorted({name for _, balances in reads for name in balances}):
-        start, moves = first.get(name, 0), deltas.get(name, [])
+        moves = deltas.get(name, [])
         low, high = Bounds(moves).at(invoke, complete)
+        start = _start(name, reads, low, high) if first is None else first.get(name, 0)
         for i, (op, balances) in enumerate(reads):
             if not i % 1024:
                 findings.tick()
@@ -197,8 +229,15 @@ def decide(part: Part, findings: Findings) -> int:
     deltas = _deltas(part)
     reads = _plain_reads(part, names, findings)
     _totals(part, reads, total, bool(options.get("bank_negative", False)), findings)
-    if first is not None and findings.model == "strict-serializable":
+    if findings.model == "strict-serializable":
         _bounds(part, reads, first, findings, deltas)
+        if first is None:
+            findings.note(
+                "nobody told the balances at the start (--initial): of each account such were"
+                " looked for as fit all reads"
+            )
+    elif first is None:
+        findings.note(f"totals alone were judged, and not the order that {findings.model} asks for")
     moved = sum(1 for op in part.of("transfer") if op.output is not False)
     findings.count(transfers=moved, reads=len(reads))
     if total is None and reads and not findings.counts:

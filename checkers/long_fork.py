@@ -13,7 +13,8 @@ Writes go to single members of a group, each member once; a read returns the who
 | phantom, future-read, failed-but-applied, duplicated | as in `set-full` |
 
 `causal-reverse`, `lost` and `stale` are forbidden by strict serializability; under
-`snapshot-isolation` only forks count. A member that was written twice leaves its group undecided.
+`snapshot-isolation` only forks count, and the checker `causal-reverse` looks for reversed pairs
+alone, which its answer says. A member that was written twice leaves its group undecided.
 A fork takes two reads that could each have missed a write: one that had begun and that the read did
 not see, or that nobody had seen and that was not acknowledged before the read began. With fewer of
 them, or fewer than two writes that had begun by their ends, nothing was tested.
@@ -122,6 +123,7 @@ def decide_reverse(part: Part, findings: Findings) -> int:
         return 0
     real = report_strangers(v, part.key, findings)
     _reversed(v, part, findings, real)
+    findings.note("reversed pairs alone were looked for: a lost or a stale write is none")
     findings.count(reads=len(v.reads), writes=len(v.attempt))
     return sum(1 for read in v.reads if len(read.row)) if len(v.acked) > 1 else 0
 

@@ -301,6 +301,13 @@ _ECHOED = frozenset({"add", "cas", "enqueue", "write"})
 """Types of operation whose ok completion repeats what was asked for."""
 
 
+def _is_result(value: Any, asked: Any) -> bool:
+    """Does a completion say that it went well, or that a cas differed, instead of repeating?"""
+    return (isinstance(value, bool) and not isinstance(asked, bool)) or (
+        value in ("OK", "ok") and not isinstance(asked, str)
+    )
+
+
 def _completed(op: Op, event: Event, independent: bool, fail_is_differ: bool) -> Op:
     """The operation with its outcome, by the rules of this module."""
     key, value = split(event, independent)
@@ -317,12 +324,15 @@ def _completed(op: Op, event: Event, independent: bool, fail_is_differ: bool) ->
             line=event.line,
             remedy="write it as a string or a keyword",
         )
-    if echoed and value is not None and value != op.input:
+    result = echoed and _is_result(value, op.input)
+    if echoed and value is not None and value != op.input and not result:
         raise HistoryError(
             f"process {event.process} was answered for {op.op_type} {value!r}, but asked for "
             f"{op.input!r}",
             line=event.line,
-            remedy="the history is mixed up; record it again",
+            remedy="a completion repeats what was asked for, or says true or OK: leave out what "
+            "else it tells (a version, the value before); where it answers another operation, the "
+            "history is mixed up, so record it again",
         )
     if event.type == "info":
         return with_(op, error=event.error)
@@ -332,8 +342,8 @@ def _completed(op: Op, event: Event, independent: bool, fail_is_differ: bool) ->
             return with_(done, output=False)
         return with_(done, error=event.error or "fail")
     if op.op_type == "cas":
-        return with_(done, output=True)
-    return with_(done, output=None if op.op_type == "write" else value)
+        return with_(done, output=value is not False)
+    return with_(done, output=None if op.op_type == "write" or result else value)
 
 
 def pair(

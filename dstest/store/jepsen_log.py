@@ -36,7 +36,13 @@ _LIKE_LOGGED: Final = re.compile(
 )
 """What seems to be an event, by itself or logged."""
 
-_CONSOLE: Final = re.compile(r"\bjepsen\.util\s")
+_OF_2013: Final = re.compile(r"\bjepsen\.util\s+-\s")
+_ENDED: Final = re.compile(
+    r"\bjepsen\.\S+:?\s.*\b(Run complete, writing|Analysis complete|Everything looks good!|"
+    r"Analysis invalid!)"
+)
+"""What a test says when its load is over."""
+
 _HEADED: Final = re.compile(
     r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[,.]\d+(?:\{\w+\})?\s+[A-Z]+\s+\[|"
     r"(?:TRACE|DEBUG|INFO|WARN|ERROR)\s+(?:\[\d{4}-|jepsen\.)"
@@ -58,7 +64,7 @@ def is_log(head: str) -> bool:
 def failed_cas_differed(text: str) -> bool:
     """Is it what old Jepsens print, where a cas that compared and differed is a failure without an
     error?"""
-    return _CONSOLE.search(text) is not None
+    return _OF_2013.search(text) is not None
 
 
 def _lines_of(text: str) -> list[str]:
@@ -68,8 +74,8 @@ def _lines_of(text: str) -> list[str]:
 
 def as_edn(text: str) -> str:
     """An op map for each line that is an event, an empty line for each other one. Raises
-    HistoryError for a line that seems to be an event and cannot be read, and for a last one that
-    may go on."""
+    HistoryError for a line that seems to be an event and cannot be read, for a last one that may go
+    on, and for the event of another test."""
     lines = _lines_of(text)
     logged = any(_LOGGED.search(line) for line in lines) or any(map(_HEADED.match, lines))
     last = lines[-1]
@@ -83,11 +89,19 @@ def as_edn(text: str) -> str:
 
 
 def _lines(lines: list[str], logged: bool) -> Iterator[str]:
+    ended = 0
     for number, line in enumerate(lines, start=1):
+        ended = ended or (number if logged and _ENDED.search(line) else 0)
         event = _LOGGED.search(line) or _OTHERS.search(line) if logged else _BARE.fullmatch(line)
         like = _LIKE_LOGGED.search(line) if logged else _LIKE.match(line)
         if event is None and like:
             raise HistoryError(f"not a Jepsen event: {line[:80]!r}", line=number, remedy=_REMEDY)
+        if event and ended and event["type"] == "invoke" and event["process"].isdigit():
+            raise HistoryError(
+                f"the log goes on with another test: the first one has ended in line {ended}",
+                line=number,
+                remedy="give each test's own jepsen.log, or cut the log behind that line",
+            )
         try:
             yield "" if event is None else _op_map(event)
         except HistoryError as error:

@@ -7,15 +7,19 @@
 | bank, sets, queues, transactions | the same words |
 
 An `add` whose reads return collections is a set's and stays one; that it repeats what was added
-says nothing of the set. Nor does an `inc` say anything of the counter where each of them repeats
-what was added: Jepsen's clients complete an operation as it was called.
+says nothing of the set. Nor do `inc` and `dec` say anything of the counter where each of them
+repeats by how much: Jepsen's clients complete an operation as it was called.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec.structs import replace
 
 from dstest.core.op import Op, Outcome
+
+_MOVES: Final = frozenset({"inc", "dec"})
 
 
 def _is_number(value: object) -> bool:
@@ -36,8 +40,8 @@ def _is_counter(ops: list[Op]) -> bool:
 
 
 def _repeats(ops: list[Op]) -> bool:
-    """Do all increments complete with what they were called with?"""
-    done = [op for op in ops if op.op_type == "inc" and op.outcome is Outcome.OK]
+    """Do all increments and decrements complete with what they were called with?"""
+    done = [op for op in ops if op.op_type in _MOVES and op.outcome is Outcome.OK]
     return all(op.output == op.input for op in done)
 
 
@@ -50,7 +54,7 @@ def as_ours(ops: list[Op]) -> list[Op]:
         return [
             replace(op, op_type="inc", output=None) if op.op_type == "add" else op for op in ops
         ]
-    repeating = {"add", "inc"} if _repeats(ops) else {"add"}
+    repeating = {"add"} | (_MOVES if _repeats(ops) else set())
     return [
         replace(op, output=None) if op.op_type in repeating and op.output == op.input else op
         for op in ops

@@ -227,3 +227,58 @@ def test_a_process_may_go_on_after_an_unknown_operation(tmp_path: Path) -> None:
     locks = locks.replace(" W", " nil").replace(" A", " nil").replace(" R", " nil")
     code, out = check(put(tmp_path, locks, "h.edn"), "--model", "mutex")
     assert (code, "is unknown" in out) == (2, True), out
+
+
+@pytest.mark.parametrize("name", ["jepsen.log", "console.txt"])
+def test_a_log_of_two_tests_is_not_one_history(tmp_path: Path, name: str) -> None:
+    """The second one's register is another: that it is empty is no violation."""
+    lead = LEADS[name]
+    core = lead.replace("jepsen.util", "jepsen.core").replace("jepsen.print", "jepsen.core")
+    first = f"{lead}0\t:invoke\t:write\t1\n{lead}0\t:ok\t:write\t1\n"
+    first += f"{core}Run complete, writing\n{core}Analysis complete\n"
+    second = f"{lead}0\t:invoke\t:read\tnil\n{lead}0\t:ok\t:read\tnil\n"
+    assert check(put(tmp_path, first, name))[0] == 3  # nobody has read anything
+    code, said = check(put(tmp_path, first + second, name))
+    assert (code, "the first one has ended in line 3" in said) == (2, True), said
+
+
+@pytest.mark.parametrize(("name", "code"), [("old.txt", 1), ("console.txt", 0), ("jepsen.log", 0)])
+def test_only_logs_of_2013_say_by_a_failure_that_a_cas_differed(
+    tmp_path: Path, name: str, code: int
+) -> None:
+    """1 was written, cas [1 2] failed, 1 is read: where it had differed, that could not be."""
+    events = (
+        ("0", "invoke", "write", "1", ""), ("0", "ok", "write", "1", ""),
+        ("1", "invoke", "cas", "[1 2]", ""), ("1", "fail", "cas", "[1 2]", ""),
+        ("2", "invoke", "read", "nil", ""), ("2", "ok", "read", "1", ""),
+    )  # fmt: skip
+    found, said = check(put(tmp_path, lines(events, name, ""), name))
+    assert found == code, said
+
+
+@pytest.mark.parametrize(
+    ("asked", "told", "read", "code"),
+    [
+        (":write :value 4", '"OK"', "4", 0),
+        (":write :value 4", "true", "4", 0),
+        (":write :value 4", "true", "5", 1),
+        (":cas :value [nil 4]", "true", "4", 0),
+        (":cas :value [nil 4]", "false", "nil", 1),
+        (":cas :value [9 4]", "false", "nil", 0),
+        (":write :value [nil 4]", "[1 4]", "[1 4]", 2),
+        (":write :value true", "false", "true", 2),
+    ],
+)
+def test_a_completion_that_says_how_it_went(
+    tmp_path: Path, asked: str, told: str, read: str, code: int
+) -> None:
+    f = asked.split()[0]
+    text = (
+        f"{{:process 0 :type :invoke :f {asked}}}\n"
+        f"{{:process 0 :type :ok :f {f} :value {told}}}\n"
+        "{:process 1 :type :invoke :f :read :value nil}\n"
+        f"{{:process 1 :type :ok :f :read :value {read}}}\n"
+    )
+    found, said = check(put(tmp_path, text, "h.edn"), "--no-independent")
+    assert found == code, said
+    assert code != 2 or "leave out what else it tells (a version" in said

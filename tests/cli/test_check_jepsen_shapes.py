@@ -71,6 +71,18 @@ FENCED = (
     '0 release nil -> {:client "c0"}',
     '1 acquire nil -> {:client "c1" :fence <>}',
 )
+DECREMENTS = ("0 inc 3 -> 3", "0 dec 1 -> 1", "0 read nil -> <>")
+BANK = (
+    "0 read nil -> {0 10 1 10}",
+    "1 transfer {:from 0 :to 1 :amount 5} -> {:from 0 :to 1 :amount 5}",
+    "0 read nil -> <>",
+)
+POLLED = (
+    "0 send [[:send 1 10]] -> [[:send 1 [0 10]]]",
+    "0 send [[:send 1 11]] -> [[:send 1 [1 11]]]",
+    "1 poll [[:poll]] -> [[:poll {1 [[0 10]]}]]",
+    "1 poll [[:poll]] -> [[:poll {1 [<>]}]]",
+)
 COUNTER = ("0 add 10", "1 add 100", "2 read nil -> <>", "0 add .. -> 10", "1 add .. -> 100")
 
 
@@ -91,6 +103,11 @@ COUNTER = ("0 add 10", "1 add 100", "2 read nil -> <>", "0 add .. -> 10", "1 add
         (OWNED, ("a", "a"), ("x", "x"), "--model reentrant-mutex"),
         (FENCED, ("8",), ("7",), "--model fencing-lock"),
         (COUNTER, ("10",), ("5",), ""),
+        (DECREMENTS, ("2",), ("3",), ""),
+        (DECREMENTS, ("2",), ("4",), "--model counter"),
+        (BANK, ("{0 5 1 15}",), ("{0 10 1 10}",), "--workload bank -o total=20"),
+        (BANK, ("{0 5M 1 15.0}",), ("{0 10M 1 10M}",), "--workload bank -o total=20 -o accounts=2"),
+        (POLLED, ("[1 11]",), ("[0 10]",), "--checker kafka --model kafka"),
         (COUNTER, ("0",), ("111",), "--checker counter-bounds"),
     ],
 )
@@ -188,3 +205,17 @@ def test_members_are_told_apart_by_value(tmp_path: Path, member: str, wrong: boo
     )
     found, answer = check(put(tmp_path, history(*events), "h.edn"), "--workload", "long-fork")
     assert (found == 1) == wrong, answer
+
+
+def test_a_checker_says_what_it_did_not_look_for(tmp_path: Path) -> None:
+    """Write 2 had ended before the read began: strict serializability forbids that."""
+    text = history("0 write 1 -> 1", "0 write 2 -> 2", "1 read nil -> [1]")
+    code, answer = check(put(tmp_path, text, "h.edn"), "--checker", "causal-reverse")
+    assert (code, "reversed pairs alone were looked for" in answer) == (0, True), answer
+    text = history("0 read nil -> {0 4.5 1 15.5}", "0 transfer {:from 0 :to 1 :amount 1} -> nil")
+    code, answer = check(put(tmp_path, text, "h.edn"), *["--workload", "bank", "-o", "total=20"])
+    assert (code, "4.5 is no whole number" in answer) == (3, True), answer
+    text = history(*BANK).replace("<>", "{0 7 1 13}")
+    options = ["--workload", "bank", "-o", "total=20", "--model", "serializable"]
+    code, answer = check(put(tmp_path, text, "h.edn"), *options)
+    assert (code, "totals alone were judged" in answer) == (0, True), answer
