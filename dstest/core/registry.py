@@ -131,7 +131,10 @@ def load(group: str, name: str) -> Any:
         hint = (
             f"did you mean {' or '.join(near)}?" if near else f"one of: {', '.join(sorted(points))}"
         )
-        kind = group[:-1] if group != "nemeses" else "nemesis"
+        kinds = {"workloads": "workload", "checkers": "checker", "nemeses": "nemesis"}
+        others = [kind for other, kind in kinds.items() if other != group and name in _found(other)]
+        hint = "".join(f"it is a {kind}: --{kind} {name}; " for kind in others) + hint
+        kind = kinds.get(group, group[:-1])
         raise ConfigError(
             f"no {kind} called {name!r}", remedy=f"{hint}; {plugin_files.hint(group, name)}"
         )
