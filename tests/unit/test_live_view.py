@@ -7,6 +7,7 @@ import io
 import os
 import re
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -254,6 +255,12 @@ finally:
 """
 
 
+def at_a_terminal() -> None:
+    """A process that its terminal can interrupt, however the tests were started (nohup, &)."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 def test_ctrl_c_leaves_the_terminal_as_it_was(tmp_path: Path) -> None:
     terminal = Terminal(80)
     before = termios.tcgetattr(terminal.inner)
@@ -261,7 +268,7 @@ def test_ctrl_c_leaves_the_terminal_as_it_was(tmp_path: Path) -> None:
         [sys.executable, "-c", CHILD, str(Path(__file__).parent)],
         stdin=terminal.inner, stdout=terminal.inner, stderr=terminal.inner,
         start_new_session=True, env={**os.environ, "TERM": "xterm"},
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        preexec_fn=at_a_terminal,
     )  # fmt: skip
     try:
         for _ in range(600):
