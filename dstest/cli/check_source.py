@@ -120,7 +120,16 @@ def _in_directory(path: Path) -> Path:
         return found
     latest = path / "latest"
     inside = next((latest / name for name in _HISTORIES if (latest / name).is_file()), None)
-    if inside is None or any((latest / name).exists() for name in ("history.jsonl", "run.json")):
+    if any((latest / name).exists() for name in ("history.jsonl", "run.json")):
+        return path
+    if any((path / name).exists() for name in _NO_HISTORIES):
+        raise HistoryError(
+            f"{path} is a directory of Jepsen's without its history",
+            remedy=f"give one in which {', '.join(_HISTORIES[::2])} lies",
+        )
+    others = (found for name in _HISTORIES for found in sorted(path.glob(f"*/{name}")))
+    inside = inside or next((one for one in others if not (one.parent / "run.json").exists()), None)
+    if inside is None:
         return path
     raise ConfigError(
         f"{path} is a store of Jepsen's, with a directory for each test",

@@ -282,3 +282,20 @@ def test_a_completion_that_says_how_it_went(
     found, said = check(put(tmp_path, text, "h.edn"), "--no-independent")
     assert found == code, said
     assert code != 2 or "leave out what else it tells (a version" in said
+
+
+@pytest.mark.parametrize(
+    ("there", "said"),
+    [
+        ("results.edn", "is a directory of Jepsen's without its history"),
+        ("test.jepsen", "give one in which history.edn, history.txt, jepsen.log lies"),
+        ("a/history.edn", "is a store of Jepsen's, with a directory for each test"),
+    ],
+)
+def test_a_directory_without_a_history_is_told_as_what_it_is(
+    tmp_path: Path, there: str, said: str
+) -> None:
+    (tmp_path / there).parent.mkdir(exist_ok=True)
+    (tmp_path / there).write_text("{}\n")
+    code, answer = check(tmp_path)
+    assert (code, said in answer) == (2, True), answer
