@@ -203,7 +203,8 @@ def test_a_directory_that_every_machine_has_is_not_to_be_moved_away(tmp_path: Pa
 def test_a_path_that_is_not_what_it_says_is_refused_on_every_lab(tmp_path: Path, path: str) -> None:
     """What is below `..` is somebody else's; what every machine has would be emptied."""
     ours = LabInfo(lab_id="l", kind="x", nodes=[], control="-", made=Made(packages=[]))
-    for n, places in enumerate(({"data": (path,)}, {"files": {path: b""}}, {"log": path})):
+    kinds: list[dict[str, Any]] = [{"data": (path,)}, {"files": {path: b""}}, {"log": path}]
+    for n, places in enumerate(kinds):
         field = next(iter(places))
         for lab in (LAB, ours):
             with pytest.raises(ConfigError, match=f"own: {field} of s is '"):
