@@ -8,7 +8,7 @@
 Each micro-operation becomes a send to a log or a poll of one. A poll goes on where its process
 stopped, but only where that is certain: who subscribed may be given other logs at any time, and
 what was polled in vain is polled again. In a file in which nobody assigns or subscribes nobody is
-given other logs, as Jepsen has it. A send that was acknowledged without an offset may stand
+given other logs. A send that was acknowledged without an offset may stand
 anywhere. What an operation polls of a log in several polls is one poll: its offsets rise. A log is
 called as the sends call it; keys of polls are texts. Source: `jepsen.tests.kafka`.
 """
@@ -47,7 +47,7 @@ def as_records(ops: list[Op]) -> list[Op]:
     settled: set[Any] = set()
     """Processes whose next poll goes on where the last one stopped."""
     assigned: set[Any] = set()
-    names, given = _names(ops), any(op.op_type in OTHERS for op in ops)
+    names, reassigned = _names(ops), any(op.op_type in OTHERS for op in ops)
     for op in ops:
         process = op.process_id
         if op.op_type in OTHERS:
@@ -59,7 +59,7 @@ def as_records(ops: list[Op]) -> list[Op]:
         polled = any(part.op_type == "poll" for part in parts)
         if op.outcome is not Outcome.OK:
             settled.discard(process)
-        elif polled and (process in assigned or not given):
+        elif polled and (process in assigned or not reassigned):
             settled.add(process)
     return made
 

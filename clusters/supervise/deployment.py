@@ -39,6 +39,8 @@ START_S: Final = 60.0
 STOP_S: Final = 12.0
 POLL_S: Final = 0.1
 LOOK_S: Final = 1.0
+"""Between two looks whether servers that start have ended."""
+
 _EMPTY: Final = """\
 set -e
 for path in "$0" "$@"; do
@@ -47,7 +49,7 @@ for path in "$0" "$@"; do
     find "$path" -xdev -mindepth 1 -delete
 done
 """
-"""Between two looks whether servers that start have ended."""
+"""Empties the directories of data that it is given, and makes those that are missing."""
 
 
 class SupervisedDeployment(MemberLogs, Supervised, Pause, Freezes, Terminate, ControlGroups):

@@ -77,8 +77,8 @@ while IFS= read -r path; do
 done
 """
 """Of pairs USER:DIRECTORY prints the directories that are there and not ours, and users that are
-none; of the paths that it reads, what has content though no run has noted it. Of both, behind a
-tab, why what is written there would come to lie elsewhere."""
+none; of the paths that it reads, what has content though no run has noted it. Of the latter,
+behind a tab, why what is written there would come to lie elsewhere."""
 
 _LAY: Final = f"""\
 {_TOP}
@@ -142,7 +142,7 @@ def _places(members: Iterable[Member]) -> list[_Place]:
 
 def is_shared(folder: str) -> bool:
     """Is it one that every machine has, which no system can have to itself?"""
-    kernel = any(_within(folder, place) for place in ("/dev", "/proc", "/sys"))
+    kernel = any(_within(folder, place) for place in ("/proc", "/sys"))
     return kernel or folder in SHARED or dirname(folder) in ("/usr", "/usr/local")
 
 

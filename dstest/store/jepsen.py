@@ -301,11 +301,12 @@ _ECHOED = frozenset({"add", "cas", "enqueue", "write"})
 """Types of operation whose ok completion repeats what was asked for."""
 
 
-def _is_result(value: Any, asked: Any) -> bool:
-    """Does a completion say that it went well, or that a cas differed, instead of repeating?"""
-    return (isinstance(value, bool) and not isinstance(asked, bool)) or (
-        value in ("OK", "ok") and not isinstance(asked, str)
-    )
+def _is_result(op: Op, value: Any) -> bool:
+    """Does a completion say that it went well, or that a cas differed, instead of repeating? What
+    `false` says of anything but a cas nobody knows."""
+    if isinstance(value, bool):
+        return not isinstance(op.input, bool) and (value or op.op_type == "cas")
+    return value in ("OK", "ok") and not isinstance(op.input, str)
 
 
 def _completed(op: Op, event: Event, independent: bool, fail_is_differ: bool) -> Op:
@@ -324,7 +325,7 @@ def _completed(op: Op, event: Event, independent: bool, fail_is_differ: bool) ->
             line=event.line,
             remedy="write it as a string or a keyword",
         )
-    result = echoed and _is_result(value, op.input)
+    result = echoed and _is_result(op, value)
     if echoed and value is not None and value != op.input and not result:
         raise HistoryError(
             f"process {event.process} was answered for {op.op_type} {value!r}, but asked for "

@@ -267,6 +267,7 @@ def test_only_logs_of_2013_say_by_a_failure_that_a_cas_differed(
         (":cas :value [9 4]", "false", "nil", 0),
         (":write :value [nil 4]", "[1 4]", "[1 4]", 2),
         (":write :value true", "false", "true", 2),
+        (":write :value 4", "false", "4", 2),
     ],
 )
 def test_a_completion_that_says_how_it_went(

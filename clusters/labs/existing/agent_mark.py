@@ -164,8 +164,8 @@ def unmark(request: dict, root: str = "") -> dict:  # type: ignore[type-arg]
         raise SystemExit(f"it belongs to lab {whose!r} now")
     if points := mounted([root + home for home in request["homes"]], lab_id):
         raise SystemExit(
-            f"mounted in what is to be removed: {', '.join(points)}; unmount that first, nothing"
-            " was taken away"
+            f"mounted in what is to be removed: {', '.join(points)}; unmount that first, no"
+            " directory was removed"
         )
     said, kept = give_back_hosts(request, root + HOSTS), []
     notes = os.fsdecode(content_or_none(root + OWNED) or b"").splitlines()
@@ -190,13 +190,12 @@ def unmark(request: dict, root: str = "") -> dict:  # type: ignore[type-arg]
 
 def mounted(homes: list[str], lab_id: str) -> list[str]:
     """Where in directories with our mark another file system is mounted: it is somebody else's."""
-    ours = [home for home in homes if marked(home, lab_id)]
+    ours = [os.path.realpath(home) for home in homes if marked(home, lab_id)]
     found = []
     for line in (content_or_none("/proc/self/mounts") or b"").splitlines():
         point = re.sub(rb"\\([0-7]{3})", lambda m: bytes([int(m[1], 8)]), line.split()[1])
         path = os.fsdecode(point)
-        real = [os.path.realpath(home) for home in ours]
-        found += [path] if any(path == one or path.startswith(f"{one}/") for one in real) else []
+        found += [path] if any(path == one or path.startswith(f"{one}/") for one in ours) else []
     return found
 
 
