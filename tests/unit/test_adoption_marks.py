@@ -242,9 +242,7 @@ def test_what_somebody_has_mounted_there_ends_the_release_before_anything_goes(
     before = sorted(map(str, root.rglob("*")))
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", home / place], check=True)
     try:
-        with pytest.raises(
-            SystemExit, match=f"{place}; unmount that first, no directory"
-        ):
+        with pytest.raises(SystemExit, match=f"{place}; unmount that first, no directory"):
             agent_mark.unmark(asked, str(root))
         assert sorted(map(str, root.rglob("*"))) == before
     finally:
