@@ -23,8 +23,11 @@ help:
 run: setup
 	$(BIN)/dstest run $(RUN_ARGS)
 
-## make test       set up what is missing, then the tests (the lab tests need root)
-test: test-no-lab test-lab
+## make test       set up what is missing, then the tests (the lab tests need root), both parts at the
+##                 same time; each is printed when it is done
+test: setup
+	@echo "the tests with a lab and those without, side by side: what they say comes at their ends"
+	@$(MAKE) --no-print-directory -j2 --output-sync=target test-no-lab test-lab
 
 ## make test-no-lab   the part of it that needs no lab, on two cores
 test-no-lab: setup
@@ -32,12 +35,11 @@ test-no-lab: setup
 	-@.ci/setup quint $(VENV)
 	$(BIN)/python -m pytest -rfEsR $(NO_LAB) $(TEST_ARGS)
 
-## make test-lab   the other part, one test after the other; LABS=2: in two labs side by side, here and
-##                 in the self-tests below (on two cores they starve each other, and tests fail)
+## make test-lab   the other part, in two labs side by side (those of the self-tests below: LABS=2)
 test-lab: setup
 	@.ci/setup vagrant
 	@.ci/setup podman
-	$(BIN)/python -m pytest -rfEsR $(SLOWEST) $(SIDE_BY_SIDE) -m "lab and not selftest and not long" \
+	$(BIN)/python -m pytest -rfEsR $(SLOWEST) -n 2 --dist loadfile -m "lab and not selftest and not long" \
 		tests/integration $(TEST_ARGS)
 
 ## make coverage   test-no-lab, counting lines; fails below the share that pyproject.toml names
@@ -125,7 +127,7 @@ systems-selftest: setup
 labs-selftest: setup
 	@.ci/setup vm
 	$(BIN)/python -m pytest -v --tb=short tests/integration/test_vm.py tests/integration/test_rootless.py \
-		tests/integration/test_hosts_faults.py $(TEST_ARGS)
+		tests/integration/test_hosts_faults.py tests/integration/test_shrink.py $(TEST_ARGS)
 
 ## make spec-selftest   specifications and simulation: what they promise, and which tests show it
 spec-selftest: setup

@@ -15,6 +15,7 @@ import typer.testing
 from hypothesis import HealthCheck, settings
 from made_once import Once
 from places import OUTER, OUTER_ASKED
+from side_by_side import LABS, InTwoLabs
 
 # How fast examples come says something of the host, nothing of the code.
 settings.register_profile("any-host", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -58,6 +59,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for i, case in enumerate(cases):
             if i not in kept:
                 case.add_marker(pytest.mark.long)
+    items.sort(key=lambda item: not item.nodeid.startswith(LABS))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> InTwoLabs | None:
+    if config.getvalue("dist") != "loadfile":
+        return None
+    config.option.loadscopereorder = False
+    return InTwoLabs(config, log)
 
 
 @pytest.fixture(scope="session")

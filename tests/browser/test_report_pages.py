@@ -18,7 +18,7 @@ AXE_KINDS = ("passing", "inconclusive", "crashed", "etcd", "list-append")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 def test_a_page_is_whole_says_nothing_and_asks_for_nothing(
     browser: Any, page_of: Any, kind: str
 ) -> None:
@@ -41,7 +41,7 @@ def test_a_page_is_whole_says_nothing_and_asks_for_nothing(
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("kind", AXE_KINDS)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 def test_axe_finds_nothing_serious(browser: Any, page_of: Any, kind: str, scheme: str) -> None:
     axe = files("axe_playwright_python").joinpath("axe.min.js").read_text()
     with opened(browser, page_of(kind), color_scheme=scheme) as found:
@@ -56,6 +56,7 @@ def test_axe_finds_nothing_serious(browser: Any, page_of: Any, kind: str, scheme
 
 
 @pytest.mark.parametrize("kind", ["etcd", "list-append", "passing"])
+@pytest.mark.sampled(1)
 def test_a_narrow_screen_scrolls_no_page(browser: Any, page_of: Any, kind: str) -> None:
     with opened(browser, page_of(kind), width=400) as found:
         assert found.page.evaluate("document.documentElement.scrollWidth") <= 400

@@ -94,7 +94,7 @@ def serious(page: Any) -> list[Any]:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", PAGES)
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 def test_a_page_is_silent_and_sound(
     browser: Any, server: Asker, store: Path, name: str, scheme: str
 ) -> None:
@@ -109,7 +109,7 @@ def test_a_page_is_silent_and_sound(
 
 
 @pytest.mark.parametrize("name", PAGES)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 def test_a_narrow_screen_scrolls_no_page(browser: Any, server: Asker, name: str) -> None:
     with opened(browser, at(server, PAGES[name]), width=400) as found:
         assert found.page.evaluate("document.documentElement.scrollWidth") <= 400
@@ -191,7 +191,7 @@ STATIC = ("index.html", "triage.html", "trends.html", "live.html", "groups.html"
 @pytest.mark.parametrize(
     "address", [*STATIC, f"run/{FAILING}/index.html", f"run/{RUNNING}/index.html"]
 )
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 def test_a_file_asks_for_nothing(browser: Any, site: Path, address: str) -> None:
     file = site / address
     with opened(browser, file, width=400) as found:

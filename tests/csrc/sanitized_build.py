@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 CSRC = Path(__file__).resolve().parents[2] / "checkers" / "csrc"
 GLUE = ("module.c", "buffers.c", "buffers_owned.c")
 FLAGS = (
-    *("-std=c11", "-g", "-O1", "-pthread", "-Wall", "-Wextra", "-Werror", f"-I{CSRC}"),
+    *("-std=c11", "-g1", "-O1", "-pthread", "-Wall", "-Wextra", "-Werror", f"-I{CSRC}"),
     *("-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
 )
 

@@ -87,6 +87,7 @@ def test_every_file_is_built_and_watched() -> None:
     assert set(EXTENSION["sources"]) | set(EXTENSION["depends"]) == there
 
 
+@pytest.mark.long
 def test_no_two_files_need_one_another(graph: networkx.DiGraph) -> None:
     assert graph.number_of_edges() > 100
     assert circles(graph) == []

@@ -32,6 +32,7 @@ def run(driver: str, seed: int, rounds: int) -> None:
 @pytest.mark.parametrize(
     ("seed", "defines"), [(1, ()), (2, AUT_SMALL), (3, (*AUT_SMALL, "-DAUT_WIDTHS=1,2"))]
 )
+@pytest.mark.sampled(1)
 def test_automata_agree_with_brute_force_under_sanitizers(
     build: SanitizedBuild, tmp_path: Path, seed: int, defines: tuple[str, ...]
 ) -> None:
@@ -48,6 +49,7 @@ def test_automata_agree_with_brute_force_under_sanitizers(
         (5, ("-DLIN_RECENT=1,2,4",)),
     ],
 )
+@pytest.mark.sampled(2)
 def test_search_agrees_with_brute_force_under_sanitizers(
     build: SanitizedBuild, tmp_path: Path, seed: int, defines: tuple[str, ...]
 ) -> None:

@@ -33,7 +33,7 @@ def test_mutants_of_clean_histories_are_rejected(model: str) -> None:
     missed = []
     for seed in range(6):
         history = generate(
-            model, seed, 2_000, keys=1 if model == "multi-register" else 4, crash=0.002
+            model, seed, 1_000, keys=1 if model == "multi-register" else 4, crash=0.002
         )
         assert check(history).valid is True
         found = canary(history, check, seed, make=lambda *a: model_mutants(*a, model=model))

@@ -16,6 +16,7 @@ from dstest.monitor.alerts import severe
 from dstest.monitor.look import Monitored
 from dstest.monitor.rows import NODES, read_rows, series_of
 from dstest.runner.monitored import monitored
+from dstest.runner.session import Finished
 from dstest.store.layout import RunDir
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -23,7 +24,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 COST_PERCENT = 2.0
 LATENCY = (
     *("delay_ms=2000", "jitter_ms=0", "shape=leader", "direction=both"),
-    *("fault_s=15", "quiet_s=20", "op_timeout_s=5"),
+    *("fault_s=11", "quiet_s=15", "op_timeout_s=5"),
 )
 
 
@@ -38,7 +39,7 @@ def test_two_seconds_of_latency_raise_a_spike_within_ten(lab: LabInfo, tmp_path:
         tmp_path,
         nemesis=registry.load("nemeses", "latency"),
         options=LATENCY,
-        time_limit_s=50.0,
+        time_limit_s=40.0,
     )
     found, _ = looked(done.path)
     (fault,) = [window for window in found.windows if window.proven]
@@ -52,7 +53,7 @@ def test_two_seconds_of_latency_raise_a_spike_within_ten(lab: LabInfo, tmp_path:
 
 def test_a_clean_run_raises_nothing_high_and_costs_little(lab: LabInfo, tmp_path: Path) -> None:
     done = run_here(
-        lab, tmp_path, nemesis=registry.load("nemeses", "none"), options=(), time_limit_s=30.0
+        lab, tmp_path, nemesis=registry.load("nemeses", "none"), options=(), time_limit_s=21.0
     )
     found, meta = looked(done.path)
     assert not severe(found.alerts), found.alerts
@@ -61,33 +62,26 @@ def test_a_clean_run_raises_nothing_high_and_costs_little(lab: LabInfo, tmp_path
     assert told.keys() == {node.name for node in lab.nodes}
     for row in told.values():
         assert row["lost"] == 0
-        assert row["samples"] >= 26
+        assert row["samples"] >= 18
         assert row["cpu_percent"] < COST_PERCENT
     series = series_of(read_rows(done.path / NODES))
     for node in told:
         times = [time_ns for time_ns, _ in series[node, "rss"]]
         assert times == sorted(times)
-        assert times[-1] > 28e9
+        assert times[-1] > 19e9
         assert all(b - a < 4e9 for a, b in pairwise(times))
         assert series[node, "applied"][-1][1] > series[node, "applied"][0][1]
 
 
-def test_a_node_that_is_cut_off_goes_on_sampling(lab: LabInfo, tmp_path: Path) -> None:
-    options = ("shape=one", "direction=both", "fault_s=8", "quiet_s=10")
-    done = run_here(
-        lab,
-        tmp_path,
-        nemesis=registry.load("nemeses", "partition"),
-        options=options,
-        time_limit_s=30.0,
-    )
-    meta = RunDir(done.path).read_meta()
+def test_a_node_that_is_cut_off_goes_on_sampling(stale_run: Finished) -> None:
+    meta = RunDir(stale_run.path).read_meta()
     assert meta is not None
-    series = series_of(read_rows(done.path / NODES))
-    found, _ = looked(done.path)
+    series = series_of(read_rows(stale_run.path / NODES))
+    found, _ = looked(stale_run.path)
+    assert found.windows
     for window in found.windows:
         for node in meta.members or []:
             inside = [
-                t for t, _ in series[node, "rss"] if window.start_ns <= t <= window.start_ns + 8e9
+                t for t, _ in series[node, "rss"] if window.start_ns <= t <= window.start_ns + 4e9
             ]
-            assert len(inside) >= 6, (node, window)
+            assert len(inside) >= 2, (node, window)

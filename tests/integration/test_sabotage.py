@@ -77,7 +77,9 @@ class Undone(Partition):
 
 
 def test_rules_removed_in_mid_window(lab: LabInfo, tmp_path: Path) -> None:
-    done = run_here(lab, tmp_path, nemesis=Undone(), options=(*SHORT, "shape=one"))
+    done = run_here(
+        lab, tmp_path, nemesis=Undone(), options=(*SHORT, "shape=one"), time_limit_s=14.0
+    )
     assert_not_proven(done)
     (fault,) = faults_of(done.path)
     assert fault["landed"] == "ambiguous"
@@ -98,7 +100,13 @@ class Flapping(Partition):
 
 
 def test_rules_that_flap_between_the_looks(lab: LabInfo, tmp_path: Path) -> None:
-    done = run_here(lab, tmp_path, nemesis=Flapping(), options=("fault_s=8", "shape=one"))
+    done = run_here(
+        lab,
+        tmp_path,
+        nemesis=Flapping(),
+        options=("fault_s=6", "quiet_s=8", "shape=one"),
+        time_limit_s=16.0,
+    )
     assert_not_proven(done)
     (fault,) = faults_of(done.path)
     assert all(look["present"] for look in fault["facts"]["rechecks"]), "it stood at every look"

@@ -21,8 +21,7 @@ from dstest.shrink.driver import shrink_run
 from dstest.shrink.record import aside_of
 from dstest.shrink.reread import read_reproducer
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(1500)]
-
+pytestmark = [pytest.mark.lab, pytest.mark.selftest, pytest.mark.timeout(1500)]
 
 BUG = BUGS["sequence-reuse"]
 """A leader that was killed leaves a block of ids that the next one gives out again."""

@@ -5,8 +5,9 @@
     mutants.py run [--only TEXT] [--limit-s N]   change one line at a time and run the tests that
                                    execute it, until one fails; the table, and who survived
 
-The map is in build/mutants/, the work is done on a copy of the tree. Another suite is measured with
-`--tests DIR`, a `tests` folder of another version: the product stays this one.
+The map is in build/mutants/, the work is done on copies of the tree. Another suite is measured with
+`--tests DIR`, a `tests` folder of another version: the product stays this one. `--first FILE`, the
+result of an earlier run, has each mutant tried by the test that killed it there before all others.
 """
 
 from __future__ import annotations
@@ -22,10 +23,13 @@ import time
 import tomllib
 from collections import Counter
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, Final
 
 import making
+import pytest
 from making import AREAS, ROOT, Mutant
 
 BUILD: Final = ROOT / "build" / "mutants"
@@ -60,9 +64,9 @@ class Durations:
         self._path.write_text(json.dumps(kept))
 
 
-def tree_of(tests: Path) -> Path:
+def tree_of(tests: Path, name: str = "tree") -> Path:
     """A copy of the product with these tests, in which lines may be changed."""
-    tree = BUILD / "tree"
+    tree = BUILD / name
     shutil.rmtree(tree, ignore_errors=True)
     tree.mkdir(parents=True)
     for name in (*PRODUCT, "docs", "vagrant", ".ci"):
@@ -78,10 +82,13 @@ def environment(tree: Path) -> dict[str, str]:
 
 
 def mapped(tests: Path, workers: int) -> None:
-    """Run all tests under coverage, with the name of the test by each line."""
+    """Run all tests under coverage of what has mutants, with the name of the test by each line."""
     tree = tree_of(tests)
-    words = ["-m", "pytest", "-q", "-n", str(workers), "--dist", "worksteal", "-m", LEFT_OUT]
-    cover = ["--cov", "--cov-context=test", "--cov-report=", "--timeout=600", "-p", "durations"]
+    looked_at = sorted({m.path for m in making.kept() if m.path.endswith(".py")} | {"checkers/*"})
+    lines = "".join(f"    {tree / path}\n" for path in looked_at)
+    (tree / "covered").write_text(f"[run]\ninclude =\n{lines}")
+    words = ["-m", "pytest", "-q", "-n", str(workers), "--dist", "loadfile", "-m", LEFT_OUT]
+    cover = ["--cov", "--cov-config=covered", "--cov-context=test", "--cov-report="]
     durations = tree / "durations.py"
     durations.write_text(
         f"import sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n"
@@ -92,7 +99,10 @@ def mapped(tests: Path, workers: int) -> None:
         f"        config.pluginmanager.register(mutants.Durations(Path({str(BUILD)!r}) / "
         "'durations.json'))\n"
     )
-    subprocess.run([sys.executable, *words, *cover], cwd=tree, env=environment(tree), check=False)
+    more = ["--timeout=600", "-p", "durations"]
+    subprocess.run(
+        [sys.executable, *words, *cover, *more], cwd=tree, env=environment(tree), check=False
+    )
     shutil.copy2(tree / ".coverage", BUILD / "coverage")
 
 
@@ -137,7 +147,7 @@ def compiled(tree: Path, changed: Path | None = None) -> bool:
     (module,) = tomllib.loads((tree / "pyproject.toml").read_text())["tool"]["setuptools"][
         "ext-modules"
     ]
-    objects = BUILD / "objects"
+    objects = tree / "objects"
     objects.mkdir(exist_ok=True)
     flags = [f for f in module["extra-compile-args"] if f != "-Werror"]
     flags += [f"-D{name}={value}" for name, value in module["define-macros"]]
@@ -154,7 +164,9 @@ def compiled(tree: Path, changed: Path | None = None) -> bool:
     return not subprocess.run(argv, capture_output=True, check=False).returncode
 
 
-def killed(tree: Path, mutant: Mutant, tests: list[str], limit_s: float) -> tuple[bool, str]:
+def killed(
+    tree: Path, mutant: Mutant, first: str, tests: list[str], limit_s: float
+) -> tuple[bool, str]:
     """Is it, and by what?"""
     path = tree / mutant.path
     was = path.read_text()
@@ -162,46 +174,78 @@ def killed(tree: Path, mutant: Mutant, tests: list[str], limit_s: float) -> tupl
     try:
         if path.suffix == ".c" and not compiled(tree, path):
             return True, "it does not compile"
-        names = BUILD / "tests.txt"
-        names.write_text("\n".join(tests) + "\n")
-        words = ["-x", "-q", "-p", "no:randomly", "--no-header", "--timeout=60", f"@{names}"]
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", *words],
-            cwd=tree, env=environment(tree), capture_output=True, text=True, timeout=limit_s,
-            check=False,
-        )  # fmt: skip
+        if first and (by := _failing(tree, [first], limit_s)):
+            return True, by
+        by = _failing(tree, tests, limit_s)
     except subprocess.TimeoutExpired:
         return True, f"no end within {limit_s:g} s"
     finally:
         path.write_text(was)
         if path.suffix == ".c":
             compiled(tree, path)
+    return bool(by), by
+
+
+def _failing(tree: Path, tests: list[str], limit_s: float) -> str:
+    """The first test that fails; empty where none does, or none is there."""
+    names = tree / "tests.txt"
+    names.write_text("\n".join(tests) + "\n")
+    words = ["-x", "-q", "--no-header", "--timeout=60", f"@{names}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *words],
+        cwd=tree, env=environment(tree), capture_output=True, text=True, timeout=limit_s,
+        check=False,
+    )  # fmt: skip
+    if done.returncode in (0, pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED):
+        return ""
     failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return done.returncode != 0, failed[0] if failed else f"pytest ends with {done.returncode}"
+    return failed[0] if failed else f"pytest ends with {done.returncode}"
 
 
-def run(tests: Path, only: str, limit_s: float) -> int:
-    found, tree = Map(), tree_of(tests)
-    compiled(tree)
-    mutants = [one for one in making.kept() if only in one.name or only in one.area]
-    rows = []
-    for number, mutant in enumerate(mutants, 1):
-        began = time.monotonic()
-        line = mutant.line((tree / mutant.path).read_text())
-        if line is None:
-            say(f"gone: {mutant.name}")
-            continue
-        names = found.tests(mutant, line)
-        dead, why = (
-            killed(tree, mutant, names, limit_s) if names else (False, "no test executes it")
-        )
-        rows.append({"area": mutant.area, "name": mutant.name, "killed": dead, "by": why})
-        word = "killed" if dead else "SURVIVED"
-        took_s = time.monotonic() - began
-        say(f"{number}/{len(mutants)} {word} {took_s:.0f} s {mutant.name}: {why}")
-        (BUILD / "result.json").write_text(json.dumps(rows, indent=1))
-    say(table(rows))
+def run(tests: Path, only: str, limit_s: float, workers: int, first: dict[str, str]) -> int:
+    found = Map()
+    free: SimpleQueue[Path] = SimpleQueue()
+    for number in range(workers):
+        tree = tree_of(tests, f"tree-{number}")
+        compiled(tree)
+        free.put(tree)
+
+    def one(mutant: Mutant) -> dict[str, Any]:
+        tree, began = free.get(), time.monotonic()
+        try:
+            line = mutant.line((tree / mutant.path).read_text())
+            if line is None:
+                return {"area": mutant.area, "name": mutant.name, "killed": None, "by": "gone"}
+            by = first.get(mutant.name, "")
+            names = found.tests(mutant, line)
+            if not names and not by:
+                dead, why = False, "no test executes it"
+            else:
+                dead, why = killed(tree, mutant, by, names, limit_s)
+        finally:
+            free.put(tree)
+        took_s = round(time.monotonic() - began)
+        return {
+            "area": mutant.area, "name": mutant.name, "killed": dead, "by": why, "took_s": took_s
+        }  # fmt: skip
+
+    mutants = [m for m in making.kept() if only in m.name or only in m.area]
+    rows: list[dict[str, Any]] = []
+    with ThreadPoolExecutor(workers) as pool:
+        for done in as_completed([pool.submit(one, mutant) for mutant in mutants]):
+            rows.append(row := done.result())
+            word = {True: "killed", False: "SURVIVED", None: "gone"}[row["killed"]]
+            say(f"{len(rows)}/{len(mutants)} {word} {row['name']}: {row['by']}")
+            (BUILD / "result.json").write_text(json.dumps(rows, indent=1))
+    say(table(row for row in rows if row["killed"] is not None))
     return 0
+
+
+def killers(result: Path | None) -> dict[str, str]:
+    """The test that killed each mutant in an earlier run."""
+    rows = json.loads(result.read_text()) if result else []
+    by = {row["name"]: row["by"].split(" ", 1)[-1] for row in rows if row["killed"]}
+    return {name: why.split(" - ")[0] for name, why in by.items() if why.startswith("tests/")}
 
 
 def say(text: str) -> None:
@@ -225,6 +269,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--only", default="", help="mutants whose area, file or line has this text")
     parser.add_argument("--limit-s", type=float, default=LIMIT_S)
+    parser.add_argument("--first", type=Path, help="the result.json of an earlier run")
     asked = parser.parse_args()
     BUILD.mkdir(parents=True, exist_ok=True)
     if asked.what == "make":
@@ -233,7 +278,8 @@ def main() -> int:
     if asked.what == "map":
         mapped(asked.tests.resolve(), asked.workers)
         return 0
-    return run(asked.tests.resolve(), asked.only, asked.limit_s)
+    first = killers(asked.first)
+    return run(asked.tests.resolve(), asked.only, asked.limit_s, asked.workers, first)
 
 
 if __name__ == "__main__":

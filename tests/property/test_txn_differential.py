@@ -16,9 +16,9 @@ from checkers.txn.api import check
 from checkers.txn.ingest import load
 from dstest.core.errors import HistoryError
 
-FAST = 1_000
+FAST = 500
 LONG = 12_000
-BLOCK = 500
+BLOCK = 250
 
 
 def answer_of(history: list[dict[str, Any]], workload: str, models: list[str], opts: Any) -> Any:

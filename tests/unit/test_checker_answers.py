@@ -226,6 +226,7 @@ CHECKER = Odd()
 
 
 @pytest.mark.parametrize(("what", "verdict"), [*zip(ODD, [3, 3, 1, 1], strict=True)])
+@pytest.mark.sampled(2)
 def test_a_run_is_judged_whatever_one_of_its_checkers_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, verdict: int
 ) -> None:

@@ -57,6 +57,7 @@ def offered(line: str, cwd: Path) -> list[str]:
         ("dstest sim -o shap", []),
     ],
 )
+@pytest.mark.sampled(12)
 def test_values_of_the_line(line: str, wanted: list[str], tmp_path: Path) -> None:
     assert offered(line, tmp_path) == wanted
 
@@ -70,6 +71,7 @@ def test_all_that_can_be_simulated_are_offered(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["report", "blame", "shrink", "replay", "recover"])
+@pytest.mark.sampled(2)
 def test_runs_are_offered_the_newest_first(command: str, tmp_path: Path) -> None:
     names = ["20260101T000000Z-1", "20260102T000000Z-1"]
     for name in names:

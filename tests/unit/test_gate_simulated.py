@@ -204,6 +204,7 @@ TRICKS: list[Callable[[Path], None]] = [
 
 
 @pytest.mark.parametrize("trick", TRICKS, ids=[trick.__name__ for trick in TRICKS])
+@pytest.mark.sampled(2)
 def test_a_copy_of_a_simulation_gains_nothing(trick: Callable[[Path], None], store: Path) -> None:
     trick(store)
     decision = decided(store, ("seeds = 1", "seeds = 2"))
@@ -225,7 +226,8 @@ def test_a_copy_under_another_date_is_refused(store: Path) -> None:
     assert "G07" in rules(decision) and decision.exit == Exit.NOT_PROVEN
 
 
-@pytest.mark.parametrize("after_bytes", [0, 150_000])
+@pytest.mark.parametrize("after_bytes", [150_000, 0])
+@pytest.mark.sampled(1)
 def test_a_night_that_was_cut_off_and_made_again(
     after_bytes: int, made: Path, tmp_path: Path
 ) -> None:
@@ -242,6 +244,7 @@ def test_a_night_that_was_cut_off_and_made_again(
 
 
 @pytest.mark.parametrize("after_bytes", [0, 150_000])
+@pytest.mark.sampled(1)
 def test_a_simulation_that_was_killed_does_not_keep_a_release_back(
     after_bytes: int, made: Path, tmp_path: Path
 ) -> None:
@@ -386,6 +389,7 @@ def test_the_order_of_options_and_the_place_of_plug_ins_say_nothing(store: Path)
 
 
 @pytest.mark.parametrize("of", ["dstest", "kernel"])
+@pytest.mark.sampled(1)
 def test_one_that_fits_counts_also_where_it_is_not_the_newest(of: str, store: Path) -> None:
     """Whoever makes a run again elsewhere takes nothing away of what is there."""
     run = claimed_again(store)

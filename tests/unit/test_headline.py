@@ -45,6 +45,7 @@ def on_the_page(run: Path) -> str:
 
 
 @pytest.mark.parametrize("kind", sorted(FAMILIES))
+@pytest.mark.sampled(6)
 def test_all_of_them_say_what_the_page_says(kind: str, tmp_path: Path) -> None:
     run = failing(tmp_path / "run", kind).path
     said = on_the_page(run)

@@ -63,6 +63,7 @@ def test_the_filters_leave_the_rows_of_what_they_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("system", registry.names("systems"))
+@pytest.mark.sampled(3)
 def test_what_fits_a_system_takes_a_screen_and_not_nine_hundred_lines(system: str) -> None:
     words = ("--system", system)
     text = listed(*words)

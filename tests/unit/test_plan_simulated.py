@@ -64,6 +64,7 @@ def test_each_scenario_was_red_and_then_green(
         record_property("shown", f"{row[1]} was red under {row[2]}: {row[4].strip(' |')}")
 
 
+@pytest.mark.long
 def test_one_whose_red_side_is_green_is_no_evidence(tmp_path: Path, record_property: Show) -> None:
     """The bug that is named is another one, which this test cannot find."""
     text = PLAN.read_text()

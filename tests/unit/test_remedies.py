@@ -210,6 +210,7 @@ def sim(store: Path, *words: str) -> dict[str, Any]:
         ("--workload", "queue", "--nemesis", "none", "-o", "write_ratio=1"),
     ],
 )
+@pytest.mark.sampled(1)
 def test_what_is_offered_does_not_come_to_the_same(words: tuple[str, ...], tmp_path: Path) -> None:
     first = sim(tmp_path / "a", *words, "--time-limit", "20", "--seed", "3")
     report = load_report(Path(first["run"]))

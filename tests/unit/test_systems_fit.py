@@ -53,7 +53,7 @@ def planned(system: str, nemesis: str) -> bool:
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 def test_what_is_listed_as_fitting_is_planned_and_nothing_else(system: str) -> None:
     app = Typer()
     app.command()(list_)

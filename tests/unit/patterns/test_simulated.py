@@ -125,7 +125,7 @@ def test_a_planted_bug_is_among_the_first_three(dirty_read: tuple[Path, Debugged
 
 
 @pytest.mark.parametrize("bug", QUICK)
-@pytest.mark.sampled(1)
+@pytest.mark.long
 def test_so_are_the_quick_ones(bug: str, tmp_path: Path) -> None:
     require_cause(bug, debugged(shown(bug, tmp_path)))
 

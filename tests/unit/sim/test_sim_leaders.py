@@ -60,6 +60,7 @@ FOR_LEADER = [
 
 
 @pytest.mark.parametrize(("nemesis", "whom"), FOR_LEADER, ids=[n for n, _ in FOR_LEADER])
+@pytest.mark.sampled(2)
 def test_whoever_leads_is_struck_and_others_follow_another(
     nemesis: str, whom: str, tmp_path: Path
 ) -> None:

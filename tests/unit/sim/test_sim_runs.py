@@ -65,8 +65,9 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    "nemesis", ["partition", "kill", "pause", "power", "none", "partition,kill"]
+    "nemesis", ["none", "partition", "kill", "partition,kill", "pause", "power"]
 )
+@pytest.mark.sampled(2)
 def test_a_sound_system_is_smoke_and_no_more(nemesis: str, tmp_path: Path) -> None:
     given = [] if nemesis == "none" else SHORT
     done = ran(tmp_path, *given, nemesis=nemesis, time_limit_s=30.0)
@@ -147,7 +148,7 @@ print(done.path)
 """
 
 
-@pytest.mark.parametrize("workload", ["register", "bank"])
+@pytest.mark.parametrize("workload", ["register", pytest.param("bank", marks=pytest.mark.long)])
 def test_a_seed_is_a_run_byte_for_byte_in_any_process(workload: str, tmp_path: Path) -> None:
     paths = []
     for number, hashed in enumerate(("0", "4242")):

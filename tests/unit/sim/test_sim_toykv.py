@@ -37,6 +37,7 @@ SEEDS = 30
 
 
 @pytest.mark.parametrize("bug", FOUND)
+@pytest.mark.sampled(5)
 def test_a_planted_bug_is_found(bug: str) -> None:
     workload, anomaly, kinds = FOUND[bug]
     wanted = wanted_of(
@@ -54,6 +55,7 @@ def test_a_planted_bug_is_found(bug: str) -> None:
 
 
 @pytest.mark.parametrize("workload", ["register", "set", "queue", "ledger", "unique-ids"])
+@pytest.mark.sampled(2)
 def test_what_has_no_bug_shows_none(workload: str) -> None:
     wanted = wanted_of(
         "toykv", workload, [], profile=Profile(kinds=("partition", "kill", "pause", "power"))

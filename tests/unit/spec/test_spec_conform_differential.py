@@ -158,10 +158,10 @@ def judged(checker: Any, model: str, ops: list[Op]) -> bool | str:
 
 
 CASES = [
-    pytest.param(TrueRegister, Register(), "linearizable", "cas-register", 800, id="register"),
-    pytest.param(TrueQueue, Queue(), "linearizable", "fifo-queue", 200, id="queue"),
+    pytest.param(TrueRegister, Register(), "linearizable", "cas-register", 400, id="register"),
+    pytest.param(TrueQueue, Queue(), "linearizable", "fifo-queue", 100, id="queue"),
     pytest.param(TrueLock, Lock(leased=False), "linearizable", "mutex", 200, id="lock"),
-    pytest.param(TrueLists, ListAppend(), "list-append", "strict-serializable", 200, id="lists"),
+    pytest.param(TrueLists, ListAppend(), "list-append", "strict-serializable", 100, id="lists"),
 ]
 
 
@@ -188,7 +188,7 @@ def test_looking_ahead_changes_no_answer(
     kind: type[Store], spec: Spec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ready, seen = model_of(spec), 0
-    for seed in range(5000, 5120):
+    for seed in range(5000, 5040):
         ops = history(kind, seed, keyed=kind is TrueQueue)
         with monkeypatch.context() as without:
             without.setattr(Mapped, "too_late", lambda self, record: None)
@@ -197,7 +197,7 @@ def test_looking_ahead_changes_no_answer(
         assert (said.verdict == "reject", said.index) == (plain.verdict == "reject", plain.index)
         assert said.refusals == plain.refusals
         seen += said.verdict == "reject"
-    assert seen >= 4
+    assert seen >= 1
 
 
 def until(ops: list[Op], index: int) -> list[Op]:

@@ -29,7 +29,7 @@ FILE = "protocol.jsonl"
     ("servers", "terms", "length", "states", "steps"),
     [
         (1, 1, 2, 39, 204),
-        (4, 1, 1, 1314, 16412),
+        pytest.param(4, 1, 1, 1314, 16412, marks=pytest.mark.long),
         (2, 1, 2, 286, 2664),
         (3, 1, 1, 329, 3225),
         (2, 2, 1, 333, 2176),
@@ -51,7 +51,12 @@ def test_all_states_and_another_count_of_them(
 
 @pytest.mark.parametrize(
     ("servers", "terms", "length", "action"),
-    [(1, 1, 1, "lead"), (2, 1, 2, "commit"), (2, 2, 1, "lead"), (4, 1, 1, "lead")],
+    [
+        (1, 1, 1, "lead"),
+        (2, 1, 2, "commit"),
+        pytest.param(2, 2, 1, "lead", marks=pytest.mark.long),
+        pytest.param(4, 1, 1, "lead", marks=pytest.mark.long),
+    ],
 )
 def test_bounds_in_which_nobody_comes_to_lead_or_commit_do_not_hold(
     servers: int, terms: int, length: int, action: str
@@ -102,6 +107,7 @@ def three() -> Model:
 
 
 @pytest.mark.parametrize(("action", "guard", "invariant"), WITHOUT)
+@pytest.mark.sampled(4)
 def test_a_rule_that_is_bypassed_breaks_what_raft_promises(
     action: str, guard: str, invariant: str
 ) -> None:
@@ -138,6 +144,7 @@ def conformed(rows: tuple[Event, ...] | list[Event], model: Model | None = None)
 
 
 @pytest.mark.parametrize("faults", ["partition", "kill", "pause", "power", "partition,kill,pause"])
+@pytest.mark.sampled(2)
 def test_what_has_no_bug_is_accepted(faults: str) -> None:
     rows = events("none", "register", faults, 1, 8.0)
     said = conformed(rows)
@@ -159,6 +166,7 @@ PLANTED = (
 
 
 @pytest.mark.parametrize(("bug", "workload", "faults", "rule", "kind"), PLANTED)
+@pytest.mark.sampled(4)
 def test_a_planted_bug_is_rejected_by_its_rule(
     bug: str, workload: str, faults: str, rule: str, kind: str, record_property: Any
 ) -> None:
@@ -185,6 +193,7 @@ UNSEEN = (
 
 
 @pytest.mark.parametrize(("bug", "workload", "faults"), UNSEEN)
+@pytest.mark.sampled(1)
 def test_a_bug_of_what_is_answered_is_not_seen(bug: str, workload: str, faults: str) -> None:
     assert conformed(events(bug, workload, faults, 1, 6.0)).verdict == "accept"
 
