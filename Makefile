@@ -9,7 +9,8 @@ FUZZ_SECONDS ?= 1800
 LABS ?= 1
 SIDE_BY_SIDE = $(if $(filter-out 1,$(LABS)),-n $(LABS) --dist worksteal)
 SLOWEST := --durations=25 --durations-min=5
-NO_LAB := $(SLOWEST) -n 2 --dist worksteal -m "not lab and not selftest and not long"
+RERUNS := -p rerunfailures --reruns 2 --only-rerun ^Starved:
+NO_LAB := $(SLOWEST) -n 3 --dist loadfile -m "not lab and not selftest and not long"
 C_SOURCES := $(wildcard checkers/csrc/*.[ch] checkers/csrc/*/*.[ch])
 
 .PHONY: help setup run test test-no-lab test-lab coverage lint check lab-up lab-down \
@@ -35,11 +36,12 @@ test-no-lab: setup
 	-@.ci/setup quint $(VENV)
 	$(BIN)/python -m pytest -rfEsR $(NO_LAB) $(TEST_ARGS)
 
-## make test-lab   the other part, in two labs side by side (those of the self-tests below: LABS=2)
+## make test-lab   the other part, in two labs side by side (self-tests: LABS=2), before all others
+##                 on this host: what starves proves nothing
 test-lab: setup
 	@.ci/setup vagrant
 	@.ci/setup podman
-	$(BIN)/python -m pytest -rfEsR $(SLOWEST) -n 2 --dist loadfile -m "lab and not selftest and not long" \
+	nice -n -10 $(BIN)/python -m pytest -rfEsR $(SLOWEST) $(RERUNS) -n 2 --dist loadfile -m "lab and not selftest and not long" \
 		tests/integration $(TEST_ARGS)
 
 ## make coverage   test-no-lab, counting lines; fails below the share that pyproject.toml names
@@ -52,10 +54,10 @@ coverage: setup
 lint: setup
 	@.ci/lint $(VENV)
 
-## make check      lint, and the fast tests
+## make check      lint, and the tests that take a moment: a minute in all
 check: lint
 	-@.ci/setup format
-	$(BIN)/python -m pytest -q -rfEsR -m "not lab and not slow and not long" $(TEST_ARGS)
+	$(BIN)/python -m pytest -q -rfEsR -n 2 -m "not lab and not slow and not long and not selftest" $(TEST_ARGS)
 
 ## make setup      apt packages (as root), virtual environment, C extension; quick when all is there
 setup: $(STAMP)
@@ -112,21 +114,21 @@ bench: setup
 
 ## make nemesis-selftest   every fault on real nodes: landed, sabotaged, healed, healed without us
 nemesis-selftest: setup
-	$(BIN)/python -m pytest -v --tb=short $(SIDE_BY_SIDE) --nemesis-table=build/nemesis-selftest.md \
+	$(BIN)/python -m pytest -v --tb=short $(RERUNS) $(SIDE_BY_SIDE) --nemesis-table=build/nemesis-selftest.md \
 		tests/integration/test_nemesis_*.py tests/integration/test_sabotage.py \
 		tests/integration/test_disaster.py -k "not without_ and not wrong_usage" $(TEST_ARGS)
 
 ## make systems-selftest   every fault that fits each other system, landed and healed: docs/systems.md
 ##                 (hours; TEST_ARGS="-k zookeeper" tries one system and keeps what is known of others)
 systems-selftest: setup
-	$(BIN)/python -m pytest -v --tb=short $(SIDE_BY_SIDE) --systems-table=docs/systems.md \
+	$(BIN)/python -m pytest -v --tb=short $(RERUNS) $(SIDE_BY_SIDE) --systems-table=docs/systems.md \
 		tests/integration/test_systems.py $(TEST_ARGS)
 
 ## make labs-selftest   runs on virtual machines (clocks, netem, power cuts), without root, and every fault
 ##                 on adopted machines: half an hour, and emulated machines need both processors
 labs-selftest: setup
 	@.ci/setup vm
-	$(BIN)/python -m pytest -v --tb=short tests/integration/test_vm.py tests/integration/test_rootless.py \
+	$(BIN)/python -m pytest -v --tb=short $(RERUNS) tests/integration/test_vm.py tests/integration/test_rootless.py \
 		tests/integration/test_hosts_faults.py tests/integration/test_shrink.py $(TEST_ARGS)
 
 ## make spec-selftest   specifications and simulation: what they promise, and which tests show it

@@ -49,7 +49,7 @@ def pack_bundle(target: Path) -> Bundle:
     ConfigError where it cannot be written."""
     found = list(_distributions())
     try:
-        with tarfile.open(target, "w:gz", compresslevel=6) as archive:
+        with tarfile.open(target, "w:gz", compresslevel=1) as archive:
             for room in _ROOMS:
                 for path, name in _room_files(room):
                     archive.add(path, f"lib/{name}", recursive=False)

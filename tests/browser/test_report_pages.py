@@ -13,6 +13,8 @@ from pages import SECTIONS, opened
 
 from dstest.report.html import render_html
 
+pytestmark = pytest.mark.slow
+
 KINDS = ("passing", "inconclusive", "crashed", "etcd", *FAMILIES)
 AXE_KINDS = ("passing", "inconclusive", "crashed", "etcd", "list-append")
 

@@ -26,6 +26,8 @@ from dstest.serve.export import export
 from dstest.serve.links import cell_address
 from dstest.store.layout import RunDir
 
+pytestmark = pytest.mark.slow
+
 TOUCHED = "other/20260401T000000Z-9"
 RUNNING = "other/20260402T000000Z-9"
 CELL = cell_address(("etcd", "register", "partition"))

@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 from dstest.cli.app import app
 from dstest.core.errors import ConfigError, HistoryError
 
+pytestmark = pytest.mark.slow
+
 GOOD = """\
 {:process 0 :type :invoke :f :write :value 1}
 {:process 0 :type :ok :f :write :value 1}

@@ -18,6 +18,8 @@ from dstest.generator.writing import lines
 from dstest.runner.judgement import judge
 from dstest.store.importers import load_history
 
+pytestmark = pytest.mark.slow
+
 
 def check(*arguments: object) -> tuple[int, str]:
     done = CliRunner().invoke(app, ["check", *map(str, arguments)])

@@ -15,6 +15,8 @@ from typer.testing import CliRunner
 from dstest.cli.app import app
 from dstest.core.op import Op
 
+pytestmark = pytest.mark.slow
+
 Row = dict[str, Any]
 
 

@@ -30,6 +30,8 @@ from forked import dstest
 
 from dstest.core.op import Op
 
+pytestmark = pytest.mark.slow
+
 Rows = list[dict[str, Any]]
 Attack = Callable[[Rows], Rows]
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from checking import check, put
 
+pytestmark = pytest.mark.slow
+
 
 def history(*events: str) -> str:
     """Op maps of `process f asked -> answered`, where `..` was asked before and `!fail` begins an

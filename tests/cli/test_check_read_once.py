@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from forked import bin_folder, dstest
 
+pytestmark = pytest.mark.slow
+
 WRONG = """\
 {:process 0, :type :invoke, :f :write, :value 1, :index 0}
 {:process 0, :type :ok, :f :write, :value 1, :index 1}

@@ -22,7 +22,7 @@ from dstest.generator.writing import lines
 from dstest.store.importers import load_history
 from dstest.store.jsonl import read_stream, write_history
 
-pytestmark = pytest.mark.usefixtures("judge_here")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("judge_here")]
 
 MS = 1_000_000
 KIND = {

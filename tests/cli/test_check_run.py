@@ -19,6 +19,8 @@ from dstest.notebook import History
 from dstest.testing import checks
 from dstest.testing.checks import Checks
 
+pytestmark = pytest.mark.slow
+
 WEAKER = ("--model", "read-uncommitted")
 
 

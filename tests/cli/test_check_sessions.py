@@ -23,6 +23,8 @@ from dstest.cli.app import app
 from dstest.core.errors import DstestError
 from dstest.core.formats import AUTO, FORMATS, OPERATIONS, SESSIONS
 
+pytestmark = pytest.mark.slow
+
 GOOD: History = [
     [([("w", 1, 5)], True), ([("r", 2, 6)], True)],
     [([("r", 1, 5), ("w", 2, 6)], True)],

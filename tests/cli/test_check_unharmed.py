@@ -23,7 +23,7 @@ from dstest.generator.writing import lines
 from dstest.store.export import export_lines
 from dstest.store.jsonl import write_history
 
-pytestmark = pytest.mark.usefixtures("judge_here")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("judge_here")]
 
 LEVELS = ("strict-serializable", "serializable", "snapshot-isolation", "read-committed")
 

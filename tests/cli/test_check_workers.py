@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 from dstest.cli import check_batch
 from dstest.cli.commands import app_of
 
+pytestmark = pytest.mark.slow
+
 APP = app_of("check", "models")
 
 

@@ -17,6 +17,8 @@ from dstest.generator.true_histories import KINDS, history
 from dstest.judge import budgeted
 from dstest.store.jsonl import write_history
 
+pytestmark = pytest.mark.slow
+
 WORKLOADS = {
     "set": "set-full",
     "queue": "total-queue",

@@ -14,7 +14,7 @@ from planted_runs import planted
 
 from dstest.patterns.settings import Settings, says
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 RUN = (
     *("run", "--lab", "sim", "--system", "toykv", "--workload", "register", "--nemesis"),

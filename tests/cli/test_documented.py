@@ -23,6 +23,8 @@ from dstest.core.spec import RunSpec
 from dstest.runner import arms, session
 from dstest.runner.plugins import Plugins, resolve
 
+pytestmark = pytest.mark.slow
+
 ALL = get_command(app)
 """Made once: it takes as long as a run to plan."""
 

@@ -20,7 +20,7 @@ from dstest.cli.app import app
 from dstest.cli.commands import COMMANDS, SAYS, outline
 from dstest.core.near import meant
 
-pytestmark = pytest.mark.timeout(600)  # many commands in one fixture
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("dstest", "nemeses", "workloads", "checkers", "clusters")

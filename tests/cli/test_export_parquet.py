@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from forked import Ended, dstest
 
 from dstest.notebook import History
 from dstest.store.jsonl import read_history
+
+pytestmark = pytest.mark.slow
 
 
 def export(*words: str | Path) -> Ended:

@@ -22,6 +22,8 @@ from dstest.gate.rules import RULES, table
 from dstest.gate.sound import require_sound, too_far
 from dstest.store.layout import link_latest
 
+pytestmark = pytest.mark.slow
+
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 

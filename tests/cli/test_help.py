@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 
 from dstest.cli.app import app
 
+pytestmark = pytest.mark.slow
+
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     yield path, command

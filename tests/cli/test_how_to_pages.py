@@ -13,6 +13,8 @@ from forked import in_bash
 
 from dstest.scaffold.kinds import KINDS
 
+pytestmark = pytest.mark.slow
+
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = [DOCS / f"new-{kind}.md" for kind in KINDS]
 GUIDES = [

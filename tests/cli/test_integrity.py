@@ -26,6 +26,8 @@ from dstest.store.layout import RunDir
 from dstest.store.segment import encode_line, text_of
 from dstest.store.sums import compare_sums
 
+pytestmark = pytest.mark.slow
+
 COMMANDS = ("report", "recover", "replay", "export", "check")
 
 

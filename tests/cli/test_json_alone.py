@@ -10,6 +10,8 @@ from forked import Ended
 from forked import dstest as forked
 from third_party import BARE
 
+pytestmark = pytest.mark.slow
+
 PRINTS = """
 import os, subprocess
 print("printed at import")

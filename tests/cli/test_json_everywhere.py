@@ -17,6 +17,8 @@ from dstest.cli import streams
 from dstest.cli.app import app
 from dstest.core.verdict import State
 
+pytestmark = pytest.mark.slow
+
 
 def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     inner = getattr(command, "commands", None)

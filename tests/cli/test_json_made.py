@@ -25,7 +25,7 @@ from dstest.plans.execution.driver import Driver
 from dstest.plans.execution.state import Step
 from dstest.store.jsonl import read_history
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 NIGHT = """\
 name = "short"

@@ -21,7 +21,7 @@ from dstest.logs.of_run import of_run
 from dstest.logs.rates import ErrorRates
 from dstest.store.jsonl import write_history
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 RUN = (
     *("run", "--lab", "sim", "--system", "toykv", "--workload", "register", "--nemesis", "kill"),

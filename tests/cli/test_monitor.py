@@ -14,7 +14,7 @@ from made_once import Once
 
 from dstest.store.sums import sums_of
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 RUN = (
     *("run", "--lab", "sim", "--system", "toykv", "--workload", "register", "--seed", "3"),

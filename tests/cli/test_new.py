@@ -16,6 +16,8 @@ from dstest.core.protocols import Nemesis
 from dstest.scaffold.kinds import KINDS, Kind
 from dstest.scaffold.write import rendered
 
+pytestmark = pytest.mark.slow
+
 LONG = "a-name-that-is-as-long-as-a-30"
 LINES_MAX = {"system": 90, "workload": 70, "nemesis": 90, "checker": 60}
 BIN = Path(sys.executable).parent

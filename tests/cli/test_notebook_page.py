@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from gate_store import run_at
 
+pytestmark = pytest.mark.slow
+
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "notebook.md"
 
 

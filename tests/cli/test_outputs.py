@@ -15,6 +15,8 @@ from forked import dstest as run
 from dstest.generator.histories import Spec, events
 from dstest.generator.writing import lines
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def good(tmp_path: Path) -> Path:

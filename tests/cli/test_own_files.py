@@ -9,6 +9,8 @@ import pytest
 from forked import dstest
 from third_party import BARE
 
+pytestmark = pytest.mark.slow
+
 CHECKER = """
 from checkers._findings import PerKey
 from checkers.unique_ids import decide

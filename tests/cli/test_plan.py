@@ -11,6 +11,8 @@ import pytest
 from forked import Ended, dstest
 from plan_mutations import MUTATIONS, PLAN, SOUND, changed
 
+pytestmark = pytest.mark.slow
+
 PATCH = """diff --git a/{name} b/{name}
 --- a/{name}
 +++ b/{name}

@@ -8,10 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from forked import in_bash
 
 from dstest.plans.lint import RULES
 from dstest.report.review.rules import RULES as REVIEW
+
+pytestmark = pytest.mark.slow
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = DOCS / "plans.md"

@@ -14,6 +14,8 @@ from third_party import BARE, PROCESSES, ship
 
 from dstest.core import registry
 
+pytestmark = pytest.mark.slow
+
 Dstest = Callable[..., Ended]
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from forked import dstest
 
+pytestmark = pytest.mark.slow
+
 IDS = [
     {"type": t, "f": "generate", "process": 0, "index": i, "time": i * 1000, "value": v}
     for i, (t, v) in enumerate([("invoke", None), ("ok", 1), ("invoke", None), ("ok", 2)])

@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 from dstest.cli.app import app
 from dstest.core.errors import DstestError
 
+pytestmark = pytest.mark.slow
+
 
 def call(*words: str | Path) -> tuple[int, str, str]:
     done = CliRunner().invoke(app, [*map(str, words)])

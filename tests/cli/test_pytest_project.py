@@ -13,6 +13,8 @@ import pytest
 from dstest.generator.histories import Spec, events
 from dstest.generator.writing import lines
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 PYPROJECT = """\
 [project]

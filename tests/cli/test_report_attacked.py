@@ -13,6 +13,8 @@ from gate_store import run_at
 
 from dstest.store.sums import sums_of
 
+pytestmark = pytest.mark.slow
+
 NAME = "etcd-register-partition"
 
 

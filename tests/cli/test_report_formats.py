@@ -29,6 +29,8 @@ from dstest.runner import judged_once
 from dstest.runner.integrity import Verified, verified
 from dstest.store.layout import RunDir
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:

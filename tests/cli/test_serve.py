@@ -18,6 +18,8 @@ from typer.testing import CliRunner
 
 from dstest.cli.app import app
 
+pytestmark = pytest.mark.slow
+
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "serve.md"
 REF = "a/20260101T000000Z-7"
 

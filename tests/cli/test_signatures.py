@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from touched_runs import dstest, text
 
 from dstest.core.errors import Exit
 from dstest.store.layout import RunDir
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_signature_is_verified(keys: Path, passed: Path, copy: Callable[[Path], Path]) -> None:

@@ -19,6 +19,8 @@ from touched_runs import dstest
 from dstest.core.errors import Exit
 from dstest.nightly.write import JUNIT, PAGE, write_pages
 
+pytestmark = pytest.mark.slow
+
 DECISION = {"decision.md", "decision.html", "decision.json", "junit.xml", "results.sarif"}
 
 

@@ -32,6 +32,8 @@ from checkers.txn.api import check
 from checkers.txn.ingest import load
 from checkers.txn.tested import VACUOUS
 
+pytestmark = pytest.mark.slow
+
 Judge = Callable[[list[dict[str, Any]], str, list[str], dict[str, Any]], dict[str, Any]]
 
 FILES = [

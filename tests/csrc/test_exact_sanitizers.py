@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from sanitized_build import SanitizedBuild
 
+pytestmark = pytest.mark.slow
+
 SOURCES = "common/core_*.c txn/*.c iso/*.c ord/*.c"
 LARGE = (
     "-DISO_LARGE=0",

@@ -13,6 +13,8 @@ from sanitized_build import HERE, SanitizedBuild
 from dstest.generator.histories import Spec, events
 from dstest.generator.writing import lines
 
+pytestmark = pytest.mark.slow
+
 CORPUS = sorted(str(p) for n in ("jsonl", "edn", "json") for p in (HERE / "corpus" / n).iterdir())
 SOURCES = "common/core_*.c ingest/*.c"
 

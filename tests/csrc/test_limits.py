@@ -11,6 +11,8 @@ from sanitized_build import SanitizedBuild
 from dstest.generator.histories import Spec, events
 from dstest.generator.writing import lines
 
+pytestmark = pytest.mark.slow
+
 COUNTED = ("malloc", "calloc", "realloc", "free", "mmap", "munmap", "mremap")
 ENGINES = ["registers", "chains", "queue", "stack", "priority", "zones", "automaton"]
 

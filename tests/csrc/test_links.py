@@ -13,6 +13,8 @@ from pathlib import Path
 import networkx
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 CSRC = ROOT / "checkers" / "csrc"
 EXTENSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"][

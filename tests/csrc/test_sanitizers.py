@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from sanitized_build import HERE, SanitizedBuild
 
+pytestmark = pytest.mark.slow
+
 SHARED = "common/core_*.c lin/lin_keys.c"
 SEARCH = f"{SHARED} lin/*.c mon/mon_chain.c"
 AUTOMATA = f"{SHARED} aut/*.c mon/*.c"

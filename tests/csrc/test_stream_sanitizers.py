@@ -12,6 +12,8 @@ from sanitized_build import HERE, SanitizedBuild
 from dstest.generator.histories import Spec, events
 from dstest.generator.writing import lines
 
+pytestmark = pytest.mark.slow
+
 SOURCES = "common/core_*.c ingest/*.c txn/*.c stream/*.c"
 SMALL = ("-DING_SMALL=64", "-DSTREAM_NAMES_MAX=8")
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from sanitized_build import HERE, SanitizedBuild
 
+pytestmark = pytest.mark.slow
+
 SOURCES = "common/core_*.c txn/*.c"
 SPENT = ("-DWORK_PER_SEARCH=8", "-DWORK_IN_ALL=64", "-DEMPTY_SLOTS=4")
 

@@ -20,6 +20,8 @@ from dstest.core.check import Anomaly, Budget
 from dstest.core.history import Header, History
 from dstest.core.op import Op, Outcome
 
+pytestmark = pytest.mark.slow
+
 KEYS = ("a", "b", "c")
 
 

@@ -15,6 +15,8 @@ from dstest.core.history import Header, History
 from dstest.judge.canary import canary
 from dstest.judge.canary_models import model_mutants
 
+pytestmark = pytest.mark.slow
+
 KINDS = {
     "fifo-queue": 5, "stack": 5, "priority-queue": 5, "set": 2, "log": 5, "mutex": 2,
     "reentrant-mutex": 2, "fencing-lock": 3, "semaphore": 2, "counter": 2, "kv-map": 3,
@@ -22,8 +24,13 @@ KINDS = {
 }  # fmt: skip
 """How many kinds of mutants a long history must offer."""
 
+SLOW = "deque"
+"""Long histories of it take seconds each."""
 
-@pytest.mark.parametrize("model", list(MODELS))
+
+@pytest.mark.parametrize(
+    "model", [pytest.param(m, marks=[pytest.mark.long] * (m == SLOW)) for m in MODELS]
+)
 @pytest.mark.sampled(4)
 def test_mutants_of_clean_histories_are_rejected(model: str) -> None:
     def check(history: History) -> CheckResult:
@@ -33,7 +40,7 @@ def test_mutants_of_clean_histories_are_rejected(model: str) -> None:
     missed = []
     for seed in range(6):
         history = generate(
-            model, seed, 1_000, keys=1 if model == "multi-register" else 4, crash=0.002
+            model, seed, 2_000, keys=1 if model == "multi-register" else 4, crash=0.002
         )
         assert check(history).valid is True
         found = canary(history, check, seed, make=lambda *a: model_mutants(*a, model=model))

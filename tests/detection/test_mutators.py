@@ -23,6 +23,8 @@ from dstest.judge.canary import canary
 from dstest.judge.canary_family import canaries, family_of
 from dstest.judge.canary_mutators import MUTATORS, mutator
 
+pytestmark = pytest.mark.slow
+
 SEEDS = 10
 KILLED_MIN = 0.95
 WITNESS_MAX = 8

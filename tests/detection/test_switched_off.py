@@ -33,6 +33,8 @@ from dstest.runner import judgement, reconcile
 from dstest.store import seal
 from dstest.store.layout import RunDir
 
+pytestmark = pytest.mark.slow
+
 Patch = pytest.MonkeyPatch
 
 

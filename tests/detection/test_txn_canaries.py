@@ -23,6 +23,8 @@ from dstest.generator.writing import lines
 from dstest.judge.canary_family import NO_CYCLES, canaries, family_of
 from dstest.judge.canary_txn import anomalies_of
 
+pytestmark = pytest.mark.slow
+
 WORKLOADS = ("list-append", "rw-register")
 STRONGEST = (
     "strict-serializable",

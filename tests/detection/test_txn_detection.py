@@ -12,6 +12,8 @@ from dstest.core.check import CheckResult
 from dstest.generator.histories import Spec, events
 from dstest.generator.writing import lines
 
+pytestmark = pytest.mark.slow
+
 TXNS = 2_000
 SEEDS = 3
 

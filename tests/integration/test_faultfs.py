@@ -24,6 +24,7 @@ from nemeses.tools.calls import SYNCS, sample
 from nemeses.tools.compiled import FOLDER
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(
         not Path("/dev/fuse").exists() or os.getuid() != 0, reason="needs root and /dev/fuse"
     ),

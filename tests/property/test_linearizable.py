@@ -28,6 +28,8 @@ from dstest.core.check import Budget
 from dstest.core.history import Header, History
 from dstest.core.op import Op
 
+pytestmark = pytest.mark.slow
+
 Row = tuple[int, int, int, int, int]
 """(kind, a, b, invoke, complete)"""
 

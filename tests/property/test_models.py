@@ -25,6 +25,8 @@ from dstest.core.check import Budget
 from dstest.core.history import Header, History
 from dstest.core.op import Op
 
+pytestmark = pytest.mark.slow
+
 ROUNDS = int(os.environ.get("DSTEST_ROUNDS", "2000"))
 WHOLE = max(150, ROUNDS // 10)
 OPTIONS = {"permits": PERMITS}

@@ -21,6 +21,8 @@ from dstest.core.history import History
 from dstest.core.op import Op, Outcome
 from dstest.generator.true_histories import KINDS, history
 
+pytestmark = pytest.mark.slow
+
 EXACT: dict[str, Callable[[list[Op]], bool | None]] = {
     "set-full": lambda ops: slow.linearizable(ops, slow.set_step, frozenset()),
     "prefix": lambda ops: all(

@@ -20,6 +20,8 @@ from dstest.core.check import Budget
 from dstest.core.history import Header, History
 from dstest.core.op import Op
 
+pytestmark = pytest.mark.slow
+
 ROUNDS = int(os.environ.get("DSTEST_ROUNDS", "2000"))
 TYPES = {
     "fifo-queue": ("enqueue", "dequeue"),

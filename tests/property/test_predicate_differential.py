@@ -15,6 +15,8 @@ from dstest.core.check import Budget
 from dstest.core.history import Header, History
 from dstest.core.op import Op
 
+pytestmark = pytest.mark.slow
+
 SEEDS = 400
 STORES = ("serializable", "snapshot-isolation", "read-committed")
 

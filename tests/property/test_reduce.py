@@ -26,6 +26,8 @@ from checkers._columns import (
     Columns,
 )
 
+pytestmark = pytest.mark.slow
+
 ROUNDS = int(os.environ.get("DSTEST_ROUNDS", "2000"))
 Row = tuple[int, int, int, int, int]
 

@@ -18,6 +18,8 @@ from dstest.generator.gadgets import GADGETS
 from dstest.generator.histories import LEVELS, Spec, events
 from dstest.generator.writing import lines
 
+pytestmark = pytest.mark.slow
+
 Records = list[dict[str, Any]]
 BUDGET = Budget(time_s=60, memory_mb=64)
 ALL = 1 << 30

@@ -33,6 +33,8 @@ from dstest.core.history import Header, History
 from dstest.core.op import Op
 from dstest.store.jsonl import read_stream
 
+pytestmark = pytest.mark.slow
+
 ROUNDS = max(100, int(os.environ.get("DSTEST_ROUNDS", "2000")) // 10)
 HEADER = Header(options={"permits": PERMITS})
 STRAIGHT = ("register", "cas-register", "kv-map", "set", "fifo-queue", "stack", "priority-queue",

@@ -16,6 +16,8 @@ from checkers.txn.api import check
 from checkers.txn.ingest import load
 from dstest.core.errors import HistoryError
 
+pytestmark = pytest.mark.slow
+
 FAST = 500
 LONG = 12_000
 BLOCK = 250

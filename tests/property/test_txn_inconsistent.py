@@ -14,6 +14,8 @@ from checkers.second.brute_txn import ORDERS, executable, in_an_order
 from checkers.txn.api import check
 from checkers.txn.ingest import load
 
+pytestmark = pytest.mark.slow
+
 ROUNDS = 150
 LONG = 50_000
 STRONG = {**{model: model for model in ORDERS}, "repeatable-read": "serializable"}

@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 QUINT = Path(os.environ.get("DSTEST_QUINT", ROOT / ".venv/quint/node_modules/.bin/quint"))
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(not QUINT.exists(), reason="no Quint: `.ci/setup quint .venv`"),
     pytest.mark.timeout(300),
 ]

@@ -53,7 +53,7 @@ def comes_with(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Ru
 
 def ended(pytester: pytest.Pytester, body: str, *words: str) -> pytest.RunResult:
     pytester.makepyfile(body)
-    return pytester.runpytest_inprocess(*PLUGIN, *words)
+    return pytester.runpytest_inprocess(*PLUGIN, "-p", "no:warnings", *words)
 
 
 MARKED = """

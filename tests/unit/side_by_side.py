@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdist.scheduler import LoadScopeScheduling
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 LABS = "tests/integration/"
 
@@ -12,7 +12,7 @@ OWN_MACHINES = (
 """Of the files there, half the time: most make machines of their own."""
 
 
-class InTwoLabs(LoadScopeScheduling):
+class InTwoLabs(LoadScopeScheduling):  # type: ignore[misc]
     """A file is one process's; the tests that need a lab are two processes', so that there are
     never more than two labs at work. They begin with these, as they wait more than they compute."""
 

@@ -27,6 +27,8 @@ from dstest.core.node import Made
 from dstest.runner import adoption, lab_lock
 from dstest.runner.session import of_size
 
+pytestmark = pytest.mark.slow
+
 HOLD = """
 import sys
 from clusters.labs.existing import adopt, book

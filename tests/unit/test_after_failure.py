@@ -34,6 +34,8 @@ from dstest.runner.integrity import verified
 from dstest.shrink.said import lines_of
 from dstest.store.layout import RunDir
 
+pytestmark = pytest.mark.slow
+
 RUN_ON = re.compile(r"[a-z0-9)] (?:It shows at|Both held it|First acknowledged|Acknowledged at)")
 
 

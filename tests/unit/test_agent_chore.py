@@ -14,6 +14,8 @@ import pytest
 from clusters.remote import agent_chore
 from clusters.remote.bundle import piped, piped_argv
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = Path(agent_chore.__file__).read_text()
 
 

@@ -22,6 +22,8 @@ from clusters.remote.agent_exec import Refused
 from clusters.remote.local_agent import end_janitors, local_agent
 from dstest.core.errors import LabError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[Path]:

@@ -21,6 +21,8 @@ from clusters.remote.agent_exec import Refused, process_info
 from clusters.remote.agent_groups import Groups
 from clusters.remote.agent_services import Services, lock, signal_services, strike, wait_for_end
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 
 FORKS = """\

@@ -24,6 +24,8 @@ from clusters.remote.local_agent import end_janitors, local_agent
 from dstest.core import limits
 from dstest.core.errors import LabError, NotALabNode, RemoteError, RemoteLost, RemoteTimeout
 
+pytestmark = pytest.mark.slow
+
 ANSWER_S = 5.0
 """Long enough for an answer of an agent that has nothing else to do."""
 

@@ -47,6 +47,8 @@ from dstest.judge.facts import Alarm, Canary, Gap, RunFacts
 from dstest.judge.process_facts import ProcessFacts
 from dstest.judge.view import ALL_ROWS
 
+pytestmark = pytest.mark.slow
+
 BROKEN: dict[str, tuple[Callable[[], RunFacts], set[str], State]] = {
     "RF1 thin load": (lambda: but(history=history(thin())), {"RF1", "RF6"}, ORACLE),
     "RF1 left out": (lambda: but(options={"without": "read"}), {"RF1"}, ORACLE),

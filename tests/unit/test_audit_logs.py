@@ -19,6 +19,8 @@ from dstest.judge.evidence import build_evidence
 from dstest.judge.facts import Alarm, RunFacts
 from dstest.judge.process_facts import ProcessFacts, Seen
 
+pytestmark = pytest.mark.slow
+
 KILLED = record(1, nemesis="kill")
 """It hits n2 from 45 to 52 s."""
 

@@ -22,6 +22,8 @@ from dstest.judge.host_events import HOST, HostSample
 from dstest.runner.judgement import judge
 from dstest.store.layout import RunDir
 
+pytestmark = pytest.mark.slow
+
 GONE = BlameProbe(fired=True, said="gone in 3 of 3")
 CAME_AGAIN = BlameProbe(fired=False, said="came again in 1 of 1")
 

@@ -35,6 +35,8 @@ from dstest.runner.plugins import Plugins, resolve
 from dstest.runner.session import Finished
 from dstest.store.layout import RunDir
 
+pytestmark = pytest.mark.slow
+
 
 def runs(kind: Asked, *seen: bool | None, disturbed: str = "") -> list[Again]:
     """Runs that showed the violation or not; None = one that was not judged."""

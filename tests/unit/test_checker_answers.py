@@ -19,6 +19,8 @@ from dstest.generator.true_histories import history
 from dstest.judge.budgeted import budgeted
 from dstest.judge.checker_answers import asked, of_all
 
+pytestmark = pytest.mark.slow
+
 MADE = history("set-full", 1, 30)
 N = len(MADE.ops)
 GOOD = CheckResult(

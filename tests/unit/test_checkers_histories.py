@@ -12,6 +12,8 @@ from dstest.core.check import Budget
 from dstest.core.history import Header, History, Window
 from dstest.core.op import Op
 
+pytestmark = pytest.mark.slow
+
 SET = ("set-full", "linearizable")
 QUEUE = ("total-queue", "exactly-once")
 DEAD = ("dead-letters", "at-least-once")

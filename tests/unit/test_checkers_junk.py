@@ -12,6 +12,8 @@ from dstest.core import registry
 from dstest.core.check import Budget
 from dstest.generator.true_histories import KINDS, history
 
+pytestmark = pytest.mark.slow
+
 JUNK: Final[tuple[Any, ...]] = (
     None, 0, -1, 2**70, 1.5, float("nan"), float("inf"), True, "", "x", [], {}, [1], [[1]], [None],
     {"a": 1}, {"from": 0, "to": [1], "amount": "x"}, [1, 2], ["append", 1], [["append", 1, 2]],

@@ -22,6 +22,8 @@ from dstest.core.check import Budget, CheckResult
 from dstest.core.history import Header, History, Window
 from dstest.core.op import Op
 
+pytestmark = pytest.mark.slow
+
 _OP = re.compile(r"(?:(\w+):)?([rwc])([\d-]+)(?:([>!])(\d+))?\[(\d+),(\d+|\?)\](x?)")
 
 

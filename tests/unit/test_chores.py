@@ -28,6 +28,8 @@ from clusters.remote.tasks import render, run_everywhere
 from clusters.remote.transfers import put
 from dstest.core.node import NodeInfo
 
+pytestmark = pytest.mark.slow
+
 Process = asyncssh.SSHServerProcess[bytes]
 
 

@@ -21,6 +21,8 @@ from dstest.core.errors import DstestError
 from dstest.core.history import Header, History
 from dstest.core.op import Op
 
+pytestmark = pytest.mark.slow
+
 
 def _judged(baseline: list[float], candidate: list[float], **more: Any) -> str:
     given = {"more_is_better": True, "tolerance": 0.05, **more}

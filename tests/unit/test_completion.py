@@ -13,6 +13,8 @@ import pytest
 from dstest.core import registry
 from dstest.sim.simulate import simulable_names
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = "import sys; sys.argv = ['dstest']; from dstest.cli.entry import main; main()"
 
 

@@ -27,6 +27,8 @@ from dstest.judge.decide import decide, match
 from dstest.judge.rules import RULES, Rule
 from dstest.judge.view import RED_FLAGS, WEAK_ITEMS, View, view
 
+pytestmark = pytest.mark.slow
+
 BOOLS = (False, True)
 TIERS: tuple[Tier, ...] = ("none", "smoke", "hardening", "release")
 ROWS = [

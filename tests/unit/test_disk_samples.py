@@ -19,6 +19,8 @@ from nemeses.disk import slow_disk
 from nemeses.disk.slow_disk import NEMESIS as SLOW_DISK
 from nemeses.tools.calls import SYNCS, WRITES, Samples, sample
 
+pytestmark = pytest.mark.slow
+
 SECOND = 1_000_000_000
 
 

@@ -12,6 +12,8 @@ from clusters.systems.etcd.clients.definite import CONFLICT
 from clusters.systems.etcd.clients.holds import EtcdLockClient
 from dstest.core.protocols import NOT_HELD, Definite, OpDraft
 
+pytestmark = pytest.mark.slow
+
 
 class Stub:
     """An etcd that gives each lock to whoever asks. `alive` are leases that were kept alive."""

@@ -20,6 +20,8 @@ from clusters.systems.etcd import on_node
 from clusters.systems.etcd.agents.rejoin import main
 from clusters.systems.etcd.auth import AUTH_REVISION, token
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_token_is_one_of_rfc_7519() -> None:
     header, body, signature = token("secret").split(".")

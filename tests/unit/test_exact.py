@@ -20,6 +20,8 @@ from dstest.store.exact import write_exact
 from dstest.store.jsonl import read_history
 from dstest.testing.checks import Checks
 
+pytestmark = pytest.mark.slow
+
 HEADER = Header(workload="register", model="register")
 
 

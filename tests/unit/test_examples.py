@@ -17,6 +17,8 @@ from dstest.cli.examples import EXAMPLES
 from dstest.reference.commands import commands_page, every_command
 from dstest.retention import walk as walking
 
+pytestmark = pytest.mark.slow
+
 COMMANDS = {words.removeprefix("dstest "): command for words, command in every_command()}
 CLI = CliRunner()
 

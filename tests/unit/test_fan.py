@@ -20,6 +20,8 @@ from dstest.fan.fan import Fan, fan_out
 from dstest.fan.task import Done, Task
 from dstest.fan.where import where
 
+pytestmark = pytest.mark.slow
+
 
 async def _all(tasks: list[Task], into: Path, workers: int = 2) -> dict[str, Done]:
     async with fan_out("local", workers=workers, into=into) as fan:

@@ -18,6 +18,8 @@ from dstest.nightly.cells import cells_of
 from dstest.nightly.config import read_config
 from dstest.steps.own import differences
 
+pytestmark = pytest.mark.slow
+
 SHORT = ["--seed", "3", "--time-limit", "40", "--nodes", "5"]
 
 

@@ -19,6 +19,8 @@ from dstest.core.errors import Exit
 from dstest.fan.bundle import Bundle, needs, pack_bundle
 from dstest.fan.put import put, receive
 
+pytestmark = pytest.mark.slow
+
 FILES = {
     "lib/checkers/__init__.py": "",
     "lib/checkers/_core.py": "",

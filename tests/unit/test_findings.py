@@ -38,6 +38,8 @@ from dstest.findings.page import markdown
 from dstest.judge.budgets import budgets, gaps
 from dstest.runner.plugins import resolve
 
+pytestmark = pytest.mark.slow
+
 LOST = Finding(
     id="L", claim="c", source="s", expect=Exit.FAIL,
     command=("run", "--system", "etcd", "--nemesis", "kill"),

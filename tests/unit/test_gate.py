@@ -21,6 +21,8 @@ from dstest.gate.rules import RULES
 from dstest.gate.sound import require_sound
 from dstest.store.layout import RunDir
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="session")
 def _honest(tmp_path_factory: pytest.TempPathFactory) -> Path:

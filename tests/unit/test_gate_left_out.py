@@ -45,6 +45,8 @@ from dstest.plans.review.write import write_report
 from dstest.runner.session_file import SessionDir
 from dstest.store.layout import RunDir
 
+pytestmark = pytest.mark.slow
+
 GREEN = [*GIVEN, "reads=linearizable"]
 RISK = """
 [[risk]]

@@ -40,6 +40,8 @@ from dstest.gate.reader import read_policy
 from dstest.runner.session_file import SessionDir
 from dstest.store.layout import RunDir
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="session")
 def _honest(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -24,6 +24,8 @@ from dstest.runner.plugins import resolve
 from dstest.runner.session_file import SessionDir, SessionFile
 from dstest.store.layout import RunDir
 
+pytestmark = pytest.mark.slow
+
 
 def decided(store: Path, policy: str = POLICY) -> Decision:
     path = store.parent / "release.toml"

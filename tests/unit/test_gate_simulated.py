@@ -36,7 +36,7 @@ from dstest.gate.twice import doubles
 from dstest.retention.simulated import made_again
 from dstest.store.layout import RunDir
 
-pytestmark = pytest.mark.timeout(600)  # some simulated runs
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "gate.md").read_text()
 SECTION = PAGE.partition("\n## A simulated night\n")[2].partition("\n## ")[0]

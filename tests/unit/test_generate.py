@@ -13,6 +13,8 @@ from dstest.generator.gadgets import GADGETS, NEED_WFR, parse_injections
 from dstest.generator.histories import LEVELS, Spec, events
 from dstest.generator.writing import lines
 
+pytestmark = pytest.mark.slow
+
 TRANSACTIONAL = ("list-append", "rw-register")
 
 

@@ -29,6 +29,8 @@ from dstest.report.model import load_report
 from dstest.runner.session import Finished
 from dstest.runner.session_check import SessionFinished
 
+pytestmark = pytest.mark.slow
+
 CLI = CliRunner()
 
 

@@ -22,6 +22,8 @@ from dstest.core.protocols import Member, Probe, Service, SystemTraits
 from dstest.core.residue import Residue, marked_only
 from dstest.runner import homes, residues
 
+pytestmark = pytest.mark.slow
+
 LAB = LabInfo(
     lab_id="one",
     kind="hosts",

@@ -16,6 +16,8 @@ from dstest.runner.blame_probes import read_samples
 from dstest.runner.host_sampler import HostSampler
 from dstest.store.layout import RunDir
 
+pytestmark = pytest.mark.slow
+
 S = 1_000_000_000
 
 

@@ -19,6 +19,8 @@ from clusters.remote.node import PART_BYTES, RemoteNode
 from dstest.core.errors import LabError, NotALabNode
 from dstest.core.log_names import kept_as
 
+pytestmark = pytest.mark.slow
+
 DEADLINE_S = 2.0
 SILENT_S = 0.5
 """For who never comes to an end: all of it is waited."""

@@ -17,6 +17,8 @@ from dstest.core.history import Header
 from dstest.generator.histories import Spec, events
 from dstest.generator.writing import lines
 
+pytestmark = pytest.mark.slow
+
 HEADER = b'{"schema":"dstest.history/1"}\n'
 
 

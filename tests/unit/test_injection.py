@@ -22,6 +22,8 @@ from dstest.core.spec import RunSpec
 from dstest.runner.plugins import resolve, schedule_of
 from dstest.runner.schedule_file import Schedule
 
+pytestmark = pytest.mark.slow
+
 PAYLOADS = (
     "$(touch {})",
     "`touch {}`",

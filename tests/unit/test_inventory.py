@@ -11,6 +11,8 @@ from clusters.labs.existing.entry import ASK, split_place
 from clusters.labs.existing.inventory import form_of, read_inventory
 from dstest.core.errors import ConfigError
 
+pytestmark = pytest.mark.slow
+
 TOML = """\
 user = "deploy"
 port = 2222

@@ -15,6 +15,8 @@ from dstest.judge.budgeted import merged
 from dstest.judge.fingerprint import fingerprints_of
 from dstest.report.over_seeds import _found
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

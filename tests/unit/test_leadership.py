@@ -21,6 +21,8 @@ from nemeses.base.leadership import (
     unmoved,
 )
 
+pytestmark = pytest.mark.slow
+
 NODES = ["n1", "n2", "n3", "n4", "n5"]
 
 

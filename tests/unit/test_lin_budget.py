@@ -12,6 +12,8 @@ from dstest.core.clock import monotonic_ns
 from dstest.core.history import Header, History
 from dstest.core.op import Op
 
+pytestmark = pytest.mark.slow
+
 
 def op(i: int, kind: str, begin: int, end: int | None, key: str, **fields: object) -> Op:
     return Op(op_id=i, process_id=i, invoke_ts=begin, complete_ts=end, op_type=kind, key=key,

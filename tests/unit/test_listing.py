@@ -18,6 +18,8 @@ from dstest.runner.session import process_start_time
 from dstest.store.layout import RunDir
 from workloads.capabilities import CAPABILITIES, markdown
 
+pytestmark = pytest.mark.slow
+
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "capabilities.md"
 
 

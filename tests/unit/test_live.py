@@ -35,6 +35,8 @@ from dstest.runner.ticking import Ticker
 from dstest.store.layout import RunDir
 from dstest.store.sums import compare_sums
 
+pytestmark = pytest.mark.slow
+
 S = 1_000_000_000
 
 

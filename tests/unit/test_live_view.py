@@ -26,6 +26,8 @@ from dstest.runner.live_picture import picture
 from dstest.runner.live_view import LiveView, progress_for
 from dstest.runner.progress import Progress
 
+pytestmark = pytest.mark.slow
+
 SEQUENCE = re.compile(r"\x1b\[([0-9;]*)([A-Za-z])|([\r\n])|([^\x1b\r\n]+)")
 
 

@@ -19,6 +19,8 @@ from dstest.core.spec import RunSpec
 from dstest.runner.load import Load
 from dstest.runner.plugins import resolve
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(("workload", "final_s"), [("work-queue", 120.0), ("register", 20.0)])
 def test_the_final_phase_takes_as_long_as_the_workload_says(

@@ -28,6 +28,8 @@ from dstest.logs.clocks import clocks_of_run
 from dstest.logs.lines import plain_record
 from dstest.logs.sources import Source, each_line, sources_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("text", "form", "level", "message"),

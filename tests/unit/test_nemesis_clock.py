@@ -26,6 +26,8 @@ from nemeses.clock.clock_evidence import slopes
 from nemeses.clock.lease_clock import End
 from nemeses.tools.clock_tool import build
 
+pytestmark = pytest.mark.slow
+
 NODES = ["n1", "n2", "n3", "n4", "n5"]
 
 VICTIM = """

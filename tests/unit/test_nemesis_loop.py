@@ -21,6 +21,8 @@ from dstest.runner.epochs import NoEpochs
 from dstest.runner.load import NoTraffic
 from dstest.runner.nemesis_loop import NemesisLoop
 
+pytestmark = pytest.mark.slow
+
 MS = 1_000_000
 
 

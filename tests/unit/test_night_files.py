@@ -23,6 +23,8 @@ from dstest.nightly.page import counted, headline
 from dstest.nightly.seeds import kept_seeds
 from dstest.report.meanings import known
 
+pytestmark = pytest.mark.slow
+
 RED = cell(12, control="red", anomalies=["nonlinearizable"], id="known-bug")
 DEB = b"!<arch>\ndebian-binary"
 

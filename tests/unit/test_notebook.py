@@ -28,6 +28,8 @@ from dstest.report.numbers import per_second, seconds_of
 from dstest.store.export import export_lines
 from dstest.store.jsonl import read_history, write_ops
 
+pytestmark = pytest.mark.slow
+
 mpl.use("Agg")
 S = 1_000_000_000
 

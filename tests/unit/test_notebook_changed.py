@@ -14,6 +14,8 @@ from gate_store import run_at
 from dstest.core.errors import EvidenceError
 from dstest.notebook import History
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def passed(tmp_path_factory: pytest.TempPathFactory) -> Path:

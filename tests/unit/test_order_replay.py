@@ -19,6 +19,8 @@ from checkers.txn.ingest import load
 from checkers.txn.order_replay import PROVABLE, refuted
 from dstest.core.check import Budget
 
+pytestmark = pytest.mark.slow
+
 
 def columns_of(history: list[dict[str, Any]]) -> TxnColumns:
     return load(json.dumps(history).encode(), "json", threads=1)

@@ -31,6 +31,8 @@ from dstest.runner.listeners import held_by_others
 from dstest.runner.run import Run
 from dstest.runner.settle import all_serve
 
+pytestmark = pytest.mark.slow
+
 DB = Service(name="db", argv=("db",), probe=Probe(1), log="/l/db")
 
 

@@ -20,6 +20,8 @@ from dstest.plans.execution.state import Capability, Execution, ExecutionDir, St
 from dstest.plans.execution.steps import asked_for, steps_of
 from dstest.plans.reader import read_plan
 
+pytestmark = pytest.mark.slow
+
 ETCD = Path(__file__).resolve().parents[2] / "docs" / "plans" / "etcd.md"
 
 Act = Callable[[Step, Path, Sequence[str]], int]

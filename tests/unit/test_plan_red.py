@@ -20,6 +20,8 @@ from dstest.plans.review.gather import gather
 from dstest.plans.review.write import REPORT, reviewed, write_report
 from dstest.report.review.model import Report
 
+pytestmark = pytest.mark.slow
+
 
 def report_of(folder: Path, red: str, *, fails: bool = False, green: bool = False) -> Report:
     text = with_red(red)

@@ -19,7 +19,7 @@ from dstest.plans.review.gather import gather
 from dstest.plans.review.write import reviewed
 from dstest.plans.trace.matrix import Traced, trace
 
-pytestmark = pytest.mark.timeout(400)  # four simulated runs
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 Show = Callable[[str, object], None]
 PLAN = Path(__file__).resolve().parents[2] / "docs" / "plans" / "toykv.md"

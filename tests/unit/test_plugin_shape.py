@@ -15,6 +15,8 @@ from dstest.core.plugin_files import FILES, use
 from dstest.core.plugin_shape import require_name
 from dstest.store.layout import new_directory
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _no_files(monkeypatch: pytest.MonkeyPatch) -> None:

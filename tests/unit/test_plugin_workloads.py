@@ -14,6 +14,8 @@ from dstest.core.plugin_files import FILES, use
 from dstest.core.spec import RunSpec
 from dstest.runner.plugins import resolve
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _no_files(monkeypatch: pytest.MonkeyPatch) -> None:

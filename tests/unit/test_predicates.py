@@ -13,6 +13,8 @@ from dstest.core.check import Budget, CheckResult
 from dstest.core.history import Header, History
 from dstest.core.op import Op
 
+pytestmark = pytest.mark.slow
+
 EVEN, ODD = ["mod", 2, 0], ["mod", 2, 1]
 
 

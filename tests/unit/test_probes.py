@@ -12,6 +12,8 @@ from dstest.core.errors import LabError
 from dstest.core.protocols import Member, Probe, Service
 from dstest.runner.probes import check_probes
 
+pytestmark = pytest.mark.slow
+
 
 async def asked(send: bytes, expect: bytes, answer: bytes) -> None:
     """Ask a server that answers `answer` to whatever line, or says it at once."""

@@ -8,6 +8,8 @@ import pytest
 from faked_runs import MARKED, Runs, comes_with, ended, shown_of
 from gate_store import run_at
 
+pytestmark = pytest.mark.slow
+
 pytest_plugins = ["pytester"]
 
 MARK = "pytest.mark.dstest(system='toykv')"

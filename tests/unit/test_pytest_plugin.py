@@ -21,6 +21,8 @@ from dstest.runner.session_file import SessionDir
 from dstest.testing import checks, keeper, lab, run
 from dstest.testing.asked import Asked, words_of
 
+pytestmark = pytest.mark.slow
+
 pytest_plugins = ["pytester"]
 
 

@@ -21,6 +21,8 @@ from dstest.judge.view import ALL_ROWS
 from dstest.runner.judgement import assess, judge
 from dstest.store.layout import RunDir
 
+pytestmark = pytest.mark.slow
+
 S = 1_000_000_000
 SMOKE, MODEL, SURFACE = State.PASS_SMOKE, State.PARTIAL_MODEL, State.PARTIAL_SURFACE
 ORACLE, FAULT = State.INCONCLUSIVE_ORACLE, State.INCONCLUSIVE_FAULT

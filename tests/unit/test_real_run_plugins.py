@@ -27,6 +27,8 @@ from dstest.judge.rows import ok
 from dstest.judge.session import ArmEvidence, judge_session
 from dstest.store.layout import RunDir
 
+pytestmark = pytest.mark.slow
+
 Answer = Callable[[CheckResult], CheckResult]
 
 

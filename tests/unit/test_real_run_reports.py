@@ -10,6 +10,8 @@ from test_real_run import BROKEN, ELSEWHERE
 
 from dstest.runner.judgement import judge
 
+pytestmark = pytest.mark.slow
+
 DRAWN = {state: name for name, (_, _, _, state) in BROKEN.items()}
 """One for each verdict; the reports of all others are drawn by `make proofs`."""
 

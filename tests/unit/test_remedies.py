@@ -23,6 +23,8 @@ from dstest.report.remedies import remedies
 from dstest.runner import session
 from dstest.store.layout import RunDir
 
+pytestmark = pytest.mark.slow
+
 SPEC: dict[str, Any] = {
     "system": "etcd",
     "workload": "register",

@@ -26,6 +26,8 @@ from dstest.report.plots import POINTS_MAX, latency_svg, rate_svg
 from dstest.report.terminal import summary_text
 from dstest.report.timeline import label, sentence, timeline_svg
 
+pytestmark = pytest.mark.slow
+
 
 class Page(HTMLParser):
     """Tags, attributes and the ids of a page."""

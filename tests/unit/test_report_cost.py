@@ -27,6 +27,8 @@ from dstest.serve import measures
 from dstest.serve.measures import figures_of
 from dstest.store.layout import RunDir
 
+pytestmark = pytest.mark.slow
+
 
 def counted(monkeypatch: pytest.MonkeyPatch, calls: list[str], *places: tuple[Any, str]) -> None:
     """Each call of these functions of modules is noted."""

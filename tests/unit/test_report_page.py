@@ -43,6 +43,8 @@ from dstest.report.service import stretches
 from dstest.report.stale import read_wrongly
 from dstest.report.timeline import timeline_svg, told
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

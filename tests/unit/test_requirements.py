@@ -34,6 +34,8 @@ from dstest.runner.plugins import resolve, schedule_of
 from dstest.runner.requirements import check_lab, check_plans, deployed, lacking
 from nemeses.mix import Mix
 
+pytestmark = pytest.mark.slow
+
 ALL = registry.names("nemeses")
 ON_ETCD = [name for name in ALL if name not in ("schema-change", "store-outage")]
 """It has no tables, and depends on no other system."""

@@ -20,6 +20,8 @@ from dstest.core import registry
 from dstest.core.implements import members_of
 from dstest.core.protocols import Deployment, Leadership, When
 
+pytestmark = pytest.mark.slow
+
 ALL = registry.names("nemeses")
 
 

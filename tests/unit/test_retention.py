@@ -23,6 +23,8 @@ from dstest.retention.walk import walk
 from dstest.runner.session import process_start_time
 from dstest.store.layout import RunDir, link_latest
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="session")
 def _made(tmp_path_factory: pytest.TempPathFactory) -> Path:

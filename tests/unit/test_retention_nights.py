@@ -21,6 +21,8 @@ from dstest.retention.look import entries
 from dstest.retention.prune import delete, plan
 from dstest.store.layout import RunDir
 
+pytestmark = pytest.mark.slow
+
 OLD, NEW = "n/20260101T000000Z-1", "n/20260102T000000Z-2"
 
 

@@ -12,6 +12,8 @@ import uvloop
 
 from dstest.core.reusable_timeout import ReusableTimeout
 
+pytestmark = pytest.mark.slow
+
 LONG_S = 60.0
 
 

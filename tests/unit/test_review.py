@@ -32,6 +32,8 @@ from dstest.report.review.render import render
 from dstest.report.review.rules import RULES, review
 from dstest.steps.own import differences
 
+pytestmark = pytest.mark.slow
+
 BUDGET = Budget(nodes=(3,), duration_s=20.0, faults=1, seeds=1)
 
 

@@ -12,6 +12,8 @@ import pytest
 
 from clusters.remote import bundle
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 RULES: dict[str, Any] = runpy.run_path(str(ROOT / ".ci" / "rules.py"))
 

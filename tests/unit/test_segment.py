@@ -17,6 +17,8 @@ from dstest.store import segment
 from dstest.store.events import Succeeded, Writer
 from dstest.store.segment import Damage, SegmentWriter
 
+pytestmark = pytest.mark.slow
+
 EVENTS = [["i", 1, 0, 10, "write", "k", 5, "n1"], ["o", 1, 20, None, "n1", None]]
 
 

@@ -19,6 +19,8 @@ from dstest.serve.live import live_of
 from dstest.serve.views import Views
 from dstest.store.layout import RunDir
 
+pytestmark = pytest.mark.slow
+
 X = "other/20260301T000000Z-9"
 DEEP = "[" * 100_000 + "]" * 100_000
 

@@ -22,6 +22,8 @@ from served_store import (
 
 from dstest.serve.http import is_loopback
 
+pytestmark = pytest.mark.slow
+
 TOUCHED = "other/20260401T000000Z-9"
 ODD = "other/20260402T000000Z-9"
 RUNNING = "other/20260403T000000Z-9"

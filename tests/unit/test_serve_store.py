@@ -35,6 +35,8 @@ from dstest.serve.views import Views
 from dstest.store.layout import RunDir
 from dstest.store.sums import SUMS
 
+pytestmark = pytest.mark.slow
+
 X = "other/20260301T000000Z-9"
 
 

@@ -16,6 +16,8 @@ from dstest.serve.index import Index
 from dstest.serve.query import Asked, asked_of, found, unread
 from dstest.serve.views import Views
 
+pytestmark = pytest.mark.slow
+
 STALE = "etcd-register-partition/20260105T000000Z-5"
 LOST = "etcd-queue-partition/20260104T000000Z-7"
 SAID = "returned an old value after a newer one had been confirmed (stale read)"

@@ -17,6 +17,8 @@ from dstest.core.protocols import Member, Probe, Process, Service
 from nemeses.disk.disk_fault import owner
 from nemeses.observe.processes import dying
 
+pytestmark = pytest.mark.slow
+
 
 def service(name: str, *data: str) -> Service:
     return Service(name=name, argv=(name,), probe=Probe(1), log=f"/{name}.log", data=data)

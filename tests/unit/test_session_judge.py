@@ -18,6 +18,8 @@ from dstest.judge.facts import RunFacts
 from dstest.judge.session import ArmEvidence, SessionVerdict, judge_session
 from dstest.runner.arms import plan_arms
 
+pytestmark = pytest.mark.slow
+
 LIKE = {
     "dstest": "1",
     "python": "3",

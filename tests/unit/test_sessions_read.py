@@ -21,6 +21,8 @@ from checkers.txn.sessions.builder import INITIAL_TXN
 from checkers.txn.sessions.formats import load_sessions, sessions_in
 from dstest.core.errors import ConfigError, HistoryError
 
+pytestmark = pytest.mark.slow
+
 WRITERS: dict[str, tuple[str, Callable[[History], Any]]] = {
     "plume": ("plume", made.plume),
     "awdit": ("awdit", made.awdit),

@@ -16,7 +16,7 @@ from dstest.core.errors import Exit
 from dstest.runner.session_file import SessionDir
 from dstest.store.layout import RunDir
 
-pytestmark = pytest.mark.timeout(600)  # simulated runs
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 WORDS = ("--lab", "sim", "--system", "toykv", "--workload", "register", "--nemesis", "partition")
 

@@ -15,6 +15,8 @@ from nemeses.base.steps import Choice
 from nemeses.observe.progress import SILENT, lags, only_log
 from nemeses.process import slow_follower
 
+pytestmark = pytest.mark.slow
+
 NODES = ["n1", "n2", "n3", "n4"]
 SHARDS = {
     "n1": {"a": 9_000_000}, "n2": {"a": 8_999_999}, "n3": {"b": 10}, "n4": {"b": 8},

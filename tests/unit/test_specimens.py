@@ -10,6 +10,8 @@ from dstest.generator.true_histories import KINDS
 from dstest.judge.checker_answers import asked
 from dstest.runner.specimens import specimens
 
+pytestmark = pytest.mark.slow
+
 MODELS = [("linearizable", model, "") for model in registry.load("checkers", "linearizable").models]
 MODELS += [
     (workload, model, workload)

@@ -13,6 +13,8 @@ from dstest.core.protocols import Timing
 from nemeses.network import split_brain
 from nemeses.network.split_brain import NEMESIS
 
+pytestmark = pytest.mark.slow
+
 
 class Groups:
     """Who leads which group, as each member says of itself."""

@@ -29,6 +29,8 @@ from dstest.runner.streaming import Look
 from dstest.store.events import Writer
 from dstest.store.segment import SegmentWriter
 
+pytestmark = pytest.mark.slow
+
 STREAMED = [
     name
     for name, kind in KINDS.items()

@@ -19,6 +19,8 @@ from dstest.core.errors import ConfigError
 from dstest.core.protocols import Probe, Service
 from nemeses.observe.answers import ask_from_control
 
+pytestmark = pytest.mark.slow
+
 
 def service(name: str, *after: str) -> Service:
     return Service(name=name, argv=(name,), probe=Probe(1), log=f"/tmp/{name}", after=after)

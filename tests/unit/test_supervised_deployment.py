@@ -23,6 +23,8 @@ from dstest.core.node import Completed
 from dstest.core.protocols import LocalFile, Member, Process, Service
 from dstest.core.protocols.services import Probe, Timing
 
+pytestmark = pytest.mark.slow
+
 ROWS = {
     "db": {
         "main": [7, 70],

@@ -23,6 +23,8 @@ from clusters.labs.existing.entry import HostEntry, Place
 from dstest.core.errors import DstestError, LabError, NotALabNode, RemoteError
 from dstest.core.node import NodeInfo
 
+pytestmark = pytest.mark.slow
+
 Server = asyncssh.SSHServerProcess[bytes]
 REQUEST = survey.Request(features={}, residues={}, packages=[], paths=[])
 ASKS = survey.Asks(accept=lambda *_: False)

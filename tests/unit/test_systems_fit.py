@@ -15,6 +15,8 @@ from dstest.core.spec import RunSpec
 from dstest.runner.plugins import resolve
 from dstest.runner.requirements import lacking
 
+pytestmark = pytest.mark.slow
+
 SYSTEMS = registry.names("systems")
 NEMESES = registry.names("nemeses")
 OPTIONS = {

@@ -15,6 +15,8 @@ from dstest.core.protocols import Endpoint
 from dstest.scaffold.kinds import KINDS
 from dstest.scaffold.write import write
 
+pytestmark = pytest.mark.slow
+
 LIBRARIES = ("grpc", "google.protobuf", "redis")
 
 LOAD = """

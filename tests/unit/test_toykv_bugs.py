@@ -27,6 +27,8 @@ from clusters.systems.toykv.system import SYSTEM
 from dstest.core import registry
 from dstest.core.claims import GATED
 
+pytestmark = pytest.mark.slow
+
 
 def test_each_bug_has_a_run_that_can_find_it() -> None:
     assert len(BUGS) == 12

@@ -13,6 +13,8 @@ from clusters.systems.toykv.clients import CLIENTS
 from clusters.systems.toykv.raw import RAW_CLIENTS
 from dstest.core.protocols import Definite, Endpoint, OpDraft
 
+pytestmark = pytest.mark.slow
+
 OPTIONS = {"op_timeout_s": 5.0, "bank_balance": 10, "bank_accounts": 3}
 
 TTL = {"ttl_ns": 60_000_000_000}

@@ -8,7 +8,10 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
 from toykv_cluster import NAMES, Processes, until
+
+pytestmark = pytest.mark.slow
 
 
 async def _survives(cluster: Processes) -> None:

@@ -18,6 +18,8 @@ from dstest.traces.tree import Trace, forest
 from dstest.traces.vectors import contradictions, relation
 from dstest.traces.work import parallel_of, unbalanced, work_of
 
+pytestmark = pytest.mark.slow
+
 MS = 1_000_000
 
 

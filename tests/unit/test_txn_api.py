@@ -21,6 +21,8 @@ from dstest.core.check import Budget, CheckResult
 from dstest.core.history import Header, History
 from dstest.core.op import Op
 
+pytestmark = pytest.mark.slow
+
 LIST, REGISTER = "list-append", "rw-register"
 
 

@@ -17,6 +17,8 @@ from checkers.txn.columns import NIL, TxnColumns
 from checkers.txn.ingest import load
 from checkers.txn.opmaps import from_op_maps
 
+pytestmark = pytest.mark.slow
+
 LISTS = "list-append"
 
 

@@ -20,6 +20,8 @@ from checkers.txn.opmaps import from_op_maps
 from checkers.txn.silent import silent
 from dstest.core.check import Budget
 
+pytestmark = pytest.mark.slow
+
 LISTS = "list-append"
 
 

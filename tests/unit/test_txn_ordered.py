@@ -27,6 +27,8 @@ from checkers.txn.opmaps import from_op_maps
 from dstest.core.check import Budget
 from dstest.core.clock import monotonic_ns
 
+pytestmark = pytest.mark.slow
+
 RW = "rw-register"
 
 

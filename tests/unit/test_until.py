@@ -12,6 +12,8 @@ from clusters.supervise import SupervisedDeployment
 from dstest.core.errors import LabError
 from dstest.core.protocols import Timing
 
+pytestmark = pytest.mark.slow
+
 NODE: Any = SimpleNamespace(name="n1")
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from workloads.predicates import CLOSED_PREDICATE, PredicateGenerator
 
+pytestmark = pytest.mark.slow
+
 DRAFTS = 4000
 
 

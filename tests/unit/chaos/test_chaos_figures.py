@@ -25,6 +25,8 @@ from dstest.chaos.settings import Endpoint, Load, ProxyAt, Settings
 from dstest.chaos.timeouts import timeouts_of
 from dstest.chaos.tracebacks import names_path, raised_after, raised_in
 
+pytestmark = pytest.mark.slow
+
 MS = 1_000_000
 SECOND = 1_000 * MS
 

@@ -17,6 +17,8 @@ from dstest.chaos.records import Entry, Passed
 from dstest.chaos.request_ids import id_headers, request_of
 from dstest.chaos.settings import Endpoint, Load
 
+pytestmark = pytest.mark.slow
+
 Server = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 

@@ -16,6 +16,8 @@ from dstest.monitor.rows import UNITS
 from dstest.monitor.settings import Settings
 from dstest.monitor.told import as_text, code_of
 
+pytestmark = pytest.mark.slow
+
 HEALTHY = {
     "rss": lambda node, s: 30e6,
     "cpu": lambda node, s: 20.0,

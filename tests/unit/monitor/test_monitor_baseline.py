@@ -15,6 +15,8 @@ from dstest.monitor.settings import LEAST, Settings
 from dstest.monitor.told import as_text
 from dstest.runner.monitored import measured_of
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_long_run_is_measured_after_its_warm_up() -> None:
     base = look(inputs(steady(seconds=200))).baseline

@@ -15,6 +15,8 @@ from dstest.monitor.look import look
 from dstest.monitor.settings import Settings
 from dstest.monitor.told import as_text
 
+pytestmark = pytest.mark.slow
+
 WELL: dict[str, Callable[[str, float], float | None]] = {
     "rss": lambda node, s: 30e6,
     "cpu": lambda node, s: 20.0,

@@ -13,6 +13,8 @@ from dstest.judge.evidence import build_evidence
 from dstest.judge.facts import Measured
 from dstest.judge.session import BASELINE, ArmEvidence, evidence_among
 
+pytestmark = pytest.mark.slow
+
 SAME = Measured(accepted=True, ok_per_s=1.0, p99_ms=1e6, said="accepted: measured for 120 s")
 
 

@@ -17,6 +17,8 @@ from dstest.monitor.rows import Row, encoded, read_rows
 from dstest.monitor.settings import LEAST, MOST, Settings
 from dstest.monitor.told import code_of
 
+pytestmark = pytest.mark.slow
+
 
 def of(found: Monitored, rule: str) -> list[Alert]:
     return [alert for alert in found.alerts if alert.rule == rule]

@@ -27,6 +27,8 @@ from dstest.monitor.rows import NODES, read_rows, series_of
 from dstest.runner.node_sampler import NodeSampler, every_s, rows_of
 from dstest.store.layout import RunDir
 
+pytestmark = pytest.mark.slow
+
 ANSWER_S = 5.0
 
 

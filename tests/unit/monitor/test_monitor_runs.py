@@ -25,7 +25,7 @@ from dstest.runner.session import Finished, recover, run_session
 from dstest.store.layout import RunDir
 from dstest.store.sums import SUMS, sums_of
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def ran(store: Path, **changes: Any) -> Finished:

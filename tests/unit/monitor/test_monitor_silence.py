@@ -17,6 +17,8 @@ from dstest.monitor.rows import Row
 from dstest.monitor.settings import Settings
 from dstest.monitor.told import as_text, code_of
 
+pytestmark = pytest.mark.slow
+
 ENDS, CUTS = "restart", "partition"
 
 

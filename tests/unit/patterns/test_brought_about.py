@@ -11,6 +11,8 @@ from planted_runs import Cluster, journal_files, op, ops_of, partition, planted
 from dstest.patterns.debug import Debugged, debugged
 from dstest.patterns.model import Detection
 
+pytestmark = pytest.mark.slow
+
 
 def signs(found: Debugged, number: int, sign: str) -> list[Detection]:
     """What a sign of a pattern has found."""

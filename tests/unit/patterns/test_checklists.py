@@ -12,6 +12,8 @@ from dstest.patterns.catalogue import PATTERNS
 from dstest.patterns.checklists import LISTS, Asked, Box
 from dstest.patterns.debug import debugged
 
+pytestmark = pytest.mark.slow
+
 SIDES = "one side alone accepted writes"
 
 

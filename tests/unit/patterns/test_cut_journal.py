@@ -9,11 +9,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import msgspec
+import pytest
 from planted_runs import Cluster, journal_files, planted
 
 from dstest.patterns.debug import Debugged, debugged
 from dstest.runner.log_fetch import fetch_logs
 from dstest.store.layout import RunDir
+
+pytestmark = pytest.mark.slow
 
 
 class OnDisk:

@@ -24,6 +24,8 @@ from planted_runs import (
 from dstest.patterns.catalogue import PATTERNS
 from dstest.patterns.debug import Debugged, debugged
 
+pytestmark = pytest.mark.slow
+
 Made = Callable[[Path], Path]
 
 

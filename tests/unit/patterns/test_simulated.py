@@ -21,7 +21,7 @@ from dstest.runner.plugins import resolve
 from dstest.runner.progress import Progress
 from dstest.runner.session import run_session
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 

@@ -12,6 +12,8 @@ from dstest.plans.authoring import MODE, author
 from dstest.plans.model import Plan
 from dstest.plans.reader import read_plan
 
+pytestmark = pytest.mark.slow
+
 ETCD = Path(__file__).resolve().parents[3] / "docs" / "plans" / "etcd.md"
 
 

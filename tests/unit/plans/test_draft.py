@@ -15,6 +15,8 @@ from dstest.plans.lint import lint
 from dstest.plans.model import Plan
 from dstest.plans.reader import read_plan
 
+pytestmark = pytest.mark.slow
+
 README = """# demo
 
 The store must never lose an acknowledged

@@ -11,6 +11,8 @@ from plan_mutations import CHANGED, DOCUMENTS, MUTATIONS, PAUSED, SOUND, Pairs, 
 from dstest.core.errors import ConfigError, Exit
 from dstest.plans.lint import RULES, blocking, lint, require_sound
 
+pytestmark = pytest.mark.slow
+
 BLOCKING = {
     "L03",
     "L04",

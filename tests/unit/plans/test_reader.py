@@ -11,6 +11,8 @@ from plan_mutations import PLAN, SOUND, Pairs, changed, read
 from dstest.core.errors import ConfigError, Exit
 from dstest.plans.reader import SECTIONS, read_plan
 
+pytestmark = pytest.mark.slow
+
 PLAIN = read(SOUND)
 LINES = SOUND.splitlines()
 

@@ -35,6 +35,8 @@ from dstest.shrink.runs import ClusterRuns, candidate_of
 from dstest.store.jsonl import read_history
 from dstest.store.layout import RunDir
 
+pytestmark = pytest.mark.slow
+
 
 def failed_at(path: Path) -> RunDir:
     run = recorded(path, stale(registers(count=900)), "register")

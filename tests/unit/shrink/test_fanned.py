@@ -18,6 +18,8 @@ from dstest.shrink.driver import shrink_run
 from dstest.shrink.record import PROGRESS, RUNS, aside_of
 from dstest.store.layout import RunDir
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["failed"]
 
 SHOWS = "DSTEST_TEST_SHOWS"

@@ -35,6 +35,8 @@ from dstest.shrink.reread import read_reproducer
 from dstest.shrink.runs import attempt_of
 from dstest.store.layout import RunDir
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["failed"]
 
 

@@ -21,6 +21,8 @@ from dstest.runner.progress import Progress
 from dstest.runner.session import run_session
 from dstest.runner.simulated_run import simulated_version
 
+pytestmark = pytest.mark.slow
+
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 CARRIED: dict[str, Any] = json.loads((DOCS / "carried.json").read_bytes())
 ROWS: list[dict[str, Any]] = CARRIED["rows"]

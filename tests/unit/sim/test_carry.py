@@ -24,6 +24,8 @@ from dstest.runner.progress import Progress
 from dstest.runner.schedule_file import SCHEDULE, read_schedule
 from dstest.runner.session import Finished, run_session
 
+pytestmark = pytest.mark.slow
+
 GIVEN = ["bug=sequence-reuse", "scope=primaries", "fault_s=3"]
 SPEC = RunSpec(
     system="toykv",

@@ -22,6 +22,8 @@ from dstest.runner.progress import Progress
 from dstest.runner.session import run_session
 from dstest.store.jsonl import read_history
 
+pytestmark = pytest.mark.slow
+
 RATE = 100
 SECOND = 1_000_000_000
 

@@ -29,6 +29,8 @@ from dstest.sim.simulate import Simulated, simulate, wanted_of
 from dstest.sim.sweep import Unlike, seen_in, sweep
 from dstest.sim.world import Host, World
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[3]
 
 

@@ -22,6 +22,8 @@ from dstest.runner.progress import Progress
 from dstest.runner.session import run_session
 from dstest.store.layout import RunDir
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def failed(tmp_path_factory: pytest.TempPathFactory) -> RunDir:

@@ -12,6 +12,8 @@ from dstest.sim.network import Network
 from dstest.sim.simulate import simulate, wanted_of
 from dstest.sim.world import World
 
+pytestmark = pytest.mark.slow
+
 
 def struck(kind: str, *hosts: str, direction: str = "both") -> Struck:
     fault = Fault(kind=kind, at_s=1.5, stands_s=2.0, hosts=hosts, direction=direction)  # type: ignore[arg-type]

@@ -25,6 +25,8 @@ from dstest.runner.session import Finished, run_session
 from dstest.sim.files import SimFiles
 from nemeses.member.simulated_members import SimulatedMembership
 
+pytestmark = pytest.mark.slow
+
 SHORT = ["fault_s=4"]
 DOUBLE = ["bug=membership-double-entry", "fault_s=3", "quiet_s=1", "shape=one", "kill.scope=one"]
 SEED = 1

@@ -38,12 +38,16 @@ from dstest.store.sums import SUMS
 from nemeses.base.simulated_paths import SimulatedCut
 from nemeses.base.simulated_processes import SimulatedKill
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[3]
 SHORT = ["fault_s=4"]
 
 
 def planned(*pairs: str, **changes: Any) -> Plugins:
-    spec = RunSpec(system="toykv", lab="sim", nodes=3, concurrency=6, time_limit_s=24.0, seed=1)
+    spec = RunSpec(
+        system="toykv", lab="sim", nodes=3, concurrency=6, time_limit_s=24.0, seed=1, rate=65.0
+    )
     return resolve(msgspec.structs.replace(spec, **changes), [*pairs])
 
 
@@ -140,7 +144,7 @@ from dstest.core.spec import RunSpec
 from dstest.runner.plugins import resolve
 from dstest.runner.progress import Progress
 from dstest.runner.session import run_session
-spec = RunSpec(system="toykv", lab="sim", nodes=5, concurrency=10, time_limit_s=30.0, seed=7,
+spec = RunSpec(system="toykv", lab="sim", nodes=3, concurrency=6, time_limit_s=24.0, seed=7,
                nemesis="partition,power", workload=sys.argv[2])
 done = run_session(resolve(spec, ["fault_s=4"]), store=Path(sys.argv[1]), name="it",
                    ui=Progress(io.StringIO()))

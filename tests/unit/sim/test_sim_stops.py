@@ -28,6 +28,8 @@ from dstest.store.layout import EVENTS, RunDir
 from dstest.store.segment import SegmentWriter
 from dstest.store.sums import SUMS
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[3]
 FULL = OSError(errno.ENOSPC, "No space left on device")
 

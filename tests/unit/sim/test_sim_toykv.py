@@ -17,6 +17,8 @@ from dstest.sim.simulate import Simulated, simulate, wanted_of
 from dstest.sim.sweep import Swept, seen_in, sweep
 from dstest.sim.world import World
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[3]
 
 FOUND = {

@@ -23,6 +23,8 @@ from dstest.spec.explore import explore
 from dstest.spec.model import Model, model_of
 from dstest.spec.walk import walk
 
+pytestmark = pytest.mark.slow
+
 Show = Callable[[str, object], None]
 FILE = str(Path(__file__).parents[1] / "payments.py")
 

@@ -21,6 +21,8 @@ from dstest.spec.shipped.list_append import ListAppend
 from dstest.spec.shipped.queue import Queue
 from dstest.spec.shipped.register import Register
 
+pytestmark = pytest.mark.slow
+
 
 def ops(text: str) -> list[Op]:
     return [parsed(line, n) for n, line in enumerate(text.strip().splitlines())]

@@ -24,6 +24,8 @@ from dstest.spec.shipped.lock import Lock
 from dstest.spec.shipped.queue import Queue
 from dstest.spec.shipped.register import Register
 
+pytestmark = pytest.mark.slow
+
 Said = Literal["ok", "fail", "unknown"]
 
 

@@ -19,6 +19,8 @@ from dstest.spec.merged import merged
 from dstest.store.layout import EVENTS
 from dstest.store.sums import sums_of
 
+pytestmark = pytest.mark.slow
+
 FILE = "protocol.jsonl"
 
 

@@ -16,6 +16,8 @@ from typer.testing import CliRunner, Result
 from dstest.cli.app import app
 from dstest.core.errors import ConfigError, DstestError, Exit, HistoryError
 
+pytestmark = pytest.mark.slow
+
 
 def run(*words: str, given: str | None = None) -> Result:
     return CliRunner().invoke(app, ["spec", "live", *words], input=given)

@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 from dstest.cli.app import app
 from dstest.core.errors import Exit
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.timeout(600)  # on a busy host
 def test_a_run_in_which_members_are_replaced_is_accepted_whole(tmp_path: Path) -> None:

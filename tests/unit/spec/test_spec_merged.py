@@ -14,6 +14,8 @@ from dstest.sim.faults import Profile
 from dstest.sim.simulate import simulate, wanted_of
 from dstest.spec.merged import log_of_run, merged
 
+pytestmark = pytest.mark.slow
+
 FILE = "protocol.jsonl"
 
 

@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 from dstest.cli.app import app
 from dstest.core.errors import Exit
 
+pytestmark = pytest.mark.slow
+
 SPEC = """
 from dataclasses import dataclass
 

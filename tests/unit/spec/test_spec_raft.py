@@ -21,6 +21,8 @@ from dstest.spec.merged import merged
 from dstest.spec.model import Model
 from dstest.spec.walk import walk
 
+pytestmark = pytest.mark.slow
+
 FILE = "protocol.jsonl"
 
 

@@ -12,6 +12,8 @@ import pytest
 from dstest.core.errors import ConfigError
 from dstest.spec.regressed import first_bad
 
+pytestmark = pytest.mark.slow
+
 
 def git(where: Path, *words: str) -> str:
     return subprocess.run(

@@ -24,6 +24,8 @@ from dstest.spec.shipped.lock import Lock
 from dstest.spec.shipped.queue import Queue
 from dstest.spec.shipped.register import Register
 
+pytestmark = pytest.mark.slow
+
 NAMES = sorted(module.name for module in pkgutil.iter_modules(shipped.__path__))
 
 

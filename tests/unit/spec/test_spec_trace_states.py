@@ -13,6 +13,8 @@ from typer.testing import CliRunner, Result
 from dstest.cli.app import app
 from dstest.core.errors import ConfigError, Exit
 
+pytestmark = pytest.mark.slow
+
 SPEC = """
 from dataclasses import dataclass, replace
 

@@ -23,6 +23,8 @@ from dstest.spec.replay import replay
 from dstest.spec.walk import walk
 from dstest.spec.why import why
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass(frozen=True)
 class S:

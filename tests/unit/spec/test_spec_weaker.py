@@ -6,6 +6,8 @@ import pytest
 
 from dstest.spec.weaker import weakenings
 
+pytestmark = pytest.mark.slow
+
 BEFORE = '''
 from dataclasses import dataclass, replace
 
