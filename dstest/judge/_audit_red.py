@@ -6,6 +6,7 @@ import bisect
 import itertools
 import math
 from collections import Counter
+from collections.abc import Callable, Collection
 from typing import Final
 
 from dstest.core import limits
@@ -36,23 +37,23 @@ RECHECKS_MIN: Final = 2
 """In mid-window and at its end."""
 
 
-def red_flags(facts: RunFacts, budget: Budgets) -> dict[str, AuditRow]:
-    """All ten rows."""
-    return rows_of(
-        {
-            "RF1": _load,
-            "RF2": oracle,
-            "RF3": _landed,
-            "RF4": _stood,
-            "RF5": _clock,
-            "RF6": lambda f: budget_row(budget, f.tier_wanted),
-            "RF7": alarms,
-            "RF8": recovered_row,
-            "RF9": lambda _: alike_row(None),
-            "RF10": lambda f: seeds_row(f.seeds_agreeing),
-        },
-        facts,
-    )
+def red_flags(
+    facts: RunFacts, budget: Budgets, names: Collection[str] | None = None
+) -> dict[str, AuditRow]:
+    """All ten rows, or those of these names."""
+    programs: dict[str, Callable[[RunFacts], AuditRow]] = {
+        "RF1": _load,
+        "RF2": oracle,
+        "RF3": _landed,
+        "RF4": _stood,
+        "RF5": _clock,
+        "RF6": lambda f: budget_row(budget, f.tier_wanted),
+        "RF7": alarms,
+        "RF8": recovered_row,
+        "RF9": lambda _: alike_row(None),
+        "RF10": lambda f: seeds_row(f.seeds_agreeing),
+    }
+    return rows_of({n: programs[n] for n in names or programs}, facts)
 
 
 def _windows(facts: RunFacts) -> list[tuple[int, int]]:

@@ -123,17 +123,17 @@ def _broken_facts(facts: RunFacts) -> Iterator[tuple[str, str, str, RunFacts]]:
 
 def audit_canaries(
     facts: RunFacts,
-    audit: Callable[[RunFacts, Budgets], _Rows],
+    audit: Callable[[RunFacts, Budgets, Sequence[str]], _Rows],
     measure: Callable[[RunFacts], Budgets],
 ) -> list[dict[str, Any]]:
-    """The audit on broken copies of the facts: the row must be short. And a run that did nothing
-    meets no budget."""
+    """The audit on broken copies of the facts: the row that is asked for must be short. And a run
+    that did nothing meets no budget."""
     thin = replace(facts, history=_thin(facts.history))
     budget = measure(thin)
     idle = measure(replace(thin, history=replace(thin.history, ops=[])))
     rows = [row("budget", "idle", "nothing was done", idle.met == "none", ["none"])]
     for name, kind, said, broken in _broken_facts(thin):
-        audited = audit(broken, budget)[name]
+        audited = audit(broken, budget, [name])[name]
         rows.append(row("audit", kind, said, audited.status == "short", [name]))
     return rows
 

@@ -12,6 +12,7 @@ import pytest
 from runs import SHORT, run_here
 from selftest_table import Seen, look_at, table
 from systems_table import systems_table
+from undrawn import pytest_runtest_setup, pytest_runtest_teardown  # noqa: F401
 
 from clusters.labs import image, state
 from clusters.labs.lxc import LAB

@@ -1,5 +1,5 @@
-"""A project outside the tree whose tests run dstest: a lab of their own, a pass, a bug that is
-found, and no lab left."""
+"""A project outside the tree whose tests run dstest: a lab of their own, a pass, and no lab
+is left."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ import pytest
 SHORT = dict(system="toykv", workload="register", nemesis="partition", nodes=5, time_limit_s=21,
              seed=1)
 CUT = {"shape": "one", "direction": "both", "fault_s": 4, "quiet_s": 8}
-BUG = {**CUT, "bug": "stale-follower-read"}
 
 
 @pytest.mark.dstest(**SHORT, options=CUT)
@@ -39,11 +38,6 @@ def test_it_keeps_its_promise(dstest_run):
     assert dstest_run.faults and all(fault.landed == "yes" for fault in dstest_run.faults)
     assert len(dstest_run.history.ops) > 100
     assert dstest_run.report.is_file()
-
-
-@pytest.mark.dstest(**SHORT, options=BUG)
-def test_a_planted_bug_fails_a_test():
-    pass
 """
 
 
@@ -63,7 +57,5 @@ def test_a_project_outside_the_tree(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     text = done.stdout + done.stderr
-    assert "1 passed" in text and "1 failed" in text, text
-    assert "FAILED test_theirs.py::test_a_planted_bug_fails_a_test" in text
-    assert "report: " in text and "FAIL-" in text
+    assert "1 passed" in text and "failed" not in text, text
     assert labs_of_the_plugin() == before

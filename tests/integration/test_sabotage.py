@@ -78,7 +78,7 @@ class Undone(Partition):
 
 def test_rules_removed_in_mid_window(lab: LabInfo, tmp_path: Path) -> None:
     done = run_here(
-        lab, tmp_path, nemesis=Undone(), options=(*SHORT, "shape=one"), time_limit_s=14.0
+        lab, tmp_path, nemesis=Undone(), options=(*SHORT, "shape=one"), time_limit_s=15.0
     )
     assert_not_proven(done)
     (fault,) = faults_of(done.path)
@@ -105,7 +105,7 @@ def test_rules_that_flap_between_the_looks(lab: LabInfo, tmp_path: Path) -> None
         tmp_path,
         nemesis=Flapping(),
         options=("fault_s=6", "quiet_s=8", "shape=one"),
-        time_limit_s=16.0,
+        time_limit_s=17.0,
     )
     assert_not_proven(done)
     (fault,) = faults_of(done.path)
