@@ -24,24 +24,21 @@ help:
 run: setup
 	$(BIN)/dstest run $(RUN_ARGS)
 
-## make test       set up what is missing, then the tests (the lab tests need root), both parts at the
-##                 same time; each is printed when it is done
-test: setup
-	@echo "the tests with a lab and those without, side by side: what they say comes at their ends"
-	@$(MAKE) --no-print-directory -j2 --output-sync=target test-no-lab test-lab
+## make test       set up what is missing, then the tests (the lab tests need root)
+test: test-no-lab test-lab
 
 ## make test-no-lab   the part of it that needs no lab, on two cores
 test-no-lab: setup
 	-@.ci/setup browser
 	-@.ci/setup quint $(VENV)
+	-@.ci/setup format
 	$(BIN)/python -m pytest -rfEsR $(NO_LAB) $(TEST_ARGS)
 
-## make test-lab   the other part, in two labs side by side (self-tests: LABS=2), before all others
-##                 on this host: what starves proves nothing
+## make test-lab   the other part, in two labs side by side (those of the self-tests below: LABS=2)
 test-lab: setup
 	@.ci/setup vagrant
 	@.ci/setup podman
-	nice -n -10 $(BIN)/python -m pytest -rfEsR $(SLOWEST) $(RERUNS) -n 2 --dist loadfile -m "lab and not selftest and not long" \
+	$(BIN)/python -m pytest -rfEsR $(SLOWEST) $(RERUNS) -n 2 --dist loadfile -m "lab and not selftest and not long" \
 		tests/integration $(TEST_ARGS)
 
 ## make coverage   test-no-lab, counting lines; fails below the share that pyproject.toml names
@@ -124,12 +121,13 @@ systems-selftest: setup
 	$(BIN)/python -m pytest -v --tb=short $(RERUNS) $(SIDE_BY_SIDE) --systems-table=docs/systems.md \
 		tests/integration/test_systems.py $(TEST_ARGS)
 
-## make labs-selftest   runs on virtual machines (clocks, netem, power cuts), without root, and every fault
-##                 on adopted machines: half an hour, and emulated machines need both processors
+## make labs-selftest   runs on virtual machines (clocks, netem, power cuts), without root, every fault on
+##                 adopted machines, and what is long on nodes (shrink, carry): an hour, and emulated machines
+##                 need both processors
 labs-selftest: setup
 	@.ci/setup vm
-	$(BIN)/python -m pytest -v --tb=short $(RERUNS) tests/integration/test_vm.py tests/integration/test_rootless.py \
-		tests/integration/test_hosts_faults.py tests/integration/test_shrink.py $(TEST_ARGS)
+	$(BIN)/python -m pytest -v --tb=short $(RERUNS) -m selftest tests/integration \
+		--ignore-glob='*/test_nemesis_*' --ignore=tests/integration/test_systems.py $(TEST_ARGS)
 
 ## make spec-selftest   specifications and simulation: what they promise, and which tests show it
 spec-selftest: setup

@@ -37,6 +37,7 @@ def test_stale_reads_are_the_systems(lab: LabInfo, stale_run: Finished) -> None:
     assert "- Blame: SUT" in (aside_of(done.path) / "findings.md").read_text()
 
 
+@pytest.mark.selftest
 def test_the_second_client_does_what_the_first_does(lab: LabInfo, tmp_path: Path) -> None:
     done = run_here(lab, tmp_path, options=(*SHORT, "client=raw"), workload="cas-register")
     evidence = done.verdict.evidence

@@ -16,12 +16,10 @@ from dstest.runner.plugins import resolve
 from dstest.runner.progress import Progress, Quiet
 from dstest.runner.session import run_session
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.lab, pytest.mark.selftest, pytest.mark.timeout(400)]
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param("sequence-reuse", marks=pytest.mark.long), "stale-follower-read"]
-)
+@pytest.mark.parametrize("name", ["sequence-reuse", "stale-follower-read"])
 def test_the_violation_of_a_simulation_comes_again_on_nodes(
     lab: LabInfo, tmp_path: Path, name: str
 ) -> None:

@@ -104,6 +104,7 @@ def test_the_main_job_and_the_machines_are_as_they_were(machines: Machines, tmp_
     assert not book.folder_of(LAB_ID).exists()
 
 
+@pytest.mark.selftest
 def test_fewer_nodes_than_machines(machines: Machines, tmp_path: Path) -> None:
     """What a larger cluster has left on those that the next run leaves out is taken away first; a
     node is found by either of its names."""

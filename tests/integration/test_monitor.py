@@ -33,6 +33,7 @@ def looked(path: Path) -> tuple[Monitored, RunMeta]:
     return found, meta
 
 
+@pytest.mark.selftest
 def test_two_seconds_of_latency_raise_a_spike_within_ten(lab: LabInfo, tmp_path: Path) -> None:
     done = run_here(
         lab,

@@ -76,6 +76,7 @@ class Undone(Partition):
         return await super().recheck(ctx, record)
 
 
+@pytest.mark.selftest
 def test_rules_removed_in_mid_window(lab: LabInfo, tmp_path: Path) -> None:
     done = run_here(
         lab, tmp_path, nemesis=Undone(), options=(*SHORT, "shape=one"), time_limit_s=15.0
