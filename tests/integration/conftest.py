@@ -116,7 +116,8 @@ def lab(lab_packages: tuple[str, ...]) -> Iterator[LabInfo]:
 def stale_run(lab: LabInfo, tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """A run of etcd that serves stale reads, which a cut follower is bound to show; made once."""
     store = tmp_path_factory.mktemp("stale")
-    return run_here(lab, store, options=(*SHORT, "reads=serializable", "shape=one"), rate=None)
+    options = (*SHORT, "reads=serializable", "shape=one")
+    return run_here(lab, store, options=options, rate=None, time_limit_s=15.0)
 
 
 @pytest.fixture(scope="session")

@@ -66,7 +66,7 @@ def test_the_main_job_on_nodes_of_podman(tmp_path: Path) -> None:
     """Made for the run and removed after it; this host forwards no more than before."""
     forwards, spaces = FORWARD.read_text(), named_spaces()
     words = ("--lab", "podman", "--nodes", "3", "--nemesis", "partition,kill")
-    more = ("-o", "fault_s=4", "-o", "quiet_s=8", "--time-limit", "33", "--seed", "7")
+    more = ("-o", "fault_s=4", "-o", "quiet_s=2", "--time-limit", "22", "--seed", "7")
     done = dstest(*CALM, *words, *more, "--store", tmp_path, timeout_s=200)
     assert_code(done.returncode, latest(tmp_path), done.stderr)
     run = latest(tmp_path)
