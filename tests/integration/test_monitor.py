@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 COST_PERCENT = 2.0
 LATENCY = (
     *("delay_ms=2000", "jitter_ms=0", "shape=leader", "direction=both"),
-    *("fault_s=11", "quiet_s=15", "op_timeout_s=5"),
+    *("fault_s=15", "quiet_s=20", "op_timeout_s=5"),
 )
 
 
@@ -40,7 +40,7 @@ def test_two_seconds_of_latency_raise_a_spike_within_ten(lab: LabInfo, tmp_path:
         tmp_path,
         nemesis=registry.load("nemeses", "latency"),
         options=LATENCY,
-        time_limit_s=40.0,
+        time_limit_s=50.0,
     )
     found, _ = looked(done.path)
     (fault,) = [window for window in found.windows if window.proven]
