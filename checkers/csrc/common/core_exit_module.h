@@ -6,7 +6,7 @@
 #include <Python.h>
 
 #define EXIT_GUARD_DOC                                                                             \
-    "exit_guard(status): exit() of C ends this process, and none that is forked from it, with\n"  \
+    "exit_guard(status): exit() of C ends this process, and none that is forked from it, with\n"   \
     "this status, unless the interpreter has ended before."
 PyObject *exit_guard_py(PyObject *module, PyObject *args);
 

@@ -88,7 +88,7 @@ struct ing_columns {
     int32_t *elem;
     struct ing_names keys, values;
     int64_t skipped[ING_SKIPS];
-    int64_t writes; /* of ING_APPENDS and ING_SETS those that occur */
+    int64_t writes;          /* of ING_APPENDS and ING_SETS those that occur */
     struct ing_names fields; /* of events, that nobody knows */
     int64_t *n_fields;       /* how many events have each of them */
 };

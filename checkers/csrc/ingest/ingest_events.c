@@ -18,8 +18,8 @@ enum field {
 /* Says nothing of what an operation did; dstest/store/jepsen_keys.py has the same. */
 static int is_harmless(const char *name, int64_t size)
 {
-    static const char *const names[] = {"node",    "debug",      "trace",     "source",
-                                        "dstest",  "latency",    "message",   "op-index",
+    static const char *const names[] = {"node",      "debug",     "trace",         "source",
+                                        "dstest",    "latency",   "message",       "op-index",
                                         "exception", "wall-time", "clock-offsets", "error"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (size == (int64_t)strlen(names[i]) && memcmp(name, names[i], (size_t)size) == 0) {
@@ -49,9 +49,7 @@ static enum field field_of(const struct ing_scalar *key)
         field = memcmp(name, "key", 3) == 0 ? KEY : UNKNOWN;
         break;
     case 4:
-        field = memcmp(name, "type", 4) == 0   ? TYPE
-                : memcmp(name, "time", 4) == 0 ? TIME
-                                               : UNKNOWN;
+        field = memcmp(name, "type", 4) == 0 ? TYPE : memcmp(name, "time", 4) == 0 ? TIME : UNKNOWN;
         break;
     case 5:
         field = memcmp(name, "value", 5) == 0   ? VALUE
@@ -202,7 +200,8 @@ static int unknown_field(struct ing_part *part, struct draft *draft, const struc
                          const uint8_t *at)
 {
     int null = part->end - part->p >= 3 && memcmp(part->p, part->json ? "nul" : "nil", 3) == 0;
-    if (null || key->tag == ING_NULL_SCALAR || draft->n_fields == FIELDS_MAX || part->fields.name.n >= NAMES_MAX) {
+    if (null || key->tag == ING_NULL_SCALAR || draft->n_fields == FIELDS_MAX ||
+        part->fields.name.n >= NAMES_MAX) {
         return 0;
     }
     int32_t *id = &draft->fields[draft->n_fields++];

@@ -240,8 +240,7 @@ static int list_text(struct ing_part *part, const uint8_t *from, const uint8_t *
             return -1;
         }
         space = 0;
-        if (put(part, (char)c) != 0 ||
-            (c == '\\' && p + 1 < end && put(part, (char)*++p) != 0)) {
+        if (put(part, (char)c) != 0 || (c == '\\' && p + 1 < end && put(part, (char)*++p) != 0)) {
             return -1;
         }
         in_string = c == '"' ? !in_string : in_string;

@@ -274,7 +274,7 @@ static int number_tail(struct ing_part *part, const uint8_t *from, struct ing_sc
     }
     part->p = p;
     if (!part->json && p < part->end && (*p == 'M' || *p == 'N')) {
-        int status = !is_real     ? 0
+        int status = !is_real    ? 0
                      : *p == 'M' ? decimal(part, from, scalar)
                                  : real(part, from, scalar);
         part->p += status == 0;
@@ -332,7 +332,9 @@ int ing_number(struct ing_part *part, struct ing_scalar *scalar)
 
 static int64_t digit_of(uint8_t c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'z' ? (c | 32) - 'a' + 10 : 99;
+    return c >= '0' && c <= '9'                 ? c - '0'
+           : (c | 32) >= 'a' && (c | 32) <= 'z' ? (c | 32) - 'a' + 10
+                                                : 99;
 }
 
 /* `0x1f` and `2r101` of Clojure, up to `end`. */
