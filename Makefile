@@ -51,7 +51,7 @@ coverage: setup
 lint: setup
 	@.ci/lint $(VENV)
 
-## make check      lint, and the tests that take a moment: a minute in all
+## make check      lint, and the tests of files that take less than a second
 check: lint
 	-@.ci/setup format
 	$(BIN)/python -m pytest -q -rfEsR -n 2 -m "not lab and not slow and not long and not selftest" $(TEST_ARGS)
@@ -122,8 +122,8 @@ systems-selftest: setup
 		tests/integration/test_systems.py $(TEST_ARGS)
 
 ## make labs-selftest   runs on virtual machines (clocks, netem, power cuts), without root, every fault on
-##                 adopted machines, and what is long on nodes (shrink, carry): an hour, and emulated machines
-##                 need both processors
+##                 adopted machines, and what is long on nodes (shrink, carry); emulated machines need both
+##                 processors
 labs-selftest: setup
 	@.ci/setup vm
 	$(BIN)/python -m pytest -v --tb=short $(RERUNS) -m selftest tests/integration \
@@ -136,7 +136,7 @@ spec-selftest: setup
 
 ## make proofs     what is long: the checkers' proofs at full size, and all cases of `sampled` tests
 proofs: setup
-	$(BIN)/python -m pytest -v -s -m long $(TEST_ARGS)
+	$(BIN)/python -m pytest -v -s $(RERUNS) -m long $(TEST_ARGS)
 
 ## make mutants    how many of our own mutants the tests kill (hours; tests/mutants/mutants.py --help)
 mutants: setup
