@@ -90,9 +90,9 @@ enum txn_source {
     TXN_SEQUENTIAL_KEYS = 2,
     TXN_LINEARIZABLE_KEYS = 4,
     TXN_GIVEN_ORDER = 8,
-    TXN_BEYOND_ELLE =
-        16, /* appends of a transaction to a key stand in their order; an element that a
-                             read shows came after nothing that is known; reads of own later writes */
+    /* Appends of a transaction to a key stand in their order; an element that a read shows came
+       after nothing that is known; reads of own later writes. */
+    TXN_BEYOND_ELLE = 16,
 };
 
 struct txn_options {
