@@ -46,10 +46,6 @@ def _bite(canary: Canary, declared: list[str]) -> str | None:
             f"{row['checker']} under {row['model']} cannot be told from {row['weaker']}: this"
             f" history offers nothing to make {kinds} of"
         )
-    blind = [row for row in canary.judge if row.get("valid") is not False]
-    if blind:
-        message = f"{blind[0].get('checker')} took no notice of it"
-        return f"the judge was tried on this run and missed: {blind[0].get('mutant')}; {message}"
     killers = {row["checker"] for row in canary.details if row.get("valid") is False}
     untried = [name for name in declared if canary.details and name not in killers]
     if untried:

@@ -6,7 +6,7 @@ import bisect
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Final
 
 from dstest.core import limits
@@ -37,10 +37,8 @@ RECHECKS_MIN: Final = 2
 """In mid-window and at its end."""
 
 
-def red_flags(
-    facts: RunFacts, budget: Budgets, names: Collection[str] | None = None
-) -> dict[str, AuditRow]:
-    """All ten rows, or those of these names."""
+def red_flags(facts: RunFacts, budget: Budgets) -> dict[str, AuditRow]:
+    """All ten rows."""
     programs: dict[str, Callable[[RunFacts], AuditRow]] = {
         "RF1": _load,
         "RF2": oracle,
@@ -53,7 +51,7 @@ def red_flags(
         "RF9": lambda _: alike_row(None),
         "RF10": lambda f: seeds_row(f.seeds_agreeing),
     }
-    return rows_of({n: programs[n] for n in names or programs}, facts)
+    return rows_of(programs, facts)
 
 
 def _windows(facts: RunFacts) -> list[tuple[int, int]]:

@@ -60,15 +60,13 @@ class Canary(msgspec.Struct, frozen=True, kw_only=True):
     """Mutated copies of the run's history and how many of them the checkers rejected.
 
     `details` has a row per copy, `undistinguished` a row per weaker judge that no copy tells from
-    the checker; see `canary_family.Killed`. `judge` has a row per way in which the judge itself was
-    tried, see `canary_audit`; those are not counted.
+    the checker; see `canary_family.Killed`.
     """
 
     killed: int = 0
     total: int = 0
     details: list[dict[str, Any]] = msgspec.field(default_factory=list)
     undistinguished: list[dict[str, Any]] = msgspec.field(default_factory=list, name="untold")
-    judge: list[dict[str, Any]] = msgspec.field(default_factory=list)
 
 
 class Wire(msgspec.Struct, frozen=True, kw_only=True):

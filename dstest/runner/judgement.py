@@ -28,10 +28,8 @@ from dstest.core.run_meta import RunMeta
 from dstest.core.spec import SPEC, RunSpec
 from dstest.core.verdict import Verdict
 from dstest.judge._audit_logs import NO_CRASH, NO_CRASH_BREAKS, no_crash
-from dstest.judge.audit import measure, red_flags
 from dstest.judge.blame import blame
 from dstest.judge.budgeted import Job, Source, budgeted, model_of, run_jobs
-from dstest.judge.canary_audit import audit_canaries, decide_canaries, lint_canaries
 from dstest.judge.canary_family import canaries
 from dstest.judge.checker_answers import asked
 from dstest.judge.decide import decide
@@ -47,7 +45,6 @@ from dstest.runner.monitored import measured_of, write_monitored
 from dstest.runner.of_nodes import OfNodes, of_nodes
 from dstest.runner.reconcile import Beside, issued, reconcile
 from dstest.runner.schedule_file import SCHEDULE, Schedule
-from dstest.runner.self_test import record_canaries
 from dstest.runner.server_effects import server_effects
 from dstest.store.jsonl import read_raw, write_history
 from dstest.store.layout import PLUGINS, RunDir
@@ -305,14 +302,6 @@ def assess(run: RunDir, earlier: EarlierAnswers | None = None) -> Judged:
     workload = registry.load("workloads", history.header.workload or "")
     context = lint_context(run_facts, workload.op_types)
     history_lint = lint(history, read_raw(run.history), context)
-    tried = [
-        *record_canaries(run.segments, folded, meta, _beside(run), fold, reconcile),
-        *lint_canaries(history, lambda broken: lint(broken, None, context)),
-        *audit_canaries(run_facts, red_flags, measure),
-        *decide_canaries(build_evidence(run_facts, history_lint), decide),
-    ]
-    canary = msgspec.structs.replace(run_facts.canary, judge=tried)
-    run_facts = msgspec.structs.replace(run_facts, canary=canary)
     crash = no_crash(run_facts)
     built_in = [*([crash] if crash else []), *run_facts.built_in]
     results = {**run_facts.results, **{result.checker: result for result in built_in}}
@@ -326,7 +315,7 @@ def assess(run: RunDir, earlier: EarlierAnswers | None = None) -> Judged:
     verdict = msgspec.structs.replace(verdict, blame=blame(evidence), bug=classify(evidence))
     run.write_json("evidence.json", evidence)
     run.write_json("verdict.json", verdict)
-    return Judged(verdict, history, folded.records, meta, canary)
+    return Judged(verdict, history, folded.records, meta, run_facts.canary)
 
 
 def judge(run: RunDir) -> tuple[Verdict, HarnessError | None]:

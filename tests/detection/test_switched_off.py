@@ -1,7 +1,9 @@
-"""Our own code with one piece switched off: the canaries or the audit catch it in the same run.
+"""Our own code with one piece switched off: of the checkers the same run catches it, of the judge
+these tests do.
 
-Each switch takes one piece of the checkers or of the judge away. A clean run, recorded and judged
-by the functions of a real run, is a pass with everything in place, and none with the piece gone.
+A clean run, recorded and judged by the functions of a real run, is a pass with everything in place,
+and none with a piece of its checkers gone. The judge is given the run with one thing broken
+(`judge_tried`): whole, it notices all of them; with a piece gone it does not.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from judge_tried import Tried, tried
 from made_runs import recorded
 from passing_runs import RUNS
 
@@ -25,7 +28,7 @@ from dstest.core.evidence import Budgets, Lint
 from dstest.core.history import History
 from dstest.core.op import Op
 from dstest.core.verdict import Verdict
-from dstest.judge import _audit_red, rules
+from dstest.judge import _audit_red, audit, rules
 from dstest.judge.decide import decide as rules_decide
 from dstest.judge.lints import lint as real_lint
 from dstest.judge.rows import ok
@@ -54,19 +57,23 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("runs")
 
 
+def copied(kept: Path, into: Path) -> RunDir:
+    """A copy of the recorded run of this name, which is made where it is not there yet."""
+    name = kept.name
+    if not kept.exists():
+        how = RUNS[name]()
+        recorded(kept, how.pop("ops"), how.pop("workload", name), **how)
+    shutil.copytree(kept, into / name, dirs_exist_ok=True)
+    return RunDir(into / name)
+
+
 @pytest.fixture
 def judged(store: Path, monkeypatch: Patch, tmp_path: Path) -> Callable[..., Verdict]:
     """Judges a copy of a recorded run; drawing its report is left out."""
     monkeypatch.setattr(judgement, "_report", lambda *a: None)
 
     def judge(name: str, model: str | None = None) -> Verdict:
-        kept = store / name
-        if not kept.exists():
-            how = RUNS[name]()
-            recorded(kept, how.pop("ops"), how.pop("workload", name), **how)
-        copy = tmp_path / name
-        shutil.copytree(kept, copy, dirs_exist_ok=True)
-        run = RunDir(copy)
+        run = copied(store / name, tmp_path)
         if model is not None:
             run.write_json("run.json", {**run.read_json("run.json"), "model": model})
         verdict, failure = judgement.judge(run)
@@ -352,24 +359,28 @@ SWITCHES: dict[str, tuple[str, str | None, Callable[[Patch], None]]] = {
     "causal": ("causal", None, without()),
     "kafka judging kafka": ("kafka", None, weaker_model("kafka")),
     "exactly-once: duplicates": ("exactly-once", None, without("duplicated")),
-    "lints": ("register", None, put(judgement, "lint", lambda *a: Lint())),
-    "lint H02": ("register", None, unseen("H02")),
-    "lint H06": ("register", None, unseen("H06")),
-    "lint H09": ("register", None, unseen("H09")),
-    "lint H14": ("register", None, unseen("H14")),
-    "reconciliation": ("register", None, put(judgement, "reconcile", lambda *a: NOTHING)),
-    "folding damage": ("register", None, no_damage),
-    "landing proof": ("register", None, blind_to("_landed")),
-    "rechecks of faults": ("register", None, blind_to("_stood")),
-    "clocks": ("register", None, blind_to("_clock")),
-    "alarms": ("register", None, blind_to("alarms")),
-    "recovery": ("register", None, blind_to("recovered_row")),
-    "budget": ("register", None, put(judgement, "measure", lambda facts: EVERY)),
-    "rules of violations": ("register", None, no_rule("FAIL-nondeterministic")),
-    "rules of unproven faults": ("register", None, no_rule("INCONCLUSIVE-fault-not-proven")),
-    "rules of weak oracles": ("register", None, no_rule("INCONCLUSIVE-oracle-too-weak")),
 }  # fmt: skip
 """What is gone -> (run, demanded model, how)."""
+
+OF_THE_JUDGE: dict[str, Callable[[Patch], None]] = {
+    "lints": put(judgement, "lint", lambda *a: Lint()),
+    "lint H02": unseen("H02"),
+    "lint H06": unseen("H06"),
+    "lint H09": unseen("H09"),
+    "lint H14": unseen("H14"),
+    "reconciliation": put(judgement, "reconcile", lambda *a: NOTHING),
+    "folding damage": no_damage,
+    "landing proof": blind_to("_landed"),
+    "rechecks of faults": blind_to("_stood"),
+    "clocks": blind_to("_clock"),
+    "alarms": blind_to("alarms"),
+    "recovery": blind_to("recovered_row"),
+    "budget": put(audit, "measure", lambda facts: EVERY),
+    "rules of violations": no_rule("FAIL-nondeterministic"),
+    "rules of unproven faults": no_rule("INCONCLUSIVE-fault-not-proven"),
+    "rules of weak oracles": no_rule("INCONCLUSIVE-oracle-too-weak"),
+}
+"""What is gone -> how."""
 
 
 def cases() -> Iterator[Any]:
@@ -403,5 +414,29 @@ def test_what_is_switched_off_is_caught(
     assert verdict.evidence.redflags["RF2"].status == "short", verdict.reason
 
 
+@pytest.fixture(scope="module")
+def whole(store: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Tried]]:
+    """What the judge said of the runs that it was tried on, with everything in place."""
+    names = ("register", "list-append", "set")
+    return {name: tried(copied(store / name, tmp_path_factory.mktemp("whole"))) for name in names}
+
+
+def test_the_whole_judge_notices_everything(whole: dict[str, list[Tried]]) -> None:
+    for name, rows in whole.items():
+        assert [row for row in rows if not row.noticed] == [], name
+        parts = {row.part for row in rows}
+        assert parts == {"fold", "reconcile", "lints", "audit", "budget", "decide"}, name
+        assert len(rows) >= 25, name
+
+
+@pytest.mark.parametrize("name", OF_THE_JUDGE)
+def test_a_judge_with_a_piece_gone_is_caught(
+    name: str, store: Path, tmp_path: Path, monkeypatch: Patch
+) -> None:
+    OF_THE_JUDGE[name](monkeypatch)
+    rows = tried(copied(store / "register", tmp_path))
+    assert [row for row in rows if not row.noticed]
+
+
 def test_there_are_switches_enough() -> None:
-    assert len(SWITCHES) >= 20
+    assert len(SWITCHES) + len(OF_THE_JUDGE) >= 80

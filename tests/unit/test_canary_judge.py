@@ -1,19 +1,15 @@
-"""The judge's own canaries: noticed where the judge is whole, and RF2 short where one is not."""
+"""RF2 asks that the checkers reject every broken copy of the run."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import msgspec
 import pytest
 from made_audit import but, good
-from made_runs import recorded, registers, transactions
+from made_runs import recorded, registers
 
 from dstest.judge._audit_oracle import oracle
-from dstest.judge.canary_audit import row
 from dstest.judge.facts import Canary
 from dstest.runner import judgement
-from dstest.store.layout import RunDir
 
 
 @pytest.fixture(scope="module")
@@ -22,29 +18,12 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Canary:
     return judgement.assess(run).canary
 
 
-def test_every_part_of_the_judge_is_tried(kept: Canary) -> None:
-    assert {r["checker"] for r in kept.judge} == {
-        "fold", "reconcile", "lints", "audit", "budget", "decide",
-    }  # fmt: skip
-    assert len(kept.judge) >= 25
-    assert [r for r in kept.judge if r["valid"] is not False] == []
-
-
 def test_a_row_says_what_caught_it(kept: Canary) -> None:
-    for r in [*kept.details, *kept.judge]:
+    for r in kept.details:
         assert {"checker", "model", "kind", "mutant", "valid", "caught", "sure"} <= r.keys()
         assert r["caught"] or r["valid"] is not False, r
 
 
-@pytest.mark.parametrize("count", [8, 40])
-@pytest.mark.parametrize("kind", ["list-append", "rw-register"])
-def test_the_judge_is_whole_on_short_runs_too(kind: str, count: int, tmp_path: Path) -> None:
-    run = recorded(tmp_path / "run", transactions(kind, count=count), kind)
-    canary = judgement.assess(RunDir(run.path)).canary
-    assert [r for r in canary.judge if r["valid"] is not False] == []
-
-
-BLIND = row("lints", "x", "it is so", noticed=False)
 DETAILS = [{"checker": "linearizable", "kind": "stale-read", "valid": False, "sure": True}]
 
 
@@ -52,12 +31,6 @@ DETAILS = [{"checker": "linearizable", "kind": "stale-read", "valid": False, "su
     ("canary", "said"),
     [
         (Canary(killed=1, total=1, details=DETAILS), None),
-        (
-            Canary(
-                killed=1, total=1, details=DETAILS, judge=[row("lints", "x", "it is so", False)]
-            ),
-            "the judge was tried on this run and missed: it is so",
-        ),
         (
             Canary(
                 killed=1,
