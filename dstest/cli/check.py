@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from dstest.cli import completion
+from dstest.cli.check_run import Deep
 from dstest.cli.output import require_folder, require_writable, say, write_whole
 from dstest.core import limits
 from dstest.core.errors import ConfigError, Exit
@@ -119,19 +120,21 @@ def check(
     stream: _Stream = False,
     batch: _Batch = None,
     workers: _Workers = None,
+    deep: Deep = False,
 ) -> None:
     """Judge a history: ours, a run directory, Jepsen EDN, Jepsen JSON, a Jepsen log, or sessions of
     Plume, DBCop, Cobra or AWDIT, which have no times (docs/formats.md).
 
     Exit codes: 0 valid, 1 violation, 2 unreadable, corrupt or wrong usage, 3 unknown. With --batch
     that of the worst line: 1 before 3 before 2 before 0; a batch without lines is 2.
-    A finished run is verified first (3 where its files do not agree) and its verdict stands beside
+    A finished run's sums are compared first (3 where a file differs) and its verdict stands beside
     the answer: never 0 where it is no pass; 1 where it failed; asked by name, 3 without a find."""
     _remove_old(report, history)
     budget = _budget(budget_s, budget_mb)
     asked = (
         *(history, workload, model, checker, independent, option, report, initial, proof),
         stream or None,
+        deep or None,
     )
     if batch is not None:
         from dstest.cli.check_batch import judge_batch
@@ -143,7 +146,7 @@ def check(
     if history is None:
         raise ConfigError("need a HISTORY, or --batch with a file", remedy="give one of the two")
     question = _Question(
-        history, workload, model, checker, format_, independent, option or [], initial, stream
+        history, workload, model, checker, format_, independent, option or [], initial, stream, deep
     )
     raise typer.Exit(int(_judged(question, budget, _Wanted(report, proof, json_))))
 
@@ -168,6 +171,7 @@ class _Question(NamedTuple):
     option: list[str]
     initial: str | None
     stream: bool
+    deep: bool
 
 
 class _Wanted(NamedTuple):
@@ -197,7 +201,7 @@ def _judged(asked: _Question, budget: Budget, wanted: _Wanted) -> Exit:
     require_folder(wanted.report, "--report")
     with readable_again(asked.history, budget.memory_mb) as file:
         asked = asked._replace(history=file)
-        result = _believed(file, lambda: in_time(_answer(asked, budget), budget), _named(asked))
+        result = _believed(asked, lambda: in_time(_answer(asked, budget), budget))
         result = beside_jepsens(result, given)
         if wanted.proof is not None:
             _prove(asked, result, budget, wanted.proof)
@@ -242,15 +246,20 @@ def _prove(asked: _Question, result: CheckResult, budget: Budget, file: Path) ->
     write_order(*asked_for, result, budget, file)
 
 
-def _believed(history: Path, answer: Callable[[], CheckResult], named: bool) -> CheckResult:
-    """The answer; about a finished run, which is verified first, with its verdict beside it."""
+def _believed(asked: _Question, answer: Callable[[], CheckResult]) -> CheckResult:
+    """The answer; about a finished run, whose sums are compared first, with its verdict beside."""
+    history = asked.history
     if not history.is_dir():
+        if asked.deep:
+            raise ConfigError(
+                "--deep is for the directory of a run", remedy=f"leave it out: {history} is a file"
+            )
         return answer()
     from dstest.cli.check_run import as_the_run, require_no_store, run_at
 
     require_no_store(history)
-    run = run_at(history)
-    return as_the_run(answer(), run, named=named)
+    run = run_at(history, deep=asked.deep)
+    return as_the_run(answer(), run, named=_named(asked))
 
 
 def _answer(asked: _Question, budget: Budget) -> CheckResult:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _OWN: Final = (
     *("HISTORY", "--workload", "--model", "--checker", "--independent", "-o", "--report"),
-    *("--initial", "--proof", "--stream"),
+    *("--initial", "--proof", "--stream", "--deep"),
 )
 _LINES_MAX: Final = 64
 _BYTES_MAX: Final = 4 << 20

@@ -1,11 +1,12 @@
-"""`dstest check RUN_DIR`: a finished run is believed no more than its files agree, and what is
-found in its history ends no better than the run did."""
+"""`dstest check RUN_DIR`: a finished run is believed where its files are as they were summed up,
+and what is found in its history ends no better than the run did."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import typer
 from msgspec.structs import replace
 
 from dstest.core.check import CheckResult, RunVerdict
@@ -13,6 +14,12 @@ from dstest.core.errors import ConfigError, Exit
 
 if TYPE_CHECKING:
     from dstest.runner.integrity import Verified
+    from dstest.runner.judged_once import JudgedOnce
+
+Deep = Annotated[
+    bool,
+    typer.Option("--deep", help="Judge a finished run again from what it recorded."),
+]
 
 _CODES: Final[dict[Any, Exit]] = {
     True: Exit.PASS,
@@ -40,20 +47,34 @@ def require_no_store(path: Path) -> None:
         )
 
 
-def run_at(path: Path) -> Verified | None:
-    """The finished run in a directory; None where there is none. Raises EvidenceError where its
-    files do not agree, ConfigError for a session, which is several runs."""
+def run_at(path: Path, *, deep: bool = False) -> Verified | None:
+    """The finished run in a directory, judged again where that is asked for; None where there is
+    none. Raises EvidenceError where its files do not agree, ConfigError for a session, which is
+    several runs."""
     if not path.is_dir():
         return None
     # What judges a run takes longer to import than a small file takes to judge.
-    from dstest.runner.integrity import finished, verified
+    from dstest.runner.integrity import finished
+    from dstest.runner.judged_once import JudgedOnce
     from dstest.runner.session_file import is_session
     from dstest.store.layout import RunDir
 
     if is_session(path):
         RunDir.open(path)
     run = RunDir(path.resolve())
-    return verified(run) if finished(run) else None
+    if not finished(run):
+        return None
+    judged = JudgedOnce("all" if deep else "no")
+    found = judged(run)
+    say_again(judged)
+    return found
+
+
+def say_again(judged: JudgedOnce) -> None:
+    """How long runs were judged again, on standard error; nothing where they are believed."""
+    if judged.runs:
+        many = "the run was" if judged.runs == 1 else f"{judged.runs} runs were"
+        typer.echo(f"dstest: {many} judged again in {judged.seconds:.1f} s", err=True)
 
 
 def as_the_run(result: CheckResult, run: Verified | None, *, named: bool) -> CheckResult:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from dstest.cli.check_run import Deep, say_again
 from dstest.cli.completion import runs as complete_runs
 from dstest.cli.on_github import ON_GITHUB, Github
 
 if TYPE_CHECKING:
     from dstest.cli.report_formats import Wanted
     from dstest.results.model import Result
+    from dstest.runner.judged_once import JudgedOnce
 
 _Out = Annotated[
     Path | None,
@@ -71,19 +73,22 @@ def report(
     summary: _Summary = None,
     otlp: _Otlp = None,
     github: Github = ON_GITHUB,
+    deep: Deep = False,
     json_: Annotated[
         bool, typer.Option("--json", help="One JSON object on stdout, and no annotations.")
     ] = False,
 ) -> None:
-    """Check a run's files, judge it again, draw report.html, findings.md, junit.xml and the plots.
+    """Check a run's files, draw report.html, findings.md, junit.xml and the plots.
 
-    Of a session every run is checked, and the session judged again from them. Exits with the code
-    of the verdict, and with 3 where the files are not what was left, or give another verdict. Of
+    A run is believed where its files are as they were summed up; with --deep it is judged again
+    from what it recorded. Of a session every run is checked, and the session judged again from
+    them. Exits with the code of the verdict, and with 3 where the files are not what was left. Of
     several runs, or a store, it shows a line each, and exits with the worst code: 1 before 3
     before 0. Formats for CI servers are made of the same, after the same checks (docs/ci.md).
     """
     from dstest.cli.report_formats import Wanted
     from dstest.core.errors import one_lined
+    from dstest.runner.judged_once import JudgedOnce
 
     wanted = Wanted(
         out=out,
@@ -94,19 +99,26 @@ def report(
         otlp=otlp,
         github=github and not json_,
     )
+    judged = JudgedOnce("all" if deep else "no")
     with one_lined():
-        _report(runs, wanted, verify_key, sign_key, json_)
+        try:
+            _report(runs, wanted, verify_key, sign_key, judged, json_)
+        finally:
+            say_again(judged)
 
 
 def _report(
-    runs: list[Path], wanted: Wanted, verify_key: Path | None, sign_key: Path | None, as_json: bool
+    runs: list[Path],
+    wanted: Wanted,
+    verify_key: Path | None,
+    sign_key: Path | None,
+    judged: JudgedOnce,
+    as_json: bool,
 ) -> NoReturn:
     from dstest.cli.report_formats import clear_places, write_formats
     from dstest.cli.report_one import report_one
-    from dstest.runner.judged_once import JudgedOnce
     from dstest.store.signing import require_key, signer_of
 
-    judged = JudgedOnce()
     clear_places(wanted, runs)
     require_key(sign_key)
     _say_what_is_looked_at(runs)

@@ -22,7 +22,7 @@ from dstest.gate.rules import Finding
 from dstest.judge.fingerprint import all_fingerprints
 from dstest.retention.asked import asked_anything
 from dstest.retention.walk import Place, walk
-from dstest.runner.integrity import finished
+from dstest.runner.integrity import Again, finished
 from dstest.store.layout import RunDir
 
 
@@ -32,23 +32,23 @@ def hidden(gathered: Gathered, policy: Policy) -> Iterator[Finding]:
     rows: list[Asked] = [*policy.claim, *(c for c in policy.control if c.expect == "green")]
     for run in gathered.runs:
         for aside in run.asides:
-            yield from _in(aside, run, rows)
+            yield from _in(aside, run, rows, policy.evidence.again_beside)
 
 
-def _in(aside: Path, of: JudgedRun, rows: Sequence[Asked]) -> Iterator[Finding]:
+def _in(aside: Path, of: JudgedRun, rows: Sequence[Asked], again: Again) -> Iterator[Finding]:
     for place in walk(aside).places:
         if place.kind != "run":
             continue
-        found, wrong = _judged(place, lambda meta: any(of_test(meta, row) for row in rows))
+        found, wrong = _judged(place, lambda meta: any(of_test(meta, row) for row in rows), again)
         yield from wrong
         if found is not None:
             yield from _against(found, of, rows)
         for inner in place.asides:
-            yield from _in(inner, found or of, rows)
+            yield from _in(inner, found or of, rows, again)
 
 
 def _judged(
-    place: Place, is_asked: Callable[[RunMeta], bool]
+    place: Place, is_asked: Callable[[RunMeta], bool], again: Again
 ) -> tuple[JudgedRun | None, tuple[Finding, ...]]:
     """The run, judged again where somebody asks for its test; what is not as it was left."""
     run = RunDir(place.path)
@@ -59,7 +59,7 @@ def _judged(
     if meta is None or not is_asked(meta) or not asked_anything(place.path):
         return None, ()
     try:
-        return (judged_run(place, deep=False) if finished(run) else judged_dead(place)), ()
+        return (judged_run(place, again) if finished(run) else judged_dead(place)), ()
     except Broken as broken:
         return None, broken.findings if finished(run) else ()
 

@@ -25,6 +25,7 @@ from dstest.gate.reader import ReadPolicy
 from dstest.gate.rules import RULES, Finding
 from dstest.gate.sound import too_far
 from dstest.gate.twice import Doubles, doubles
+from dstest.runner.integrity import Again
 
 _NEVER_MAX: Final = 3
 SCHEMA = "dstest.gate-decision/1"
@@ -81,10 +82,9 @@ def decide(
     """The decision. Raises ConfigError where it cannot be asked for like this."""
     policy, now = read.policy, datetime.datetime.fromtimestamp(now_ns / 1e9, datetime.UTC)
     _require(read, stores, baseline, now.date())
-    deep = policy.evidence.canaries == "again"
     signers = policy.evidence.signers
     allowed = None if signers is None else read.path.parent / signers
-    gathered = gather(stores, deep=deep)
+    gathered = gather(stores, policy.evidence.again)
     wrong = [*gathered.findings]
     wrong += dishonest(gathered.units, now_ns, allowed)
     same = _doubles(gathered)
@@ -96,7 +96,7 @@ def decide(
     answers += [control_answer(gathered, control, policy, now_ns) for control in policy.control]
     answers += [plan_answer(gathered, plan, policy, now_ns) for plan in policy.plan]
     if policy.baseline is not None:
-        earlier = _earlier(baseline, now_ns, allowed)
+        earlier = _earlier(baseline, now_ns, allowed, policy.evidence.again_beside)
         answers.append(baseline_answer(policy, earlier, answers))
     answers = [_with(answer, beside) for answer in answers]
     findings = [*wrong, *strangers(gathered, policy), *_unless_known(answers, wrong)]
@@ -137,9 +137,9 @@ def _doubles(gathered: Gathered) -> Doubles:
     return doubles([run for run in gathered.runs if run.over])
 
 
-def _earlier(baseline: Sequence[Path], now_ns: int, allowed: Path | None) -> Gathered:
+def _earlier(baseline: Sequence[Path], now_ns: int, allowed: Path | None, again: Again) -> Gathered:
     """What lies in the stores of the baseline, with what is wrong with it."""
-    earlier = gather(baseline, deep=False)
+    earlier = gather(baseline, again)
     same = _doubles(earlier)
     odd = (*dishonest(earlier.units, now_ns, allowed), *same.findings)
     findings = (*earlier.findings, *odd)

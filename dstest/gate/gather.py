@@ -34,7 +34,15 @@ from dstest.plans.execution.state import ExecutionDir
 from dstest.plans.review.write import reviewed
 from dstest.retention.asked import asked_anything, never_started
 from dstest.retention.walk import Odd, Place, walk
-from dstest.runner.integrity import code_of, finished, intact, judged_aside, verified
+from dstest.runner.integrity import (
+    Again,
+    code_of,
+    finished,
+    intact,
+    judged_again,
+    judged_aside,
+    told,
+)
 from dstest.runner.session_check import arm_evidence, reread
 from dstest.runner.session_file import SessionDir, SessionFile
 from dstest.store.layout import RunDir
@@ -61,8 +69,8 @@ def stores_of(paths: Sequence[Path]) -> list[Path]:
     return found
 
 
-def gather(stores: Sequence[Path], *, deep: bool) -> Gathered:
-    """What lies in these stores. With `deep` the self-tests of the checkers are done again."""
+def gather(stores: Sequence[Path], again: Again) -> Gathered:
+    """What lies in these stores, each run judged again as far as `again` says."""
     units: list[Unit] = []
     plans: list[JudgedPlan] = []
     findings: list[Finding] = []
@@ -78,7 +86,7 @@ def gather(stores: Sequence[Path], *, deep: bool) -> Gathered:
                 if place.kind == "plan":
                     plans.append(_plan(place.path))
                 else:
-                    units.append(_unit(place, walked.places, deep))
+                    units.append(_unit(place, walked.places, again))
             except PermissionError as error:
                 what = f"{error.filename or place.path} cannot be read: {error.strerror}"
                 findings.append(Finding(rule="G01", what=what, where=str(place.path)))
@@ -99,10 +107,10 @@ def _odd(found: Odd) -> Finding:
     return Finding(rule=_RULES[found.why], what=found.told, where=str(found.path))
 
 
-def _unit(place: Place, places: Sequence[Place], deep: bool) -> Unit:
+def _unit(place: Place, places: Sequence[Place], again: Again) -> Unit:
     if place.kind == "session":
-        return _session(place.path, places, deep)
-    return unit_of(judged_run(place, deep))
+        return _session(place.path, places, again)
+    return unit_of(judged_run(place, again))
 
 
 def _said(rule: str, path: Path, error: DstestError) -> Broken:
@@ -110,7 +118,7 @@ def _said(rule: str, path: Path, error: DstestError) -> Broken:
     return Broken(Finding(rule=rule, what=what, where=str(path)))
 
 
-def judged_run(place: Place, deep: bool) -> JudgedRun:
+def judged_run(place: Place, again: Again) -> JudgedRun:
     """Raises Broken where the run is not what it left."""
     path = place.path
     try:
@@ -127,7 +135,7 @@ def judged_run(place: Place, deep: bool) -> JudgedRun:
         intact(run)
     except DstestError as error:
         raise _said("G01", path, error) from None
-    verdict = _verdict(run, meta, deep)
+    verdict = _verdict(run, meta, again)
     return JudgedRun(
         path=path,
         meta=meta,
@@ -140,12 +148,13 @@ def judged_run(place: Place, deep: bool) -> JudgedRun:
     )
 
 
-def _verdict(run: RunDir, meta: RunMeta, deep: bool) -> Verdict:
-    """Its verdict, judged again. One that another version judged otherwise stays as it is: it
-    counts for nothing (G12), unless it is a violation."""
+def _verdict(run: RunDir, meta: RunMeta, again: Again) -> Verdict:
+    """Its verdict, judged again as far as that is asked for. One that another version judged
+    otherwise stays as it is: it counts for nothing (G12), unless it is a violation."""
     ours = meta.host is not None and meta.host.dstest == __version__
     try:
-        return verified(run, deep=deep).verdict
+        kept = told(run)
+        return kept.verdict if again == "no" else judged_again(run, kept, again)
     except ConfigError as error:
         raise _said("G15", run.path, error) from None
     except DstestError as error:
@@ -158,7 +167,7 @@ def _verdict(run: RunDir, meta: RunMeta, deep: bool) -> Verdict:
         raise Broken(Finding(rule="G12", what=what, where=str(run.path))) from None
 
 
-def _session(path: Path, places: Sequence[Place], deep: bool) -> Unit:
+def _session(path: Path, places: Sequence[Place], again: Again) -> Unit:
     """Raises Broken where it, or a run of it, is not what it left."""
     try:
         directory = SessionDir.open(path)
@@ -174,7 +183,7 @@ def _session(path: Path, places: Sequence[Place], deep: bool) -> Unit:
     findings: list[Finding] = []
     for place in mine:
         try:
-            found = judged_run(place, deep) if finished(RunDir(place.path)) else judged_dead(place)
+            found = judged_run(place, again) if finished(RunDir(place.path)) else judged_dead(place)
             if found is not None:
                 runs[place.path] = found
         except Broken as broken:

@@ -1,9 +1,4 @@
-"""What is wrong with a run though its files agree: its name, its clocks, its words, its signature.
-
-Whoever edits a file can write its sum anew, and whoever edits a fact of run.json can have the run
-judged anew. These rules hold such facts to others that follow from the same thing: the name of a
-directory, the clocks, what the words and the seed give.
-"""
+"""What is wrong with a run though its files agree: its name, its clocks, its signature."""
 
 from __future__ import annotations
 
@@ -14,7 +9,6 @@ from typing import Final
 from dstest.core.errors import DstestError
 from dstest.gate.judged import JudgedRun, Unit
 from dstest.gate.rules import Finding
-from dstest.gate.words import differs
 from dstest.retention.identity import RUN_NAME, recorded_name
 from dstest.retention.stamps import stamp_of, time_of
 from dstest.retention.walk import links_in
@@ -22,8 +16,6 @@ from dstest.store.signing import signer_of
 
 _NAMED_WITHIN_S: Final = 600.0
 """A run notes when it started within seconds after its directory was made."""
-_LAB_S_MAX: Final = 6 * 3600.0
-"""Between that and the first operation nodes are made, which is slow where an image is built."""
 _AHEAD_S: Final = 120.0
 """So much may two hosts that ask a time server differ."""
 _DAY_NS: Final = 86_400 * 1_000_000_000
@@ -41,8 +33,6 @@ def dishonest(units: Iterable[Unit], now_ns: int, signers: Path | None) -> Itera
             yield from (
                 Finding(rule="G07", what=what, where=where) for what in _clocks(run, now_ns)
             )
-            if run.by_us:
-                yield from (Finding(rule="G10", what=what, where=where) for what in differs(run))
             if unit.kind == "run":
                 yield from _signed(run.path, signers)
 
@@ -74,17 +64,6 @@ def _misnamed(run: JudgedRun) -> Iterator[str]:
     if name != sealed:
         yield f"it was made as {sealed}, and lies here as {name}"
         return
-    match = RUN_NAME.fullmatch(name)
-    if match is None:
-        yield f"{name} is no name of a run: TIME-SEED"
-        return
-    if int(match[2]) != run.meta.spec.get("seed"):
-        yield f"it is named after seed {match[2]}, and run.json has {run.meta.spec.get('seed')}"
-    named, started = time_of(match[1]), time_of(run.meta.started)
-    if started is None or named is None:
-        yield f"run.json does not say when it started ({run.meta.started})"
-    elif abs((started - named).total_seconds()) > _NAMED_WITHIN_S:
-        yield f"it is named after {match[1]}, and run.json says that it started {run.meta.started}"
     if run.asides and not (run.verdict.verdict.failed or run.verdict.evidence.violation):
         beside = " and ".join(path.name for path in run.asides)
         yield f"{beside} lies beside it, and it has found no violation to be looked into"
@@ -124,16 +103,11 @@ def age_days(run: JudgedRun, now_ns: int) -> float | None:
 
 
 def _clocks(run: JudgedRun, now_ns: int) -> Iterator[str]:
-    started, origin, ended = time_of(run.meta.started), _origin_ns(run), ended_ns(run)
-    if origin is None and not run.asked:
-        origin = ended = _started_ns(run)
-    if origin is None or ended is None or started is None:
+    ended = ended_ns(run)
+    if ended is None and not run.asked:
+        ended = _started_ns(run)
+    if ended is None:
         yield "it has not noted what its clocks were, so nothing shows when it was made"
-        return
-    later_s = origin / 1e9 - started.timestamp()
-    if not -_AHEAD_S <= later_s <= _LAB_S_MAX:
-        at = stamp_of(origin)
-        yield f"run.json says that it started {run.meta.started}, its clocks say {at}"
-    if (ended - now_ns) / 1e9 > _AHEAD_S:
+    elif (ended - now_ns) / 1e9 > _AHEAD_S:
         at = stamp_of(ended)
         yield f"by its clocks it ends at {at}, which is in the future"

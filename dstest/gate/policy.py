@@ -7,13 +7,16 @@ out is said with the decision: what is asked for then, and what nobody asks for.
 from __future__ import annotations
 
 import datetime
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
 from dstest.compare.intervals import RUNS_MIN
 from dstest.core.tiers import Level
+
+if TYPE_CHECKING:
+    from dstest.runner.integrity import Again
 
 OPERATIONS_MIN: Final = 500
 RISK_DAYS_MAX: Final = 366
@@ -42,15 +45,29 @@ class HostFacts(_Row, frozen=True, kw_only=True):
 
 
 class EvidenceRules(_Row, frozen=True, kw_only=True):
-    """What any evidence has to be. `signers` is a file of allowed signers beside the policy; with
-    `canaries = "kept"` the self-tests of the checkers are taken from the runs, as `dstest report`
-    does. `plugins` are the sha256 sums of plug-in files of one's own that may have been in use."""
+    """What any evidence has to be. `signers` is a file of allowed signers beside the policy. With
+    `canaries = "kept"` the broken copies of runs are not judged again, with `verdicts = "believed"`
+    nothing is: what the sums of a run hold is what it came to. `plugins` are the sha256 sums of
+    plug-in files of one's own that may have been in use."""
 
     age_days_max: Annotated[float, Meta(gt=0, le=366)]
     signers: Word | None = None
     canaries: Literal["again", "kept"] = "again"
+    verdicts: Literal["again", "believed"] = "again"
     plugins: Annotated[tuple[Sha256, ...], Meta(max_length=50)] = ()
     host: HostFacts = HostFacts()
+
+    @property
+    def again(self) -> Again:
+        """What is judged again of each run that may count."""
+        return (
+            "all" if self.canaries == "again" and self.again_beside != "no" else self.again_beside
+        )
+
+    @property
+    def again_beside(self) -> Again:
+        """The same of the baseline's runs, and of those that lie beside others."""
+        return "no" if self.verdicts == "believed" else "checkers"
 
 
 class Asked(_Row, frozen=True, kw_only=True):

@@ -1,10 +1,9 @@
-"""Is a run directory what the run left behind, and does its verdict follow from it?
+"""Is a run directory what the run left behind?
 
-Nothing that lies in a run directory is believed twice. The check sums say whether a file was
-changed; and because whoever changes a file can change its sum as well, the run is judged again in a
-directory aside, from segments, run.json, schedule and logs, and what is there must be what came out
-there. The checkers are asked again as well; their self-test is taken from canary.json unless `deep`
-is given. Only a signature tells more.
+A finished run is believed where its files are as they were summed up. Where more is asked for it is
+judged again in a directory aside, once, from segments, run.json, schedule and logs, and what is
+there must be what came out there. Whoever edits a file and writes its sum anew is found by that or
+not at all: only a signature tells more (docs/threat-model.md).
 """
 
 from __future__ import annotations
@@ -13,12 +12,11 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
 from dstest import __version__
-from dstest.core.check import CheckResult
 from dstest.core.errors import EvidenceError, Exit
 from dstest.core.evidence import AuditRow, Evidence
 from dstest.core.plugin_files import check_digests
@@ -31,7 +29,7 @@ from dstest.judge.facts import Canary
 from dstest.judge.host_events import HOST
 from dstest.judge.taxdc import classify
 from dstest.monitor.rows import BASELINE, CLIENT, NODES
-from dstest.runner.judgement import EarlierAnswers, Judged, assess, check_all
+from dstest.runner.judgement import Judged, assess
 from dstest.runner.schedule_file import SCHEDULE
 from dstest.store.layout import PLUGINS, RunDir
 from dstest.store.recorded import recorded_name
@@ -40,6 +38,12 @@ from dstest.store.sums import SUMS, compare_sums
 _FINISHED: Final = ("verdict:", "ended early:", "recovered:")
 _PLACE: Final = "- Directory: "
 _REMEDY: Final = "do not believe this copy; take the run directory from where it was made"
+
+
+Again = Literal["no", "checkers", "all"]
+"""What is judged again of a finished run: nothing, since its sums are believed; everything, but
+without the broken copies that its checkers had to reject (canary.json has what came of them);
+everything."""
 
 
 class Told(NamedTuple):
@@ -133,16 +137,15 @@ def judging(run: RunDir) -> Iterator[None]:
 
 
 @contextmanager
-def judged_aside(
-    run: RunDir, earlier: EarlierAnswers | None = None
-) -> Iterator[tuple[Judged, RunDir]]:
-    """The run judged again, and the directory that holds what came out."""
+def judged_aside(run: RunDir, canary: Canary | None = None) -> Iterator[tuple[Judged, RunDir]]:
+    """The run judged again, and the directory that holds what came out. `canary` is what came of
+    its broken copies, where they are not made again."""
     meta = run.read_meta()
     if meta is not None:  # asked here, where its copies can be named: those aside are gone soon
         check_digests(meta.plugin_files or {}, run.path / PLUGINS)
     with _aside(run) as aside:
         with judging(run):
-            judged = assess(aside, earlier)
+            judged = assess(aside, canary)
         yield judged, aside
 
 
@@ -191,19 +194,6 @@ def _rules(run: RunDir, verdict: Verdict, evidence: Evidence, meta: RunMeta) -> 
         raise _contradicts(run, "the reasons in verdict.json are not those its evidence gives")
 
 
-def _earlier_answers(run: RunDir, verdict: Verdict, meta: RunMeta) -> EarlierAnswers:
-    """The answers of the declared checkers; what is built in is asked again in any case."""
-    try:
-        results = {
-            name: msgspec.convert(verdict.checkers[name], CheckResult)
-            for name in meta.checkers
-            if name in verdict.checkers
-        }
-    except msgspec.ValidationError as error:
-        raise _contradicts(run, f"verdict.json holds no checker's result: {error}") from None
-    return EarlierAnswers(results, _read(run, "canary.json", Canary))
-
-
 def _derived(run: RunDir, aside: RunDir) -> None:
     """What was sealed from the segments."""
     for name in ("history.jsonl", "faults.jsonl"):
@@ -222,16 +212,20 @@ def _measured(run: RunDir, aside: RunDir) -> None:
             raise _contradicts(run, f"{name} is not what the samples and the history give")
 
 
-def _checked(run: RunDir, aside: RunDir, judged: Judged, verdict: Verdict) -> None:
-    """The checkers' answers, where they can still decide."""
-    if judged.verdict.checkers.keys() != verdict.checkers.keys():
+def _answers_agree(run: RunDir, judged: Verdict, kept: Verdict) -> bool:
+    """Do all checkers answer as they did? Raises EvidenceError for another answer; one that cannot
+    decide any more, or could not before, is none."""
+    if judged.checkers.keys() != kept.checkers.keys():
         raise _contradicts(run, "verdict.json holds the results of other checkers than ran")
-    for name, found in check_all(aside, judged.meta, judged.history).items():
-        kept = verdict.checkers[name].get("valid") if name in verdict.checkers else None
-        if found.valid != "unknown" and kept != found.valid:
+    same = True
+    for name, found in judged.checkers.items():
+        before, now = kept.checkers[name].get("valid"), found["valid"]
+        if now not in ("unknown", before):
             raise _contradicts(
-                run, f"verdict.json has {kept} as the answer of {name}, which answers {found.valid}"
+                run, f"verdict.json has {before} as the answer of {name}, which answers {now}"
             )
+        same = same and now == before
+    return same
 
 
 def _placeless(text: str) -> str:
@@ -280,30 +274,40 @@ def told(run: RunDir) -> Told:
     return Told(meta, verdict, evidence)
 
 
-def verified(run: RunDir, *, deep: bool = False) -> Verified:
-    """The verdict of a finished run. Raises EvidenceError where its files do not agree.
-
-    `deep` judges everything anew. That may find more than before, but never less.
-    """
+def verified(run: RunDir, again: Again = "no") -> Verified:
+    """The verdict of a finished run, whose files have to be as they were summed up. Raises
+    EvidenceError. What is judged again may come out worse than before, but never better."""
     intact(run)
-    meta, verdict, evidence = told(run)
-    with judged_aside(run, _earlier_answers(run, verdict, meta)) as (judged, aside):
+    kept = told(run)
+    verdict = kept.verdict if again == "no" else judged_again(run, kept, again)
+    return Verified(verdict, code_of(verdict, kept.meta))
+
+
+def judged_again(run: RunDir, kept: Told, again: Again) -> Verdict:
+    """What the record of a run gives. Raises EvidenceError where that is not what the run says."""
+    meta, verdict, evidence = kept
+    tried: Canary = _read(run, "canary.json", Canary)
+    if (tried.killed, tried.total) != _canaries(verdict):
+        raise _contradicts(run, "canary.json is not what evidence.json counts")
+    with judged_aside(run, None if again == "all" else tried) as (judged, aside):
+        found = judged.verdict
         _derived(run, aside)
-        if not _same(evidence, judged.verdict.evidence, meta):
-            where = _where(evidence, judged.verdict.evidence)
+        same = _answers_agree(run, found, verdict) and _canaries(found) == _canaries(verdict)
+        if same and not _same(evidence, found.evidence, meta):
+            where = _where(evidence, found.evidence)
             if not _by_us(meta):
                 raise _of_another(run, meta, where)
             raise _contradicts(run, f"evidence.json is not what the record gives: {where}")
         if _by_us(meta):
             _measured(run, aside)
             _reports(run)
-        _checked(run, aside, judged, verdict)
-    if deep:
-        with judged_aside(run) as (judged, _):
-            judged_again = judged.verdict
-        not_better(run, verdict, judged_again)
-        verdict = judged_again
-    return Verified(verdict, code_of(verdict, meta))
+    not_better(run, verdict, found)
+    return found
+
+
+def _canaries(verdict: Verdict) -> tuple[int, int]:
+    """A copy that is not decided in time, on a busy machine, is not rejected."""
+    return verdict.evidence.checker.canary_killed, verdict.evidence.checker.canary_total
 
 
 def _where(kept: Evidence, found: Evidence) -> str:

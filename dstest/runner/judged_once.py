@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from dstest.core import clock
 from dstest.core.errors import DstestError
-from dstest.runner.integrity import Verified, verified
+from dstest.runner.integrity import Again, Verified, verified
 from dstest.store.layout import RunDir
 
 Verify = Callable[[RunDir], Verified]
@@ -17,22 +18,30 @@ class JudgedOnce:
     """A `Verify` that remembers what each run came to, also where it is not to be believed. For one
     command: whatever becomes of a run after it was judged, it does not see."""
 
-    def __init__(self) -> None:
+    def __init__(self, again: Again) -> None:
+        self._again = again
+        self.runs = 0
+        """How many runs were judged again, and how long that took."""
+        self.seconds = 0.0
         self._known: dict[Path, Verified | DstestError] = {}
 
     def __call__(self, run: RunDir) -> Verified:
         """Raises as `verified` does, the same each time."""
         key = run.path.resolve()
         if key not in self._known:
-            self._known[key] = _judged(run)
+            began_ns = clock.monotonic_ns()
+            self._known[key] = _judged(run, self._again)
+            if self._again != "no":
+                self.runs += 1
+                self.seconds += (clock.monotonic_ns() - began_ns) / 1e9
         found = self._known[key]
         if isinstance(found, DstestError):
             raise found
         return found
 
 
-def _judged(run: RunDir) -> Verified | DstestError:
+def _judged(run: RunDir, again: Again) -> Verified | DstestError:
     try:
-        return verified(run)
+        return verified(run, again)
     except DstestError as error:
         return error

@@ -203,7 +203,7 @@ def _known(time_ns: int | msgspec.UnsetType | None) -> int | None:
 
 
 def _run_facts(
-    run: RunDir, meta: RunMeta, history: History, folded: Folded, earlier: EarlierAnswers | None
+    run: RunDir, meta: RunMeta, history: History, folded: Folded, canary: Canary | None
 ) -> RunFacts:
     spec = msgspec.convert(meta.spec, RunSpec)
     system = registry.load("systems", spec.system)
@@ -227,9 +227,9 @@ def _run_facts(
         fields=workload.fields,
         options=spec.options,
         checkers_declared=list(meta.checkers),
-        results=earlier.results if earlier else check_all(run, meta, history),
+        results=check_all(run, meta, history),
         checker_kinds={n: registry.load("checkers", n).kind for n in meta.checkers},
-        canary=earlier.canary if earlier else _canary(meta, history, spec.seed),
+        canary=canary or _canary(meta, history, spec.seed),
         node_of_process=dict(folded.process_nodes),
         served_elsewhere=_elsewhere(meta),
         conflict_errors=SystemTraits.of(system).conflict_errors,
@@ -271,13 +271,6 @@ def _run_facts(
     )
 
 
-class EarlierAnswers(NamedTuple):
-    """What the checkers said of this history before, to judge by without asking them again."""
-
-    results: dict[str, CheckResult]
-    canary: Canary
-
-
 class Judged(NamedTuple):
     """A verdict and what the report shows beside it."""
 
@@ -288,8 +281,9 @@ class Judged(NamedTuple):
     canary: Canary
 
 
-def assess(run: RunDir, earlier: EarlierAnswers | None = None) -> Judged:
+def assess(run: RunDir, canary: Canary | None = None) -> Judged:
     """Seal and judge a run directory, but for its report and its status. Never passes silently.
+    `canary` is what came of broken copies of it before, where they are not made again.
 
     What the run recorded about itself is `run.json`; what is missing there counts against it.
     """
@@ -298,7 +292,7 @@ def assess(run: RunDir, earlier: EarlierAnswers | None = None) -> Judged:
         raise EvidenceError(f"{run.path} has no run.json", remedy="nothing was recorded in it")
     plugin_files.check_digests(meta.plugin_files or {}, run.path / PLUGINS)
     history, folded = seal(run, meta)
-    run_facts = _run_facts(run, meta, history, folded, earlier)
+    run_facts = _run_facts(run, meta, history, folded, canary)
     workload = registry.load("workloads", history.header.workload or "")
     context = lint_context(run_facts, workload.op_types)
     history_lint = lint(history, read_raw(run.history), context)

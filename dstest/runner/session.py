@@ -356,7 +356,7 @@ def recover(path: Path, *, sign_key: Path | None = None) -> Finished:
                 f"{path} is still running (pid {meta.pid})", remedy="wait for its end"
             )
     if finished(run):
-        judged_again = verified(run, deep=True)
+        judged_again = verified(run, "all")
         kept = run.read_json("verdict.json")["verdict"]
         if kept == judged_again.verdict.verdict.value:
             failure = HarnessError(meta.ended_by) if meta.ended_by else None

@@ -26,7 +26,7 @@ from typer.testing import CliRunner
 from dstest.cli.app import app
 from dstest.core.errors import DstestError
 from dstest.runner import judged_once
-from dstest.runner.integrity import Verified, verified
+from dstest.runner.integrity import Again, Verified, verified
 from dstest.store.layout import RunDir
 
 pytestmark = pytest.mark.slow
@@ -223,9 +223,9 @@ def test_each_run_is_judged_once(
     """Formats and what is shown are made of one judgement."""
     asked: list[Path] = []
 
-    def counting(run: RunDir) -> Verified:
+    def counting(run: RunDir, again: Again) -> Verified:
         asked.append(run.path)
-        return verified(run)
+        return verified(run, again)
 
     monkeypatch.setattr(judged_once, "verified", counting)
     given, code = {

@@ -20,7 +20,6 @@ from gate_store import (
     DAY,
     GIVEN,
     NAME,
-    STAMP,
     now,
     planned,
     recorded_at,
@@ -185,12 +184,6 @@ def _as_seed(store: Path, seed: int, other: int, *, plan: bool = True) -> RunDir
     return sealed(copy)
 
 
-def another_seed(store: Path) -> None:
-    """A run of a seed that was used, called one of another."""
-    _as_seed(store, 3, 9, plan=False)
-    gone(store, 3)
-
-
 def a_copy_with_its_times_shifted(store: Path) -> None:
     gone(store, 3)
     ops = [
@@ -217,22 +210,6 @@ def old_and_touched(store: Path) -> None:
         os.utime(path)
 
 
-def old_with_a_new_date(store: Path) -> None:
-    """Its name and its date are of today, its clocks are what they were."""
-    old(store)
-    run = run_of(store, 1)
-    stamp = now().strftime(STAMP)
-    fresh = RunDir(run.path.rename(run.path.with_name(f"{stamp}-1")))
-    change_facts(fresh, started=stamp)
-    sealed(fresh)
-
-
-def another_day_in_its_name(store: Path) -> None:
-    run = run_of(store, 1)
-    stamp = now().strftime(STAMP)
-    sealed(RunDir(run.path.rename(run.path.with_name(f"{stamp}-1"))))
-
-
 def of_the_future(store: Path) -> None:
     replaced(1, at=now() + 2 * DAY)(store)
 
@@ -242,20 +219,6 @@ def without_clocks(store: Path) -> None:
 
 
 # Words
-
-
-def options_hidden(store: Path) -> None:
-    """It had an option that the policy does not ask for, and run.json does not say so."""
-    replaced(1, given=[*GIVEN, "guard=none"])(store)
-    facts(1, options_given=GIVEN)(store)
-
-
-def a_checker_that_its_words_do_not_give(store: Path) -> None:
-    facts(1, checkers=["linearizable", "slo"])(store)
-
-
-def a_model_that_its_words_do_not_give(store: Path) -> None:
-    facts(1, model="kv-map")(store)
 
 
 def of_a_file_of_faults(store: Path) -> None:
@@ -365,18 +328,12 @@ TRICKS: list[tuple[Trick, str]] = [
     (a_link_to_a_run, "G04"),
     (a_link_in_a_run, "G04"),
     (another_name, "G05"),
-    (another_day_in_its_name, "G05"),
     (a_failure_called_blame, "G05"),
     (a_failure_called_blame_of_nothing, "G05"),
     (a_copy_as_another_seed, "G06"),
     (a_copy_with_its_times_shifted, "G06"),
-    (old_with_a_new_date, "G07"),
     (of_the_future, "G07"),
     (without_clocks, "G07"),
-    (another_seed, "G10"),
-    (options_hidden, "G10"),
-    (a_checker_that_its_words_do_not_give, "G10"),
-    (a_model_that_its_words_do_not_give, "G10"),
     (host(dstest="0.0.1"), "G12"),
     (facts(1, system_version="3.4.22"), "G13"),
     (host(kernel="6.2.0"), "G14"),

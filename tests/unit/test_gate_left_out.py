@@ -119,7 +119,7 @@ def test_a_run_without_its_checker_is_not_left_out(store: Path) -> None:
     run = recorded_at(store, 6)
     change_facts(run, ended_by="the disk was full")
     sealed(run)
-    found = gather([store], deep=False)
+    found = gather([store], "checkers")
 
     def unjudged(unit: Unit) -> Unit:
         (one,) = unit.runs

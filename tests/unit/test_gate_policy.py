@@ -200,4 +200,6 @@ def test_what_is_no_policy_at_all_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_rules_are_numbered_in_order() -> None:
-    assert [*RULES] == [f"G{number:02}" for number in range(1, len(RULES) + 1)]
+    """A number that is no rule's any more (G10) is not given again."""
+    numbers = [f"G{number:02}" for number in range(1, len(RULES) + 2)]
+    assert [*RULES] == [number for number in numbers if number != "G10"]

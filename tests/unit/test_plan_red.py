@@ -172,6 +172,6 @@ def test_at_the_gate_the_red_side_is_none_of_its_results(tmp_path: Path) -> None
     execution = directory.read()
     execution.outcome = report.outcome
     directory.save(execution)
-    (plan,) = gathered_at_the_gate([tmp_path / "store"], deep=False).plans
+    (plan,) = gathered_at_the_gate([tmp_path / "store"], "checkers").plans
     assert [p.parts[-3] for p in plan.results] == ["S1"]
     assert [p.parts[-3] for p in plan.reds] == ["S1.red"]

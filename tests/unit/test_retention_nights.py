@@ -129,7 +129,7 @@ def test_a_night_stays_as_a_whole(name: str, store: Path) -> None:
 
 
 def test_the_runs_of_a_night_are_judged_each_by_itself(store: Path) -> None:
-    found = gather([store], deep=False)
+    found = gather([store], "checkers")
     assert found.findings == ()
     judged = sorted(unit.path.relative_to(store.resolve()).parts[3:4] for unit in found.units)
     assert judged == [(), *[("bug.7.1",)] * 2, *[("good.7.1",)] * 2]

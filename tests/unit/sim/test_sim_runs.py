@@ -112,7 +112,7 @@ def test_what_has_no_nodes_is_not_applicable(clean: Path) -> None:
 
 
 def test_judged_again_it_is_the_same(clean: Path) -> None:
-    assert verified(RunDir(clean), deep=True).verdict.verdict is State.PASS_SMOKE
+    assert verified(RunDir(clean), "all").verdict.verdict is State.PASS_SMOKE
     assert recover(clean).exit_code == Exit.PASS
 
 
