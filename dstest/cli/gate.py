@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from dstest.cli.on_github import ON_GITHUB, Github
-from dstest.cli.output import require_folder, say, write_whole
+from dstest.cli.output import Telling, require_folder, say, write_whole
 from dstest.cli.report_targets import clear, remove
 
 if TYPE_CHECKING:
@@ -56,7 +56,11 @@ def gate(
     require_folder(out, "--out")
     read = read_policy(policy)
     require_sound(read, METRICS, FACTORS)
-    decision = decide(read, stores, baseline or [], clock.wall_ns())
+    began_ns = clock.monotonic_ns()
+    decision = decide(read, stores, baseline or [], clock.wall_ns(), Telling())
+    if read.policy.evidence.again != "no":
+        took_s = (clock.monotonic_ns() - began_ns) / 1e9
+        typer.echo(f"dstest: all evidence was judged again, in {took_s:.1f} s", err=True)
     if out is not None:
         _write(out, decision, read)
     if json_:

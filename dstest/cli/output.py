@@ -7,12 +7,14 @@ import gzip
 import io
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final, cast
 
 from dstest.cli.streams import answer, no_output
+from dstest.core import clock
 from dstest.core.errors import ConfigError, DstestError
 
 DEVICES: Final = (Path("/dev"), Path("/dev/fd"))
@@ -24,6 +26,20 @@ def say(text: str, end: str = "\n") -> None:
     out = answer()
     out.write(text + end)
     out.flush()
+
+
+class Telling:
+    """What a long command is at, on standard error: after two seconds, then every five."""
+
+    def __init__(self) -> None:
+        self._next_ns = clock.monotonic_ns() + 2_000_000_000
+
+    def __call__(self, what: str) -> None:
+        now_ns = clock.monotonic_ns()
+        if now_ns >= self._next_ns:
+            self._next_ns = now_ns + 5_000_000_000
+            sys.stderr.write(f"dstest: {what}\n")
+            sys.stderr.flush()
 
 
 def require_file(output: Path | None, what: str, *, json: bool) -> None:

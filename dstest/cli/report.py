@@ -10,6 +10,7 @@ import typer
 from dstest.cli.check_run import Deep, say_again
 from dstest.cli.completion import runs as complete_runs
 from dstest.cli.on_github import ON_GITHUB, Github
+from dstest.cli.output import Telling
 
 if TYPE_CHECKING:
     from dstest.cli.report_formats import Wanted
@@ -99,7 +100,7 @@ def report(
         otlp=otlp,
         github=github and not json_,
     )
-    judged = JudgedOnce("all" if deep else "no")
+    judged = JudgedOnce("all" if deep else "no", Telling())
     with one_lined():
         try:
             _report(runs, wanted, verify_key, sign_key, judged, json_)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dstest.cli.output import say
+from dstest.cli.output import Telling, say
 from dstest.core.errors import Exit
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ def verify(
     untold: list[tuple[Path, str]] = []
     if verdicts or deep:
         known = {where for where, _ in wrong}
-        judged = gather([store], "all" if deep else "checkers").findings
+        judged = gather([store], "all" if deep else "checkers", Telling()).findings
         wrong += [(f.where, f"{f.rule}: {f.what}") for f in judged if f.where not in known]
         bad = {Path(where) for where, _ in wrong}
         wrong += [(str(row.path), row.what) for row in verified_asides(walked, bad)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -77,14 +77,19 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decide(
-    read: ReadPolicy, stores: Sequence[Path], baseline: Sequence[Path], now_ns: int
+    read: ReadPolicy,
+    stores: Sequence[Path],
+    baseline: Sequence[Path],
+    now_ns: int,
+    tell: Callable[[str], None] = lambda what: None,
 ) -> Decision:
-    """The decision. Raises ConfigError where it cannot be asked for like this."""
+    """The decision; `tell` is told what is looked at now. Raises ConfigError where it cannot be
+    asked for like this."""
     policy, now = read.policy, datetime.datetime.fromtimestamp(now_ns / 1e9, datetime.UTC)
     _require(read, stores, baseline, now.date())
     signers = policy.evidence.signers
     allowed = None if signers is None else read.path.parent / signers
-    gathered = gather(stores, policy.evidence.again)
+    gathered = gather(stores, policy.evidence.again, tell)
     wrong = [*gathered.findings]
     wrong += dishonest(gathered.units, now_ns, allowed)
     same = _doubles(gathered)

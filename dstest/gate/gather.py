@@ -8,7 +8,7 @@ give (`plans/review/gather.py`). What does not hold is a finding and counts for 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -69,8 +69,11 @@ def stores_of(paths: Sequence[Path]) -> list[Path]:
     return found
 
 
-def gather(stores: Sequence[Path], again: Again) -> Gathered:
-    """What lies in these stores, each run judged again as far as `again` says."""
+def gather(
+    stores: Sequence[Path], again: Again, tell: Callable[[str], None] = lambda what: None
+) -> Gathered:
+    """What lies in these stores, each run judged again as far as `again` says. `tell` is told what
+    is looked at now."""
     units: list[Unit] = []
     plans: list[JudgedPlan] = []
     findings: list[Finding] = []
@@ -79,7 +82,8 @@ def gather(stores: Sequence[Path], again: Again) -> Gathered:
         walked = walk(store)
         findings += [_odd(one) for one in walked.odd if one.why in _RULES]
         sessions = {place.path for place in walked.places if place.kind == "session"}
-        for place in walked.places:
+        for number, place in enumerate(walked.places, 1):
+            tell(f"{store}: {number} of {len(walked.places)}, {place.path.name}")
             if place.within in sessions or place.kind == "night":
                 continue  # of a night each run is judged by itself
             try:

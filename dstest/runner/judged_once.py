@@ -18,8 +18,9 @@ class JudgedOnce:
     """A `Verify` that remembers what each run came to, also where it is not to be believed. For one
     command: whatever becomes of a run after it was judged, it does not see."""
 
-    def __init__(self, again: Again) -> None:
+    def __init__(self, again: Again, tell: Callable[[str], None] = lambda what: None) -> None:
         self._again = again
+        self._tell = tell
         self.runs = 0
         """How many runs were judged again, and how long that took."""
         self.seconds = 0.0
@@ -29,6 +30,7 @@ class JudgedOnce:
         """Raises as `verified` does, the same each time."""
         key = run.path.resolve()
         if key not in self._known:
+            self._tell(f"run {len(self._known) + 1}, {key}")
             began_ns = clock.monotonic_ns()
             self._known[key] = _judged(run, self._again)
             if self._again != "no":

@@ -107,7 +107,9 @@ def test_what_is_let_through_is_shown_in_every_form(made: Path, tmp_path: Path) 
     assert log["runs"][0]["results"] == []
     decision = json.loads((out / "decision.json").read_text())
     assert decision["exit"] == 0 and len(decision["evidence"]) == 5
-    assert json.loads(shown(made, tmp_path, POLICY, "--json")[1])["outcome"] == "let through"
+    told = shown(made, tmp_path, POLICY, "--json")[1].splitlines()
+    assert json.loads(told[-1])["outcome"] == "let through"
+    assert told[0].startswith("dstest: all evidence was judged again, in ")
 
 
 def test_what_is_refused_is_shown_in_every_form(made: Path, tmp_path: Path) -> None:

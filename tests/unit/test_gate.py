@@ -7,13 +7,14 @@ import shutil
 from pathlib import Path
 
 import pytest
-from dishonest import TRICKS, Trick, a_violation, gone, run_of
+from dishonest import TRICKS, Trick, a_violation, a_word_of_a_verdict, gone, run_of
 from gate_store import DAY, NAME, POLICY, honest, now, run_at, sealed
 from real_run import change_facts, change_record
 
 from checkers.slo import METRICS
 from dstest.compare.fair import FACTORS
 from dstest.core.errors import ConfigError, Exit
+from dstest.gate import gather
 from dstest.gate.decision import Decision, decide
 from dstest.gate.page import render_page, why
 from dstest.gate.reader import read_policy
@@ -71,6 +72,19 @@ def test_an_honest_store_is_let_through(store: Path) -> None:
 def test_it_is_let_through_with_every_self_test_done_again(store: Path) -> None:
     decision = decided(store, POLICY.replace('canaries = "kept"\n', ""))
     assert decision.findings == ()
+
+
+def test_what_is_believed_is_not_judged_again(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But held to its sums, and read: a session that says more than its runs is found."""
+    policy = POLICY.replace('canaries = "kept"\n', 'verdicts = "believed"\n')
+
+    def never(*args: object) -> None:
+        raise AssertionError("a run was judged again")
+
+    monkeypatch.setattr(gather, "judged_again", never)
+    assert decided(store, policy).findings == ()
+    a_word_of_a_verdict(store)
+    assert "G01" in broken(decided(store, policy))
 
 
 def _name(trick: object) -> str:

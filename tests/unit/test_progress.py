@@ -5,6 +5,10 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+import pytest
+
+from dstest.cli.output import Telling
+from dstest.core import clock
 from dstest.runner.progress import Progress, Quiet
 
 
@@ -41,3 +45,16 @@ def test_a_disk_that_is_full_ends_the_log_and_not_the_run() -> None:
     ui.close_log()
     assert "run.log ends here: No space left" in shown.getvalue()
     assert shown.getvalue().count("second") == 1
+
+
+def test_a_long_command_says_what_it_is_at(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After two seconds, and then every five."""
+    now_s = 0.0
+    monkeypatch.setattr(clock, "monotonic_ns", lambda: int(now_s * 1e9))
+    tell = Telling()
+    for tenths in range(120):
+        now_s = tenths / 10
+        tell(f"at {now_s:g}")
+    assert capsys.readouterr().err.splitlines() == ["dstest: at 2", "dstest: at 7"]
