@@ -137,7 +137,7 @@ def test_a_system_of_ones_own_takes_nothing_over_and_leaves_nothing(
     assert adopt(machines)[0] == 0
     command: list[str | Path] = [
         *CALM, "--system", system, "--workload", "register", "--nemesis", "none", "--lab", "hosts",
-        "--lab-id", LAB_ID, "--seed", "3", "--time-limit", "20", "--store", tmp_path / "store",
+        "--lab-id", LAB_ID, "--seed", "3", "--time-limit", "6", "--store", tmp_path / "store",
     ]  # fmt: skip
     refused = dstest(*command)
     assert refused.returncode == Exit.HARNESS, refused.stderr
@@ -145,7 +145,9 @@ def test_a_system_of_ones_own_takes_nothing_over_and_leaves_nothing(
     assert machines.on(0, "cat /opt/own-store/data/orders.db") == "precious\n"
     assert [machines.on(i, "ls -A /opt") for i in range(1, 5)] == [""] * 4
     machines.on(0, "mv /opt/own-store /srv/theirs")
-    assert_code(dstest(*command).returncode, latest(tmp_path / "store"))
+    ran = dstest(*command)
+    assert ran.returncode in (Exit.PASS, Exit.NOT_PROVEN), ran.stderr  # six seconds prove little
+    assert latest(tmp_path / "store").joinpath("verdict.json").is_file()
     machines.on(0, "echo mine >/opt/own-store/notes.txt")
     # Somebody moves the data to another disk: neither a run nor a release touches what is there.
     machines.on(0, "mkdir /srv/disk; echo ledger >/srv/disk/db")

@@ -76,6 +76,7 @@ def test_a_lab_that_died_while_vagrant_made_it_is_removed(tmp_path: Path) -> Non
     assert sorted(os.listdir()) == here
 
 
+@pytest.mark.selftest
 def test_up_again_uses_it_and_another_kind_may_not(tmp_path: Path) -> None:
     lab_id = "vagrant-up"
     up = ("lab", "up", "--system", "etcd", "--nodes", "2", "--lab-id", lab_id)
