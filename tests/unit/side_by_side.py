@@ -7,7 +7,8 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 LABS = "tests/integration/"
 
 OWN_MACHINES = (
-    "hosts", "lab", "lab_packages", "own_files", "podman", "pytest_plugin", "sessions", "vagrant"
+    "hosts", "lab", "lab_packages", "ordinary_user", "own_files", "podman", "pytest_plugin",
+    "sessions", "vagrant",
 )  # fmt: skip
 """Of the files there, half the time: most make machines of their own."""
 
