@@ -10,7 +10,8 @@ import typer
 from msgspec.structs import replace
 
 from dstest.core.check import CheckResult, RunVerdict
-from dstest.core.errors import ConfigError, Exit
+from dstest.core.errors import ConfigError, EvidenceError, Exit
+from dstest.core.words import shell_word
 
 if TYPE_CHECKING:
     from dstest.runner.integrity import Verified
@@ -63,6 +64,11 @@ def run_at(path: Path, *, deep: bool = False) -> Verified | None:
         RunDir.open(path)
     run = RunDir(path.resolve())
     if not finished(run):
+        if deep or (path / "verdict.json").exists():
+            raise EvidenceError(
+                f"{run.path} was not judged to its end",
+                remedy=f"`dstest recover {shell_word(run.path)}` judges it",
+            )
         return None
     judged = JudgedOnce("all" if deep else "no")
     found = judged(run)

@@ -97,8 +97,7 @@ SAYS: Final = MappingProxyType(
         " as on nodes, on a simulated network, clock and disk.",
         "resume": "Go on with a session that was stopped or killed, from its first arm that is not"
         " done.",
-        "report": "Check a run's files, judge it again, draw report.html, findings.md, junit.xml"
-        " and the plots.",
+        "report": "Check a run's files, draw report.html, findings.md, junit.xml and the plots.",
         "options": "List every `-o` that a run takes: type, default, what it may be, what it does.",
         "list": "What can be run, and what was.",
         "nemeses": "All kinds of faults: what each needs, which nemesis delivers it, or why none"

@@ -38,9 +38,9 @@ def gate(
     github: Github = ON_GITHUB,
     json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
-    """Judge all evidence again, and decide by a policy whether a release is let through. Exit 0
-    where it is, 1 where a violation stands, 3 where evidence is missing, old, edited or too little,
-    2 where the policy asks for nothing or cannot be read."""
+    """Judge all runs again, unless the policy believes them, and decide by it whether a release is
+    let through. Exit 0 where it is, 1 where a violation stands, 3 where evidence is missing, old,
+    edited or too little, 2 where the policy asks for nothing or cannot be read."""
     import msgspec
 
     from checkers.slo import METRICS
@@ -58,7 +58,7 @@ def gate(
     require_sound(read, METRICS, FACTORS)
     began_ns = clock.monotonic_ns()
     decision = decide(read, stores, baseline or [], clock.wall_ns(), Telling())
-    if read.policy.evidence.again != "no":
+    if not decision.believed:
         took_s = (clock.monotonic_ns() - began_ns) / 1e9
         typer.echo(f"dstest: all evidence was judged again, in {took_s:.1f} s", err=True)
     if out is not None:

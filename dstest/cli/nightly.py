@@ -143,7 +143,7 @@ def status(directory: Directory, json_: Json = False) -> None:
 
 @nightly_app.command()
 def report(directory: Directory, json_: Json = False) -> None:
-    """Judge every run of a night again from its evidence, and write its page and junit.xml anew.
+    """Read every run of a night again, held to its sums, and write its page and junit.xml anew.
     Exits as the night does; one that is not over is no pass: 1 where it has seen a violation, else
     3."""
     import msgspec
@@ -175,7 +175,7 @@ def index(
         Path, typer.Argument(metavar="FOLDER", help="The nights of one name: store/NAME.")
     ],
     again: Annotated[
-        bool, typer.Option("--again", help="Judge every run of every night again first.")
+        bool, typer.Option("--again", help="Read every run of every night again first.")
     ] = False,
     json_: Json = False,
 ) -> None:

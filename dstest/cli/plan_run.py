@@ -141,7 +141,7 @@ def report(
     ] = False,
     json_: Json = False,
 ) -> None:
-    """Judge every run of a plan again from its evidence, and hold the report that lies there to the
+    """Decide every run of a plan by its evidence, and hold the report that lies there to the
     rules R01 to R19. Exits with the code of the session, and with 3 where the report breaks one."""
     import msgspec
 

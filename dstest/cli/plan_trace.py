@@ -29,8 +29,8 @@ def trace(
 ) -> None:
     """Requirement, claim, invariant, scenario, evidence: each chain of a plan, and its holes.
 
-    Evidence is judged again, and invariants are counted in the runs. Exits with 0 where all chains
-    are whole, with 1 where something was shown false, and with 3 where there is a hole."""
+    Evidence is read from the runs, and invariants are counted in them. Exits with 0 where all
+    chains are whole, with 1 where something was shown false, and with 3 where there is a hole."""
     import msgspec
 
     from dstest.plans.reader import read_plan

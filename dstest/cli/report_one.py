@@ -1,4 +1,4 @@
-"""`dstest report` of a single run or session: checked, judged again, drawn anew, told."""
+"""`dstest report` of a single run or session: checked, drawn anew, told."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ def verify(
         bool, typer.Option("--verdicts", help="Judge everything again as well.")
     ] = False,
     deep: Annotated[
-        bool, typer.Option("--deep", help="And do the self-tests of the checkers again.")
+        bool, typer.Option("--deep", help="And try the checkers on broken copies again.")
     ] = False,
     json_: Json = False,
 ) -> None:

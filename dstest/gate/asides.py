@@ -50,7 +50,7 @@ def _in(aside: Path, of: JudgedRun, rows: Sequence[Asked], again: Again) -> Iter
 def _judged(
     place: Place, is_asked: Callable[[RunMeta], bool], again: Again
 ) -> tuple[JudgedRun | None, tuple[Finding, ...]]:
-    """The run, judged again where somebody asks for its test; what is not as it was left."""
+    """The run, read where somebody asks for its test; what is not as it was left."""
     run = RunDir(place.path)
     try:
         meta = run.read_meta()

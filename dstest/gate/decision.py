@@ -58,7 +58,7 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True):
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """`evidence` are the runs that the decision rests on, each with the sha256 of its check sums,
-    so that whoever has them can tell that they are the same."""
+    so that whoever has them can tell that they are the same. `believed`: none was judged again."""
 
     schema: str = SCHEMA
     outcome: Literal["let through", "stopped by a violation", "stopped for want of evidence"]
@@ -74,6 +74,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[Row, ...]
     notes: tuple[str, ...]
     evidence: dict[str, str]
+    believed: bool = False
 
 
 def decide(
@@ -126,6 +127,7 @@ def decide(
         rows=tuple(_row(answer, left, policy, now.date()) for answer in answers),
         notes=(*read.unsaid, *_notes(gathered, answers, accepted, policy)),
         evidence={str(run.path): run.digest for answer in answers for run in answer.counted},
+        believed=policy.evidence.again == "no",
     )
 
 

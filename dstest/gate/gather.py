@@ -1,4 +1,4 @@
-"""All evidence of some stores, each verdict judged again; what is wrong with it, as findings.
+"""All evidence of some stores, each run judged again or believed; what is wrong, as findings.
 
 Nothing is taken from what a file says about itself: a run is what its record gives
 (`runner/integrity.py`), a session what its runs give (`judge/session.py`), a plan what its steps

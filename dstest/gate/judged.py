@@ -1,4 +1,4 @@
-"""What was judged again: runs, sessions and executed plans, as the rules of the gate see them."""
+"""Runs, sessions and executed plans as the rules of the gate see them."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def _rule(id_: str, title: str, *, acceptable: bool = False, exit_: Exit = Exit.
 
 _ALL: Final = (
     _rule("G01", "No file is other than when its run was summed up"),
-    _rule("G02", "Each verdict, report and derived file is what the record gives, judged again"),
+    _rule("G02", "Each verdict, report and derived file is what the record gives"),
     _rule("G03", "Every run, session and plan came to its end, and nothing of one is gone"),
     _rule("G04", "No link stands in for evidence"),
     _rule("G05", "Each run lies under the name that it was made with, beside nothing foreign"),

@@ -1,7 +1,7 @@
 """From nightly.toml to an exit code: cells on the workers of a fan, what failed once more, and all
 of it on disk at each step, so that whoever kills this loses no more than the cells that ran.
 
-A verdict is read out of the run directory that came back, judged again here (`outcome.py`).
+A verdict is read out of the run directory that came back, held to its sums here (`outcome.py`).
 """
 
 from __future__ import annotations

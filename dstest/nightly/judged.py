@@ -54,7 +54,7 @@ def judge_again(directory: NightDir, item: Item, one: Try) -> None:
 
 
 def judge_night(directory: NightDir) -> Night:
-    """The night, every run of it judged again. While it is not over, what its workers have and has
+    """The night, every run of it read again. While it is not over, what its workers have and has
     seen a violation counts as a try, which is written nowhere: who goes on with it takes it up."""
     night = directory.read()
     night.wrong = [*contradicted(directory, night)]

@@ -1,4 +1,4 @@
-"""What a try of a cell came to: its run directory judged again, held to what it had to come to."""
+"""What a try of a cell came to: its run directory, held to what it had to come to."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ IN_PROCESS: Final[Transport] = "in-process"
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
-    """A run, judged again. `exit` is that of its verdict; `found_s` the seconds of load until the
-    first violation was there, None where no operation shows one; `planned` and `landed` count its
-    faults. Of what it has tested: `lab`, its `nodes`, the `transport` from clients to servers,
-    `load_s` seconds of load, `operations` judged by the checker that judged most of them, the
-    `model`, the `tier` whose budget was met; empty in what older versions wrote. `holds` is False
-    where its evidence is there and is not what it left, or was there and is gone."""
+    """A run, as it was summed up. `exit` is that of its verdict; `found_s` the seconds of load
+    until the first violation was there, None where no operation shows one; `planned` and `landed`
+    count its faults. Of what it has tested: `lab`, its `nodes`, the `transport` from clients to
+    servers, `load_s` seconds of load, `operations` judged by the checker that judged most of them,
+    the `model`, the `tier` whose budget was met; empty in what older versions wrote. `holds` is
+    False where its evidence is there and is not what it left, or was there and is gone."""
 
     state: State
     rule: str = ""

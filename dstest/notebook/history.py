@@ -41,9 +41,9 @@ class History:
 
     @classmethod
     def from_run(cls, path: str | Path) -> Self:
-        """A run that is over. Its files are checked and it is judged again first, as `dstest
-        report` does: raises EvidenceError where it was cut off or edited or is not over yet,
-        ConfigError where the path is no run.
+        """A run that is over. Its files are compared with their sums first, as `dstest report`
+        does: raises EvidenceError where it was cut off or edited or is not over yet, ConfigError
+        where the path is no run.
 
         Whatever reads the files again later raises EvidenceError where they were changed since.
         """

@@ -1,4 +1,4 @@
-"""What lies in directories, each thing judged again: runs, sessions with their arms, and what
+"""What lies in directories, each thing checked: runs, sessions with their arms, and what
 should be one of them and is not.
 
 A store that a CI job leaves behind may hold anything: a run that was killed, one that somebody has
@@ -90,7 +90,7 @@ def _not_believed(path: Path, kind: str, why: str, arm_of: Path | None = None) -
 
 
 def result_of_run(path: Path, arm_of: Path | None = None, judged: Verify = verified) -> Result:
-    """A run directory, judged again."""
+    """A run directory, believed or judged again by `judged`."""
     try:
         run = RunDir.open(path)
         if not finished(run):

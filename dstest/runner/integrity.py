@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from dstest import __version__
-from dstest.core.errors import EvidenceError, Exit
+from dstest.core.errors import EvidenceError, Exit, HarnessError
 from dstest.core.evidence import AuditRow, Evidence
 from dstest.core.plugin_files import check_digests
 from dstest.core.run_meta import RunMeta
@@ -143,10 +143,16 @@ def judged_aside(run: RunDir, canary: Canary | None = None) -> Iterator[tuple[Ju
     meta = run.read_meta()
     if meta is not None:  # asked here, where its copies can be named: those aside are gone soon
         check_digests(meta.plugin_files or {}, run.path / PLUGINS)
-    with _aside(run) as aside:
-        with judging(run):
-            judged = assess(aside, canary)
-        yield judged, aside
+    try:
+        with _aside(run) as aside:
+            with judging(run):
+                judged = assess(aside, canary)
+            yield judged, aside
+    except OSError as error:
+        raise HarnessError(
+            f"{run.path} cannot be judged again in {tempfile.gettempdir()}: {error.strerror}",
+            remedy="set TMPDIR to a directory with free space that may be written",
+        ) from error
 
 
 def _essence(e: Evidence) -> Any:
@@ -213,14 +219,14 @@ def _measured(run: RunDir, aside: RunDir) -> None:
 
 
 def _answers_agree(run: RunDir, judged: Verdict, kept: Verdict) -> bool:
-    """Do all checkers answer as they did? Raises EvidenceError for another answer; one that cannot
-    decide any more, or could not before, is none."""
+    """Do all checkers answer as they did? Raises EvidenceError for another answer; to be undecided,
+    now or before, is none."""
     if judged.checkers.keys() != kept.checkers.keys():
         raise _contradicts(run, "verdict.json holds the results of other checkers than ran")
     same = True
     for name, found in judged.checkers.items():
         before, now = kept.checkers[name].get("valid"), found["valid"]
-        if now not in ("unknown", before):
+        if now != before and "unknown" not in (now, before):
             raise _contradicts(
                 run, f"verdict.json has {before} as the answer of {name}, which answers {now}"
             )
@@ -249,9 +255,14 @@ def _reports(run: RunDir) -> None:
             raise _contradicts(run, f"{name} is not what the verdict gives")
 
 
+def _is_worse(one: Verdict, other: Verdict) -> bool:
+    """Or as bad."""
+    return aggregate_seeds([one.verdict, other.verdict]) is one.verdict
+
+
 def not_better(run: RunDir, kept: Verdict, found: Verdict) -> None:
     """Raises EvidenceError where a run judged again comes out better than it was."""
-    if aggregate_seeds([found.verdict, kept.verdict]) is not found.verdict:
+    if not _is_worse(found, kept):
         raise _contradicts(
             run,
             f"verdict.json says {kept.verdict.value}; judged again it is {found.verdict.value}, "
@@ -276,15 +287,19 @@ def told(run: RunDir) -> Told:
 
 def verified(run: RunDir, again: Again = "no") -> Verified:
     """The verdict of a finished run, whose files have to be as they were summed up. Raises
-    EvidenceError. What is judged again may come out worse than before, but never better."""
+    EvidenceError. What is judged again may come out worse than before, but never better. What
+    another version wrote may mean something else to this one: it is judged again in any case."""
     intact(run)
     kept = told(run)
+    if again == "no" and not _by_us(kept.meta):
+        again = "checkers"
     verdict = kept.verdict if again == "no" else judged_again(run, kept, again)
     return Verified(verdict, code_of(verdict, kept.meta))
 
 
 def judged_again(run: RunDir, kept: Told, again: Again) -> Verdict:
-    """What the record of a run gives. Raises EvidenceError where that is not what the run says."""
+    """What the record of a run gives. Raises EvidenceError where that is not what the run says;
+    of what was not decided in time, then or now, the worse of both counts."""
     meta, verdict, evidence = kept
     tried: Canary = _read(run, "canary.json", Canary)
     if (tried.killed, tried.total) != _canaries(verdict):
@@ -301,6 +316,8 @@ def judged_again(run: RunDir, kept: Told, again: Again) -> Verdict:
         if _by_us(meta):
             _measured(run, aside)
             _reports(run)
+    if not same:
+        return found if _is_worse(found, verdict) else verdict
     not_better(run, verdict, found)
     return found
 

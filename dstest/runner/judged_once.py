@@ -1,4 +1,4 @@
-"""Runs judged again once per command, however many parts of it ask."""
+"""Runs read, or judged again, once per command, however many parts of it ask."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dstest.core import clock
-from dstest.core.errors import DstestError
+from dstest.core.errors import DstestError, EvidenceError, Exit
 from dstest.runner.integrity import Again, Verified, verified
 from dstest.store.layout import RunDir
 
@@ -14,9 +14,22 @@ Verify = Callable[[RunDir], Verified]
 """As `dstest.runner.integrity.verified`."""
 
 
+class WorseNow(EvidenceError):
+    """A run that comes out worse when it is judged again, with the exit code that it has now."""
+
+    def __init__(self, run: RunDir, found: Verified, before: str) -> None:
+        now = found.verdict
+        super().__init__(
+            f"{run.path}: judged again it is {now.verdict.value}, and was {before}: {now.reason}",
+            remedy="`dstest recover` keeps the new verdict; a slow host may decide less",
+        )
+        self.exit_code = Exit(found.exit_code)
+
+
 class JudgedOnce:
     """A `Verify` that remembers what each run came to, also where it is not to be believed. For one
-    command: whatever becomes of a run after it was judged, it does not see."""
+    command that shows what lies there: it does not see what becomes of a run later, and one that
+    comes out worse than its files say is not shown."""
 
     def __init__(self, again: Again, tell: Callable[[str], None] = lambda what: None) -> None:
         self._again = again
@@ -44,6 +57,8 @@ class JudgedOnce:
 
 def _judged(run: RunDir, again: Again) -> Verified | DstestError:
     try:
-        return verified(run, again)
+        found = verified(run, again)
+        kept = run.read_json("verdict.json")["verdict"]
     except DstestError as error:
         return error
+    return found if found.verdict.verdict.value == kept else WorseNow(run, found, kept)

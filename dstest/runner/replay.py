@@ -55,7 +55,7 @@ def replay(
     ui: Progress | None = None,
     sign_key: Path | None = None,
 ) -> list[Finished]:
-    """Run it `times` times; the last element is the original, judged again with the outcome.
+    """Run it `times` times; the last element is the original, with the outcome.
 
     Without a violation in the original there is nothing to reproduce, and its verdict stays: but
     the exit code is a pass only if all runs passed. Raises EvidenceError where the original's files

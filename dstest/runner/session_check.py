@@ -33,7 +33,7 @@ class SessionFinished(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def reread(path: Path, judged: Verify | None = None) -> SessionFinished:
-    """A session that is over, judged again from what its runs recorded, each by `judged`
+    """A session that is over, judged again from what its runs came to, each read by `judged`
     (`integrity.verified` without one).
 
     Raises EvidenceError where a file of it is not what the session left, or gives another verdict.

@@ -2,5 +2,5 @@
 and a worker on another machine have in common.
 
 `process.py` starts one and ends with it, `results.py` reads what it came to out of the run and
-session directories that it left, judged again.
+session directories that it left, as they were summed up.
 """

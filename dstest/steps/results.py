@@ -1,4 +1,4 @@
-"""What a command left: its run and session directories, and their verdicts, judged again."""
+"""What a command left: its run and session directories, and their verdicts."""
 
 from __future__ import annotations
 

@@ -244,7 +244,7 @@ class RunDir:
     def status(self) -> str:
         """The current status; empty where the file is missing."""
         path = self.path / "status"
-        return path.read_text().strip() if path.is_file() else ""
+        return path.read_text(errors="replace").strip() if path.is_file() else ""
 
     def write_sums(self, sign_key: Path | None = None) -> None:
         """`sha256sums` over every file of the run, signed if a key is given."""

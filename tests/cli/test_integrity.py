@@ -15,9 +15,10 @@ from made_runs import made, recorded, registers, transactions
 from real_run import change_facts, change_record
 from touched_runs import Change, dstest, files, text
 
+from dstest.core.check import CheckResult
 from dstest.core.errors import Exit, HarnessError
+from dstest.runner import judgement, session
 from dstest.runner import replay as replay_module
-from dstest.runner import session
 from dstest.runner.judgement import judge
 from dstest.runner.replay import together
 from dstest.runner.session import Finished
@@ -239,6 +240,117 @@ def test_a_failure_does_not_become_a_pass(
     RunDir(run).write_sums()
     code, said = asked(command, run, monkeypatch)
     assert code == Exit.NOT_PROVEN, said
+
+
+def undecided(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No checker comes to an answer any more, as on a host that is too slow."""
+    real = judgement.check_all
+
+    def check_all(*args: Any) -> dict[str, CheckResult]:
+        return {
+            name: msgspec.structs.replace(result, valid="unknown", anomalies={})
+            for name, result in real(*args).items()
+        }
+
+    monkeypatch.setattr(judgement, "check_all", check_all)
+
+
+@pytest.mark.parametrize("command", ["report --deep", "check --deep"])
+def test_a_pass_that_is_undecided_now_is_not_shown_as_one(
+    command: str, passed: Path, copy: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = copy(passed)
+    undecided(monkeypatch)
+    code, said = asked(command, run, monkeypatch)
+    assert code == Exit.NOT_PROVEN
+    assert "judged again it is INCONCLUSIVE" in said and "and was PASS-smoke" in said
+
+
+@pytest.mark.parametrize("command", DEEP)
+def test_a_failure_that_is_undecided_now_stays_one(
+    command: str, failed: Path, copy: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = copy(failed)
+    undecided(monkeypatch)
+    code, said = asked(command, run, monkeypatch)
+    assert code == Exit.FAIL, said
+
+
+def test_what_was_undecided_then_may_be_a_failure_now(
+    failed: Path, copy: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = copy(failed)
+    with monkeypatch.context() as slow:
+        undecided(slow)
+        RunDir(run).write_status("running")
+        (run / "sha256sums").unlink()
+        for name in ("verdict.json", "evidence.json"):
+            (run / name).unlink()
+        code, said = asked("recover", run, slow)
+        assert code == Exit.NOT_PROVEN, said
+    code, said = asked("report --deep", run, monkeypatch)
+    assert code == Exit.FAIL and "and was INCONCLUSIVE" in said, said
+    assert asked("check --deep", run, monkeypatch)[0] == Exit.FAIL
+    assert asked("recover", run, monkeypatch)[0] == Exit.FAIL
+    assert asked("report", run, monkeypatch)[0] == Exit.FAIL
+
+
+@pytest.mark.parametrize("command", ["report", "check", "export", "replay"])
+def test_a_run_of_another_version_is_judged_again_in_any_case(
+    command: str, failed: Path, copy: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its sums are right, and its checker saw nothing: this one does."""
+    run = copy(failed)
+    with monkeypatch.context() as blind:
+        real = judgement.check_all
+        blind.setattr(
+            judgement,
+            "check_all",
+            lambda *args: {
+                name: msgspec.structs.replace(result, valid=True, anomalies={})
+                for name, result in real(*args).items()
+            },
+        )
+        change_facts(RunDir(run), host={"dstest": "0.16.0"})
+        verdict, _ = judge(RunDir(run))
+        RunDir(run).write_sums()
+        RunDir(run).write_status(f"verdict: {verdict.verdict.value}")
+    code, said = asked(command, run, monkeypatch)
+    assert code == Exit.NOT_PROVEN, said
+    assert "verdict.json has True as the answer of linearizable, which answers False" in said
+
+
+def test_a_copy_that_lacks_its_end_is_not_judged_to_its_end(
+    passed: Path, copy: Callable[[Path], Path]
+) -> None:
+    """Sums and status are written last, and may be missing in a copy made meanwhile."""
+    run = copy(passed)
+    for name in ("sha256sums", "status"):
+        (run / name).unlink()
+    for words in ((), ("--deep",)):
+        code, said = dstest("check", run, *words)
+        assert code == Exit.NOT_PROVEN and f"dstest recover {run}" in said, said
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_status_of_other_bytes_is_no_crash(
+    command: str, passed: Path, copy: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = copy(passed)
+    (run / "status").write_bytes(b"verdict: PASS\xff\n")
+    code, said = asked(command, run, monkeypatch)
+    assert code == Exit.NOT_PROVEN and "status says" in said, said
+
+
+def test_without_room_to_judge_again_that_is_said(
+    passed: Path, copy: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(judgement, "write_history", full)
+    code, said = dstest("check", copy(passed), "--deep")
+    assert code == Exit.HARNESS and "No space left" in said and "TMPDIR" in said, said
 
 
 def test_without_sums_a_finished_run_is_refused(passed: Path, copy: Callable[[Path], Path]) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import msgspec
 import pytest
 from forked import Ended, dstest
 from gate_store import NAME, run_at, session_at
@@ -25,7 +26,7 @@ from typer.testing import CliRunner
 
 from dstest.cli.app import app
 from dstest.core.errors import DstestError
-from dstest.runner import judged_once
+from dstest.runner import judged_once, judgement
 from dstest.runner.integrity import Again, Verified, verified
 from dstest.store.layout import RunDir
 
@@ -241,3 +242,23 @@ def test_each_run_is_judged_once(
     assert (tmp_path / "out" / "junit.xml").is_file()
     runs = {path.parent.resolve() for path in given.glob("**/segments")}
     assert sorted(asked) == sorted(runs), "each once, and none left out"
+
+
+def test_a_session_whose_runs_are_undecided_now_is_no_pass(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Judged again, as on a host that is too slow for its checkers."""
+    real = judgement.check_all
+    monkeypatch.setattr(
+        judgement,
+        "check_all",
+        lambda *args: {
+            name: msgspec.structs.replace(result, valid="unknown")
+            for name, result in real(*args).items()
+        },
+    )
+    session = next(store.rglob("session.json")).parent
+    assert CliRunner().invoke(app, ["report", str(session)]).exit_code == 0
+    done = CliRunner().invoke(app, ["report", "--deep", str(session)])
+    assert isinstance(done.exception, DstestError) and done.exception.exit_code == 3
+    assert "judged again it is INCONCLUSIVE" in str(done.exception)

@@ -199,7 +199,7 @@ class Driver:
         return True
 
     def outcome(self, step: Step) -> Outcome:
-        """What it came to, judged again."""
+        """What it came to, by its runs."""
         scenario = self._plan.scenario(step.scenario)
         assert scenario is not None
         red = step.side == "red"

@@ -1,6 +1,6 @@
 """What a step came to: read out of the runs that it left, never from what was said about them.
 
-Every run is judged again from its own evidence (`runner/integrity.py`), so whoever has the
+Every run is held to its sums (`runner/integrity.py`), so whoever has the
 directory comes to the same verdict. A plan asks for a budget of its own, which may be more than the
 tier's: where a run has done less of it, its pass is worth less (discipline 2.3, V13 and V14).
 """
@@ -35,7 +35,7 @@ _LESS: Final = {State.PASS_HARDENING: State.PASS_SMOKE, State.PASS_SMOKE: State.
 
 
 class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of a step, judged again. `evidence` is None where it has no verdict; `kinds` are the
+    """One run of a step. `evidence` is None where it has no verdict; `kinds` are the
     anomalies that each checker found."""
 
     path: Path
@@ -129,7 +129,7 @@ def _runs(path: Path) -> list[RunOutcome]:
 
 
 def _run(path: Path) -> RunOutcome:
-    """A run that has just been judged again, or that never was."""
+    """A run that has just been read, or that never was."""
     run = RunDir.open(path)
     meta = run.read_meta()
     if not finished(run):

@@ -69,7 +69,7 @@ def red_side_of(
 
 
 def red_outcome(directory: ExecutionDir, scenario: Scenario, arm: Arm, step: Step) -> Outcome:
-    """What the step of a red side came to, judged again, by the words of the plan."""
+    """What the step of a red side came to by the words of the plan."""
     if wrong := not_its_own(directory, step):
         return Outcome(
             state=State.INCONCLUSIVE_ORACLE, rule="V05", reason=wrong, runs=[], missed=[]

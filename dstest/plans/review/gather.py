@@ -1,5 +1,5 @@
 """From the directory of an execution to its findings report. Nothing is taken from what the
-commands printed, nor from what execution.json says of verdicts: every run is judged again."""
+commands printed, nor from what execution.json says of verdicts: every run is read again."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def gather(directory: ExecutionDir) -> Report:
 
 
 def judged_in(directory: ExecutionDir) -> tuple[Execution, Plan, list[Judged]]:
-    """Each arm of an execution, judged again. Raises ConfigError where the plan's copy cannot be
+    """Each arm of an execution, read again. Raises ConfigError where the plan's copy cannot be
     read, EvidenceError where it is not the plan that was executed."""
     execution = directory.read()
     plan = read_plan(directory.plan)

@@ -64,7 +64,7 @@ def trace(plan: Plan, directory: ExecutionDir | None) -> Traced:
 
 
 class _Matrix:
-    """Of a plan whose arms were judged again, by the ids of their scenarios."""
+    """Of a plan whose arms were read again, by the ids of their scenarios."""
 
     def __init__(self, plan: Plan, judged: Mapping[str, Sequence[Judged]]) -> None:
         self._plan = plan
