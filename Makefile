@@ -11,6 +11,8 @@ SIDE_BY_SIDE = $(if $(filter-out 1,$(LABS)),-n $(LABS) --dist worksteal)
 SLOWEST := --durations=25 --durations-min=5
 RERUNS := -p rerunfailures --reruns 2 --only-rerun ^Starved:
 NO_LAB := $(SLOWEST) -n 3 --dist loadfile -m "not lab and not selftest and not long"
+# An environment may forbid byte code; without it every process rewrites the asserts of all tests.
+export PYTHONDONTWRITEBYTECODE :=
 C_SOURCES := $(wildcard checkers/csrc/*.[ch] checkers/csrc/*/*.[ch])
 
 .PHONY: help setup run test test-no-lab test-lab coverage lint check lab-up lab-down \

@@ -33,9 +33,9 @@ both have fired.
 """
 
 _RUNS = """
-Probes without a cluster are asked whenever a run is judged, and again by `recover` and `report`;
-what they read lies in the run directory, and `evidence.json` has what they said (`probes`). They
-are bounded by counts and not by time, so that they say the same on any host.
+Probes without a cluster are asked whenever a run is judged, or judged again; what they read is in
+the run directory, and `evidence.json` has what they said (`probes`). They are bounded by counts and
+not by time, so that they say the same on any host.
 
 `dstest blame RUN` makes the others: the same run again (same seed, same faults), and through the
 system's second client (`-o client=raw`), which shares no library with the first. It makes

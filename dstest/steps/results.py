@@ -34,7 +34,7 @@ def runs_of(path: Path) -> list[Path]:
     return [path / arm.attempts[-1] for arm in file.arms if arm.attempts]
 
 
-def judged_again(path: Path) -> tuple[State, str, str]:
+def state_of(path: Path) -> tuple[State, str, str]:
     """The state that the evidence gives, by which rule and why. Raises EvidenceError."""
     if not over(path):
         return State.NOT_RUN, "V01", "it came to no verdict"

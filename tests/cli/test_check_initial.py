@@ -281,7 +281,6 @@ def test_an_export_keeps_what_it_starts_with(
 
 @pytest.mark.parametrize("notation", ["edn", "json"])
 @pytest.mark.parametrize(("model", "initial", "right", "wrong"), CASES)
-@pytest.mark.sampled(18)
 def test_an_export_of_every_model_is_judged_as_the_history(
     tmp_path: Path, model: str, initial: Any, right: str, wrong: str, notation: str
 ) -> None:

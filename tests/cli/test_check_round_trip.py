@@ -172,7 +172,6 @@ def exported(path: Path, notation: str) -> Path:
 
 @pytest.mark.parametrize("harm", ["true", "broken"])
 @pytest.mark.parametrize("workload", WORKLOADS)
-@pytest.mark.sampled(13)
 def test_an_export_is_judged_as_the_history(tmp_path: Path, workload: str, harm: str) -> None:
     found = made(workload) if harm == "true" else broken(made(workload))
     path = tmp_path / "history.jsonl"

@@ -391,7 +391,6 @@ def cases() -> Iterator[Any]:
 @pytest.mark.parametrize(
     ("run", "model"), sorted({(run, model) for run, model, _ in SWITCHES.values()}, key=str)
 )
-@pytest.mark.sampled(9)
 def test_with_everything_in_place_the_run_passes(
     run: str, model: str | None, judged: Callable[..., Verdict]
 ) -> None:
@@ -400,7 +399,6 @@ def test_with_everything_in_place_the_run_passes(
 
 
 @pytest.mark.parametrize(("run", "model", "switch"), list(cases()))
-@pytest.mark.sampled(27)
 def test_what_is_switched_off_is_caught(
     run: str,
     model: str | None,

@@ -207,7 +207,8 @@ def _failing(tree: Path, tests: list[str], limit_s: float) -> str:
         cwd=tree, env=environment(tree), capture_output=True, text=True, timeout=limit_s,
         check=False,
     )  # fmt: skip
-    if done.returncode in (0, pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED):
+    missing = done.returncode == pytest.ExitCode.USAGE_ERROR and "ERROR: not found" in done.stdout
+    if missing or done.returncode in (0, pytest.ExitCode.NO_TESTS_COLLECTED):
         return ""
     failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
     return failed[0] if failed else f"pytest ends with {done.returncode}"

@@ -30,9 +30,11 @@ from dstest.core.history import History
 from dstest.core.op import Op, Outcome
 from dstest.judge import audit
 from dstest.judge.facts import Alarm, RunFacts
-from dstest.runner import judgement
+from dstest.runner import judgement as judgement_module
 from dstest.store.layout import RunDir
 from dstest.store.segment import text_of
+
+judgement: Any = judgement_module
 
 
 class Tried(NamedTuple):

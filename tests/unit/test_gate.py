@@ -92,7 +92,6 @@ def _name(trick: object) -> str:
 
 
 @pytest.mark.parametrize(("trick", "rule"), TRICKS, ids=[f"{r}-{_name(t)}" for t, r in TRICKS])
-@pytest.mark.sampled(22)
 def test_a_dishonest_store_is_refused_for_its_own_reason(
     trick: Trick, rule: str, store: Path
 ) -> None:

@@ -109,7 +109,6 @@ WORSE: dict[str, tuple[dict[str, Any], State, int]] = {
 
 @pytest.mark.parametrize("name", WORSE)
 @pytest.mark.parametrize("at", range(4))
-@pytest.mark.sampled(6)
 def test_one_worse_arm_decides(name: str, at: int) -> None:
     changes, state, code = WORSE[name]
     arms = full()

@@ -27,7 +27,7 @@ from dstest.runner.integrity import finished
 from dstest.runner.session_check import arm_evidence
 from dstest.runner.session_file import SessionDir, is_session
 from dstest.steps.own import differences
-from dstest.steps.results import judged_again
+from dstest.steps.results import state_of
 from dstest.store.layout import RunDir
 
 _CODE: Final = re.compile(r"`([a-z0-9-]+)`")
@@ -76,7 +76,7 @@ def outcome_of(
     if path is None:
         return Outcome(state=State.NOT_RUN, rule="V01", reason="never run", runs=[], missed=[])
     try:
-        state, rule, reason = judged_again(path)
+        state, rule, reason = state_of(path)
         runs = _runs(path)
         _require_own(runs, wanted)
     except (EvidenceError, ConfigError) as error:

@@ -154,7 +154,7 @@ def test_who_changes_it_and_its_sum_is_found(faulty: Path, tmp_path: Path, name:
         verified(RunDir(copy))
     sealed_again(copy)
     with pytest.raises(EvidenceError, match="metrics/"):
-        verified(RunDir(copy))
+        verified(RunDir(copy), "all")
 
 
 def test_a_run_that_died_is_judged_with_the_samples_that_it_has(
