@@ -66,7 +66,8 @@ def tried(run: RunDir) -> list[Tried]:
 def _refold(lines: list[bytes], name: str) -> dict[str, int]:
     with tempfile.TemporaryDirectory(prefix="dstest-tried-") as directory:
         (Path(directory) / name).write_bytes(b"".join(lines))
-        return judgement.fold(Path(directory)).counters
+        counters: dict[str, int] = judgement.fold(Path(directory)).counters
+    return counters
 
 
 def _segments(segments: Path) -> Iterator[Tried]:
