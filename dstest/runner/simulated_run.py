@@ -141,6 +141,7 @@ class SimulatedRun:
         meta.endpoints = [Endpoint(node=n, address=n, port=port) for n in plugins.members]
         load = self._load = SimulatedLoad(plugins, meta.endpoints, self._run, self._world.loop)
         meta.workers = load.workers
+        self._run.write_meta(meta)  # one that dies before it asks has said what it was of
         await load.start()
         clock = load.begin()
         # When it was made, for people and for gates; within a simulation there is one clock.
