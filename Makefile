@@ -147,7 +147,7 @@ mutants: setup
 
 ## make sanitize   the C core under AddressSanitizer and UBSan, alone and below its Python tests
 sanitize: setup
-	$(BIN)/python -m pytest -q tests/csrc $(TEST_ARGS)
+	DSTEST_ROUNDS=4 $(BIN)/python -m pytest -q tests/csrc $(TEST_ARGS)
 	$(BIN)/python tests/csrc/sanitized.py $(TEST_ARGS)
 
 ## make fuzz       coverage-guided fuzzing of the C core, FUZZ_SECONDS (1800) for each target

@@ -130,8 +130,8 @@ SAYS: Final = MappingProxyType(
         " operation.",
         "plan": "Test plans: write, check, show; what judges which claim.",
         "nightly": "Many cells with their controls, over night: `dstest nightly nightly.toml`.",
-        "gate": "Judge all evidence again, and decide by a policy whether a release is let"
-        " through.",
+        "gate": "Judge all runs again, unless the policy believes them, and decide by it whether a"
+        " release is let through.",
         "compare": "Compare runs with runs",
         "store": "Runs that are kept: look, compare, throw away.",
         "serve": "Look at a store in a browser: search, filter, two runs side by side, trends,"

@@ -1,7 +1,7 @@
 """All evidence of some stores, each run judged again or believed; what is wrong, as findings.
 
-Nothing is taken from what a file says about itself: a run is what its record gives
-(`runner/integrity.py`), a session what its runs give (`judge/session.py`), a plan what its steps
+A run is what its record gives (`runner/integrity.py`), or what its sums hold where the policy
+believes them; a session what its runs give (`judge/session.py`), a plan what its steps
 give (`plans/review/gather.py`). What does not hold is a finding and counts for nothing.
 """
 

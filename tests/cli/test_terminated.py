@@ -19,7 +19,7 @@ def test_what_was_made_aside_goes_with_a_command_that_is_ended(
     passed: Path, tmp_path: Path
 ) -> None:
     child = subprocess.Popen(
-        [sys.executable, "-P", "-m", "dstest", "check", str(passed)],
+        [sys.executable, "-P", "-m", "dstest", "check", "--deep", str(passed)],
         env={**os.environ, "TMPDIR": str(tmp_path)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

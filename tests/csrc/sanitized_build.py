@@ -12,10 +12,12 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["HERE", "SanitizedBuild"]
+__all__ = ["HERE", "ROUNDS", "SanitizedBuild"]
 
 HERE = Path(__file__).parent
 CSRC = Path(__file__).resolve().parents[2] / "checkers" / "csrc"
+ROUNDS = int(os.environ.get("DSTEST_ROUNDS", "1"))
+"""How many times what `make test` tries: `make sanitize` tries more."""
 GLUE = ("module.c", "buffers.c", "buffers_owned.c")
 FLAGS = (
     *("-std=c11", "-g1", "-O1", "-pthread", "-Wall", "-Wextra", "-Werror", f"-I{CSRC}"),

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from sanitized_build import SanitizedBuild
+from sanitized_build import ROUNDS, SanitizedBuild
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +25,9 @@ FAR = ("-DORD_NEARBY=2", "-DISO_REPAIRS=1", "-DWORK_PER_POLL=1")
 
 
 def answers(driver: str, seed: str) -> list[str]:
-    ran = subprocess.run([driver, seed, "1200"], capture_output=True, text=True, timeout=110)
+    ran = subprocess.run(
+        [driver, seed, str(600 * ROUNDS)], capture_output=True, text=True, timeout=110
+    )
     assert ran.returncode == 0, ran.stderr[-3000:]
     return ran.stdout.splitlines()
 

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from sanitized_build import HERE, SanitizedBuild
+from sanitized_build import HERE, ROUNDS, SanitizedBuild
 
 from dstest.generator.histories import Spec, events
 from dstest.generator.writing import lines
@@ -47,11 +47,12 @@ def test_malformed_histories_under_sanitizers(
         SOURCES,
         ("-DING_SMALL=64", *defines),
     )
+    rounds = str(800 * ROUNDS)
     ran = subprocess.run(
-        [driver, str(seed), "1500", *files], capture_output=True, text=True, timeout=110
+        [driver, str(seed), rounds, *files], capture_output=True, text=True, timeout=110
     )
     assert ran.returncode == 0, ran.stderr[-3000:]
-    assert ran.stdout == "5 files, 1500 rounds\n"
+    assert ran.stdout == f"5 files, {rounds} rounds\n"
     ran = subprocess.run([driver, "1", "0", *CORPUS], capture_output=True, text=True, timeout=60)
     assert ran.returncode == 0, ran.stderr[-3000:]
     assert ran.stdout == f"{len(CORPUS)} files, 0 rounds\n"
@@ -85,7 +86,7 @@ def test_operations_under_sanitizers(
 ) -> None:
     dice = random.Random(9)
     (tmp_path / "in").mkdir()
-    for i in range(2000):
+    for i in range(1000 * ROUNDS):
         (tmp_path / "in" / f"{i}").write_bytes(operations(dice))
     files = sorted(str(path) for path in (tmp_path / "in").iterdir())
     files += sorted(str(p) for p in (HERE / "corpus" / "ops").iterdir())

@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from sanitized_build import HERE, SanitizedBuild
+from sanitized_build import HERE, ROUNDS, SanitizedBuild
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +38,7 @@ def run(driver: str, seed: int, rounds: int) -> None:
 def test_automata_agree_with_brute_force_under_sanitizers(
     build: SanitizedBuild, tmp_path: Path, seed: int, defines: tuple[str, ...]
 ) -> None:
-    run(build.program(tmp_path, ["fuzz_aut.c"], AUTOMATA, defines), seed, 400)
+    run(build.program(tmp_path, ["fuzz_aut.c"], AUTOMATA, defines), seed, 200 * ROUNDS)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_automata_agree_with_brute_force_under_sanitizers(
 def test_search_agrees_with_brute_force_under_sanitizers(
     build: SanitizedBuild, tmp_path: Path, seed: int, defines: tuple[str, ...]
 ) -> None:
-    run(build.program(tmp_path, ["fuzz_lin.c"], SEARCH, defines), seed, 6000)
+    run(build.program(tmp_path, ["fuzz_lin.c"], SEARCH, defines), seed, 3000 * ROUNDS)
 
 
 def test_what_fuzzing_found_under_sanitizers(build: SanitizedBuild, tmp_path: Path) -> None:

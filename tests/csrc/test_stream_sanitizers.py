@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from sanitized_build import HERE, SanitizedBuild
+from sanitized_build import HERE, ROUNDS, SanitizedBuild
 
 from dstest.generator.histories import Spec, events
 from dstest.generator.writing import lines
@@ -23,7 +23,7 @@ def test_pieces_are_executed_as_the_whole_is(build: SanitizedBuild, tmp_path: Pa
     dice = random.Random(4)
     folder = tmp_path / "in"
     folder.mkdir()
-    for i in range(800):
+    for i in range(400 * ROUNDS):
         few = dice.choice([4, 16, 256])
         data = bytes(dice.randrange(few) for _ in range(dice.randrange(400)))
         (folder / f"choices-{i}").write_bytes(data)

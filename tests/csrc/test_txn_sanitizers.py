@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from sanitized_build import HERE, SanitizedBuild
+from sanitized_build import HERE, ROUNDS, SanitizedBuild
 
 pytestmark = pytest.mark.slow
 
@@ -20,9 +20,10 @@ def test_random_graphs_and_columns_under_sanitizers(
 ) -> None:
     driver = build.program(tmp_path, ["fuzz_txn.c"], SOURCES, defines)
     for seed in seeds:
-        ran = subprocess.run([driver, seed, "8000"], capture_output=True, text=True, timeout=60)
+        rounds = str(4000 * ROUNDS)
+        ran = subprocess.run([driver, seed, rounds], capture_output=True, text=True, timeout=60)
         assert ran.returncode == 0, ran.stderr[-3000:]
-        assert ran.stdout == "8000 rounds\n"
+        assert ran.stdout == f"{rounds} rounds\n"
 
 
 @pytest.mark.parametrize(("target", "defines"), [("txn", ()), ("txn-spent", SPENT)])

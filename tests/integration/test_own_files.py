@@ -57,14 +57,16 @@ def test_a_run_and_its_judgement(lab: LabInfo, tmp_path: Path) -> None:
     assert facts["plugin_files"].keys() == {str(fault), str(load)}
     assert "heal proven" in (run / "run.log").read_text()
 
-    again = dstest("report", run)
+    shown = dstest("report", run)
+    assert shown.returncode == 0, shown.stderr
+    again = dstest("report", "--deep", run)
     assert again.returncode == Exit.USAGE, "a run directory has no file run unasked"
     assert "and no such file is in use as it was" in again.stderr
     own = {**os.environ, FILES: os.pathsep.join(map(str, (fault, load)))}
-    again = dstest("report", run, env=own)
+    again = dstest("report", "--deep", run, env=own)
     assert again.returncode == 0, again.stderr
     fault.write_text(FAULT + "\n# edited since\n")
-    assert dstest("report", run, env=own).returncode == Exit.USAGE
+    assert dstest("report", "--deep", run, env=own).returncode == Exit.USAGE
     copies = os.pathsep.join(str(run / "plugins" / name) for name in ("fault.py", "load.py"))
-    again = dstest("report", run, env={**os.environ, FILES: copies})
+    again = dstest("report", "--deep", run, env={**os.environ, FILES: copies})
     assert again.returncode == 0, again.stderr

@@ -14,9 +14,14 @@ from made_runs import LOG, recorded, registers
 from raw_segments import encode_line, read_segment
 from real_run import change_facts, change_record
 
+from checkers.slo import METRICS
 from dstest import __version__
+from dstest.compare.fair import FACTORS
 from dstest.core.op import Op
 from dstest.core.spec import RunSpec, to_toml
+from dstest.gate.decision import Decision, decide
+from dstest.gate.reader import read_policy
+from dstest.gate.sound import require_sound
 from dstest.judge.session import judge_session
 from dstest.report.session import write_session
 from dstest.runner.judgement import judge
@@ -209,3 +214,18 @@ def honest(store: Path) -> Path:
     run_at(store, 4, bug=True)
     run_at(store, 5, given=[*GIVEN, "reads=linearizable"])
     return store
+
+
+def decided(
+    store: Path, policy: str = POLICY, *more: Path, baseline: tuple[Path, ...] = ()
+) -> Decision:
+    """What the gate says of these stores; the policy lies beside the first of them."""
+    path = store.parent / "release.toml"
+    path.write_text(policy)
+    read = read_policy(path)
+    require_sound(read, METRICS, FACTORS)
+    return decide(read, [store, *more], baseline, int(now().timestamp() * 1e9))
+
+
+def broken(decision: Decision) -> set[str]:
+    return {finding.rule for finding in decision.findings}

@@ -8,45 +8,22 @@ from pathlib import Path
 
 import pytest
 from dishonest import TRICKS, Trick, a_violation, a_word_of_a_verdict, gone, run_of
-from gate_store import DAY, NAME, POLICY, honest, now, run_at, sealed
+from gate_store import DAY, NAME, POLICY, broken, decided, now, run_at, sealed
 from real_run import change_facts, change_record
 
-from checkers.slo import METRICS
-from dstest.compare.fair import FACTORS
 from dstest.core.errors import ConfigError, Exit
 from dstest.gate import gather
-from dstest.gate.decision import Decision, decide
+from dstest.gate.decision import Decision
 from dstest.gate.page import render_page, why
-from dstest.gate.reader import read_policy
 from dstest.gate.rules import RULES
-from dstest.gate.sound import require_sound
 from dstest.store.layout import RunDir
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="session")
-def _honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return honest(tmp_path_factory.mktemp("gate") / "store")
-
-
 @pytest.fixture
-def store(_honest: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(_honest, tmp_path / "store", symlinks=True))
-
-
-def decided(
-    store: Path, policy: str = POLICY, *more: Path, baseline: tuple[Path, ...] = ()
-) -> Decision:
-    path = store.parent / "release.toml"
-    path.write_text(policy)
-    read = read_policy(path)
-    require_sound(read, METRICS, FACTORS)
-    return decide(read, [store, *more], baseline, int(now().timestamp() * 1e9))
-
-
-def broken(decision: Decision) -> set[str]:
-    return {finding.rule for finding in decision.findings}
+def store(honest_store: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(honest_store, tmp_path / "store", symlinks=True))
 
 
 def named(decision: Decision) -> set[str]:

@@ -17,7 +17,8 @@ from gate_store import (
     GIVEN,
     NAME,
     POLICY,
-    honest,
+    broken,
+    decided,
     now,
     recorded_at,
     resealed,
@@ -31,16 +32,12 @@ from real_run import change_facts
 from red_plan import CANARY
 from test_gate_sessions import PLAN
 
-from checkers.slo import METRICS
-from dstest.compare.fair import FACTORS
 from dstest.core.errors import Exit
 from dstest.core.op import Op, Outcome
 from dstest.core.verdict import State, Verdict
 from dstest.gate.claims import claim_answer
-from dstest.gate.decision import Decision, decide
 from dstest.gate.gather import Unit, gather
 from dstest.gate.reader import read_policy
-from dstest.gate.sound import require_sound
 from dstest.plans.review.write import write_report
 from dstest.runner.session_file import SessionDir
 from dstest.store.layout import RunDir
@@ -63,26 +60,9 @@ def risk(rule: str, of: str = "C1") -> str:
     return RISK.format(of=of, rule=rule, expires=(now() + 9 * DAY).date())
 
 
-@pytest.fixture(scope="session")
-def _honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return honest(tmp_path_factory.mktemp("left-out") / "store")
-
-
 @pytest.fixture
-def store(_honest: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(_honest, tmp_path / "store", symlinks=True))
-
-
-def decided(store: Path, policy: str = POLICY, *, baseline: tuple[Path, ...] = ()) -> Decision:
-    path = store.parent / "release.toml"
-    path.write_text(policy)
-    read = read_policy(path)
-    require_sound(read, METRICS, FACTORS)
-    return decide(read, [store], baseline, int(now().timestamp() * 1e9))
-
-
-def broken(decision: Decision) -> set[str]:
-    return {finding.rule for finding in decision.findings}
+def store(honest_store: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(honest_store, tmp_path / "store", symlinks=True))
 
 
 def not_started(store: Path, given: list[str]) -> RunDir:

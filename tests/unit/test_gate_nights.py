@@ -16,7 +16,8 @@ from gate_store import (
     GIVEN,
     NAME,
     POLICY,
-    honest,
+    broken,
+    decided,
     now,
     recorded_at,
     resealed,
@@ -27,7 +28,7 @@ from gate_store import (
 from made_runs import registers
 from never_began import never_began, never_judged
 from real_run import change_facts
-from test_gate_left_out import BASELINE, GREEN, broken, decided, of_before, risk
+from test_gate_left_out import BASELINE, GREEN, of_before, risk
 
 from dstest.core.errors import ConfigError, Exit
 from dstest.core.verdict import State
@@ -43,14 +44,9 @@ from dstest.store.layout import RunDir
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="session")
-def _honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return honest(tmp_path_factory.mktemp("nights") / "store")
-
-
 @pytest.fixture
-def store(_honest: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(_honest, tmp_path / "store", symlinks=True))
+def store(honest_store: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(honest_store, tmp_path / "store", symlinks=True))
 
 
 def found(decision: Decision) -> list[tuple[str, str]]:

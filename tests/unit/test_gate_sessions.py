@@ -11,11 +11,22 @@ from pathlib import Path
 import msgspec
 import pytest
 from executed_plan import executed
-from gate_store import GIVEN, POLICY, now, recorded_at, resealed, run_at, sealed, session_at
+from gate_store import (
+    GIVEN,
+    POLICY,
+    broken,
+    decided,
+    now,
+    recorded_at,
+    resealed,
+    run_at,
+    sealed,
+    session_at,
+)
 
 from dstest.core.errors import Exit
 from dstest.core.spec import RunSpec, to_toml
-from dstest.gate.decision import Decision, decide
+from dstest.gate.decision import Decision
 from dstest.gate.gather import gather
 from dstest.gate.reader import read_policy
 from dstest.plans.execution.state import ExecutionDir
@@ -25,16 +36,6 @@ from dstest.runner.session_file import SessionDir, SessionFile
 from dstest.store.layout import RunDir
 
 pytestmark = pytest.mark.slow
-
-
-def decided(store: Path, policy: str = POLICY) -> Decision:
-    path = store.parent / "release.toml"
-    path.write_text(policy)
-    return decide(read_policy(path), [store], [], int(now().timestamp() * 1e9))
-
-
-def broken(decision: Decision) -> set[str]:
-    return {finding.rule for finding in decision.findings}
 
 
 @pytest.fixture(scope="session")

@@ -198,20 +198,32 @@ def test_nobody_is_asked_for_a_fault_that_is_for_no_leader(
     assert done.verdict.verdict is State.PASS_SMOKE, why(done)
 
 
-@pytest.mark.timeout(300)
-def test_a_double_entry_is_found_and_comes_again_byte_for_byte(tmp_path: Path) -> None:
-    much = {"nemesis": "membership,kill,partition", "workload": "set", "time_limit_s": 30.0}
-    done = ran(tmp_path, *DOUBLE, seed=SEED, concurrency=20, **much)
+MUCH: dict[str, Any] = {
+    "nemesis": "membership,kill,partition", "workload": "set", "time_limit_s": 30.0, "seed": SEED,
+    "concurrency": 20,
+}  # fmt: skip
+
+
+def test_a_double_entry_is_found(tmp_path: Path) -> None:
+    done = ran(tmp_path, *DOUBLE, **MUCH)
     assert done.exit_code == Exit.FAIL, why(done)
     assert "set-full" in str(done.verdict.evidence.violation_fingerprint), why(done)
     assert any(fault.nemesis == "membership" for fault in done.verdict.evidence.faults)
+
+
+def test_without_the_bug_it_is_clean(tmp_path: Path) -> None:
+    sound = [pair for pair in DOUBLE if not pair.startswith("bug=")]
+    done = ran(tmp_path, *sound, **MUCH)
+    assert done.verdict.verdict is State.PASS_SMOKE, why(done)
+
+
+@pytest.mark.long
+def test_a_double_entry_comes_again_byte_for_byte(tmp_path: Path) -> None:
+    done = ran(tmp_path, *DOUBLE, **MUCH)
     again, original = replay(done.path, 1, store=tmp_path / "again", ui=Progress(io.StringIO()))
     assert original.verdict.evidence.rerun.identical == 1
     for name in ("segments/worker-0.seg", "segments/control.seg", "simulation.log"):
         assert len({(run.path / name).read_bytes() for run in (done, again)}) == 1
-    sound = [pair for pair in DOUBLE if not pair.startswith("bug=")]
-    done = ran(tmp_path / "clean", *sound, seed=SEED, concurrency=20, **much)
-    assert done.verdict.verdict is State.PASS_SMOKE, why(done)
 
 
 def test_files_of_a_host_that_is_wiped_are_gone() -> None:
