@@ -16,7 +16,7 @@ import typer.testing
 from hypothesis import HealthCheck, settings
 from made_once import Once
 from places import OUTER, OUTER_ASKED
-from side_by_side import LABS, InTwoLabs
+from side_by_side import LABS, InLabs
 
 # How fast examples come says something of the host, nothing of the code.
 settings.register_profile("any-host", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -71,11 +71,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> InTwoLabs | None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> InLabs | None:
     if config.getvalue("dist") != "loadfile":
         return None
     config.option.loadscopereorder = False
-    return InTwoLabs(config, log)
+    return InLabs(config, log)
 
 
 @pytest.fixture(scope="session")
