@@ -10,7 +10,7 @@ OWN_MACHINES = (
     "hosts", "lab", "lab_packages", "ordinary_user", "own_files", "podman", "pytest_plugin",
     "sessions", "vagrant",
 )  # fmt: skip
-"""Of the files there those that make machines of their own, or take as long: a third of the time."""
+"""Files there that make machines of their own, or take as long: a third of the time."""
 
 
 class InLabs(LoadScopeScheduling):  # type: ignore[misc]
