@@ -214,6 +214,16 @@ def _failing(tree: Path, tests: list[str], limit_s: float) -> str:
     return failed[0] if failed else f"pytest ends with {done.returncode}"
 
 
+def collected(tree: Path) -> set[str]:
+    """The names of all tests there: a map may be of others."""
+    words = ["-m", "pytest", "--collect-only", "-q", "--no-header", "-m", LEFT_OUT]
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=tree, env=environment(tree), capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    return {line for line in done.stdout.splitlines() if line.startswith("tests/")}
+
+
 def run(tests: Path, only: str, limit_s: float, workers: int, first: dict[str, str]) -> int:
     found = Map()
     free: SimpleQueue[Path] = SimpleQueue()
@@ -221,6 +231,7 @@ def run(tests: Path, only: str, limit_s: float, workers: int, first: dict[str, s
         tree = tree_of(tests, f"tree-{number}")
         compiled(tree)
         free.put(tree)
+    there = collected(tree)
 
     def one(mutant: Mutant) -> dict[str, Any]:
         tree, began = free.get(), time.monotonic()
@@ -228,8 +239,8 @@ def run(tests: Path, only: str, limit_s: float, workers: int, first: dict[str, s
             line = mutant.line((tree / mutant.path).read_text())
             if line is None:
                 return {"area": mutant.area, "name": mutant.name, "killed": None, "by": "gone"}
-            by = first.get(mutant.name, "")
-            names = found.tests(mutant, line)
+            by = name if (name := first.get(mutant.name, "")) in there else ""
+            names = [name for name in found.tests(mutant, line) if name in there]
             if not names and not by:
                 dead, why = False, "no test executes it"
             else:

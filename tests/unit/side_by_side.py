@@ -6,11 +6,8 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 LABS = "tests/integration/"
 
-OWN_MACHINES = (
-    "hosts", "lab", "lab_packages", "ordinary_user", "own_files", "podman", "pytest_plugin",
-    "sessions", "vagrant",
-)  # fmt: skip
-"""Files there that make machines of their own, or take as long: a third of the time."""
+OWN_MACHINES = ("hosts", "lab", "podman", "vagrant")
+"""Files there that make machines of their own: a third of the time."""
 
 
 class InLabs(LoadScopeScheduling):  # type: ignore[misc]
@@ -24,4 +21,4 @@ class InLabs(LoadScopeScheduling):  # type: ignore[misc]
         name = path.removeprefix(f"{LABS}test_").removesuffix(".py")
         if name in OWN_MACHINES:
             return "machines"
-        return "lab 1" if name < "n" else "lab 2"
+        return "lab 1" if name < "new" else "lab 2"
