@@ -36,11 +36,11 @@ test-no-lab: setup
 	-@.ci/setup format
 	$(BIN)/python -m pytest -rfEsR $(NO_LAB) $(TEST_ARGS)
 
-## make test-lab   the other part, in three labs side by side (those of the self-tests below: LABS=2)
+## make test-lab   the other part, in two labs side by side (those of the self-tests below: LABS=2)
 test-lab: setup
 	@.ci/setup vagrant
 	@.ci/setup podman
-	$(BIN)/python -m pytest -rfEsR $(SLOWEST) $(RERUNS) -n 3 --dist loadfile -m "lab and not selftest and not long" \
+	$(BIN)/python -m pytest -rfEsR $(SLOWEST) $(RERUNS) -n 2 --dist loadfile -m "lab and not selftest and not long" \
 		tests/integration $(TEST_ARGS)
 
 ## make coverage   test-no-lab, counting lines; fails below the share that pyproject.toml names

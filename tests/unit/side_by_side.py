@@ -6,19 +6,19 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 LABS = "tests/integration/"
 
-OWN_MACHINES = ("hosts", "lab", "podman", "vagrant")
-"""Files there that make machines of their own: a third of the time."""
+OWN_MACHINES = (
+    "hosts", "lab", "lab_packages", "own_files", "podman", "pytest_plugin", "sessions", "vagrant"
+)  # fmt: skip
+"""Files there that make machines of their own, or take as long: half the time."""
 
 
 class InLabs(LoadScopeScheduling):  # type: ignore[misc]
-    """A file is one process's; the tests that need a lab are three processes', so that there are
-    never more than three labs at work, and what a file shares with its neighbours is made once."""
+    """A file is one process's; the tests that need a lab are two processes', so that there are
+    never more than two labs at work: with three of them runs are starved of two cores."""
 
     def _split_scope(self, nodeid: str) -> str:
         path = nodeid.partition("::")[0]
         if not path.startswith(LABS):
             return path
         name = path.removeprefix(f"{LABS}test_").removesuffix(".py")
-        if name in OWN_MACHINES:
-            return "machines"
-        return "lab 1" if name < "new" else "lab 2"
+        return "machines" if name in OWN_MACHINES else "lab"
