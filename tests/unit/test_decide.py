@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 from made_evidence import (
@@ -14,6 +16,7 @@ from made_evidence import (
     short,
     without,
 )
+from msgspec.structs import replace
 
 from dstest.core.evidence import (
     Evidence,
@@ -169,3 +172,24 @@ def test_checkers_and_blame_travel_along() -> None:
 def test_a_pass_cannot_be_built_by_hand() -> None:
     with pytest.raises(ValueError, match="landing record"):
         Verdict(verdict=State.PASS_SMOKE, rule="V14", reason="trust me", evidence=but(faults=[]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"violation": True}, "it has not been re-run yet"),
+        (
+            {"violation": True, "rerun": Rerun(same_seed_runs=2)},
+            "none of 2 re-runs showed it again",
+        ),
+        ({"checker": replace(GOOD.checker, ran=[], why="no room")}, "run (linearizable): no room"),
+        ({"checker": replace(GOOD.checker, ran=[])}, "did not run (linearizable)."),
+        ({"checker": replace(GOOD.checker, ops_consumed=0)}, "judged by linearizable."),
+        (
+            {"checker": replace(GOOD.checker, ops_consumed=0, why="no room")},
+            "linearizable: no room",
+        ),
+    ],
+)
+def test_the_reason_says_what_is_so(changes: dict[str, Any], said: str) -> None:
+    assert said in decide(replace(GOOD, **changes)).reason

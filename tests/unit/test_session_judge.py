@@ -139,6 +139,21 @@ def test_a_violation_in_an_earlier_attempt_stays() -> None:
     assert found.exit_code == Exit.FAIL
     arms[1] = msgspec.structs.replace(arms[1], earlier=[State.INCONCLUSIVE_FAULT])
     assert judged(arms).exit_code == Exit.PASS
+    both = [State.FAIL_NONDETERMINISTIC, State.INCONCLUSIVE_FAULT]
+    arms[1] = msgspec.structs.replace(arms[1], earlier=both)
+    assert judged(arms).reason.startswith(f"{arms[1].id} of 4 arms: an earlier attempt")
+
+
+def test_an_arm_that_never_ran_leaves_no_tier_met() -> None:
+    found = judged([*full(), arm(4, evidence=None, alone=State.NOT_RUN)])
+    assert found.tier_met == "none"
+    assert found.exit_code == Exit.NOT_PROVEN
+
+
+def test_the_reason_is_that_of_the_worst_arm() -> None:
+    arms = full()
+    arms[2] = arm(3, found=evidence(**WORSE["violation"][0]))
+    assert judged(arms).reason.startswith(f"{arms[2].id} of 4 arms: The checker found a violation")
 
 
 @pytest.mark.parametrize("key", LIKE)
