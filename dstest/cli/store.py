@@ -201,8 +201,11 @@ def verify(
     untold: list[tuple[Path, str]] = []
     if verdicts or deep:
         known = {where for where, _ in wrong}
-        judged = gather([store], "all" if deep else "checkers", Telling()).findings
-        wrong += [(f.where, f"{f.rule}: {f.what}") for f in judged if f.where not in known]
+        judged = gather([store], "all" if deep else "checkers", Telling())
+        wrong += [(f.where, f"{f.rule}: {f.what}") for f in judged.findings if f.where not in known]
+        odd = [run for run in judged.runs if run.otherwise]
+        wrong += [(str(run.path), run.otherwise) for run in odd if run.by_us]
+        untold += [(run.path, run.otherwise) for run in odd if not run.by_us]
         bad = {Path(where) for where, _ in wrong}
         wrong += [(str(row.path), row.what) for row in verified_asides(walked, bad)]
         wrong += _nights(walked)

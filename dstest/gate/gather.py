@@ -139,7 +139,7 @@ def judged_run(place: Place, again: Again) -> JudgedRun:
         intact(run)
     except DstestError as error:
         raise _said("G01", path, error) from None
-    verdict = _verdict(run, meta, again)
+    verdict, otherwise = _verdict(run, meta, again)
     return JudgedRun(
         path=path,
         meta=meta,
@@ -149,23 +149,28 @@ def judged_run(place: Place, again: Again) -> JudgedRun:
         digest=hashlib.sha256((path / SUMS).read_bytes()).hexdigest(),
         asides=place.asides,
         asked=asked_anything(path),
+        otherwise=otherwise,
     )
 
 
-def _verdict(run: RunDir, meta: RunMeta, again: Again) -> Verdict:
-    """Its verdict, judged again as far as that is asked for. One that another version judged
-    otherwise stays as it is: it counts for nothing (G12), unless it is a violation."""
+def _verdict(run: RunDir, meta: RunMeta, again: Again) -> tuple[Verdict, str]:
+    """Its verdict, judged again as far as that is asked for, and how that differs from what it was.
+    One that another version judged otherwise stays as it is: it counts for nothing (G12), unless it
+    is a violation."""
     ours = meta.host is not None and meta.host.dstest == __version__
     try:
         kept = told(run)
-        return kept.verdict if again == "no" else judged_again(run, kept, again)
+        found = kept.verdict if again == "no" else judged_again(run, kept, again)
+        now, before = found.verdict.value, kept.verdict.verdict.value
+        return found, "" if now == before else f"judged again it is {now}, and was {before}"
     except ConfigError as error:
         raise _said("G15", run.path, error) from None
     except DstestError as error:
         if ours:
             raise _said("G02", run.path, error) from None
+        otherwise = error.message.removeprefix(f"{run.path}: ")
     try:
-        return msgspec.convert(run.read_json("verdict.json"), Verdict)
+        return msgspec.convert(run.read_json("verdict.json"), Verdict), otherwise
     except (msgspec.ValidationError, DstestError) as error:
         what = f"verdict.json cannot be read: {error}"
         raise Broken(Finding(rule="G12", what=what, where=str(run.path))) from None

@@ -24,8 +24,9 @@ from dstest.runner.session_file import SessionFile
 class JudgedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run as its evidence gives it. `evidence` is that among the arms of its session, `passes`
     whether it ended by itself with a pass, `digest` the sha256 of its check sums, `asides` what is
-    kept beside it. One that is not `over` died, and nothing is there of it but its record; one that
-    has not `asked` its system for anything can have found nothing."""
+    kept beside it, `otherwise` how it was judged again where that differs. One that is not `over`
+    died, and nothing is there of it but its record; one that has not `asked` its system for
+    anything can have found nothing."""
 
     path: Path
     meta: RunMeta
@@ -36,6 +37,7 @@ class JudgedRun(msgspec.Struct, frozen=True, kw_only=True):
     asides: tuple[Path, ...] = ()
     over: bool = True
     asked: bool = True
+    otherwise: str = ""
 
     @property
     def by_us(self) -> bool:

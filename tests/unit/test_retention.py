@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from gate_store import DAY, GIVEN, NAME, POLICY, now, run_at, sealed, session_at
 from never_began import never_judged
@@ -20,6 +21,7 @@ from dstest.core.errors import ConfigError, Exit
 from dstest.retention.look import entries
 from dstest.retention.prune import delete, plan
 from dstest.retention.walk import walk
+from dstest.runner import judgement
 from dstest.runner.session import process_start_time
 from dstest.store.layout import RunDir, link_latest
 
@@ -235,6 +237,28 @@ def test_sums_are_read_again_and_verdicts_where_asked(store: Path) -> None:
     empty = store.parent / "empty"
     empty.mkdir()
     assert dstest("store", "verify", empty)[0] == Exit.NOT_PROVEN, "nothing was verified"
+
+
+def test_what_comes_out_worse_is_wrong(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a host on which no checker decides in time; of another version's it is only told."""
+    change_facts(other := RunDir(run_of(store, 2)), host={"dstest": "0.16.0"})
+    sealed(other)
+    real = judgement.check_all
+    monkeypatch.setattr(
+        judgement,
+        "check_all",
+        lambda *args: {
+            name: msgspec.structs.replace(result, valid="unknown")
+            for name, result in real(*args).items()
+        },
+    )
+    code, said = dstest("store", "verify", store, "--verdicts", "--json")
+    found = json.loads(said.splitlines()[-1])
+    assert code == Exit.NOT_PROVEN
+    wrong = {row["path"]: row["what"] for row in found["wrong"]}
+    assert "judged again it is INCONCLUSIVE" in wrong[str(run_of(store, 1))]
+    assert str(other.path) not in wrong
+    assert str(other.path) in [row["path"] for row in found["not_compared"]]
 
 
 def test_two_runs_are_shown_and_compared(store: Path) -> None:
