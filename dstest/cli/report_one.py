@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,6 +58,10 @@ def report_one(
         raise EvidenceError(f"{opened.path}: {why}", remedy="take it from where it was made")
     new = outdated(opened.path, drawn(shown))
     signed = (opened.path / SIGNATURE).exists()
+    if new and not os.access(opened.path, os.W_OK):
+        names = ", ".join(sorted(new))
+        typer.echo(f"dstest: {names}: left as they are, {opened.path} may not be written", err=True)
+        new = {}
     if new and (sign_key is not None or not signed):
         write_texts(opened.path, new)
         opened.write_sums(sign_key if signed else None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -351,6 +352,18 @@ def test_without_room_to_judge_again_that_is_said(
     monkeypatch.setattr(judgement, "write_history", full)
     code, said = dstest("check", copy(passed), "--deep")
     assert code == Exit.HARNESS and "No space left" in said and "TMPDIR" in said, said
+
+
+def test_a_copy_that_may_only_be_read_is_shown(
+    passed: Path, copy: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its report names another directory, and cannot be drawn anew."""
+    run = copy(passed)
+    before = files(run)
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+    code, said = dstest("report", run)
+    assert code == Exit.PASS and "report.html: left as they are" in said, said
+    assert files(run) == before
 
 
 def test_without_sums_a_finished_run_is_refused(passed: Path, copy: Callable[[Path], Path]) -> None:
