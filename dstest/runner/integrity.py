@@ -8,6 +8,7 @@ not at all: only a signature tells more (docs/threat-model.md).
 
 from __future__ import annotations
 
+import errno
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -149,9 +150,11 @@ def judged_aside(run: RunDir, canary: Canary | None = None) -> Iterator[tuple[Ju
                 judged = assess(aside, canary)
             yield judged, aside
     except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
         raise HarnessError(
             f"{run.path} cannot be judged again in {tempfile.gettempdir()}: {error.strerror}",
-            remedy="set TMPDIR to a directory with free space that may be written",
+            remedy="set TMPDIR to a directory with free space",
         ) from error
 
 
@@ -255,14 +258,13 @@ def _reports(run: RunDir) -> None:
             raise _contradicts(run, f"{name} is not what the verdict gives")
 
 
-def _is_worse(one: Verdict, other: Verdict) -> bool:
-    """Or as bad."""
+def _no_better(one: Verdict, other: Verdict) -> bool:
     return aggregate_seeds([one.verdict, other.verdict]) is one.verdict
 
 
 def not_better(run: RunDir, kept: Verdict, found: Verdict) -> None:
     """Raises EvidenceError where a run judged again comes out better than it was."""
-    if not _is_worse(found, kept):
+    if not _no_better(found, kept):
         raise _contradicts(
             run,
             f"verdict.json says {kept.verdict.value}; judged again it is {found.verdict.value}, "
@@ -317,7 +319,7 @@ def judged_again(run: RunDir, kept: Told, again: Again) -> Verdict:
             _measured(run, aside)
             _reports(run)
     if not same:
-        return found if _is_worse(found, verdict) else verdict
+        return found if _no_better(found, verdict) else verdict
     not_better(run, verdict, found)
     return found
 

@@ -14,9 +14,8 @@ import msgspec
 import pytest
 from made_runs import made, recorded, registers, transactions
 from real_run import change_facts, change_record
-from touched_runs import Change, dstest, files, text
+from touched_runs import Change, dstest, files, text, undecided
 
-from dstest.core.check import CheckResult
 from dstest.core.errors import Exit, HarnessError
 from dstest.runner import judgement, session
 from dstest.runner import replay as replay_module
@@ -243,19 +242,6 @@ def test_a_failure_does_not_become_a_pass(
     assert code == Exit.NOT_PROVEN, said
 
 
-def undecided(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No checker comes to an answer any more, as on a host that is too slow."""
-    real = judgement.check_all
-
-    def check_all(*args: Any) -> dict[str, CheckResult]:
-        return {
-            name: msgspec.structs.replace(result, valid="unknown", anomalies={})
-            for name, result in real(*args).items()
-        }
-
-    monkeypatch.setattr(judgement, "check_all", check_all)
-
-
 @pytest.mark.parametrize("command", ["report --deep", "check --deep"])
 def test_a_pass_that_is_undecided_now_is_not_shown_as_one(
     command: str, passed: Path, copy: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
@@ -303,15 +289,7 @@ def test_a_run_of_another_version_is_judged_again_in_any_case(
     """Its sums are right, and its checker saw nothing: this one does."""
     run = copy(failed)
     with monkeypatch.context() as blind:
-        real = judgement.check_all
-        blind.setattr(
-            judgement,
-            "check_all",
-            lambda *args: {
-                name: msgspec.structs.replace(result, valid=True, anomalies={})
-                for name, result in real(*args).items()
-            },
-        )
+        undecided(blind, True)
         change_facts(RunDir(run), host={"dstest": "0.16.0"})
         verdict, _ = judge(RunDir(run))
         RunDir(run).write_sums()

@@ -15,18 +15,18 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import msgspec
 import pytest
 from forked import Ended, dstest
 from gate_store import NAME, run_at, session_at
 from made_runs import recorded, registers
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from pydantic_sarif.model import StaticAnalysisResultsFormatSarifVersion210JsonSchema as Sarif
+from touched_runs import undecided
 from typer.testing import CliRunner
 
 from dstest.cli.app import app
 from dstest.core.errors import DstestError
-from dstest.runner import judged_once, judgement
+from dstest.runner import judged_once
 from dstest.runner.integrity import Again, Verified, verified
 from dstest.store.layout import RunDir
 
@@ -248,15 +248,7 @@ def test_a_session_whose_runs_are_undecided_now_is_no_pass(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Judged again, as on a host that is too slow for its checkers."""
-    real = judgement.check_all
-    monkeypatch.setattr(
-        judgement,
-        "check_all",
-        lambda *args: {
-            name: msgspec.structs.replace(result, valid="unknown")
-            for name, result in real(*args).items()
-        },
-    )
+    undecided(monkeypatch)
     session = next(store.rglob("session.json")).parent
     assert CliRunner().invoke(app, ["report", str(session)]).exit_code == 0
     done = CliRunner().invoke(app, ["report", "--deep", str(session)])

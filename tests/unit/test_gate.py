@@ -52,7 +52,7 @@ def test_it_is_let_through_with_every_self_test_done_again(store: Path) -> None:
 
 
 def test_what_is_believed_is_not_judged_again(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """But held to its sums, and read: a session that says more than its runs is found."""
+    """But held to its sums."""
     policy = POLICY.replace('canaries = "kept"\n', 'verdicts = "believed"\n')
 
     def never(*args: object) -> None:

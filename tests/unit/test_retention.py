@@ -10,18 +10,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from gate_store import DAY, GIVEN, NAME, POLICY, now, run_at, sealed, session_at
 from never_began import never_judged
 from real_run import change_facts
-from touched_runs import dstest
+from touched_runs import dstest, undecided
 
 from dstest.core.errors import ConfigError, Exit
 from dstest.retention.look import entries
 from dstest.retention.prune import delete, plan
 from dstest.retention.walk import walk
-from dstest.runner import judgement
 from dstest.runner.session import process_start_time
 from dstest.store.layout import RunDir, link_latest
 
@@ -243,15 +241,7 @@ def test_what_comes_out_worse_is_wrong(store: Path, monkeypatch: pytest.MonkeyPa
     """As on a host on which no checker decides in time; of another version's it is only told."""
     change_facts(other := RunDir(run_of(store, 2)), host={"dstest": "0.16.0"})
     sealed(other)
-    real = judgement.check_all
-    monkeypatch.setattr(
-        judgement,
-        "check_all",
-        lambda *args: {
-            name: msgspec.structs.replace(result, valid="unknown")
-            for name, result in real(*args).items()
-        },
-    )
+    undecided(monkeypatch)
     code, said = dstest("store", "verify", store, "--verdicts", "--json")
     found = json.loads(said.splitlines()[-1])
     assert code == Exit.NOT_PROVEN
