@@ -10,13 +10,14 @@ LABS ?= 1
 SIDE_BY_SIDE = $(if $(filter-out 1,$(LABS)),-n $(LABS) --dist worksteal)
 SLOWEST := --durations=25 --durations-min=5
 RERUNS := -p rerunfailures --reruns 2 --only-rerun ^Starved:
-NO_LAB := $(SLOWEST) -n 3 --dist loadfile -m "not lab and not selftest and not long"
+NO_LAB := $(BIN)/python -m pytest -rfEsR $(SLOWEST) -n 3 --dist loadfile \
+	-m "not lab and not selftest and not long"
 # An environment may forbid byte code; without it every process rewrites the asserts of all tests.
 export PYTHONDONTWRITEBYTECODE :=
 C_SOURCES := $(wildcard checkers/csrc/*.[ch] checkers/csrc/*/*.[ch])
 
-.PHONY: help setup run test test-no-lab test-lab coverage lint check lab-up lab-down \
-	vagrant-up vagrant-down vm-up vm-down podman-up podman-down bench \
+.PHONY: help setup run test tools tools-of-labs test-computing test-starting test-no-lab test-lab \
+	coverage lint check lab-up lab-down vagrant-up vagrant-down vm-up vm-down podman-up podman-down bench \
 	spec-selftest nemesis-selftest systems-selftest labs-selftest proofs mutants sanitize fuzz corpora wheel clean
 
 help:
@@ -26,28 +27,41 @@ help:
 run: setup
 	$(BIN)/dstest run $(RUN_ARGS)
 
-## make test       set up what is missing, then the tests (the lab tests need root)
-test: test-no-lab test-lab
+## make test       set up what is missing, then all tests (the lab tests need root). What only computes
+##                 goes on beside the labs, which leave much of the host idle, and is told after them
+test: tools tools-of-labs
+	@mkdir -p build
+	@nice -n 5 env --default-signal=INT,QUIT $(MAKE) -s test-computing >build/test-computing.log 2>&1 & beside=$$!; \
+	$(MAKE) -s test-lab; of_labs=$$?; wait $$beside; computing=$$?; cat build/test-computing.log; \
+	$(MAKE) -s test-starting; starting=$$?; exit $$((of_labs || computing || starting))
 
-## make test-no-lab   the part of it that needs no lab, on two cores
-test-no-lab: setup
+tools: setup
 	-@.ci/setup browser
 	-@.ci/setup quint $(VENV)
 	-@.ci/setup format
-	$(BIN)/python -m pytest -rfEsR $(NO_LAB) $(TEST_ARGS)
 
-## make test-lab   the other part, in two labs side by side (those of the self-tests below: LABS=2)
-test-lab: setup
+tools-of-labs: setup
 	@.ci/setup vagrant
 	@.ci/setup podman
+
+## make test-no-lab   the part of it that needs no lab, on two cores
+test-no-lab: tools
+	$(NO_LAB) $(TEST_ARGS)
+
+test-computing: tools
+	$(NO_LAB) tests/unit tests/property tests/corpus tests/detection $(TEST_ARGS)
+
+test-starting: tools
+	$(NO_LAB) tests/cli tests/chaos tests/browser tests/csrc tests/quint tests/integration $(TEST_ARGS)
+
+## make test-lab   the other part, in two labs side by side (those of the self-tests below: LABS=2)
+test-lab: tools-of-labs
 	$(BIN)/python -m pytest -rfEsR $(SLOWEST) $(RERUNS) -n 2 --dist loadfile -m "lab and not selftest and not long" \
 		tests/integration $(TEST_ARGS)
 
 ## make coverage   test-no-lab, counting lines; fails below the share that pyproject.toml names
-coverage: setup
-	-@.ci/setup browser
-	-@.ci/setup quint $(VENV)
-	$(BIN)/python -m pytest -rfEsR $(NO_LAB) --cov --cov-report=term $(TEST_ARGS)
+coverage: tools
+	$(NO_LAB) --cov --cov-report=term $(TEST_ARGS)
 
 ## make lint       style, format and types, those of the tests as well
 lint: setup

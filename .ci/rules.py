@@ -26,83 +26,52 @@ SYSTEM_LINES_MAX = 280
 SYSTEMS_LINES_MAX = {"memcached": 100, "redis_sentinel": 150}
 """Systems of one file are read at one sitting: what many need is in the base."""
 
+_RUN = {"dstest.core", "dstest.history", "dstest.judge", "dstest.debug", "dstest.report"}
+_RUNS = _RUN | {"dstest.runner", "dstest"}
 ALLOWED: dict[str, set[str]] = {
     "dstest.core": set(),
-    "dstest.chaos": {"dstest.core", "dstest"},
-    "dstest.ci": {"dstest.core"},
-    "dstest.generator": {"dstest.core"},
-    "dstest.store": {"dstest.core"},
-    "dstest.judge": {"dstest.core", "dstest.store"},
-    "dstest.monitor": {"dstest.core", "dstest.logs"},
-    "dstest.runner": {
-        *("dstest.core", "dstest.store", "dstest.judge", "dstest.report", "dstest.generator"),
-        *("dstest.effects", "dstest.monitor", "dstest.sim"),
-        *("nemeses", "workloads", "checkers", "clusters", "dstest"),
-    },
-    "dstest.effects": {"dstest.core", "checkers"},
-    "dstest.compare": {"dstest.core", "dstest.store", "dstest.runner", "checkers"},
-    "dstest.retention": {
-        *("dstest.core", "dstest.store", "dstest.judge", "dstest.runner", "dstest.plans"),
-        *("dstest.report", "dstest.shrink"),
-    },
-    "dstest.gate": {
-        *("dstest.core", "dstest.store", "dstest.judge", "dstest.report", "dstest.runner"),
-        *("dstest.plans", "dstest.compare", "dstest.retention", "dstest.ci", "dstest"),
-    },
-    "dstest.results": {
-        *("dstest.core", "dstest.ci", "dstest.store", "dstest.judge", "dstest.report"),
-        *("dstest.runner", "dstest.retention", "dstest"),
-    },
-    "dstest.logs": {"dstest.core", "dstest.store", "dstest.judge"},
-    "dstest.traces": {"dstest.core", "dstest.store", "dstest.logs", "dstest.report"},
-    "dstest.patterns": {
-        *("dstest.core", "dstest.store", "dstest.judge", "dstest.report", "dstest.logs"),
-        *("dstest.traces", "dstest.spec", "dstest.monitor"),
-    },
-    "dstest.notebook": {
-        *("dstest.core", "dstest.store", "dstest.report", "dstest.runner", "checkers"),
-    },
-    "dstest.testing": {"dstest.core", "dstest.store", "dstest.results"},
-    "dstest.spec": {"dstest.core", "dstest.store"},
+    "dstest.history": {"dstest.core"},
+    "dstest.spec": {"dstest.core"},
     "dstest.sim": {"dstest.core"},
-    "dstest.serve": {
-        *("dstest.core", "dstest.store", "dstest.judge", "dstest.report", "dstest.runner"),
-        *("dstest.compare", "dstest.retention", "checkers", "dstest"),
-    },
-    "dstest.kb": {"dstest.core", "dstest.store", "dstest.retention", "dstest.serve"},
-    "dstest.findings": {"dstest.core", "dstest.findings.entries"},
-    "dstest.findings.entries": set(),
-    "dstest.extend": {"dstest.core", "nemeses"},
-    "dstest.plans": {
-        *("dstest.core", "dstest.store", "dstest.judge", "dstest.report", "dstest.runner"),
-        *("dstest.shrink", "dstest.spec", "dstest.steps", "nemeses", "clusters", "dstest"),
-    },
-    "dstest.shrink": {
-        *("dstest.core", "dstest.store", "dstest.judge", "dstest.runner", "dstest.report"),
-        *("dstest.steps", "dstest.fan", "nemeses", "dstest"),
-    },
-    "dstest.steps": {"dstest.core", "dstest.store", "dstest.judge", "dstest.runner"},
-    "dstest.fan": {"dstest.core", "dstest.steps", "dstest"},
-    "dstest.nightly": {
-        *("dstest.core", "dstest.store", "dstest.runner", "dstest.report", "dstest.steps"),
-        *("dstest.plans", "dstest.fan", "dstest.ci", "dstest"),
-    },
-    "dstest.scaffold": {"dstest.core", "dstest.extend", "dstest.runner", "clusters"},
-    "dstest.report": {
-        *("dstest.core", "dstest.ci", "dstest.store", "dstest.judge", "dstest.monitor"),
-    },
-    "dstest.reference": {
-        *("dstest.core", "dstest.runner", "dstest.report", "dstest.cli", "checkers", "nemeses"),
-    },
+    "dstest.chaos": {"dstest.core", "dstest"},
     "nemeses": {"dstest.core"},
     "workloads": {"dstest.core"},
     "checkers": {"dstest.core"},
     "clusters": {"dstest.core"},
+    "dstest.judge": {"dstest.core", "dstest.history", "checkers"},
+    "dstest.debug": {"dstest.core", "dstest.history", "dstest.judge", "dstest.spec"},
+    "dstest.report": (_RUN - {"dstest.report"}) | {"checkers"},
+    "dstest.runner": _RUN
+    | {"dstest.sim", "dstest", "nemeses", "workloads", "checkers", "clusters"},
+    "dstest.notebook": _RUNS | {"checkers"},
+    "dstest.campaign": _RUNS | {"nemeses", "clusters"},
+    "dstest.plans": _RUNS | {"dstest.campaign", "dstest.spec", "nemeses", "clusters"},
+    "dstest.store": _RUNS | {"dstest.campaign", "dstest.plans", "checkers"},
+    "dstest.check": _RUNS | {"dstest.store", "checkers"},
+    "dstest.serve": _RUNS | {"dstest.store", "checkers"},
+    "dstest.gate": _RUNS | {"dstest.campaign", "dstest.plans", "dstest.store"},
+    "dstest.extend": {"dstest.core", "dstest.runner", "nemeses", "clusters"},
+    "dstest.testing": {"dstest.core", "dstest.history", "dstest.store"},
 }
 """Room -> rooms it may import, besides itself. `dstest.cli` may import all."""
 
 _FAULT = {"nemeses.base", "nemeses.observe", "nemeses.tools"}
 FOLDERS: dict[str, set[str]] = {
+    "dstest.debug.logs": set(),
+    "dstest.debug.monitor": {"dstest.debug.logs"},
+    "dstest.debug.traces": {"dstest.debug.logs"},
+    "dstest.debug.patterns": {
+        *("dstest.debug.logs", "dstest.debug.monitor", "dstest.debug.traces"),
+        "dstest.debug.patterns.families",
+    },
+    "dstest.debug.patterns.families": {"dstest.debug.logs", "dstest.debug.patterns"},
+    "dstest.campaign.steps": {"dstest.campaign"},
+    "dstest.campaign.workers": {"dstest.campaign.steps"},
+    "dstest.campaign.shrink": {"dstest.campaign.steps", "dstest.campaign.workers"},
+    "dstest.campaign.nightly": {
+        *("dstest.campaign", "dstest.campaign.steps", "dstest.campaign.workers"),
+    },
+    "dstest.campaign.known_bugs": {"dstest.campaign.known_bugs.entries"},
     "nemeses.tools": set(),
     "nemeses.observe": set(),
     "nemeses.base": {"nemeses.observe", "nemeses.tools"},
@@ -165,8 +134,12 @@ class Source:
         self.is_package = place.name == "__init__.py"
 
     @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text)
+
+    @cached_property
     def nodes(self) -> list[ast.AST]:
-        return [node for node in ast.walk(ast.parse(self.text)) if isinstance(node, LOOKED_AT)]
+        return [node for node in ast.walk(self.tree) if isinstance(node, LOOKED_AT)]
 
     @cached_property
     def imports(self) -> set[str]:
@@ -217,12 +190,14 @@ def folders_point_one_way(sources: Sequence[Source]) -> Iterator[tuple[Source, s
 
     for source in sources:
         folder = folder_of(source.module)
-        room = folder.partition(".")[0]
-        if folder == room or room == "dstest" or source.is_package:
+        room = room_of(folder)
+        if folder == room or source.is_package:
             continue
-        ours = {module for module in source.imports if module.partition(".")[0] == room}
+        if folder.startswith("dstest.") and folder not in FOLDERS:
+            continue
+        ours = {module for module in source.imports if room_of(module) == room}
         others = {folder_of(module) or room for module in ours}
-        for other in sorted(others - FOLDERS.get(folder, set()) - {folder}):
+        for other in sorted(map(str, others - FOLDERS.get(folder, set()) - {folder})):
             yield source, f"{folder} does not import {other}"
 
 
@@ -288,12 +263,35 @@ def what_a_lab_shows_decides_nothing(sources: Sequence[Source]) -> Iterator[tupl
             yield source, "goes by the facts of a lab, which are for people"
 
 
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def no_name_hides_what_is_called(sources: Sequence[Source]) -> Iterator[tuple[Source, str]]:
+    """A function that binds the name of a function of its module, and calls that name, calls what
+    it has bound."""
+    for source in sources:
+        ours = {node.name for node in source.tree.body if isinstance(node, _FUNCTIONS)}
+        for node in source.nodes:
+            if not isinstance(node, _FUNCTIONS):
+                continue
+            bound, called = set[str](), set[str]()
+            for one in ast.walk(node):
+                match one:
+                    case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+                        bound.add(name)
+                    case ast.Call(func=ast.Name(id=name)):
+                        called.add(name)
+            for name in sorted(ours & bound & called):
+                yield source, f"{node.name}: {name} is a function of this module, and bound there"
+
+
 RULES: tuple[Callable[[Sequence[Source]], Iterator[tuple[Source, str]]], ...] = (
     rooms_point_one_way,
     folders_point_one_way,
     agents_travel_alone,
     files_are_one_concept,
     functions_are_short,
+    no_name_hides_what_is_called,
     clocks_are_read_in_one_place,
     what_a_lab_shows_decides_nothing,
 )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from checkers._columns import I32, I64, U8
+from checkers.columns import I32, I64, U8
 
 U32 = NDArray[np.uint32]
 

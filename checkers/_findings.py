@@ -1,9 +1,9 @@
-"""What the checkers of whole histories share: outcomes, keys, budgets, anomalies, the result.
+"""What the checkers of whole histories share: outcomes, keys, budgets, anomalies, the result, and
+the values that objects start with (`initial` in a history's header).
 
-A checker is one function `decide(part, found) -> int` over the operations of one key. It reports
-anomalies to `found` and returns how many observations it tested; `PerKey` makes a `Checker` of it.
-
-What happens to an operation before `decide` sees it (discipline 1.7):
+A checker is one function `decide(part, findings) -> int` over the operations of one key. It reports
+anomalies to `findings` and returns how many observations it tested; `PerKey` makes a `Checker` of
+it. What happens to an operation before `decide` sees it:
 
     ok                    in `part.ok`
     fail                  in `part.failed`, excluded as `fail`: it had no effect
@@ -13,29 +13,41 @@ What happens to an operation before `decide` sees it (discipline 1.7):
 
 The answer is `"unknown"` where a key could not be decided (time, memory, an operation that cannot
 be read) and where no observation was tested: a check with nothing to refute proves nothing.
+`set-full` and `order` under `prefix` decide linearizability exactly; the others are sound: what
+they report is a violation, and their docstrings say what they cannot see.
 """
 
 from __future__ import annotations
 
+import json
 import resource
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from checkers._breaks import BREAKS
-from checkers._columns import NEVER, Interner
 from checkers._spread import Spreads, epochs_met
+from checkers.columns import NEVER, Interner
 from dstest.core.check import Anomaly, Budget, CheckResult, KeyCount, OpCount, Seconds, Valid
 from dstest.core.clock import monotonic_ns
-from dstest.core.history import History
+from dstest.core.errors import ConfigError
+from dstest.core.history import INITIAL, History
 from dstest.core.limits import WITNESS_OPS_MAX
 from dstest.core.op import Op, Outcome
 from dstest.core.protocols import Option
 from dstest.core.words import if_late, quoted
+
+BREAKS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("lost", "lost-transfer"), "durability"),
+    **dict.fromkeys(("duplicate", "duplicated"), "idempotency"),
+    **dict.fromkeys(("incompatible-order", "nonmonotonic", "nonmonotonic-send"), "ordering"),
+    **dict.fromkeys(("reordered", "skipped"), "ordering"),
+    "starved-group": "fairness",
+}
+"""Type of anomaly -> claim, whatever else its workload claims. Others break what that claims."""
 
 ANOMALIES_MAX: Final = 16
 """Anomalies of one type with a witness of their own; the others are counted in `stats`."""
@@ -95,7 +107,7 @@ def regressions(ops: Iterable[Op], value: Callable[[Op], Any]) -> Iterator[tuple
             yield top, op
 
 
-def listed(op: Op) -> list[Any]:
+def list_of(op: Op) -> list[Any]:
     """The list that an observer returned; null counts as empty. Raises Unreadable."""
     if op.output is None:
         return []
@@ -338,55 +350,97 @@ class PerKey:
         if model not in self.models:
             raise ValueError(f"model {model!r}: {self.name} knows {', '.join(self.models)}")
         started = monotonic_ns()
-        found = Findings(history, model, budget)
+        findings = Findings(history, model, budget)
         excluded: Counter[str] = Counter()
-        parts = self._parts(history, excluded, found)
+        parts = self._parts(history, excluded, findings)
         consumed = tested = 0
         untested: list[Part] = []
         for part in parts:
-            found.keys.append(part.key)
-            if part.key in found.undecided:
+            findings.keys.append(part.key)
+            if part.key in findings.undecided:
                 continue
             try:
-                found.tick()
-                observed = self._decide(part, found)
+                findings.tick()
+                observed = self._decide(part, findings)
                 tested += observed
                 if not observed and part.of(*self._owed):
                     untested.append(part)
             except OutOfTime:
-                found.undecide(part.key, found.over_time())
+                findings.undecide(part.key, findings.over_time())
             except MemoryError:
-                found.undecide(part.key, found.over_memory())
+                findings.undecide(part.key, findings.over_memory())
             except Unreadable as error:
-                found.undecide(part.key, str(error))
+                findings.undecide(part.key, str(error))
             except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
                 # What a server answers may have any shape; it must not end the judgement.
                 message = f"an operation cannot be read: {type(error).__name__}: {error}"
-                found.undecide(part.key, message)
-            if part.key not in found.undecided:
+                findings.undecide(part.key, message)
+            if part.key not in findings.undecided:
                 consumed += len(part.ok) + len(part.unknown)
         for part in untested if tested else ():
-            if part.key not in found.undecided:
-                found.undecide(part.key, f"nothing was tested: {self._vacuous}")
+            if part.key not in findings.undecided:
+                findings.undecide(part.key, f"nothing was tested: {self._vacuous}")
                 consumed -= len(part.ok) + len(part.unknown)
-        valid, reason = found.verdict(tested, self._vacuous)
+        valid, reason = findings.verdict(tested, self._vacuous)
         return CheckResult(
             checker=self.name,
             valid=valid,
             workload=history.header.workload,
             model=model,
-            anomaly_types=sorted(found.counts),
-            not_=[model] if found.counts else [],
-            anomalies={kind: found.anomalies[kind] for kind in sorted(found.anomalies)},
+            anomaly_types=sorted(findings.counts),
+            not_=[model] if findings.counts else [],
+            anomalies={kind: findings.anomalies[kind] for kind in sorted(findings.anomalies)},
             ops=OpCount(total=len(history.ops), consumed=consumed, excluded=dict(excluded)),
             keys=KeyCount(
                 total=len(parts),
-                decided=len(parts) - len(found.undecided),
-                undecided=list(found.undecided),
+                decided=len(parts) - len(findings.undecided),
+                undecided=list(findings.undecided),
             ),
             seconds=Seconds(check=(monotonic_ns() - started) / 1e9),
             peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
             reason=reason,
-            stats={"tested": tested, **found.stats, **found.spreads.stats},
-            spreads=found.spreads.by_kind(),
+            stats={"tested": tested, **findings.stats, **findings.spreads.stats},
+            spreads=findings.spreads.by_kind(),
         )
+
+
+USUAL: Final = object()
+"""Stands for the value of a key that is not named."""
+
+
+class Start(NamedTuple):
+    """`every` is the value of all keys; where `by_key` is not None it says so of each."""
+
+    every: Any
+    by_key: Mapping[str, Any] | None
+
+    def of(self, key: Any) -> Any:
+        """The value of a key; USUAL where nobody says."""
+        return self.every if self.by_key is None else self.by_key.get(name_of(key), USUAL)
+
+    def require_named(self, keys: Iterable[Any]) -> None:
+        """Raises ConfigError where a name that does not occur may be meant for a key without."""
+        if self.by_key is None:
+            return
+        there = {name_of(key) for key in keys}
+        strange, silent = sorted(self.by_key.keys() - there), sorted(there - self.by_key.keys())
+        if strange and silent:
+            raise ConfigError(
+                f"the initial state names {strange[0]!r}, which does not occur, and not "
+                f"{silent[0]!r}, which does",
+                remedy="name the keys as the history does; a value that is no JSON object is that "
+                "of every key",
+            )
+
+
+def start_of(history: History) -> Start | None:
+    """What the header says; None where it says nothing."""
+    if INITIAL not in history.header.options:
+        return None
+    value = history.header.options[INITIAL]
+    return Start(None, value) if isinstance(value, dict) else Start(value, None)
+
+
+def name_of(key: Any) -> str:
+    """What a key is called where only strings can be: in JSON's objects, and in maps of EDN."""
+    return key if isinstance(key, str) else json.dumps(key, default=repr)

@@ -11,12 +11,12 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from typing import Any
 
-from checkers._columns import Interner
 from checkers._findings import Findings, Part, Unreadable
+from checkers.columns import Interner
 from dstest.core.op import Op
 from dstest.core.words import quoted
 
-Place = tuple[int, str]
+Offset = tuple[int, str]
 
 
 def integer(op: Op, value: Any, name: str) -> int:
@@ -33,7 +33,7 @@ class Claim:
     op: Op
     start: int
     end: int
-    entries: list[tuple[Place, Any]]
+    entries: list[tuple[Offset, Any]]
 
 
 @dataclass(slots=True)
@@ -41,14 +41,14 @@ class Log:
     """What writers were told. `attempts` and `refused` are by id of the value."""
 
     values: Interner = field(default_factory=Interner)
-    acked: dict[Place, tuple[int, Op]] = field(default_factory=dict)
+    acked: dict[Offset, tuple[int, Op]] = field(default_factory=dict)
     attempts: dict[int, list[Op]] = field(default_factory=dict)
     refused: dict[int, Op] = field(default_factory=dict)
-    seen: dict[Place, tuple[int, Op]] = field(default_factory=dict)
+    seen: dict[Offset, tuple[int, Op]] = field(default_factory=dict)
     covered: list[tuple[int, int]] = field(default_factory=list)
 
     def add(
-        self, place: Place, value: Any, op: Op, part: Part, findings: Findings, kind: str
+        self, place: Offset, value: Any, op: Op, part: Part, findings: Findings, kind: str
     ) -> None:
         """An acknowledged entry. Two values at one place are an anomaly of this `kind`."""
         at = self.values.id_of(value)
@@ -89,7 +89,7 @@ def check_claims(
     places = sorted(known)
     offsets = [place[0] for place in places]
     tested = 0
-    missing: set[Place] = set()
+    missing: set[Offset] = set()
     for claim in claims:
         findings.tick()
         low, high = bisect_left(offsets, claim.start), bisect_right(offsets, claim.end)
@@ -118,7 +118,7 @@ def _one(
 ) -> None:
     """One claim against itself, the values at its places, and what was ever written."""
     last: int | None = None
-    own: set[Place] = set()
+    own: set[Offset] = set()
     for place, value in claim.entries:
         offset, at = place[0], log.values.id_of(value)
         if offset < claim.start:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core.check import Sightings, Spread
-from dstest.core.history import Window, epochs_of
+from dstest.core.history import FaultWindow, epochs_of
 from dstest.core.op import Op
 from dstest.core.words import quoted
 
@@ -22,11 +22,9 @@ KEYS_MAX: Final = 8
 """Keys that are named, those with most anomalies."""
 
 _OUTSIDE: Final = "none"
-_LAST: Final = "\U0010ffff"
-"""After every name."""
 
 
-def epochs_met(ops: Iterable[Op], windows: list[Window], end_ns: int) -> list[str]:
+def epochs_met(ops: Iterable[Op], windows: list[FaultWindow], end_ns: int) -> list[str]:
     """The fault epochs that these operations overlap, each once; where no window tells, those that
     they are stamped with. `end_ns` is the end of the run."""
     found: dict[str, None] = {}
@@ -40,10 +38,30 @@ def _last_ns(op: Op) -> int:
     return op.invoke_ts if op.complete_ts is None else op.complete_ts
 
 
-class _Seen:
+class _Heals:
+    """After the heal of which fault a moment comes, by the last one, while its effects last."""
+
+    def __init__(self, windows: Iterable[FaultWindow]) -> None:
+        healed = [w for w in windows if w.healed_ns is not None and w.landed != "no"]
+        healed.sort(key=lambda w: (w.healed_ns or 0, w.epoch))
+        self._heals = [w.healed_ns or 0 for w in healed]
+        self._rest = [(w.until_ns, w.epoch) for w in healed]
+
+    def __bool__(self) -> bool:
+        return bool(self._heals)
+
+    def before(self, at_ns: int) -> str | None:
+        place = bisect_right(self._heals, at_ns)
+        if not place:
+            return None
+        until, epoch = self._rest[place - 1]
+        return epoch if until is None or at_ns <= until else None
+
+
+class _Answers:
     """Answers, one of each anomaly."""
 
-    def __init__(self, heals: Sequence[tuple[int, str]]) -> None:
+    def __init__(self, heals: _Heals) -> None:
         self._heals = heals
         self.after: dict[str, int] = {}
         self.first_ns: int | None = None
@@ -62,8 +80,7 @@ class _Seen:
             self.epochs[epoch] = self.epochs.get(epoch, 0) + 1
         else:
             self.outside += 1
-            if place := bisect_right(self._heals, (at, _LAST)):
-                last = self._heals[place - 1][1]
+            if (last := self._heals.before(at)) is not None:
                 self.after[last] = self.after.get(last, 0) + 1
         if node is not None:
             self.nodes[node] = self.nodes.get(node, 0) + 1
@@ -82,8 +99,8 @@ class _Seen:
 
 
 class _Kind:
-    def __init__(self, heals: Sequence[tuple[int, str]]) -> None:
-        self.told, self.known = _Seen(heals), _Seen(heals)
+    def __init__(self, heals: _Heals) -> None:
+        self.told, self.known = _Answers(heals), _Answers(heals)
         self.nowhere = 0
         self.keys: Counter[str | tuple[str]] = Counter()
         self.names: dict[str | tuple[str], Any] = {}
@@ -92,8 +109,8 @@ class _Kind:
 class Spreads:
     """What a checker has found so far, by kind of anomaly."""
 
-    def __init__(self, windows: Iterable[Window] = ()) -> None:
-        self._heals = sorted((w.healed_at, w.epoch) for w in windows if w.healed_at is not None)
+    def __init__(self, windows: Iterable[FaultWindow] = ()) -> None:
+        self._heals = _Heals(windows)
         self.counts: Counter[str] = Counter()
         self._kinds: dict[str, _Kind] = {}
 

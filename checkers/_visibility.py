@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from checkers._columns import NEVER, Interner
 from checkers._findings import Findings, ids_of
+from checkers.columns import NEVER, Interner
 from dstest.core.op import Op, Outcome
 from dstest.core.words import quoted
 

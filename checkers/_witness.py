@@ -29,8 +29,9 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import UNSET, UnsetType
 
-from checkers import _core, _native
-from checkers._columns import (
+from checkers import _core
+from checkers import columns as _native
+from checkers.columns import (
     CAS_FALSE,
     CAS_TRUE,
     CAS_UNKNOWN,
@@ -266,7 +267,7 @@ def _why_not(columns: Columns, stuck: int, words: Words) -> str:
     return f"it needs the value {value}"
 
 
-class Told(NamedTuple):
+class Explanation(NamedTuple):
     """A contradiction in sentences, and the operation that no order has a place for."""
 
     text: str
@@ -281,7 +282,7 @@ def explain(
     *,
     memory_bytes: int,
     words: Words = REGISTER,
-) -> Told:
+) -> Explanation:
     """Longest linearizable prefix, the values possible there, and why there is no next step."""
     rows = witness.rows
     count = f"{len(rows)} operation{'s' if len(rows) != 1 else ''}"
@@ -290,7 +291,7 @@ def explain(
     lead += f" explains the {count} of the witness."
     decision = illegal(columns, rows, 10**9, memory_bytes, states=64)
     if decision is None:
-        return Told(lead)
+        return Explanation(lead)
 
     def op_at(row: int) -> Op:
         return history.ops[int(columns.position[row])]
@@ -326,4 +327,4 @@ def explain(
     )
     held_by = could if words.verb else ""
     reason = Stuck(needs=why, noun=words.noun.removeprefix("the "), held=held_by)
-    return Told(said, op_at(stuck).op_id, reason)
+    return Explanation(said, op_at(stuck).op_id, reason)

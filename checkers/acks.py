@@ -16,7 +16,7 @@ read nothing was tested.
 | failed-but-applied | in a final read, though its only writes failed definitely |
 | duplicated | more than once in one final read (`set` only) |
 
-Source: discipline 5.2 section 10; Jepsen's `checker/set`.
+Source: Jepsen's `checker/set`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from collections import Counter
 from functools import partial
 from typing import Any, Final
 
-from checkers._columns import Interner
-from checkers._findings import Findings, Part, PerKey, end_of, ids_of, listed
+from checkers._findings import Findings, Part, PerKey, end_of, ids_of, list_of
+from checkers.columns import Interner
 from dstest.core.op import Op
 from dstest.core.words import quoted
 
@@ -85,7 +85,7 @@ def decide(part: Part, findings: Findings, *, unique: bool) -> int:
     lost: set[int] = set()
     for read in finals:
         findings.tick()
-        seen = Counter(ids_of(values, listed(read)))
+        seen = Counter(ids_of(values, list_of(read)))
         for at in sorted(acked.keys() - seen.keys() - lost):
             lost.add(at)
             message = (

@@ -40,7 +40,7 @@ _STRICT: Final = "strict-serializable"
 _VIEW: Final = "monotonic-atomic-view"
 
 
-class _Seen(NamedTuple):
+class _View(NamedTuple):
     """An operation and the numbers of bumps that it saw or made, by member, in order."""
 
     op: Op
@@ -73,18 +73,18 @@ def _members(part: Part) -> list[Any]:
     return named or []
 
 
-def _bump(op: Op, members: list[Any]) -> _Seen:
+def _bump(op: Op, members: list[Any]) -> _View:
     if not isinstance(op.output, list | tuple) or len(op.output) != len(members):
         raise Unreadable(op, "its output is not a number for each member")
     made = [_number(op, n, 1) for n in op.output]
-    return _Seen(op, list(zip(members, made, strict=True)))
+    return _View(op, list(zip(members, made, strict=True)))
 
 
 def _is_step(row: Any) -> bool:
     return isinstance(row, list | tuple) and len(row) == 3
 
 
-def _look(op: Op, members: list[Any]) -> _Seen:
+def _look(op: Op, members: list[Any]) -> _View:
     """Raises Unreadable where it did other steps than it was asked for."""
     for steps in (op.output, op.output if op.input is None else op.input):
         if not isinstance(steps, list | tuple) or not all(map(_is_step, steps)):
@@ -99,10 +99,10 @@ def _look(op: Op, members: list[Any]) -> _Seen:
             raise Unreadable(op, f"no bump of the group names its member {member!r}")
         if kind == "r":
             reads.append((member, _number(op, n, 0)))
-    return _Seen(op, reads)
+    return _View(op, reads)
 
 
-def _lost(bumps: list[_Seen], part: Part, findings: Findings) -> bool:
+def _lost(bumps: list[_View], part: Part, findings: Findings) -> bool:
     """Bumps that made one number, or several; were there any?"""
     first: dict[int, Op] = {}
     lost = False
@@ -119,7 +119,7 @@ def _lost(bumps: list[_Seen], part: Part, findings: Findings) -> bool:
     return lost
 
 
-def _within(seen: _Seen, part: Part, findings: Findings) -> None:
+def _within(seen: _View, part: Part, findings: Findings) -> None:
     """What one look saw, against itself."""
     op, earlier = seen.op, dict[Any, int]()
     last, top = seen.reads[0]
@@ -141,7 +141,7 @@ def _within(seen: _Seen, part: Part, findings: Findings) -> None:
         earlier[member] = n
 
 
-def _phantoms(every: list[_Seen], part: Part, findings: Findings) -> None:
+def _phantoms(every: list[_View], part: Part, findings: Findings) -> None:
     """What nobody can have seen yet, whatever the order."""
     began = sorted(op.invoke_ts for op in part.maybe("bump"))
     maker = {seen.low: seen.op for seen in every if seen.op.op_type == "bump"}
@@ -161,7 +161,7 @@ def _phantoms(every: list[_Seen], part: Part, findings: Findings) -> None:
             break
 
 
-def _stale(every: list[_Seen], part: Part, findings: Findings) -> None:
+def _stale(every: list[_View], part: Part, findings: Findings) -> None:
     """Each operation against the highest number of those that had ended before it began, and
     against how many bumps had: a look is not below them, a bump is above."""
     ended = sorted(every, key=lambda seen: end_of(seen.op))
@@ -195,7 +195,7 @@ class _Between:
         self._ended = sorted(map(end_of, done))
         self._unknown = [op.invoke_ts for op in part.unknown if op.op_type == "bump"]
 
-    def may(self, look: _Seen) -> bool:
+    def may(self, look: _View) -> bool:
         begin, end = look.op.invoke_ts, end_of(look.op)
         done = bisect.bisect_right(self._began, end)
         unknown = bisect.bisect_right(self._unknown, end)

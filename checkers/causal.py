@@ -30,8 +30,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from checkers._columns import Interner
 from checkers._findings import Decide, Findings, Part, PerKey, end_of, in_one
+from checkers.columns import Interner
 from dstest.core.check import Budget, CheckResult
 from dstest.core.history import History
 from dstest.core.op import Op

@@ -28,8 +28,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from checkers._findings import Findings, Part, PerKey, Unreadable, end_of
-from checkers._start import USUAL, start_of
+from checkers._findings import USUAL, Findings, Part, PerKey, Unreadable, end_of, start_of
 from dstest.core.check import Budget, CheckResult
 from dstest.core.errors import ConfigError
 from dstest.core.history import History

@@ -36,10 +36,10 @@ from checkers.total_queue import (
     AROUND_MAX,
     HELD,
     Traffic,
+    acks_count,
     copies_missing,
     holders,
     last_put_ns,
-    owed,
     strangers,
     takes_of,
     traffic,
@@ -129,7 +129,7 @@ def _missing(t: Traffic, part: Part, findings: Findings) -> int:
     who = holders(part, _TAKERS, look, looks.during)
     findings.count(unaccounted=min(len(missing), len(who.takers)))
     if len(missing) <= len(who.takers):
-        if why := who.unsure(len(missing), owed(t), last_put_ns(part)):
+        if why := who.unsure(len(missing), acks_count(t), last_put_ns(part)):
             findings.undecide(part.key, why)
         else:
             findings.doubt(HELD, len(missing))

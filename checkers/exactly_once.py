@@ -18,7 +18,6 @@ completed attempt list.
 
 An id of unknown outcome may have taken effect once. A history in which no id was tried twice, not
 counting attempts that failed definitely, proves nothing about idempotency: the answer is unknown.
-Source: discipline 5.2 section 11, lint H13.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final
 
-from checkers._columns import Interner
-from checkers._findings import Findings, Part, PerKey, Unreadable, end_of, in_one, listed
+from checkers._findings import Findings, Part, PerKey, Unreadable, end_of, in_one, list_of
+from checkers.columns import Interner
 from dstest.core.op import Op, Outcome
 from dstest.core.words import often, quoted
 
@@ -108,7 +107,7 @@ def _decide(key: Any, attempts: list[Op], audits: list[Op], part: Part, findings
     told: set[int] = set()
     for audit in audits:
         findings.tick()
-        effects = Counter(ids.id_of(value) for value in listed(audit))
+        effects = Counter(ids.id_of(value) for value in list_of(audit))
         for at in tries.keys() | effects.keys():
             if at in told:
                 continue

@@ -37,7 +37,7 @@ not `not-held`, so that the next holder overlaps.
 | fencing-token-regressed | a later hold got a token that is not above an earlier one's |
 | fencing-token-reused | two holds got the same token |
 
-Source: discipline 1.7; Kleppmann, "How to do distributed locking" (2016), for fencing.
+Source: Kleppmann, "How to do distributed locking" (2016), for fencing.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from checkers._columns import NEVER
 from checkers._findings import Findings, Part, PerKey, Unreadable, end_of, regressions
+from checkers.columns import NEVER
 from dstest.core.op import Op, Outcome
 from dstest.core.protocols import NOT_HELD, code_of
 from dstest.core.words import quoted

@@ -14,7 +14,6 @@ of that name). All four thresholds must be declared in the options of the run, b
 | unfair-latency, starved-group, failing-group, unsteady-group | a threshold is crossed |
 
 Percentiles need numbers: a group with fewer than 30 operations leaves the answer unknown.
-Source: discipline 5.2 section 14.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ a node must be equal, else the state was not at rest and the answer is unknown.
 |---|---|
 | invariant-violated | a predicate does not hold in a final dump |
 
-Source: discipline 5.2 section 12. A final state says nothing about what clients saw before.
+A final state says nothing about what clients saw before.
 """
 
 from __future__ import annotations

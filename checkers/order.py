@@ -19,7 +19,7 @@ Model `prefix`, over whole reads of one log per key:
 A dequeue of unknown outcome may have taken a skipped element, so skips count only above their
 number. Values are unique per key: undecided is a queue where one that came out was put in twice
 or came out twice, and a log to which one may have been appended twice.
-Source: discipline 5.2 section 9; Gibbons and Korach for the pairs that show a queue's disorder.
+Source: Gibbons and Korach for the pairs that show a queue's disorder.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from checkers._columns import NEVER, Interner
-from checkers._findings import Findings, Part, PerKey, end_of, listed
+from checkers._findings import Findings, Part, PerKey, end_of, list_of
 from checkers._visibility import Visibility, report_missing, report_strangers
+from checkers.columns import NEVER, Interner
 from checkers.total_queue import Traffic, traffic
 from dstest.core.op import Op
 from dstest.core.words import quoted
@@ -98,7 +98,7 @@ def _skips(t: Traffic, part: Part, out: dict[int, Op], findings: Findings) -> No
 
 def _prefix(part: Part, findings: Findings) -> int:
     """Reads against the longest one, then against real time."""
-    reads = [(op, listed(op)) for op in part.of("read")]
+    reads = [(op, list_of(op)) for op in part.of("read")]
     values = Interner()
     tries = Counter(values.id_of(op.input) for op in part.maybe("append"))
     if (twice := next((at for at, n in tries.items() if n > 1), None)) is not None:

@@ -14,7 +14,7 @@
 A property with `about` is asked of each ok operation that it is about, one without of all ok
 operations of a key together. It is *fired* so many times, and with fewer than `least` the answer is
 unknown: a property whose path was never taken holds of everything. What raises is no answer, and
-leaves the key undecided. Source: discipline 5.2 section 2.
+leaves the key undecided.
 
 | anomaly | meaning |
 |---|---|

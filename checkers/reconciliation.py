@@ -10,8 +10,6 @@ proves nothing. Writes of unknown outcome may or may not be there, but on all re
 | anomaly | meaning |
 |---|---|
 | divergence | two replicas at rest hold different values |
-
-Source: discipline 5.2 section 13.
 """
 
 from __future__ import annotations
@@ -19,8 +17,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from checkers._columns import Interner
 from checkers._findings import ANY_TYPE, Findings, Part, PerKey, end_of, in_one
+from checkers.columns import Interner
 from dstest.core.op import Op
 from dstest.core.words import quoted
 

@@ -23,8 +23,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from checkers._columns import Interner
 from checkers._findings import Findings, Part, PerKey, Unreadable
+from checkers.columns import Interner
 from dstest.core.op import Op
 from dstest.core.words import quoted
 

@@ -35,9 +35,9 @@ from typing import Final
 
 import numpy as np
 
-from checkers._columns import NEVER
-from checkers._findings import Findings, Part, PerKey, listed
+from checkers._findings import Findings, Part, PerKey, list_of
 from checkers._visibility import Visibility, report_forks, report_missing, report_strangers
+from checkers.columns import NEVER
 
 
 def decide(part: Part, findings: Findings) -> int:
@@ -45,7 +45,7 @@ def decide(part: Part, findings: Findings) -> int:
     v = Visibility.of(
         [(op, op.input) for op in part.maybe("add")],
         [(op, op.input) for op in part.refused("add")],
-        [(op, listed(op)) for op in part.of("read")],
+        [(op, list_of(op)) for op in part.of("read")],
         findings,
     )
     real = report_strangers(v, part.key, findings)

@@ -22,7 +22,7 @@ Latencies count from when an operation was due where the load was open (`--rate`
 counts when it was due: while a service stands, its users go on wanting it. What was due and never
 sent, since the load ended first, was not served either. In a closed loop they count from the
 invocation: a client that waits asks for nothing else, so that a stall is counted once for each
-client. Sources: discipline 5.2 section 4; Tene, "How NOT to Measure Latency" (2013), for the
+client. Source: Tene, "How NOT to Measure Latency" (2013), for the
 omission that is coordinated with the service.
 """
 
@@ -31,13 +31,13 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from checkers._findings import ANY_TYPE, Findings, Part, PerKey, in_one
-from dstest.core.history import History, Window
+from dstest.core.history import FaultWindow, History
 from dstest.core.op import Op, Outcome
 from dstest.core.protocols import Option
 
@@ -132,10 +132,10 @@ def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return merged
 
 
-def _spans(when: str, windows: list[Window], end_ns: int) -> list[tuple[int, int]]:
+def _spans(when: str, windows: list[FaultWindow], end_ns: int) -> list[tuple[int, int]]:
     """The stretches of `[0, end_ns]` that count."""
     faults = _merged(
-        (max(0, w.inject_start), min(end_ns, end_ns if w.healed_at is None else w.healed_at))
+        (max(0, w.start_ns), min(end_ns, end_ns if w.healed_ns is None else w.healed_ns))
         for w in windows
     )
     if when == "faults":
@@ -221,18 +221,26 @@ def _measured(metric: str, load: _Load, latencies_ms: Any) -> float | str:
     return float(latencies_ms[int(np.ceil(len(latencies_ms) * share)) - 1])
 
 
-def measured(history: History, metric: str, *, stopped: bool) -> float | str:
-    """The value of a metric over the load of a run, or why there is none. `stopped`: the load was
-    ended before its time limit on purpose, as by a violation, and lasted as long as its operations
-    did. ValueError for a metric that is not in `METRICS`."""
-    if metric not in METRICS:
-        raise ValueError(f"no metric {metric!r}: there are {', '.join(METRICS)}")
+def measure(history: History, metric: str, *, stopped: bool) -> float | str:
+    """As `measured_all`, of one metric."""
+    return measure_all(history, [metric], stopped=stopped)[metric]
+
+
+def measure_all(
+    history: History, metrics: Sequence[str], *, stopped: bool
+) -> dict[str, float | str]:
+    """The value of each metric over the load of a run, or why there is none. `stopped`: the load
+    was ended before its time limit on purpose, as by a violation, and lasted as long as its
+    operations did. ValueError for a metric that is not in `METRICS`."""
+    if strange := [metric for metric in metrics if metric not in METRICS]:
+        raise ValueError(f"no metric {strange[0]!r}: there are {', '.join(METRICS)}")
     if why := _unplaced(history):
-        return why
+        return dict.fromkeys(metrics, why)
     load = _load(history.ops, history, stopped=stopped)
     if not load.ops or not load.seconds:
-        return "nothing was asked for"
-    return _measured(metric, load, _latencies_ms(load))
+        return dict.fromkeys(metrics, "nothing was asked for")
+    latencies_ms = _latencies_ms(load)
+    return {metric: _measured(metric, load, latencies_ms) for metric in metrics}
 
 
 def _from_when(level: Level, load: _Load) -> str:

@@ -39,8 +39,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
-from checkers._columns import Interner
-from checkers._findings import Findings, Part, PerKey, end_of, listed
+from checkers._findings import Findings, Part, PerKey, end_of, list_of
+from checkers.columns import Interner
 from dstest.core.op import Op
 from dstest.core.words import often, quoted
 
@@ -120,7 +120,7 @@ def traffic(part: Part, takers: Collection[str] = ("dequeue",)) -> Traffic:
         if op.op_type in takers and op.output is not None:
             out.append((op, values.id_of(op.output)))
         elif op.op_type == "drain":
-            out += [(op, values.id_of(value)) for value in listed(op)]
+            out += [(op, values.id_of(value)) for value in list_of(op)]
     return Traffic(
         values,
         _by_value(values, part.of("enqueue")),
@@ -214,7 +214,7 @@ def at_once(one: Op, other: Op) -> bool:
     return one.invoke_ts <= end_of(other) and other.invoke_ts <= end_of(one)
 
 
-def owed(t: Traffic) -> int:
+def acks_count(t: Traffic) -> int:
     """How many acknowledgements there are."""
     return sum(map(len, t.acked.values()))
 
@@ -244,7 +244,7 @@ def _lost(t: Traffic, part: Part, findings: Findings) -> int:
         return 0
     who = holders(part, _TAKERS, looks[0], lambda op: at_once(op, looks[-1]))
     if len(missing) <= who.room:
-        if why := who.unsure(len(missing), owed(t), last_put_ns(part)):
+        if why := who.unsure(len(missing), acks_count(t), last_put_ns(part)):
             findings.undecide(part.key, why)
         else:
             findings.doubt(HELD, len(missing))

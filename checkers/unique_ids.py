@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from checkers._columns import Interner
 from checkers._findings import Findings, Part, PerKey, Unreadable, end_of
+from checkers.columns import Interner
 from dstest.core.op import Op
 from dstest.core.words import quoted
 

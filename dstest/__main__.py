@@ -8,7 +8,7 @@ import sys
 import traceback
 from types import FrameType
 
-from dstest.core.whole import STARVED, is_missing, is_starved, said_of
+from dstest.core.whole import STARVED, is_missing, is_starved, missing_line
 
 __all__ = ["main"]
 
@@ -33,7 +33,7 @@ def main() -> None:
     except Exception as error:
         # Python's own exit code for it, 1, means that a violation was found.
         if isinstance(error, ImportError) and is_missing(error):
-            sys.stderr.write(f"{said_of(error)}\n")
+            sys.stderr.write(f"{missing_line(error)}\n")
         elif is_starved(error):
             sys.stderr.write(f"{STARVED}\n")
         else:

@@ -1,4 +1,5 @@
-"""All faults that dstest means to deliver, N01 to N34: what each needs and what proves it.
+"""All faults that dstest means to deliver, N01 to N34: what each needs and what proves it, as
+`docs/nemeses.md` shows them.
 
 Which nemesis delivers a fault is asked of the plug-ins, never written here. Where none does, `gap`
 says what stands in the way on nodes that share one kernel.
@@ -6,13 +7,58 @@ says what stands in the way on nodes that share one kernel.
 
 from __future__ import annotations
 
-from typing import Final
+import random
+from collections.abc import MutableSequence
+from typing import Any, Final
 
 import msgspec
 
 from dstest.core import registry
 from dstest.core.protocols import Nemesis, NemesisTraits
-from nemeses.shapes_page import shapes
+from nemeses.base.paths import DIRECTIONS, SHAPES, Path, cuts_for
+
+_NODES: Final = ("n1", "n2", "n3", "n4", "n5")
+
+
+class _InOrder(random.Random):
+    """Chooses nodes in their order, where a run draws them from its seed."""
+
+    def shuffle(self, x: MutableSequence[Any]) -> None:
+        return None
+
+
+def _deaf(cuts: list[Path]) -> str:
+    """`n1 from n3 n4`: what each node no longer hears."""
+    by = {node: [a for a in _NODES if (a, node) in cuts] for node in _NODES}
+    return "; ".join(f"{node} from {' '.join(row)}" for node, row in by.items() if row)
+
+
+def shapes() -> list[str]:
+    """The shapes of a partition over five nodes, path by path, as lines of Markdown."""
+    lines = [
+        "## Shapes of a partition",
+        "",
+        "What each of five nodes no longer hears, and from whom, if nodes were chosen in their",
+        "order (a run draws them from its seed) and n1 led. `in` cuts what goes to the chosen",
+        "nodes, `out` what comes from them, `both` either.",
+        "",
+        "| shape | direction | chosen | cut | paths |",
+        "|---|---|---|---|---|",
+    ]
+    for shape in SHAPES:
+        made = {d: cuts_for(shape, d, _NODES, _InOrder(), leader="n1") for d in DIRECTIONS}
+        same = len({tuple(found.cuts) for found in made.values()}) == 1
+        for way, found in [("any", made["both"])] if same else made.items():
+            chosen = "all" if len(found.targets) == len(_NODES) else " ".join(found.targets)
+            cells = (f"`{shape}`", f"`{way}`", chosen, _deaf(found.cuts), str(len(found.cuts)))
+            lines.append(f"| {' | '.join(cells)} |")
+    return [
+        *lines,
+        "",
+        "In `bridge` n1 and n2 are one side, n4 and n5 the other, n3 hears all and all hear it:",
+        "`in` and `out` are the first side's. In `majorities-ring` each node hears two",
+        "neighbours, so that it sees a majority, and no two see the same one.",
+    ]
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -26,7 +72,7 @@ class Fault(msgspec.Struct, frozen=True):
     gap: str = "not built yet"
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class FaultRow(msgspec.Struct, frozen=True, kw_only=True):
     """A fault as of now. `nemeses` deliver it; `reason` says why nobody does."""
 
     number: str
@@ -285,7 +331,7 @@ CATALOGUE: Final = (
 )
 
 
-def _asked(nemesis: Nemesis) -> str:
+def _needs_of(nemesis: Nemesis) -> str:
     """What it asks of a system, in a sentence."""
     always = [capability.__name__ for capability in nemesis.requires]
     text = f"asks of the system: {', '.join(always) or 'nothing'}"
@@ -296,14 +342,14 @@ def _asked(nemesis: Nemesis) -> str:
     return text
 
 
-def rows() -> list[Row]:
+def rows() -> list[FaultRow]:
     """The catalogue with what the registered nemeses deliver."""
     plugins = {name: registry.load("nemeses", name) for name in registry.names("nemeses")}
     found = []
     for fault in CATALOGUE:
         by = [name for name, plugin in plugins.items() if fault.number in plugin.faults]
         found.append(
-            Row(
+            FaultRow(
                 number=fault.number,
                 name=fault.name,
                 group=fault.group,
@@ -337,7 +383,7 @@ def markdown() -> str:
     for name in registry.names("nemeses"):
         plugin = registry.load("nemeses", name)
         numbers = f" ({', '.join(plugin.faults)})" if plugin.faults else ""
-        lines += [f"**{name}**{numbers}: {plugin.doc}", "", f"- {_asked(plugin)}"]
+        lines += [f"**{name}**{numbers}: {plugin.doc}", "", f"- {_needs_of(plugin)}"]
         for key, option in plugin.options.items():
             choices = f" ({', '.join(map(str, option.choices))})" if option.choices else ""
             default = str(option.default).lower() if option.type is bool else option.default

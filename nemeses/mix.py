@@ -3,8 +3,9 @@
 The members share one set of windows, since they share the options that make them; an option by
 which they mean different things is given to each as `NEMESIS.key`. By default each
 window goes to one member, which thus never meets the faults of another. With `-o at_once=2` two
-members of different lanes (`base/overlap.py`) share most windows: a storm. Every record is judged
-as its own.
+members of different lanes (`base/driver.py`) share most windows: a storm. Every record is judged
+as its own. Not in a mix is what takes others' work with it, as `restart` of whole nodes, and what
+does not come in every window, as `upgrade`.
 """
 
 from __future__ import annotations
@@ -34,8 +35,7 @@ from dstest.core.protocols import (
     lacking_of,
 )
 from dstest.core.run_words import number
-from nemeses.base.driver import Driver
-from nemeses.base.overlap import Overlap
+from nemeses.base.driver import Driver, Overlap
 from nemeses.base.schedule import time_for
 
 _WEIGHT_MAX: Final = 1000
@@ -69,11 +69,11 @@ _OWN: Final[Mapping[str, Option]] = {
 }
 
 
-def _qualified(member: Nemesis, key: str) -> str:
+def _qualify(member: Nemesis, key: str) -> str:
     return f"{member.name}.{key}"
 
 
-def _merged(members: Sequence[Nemesis]) -> dict[str, Option]:
+def _merge(members: Sequence[Nemesis]) -> dict[str, Option]:
     """All options. One that all who declare it mean alike is given once, for all of them; one that
     means different things is given to each of them apart, as `NEMESIS.key`.
     """
@@ -85,7 +85,7 @@ def _merged(members: Sequence[Nemesis]) -> dict[str, Option]:
     found = dict(_OWN)
     for member in members:
         for key, option in member.options.items():
-            found[key if len(meanings[key]) == 1 else _qualified(member, key)] = option
+            found[key if len(meanings[key]) == 1 else _qualify(member, key)] = option
     return found
 
 
@@ -111,7 +111,7 @@ class Mix:
         self.requires: tuple[type, ...] = tuple(
             dict.fromkeys(asked for m in members for asked in getattr(m, "requires", ()))
         )
-        self.options: Mapping[str, Option] = _merged(members)
+        self.options: Mapping[str, Option] = _merge(members)
 
     def plan(
         self,
@@ -171,7 +171,7 @@ class Mix:
 
     def _of(self, member: Nemesis, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options as this member knows them: its own values under their plain names."""
-        own = {key: _qualified(member, key) for key in member.options}
+        own = {key: _qualify(member, key) for key in member.options}
         return {**options, **{k: options[name] for k, name in own.items() if name in self.options}}
 
     def _seen_by(self, member: Nemesis, ctx: NemesisContext) -> NemesisContext:
@@ -263,7 +263,7 @@ def _kinds_per_window(
     rng: random.Random,
 ) -> list[list[str]]:
     """Per window, the kinds that stand in it; the first is the one drawn for it."""
-    drawn = _drawn(weights, rng)
+    drawn = _draw(weights, rng)
     found = []
     for _ in range(count):
         kinds = [next(drawn)]
@@ -275,7 +275,7 @@ def _kinds_per_window(
     return found
 
 
-def _drawn(weights: Mapping[str, int], rng: random.Random) -> Iterator[str]:
+def _draw(weights: Mapping[str, int], rng: random.Random) -> Iterator[str]:
     """Kinds for ever: each kind once in a random order first, then bags filled by weight."""
     bag = list(weights)
     while True:

@@ -8,6 +8,8 @@ import gc
 import os
 import shutil
 import subprocess
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -76,6 +78,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> InLabs | 
         return None
     config.option.loadscopereorder = False
     return InLabs(config, log)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_book(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Runs that fail are remembered in a book of their module, and not in that of whoever tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DSTEST_KB", str(tmp_path_factory.getbasetemp() / f"{uuid.uuid4()}.sqlite"))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from dstest.core.claims import Fields
+from dstest.core.check import Fields
 from dstest.core.protocols import Answer, Generator, OpDraft, Option, WorkloadTraits
 
 WORKERS_MAX: Final = 64

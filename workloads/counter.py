@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dstest.core import rng
-from dstest.core.claims import Fields
+from dstest.core.check import Fields
 from dstest.core.protocols import Answer, OpDraft, Option
 from workloads._workload import FinalReads, ObjectWorkload
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from dstest.core import rng
-from dstest.core.claims import Fields
+from dstest.core.check import Fields
 from dstest.core.protocols import Answer, OpDraft, Option
 from workloads._workload import ObjectWorkload
 from workloads.queue import DRAIN_S

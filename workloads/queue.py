@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core import rng
-from dstest.core.claims import Fields
+from dstest.core.check import Fields
 from dstest.core.protocols import Answer, OpDraft, Option
 from workloads._workload import ObjectWorkload
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 from dstest.core import rng
-from dstest.core.claims import Fields
+from dstest.core.check import Fields
 from dstest.core.protocols import OpDraft, Option
 from workloads._workload import READ_AGAIN, ObjectWorkload, RotatingKeys
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dstest.core import rng
-from dstest.core.claims import Fields
+from dstest.core.check import Fields
 from dstest.core.protocols import OpDraft, Option
 from workloads._workload import RETIRED_MAX, WORKERS_MAX, revisit_ratio
 

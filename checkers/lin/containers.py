@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from checkers.lin.model import Call, Columns, Model, Told, flag, freeze, plain, whole
+from checkers.lin.model import Call, Columns, Model, TableReading, flag, freeze, plain, whole
 from checkers.ops.table import FAIL, OK, UNKNOWN, OpTable
 from dstest.core.op import Op
 
@@ -81,7 +81,7 @@ class Container(Model):
             return "null is no value"
         return Call(self.put, freeze(op.input), None, known)
 
-    def tabled(self, table: OpTable) -> Told | None:
+    def tabled(self, table: OpTable) -> TableReading | None:
         put, take = table.is_type(self.put), table.is_type(self.take)
         keep = table.outcome != FAIL
         if not (put | take).all() or (keep & put & (table.input == 0)).any():
@@ -92,7 +92,7 @@ class Container(Model):
             return None
         kind = np.where(put, PUT, np.where(known, np.where(nothing, NOTHING, TAKE), MAYBE))
         what: Columns = {"kind": kind.astype(np.uint8), "value": value.astype(np.int32)}
-        return Told(keep, keep & known & nothing, {}, bool((take & known).any()), what)
+        return TableReading(keep, keep & known & nothing, {}, bool((take & known).any()), what)
 
     def ranked(self, table: OpTable, value: npt.NDArray[np.int32]) -> npt.NDArray[Any] | None:
         """Numbers of values as the model orders them; None where it does not take them."""
@@ -294,7 +294,7 @@ class Log(Model):
             return "its output is no list of [offset, value]"
         return Call("read", op.input, tuple((int(o), freeze(v)) for o, v in rows), known)
 
-    def tabled(self, table: OpTable) -> Told | None:
+    def tabled(self, table: OpTable) -> TableReading | None:
         append, read = table.is_type("append"), table.is_type("read")
         known, failed = table.outcome == OK, table.outcome == FAIL
         told = np.full(len(table), -1, np.int64)
@@ -312,7 +312,7 @@ class Log(Model):
         what: Columns = {"read": read, "offset": told, "value": table.input}
         tells = bool((placed | (read & known)).any())
         excluded = {"unknown-read": int(looks.sum())}
-        return Told(~failed & ~looks, read, excluded, tells, what)
+        return TableReading(~failed & ~looks, read, excluded, tells, what)
 
     def pure(self, call: Call) -> bool:
         return call.op_type == "read"

@@ -1,44 +1,233 @@
-"""Maps with appends: keys that are registers in other words as those (`appends.py`), the others by
-the search of csrc/aut/."""
+"""Maps with appends: keys that are registers in other words as those, the others by the search of
+csrc/aut/.
+
+A value that a get returned was put as it is, or is one that an append made longer. Where only one
+append can have made it, that one did, and the value before it is told as well, and so on back to a
+put or to nothing. Such an append is a cas from the value before to the one after. An operation took
+effect once: an append that made one value told of made no other.
+
+An append that can have made none of these values left one that nobody saw, nor a beginning of one
+that somebody saw. So do all appends to that, until a put or a delete: such an append is the write
+of a value that nobody sees. A key where this leaves a choice, or with a cas beside its appends, is
+left to the search.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from msgspec.structs import replace
 
 from checkers import _witness
-from checkers._columns import I64, encode
-from checkers._native import ILLEGAL, Limits
+from checkers.columns import I64, ILLEGAL, NEVER, Limits, encode
 from checkers.lin import objects, registers
-from checkers.lin.appends import Traced, as_registers, trace
-from checkers.lin.encode import encode as encode_calls
-from checkers.lin.judged import Judged, anomaly_of, merge
-from checkers.lin.limits import ANOMALIES_MAX
-from checkers.lin.reduction import WORDS
-from checkers.lin.search import search
-from checkers.lin.values import KvMap
+from checkers.lin.model import ANOMALIES_MAX, KvMap, freeze
+from checkers.lin.search import Judgement, anomaly_of, merge, search
+from checkers.lin.search import encode as encode_calls
+from checkers.lin.tables import WORDS
 from checkers.lin.witness import Witness, explain
 from dstest.core.check import Anomaly, Budget
 from dstest.core.clock import monotonic_ns
 from dstest.core.history import History
 from dstest.core.op import Op
 
+_LENGTHS_MAX: Final = 64
+"""Of appended strings; more are left to the search."""
+
 _STEPS_MAX: Final = 2_000_000
 
 
-def _told(op: Op) -> bool:
+class _Hidden:
+    """The value that an append left and nobody saw; each is equal to itself alone."""
+
+    def __init__(self, op: Op) -> None:
+        self._of = f"a value that ends with {op.input!r} (op {op.op_id})"
+
+    def __repr__(self) -> str:
+        return self._of
+
+
+def _is_complete(op: Op) -> bool:
+    return not op.timeout_marker and op.complete_ts is not None
+
+
+@dataclass(slots=True)
+class Trace:
+    """What is told of a key. `made`: by the place of an append, the value that it made. `after`: by
+    a value that no get returned, the next one that it became. `short`: values, each with the places
+    of all appends that can have made it; together fewer than there are values."""
+
+    made: dict[int, str]
+    after: dict[str, str]
+    short: dict[str, list[int]] | None = None
+
+
+class _Key:
+    """The operations on one key that did not fail."""
+
+    def __init__(self) -> None:
+        self.puts: set[str | None] = set()
+        self.appends: dict[str, list[int]] = {}
+        self.invoked: dict[int, int] = {}
+        self.seen: dict[str, int] = {}
+        """By a value that gets returned: when the first of them completed."""
+        self.filled = NEVER
+        """When the first put or append completed: then the key is not empty any more."""
+        self.plain = True
+
+    def add(self, place: int, op: Op) -> None:
+        """Takes an operation in; where it does not fit, the key is not `plain`."""
+        end = op.complete_ts if op.complete_ts is not None and _is_complete(op) else NEVER
+        value = {"get": op.output if _is_complete(op) else None, "delete": None}.get(
+            op.op_type, op.input
+        )
+        fits = value is None or (isinstance(value, str) and value != "")
+        if op.op_type == "get":
+            if isinstance(value, str):
+                self.seen[value] = min(end, self.seen.get(value, NEVER))
+        elif op.op_type == "append":
+            fits = fits and value is not None
+            self.appends.setdefault(value if isinstance(value, str) else "", []).append(place)
+            self.invoked[place] = op.invoke_ts
+        elif op.op_type in ("put", "delete"):
+            self.puts.add(value if fits else None)
+        else:
+            fits = False
+        if op.op_type != "get":
+            self.filled = min(self.filled, end)
+        self.plain = self.plain and fits
+
+    def trace(self) -> Trace | None:
+        """None where a choice is left, or where what is here does not fit."""
+        if not self.plain or len({len(piece) for piece in self.appends}) > _LENGTHS_MAX:
+            return None
+        return _Tracer(self).run()
+
+
+class _Tracer:
+    def __init__(self, key: _Key) -> None:
+        self.key = key
+        self.size = {p: len(piece) for piece, places in key.appends.items() for p in places}
+        self.lengths = sorted(set(self.size.values()))
+        self.by = dict(key.seen)
+        self.makers: dict[str, list[int]] = {}
+        self.agenda = sorted(key.seen)
+        self.traced = Trace({}, {})
+
+    def _makers(self, value: str) -> list[int]:
+        """Appends that may have made a value, from what it looks like; of nothing only while
+        nothing was there, unless that leaves none."""
+        found: list[int] = []
+        for length in self.lengths:
+            if length > len(value):
+                break
+            found += self.key.appends.get(value[-length:], ())
+        if None in self.key.puts:
+            return found
+        invoked, filled = self.key.invoked, self.key.filled
+        return [p for p in found if self.size[p] < len(value) or invoked[p] <= filled] or found
+
+    def _settle(self, value: str) -> bool:
+        """Finds out who made a value; False where that is not certain, or nothing new."""
+        made, key = self.traced.made, self.key
+        free = [p for p in self.makers[value] if made.get(p, value) == value]
+        if value in key.puts or not free:
+            return False
+        soon = [p for p in free if key.invoked[p] <= self.by[value]]
+        if len(free) > 1 and len(soon) == 1:
+            free = soon
+        if len(free) > 1 or free[0] in made:
+            return False
+        made[free[0]] = value
+        return True
+
+    def run(self) -> Trace | None:
+        """Follows all values told of back, as long as there is anything new."""
+        made, new = self.traced.made, True
+        while new:
+            new = False
+            for value in self.agenda:
+                if value not in self.makers:
+                    self.makers[value] = self._makers(value)
+                if not self._settle(value):
+                    continue
+                new = True
+                place = next(p for p in self.makers[value] if made.get(p) == value)
+                before = value[: -self.size[place]]
+                if before and before not in self.by:
+                    self.traced.after[before] = value
+                    self.agenda.append(before)
+                if before:
+                    self.by[before] = min(self.by[value], self.by.get(before, NEVER))
+        told = set(made.values())
+        for value in self.agenda:
+            if any(p not in made for p in self.makers[value]):
+                return None
+            if self.makers[value] and value not in told and value not in self.key.puts:
+                self.traced.short = self._short(value)
+        return self.traced
+
+    def _short(self, value: str) -> dict[str, list[int]]:
+        """The values that are too many for the appends that can have made one of them."""
+        short: dict[str, list[int]] = {}
+        agenda = [value]
+        for one in agenda:
+            short[one] = self.makers[one]
+            others = {self.traced.made[p] for p in short[one]}
+            agenda += sorted(others - set(agenda))
+        return short
+
+
+def _as_register(op: Op, made: str | None) -> Op:
+    if op.op_type == "get":
+        return replace(op, op_type="read", input=None)
+    if op.op_type == "append" and made is not None:
+        before = made[: -len(op.input)] or None
+        succeeded = True if _is_complete(op) and op.error is None else None
+        return replace(op, op_type="cas", input=[before, made], output=succeeded)
+    value = {"put": op.input, "delete": None}.get(op.op_type, _Hidden(op))
+    return replace(op, op_type="write", input=value, output=None)
+
+
+def trace(ops: Sequence[Op]) -> list[Trace | None]:
+    """What is known of the key of each operation; None where it is no register in other words."""
+    keys: dict[Any, _Key] = {}
+    of: list[_Key] = []
+    for place, op in enumerate(ops):
+        name = op.key if type(op.key) is str else freeze(op.key)
+        key = keys.get(name)
+        if key is None:
+            key = keys[name] = _Key()
+        of.append(key)
+        if not _is_complete(op) or op.error is None:
+            key.add(place, op)
+    traced = {id(key): key.trace() for key in keys.values()}
+    return [traced[id(key)] for key in of]
+
+
+def as_registers(
+    ops: Sequence[Op], traced: Sequence[Trace], places: Sequence[int] | None = None
+) -> list[Op]:
+    """The same operations of registers. `places`: where they are in what was traced."""
+    return [
+        _as_register(op, known.made.get(place))
+        for op, known, place in zip(ops, traced, places or range(len(ops)), strict=True)
+    ]
+
+
+def _is_known(op: Op) -> bool:
     return op.complete_ts is not None and not op.timeout_marker and op.error is None
 
 
-def _gets_of(ops: list[Op], key: Any, traced: Traced, values: Iterable[str]) -> set[int]:
+def _gets_of(ops: list[Op], key: Any, traced: Trace, values: Iterable[str]) -> set[int]:
     """The places of gets that tell of these values, the first ones; of what only a put or nobody
     tells of there is none."""
     first: dict[Any, int] = {}
     for place, op in enumerate(ops):
-        if op.op_type == "get" and _told(op) and op.key == key:
+        if op.op_type == "get" and _is_known(op) and op.key == key:
             first.setdefault(op.output, place)
     found = set()
     for value in values:
@@ -70,7 +259,7 @@ class _Retold:
     """Witnesses that stand up to what their own gets tell. An append is a cas because some get
     told where it belongs; a witness with the append needs such a get as well."""
 
-    def __init__(self, history: History, traced: list[Traced]) -> None:
+    def __init__(self, history: History, traced: list[Trace]) -> None:
         self.history, self.traced = history, traced
 
     def _illegal(self, places: list[int], deadline: int, memory_bytes: int) -> bool:
@@ -125,7 +314,7 @@ def _tells(sizes: dict[str, int], value: str) -> set[str]:
     return told
 
 
-def _fewest(ops: list[Op], traced: Traced, gets: set[int], values: set[str]) -> set[int]:
+def _fewest(ops: list[Op], traced: Trace, gets: set[int], values: set[str]) -> set[int]:
     """Those gets without which one of the values would not be told of."""
     sizes = {value: len(ops[p].input) for p, value in traced.made.items()}
     told = {p: _tells(sizes, ops[p].output) for p in gets}
@@ -136,7 +325,7 @@ def _fewest(ops: list[Op], traced: Traced, gets: set[int], values: set[str]) -> 
     return set(told)
 
 
-def _short(history: History, places: list[int], traced: Traced) -> Anomaly:
+def _short(history: History, places: list[int], traced: Trace) -> Anomaly:
     """The anomaly of a key whose gets tell of more values than its appends can have made. Without
     any one of these values the appends would be enough: each is reached from the one that is left
     over, and could be left over in its place (Hall 1935)."""
@@ -157,11 +346,12 @@ def _short(history: History, places: list[int], traced: Traced) -> Anomaly:
     return anomaly_of(key, named, history, True, text)
 
 
-def _judge_short(history: History, found: dict[int, tuple[list[int], Traced]]) -> Judged:
+def _judge_short(history: History, found: dict[int, tuple[list[int], Trace]]) -> Judgement:
     """Keys that are illegal because of what their gets tell, by the `id` of what was traced."""
-    judged = Judged(tested=True, illegal=len(found))
+    judged = Judgement(tested=True, illegal=len(found))
     for places, traced in found.values():
         judged.keys = [*judged.keys, history.ops[places[0]].key]
+        judged.breaks.append((history.ops[places[0]].key, None))
         if len(judged.anomalies) < ANOMALIES_MAX:
             judged.anomalies.append(_short(history, places, traced))
         for op in (history.ops[p] for p in places):
@@ -176,15 +366,15 @@ def _judge_short(history: History, found: dict[int, tuple[list[int], Traced]]) -
 
 
 def _judge_registers(
-    history: History, places: list[int], traced: Sequence[Traced | None], budget: Budget
-) -> Judged:
+    history: History, places: list[int], traced: Sequence[Trace | None], budget: Budget
+) -> Judgement:
     shown = replace(history, ops=[history.ops[p] for p in places])
     known = [t for t in (traced[p] for p in places) if t is not None]
     at = {place: here for here, place in enumerate(places)}
-    moved: dict[int, Traced] = {}
+    moved: dict[int, Trace] = {}
     for t in known:
         if id(t) not in moved:
-            moved[id(t)] = Traced({at[p]: value for p, value in t.made.items()}, t.after)
+            moved[id(t)] = Trace({at[p]: value for p, value in t.made.items()}, t.after)
     here = [moved[id(t)] for t in known]
     same = replace(shown, ops=as_registers(shown.ops, here))
     return registers.judge(
@@ -193,14 +383,14 @@ def _judge_registers(
     )  # fmt: skip
 
 
-def judge(history: History, budget: Budget) -> Judged:
+def judge(history: History, budget: Budget) -> Judgement:
     """Judges a history of a `kv-map` with appends."""
     until = monotonic_ns() + int(budget.time_s * 1e9)
     ops = history.ops
-    traced: Sequence[Traced | None] = [None] * len(ops)
+    traced: Sequence[Trace | None] = [None] * len(ops)
     if all(op.op_type in KvMap.op_types for op in ops):
         traced = trace(ops)
-    short: dict[int, tuple[list[int], Traced]] = {}
+    short: dict[int, tuple[list[int], Trace]] = {}
     plain: list[int] = []
     others: list[int] = []
     for place, known in enumerate(traced):
@@ -220,7 +410,7 @@ def judge(history: History, budget: Budget) -> Judged:
     return merge(parts)
 
 
-def judge_empty(history: History, budget: Budget) -> Judged:
+def judge_empty(history: History, budget: Budget) -> Judgement:
     """The same where every key starts with the empty string. Where no key is ever null, that is
     null in other words."""
     if any(_null(op) for op in history.ops):
@@ -236,7 +426,7 @@ def judge_empty(history: History, budget: Budget) -> Judged:
 
 def _null(op: Op) -> bool:
     """May a key be null before or after it?"""
-    told = {"get": op.output if _told(op) else "", "put": op.input, "append": ""}
+    told = {"get": op.output if _is_known(op) else "", "put": op.input, "append": ""}
     return told.get(op.op_type) is None
 
 

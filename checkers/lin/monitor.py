@@ -14,11 +14,10 @@ from typing import Any, Final
 import numpy as np
 
 from checkers import _core
-from checkers._columns import I32, I64, U8
-from checkers._native import ILLEGAL, MEMORY, OK, STOPPED, in_halves, interruptible
+from checkers.columns import I32, I64, ILLEGAL, MEMORY, OK, STOPPED, U8, in_halves, interruptible
 from checkers.lin.containers import LOOK, MAYBE, NOTHING, PUT, TAKE, Container
-from checkers.lin.encode import Coded
 from checkers.lin.model import Call
+from checkers.lin.search import Coded
 
 __all__ = [
     "LOOK",

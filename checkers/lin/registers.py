@@ -1,36 +1,52 @@
 """Registers, and what is one in other words, by the search of csrc/lin/.
 
 Histories of unique values are first shown to the monitors of csrc/mon/mon_register.c and
-csrc/mon/mon_chain.c. What they accept is linearizable; of what they reject the search says where it
-breaks; the rest is left to the search.
+csrc/mon/mon_chain.c, these with compare-and-set. What they accept is linearizable; of what they
+reject the search says where it breaks; the rest is left to the search.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from checkers import _native, _witness
-from checkers._columns import CAS_FALSE, READ, U8, WRITE, WRITE_UNKNOWN, Columns, Interner, encode
+from checkers import _core, _witness
+from checkers import columns as _native
+from checkers.columns import (
+    CAS_FALSE,
+    CAS_TRUE,
+    CAS_UNKNOWN,
+    I64,
+    ILLEGAL,
+    READ,
+    STOPPED,
+    U8,
+    WRITE,
+    WRITE_UNKNOWN,
+    Columns,
+    Interner,
+    encode,
+    in_halves,
+    interruptible,
+)
 from checkers.lin import monitor
 from checkers.lin.catalogue import make
-from checkers.lin.chains import chains, contradiction, only
-from checkers.lin.encode import encode as encode_calls
-from checkers.lin.judged import Judged, anomaly_of
-from checkers.lin.limits import (
+from checkers.lin.model import (
     ANOMALIES_MAX,
     FIRST_STEPS,
     WITNESS_LEAST_NS,
     WITNESS_TIME_NS,
     WITNESSES_TIME_NS,
+    KvMap,
+    Model,
+    Register,
 )
-from checkers.lin.model import Model
-from checkers.lin.search import search
-from checkers.lin.values import KvMap, Register
-from checkers.lin.witness import SMALL, explain, of_failure, ops_of
+from checkers.lin.search import Judgement, anomaly_of, search
+from checkers.lin.search import encode as encode_calls
+from checkers.lin.witness import SMALL, explain, halving, marks_of, of_failure, ops_of
 from dstest.core.check import Anomaly, Budget
 from dstest.core.clock import monotonic_ns
 from dstest.core.history import History
@@ -38,6 +54,89 @@ from dstest.core.history import History
 Retold = Callable[[list[int], bool, int, int], Anomaly | None]
 """The anomaly of the operations at these places, minimal or not, within a deadline and so many
 bytes, where more operations belong to it; else None."""
+
+
+def chains(columns: Columns, memory_bytes: int) -> U8:
+    """One verdict per key; what is neither OK nor ILLEGAL is left to the search."""
+    verdict = np.full(len(columns.offsets) - 1, STOPPED, np.uint8)
+    stop = np.zeros(1, np.int32)
+
+    def part(keys: slice, rows: slice, own: I64, memory: int) -> None:
+        _core.chains(
+            columns.kind[rows], columns.a[rows], columns.b[rows], columns.invoke[rows],
+            columns.complete[rows], own, verdict[keys], stop, len(columns.values), memory,
+        )  # fmt: skip
+
+    def call() -> None:
+        in_halves(columns.offsets, memory_bytes, verdict, part)
+
+    interruptible(call, stop, small=len(columns.kind) < 5_000)
+    return verdict
+
+
+def only(columns: Columns, rows: Any, offsets: I64, keys: Sequence[Any]) -> Columns:
+    """These rows as columns of their own."""
+    return replace(
+        columns,
+        kind=columns.kind[rows],
+        a=columns.a[rows],
+        b=columns.b[rows],
+        invoke=columns.invoke[rows],
+        complete=columns.complete[rows],
+        position=columns.position[rows],
+        offsets=offsets,
+        keys=keys,
+    )
+
+
+def _whole(columns: Columns, rows: Any) -> Columns:
+    return only(columns, rows, np.array([0, len(rows)], np.int64), columns.keys)
+
+
+def _units(columns: Columns) -> I64:
+    """The number of each operation's chain; a cas that found something else is one of its own."""
+    root = np.arange(len(columns.values), dtype=np.int64)
+
+    def find(value: int) -> int:
+        while root[value] != value:
+            root[value] = root[root[value]]
+            value = int(root[value])
+        return value
+
+    links = (columns.kind == CAS_TRUE) | (columns.kind == CAS_UNKNOWN)
+    for a, b in zip(columns.a[links].tolist(), columns.b[links].tolist(), strict=True):
+        root[find(a)] = find(b)
+    while not np.array_equal(root, root[root]):
+        root = root[root]
+    alone = np.flatnonzero(columns.kind == CAS_FALSE)
+    unit: I64 = root[columns.a]
+    unit[alone] = len(root) + alone
+    return unit
+
+
+def contradiction(columns: Columns, key: int, deadline: int, memory_bytes: int) -> Columns:
+    """The chains of an illegal key that contradict themselves or each other.
+
+    What the chains contradict is a violation whatever else happened: a linearization stays one when
+    whole chains go, and without operations that change nothing. So chains are left out until none
+    can go any more, and what is left is small enough for the search to say where it breaks.
+    """
+    where = columns.of_key(key)
+    rows = np.arange(where.start, where.stop)
+    part = only(columns, rows, np.array([0, len(rows)], np.int64), [columns.keys[key]])
+    unit = _units(part)
+
+    def illegal(units: I64) -> bool:
+        nonlocal part, unit
+        rows = np.flatnonzero(marks_of(unit, units))
+        candidate = _whole(part, rows)
+        if chains(candidate, memory_bytes)[0] != ILLEGAL:
+            return False
+        part, unit = candidate, unit[rows]
+        return True
+
+    units, _ = halving(np.unique(unit), illegal, deadline)
+    return _whole(part, np.flatnonzero(marks_of(unit, units)))
 
 
 def _part(columns: Columns, key: int, limits: _native.Limits) -> _native.Decision:
@@ -124,6 +223,37 @@ def decide(columns: Columns, budget: Budget) -> _native.Decision:
     return decision
 
 
+def _breaks(
+    columns: Columns, decision: _native.Decision, illegal: list[int], deadline: int, memory: int
+) -> dict[int, int]:
+    """The row of each illegal key that cannot be placed, -1 where the search does not get there:
+    of what a monitor rejected it has not been asked yet."""
+    found = {key: int(decision.bad[key]) for key in illegal}
+    marked = np.zeros(len(columns.offsets) - 1, np.bool_)
+    marked[[key for key, at in found.items() if at < 0]] = True
+    if marked.any():
+        left_ns = min(WITNESSES_TIME_NS, max(0, deadline - monotonic_ns()))
+        searched = _search(columns, marked, _native.Limits(left_ns, memory, FIRST_STEPS))
+        found |= {key: int(searched.bad[key]) for key in np.flatnonzero(marked).tolist()}
+    return found
+
+
+def _age_ns(columns: Columns, key: int, at: int) -> int:
+    """For how long a value had been overwritten when a read that returned it began; 0 where the
+    operation that cannot be placed is no read of a value that somebody had written."""
+    if at < 0 or columns.kind[at] != READ:
+        return 0
+    where = columns.of_key(key)
+    kind, a = columns.kind[where], columns.a[where]
+    invoke, complete = columns.invoke[where], columns.complete[where]
+    writes = kind == WRITE
+    made = complete[writes & (a == columns.a[at])]
+    if not len(made):
+        return 0
+    over = complete[writes & (invoke > made.min())]
+    return max(0, int(columns.invoke[at] - over.min())) if len(over) else 0
+
+
 def _broken(
     columns: Columns, key: int, bad: int, deadline: int, memory_bytes: int
 ) -> Columns | None:
@@ -152,7 +282,7 @@ def _anomalies(
     undecided: dict[int, str],
     retold: Retold | None,
 ) -> list[Anomaly]:
-    """One anomaly for each of the first illegal keys."""
+    """One anomaly for each of the first of these keys."""
     now = monotonic_ns()
     deadline = max(now + WITNESS_LEAST_NS, min(now + WITNESSES_TIME_NS, deadline))
     anomalies = []
@@ -200,7 +330,7 @@ def _smaller(
     return anomaly_of(part.keys[0], kept_ops, history, made.minimal, *told)
 
 
-def begun(columns: Columns, start: Any) -> Columns:
+def start_at(columns: Columns, start: Any) -> Columns:
     """The same with `start` as value 0, which every register has at first, and null as another."""
     if start is None:
         return columns
@@ -233,10 +363,10 @@ def judge(
     of: str | None = None,
     start: Any = None,
     retold: Retold | None = None,
-) -> Judged:
+) -> Judgement:
     """Judges a register history. `shown` has the operations that witnesses name, one for each of
     `history`, where those stand for others of the model `of`. All registers `start` with this."""
-    columns = begun(encode(history, model), start)
+    columns = start_at(encode(history, model), start)
     made = _object(of or model, start)
     return judge_columns(columns, shown or history, budget, words, made, retold)
 
@@ -248,7 +378,7 @@ def judge_columns(
     words: _witness.Words,
     of: Model | None,
     retold: Retold | None = None,
-) -> Judged:
+) -> Judgement:
     """Judges columns, of whose operations `shown` has the records; `of` is the model that makes
     witnesses smaller."""
     deadline = monotonic_ns() + int(budget.time_s * 1e9)
@@ -265,14 +395,19 @@ def judge_columns(
             undecided[key] = _native.UNDECIDED[int(decision.verdict[key])]
     sizes = np.diff(columns.offsets)
     observers = (columns.kind <= CAS_FALSE) & (columns.kind != WRITE)
-    bad = decision.bad.tolist()
+    breaks = _breaks(columns, decision, illegal, deadline, memory_bytes)
+    worst = sorted(illegal, key=lambda key: -_age_ns(columns, key, breaks[key]))
     anomalies = _anomalies(
-        columns, shown, illegal, bad, deadline, memory_bytes, words, of, undecided, retold
-    )
-    return Judged(
+        columns, shown, worst, decision.bad.tolist(), deadline, memory_bytes, words, of, undecided,
+        retold,
+    )  # fmt: skip
+    illegal = [key for key in illegal if key not in undecided]
+    rows = [(columns.keys[key], breaks[key]) for key in illegal]
+    return Judgement(
         keys=columns.keys,
         undecided=undecided,
-        illegal=sum(1 for key in illegal if key not in undecided),
+        illegal=len(illegal),
+        breaks=[(k, None if at < 0 else shown.ops[int(columns.position[at])]) for k, at in rows],
         anomalies=anomalies,
         consumed=int(sizes.sum() - sum(sizes[k] for k in undecided)),
         excluded=columns.excluded,

@@ -16,21 +16,20 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from checkers._start import USUAL, Start, start_of
-from checkers.lin import catalogue, maps, objects, reduction, registers
-from checkers.lin.judged import Judged, merge
-from checkers.lin.model import Model, freeze
-from checkers.lin.values import micro_ops
+from checkers._findings import USUAL, Start, start_of
+from checkers.lin import catalogue, maps, objects, registers, tables
+from checkers.lin.model import Model, freeze, micro_ops
+from checkers.lin.search import Judgement, merge
 from dstest.core.check import Budget
 from dstest.core.clock import monotonic_ns
 from dstest.core.errors import ConfigError
 from dstest.core.history import History
 from dstest.core.op import Op
 
-__all__ = ["judge_begun", "start_of"]
+__all__ = ["judge_from", "start_of"]
 
 
-def _begun(model: Model, value: Any) -> Model:
+def _start_at(model: Model, value: Any) -> Model:
     try:
         return model if value is USUAL else model.begun(value)
     except ValueError as error:
@@ -83,40 +82,40 @@ def _elements(history: History, start: Start) -> list[tuple[Any, History]]:
     for op in history.ops:
         key = freeze(op.key)
         if key not in sets:
-            sets[key] = _begun(model, start.of(op.key)).initial
+            sets[key] = _start_at(model, start.of(op.key)).initial
         rows[freeze(op.input) in sets[key]].append(op)
     return [(True if there else None, replace(history, ops=ops)) for there, ops in rows.items()]
 
 
-def _one(model: str, history: History, value: Any, budget: Budget, reduced: bool) -> Judged:
+def _one(model: str, history: History, value: Any, budget: Budget, reduced: bool) -> Judgement:
     """Judges objects that all start with one value. `reduced`: as registers, as the whole history
     is."""
     if model in catalogue.REGISTERS:
         start = None if value is USUAL else value
         return registers.judge(history, model, budget, start=start)
-    same = reduction.to_register(model, history) if reduced else None
+    same = tables.to_register(model, history) if reduced else None
     if same is None and model == "kv-map" and value in (USUAL, None, ""):
         return maps.judge(history, budget) if value != "" else maps.judge_empty(history, budget)
     if same is None:
-        made = _begun(catalogue.make(model, history.header.options), value)
+        made = _start_at(catalogue.make(model, history.header.options), value)
         return objects.judge(made, history, budget)
     start = None if value is USUAL else value
-    words = reduction.WORDS[model]
+    words = tables.WORDS[model]
     return registers.judge(
         same, "cas-register", budget, shown=history, words=words, of=model, start=start
     )
 
 
-def judge_begun(history: History, model: str, budget: Budget, start: Start) -> Judged:
+def judge_from(history: History, model: str, budget: Budget, start: Start) -> Judgement:
     """Judges a history whose objects do not start as usual. Raises ConfigError where the model
     cannot start so."""
     keys = _registers(history.ops) if model == "multi-register" else {op.key for op in history.ops}
     start.require_named(keys)
     made = catalogue.make(model, history.header.options)
-    reduced = reduction.to_register(model, history) is not None
+    reduced = tables.to_register(model, history) is not None
     if model == "multi-register" and not reduced:
         value = [(key, told) for key in keys if (told := start.of(key)) is not USUAL]
-        return objects.judge(_begun(made, value), history, budget)
+        return objects.judge(_start_at(made, value), history, budget)
     parts = (
         _elements(history, start)
         if model == "set" and reduced
@@ -128,7 +127,7 @@ def judge_begun(history: History, model: str, budget: Budget, start: Start) -> J
         if not part.ops:
             continue
         if model not in ("set", "multi-register"):
-            _begun(made, value)
+            _start_at(made, value)
         left = replace(budget, time_s=max(0.0, (deadline - monotonic_ns()) / 1e9))
         found.append(_one(model, part, value, left, reduced))
     return merge(found)

@@ -1,9 +1,9 @@
 """Small witnesses for any model, and their explanation in words.
 
-A witness must be sound: what is left out must not be able to resolve the contradiction. Two ways
-of leaving out are:
+A witness must be sound: what is left out must not be able to resolve the contradiction. Two ways of
+leaving out are:
 
-* All operations on some values of a container may go, whole holds of a lock (`holds.py`), and
+* All operations on some values of a container may go, whole holds of a lock (`holds`), and
   operations that change nothing: a linearization stays one without them. The witness contradicts
   itself from the start.
 * Any completed operation may be *loosened*: it may take effect later than it did, or not at all,
@@ -24,16 +24,15 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from checkers._columns import I64, NEVER
-from checkers._native import ILLEGAL, OK, Limits
-from checkers._witness import RECENT, Told, phrase
-from checkers.lin.encode import Coded, only
-from checkers.lin.holds import REFUSED, holds
+from checkers._witness import RECENT, Explanation, phrase
+from checkers.columns import I64, ILLEGAL, NEVER, OK, Limits
 from checkers.lin.monitor import LOOK, MAYBE, NOTHING, Parts, some
-from checkers.lin.search import search
+from checkers.lin.search import Coded, only, search
 from dstest.core.clock import monotonic_ns
 from dstest.core.history import History
 from dstest.core.op import Op
+
+REFUSED: Final = -1
 
 TAIL_MAX: Final = 256
 """Operations after the last quiet instant that are looked at one by one."""
@@ -44,6 +43,46 @@ SMALL: Final = 8
 CHECKS_MAX: Final = 2_000
 STEPS_MAX: Final = 2_000_000
 STATES_SHOWN_MAX: Final = 8
+
+
+def holds(coded: Coded, ops: list[Op]) -> I64 | None:
+    """The number of each operation's hold, REFUSED for those that were refused; `coded` has one
+    key. None where a process gives back what it does not hold, or works on several things at
+    once.
+
+    From the moment a process begins to hold until it holds nothing again nobody else is helped by
+    it: without all of that a linearization stays one, as long as no refusal needs the lock to be
+    taken. (Of a semaphore this is so because nobody there gives back what others hold.) So a whole
+    hold may go, and so may an acquire of unknown outcome that no release follows. Where permits are
+    not counted an acquire and the release that undoes it may go from within a hold, or from around
+    one: what is left is held no longer than before.
+    """
+    unit = np.empty(len(coded.classes), np.int64)
+    held: dict[Any, list[tuple[int, int]]] = {}  # of each process: hold and permits
+    ends: dict[Any, int] = {}
+    for row in range(len(unit)):
+        call = coded.calls[coded.classes[row]]
+        process = ops[int(coded.position[row])].process_id
+        if call.known and call.output is False:
+            unit[row] = REFUSED
+            continue
+        if ends.get(process, -NEVER) >= coded.invoke[row]:
+            return None
+        ends[process] = int(coded.complete[row])
+        mine = held.setdefault(process, [])
+        if call.op_type == "acquire":
+            if call.input is None or not mine:
+                mine.append((row, call.input or 1))
+            else:
+                mine[-1] = (mine[-1][0], mine[-1][1] + call.input)
+            unit[row] = mine[-1][0]
+            continue
+        left = mine[-1][1] - (call.input or 1) if mine else -1
+        if left < 0:
+            return None
+        unit[row] = mine[-1][0]
+        mine[-1:] = [(mine[-1][0], left)] if left else []
+    return unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +117,7 @@ def halving(units: I64, illegal: Callable[[I64], bool], deadline: int) -> tuple[
         chunk = max(1, chunk // 2)
 
 
-def marked(unit: I64, units: I64) -> npt.NDArray[np.bool_]:
+def marks_of(unit: I64, units: I64) -> npt.NDArray[np.bool_]:
     """Which operations belong to these units? Negative units never do."""
     marks = np.zeros(max(int(unit.max(initial=0)), int(units.max(initial=0))) + 2, np.bool_)
     marks[units] = True
@@ -107,7 +146,7 @@ def of_values(
 
     def illegal(units: I64) -> bool:
         nonlocal part, unit
-        keep = marked(unit, units)
+        keep = marks_of(unit, units)
         if some(part, own, keep, memory_bytes)[0] != ILLEGAL:
             return False
         part, unit = only(part, np.flatnonzero(keep)), unit[keep]
@@ -115,7 +154,7 @@ def of_values(
         return True
 
     units, minimal = halving(np.unique(unit[unit >= 0]), illegal, deadline)
-    small = only(part, np.flatnonzero(marked(unit, units)))
+    small = only(part, np.flatnonzero(marks_of(unit, units)))
     named = np.ones(len(small.classes), np.bool_)
     if len(small.classes) <= TAIL_MAX:
         left = max(1, deadline - monotonic_ns())
@@ -157,7 +196,7 @@ def of_holds(
 
     def illegal(units: I64) -> bool:
         nonlocal part, unit
-        keep = marked(unit, units)
+        keep = marks_of(unit, units)
         candidate = only(part, np.flatnonzero(keep))
         left = max(1, deadline - monotonic_ns())
         if search(candidate, Limits(left, memory_bytes)).verdict[0] != ILLEGAL:
@@ -173,7 +212,7 @@ def of_holds(
             units = units[-last:]
             break
     units, minimal = halving(units, illegal, deadline)
-    small = only(part, np.flatnonzero(marked(unit, units)))
+    small = only(part, np.flatnonzero(marks_of(unit, units)))
     return Witness(small, np.ones(len(small.classes), np.bool_), None, 0, minimal)
 
 
@@ -196,7 +235,7 @@ def _tails(
         yield only(part, stay), states, int((head.complete != NEVER).sum())
 
 
-def _loosened(
+def _loosen(
     tail: Coded,
     begin: list[Any] | None,
     before: int,
@@ -231,7 +270,7 @@ def of_failure(
     that could not be placed and those that were running then."""
     part, at = _cut(coded, key, bad)
     for tail, begin, before in _tails(part, at, deadline, memory_bytes):
-        made = _loosened(tail, begin, before, deadline, memory_bytes, steps_max)
+        made = _loosen(tail, begin, before, deadline, memory_bytes, steps_max)
         if made.named.sum() <= SMALL:
             return made
     named = np.zeros(len(part.classes), np.bool_)
@@ -247,7 +286,7 @@ def _states(coded: Coded, states: list[Any]) -> str:
     return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
 
 
-def explain(witness: Witness, history: History, memory_bytes: int) -> Told:
+def explain(witness: Witness, history: History, memory_bytes: int) -> Explanation:
     """The longest linearizable prefix, the states possible there, and why no next step exists."""
     coded, named = witness.coded, witness.named
     ops = [history.ops[int(p)] for p in coded.position]
@@ -264,7 +303,7 @@ def explain(witness: Witness, history: History, memory_bytes: int) -> Told:
     limits = Limits(10 * 10**9, memory_bytes)
     result = search(coded, limits, witness.begin)
     if result.verdict[0] != ILLEGAL:
-        return Told(f"{lead}.")
+        return Explanation(f"{lead}.")
     stuck = int(result.bad[0])
     by_end = np.argsort(coded.complete, kind="stable")
     order = by_end[(coded.complete[by_end] != NEVER) & (by_end != stuck)].tolist()
@@ -293,7 +332,7 @@ def explain(witness: Witness, history: History, memory_bytes: int) -> Told:
         f"{lead}. {prefix} There the {coded.model.name} can be: {states}. Next completes "
         f"{phrase(ops[stuck])}, which is possible in none of these. {running}"
     )
-    return Told(text, ops[stuck].op_id)
+    return Explanation(text, ops[stuck].op_id)
 
 
 def ops_of(witness: Witness) -> I64:

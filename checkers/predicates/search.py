@@ -1,32 +1,30 @@
 """Is there a choice of versions, and an order for it, that explains every read?
 
-First only looks with one version left are pinned. What violates a model with fewer reads violates
-it with all. An order that explains those is replayed: where every other look sees a version of its
-domain, it proves the whole. Else one that does not is pinned to each of its versions in turn. A
-choice that ends in a contradiction is learned as the pins that it takes, and pins that had nothing
-to do with it are not tried again (Prosser, "Hybrid algorithms for the constraint satisfaction
-problem", 1993).
-
-Weak models give no order: there every look is pinned before anything is called valid.
+At first only looks with one version left are pinned: what violates a model with fewer reads
+violates it with all. Where an order explains those and fits every other look it proves the whole;
+else one look that does not fit is pinned to each of its versions in turn. A choice that ends in a
+contradiction is learned as the pins that it takes, and pins that had nothing to do with it are not
+tried again (Prosser, "Hybrid algorithms for the constraint satisfaction problem", 1993). Weak
+models give no order: there every look is pinned before anything is called valid.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import bisect
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
+import numpy as np
 from msgspec.structs import replace
 
-from checkers.predicates.columns import Base
-from checkers.predicates.replay import Replay
+from checkers.predicates.groups import ABSENT
 from checkers.predicates.versions import BEGINNING, Problem
-from checkers.txn import decided, ordered
-from checkers.txn.columns import TxnColumns
+from checkers.txn import order_search, weak_models
+from checkers.txn.columns import INFO, NIL, NULL_READ, OK, READ, WRITE, TxnColumns
 from dstest.core.check import Budget
 from dstest.core.clock import monotonic_ns
-
-MODELS: Final = (*ordered.MODELS, *decided.MODELS)
+from dstest.core.op import Outcome
 
 LEAVES_MAX: Final = 64
 """Contradictions that are kept for the explanation, which tells a few of them."""
@@ -35,6 +33,163 @@ LEARNED_MAX: Final = 200_000
 """Contradictions that are remembered; beyond them the search goes on without."""
 
 Pins = dict[int, int]
+
+
+class Base:
+    """The columns of a problem, but for its reads: with some looks pinned to one version each these
+    are registers for the exact engine. What a key begins with is null there; every write is a value
+    of its own, so that rows that are gone are told apart. `value_names` say what a version holds.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        txns = problem.txns
+        self._outcome = np.array([OK if t.outcome is Outcome.OK else INFO for t in txns], np.uint8)
+        self._process = np.array([t.process for t in txns], np.int64)
+        self._invoke = np.array([t.invoke_pos for t in txns], np.int64)
+        self._complete = np.array([t.complete_pos for t in txns], np.int64)
+        self._index = np.array([t.at for t in txns], np.int64)
+        self.value_of: dict[tuple[int, int], int] = {}
+        self._value_names: list[Any] = []
+        for at, writes in enumerate(problem.writes):
+            for key, state in writes.items():
+                self.value_of[key, at] = len(self._value_names)
+                self._value_names.append("nothing (deleted)" if state is ABSENT else state)
+        several = len({group for group, _ in problem.names}) > 1
+        self._key_names = [(group, key) if several else key for group, key in problem.names]
+        self._writes = [
+            [(WRITE, key, self.value_of[key, at], 1) for key in writes]
+            for at, writes in enumerate(problem.writes)
+        ]
+
+    def columns(self, pinned: Mapping[int, int]) -> TxnColumns:
+        """With these looks (by number) at the versions of these writers."""
+        reads: dict[int, list[tuple[int, int, int, int]]] = {}
+        for number in sorted(pinned):
+            look, writer = self.problem.looks[number], pinned[number]
+            row = (READ, look.key, NIL, NULL_READ)
+            if writer != BEGINNING:
+                row = (READ, look.key, self.value_of[look.key, writer], 1)
+            reads.setdefault(look.txn, []).append(row)
+        rows: list[tuple[int, int, int, int]] = []
+        start = [0]
+        for at, writes in enumerate(self._writes):
+            rows += reads.get(at, [])
+            rows += writes
+            start.append(len(rows))
+        kind, key, value, known = np.array(rows, np.int64).reshape(-1, 4).T
+        return TxnColumns(
+            outcome=self._outcome,
+            process=self._process,
+            invoke_pos=self._invoke,
+            complete_pos=self._complete,
+            op_index=self._index,
+            mop_start=np.array(start, np.int64),
+            mop_kind=kind.astype(np.uint8),
+            mop_key=key.astype(np.int32),
+            mop_value=value.astype(np.int32),
+            mop_known=known.astype(np.uint8),
+            elem_start=np.zeros(len(rows) + 1, np.int64),
+            elem=np.empty(0, np.int32),
+            key_names=self._key_names,
+            value_names=self._value_names,
+        )
+
+
+class Replay:
+    """Of one problem. `between` is plain, session or realtime.
+
+    Transactions are executed in an order, and what their reads would have seen is looked at. Under
+    snapshot isolation a transaction sees a prefix of the commits: one that holds all that had ended
+    before it began (where sessions or real time count) and the last commit before its own that
+    wrote a key of its own (Cerone and Gotsman, "Analysing Snapshot Isolation", JACM 2018).
+    """
+
+    def __init__(self, problem: Problem, *, snapshot: bool, between: str) -> None:
+        self.problem, self.snapshot, self.between = problem, snapshot, between
+        self.looks: dict[int, list[int]] = {}
+        for number, look in enumerate(problem.looks):
+            self.looks.setdefault(look.txn, []).append(number)
+
+    def wrong(self, order: Sequence[int], pinned: Mapping[int, int]) -> dict[int, int]:
+        """Looks that see a version outside of their domain, by number, with its writer. Those that
+        are `pinned` see theirs, which the order was made for."""
+        places = {at: place for place, at in enumerate(order)}
+        history: list[tuple[list[int], list[int]]] = [
+            ([-1], [BEGINNING]) for _ in self.problem.names
+        ]
+        for place, at in enumerate(order):
+            for key in self.problem.writes[at]:
+                history[key][0].append(place)
+                history[key][1].append(at)
+        floors = self._floors(order) if self.snapshot else {}
+        found: dict[int, int] = {}
+        for at in order:
+            if at not in self.looks:
+                continue
+            own = places[at]
+            least = own
+            if self.snapshot:
+                wrote = [
+                    history[key][0][bisect.bisect_left(history[key][0], own) - 1] + 1
+                    for key in self.problem.writes[at]
+                ]
+                least = max([floors.get(at, 0), *wrote])
+            found |= self._one(at, range(least, own + 1), history, pinned)
+        return found
+
+    def _floors(self, order: Sequence[int]) -> dict[int, int]:
+        """How many commits each transaction must see for what had ended before it began."""
+        txns = self.problem.txns
+        if self.between == "plain":
+            return {}
+        ends: dict[int, list[tuple[int, int]]] = {}
+        for place, at in enumerate(order):
+            if txns[at].outcome is Outcome.OK:
+                name = txns[at].process if self.between == "session" else 0
+                ends.setdefault(name, []).append((txns[at].complete_pos, place + 1))
+        top: dict[int, tuple[list[int], list[int]]] = {}
+        for name, rows in ends.items():
+            rows.sort()
+            highest, most = 0, []
+            for _, place in rows:
+                highest = max(highest, place)
+                most.append(highest)
+            top[name] = [end for end, _ in rows], most
+        found = {}
+        for at in order:
+            name = txns[at].process if self.between == "session" else 0
+            if name in top:
+                before = bisect.bisect_left(top[name][0], txns[at].invoke_pos)
+                found[at] = top[name][1][before - 1] if before else 0
+        return found
+
+    def _one(
+        self,
+        at: int,
+        prefixes: range,
+        history: list[tuple[list[int], list[int]]],
+        pinned: Mapping[int, int],
+    ) -> dict[int, int]:
+        """What is wrong with the reads of a transaction, in the prefix where the fewest are."""
+        best: dict[int, int] | None = None
+        for prefix in reversed(prefixes):
+            wrong, fits = {}, True
+            for number in self.looks[at]:
+                look = self.problem.looks[number]
+                places, writers = history[look.key]
+                writer = writers[bisect.bisect_left(places, prefix) - 1]
+                if number in pinned:
+                    fits = fits and writer == pinned[number]
+                elif writer not in look.domain:
+                    wrong[number] = writer
+            if fits and (best is None or len(wrong) < len(best)):
+                best = wrong
+                if not wrong:
+                    break
+        if best is None:
+            raise AssertionError("the order does not give a transaction what it was pinned to")
+        return best
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +206,7 @@ class Answer:
     """`decision` is valid, violated or open (`why`). `leaves` refute a violated one, and `forced`
     are the looks that had no choice; `tried` counts the questions to the engine."""
 
-    decision: decided.Decision
+    decision: weak_models.Decision
     why: str = ""
     leaves: list[Leaf] = field(default_factory=list)
     forced: Pins = field(default_factory=dict)
@@ -78,7 +233,7 @@ class _Engine:
     def __init__(self, problem: Problem, model: str, budget: Budget) -> None:
         self.model, self.base, self.budget = model, Base(problem), budget
         self.deadline_ns = monotonic_ns() + int(budget.time_s * 1e9)
-        self.has_order = model in ordered.MODELS
+        self.has_order = model in order_search.MODELS
         self.calls = 0
         self.why = ""
 
@@ -86,14 +241,16 @@ class _Engine:
     def over(self) -> bool:
         return monotonic_ns() > self.deadline_ns
 
-    def ask(self, pins: Mapping[int, int]) -> tuple[decided.Decision, list[int], tuple[int, ...]]:
+    def ask(
+        self, pins: Mapping[int, int]
+    ) -> tuple[weak_models.Decision, list[int], tuple[int, ...]]:
         """The answer, an order that proves it, and the transactions that refuted one."""
         left_s = max(0.0, (self.deadline_ns - monotonic_ns()) / 1e9)
         budget = replace(self.budget, time_s=left_s)
         columns = self.base.columns(pins)
         self.calls += 1
         if self.has_order:
-            order = ordered.decide(columns, [self.model], budget)
+            order = order_search.decide(columns, [self.model], budget)
             said = order.decisions[self.model]
             if order.faults:
                 said = "violated"
@@ -103,8 +260,8 @@ class _Engine:
 
     def _weak(
         self, columns: TxnColumns, budget: Budget
-    ) -> tuple[decided.Decision, list[int], tuple[int, ...]]:
-        seen = decided.decide(columns, [self.model], budget)
+    ) -> tuple[weak_models.Decision, list[int], tuple[int, ...]]:
+        seen = weak_models.decide(columns, [self.model], budget)
         said = seen.decisions[self.model]
         self.why = seen.why_open if said == "open" else self.why
         steps = seen.cycles.get(self.model, [])
@@ -126,7 +283,7 @@ class _Search:
         self.open = ""
         self.last: list[int] = []
 
-    def _answer(self, decision: decided.Decision, why: str = "") -> Answer:
+    def _answer(self, decision: weak_models.Decision, why: str = "") -> Answer:
         return Answer(decision, why, self.leaves, self.forced, self.engine.calls)
 
     def run(self) -> Answer:
@@ -264,6 +421,6 @@ def guess_holds(problem: Problem, model: str, budget: Budget) -> bool:
 
 
 def decide(problem: Problem, model: str, budget: Budget) -> Answer:
-    """Is there such a choice under `model` (of MODELS)? What single reads show (`problem.faults`)
-    is left to the caller."""
+    """Is there such a choice under `model` (of `exact.MODELS`)? What single reads show
+    (`problem.faults`) is left to the caller."""
     return _Search(problem, model, budget).run()

@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from checkers._start import name_of
-from checkers.predicates.groups import Group, Txn
-from checkers.predicates.mops import ABSENT, Mop, Predicate, Rows, identity
+from checkers._findings import name_of
+from checkers.predicates.groups import ABSENT, Group, Mop, Predicate, Rows, Txn, identity
 from dstest.core.check import Budget
 from dstest.core.clock import monotonic_ns
 from dstest.core.errors import HistoryError
@@ -77,7 +76,7 @@ class Problem:
         return self.predicate_reads if self.returned or stands or (serial and writing > 1) else 0
 
 
-class _Seen(NamedTuple):
+class _Sight(NamedTuple):
     """What a micro-op says of one key."""
 
     key: int
@@ -179,11 +178,11 @@ class _Universe:
         self.writer[at] = txn
 
 
-def _told(mop: Mop, universe: _Universe, keys: range) -> Iterator[_Seen]:
+def _told(mop: Mop, universe: _Universe, keys: range) -> Iterator[_Sight]:
     """What a read says of keys."""
     if mop.kind == "r":
         key = universe.key(mop.key)
-        yield _Seen(key, _is(mop.value), True, f"read {mop.value!r} in", mop.value, True)
+        yield _Sight(key, _is(mop.value), True, f"read {mop.value!r} in", mop.value, True)
     if mop.kind != "rp" or mop.predicate is None:
         return
     rows = {universe.found(key, named=mop.named): value for key, value in mop.found}
@@ -191,10 +190,10 @@ def _told(mop: Mop, universe: _Universe, keys: range) -> Iterator[_Seen]:
     for key in keys:
         if key in rows:
             text = f"read by predicate {mop.predicate} the value {rows[key]!r} of"
-            yield _Seen(key, _is(rows[key]), True, text, rows[key], True)
+            yield _Sight(key, _is(rows[key]), True, text, rows[key], True)
         else:
             text = f"did not find by predicate {mop.predicate}"
-            yield _Seen(key, lambda state: not holds(state), False, text, ABSENT, False)
+            yield _Sight(key, lambda state: not holds(state), False, text, ABSENT, False)
 
 
 def _shown(predicate: Predicate, state: Any) -> Any:
@@ -269,7 +268,7 @@ class _Reads:
             mine = number in self.own and identity(self.own[number]) == identity(value)
             self.problem.returned += identity(value) != first and not mine
 
-    def _look(self, seen: _Seen) -> None:
+    def _look(self, seen: _Sight) -> None:
         who, key = self.txn.name, seen.key
         name = repr(self.problem.names[key][1])
         if key in self.own:
@@ -298,7 +297,7 @@ class _Reads:
         item = seen.item or (before is not None and before.item)
         self.looks[key] = Look(self.at, key, domain, item)
 
-    def _nobody(self, seen: _Seen, said: str) -> None:
+    def _nobody(self, seen: _Sight, said: str) -> None:
         """No version is like that: what is that called?"""
         at = seen.key, identity(seen.value)
         universe = self.universe

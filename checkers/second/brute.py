@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from checkers.second.objects import judged, object_of, outcomes, tokens_of
+from checkers.second.objects import effective, object_of, outcomes, tokens_of
 from dstest.core.op import Op
 
 
@@ -18,7 +18,7 @@ def explains(
     """Is there an order of all ok and some unknown operations? Failed ones had no effect. An
     unknown operation with an output can only have had that one. None after `steps_max` steps."""
     run, first = object_of(model, permits)
-    ops = judged(ops)
+    ops = effective(ops)
     count = len(ops)
     never = 1 << 60
     ends = [never if op.timeout_marker or op.complete_ts is None else op.complete_ts for op in ops]

@@ -9,19 +9,264 @@ answer is the same on any host.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
 from checkers.second import brute
-from checkers.second.brute_txn import ORDERS, executable, in_an_order
-from checkers.second.objects import MODELS
-from checkers.second.porcupine import linearizable
+from checkers.second.objects import MODELS, Run, effective, object_of, outcomes, tokens_of
 from dstest.core.check import Anomaly
 from dstest.core.history import INITIAL, History
 from dstest.core.op import Op, Outcome
 from dstest.core.protocols import SecondAnswer
+
+OK, FAIL = "ok", "fail"
+
+ORDERS: Final = {
+    "strong-serializable": (False, "realtime"),
+    "strong-session-serializable": (False, "session"),
+    "serializable": (False, "plain"),
+    "strong-snapshot-isolation": (True, "realtime"),
+    "strong-session-snapshot-isolation": (True, "session"),
+    "snapshot-isolation": (True, "plain"),
+}
+
+
+def executable(
+    history: list[dict[str, Any]],
+    model: str,
+    outside: Callable[..., Any] | None = None,
+    after: Callable[[Any, Any], Any] = lambda old, new: new,
+) -> bool:
+    """Can a store execute these op maps one step after the other, and give the same answers? Every
+    order of steps is tried: a transaction takes its snapshot, later it commits, both at once where
+    the model is no snapshot isolation; one whose outcome is not known may be left out. `outside`
+    tells what a transaction found and left, `after` what a key holds after it.
+
+    Every order of steps is tried, so that it is for minimal histories.
+    """
+    snapshot, between = ORDERS[model]
+    invoked: dict[Any, dict[str, Any]] = {}
+    rows: list[tuple[Any, int, float, str, list[list[Any]]]] = []
+    for at, event in enumerate(history):
+        if event["type"] == "invoke":
+            invoked[event["process"]] = {**event, "at": at}
+            continue
+        begun = invoked.pop(event["process"])
+        end = float(at) if event["type"] == OK else float("inf")
+        mops = event["value"] if event["type"] == OK else begun["value"]
+        if event["type"] != FAIL:
+            rows.append((event["process"], begun["at"], end, event["type"], mops))
+    asked = [(outside or _outside)(mops, kind) for _, _, _, kind, mops in rows]
+    if any(a is None for a in asked):
+        return False
+    needs = [
+        {
+            a
+            for a, one in enumerate(rows)
+            if (between == "realtime" and one[2] < row[1])
+            or (between == "session" and one[0] == row[0] and one[2] < row[1])
+        }
+        for row in rows
+    ]
+    must = {n for n, row in enumerate(rows) if row[3] == OK}
+    free = [n for n in range(len(rows)) if n not in must]
+    return any(
+        _runs(asked, needs, must | set(some), snapshot, after)
+        for size in range(len(free) + 1)
+        for some in itertools.combinations(free, size)
+    )
+
+
+def _outside(mops: list[list[Any]], kind: str) -> tuple[dict[Any, Any], dict[Any, Any]] | None:
+    """What a transaction read of others and what it left; None where its reads contradict."""
+    reads: dict[Any, Any] = {}
+    writes: dict[Any, Any] = {}
+    for f, k, v in mops:
+        if f == "w":
+            writes[k] = v
+        elif kind == OK and (writes if k in writes else reads).setdefault(k, v) != v:
+            return None
+    return reads, writes
+
+
+def _runs(
+    asked: list[Any],
+    needs: list[set[int]],
+    chosen: set[int],
+    snapshot: bool,
+    after: Callable[[Any, Any], Any],
+) -> bool:
+    seen: set[Any] = set()
+
+    def stored(now: dict[Any, Any], writes: dict[Any, Any]) -> frozenset[Any]:
+        return frozenset({**now, **{k: after(now.get(k), v) for k, v in writes.items()}}.items())
+
+    def go(begun: frozenset[int], done: frozenset[int], store: Any, since: Any) -> bool:
+        """`since`: of those that have begun, keys written by others meanwhile."""
+        if done == chosen:
+            return True
+        state = (begun, done, store, since)
+        if state in seen:
+            return False
+        seen.add(state)
+        now, dirty = dict(store), dict(since)
+        for t in chosen - begun:
+            if not needs[t] & chosen <= done:
+                continue
+            reads, writes = asked[t]
+            if any(now.get(k) != v for k, v in reads.items()):
+                continue
+            if snapshot:
+                if go(begun | {t}, done, store, frozenset({**dirty, t: frozenset()}.items())):
+                    return True
+            elif go(begun | {t}, done | {t}, stored(now, writes), since):
+                return True
+        for t in begun - done if snapshot else ():
+            writes = asked[t][1]
+            if dirty[t] & writes.keys():
+                continue
+            left = {o: frozenset({*d, *writes}) for o, d in dirty.items() if o != t}
+            if go(begun, done | {t}, stored(now, writes), frozenset(left.items())):
+                return True
+        return False
+
+    return go(frozenset(), frozenset(), frozenset(), frozenset())
+
+
+def in_an_order(history: list[dict[str, Any]], model: str) -> bool:
+    """Can a store of lists execute these op maps one step after the other, every order of steps
+    tried? See `executable`."""
+    return executable(history, model, _of_lists, lambda old, new: (old or ()) + new)
+
+
+def _of_lists(mops: list[list[Any]], kind: str) -> tuple[dict[Any, Any], dict[Any, Any]] | None:
+    """The lists that a transaction found, and its appends; None where it contradicts itself."""
+    found: dict[Any, Any] = {}
+    appended: dict[Any, tuple[int, ...]] = {}
+    for f, k, v in mops:
+        if f == "append":
+            appended[k] = (*appended.get(k, ()), v)
+        elif kind == OK:
+            own, told = appended.get(k, ()), tuple(v)
+            if told[len(told) - len(own) :] != own:
+                return None
+            if found.setdefault(k, told[: len(told) - len(own)] or None) != (
+                told[: len(told) - len(own)] or None
+            ):
+                return None
+    return found, appended
+
+
+@dataclass(eq=False, slots=True)
+class _Entry:
+    """A call (`back` is its return, None where it never came) or a return (`call` is False)."""
+
+    at: int
+    call: bool
+    back: _Entry | None = None
+    before: _Entry | None = None
+    after: _Entry | None = None
+
+
+def _entries(ops: list[Op]) -> _Entry:
+    """The list, behind a head that is no entry. At one instant calls come before returns: what
+    touches overlaps."""
+    placed: list[tuple[int, bool, int, _Entry]] = []
+    for at, op in enumerate(ops):
+        call = _Entry(at, call=True)
+        placed.append((op.invoke_ts, False, at, call))
+        if not op.timeout_marker and op.complete_ts is not None:
+            call.back = _Entry(at, call=False)
+            placed.append((op.complete_ts, True, at, call.back))
+    head = last = _Entry(-1, call=False)
+    for *_, entry in sorted(placed, key=lambda row: row[:3]):
+        last.after, entry.before = entry, last
+        last = entry
+    return head
+
+
+def _take(entry: _Entry) -> None:
+    for one in (entry, entry.back):
+        if one is not None and one.before is not None:
+            one.before.after = one.after
+            if one.after is not None:
+                one.after.before = one.before
+
+
+def _put_back(entry: _Entry) -> None:
+    for one in (entry.back, entry):
+        if one is not None and one.before is not None:
+            one.before.after = one
+            if one.after is not None:
+                one.after.before = one
+
+
+class _Object:
+    """The states that it may be in; each is written down once."""
+
+    def __init__(self, model: str, run: Run, ops: list[Op]) -> None:
+        self._model, self._run = model, run
+        self._tokens = tokens_of(ops)
+
+    def step(self, states: dict[str, Any], op: Op) -> dict[str, Any]:
+        """By how they are written; empty where no state allows the operation."""
+        return {
+            repr(after): after
+            for state in states.values()
+            for after in outcomes(self._model, self._run, state, op, self._tokens)
+        }
+
+
+def linearizable(model: str, ops: list[Op], *, permits: int = 0, steps_max: int) -> bool | None:
+    """Is there a linearization of the operations of one object? None after `steps_max` steps. An
+    operation of unknown outcome need not be in it.
+
+    The algorithm is that of Wing and Gong as Lowe and Porcupine have it. Calls and returns stand in
+    one list in order of time. The first call that the object allows is linearized and taken out,
+    with its return; where a return comes first whose call was not, the last choice is undone. What
+    was linearized together with the state that it led to is remembered, so that nothing is tried
+    twice (Lowe, "Testing for linearizability", Concurrency and Computation 29(4), 2017; Athalye's
+    Porcupine).
+    """
+    run, first = object_of(model, permits)
+    ops = effective(ops)
+    thing, states = _Object(model, run, ops), {repr(first): first}
+    head = _entries(ops)
+    left = sum(not op.timeout_marker and op.complete_ts is not None for op in ops)
+    taken: list[tuple[_Entry, dict[str, Any]]] = []
+    done = steps = 0
+    known: set[tuple[int, frozenset[str]]] = set()
+    entry = head.after
+    while left:
+        if entry is not None and entry.call:
+            steps += 1
+            if steps > steps_max:
+                return None
+            after = thing.step(states, ops[entry.at])
+            mark = (done | 1 << entry.at, frozenset(after))
+            if after and mark not in known:
+                known.add(mark)
+                taken.append((entry, states))
+                states, done = after, mark[0]
+                left -= entry.back is not None
+                _take(entry)
+                entry = head.after
+            else:
+                entry = entry.after
+            continue
+        if not taken:
+            return False
+        entry, states = taken.pop()
+        done &= ~(1 << entry.at)
+        left += entry.back is not None
+        _put_back(entry)
+        entry = entry.after
+    return True
+
 
 STRICT: Final = "strict-serializable"
 """What is asked where nobody names a model."""

@@ -138,7 +138,7 @@ def log(state: list[Any], op: Op) -> tuple[Any, Any]:
     return state, [[o, v] for o, v in enumerate(state) if op.input is None or o >= op.input]
 
 
-def told(model: str, op: Op, output: Any, recorded: Any) -> bool:
+def agrees(model: str, op: Op, output: Any, recorded: Any) -> bool:
     """Does a recorded output agree with what came out? Null of an operation that need not tell
     agrees with success."""
     if model == "log" and op.op_type == "read":
@@ -175,7 +175,6 @@ OBJECTS: Final[Mapping[str, tuple[Run, Any]]] = {
     "log": (log, []),
 }
 
-
 MODELS: Final = frozenset({*OBJECTS, "semaphore"})
 
 
@@ -189,7 +188,7 @@ def object_of(model: str, permits: int = 0) -> tuple[Run, Any]:
     return run, copy.deepcopy(first)
 
 
-def judged(ops: Iterable[Op]) -> list[Op]:
+def effective(ops: Iterable[Op]) -> list[Op]:
     """The operations that had or may have had an effect: failed ones had none."""
     return [op for op in ops if op.timeout_marker or op.error is None]
 
@@ -209,9 +208,9 @@ def outcomes(model: str, run: Run, state: Any, op: Op, tokens: Iterable[int]) ->
         for token in given:
             tried = msgspec.structs.replace(op, input=token)
             after, output = run(state, tried)
-            if output != "impossible" and (unknown or told(model, op, output, op.output)):
+            if output != "impossible" and (unknown or agrees(model, op, output, op.output)):
                 yield after
         return
     after, output = run(state, op)
-    if unknown or told(model, op, output, op.output):
+    if unknown or agrees(model, op, output, op.output):
         yield after

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkers import _core
-from checkers._native import interruptible
-from checkers.txn.columns import I64, TxnColumns, UnfitError
-from checkers.txn.workloads import KINDS
+from checkers.columns import interruptible
+from checkers.txn.columns import I64, KINDS, TxnColumns, UnfitError
 from dstest.core.check import Budget
 
 STATUS: Final = ("done", "time budget spent", "memory budget spent", "stopped")

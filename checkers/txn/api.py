@@ -33,19 +33,42 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from checkers.txn import _native, models
-from checkers.txn.columns import I64, NIL, OK, READ, TxnColumns, UnfitError
+from checkers.txn.columns import (
+    I64,
+    INFO,
+    KINDS,
+    NIL,
+    OK,
+    READ,
+    VACUOUS,
+    WORKLOADS,
+    WRITE,
+    TxnColumns,
+    UnfitError,
+    pairs_of,
+    reads_test,
+)
 from checkers.txn.exact import SAME, Exact, look, look_at_lists, open_sessions
+from checkers.txn.explain import anomalies_of
 from checkers.txn.models import with_sessions
-from checkers.txn.silent import silent
-from checkers.txn.tested import VACUOUS, reads_test
-from checkers.txn.ties import value_hashes
-from checkers.txn.workloads import KINDS, WORKLOADS
+from checkers.txn.violations import last_met_of, violations
 from dstest.core.check import Anomaly, Budget, CheckResult, KeyCount, OpCount, Seconds, Valid
 from dstest.core.clock import monotonic_ns
 
-__all__ = ["DEFAULT_MODELS", "OPTIONS", "WORKLOADS", "check", "require_kind"]
+__all__ = [
+    "DEFAULT_MODELS",
+    "OPTIONS",
+    "WORKLOADS",
+    "check",
+    "require_kind",
+]
+
+U32 = NDArray[np.uint32]
+
+_MASK: Final = 0xFFFFFFFF
 
 DEFAULT_MODELS: Final = (models.STRONGEST,)
 MORE: Final = ("anomalies", *_native.SOURCES)
@@ -67,6 +90,84 @@ EMPTY: Final = "empty-transaction-graph"
 
 PROVED: Final = ("serializable", "strong-session-serializable", "strong-serializable")
 """By `between`: what an order shows in which all transactions of lists can be executed."""
+
+
+def silent(c: TxnColumns) -> I64:
+    """Transactions that took effect, and of which the history has no invocation: acknowledged, or
+    of unknown end where a read shows what they wrote."""
+    begun = c.invoke_pos >= 0
+    acknowledged = np.flatnonzero(~begun & (c.outcome == OK))
+    unknown = np.flatnonzero(~begun & (c.outcome == INFO))
+    if not len(unknown):
+        return acknowledged
+    return np.sort(np.concatenate([acknowledged, _witnessed(c, unknown)]))
+
+
+def _witnessed(c: TxnColumns, txns: I64) -> I64:
+    """Those of which an acknowledged transaction read a value."""
+    txn_of = np.repeat(np.arange(c.txns), np.diff(c.mop_start))
+    writes = np.flatnonzero((c.mop_kind == WRITE) & np.isin(txn_of, txns))
+    reads = np.flatnonzero((c.mop_kind == READ) & (c.outcome[txn_of] == OK))
+    sizes = c.elem_start[reads + 1] - c.elem_start[reads]
+    at = np.repeat(c.elem_start[reads] - np.append(0, np.cumsum(sizes)[:-1]), sizes)
+    at += np.arange(len(at))
+    seen = np.concatenate(
+        [
+            pairs_of(c.mop_key[reads], c.mop_value[reads]),
+            pairs_of(np.repeat(c.mop_key[reads], sizes), c.elem[at]),
+        ]
+    )
+    there = np.isin(pairs_of(c.mop_key[writes], c.mop_value[writes]), seen)
+    return np.unique(txn_of[writes[there]])
+
+
+def _rotate(x: int, by: int) -> int:
+    return (x << by | x >> (32 - by)) & _MASK
+
+
+def _round(state: int, word: int) -> int:
+    mixed = _rotate(word * 0xCC9E2D51 & _MASK, 15) * 0x1B873593 & _MASK
+    return (_rotate(state ^ mixed, 13) * 5 + 0xE6546B64) & _MASK
+
+
+def _finish(state: int, length_bytes: int) -> int:
+    state ^= length_bytes
+    state = (state ^ state >> 16) * 0x85EBCA6B & _MASK
+    state = (state ^ state >> 13) * 0xC2B2AE35 & _MASK
+    return state ^ state >> 16
+
+
+def _of_long(value: int) -> int:
+    if value == 0:
+        return 0
+    return _finish(_round(_round(0, value & _MASK), value >> 32 & _MASK), 8)
+
+
+def _of_string(text: str) -> int:
+    java = 0
+    raw = text.encode("utf-16-le", "surrogatepass")
+    for low, high in zip(raw[::2], raw[1::2], strict=True):
+        java = (java * 31 + (high << 8 | low)) & _MASK
+    return _finish(_round(0, java), 4) if java else 0
+
+
+def _of(value: Any) -> int:
+    if isinstance(value, bool):
+        return 1231 if value else 1237
+    if isinstance(value, int):
+        return _of_long(value)
+    return _of_string(value) if isinstance(value, str) else 0
+
+
+def value_hashes(values: Sequence[Any]) -> U32:
+    """u32[len(values)].
+
+    Hashes as Clojure computes them, for ties that Elle decides by them (txn_tie.c). Integers are
+    Java longs, strings are hashed by UTF-16 unit (`java.lang.String.hashCode`) and both then go
+    through Murmur3 as `clojure.lang.Util.hasheq` does. Other scalars get 0: their ties are decided,
+    the same way each time, but not as Elle would.
+    """
+    return np.array([_of(value) for value in values], np.uint32)
 
 
 @cache
@@ -92,7 +193,7 @@ def _between(wanted: frozenset[str]) -> int:
     return 0
 
 
-def _ordered(c: TxnColumns, between: int) -> bool:
+def _relates(c: TxnColumns, between: int) -> bool:
     """Does the process or realtime order relate any two transactions?"""
     ok = c.outcome == OK
     if between == 2 and ok.any():
@@ -111,14 +212,14 @@ def _overlap(c: TxnColumns) -> bool:
     return bool((same & (c.invoke_pos[order][1:] < c.complete_pos[order][:-1])).any())
 
 
-def _inferred(analysis: _native.Analysis | None) -> set[str]:
+def _types_of(analysis: _native.Analysis | None) -> set[str]:
     """The types of what was found of versions whose order is known."""
     if analysis is None:
         return set()
     return {t for t, n in analysis.counts.items() if n} | {y.type for y in analysis.cycles}
 
 
-def _given_order(c: TxnColumns, ranks: Mapping[Any, int] | None) -> I64:
+def _ranks_of(c: TxnColumns, ranks: Mapping[Any, int] | None) -> I64:
     if ranks is None:
         return np.empty(0, np.int64)
     by_name = {int(k): int(v) for k, v in ranks.items()}
@@ -150,14 +251,14 @@ def require_kind(c: TxnColumns, workload: str) -> None:
         raise UnfitError(f"reads return single values: this is no {workload} history, but {other}")
 
 
-def _left(budget: Budget, since_ns: int) -> Budget:
+def _rest_of(budget: Budget, since_ns: int) -> Budget:
     """Of what may be used for explanations: what decisions have left, and a moment in any case."""
     left_s = budget.time_s - (monotonic_ns() - since_ns) / 1e9
     some_s = min(max(EXPLAIN_S, left_s), EXPLAIN_MAX_S)
     return replace(budget, time_s=some_s if budget.time_s > 0 else 0.0)
 
 
-class _Seen(NamedTuple):
+class _Outcome(NamedTuple):
     """All that was found of a history."""
 
     exact: Exact | None
@@ -173,7 +274,7 @@ class _Seen(NamedTuple):
         return None if self.exact is None else self.exact.holds(model)
 
 
-def _untested(asked: Sequence[str], exact: Exact | None) -> list[str]:
+def _gaps(asked: Sequence[str], exact: Exact | None) -> list[str]:
     """Why a clean history does not show that it satisfies these models."""
     why = []
     for model in asked:
@@ -195,7 +296,7 @@ def _untested(asked: Sequence[str], exact: Exact | None) -> list[str]:
     return why
 
 
-def _doubts(c: TxnColumns, asked: Sequence[str], seen: _Seen) -> list[str]:
+def _doubts(c: TxnColumns, asked: Sequence[str], seen: _Outcome) -> list[str]:
     """Why a history in which nothing was found is not valid for that."""
     why = []
     if seen.status:
@@ -208,7 +309,7 @@ def _doubts(c: TxnColumns, asked: Sequence[str], seen: _Seen) -> list[str]:
             "not known"
         )
     why += [f"{n} {what}" for what, n in c.weak.items()]
-    return [*why, *_untested(asked, seen.exact)]
+    return [*why, *_gaps(asked, seen.exact)]
 
 
 def check(
@@ -236,12 +337,12 @@ def _agree(analysis: _native.Analysis) -> bool:
 
 def _look(
     c: TxnColumns, workload: str, asked: Sequence[str], opts: dict[str, Any], budget: Budget
-) -> _Seen:
+) -> _Outcome:
     """Decides what can be decided; infers versions where that leaves anything to be asked or to be
     explained."""
     started = monotonic_ns()
     between = _between(reportable(tuple(asked), tuple(opts.get("anomalies") or ())))
-    seen = _Seen(None, None, between)
+    seen = _Outcome(None, None, between)
     if not KINDS[workload].lists and asked and opts.get("decide?", True):
         seen = seen._replace(exact=look(c, asked, budget))
         require_kind(c, workload)
@@ -257,7 +358,7 @@ def _look(
         workload,
         between=between,
         sources=sources,
-        order=_given_order(c, opts.get("transaction-order")),
+        order=_ranks_of(c, opts.get("transaction-order")),
         budget=replace(budget, time_s=left_s),
     )
     analysis = analyse()  # it also validates the columns
@@ -272,10 +373,10 @@ def _look(
     return seen
 
 
-def _lists(c: TxnColumns, asked: Sequence[str], seen: _Seen, budget: Budget) -> Exact:
+def _lists(c: TxnColumns, asked: Sequence[str], seen: _Outcome, budget: Budget) -> Exact:
     """What is decided of a list-append history; where the lists contradict one another, what
     inference leaves open. What was found already of a model is not decided again."""
-    found, inferred = Exact(), _inferred(seen.analysis)
+    found, inferred = Exact(), _types_of(seen.analysis)
     if seen.analysis is not None and seen.analysis.proved:
         found.decisions[PROVED[seen.between]] = "valid"
     elif seen.analysis is None or not _agree(seen.analysis):
@@ -287,28 +388,6 @@ def _lists(c: TxnColumns, asked: Sequence[str], seen: _Seen, budget: Budget) -> 
         more.decisions |= found.decisions
         found = more
     return found
-
-
-def _violations(
-    c: TxnColumns, exact: Exact | None, asked: Sequence[str], budget: Budget
-) -> list[Anomaly]:
-    """Explanations of what is decided to be violated."""
-    if exact is None:
-        return []
-    from checkers.txn.violations import violations
-
-    return violations(c, exact, asked, budget)
-
-
-def _unplaced(
-    c: TxnColumns, workload: str, exact: Exact | None, violated: Sequence[str]
-) -> list[Anomaly]:
-    """Of what is violated, and by nothing that was found, what was met last."""
-    if exact is None:
-        return []
-    from checkers.txn.violations import unplaced
-
-    return unplaced(c, workload, exact, violated)
 
 
 def _check(
@@ -327,19 +406,20 @@ def _check(
     empty = (
         analysis is not None
         and analysis.edges == 0
-        and not _ordered(c, seen.between)
+        and not _relates(c, seen.between)
         and status == 0
     )
-    more = _violations(c, seen.exact, asked, _left(budget, started))
-    all_types = {anomaly.type for anomaly in more} | _inferred(analysis)
+    exact = seen.exact
+    more = [] if exact is None else violations(c, exact, asked, _rest_of(budget, started))
+    all_types = {anomaly.type for anomaly in more} | _types_of(analysis)
     confused = seen.between == 1 and _overlap(c)
     if confused:
         all_types = {t for t in all_types if not t.endswith("-process")}
     itself = _by_self(asked) if "internal" in all_types and opts.get("decide?", True) else set()
     types = sorted(all_types & (wanted | itself))
     violated = [model for model in asked if seen.holds(model) is False]
-    if violated and not types:
-        last = _unplaced(c, workload, seen.exact, violated)
+    if violated and not types and exact is not None:
+        last = last_met_of(c, workload, exact, violated)
         more += last
         types = sorted({anomaly.type for anomaly in last})
         all_types |= {*types}
@@ -355,9 +435,7 @@ def _check(
     sources = sum(bit for name, bit in _native.SOURCES.items() if opts.get(name))
     anomalies: dict[str, list[Anomaly]] = {}
     if analysis is not None and types:
-        from checkers.txn.explain import anomalies_of
-
-        order = _given_order(c, opts.get("transaction-order"))
+        order = _ranks_of(c, opts.get("transaction-order"))
         anomalies = anomalies_of(c, workload, analysis, types, sources, order)
     for anomaly in more:
         if not anomalies.get(anomaly.type):

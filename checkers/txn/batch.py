@@ -26,7 +26,6 @@ from dstest.core.history import SCHEMA
 Judge = Callable[[TxnColumns, str, list[str], dict[str, Any]], Any]
 """Columns, workload, models, options -> the answer."""
 
-
 Seen = Callable[[Exit], Any]
 Told = Callable[[Any], Any]
 """What a judge answered -> what is written of it; msgspec can encode it."""
@@ -65,7 +64,7 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True):
     opts: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-class _Named(msgspec.Struct):
+class _Header(msgspec.Struct):
     name: Any = None
 
 
@@ -115,7 +114,7 @@ def _results(line: _Line, judge: Judge, seen: Seen, told: Told) -> dict[str, Any
 
 def _name_of(text: bytes) -> Any:
     try:
-        return msgspec.json.decode(text, type=_Named).name
+        return msgspec.json.decode(text, type=_Header).name
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 

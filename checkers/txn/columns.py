@@ -1,4 +1,5 @@
-"""A transactional history as integer columns: what readers fill and analyses take.
+"""A transactional history as integer columns: what readers fill and analyses take; with the values
+behind its ids, the values that its keys start with, and what makes it unfit or vacuous.
 
 Every array is contiguous, little-endian and read-only by contract. A *transaction* is one logical
 operation (an invocation with its completion, if any), a *micro-op* one of its reads or writes, an
@@ -13,17 +14,16 @@ they, not the clock, define real time (ties are broken by the recorder's order).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Final
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-
-class UnfitError(ValueError):
-    """Columns that cannot be judged: they break the rules of csrc/txn/txn.h, write a value twice,
-    or are of another kind of object."""
-
+from checkers._findings import USUAL, Start
+from dstest.core.errors import ConfigError, HistoryError
 
 OK: Final = 0
 FAIL: Final = 1
@@ -41,6 +41,29 @@ NULL_READ: Final = 2
 I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
 U8 = NDArray[np.uint8]
+
+_LIST_SHOWN_MAX: Final = 12
+"""Elements of a list that a sentence shows, from its end."""
+
+_AS_USUAL: Final = -2
+"""Stands for the first value of a key that starts with null."""
+
+_UNSEEN: Final = -3
+"""Stands for a first value that occurs nowhere."""
+
+_SCALARS: Final = (int, float, str, bool)
+
+ONCE = "each value may be written to a key only once"
+
+VACUOUS: Final = "nothing was tested: no transaction read what another one wrote"
+
+_FIRST_TXNS: Final = 4096
+"""Nearly every history shows it in its first transactions."""
+
+
+class UnfitError(ValueError):
+    """Columns that cannot be judged: they break the rules of csrc/txn/txn.h, write a value twice,
+    or are of another kind of object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,3 +116,164 @@ class TxnColumns:
     def txns(self) -> int:
         """How many transactions."""
         return len(self.outcome)
+
+
+class Kind(NamedTuple):
+    """`code` is its number in csrc/txn. `lists`: reads return lists, to which the micro-operation
+    `write` appends; else single values. `starts` is what the value that a key starts with is given
+    as; empty where all start alike, with `first`."""
+
+    code: int
+    lists: bool
+    write: str
+    first: str
+    starts: str = ""
+
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "list-append": Kind(0, True, "append", "[]"),
+    "rw-register": Kind(1, False, "w", "null", "a scalar"),
+}
+
+WORKLOADS: Final = tuple(KINDS)
+
+
+def text_of(value: Any) -> str:
+    """A value in a sentence; long lists by their end."""
+    if isinstance(value, list):
+        dots = "... " if len(value) > _LIST_SHOWN_MAX else ""
+        return "[" + dots + " ".join(text_of(v) for v in value[-_LIST_SHOWN_MAX:]) + "]"
+    return "nil" if value is None else value if isinstance(value, str) else repr(value)
+
+
+def pairs_of(key: np.ndarray, value: np.ndarray) -> I64:
+    """A number for each key with its value, the same for the same two; NIL is a value like any."""
+    pairs: I64 = key.astype(np.int64) << 32 | (value.astype(np.int64) + 1)
+    return pairs
+
+
+def name_of(c: TxnColumns, value: int) -> Any:
+    """The scalar behind a value id."""
+    return None if value == NIL else c.value_names[value]
+
+
+def read_value(c: TxnColumns, workload: str, i: int) -> Any:
+    """What micro-op i read: a list of scalars, a scalar, or None."""
+    if not c.mop_known[i]:
+        return None
+    if not KINDS[workload].lists:
+        return name_of(c, int(c.mop_value[i]))
+    if c.mop_known[i] == 2:
+        return None
+    return [name_of(c, int(v)) for v in c.elem[c.elem_start[i] : c.elem_start[i + 1]]]
+
+
+def _first(c: TxnColumns, start: Start) -> Any:
+    """By key, the id of its first value."""
+    ids: dict[tuple[type, Any], int] = {
+        (type(value), value): i for i, value in enumerate(c.value_names)
+    }
+    found = []
+    for key in c.key_names:
+        value = start.of(key)
+        if value is USUAL or value is None:
+            found.append(_AS_USUAL)
+            continue
+        if not isinstance(value, _SCALARS):
+            raise ConfigError(
+                f"the initial value {str(value)[:40]!r} of key {key!r} is no scalar",
+                remedy="--initial 0, or a scalar by key",
+            )
+        found.append(ids.get((type(value), value), _UNSEEN))
+    return np.array(found, np.int64)
+
+
+def start_at_null(c: TxnColumns, workload: str, start: Start) -> TxnColumns:
+    """The columns, their keys starting with null instead of what they start with: the analyses know
+    no other initial state. So a read of the value that its key starts with is a read of null, and
+    what was null before is a value that nobody has written, unless somebody wrote null.
+
+    Raises ConfigError for what no key can start with, HistoryError where a key's first value is
+    written to it.
+    """
+    kind = KINDS[workload]
+    if not kind.starts:
+        values = [start.every] if start.by_key is None else list(start.by_key.values())
+        if any(value not in (None, json.loads(kind.first)) for value in values):
+            raise ConfigError(
+                f"{workload} has no initial state but {kind.first}",
+                remedy="leave --initial out, and let a first transaction append what was there",
+            )
+        return c
+    start.require_named(c.key_names)
+    first = _first(c, start)[c.mop_key] if len(c.mop_key) else np.empty(0, np.int64)
+    value = c.mop_value.astype(np.int64)
+    reads = (c.mop_kind == READ) & (c.mop_known != 0)
+    same = (value == first) & (value >= 0)
+    written = np.flatnonzero(same & (c.mop_kind == WRITE))
+    if len(written):
+        at = int(written[0])
+        what, where = c.value_names[value[at]], c.key_names[int(c.mop_key[at])]
+        txn = int(np.searchsorted(c.mop_start, at, side="right")) - 1
+        raise HistoryError(
+            f"operation {c.op_index[txn]} writes {what!r} to key {where!r}, which starts with it: "
+            "a read does not tell which it saw",
+            remedy="--initial is a value that nobody writes",
+        )
+    null = (value == NIL) & (first != _AS_USUAL) & (reads | (c.mop_kind == WRITE))
+    from_start = same & reads
+    known = np.where(from_start, NULL_READ, np.where(null & reads, 1, c.mop_known))
+    value = np.where(null, len(c.value_names), np.where(from_start, NIL, value))
+    return replace(
+        c,
+        mop_value=value.astype(np.int32),
+        mop_known=known.astype(np.uint8),
+        value_names=[*c.value_names, None] if null.any() else c.value_names,
+    )
+
+
+def double_writers(c: TxnColumns) -> str | None:
+    """Which transactions write the same value to one key, so that nobody can tell which of the
+    writes a read saw; None where none do.
+    """
+    writes = np.flatnonzero(c.mop_kind == WRITE)
+    pairs = pairs_of(c.mop_key[writes], c.mop_value[writes])
+    order = np.argsort(pairs, kind="stable")
+    again = np.flatnonzero(pairs[order][1:] == pairs[order][:-1])
+    if not len(again):
+        return None
+    at = again[np.argmin(order[again + 1])]
+    first, then = int(writes[order[at]]), int(writes[order[at + 1]])
+    one, other = (int(np.searchsorted(c.mop_start, i, side="right")) - 1 for i in (first, then))
+    key, value = c.key_names[c.mop_key[first]], name_of(c, int(c.mop_value[first]))
+    twice = f"transaction {c.op_index[one]} writes {value!r} to key {key!r} twice"
+    who = f"transactions {c.op_index[one]} and {c.op_index[other]}"
+    return twice if one == other else f"{who} both write {value!r} to key {key!r}"
+
+
+def reads_test(c: TxnColumns) -> bool:
+    """Could any read of a committed transaction have been refuted?
+
+    It could where another transaction writes its key. One that returned what another wrote is
+    enough; of reads that returned nothing it takes those of two transactions, because a single one
+    is right wherever it is put in the order.
+    """
+    return _in_first(c, min(c.txns, _FIRST_TXNS)) or (c.txns > _FIRST_TXNS and _in_first(c, c.txns))
+
+
+def _in_first(c: TxnColumns, txns: int) -> bool:
+    mops = int(c.mop_start[txns]) if txns else 0
+    kind, key = c.mop_kind[:mops], c.mop_key[:mops]
+    txn = np.repeat(np.arange(txns), np.diff(c.mop_start[: txns + 1]))
+    writes = np.flatnonzero((kind == WRITE) & (c.outcome[txn] != FAIL))
+    first = np.full(len(c.key_names), np.iinfo(np.int64).max)
+    last = np.full(len(c.key_names), -1)
+    np.minimum.at(first, key[writes], txn[writes])
+    np.maximum.at(last, key[writes], txn[writes])
+    reads = np.flatnonzero((kind == READ) & (c.outcome[txn] == OK) & (c.mop_known[:mops] != 0))
+    who, what = txn[reads], key[reads]
+    reads = reads[(last[what] >= 0) & ((first[what] != who) | (last[what] != who))]
+    if not len(reads):
+        return False
+    told = (c.elem_start[reads + 1] > c.elem_start[reads]) | (c.mop_value[reads] != NIL)
+    return bool(told.any()) or len(np.unique(txn[reads])) > 1

@@ -1,8 +1,17 @@
 """What is decided of a register history, whatever the order of its versions was.
 
-Serializability and snapshot isolation are decided by a search for an order (`ordered`), weaker
-models by what their transactions see (`decided`). An order that proves a model proves all that it
-implies; a model that is violated rules out all that imply it.
+Serializability and snapshot isolation are decided by a search for an order (`order_search`), weaker
+models by what their transactions see (`weak_models`). An order that proves a model proves all that
+it implies; a model that is violated rules out all that imply it. Others are unknown: known versions
+show too little. An anomaly is called after the weakest model that is violated; the shape of a cycle
+that stands on an order which only the model forces is told, and is not the name.
+
+A list-append history comes here where the graph has no cycle and no execution in its order (or as
+real time goes) has proved it, since then each list is a register (`as_registers.py`).
+
+A process that did two things at once has no order of them: session models that do not hold under a
+stricter order are open then. In our own records that is so where an operation begins at the very
+time stamp at which the one before it ended. All is open where nil is written, as only columns can.
 """
 
 from __future__ import annotations
@@ -14,24 +23,23 @@ from typing import Final
 import numpy as np
 from msgspec.structs import replace
 
-from checkers.txn import decided, ordered
+from checkers.txn import order_search, weak_models
 from checkers.txn.as_registers import BYTES_PER_ELEMENT, registers_of, replacing
 from checkers.txn.columns import INFO, OK, TxnColumns
-from checkers.txn.decided import Decision, Isolation
 from checkers.txn.models import UNTESTED, canonical, implied_models
-from checkers.txn.ordered import Ordered
+from checkers.txn.order_search import OrderAnswer
+from checkers.txn.weak_models import Decision, Isolation
 from dstest.core.check import Budget
 from dstest.core.clock import monotonic_ns
 
-MODELS: Final = (*ordered.MODELS, *decided.MODELS)
+MODELS: Final = (*order_search.MODELS, *weak_models.MODELS)
 """All that can be decided."""
 
-WEAK: Final = frozenset(decided.MODELS)
+WEAK: Final = frozenset(weak_models.MODELS)
 
 _COMMITTED: Final = "strong-session-read-committed"
 _ABOVE: Final = {"strong-session-read-uncommitted": (_COMMITTED,)}
 """What decides a model that cannot be decided itself, where it holds."""
-
 
 SAME: Final = {"repeatable-read": "serializable"}
 """Registers have no predicates: what violates one violates the other (Adya 1999, PL-2.99)."""
@@ -56,8 +64,8 @@ class Exact:
     decisions: dict[str, Decision] = field(default_factory=dict)
     seen: Isolation | None = None
     registers: TxnColumns | None = None
-    orders: list[Ordered] = field(default_factory=list)
-    list_order: Ordered | None = None
+    orders: list[OrderAnswer] = field(default_factory=list)
+    list_order: OrderAnswer | None = None
     open: dict[str, str] = field(default_factory=dict)
 
     def holds(self, model: str) -> bool | None:
@@ -88,18 +96,18 @@ class Exact:
         return next((o.involved[model] for o in looks if model in o.involved), [])
 
 
-def needed(asked: Iterable[str]) -> list[str]:
+def models_to_search(asked: Iterable[str]) -> list[str]:
     """Models that are searched for an order first: those asked, and for one that is not decided the
     weakest that implies it."""
     wanted = set()
     for name in map(canonical, asked):
         model = SAME.get(name, name)
-        if model in ordered.MODELS:
+        if model in order_search.MODELS:
             wanted.add(model)
-        elif model not in decided.MODELS and model not in INFERRED:
-            above = [m for m in ordered.MODELS if model in implied_models(m)]
+        elif model not in weak_models.MODELS and model not in INFERRED:
+            above = [m for m in order_search.MODELS if model in implied_models(m)]
             wanted |= {m for m in above if not (implied_models(m) - {m}) & {*above}}
-    return [m for m in ordered.MODELS if m in wanted]
+    return [m for m in order_search.MODELS if m in wanted]
 
 
 _AHEAD: Final = {
@@ -113,8 +121,10 @@ _AHEAD_SHARE: Final = 0.2
 
 
 def _without_time(model: str) -> str:
-    """The strongest of `ordered.MODELS` that a model implies and real time says nothing to."""
-    return next(m for m in ordered.MODELS if m in ordered.TIMELESS & implied_models(model))
+    """The strongest with an order that a model implies and real time says nothing to."""
+    return next(
+        m for m in order_search.MODELS if m in order_search.TIMELESS & implied_models(model)
+    )
 
 
 class _Clock:
@@ -158,13 +168,13 @@ def look_at_lists(c: TxnColumns, asked: Sequence[str], budget: Budget) -> Exact:
     if _follows(c):
         # Inference relates acknowledged transactions of a session alone.
         below |= {_COMMITTED for name in names if _COMMITTED in (name, *_ABOVE.get(name, ()))}
-    weak = [m for m in decided.MODELS if m in below]
-    strong = needed(asked)
+    weak = [m for m in weak_models.MODELS if m in below]
+    strong = models_to_search(asked)
     if weak and len(c.elem) * BYTES_PER_ELEMENT > budget.memory_mb * 2**20:
         found.open |= dict.fromkeys(weak, f"{len(c.elem)} elements of lists need more memory")
     elif weak:
         found.registers, known = registers_of(c)
-        found.seen = decided.decide(found.registers, weak, clock.left(), known)
+        found.seen = weak_models.decide(found.registers, weak, clock.left(), known)
         found.decisions |= found.seen.decisions
     for name, why in open_sessions(c, asked).items():
         if any(found.decisions.get(m) not in (None, "valid") for m in _ABOVE[name]):
@@ -173,9 +183,9 @@ def look_at_lists(c: TxnColumns, asked: Sequence[str], budget: Budget) -> Exact:
         registers, silent = replacing(c)
         if silent:
             why = f"{silent} unknown transactions have no invocation, and took effect"
-            found.open |= dict.fromkeys(set(strong) - ordered.TIMELESS, why)
+            found.open |= dict.fromkeys(set(strong) - order_search.TIMELESS, why)
             strong = sorted({_without_time(model) for model in strong})
-        order = found.list_order = ordered.decide(registers, strong, clock.left())
+        order = found.list_order = order_search.decide(registers, strong, clock.left())
         found.decisions |= order.decisions
         found.open |= dict.fromkeys(
             (m for m, said in order.decisions.items() if said == "open"), order.why_open
@@ -187,26 +197,28 @@ def look(c: TxnColumns, asked: Sequence[str], budget: Budget) -> Exact:
     """Decides what is asked; where that is violated, also what it implies. Raises ValueError for
     columns that break the rules of csrc/txn/txn.h, or write a value twice to its key."""
     found, clock = Exact(), _Clock(budget)
-    first = needed(asked)
+    first = models_to_search(asked)
     for ahead in dict.fromkeys(name for model in first for name in _AHEAD.get(model, ())):
         if ahead not in first and any(found.holds(model) is None for model in first):
             share = replace(budget, time_s=budget.time_s * _AHEAD_SHARE)
-            found.orders.append(ordered.decide(c, [ahead], share))
+            found.orders.append(order_search.decide(c, [ahead], share))
             found.decisions |= found.orders[-1].decisions
     first = [model for model in first if not found.holds(model)]
     if first:
-        found.orders.append(ordered.decide(c, first, clock.left()))
+        found.orders.append(order_search.decide(c, first, clock.left()))
         found.decisions |= found.orders[-1].decisions
     if all(found.holds(model) for model in asked):
         return found
     names = {SAME.get(name, name) for name in map(canonical, asked)}
     below = {m for name in names for m in implied_models(name)}
-    weak = [m for m in decided.MODELS if m in below and found.holds(m) is None]
+    weak = [m for m in weak_models.MODELS if m in below and found.holds(m) is None]
     if weak:
-        found.seen = decided.decide(c, weak, clock.left())
+        found.seen = weak_models.decide(c, weak, clock.left())
         found.decisions |= found.seen.decisions
-    strong = [m for m in ordered.MODELS if m in below and found.holds(m) is None and m not in first]
+    strong = [
+        m for m in order_search.MODELS if m in below and found.holds(m) is None and m not in first
+    ]
     if strong:
-        found.orders.append(ordered.decide(c, strong, clock.left()))
+        found.orders.append(order_search.decide(c, strong, clock.left()))
         found.decisions |= found.orders[-1].decisions
     return found

@@ -1,4 +1,5 @@
-"""Transactional histories from files and bytes, read in C straight into columns.
+"""Transactional histories from files and bytes, read in C straight into columns; list-append
+histories that are larger than memory are executed while they are read (`Stream`).
 
 | format | looks like |
 |---|---|
@@ -10,9 +11,8 @@ Any of them may be gzipped. Event maps are paired by process; a completion witho
 a transaction of its own, and so is an invocation without a completion (its outcome is unknown).
 Where an event names no process, or its process has several operations open, the micro-ops must tell
 which invocation it completes. Events of processes that are not integers (the nemesis) are left out
-and counted in `TxnColumns.skipped`; so are EDN's tagged values.
-
-Of our records the time stamps give the event positions; at equal times invocations come first.
+and counted in `TxnColumns.skipped`; so are EDN's tagged values. Of our records the time stamps give
+the event positions; at equal times invocations come first.
 """
 
 from __future__ import annotations
@@ -21,15 +21,18 @@ import gzip
 import io
 import re
 import zlib
+from collections.abc import Iterator, Mapping
+from enum import IntEnum
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from checkers import _core
+from checkers.columns import interruptible
 from checkers.txn.columns import TxnColumns
 from dstest.core.errors import ConfigError, HistoryError, MemorySpent
 from dstest.core.near import meant
@@ -118,6 +121,17 @@ _CHARS: Final = {
     b"formfeed": "\f", b"backspace": "\b",
 }  # fmt: skip
 
+STREAMED: Final = "list-append"
+"""The workload whose histories can be judged so."""
+
+_STREAM_REMEDY: Final = "record it again, or judge the file as it was; see docs/formats.md"
+
+_SMALL: Final = 1 << 16
+"""Bytes of lines that are read before a thread would have begun."""
+
+WINDOW_SHARE: Final = 4
+"""Of the memory, one part in so many is for transactions that are read and not yet executed."""
+
 
 def bytes_of(source: Path) -> bytes | mmap:
     """The file's bytes, mapped where that is possible (pipes and empty files cannot be)."""
@@ -133,7 +147,7 @@ def bytes_of(source: Path) -> bytes | mmap:
         ) from None
 
 
-def unpacked(raw: bytes | mmap, limit: int) -> bytes | bytearray | mmap:
+def unpack(raw: bytes | mmap, limit: int) -> bytes | bytearray | mmap:
     """What a gzipped file holds, others as they are. Raises MemorySpent above the limit."""
     if raw[:2] != b"\x1f\x8b":
         return raw
@@ -225,7 +239,7 @@ def _twice(text: bytes | bytearray | mmap) -> int | str | None:
     return None
 
 
-def _repeated(index: NDArray[np.int64]) -> int | None:
+def _repetitions(index: NDArray[np.int64]) -> int | None:
     """A number that two transactions share."""
     if len(index) < 2 or bool((index[1:] > index[:-1]).all()):
         return None
@@ -254,7 +268,7 @@ def load(
     if fmt not in FORMATS:
         raise ConfigError(f"no format called {fmt!r}", remedy=meant(fmt, FORMATS))
     raw = source if isinstance(source, bytes) else bytes_of(Path(source))
-    text = unpacked(raw, memory_mb << 20)
+    text = unpack(raw, memory_mb << 20)
     code = _CODES[_guess(text) if fmt == "auto" else fmt]
     try:
         # Threads that wait for one another cost a short text more than they save.
@@ -285,7 +299,7 @@ def load(
             "append and w stand in one history: is it list-append, or rw-register?",
             remedy="give the histories of lists and of registers one by one",
         )
-    twice = _twice(text) if counts[-1] else _repeated(arrays["op_index"])
+    twice = _twice(text) if counts[-1] else _repetitions(arrays["op_index"])
     if twice is not None:
         what = "op_id" if code == _CODES["dstest"] else "index"
         raise HistoryError(f"{what} {twice} stands twice", remedy=_AGAIN)
@@ -299,3 +313,137 @@ def load(
         writes=_WRITES[writes],
         unread=unread,
     )
+
+
+class Status(IntEnum):
+    """As enum stream_status of csrc/stream/stream.h."""
+
+    GOING = 0
+    TIME = 2
+    MEMORY = 3
+    STOPPED = 4
+    REFUSED = 5
+    DISORDER = 6
+    NAMED = 7
+
+
+class End(IntEnum):
+    """As enum stream_end there."""
+
+    RUNS = 0
+    STUCK = 1
+    OTHER = 2
+    STALE = 3
+
+
+WHY: Final[Mapping[int, str]] = {
+    Status.TIME: "time budget spent",
+    Status.MEMORY: "memory budget spent",
+    Status.STOPPED: "stopped",
+    Status.DISORDER: "its records are not in order of invocation, or not nearly",
+    Status.NAMED: "ids of operations are strings, which are not kept",
+}
+"""Why there is no answer."""
+
+ENDS: Final[Mapping[int, str]] = {
+    End.RUNS: "",
+    End.STUCK: "it completed before all that its reads and appends ask for could be executed",
+    End.OTHER: "it read another list than others did, or than had been executed",
+    End.STALE: "it read a version that had been replaced",
+}
+"""Why the execution ended before the history did."""
+
+
+class Report(NamedTuple):
+    """What is known after some lines: operations by outcome; `seen`, reads of what others appended;
+    `touching`, operations that began at the instant at which the one before in their process ended;
+    bytes at most; where the execution ended (`ENDS`), and keys that may tell why, the most telling
+    first, None for those that have no plain name."""
+
+    ok: int
+    failed: int
+    unknown: int
+    seen: int
+    keys: int
+    touching: int
+    last_ns: int
+    memory_bytes: int
+    end: int
+    op_id: int
+    weak: tuple[int, int, int]
+    involved: list[int | str | bool | None]
+
+    @property
+    def ops(self) -> int:
+        """How many operations."""
+        return self.ok + self.failed + self.unknown
+
+    @property
+    def weaknesses(self) -> list[str]:
+        """What keeps a clean history from being valid."""
+        return [f"{n} {what}" for n, what in zip(self.weak, _WEAK, strict=True) if n]
+
+
+class Stream:
+    """A list-append history that comes in pieces, lines of our JSONL in order of invocation,
+    executed while it is read (csrc/stream/stream.h). `window_bytes` of transactions are read ahead.
+
+    An execution that came to the end shows that the history is strict serializable, and so all that
+    this implies. One that did not says where it ended, and of which keys the transactions may tell
+    why: those transactions, with their micro-operations on those keys alone, are a history of their
+    own, and what violates a model there violates it in the whole history. For a model orders or
+    sees operations, and leaving out keys takes no demand back that the others make.
+    """
+
+    def __init__(self, memory_bytes: int, window_bytes: int | None = None) -> None:
+        window = memory_bytes // WINDOW_SHARE if window_bytes is None else window_bytes
+        self._core = _core.stream_open(memory_bytes, window)
+
+    def feed(self, lines: bytes, left_s: float) -> str | None:
+        """Takes the next whole lines, the header first; without any there are no more. Says why
+        there will be no answer. Raises HistoryError for what cannot be read or contradicts itself.
+        """
+        stop = np.zeros(1, np.int32)
+        answers: list[tuple[int, str | None, int, int]] = []
+        time_ns = max(0, int(left_s * 1e9))
+        interruptible(
+            lambda: answers.append(_core.stream_feed(self._core, lines, time_ns, stop)),
+            stop,
+            small=0 < len(lines) < _SMALL,
+        )
+        status, message, line, column = answers[0]
+        if status == Status.GOING:
+            return None
+        if status == Status.REFUSED:
+            raise HistoryError(
+                message or "malformed", line=line or None, column=column if line else None,
+                remedy=_STREAM_REMEDY,
+            )  # fmt: skip
+        where = f"line {line}: {message}" if message else ""
+        return f"{WHY[status]} ({where})" if where else WHY[status]
+
+    def report(self) -> Report:
+        """What is known so far."""
+        return Report(*_core.stream_report(self._core))
+
+    def naming(self, lines: bytes, keys: int, *, first: bool) -> list[bytes]:
+        """Of lines that were fed before, those that name one of the first `keys` involved ones;
+        `first` where the history begins with these lines."""
+        rows = _core.stream_select(self._core, lines, keys, first)
+        if rows is None:
+            raise HistoryError("the file has changed while it was read", remedy="judge it again")
+        spans = np.frombuffer(rows, np.int64).reshape(-1, 2).tolist()
+        return [lines[begin:end] for begin, end in spans]
+
+
+def on_keys(lines: list[bytes], keys: set[tuple[type, Any]]) -> Iterator[bytes]:
+    """The records, with what they did to these keys (types with names) alone."""
+    for line in lines:
+        record = msgspec.json.decode(line)
+        kept = False
+        for field in ("input", "output"):
+            if isinstance(record.get(field), list):
+                record[field] = [m for m in record[field] if (type(m[1]), m[1]) in keys]
+                kept = kept or bool(record[field])
+        if kept:
+            yield msgspec.json.encode(record)

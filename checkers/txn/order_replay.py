@@ -39,7 +39,7 @@ PROVABLE: Final = {
 """By model: are reads of a snapshot, and what relates transactions besides what they read."""
 
 
-class _Refuted(Exception):
+class _Refutation(Exception):
     """Why the order proves nothing."""
 
 
@@ -77,7 +77,7 @@ class _Replay:
         """Each acknowledged transaction once, and no failed one."""
         c, order = self.c, np.asarray(self.order, np.int64)
         if len(order) and not 0 <= int(order.min()) <= int(order.max()) < c.txns:
-            raise _Refuted("it names transactions that are not in the history")
+            raise _Refutation("it names transactions that are not in the history")
         counts = np.bincount(order, minlength=c.txns)
         for wrong, what in (
             (counts > 1, "is in it twice"),
@@ -85,7 +85,7 @@ class _Replay:
             ((counts == 0) & (c.outcome == OK), "was acknowledged, and is not in it"),
         ):
             if wrong.any():
-                raise _Refuted(f"{self.named(int(np.argmax(wrong)))} {what}")
+                raise _Refutation(f"{self.named(int(np.argmax(wrong)))} {what}")
         self.place[order] = np.arange(len(order))
 
     def write(self) -> None:
@@ -98,7 +98,7 @@ class _Replay:
                 key, value = self.key[i], self.value[i]
                 if (key, value) in self.at or value == NIL:
                     said = "null" if value == NIL else self.c.value_names[value]
-                    raise _Refuted(
+                    raise _Refutation(
                         f"{self.named(txn)} writes {said!r} to {self.c.key_names[key]!r}: reads do "
                         "not tell who wrote it"
                     )
@@ -119,7 +119,7 @@ class _Replay:
         done = (c.outcome == OK) & (c.complete_pos >= 0)
         if between == REALTIME:
             if (mute := (self.place >= 0) & (c.invoke_pos < 0)).any():
-                raise _Refuted(f"of {self.named(int(np.argmax(mute)))} no invocation is known")
+                raise _Refutation(f"of {self.named(int(np.argmax(mute)))} no invocation is known")
             ends = np.flatnonzero(done)
             ends = ends[np.argsort(c.complete_pos[ends], kind="stable")]
             latest = np.append(0, np.maximum.accumulate(self.place[ends] + 1))
@@ -136,12 +136,12 @@ class _Replay:
         """Each one sees what its session had committed when it began."""
         c = self.c
         if (c.invoke_pos[mine] < 0).any():
-            raise _Refuted(f"of {self.named(int(mine[0]))} no invocation is known")
+            raise _Refutation(f"of {self.named(int(mine[0]))} no invocation is known")
         mine = mine[np.argsort(c.invoke_pos[mine], kind="stable")]
         over, sees = -1, 0
         for txn in mine.tolist():
             if c.invoke_pos[txn] < over:
-                raise _Refuted(f"{self.named(txn)} began before its session's last was over")
+                raise _Refutation(f"{self.named(txn)} began before its session's last was over")
             least[txn] = max(int(least[txn]), sees)
             if c.outcome[txn] == OK:
                 over, sees = int(c.complete_pos[txn]), max(sees, int(self.place[txn]) + 1)
@@ -167,13 +167,13 @@ class _Replay:
                     if version + 1 < len(here.places):
                         high = min(high, here.places[version + 1])
             if low > high:
-                raise _Refuted(
+                raise _Refutation(
                     f"{self.named(txn)} cannot have seen one state: of the order it needs the "
                     f"first {low} commits and no more than {high} (it is at place {place}, key "
                     f"{self.c.key_names[key]!r})"
                 )
         if low > high:
-            raise _Refuted(
+            raise _Refutation(
                 f"{self.named(txn)} is at place {place}, and {low} commits must come before it"
             )
 
@@ -195,20 +195,20 @@ class _Replay:
             found = here.version(length) if whole else None
         elif own:
             if self.value[read] != own[-1]:
-                raise _Refuted(f"{self.named(txn)} does not read what it has just written")
+                raise _Refutation(f"{self.named(txn)} does not read what it has just written")
             return None
         else:
             value = self.value[read]
             length = 0 if value == NIL else self.at.get((key, value), -1)
             found = here.version(length)
         if found is None:
-            raise _Refuted(
+            raise _Refutation(
                 f"{self.named(txn)} reads of {self.c.key_names[key]!r} what no commit has left"
             )
         return found
 
 
-def refuted(c: TxnColumns, lists: bool, model: str, order: Sequence[int]) -> str | None:
+def refutation(c: TxnColumns, lists: bool, model: str, order: Sequence[int]) -> str | None:
     """Why an order of commits does not prove that a history satisfies a model of PROVABLE; None
     where it does. `order` has positions in the columns; `lists` says that writes append.
 
@@ -222,6 +222,6 @@ def refuted(c: TxnColumns, lists: bool, model: str, order: Sequence[int]) -> str
         least = replay.since(snapshot, between).tolist()
         for txn in order:
             replay.look(int(txn), least[txn], snapshot)
-    except _Refuted as why:
+    except _Refutation as why:
         return str(why)
     return None

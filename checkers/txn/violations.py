@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from checkers.txn import ordered, unseen
+from checkers.txn import circles, order_search
+from checkers.txn.as_registers import Writers, neighbourhood, part_of, shrink
+from checkers.txn.circles import Case, cases_of, kind_of, sentence
 from checkers.txn.columns import TxnColumns
 from checkers.txn.exact import SAME, Exact
 from checkers.txn.explain import records_of
 from checkers.txn.models import canonical, implied_models
-from checkers.txn.shrink import Writers, neighbourhood, part_of, shrink
-from checkers.txn.unordered import Case, cases_of, kind_of, sentence
 from dstest.core.check import Anomaly, Budget
 from dstest.core.clock import monotonic_ns
 
@@ -71,12 +71,12 @@ def violations(c: TxnColumns, found: Exact, asked: Iterable[str], budget: Budget
     anomalies = []
     deadline_ns = monotonic_ns() + int(budget.time_s * 1e9)
     for model in _weakest(found, asked):
-        if model in unseen.KINDS:
+        if model in circles.KINDS:
             if found.seen is not None and model in found.seen.cycles:
                 anomalies.append(
-                    unseen.anomaly_of(c, found.seen, model, deadline_ns, found.registers)
+                    circles.anomaly_of(c, found.seen, model, deadline_ns, found.registers)
                 )
-        elif model in ordered.MODELS and found.involved(model):
+        elif model in order_search.MODELS and found.involved(model):
             anomalies.append(_without_order(c, model, found.involved(model), deadline_ns))
     return anomalies
 
@@ -84,13 +84,15 @@ def violations(c: TxnColumns, found: Exact, asked: Iterable[str], budget: Budget
 def smallest_part(
     c: TxnColumns, model: str, involved: Iterable[int], deadline_ns: int
 ) -> tuple[TxnColumns, bool] | None:
-    """A part of the history near the transactions `involved` that violates one of `ordered.MODELS`,
+    """A part of the history near the transactions `involved` that violates a model with an order,
     and whether nothing of it can go; None where no part that was looked at does. Its `op_index` are
     transactions of `c`."""
 
     def shows(part: TxnColumns) -> bool:
         left_s = max(0.0, (deadline_ns - monotonic_ns()) / 1e9)
-        look = ordered.decide(part, [model], replace(BUDGET, time_s=min(BUDGET.time_s, left_s)))
+        look = order_search.decide(
+            part, [model], replace(BUDGET, time_s=min(BUDGET.time_s, left_s))
+        )
         return look.decisions[model] == "violated" and not look.faults
 
     writers = Writers(c)
@@ -110,7 +112,9 @@ def _without_order(c: TxnColumns, model: str, involved: list[int], deadline_ns: 
     return _last_met(c, "rw-register", model, involved)
 
 
-def unplaced(c: TxnColumns, workload: str, found: Exact, violated: Iterable[str]) -> list[Anomaly]:
+def last_met_of(
+    c: TxnColumns, workload: str, found: Exact, violated: Iterable[str]
+) -> list[Anomaly]:
     """What is said of violated models where no circle of known versions shows it."""
     told = [(name, found.involved(name)) for name in map(canonical, violated)]
     return [_last_met(c, workload, name, involved) for name, involved in told if involved]

@@ -1,28 +1,125 @@
-"""Labs whose nodes this host makes, on a bridge of its own: what they have in common.
+"""Labs whose nodes this host makes, on a bridge of its own: what they do alike, with those that can
+stop and start single nodes, and how labs are removed and dead ones found.
 
 `up` reuses a whole running lab, rebuilds one of which nothing runs any more (the machine was
 restarted), and refuses a half-dead one: what is left of it may explain what killed it.
+
+A lab is dead when none of its owners lives, unless it is persistent, complete and has a running
+node; or when nothing readable says whose it is. Removal may be repeated and works on half-built
+labs. Run as a program this file is the process behind `Guard`.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
+import subprocess
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 
-from clusters.labs import host, leftovers, network, state
-from clusters.labs.image import Progress
-from clusters.labs.leftovers import Machines
-from clusters.labs.packages import absent, strange
+from clusters.labs import host, image, network, state
+from clusters.labs.image import Progress, absent, strange
 from clusters.labs.state import LabState
-from dstest.core import limits
+from dstest.core import limits, registry
 from dstest.core.errors import ConfigError, LabError
 from dstest.core.node import LabInfo, Made, NodeInfo
 
-__all__ = ["BridgedLab", "Progress"]
+__all__ = [
+    "BridgedLab",
+    "Progress",
+]
+
+ARMED = b"armed\n"
+RELEASED = b"released\n"
+END_TIMEOUT_S = 10.0
+
+
+class Machines(Protocol):
+    """How one kind of lab finds its nodes on this host, and ends them."""
+
+    def monitors(self, lab_id: str | None = None) -> dict[int, tuple[str, str]]:
+        """Processes of nodes, of one lab or of all: pid -> (lab id, the machine's name)."""
+        ...
+
+    def states(self, lab: LabState) -> dict[str, bool]:
+        """Node name -> does it run?"""
+        ...
+
+    def stop(self, lab_id: str) -> list[str]:
+        """End a lab's nodes and remove them; returns what was there. LabError where one stays."""
+        ...
+
+
+def remove_lab(lab_id: str, machines: Machines) -> list[str]:
+    """Remove everything of a lab; call it with the lab's lock held. Returns what was removed.
+
+    Nodes go first, routes last. Raises LabError where something is left.
+    """
+    lab = state.load(lab_id)
+    removed = machines.stop(lab_id)
+    if lab is not None:
+        removed += network.down(lab)
+    else:
+        removed += network.remove_links(state.tag_of(lab_id))
+    removed += host.remove_tree(state.lab_dir(lab_id))
+    if left := leftovers_of(lab_id, machines, lab):
+        raise LabError(
+            f"lab {lab_id} is not gone: {', '.join(left)}",
+            remedy="try `dstest lab gc`; if that does not help, remove these by hand",
+        )
+    return removed
+
+
+def leftovers_of(lab_id: str, machines: Machines, lab: LabState | None = None) -> list[str]:
+    """What is on this host of a lab: nodes, links, routes, mounts, directory."""
+    tag = state.tag_of(lab_id)
+    folder = state.lab_dir(lab_id)
+    left = [f"node {name}" for _, name in machines.monitors(lab_id).values()]
+    left += [f"link {name}" for name in network.lab_links() if name.startswith(tag)]
+    left += [f"mount {point}" for point in host.mounts_below(folder)]
+    if lab is not None:
+        left += [f"route unreachable {route}" for route in network.stray_routes({lab.octet})]
+    if folder.exists():
+        left.append(f"directory {folder}")
+    return left
+
+
+def collect(
+    kind: str, machines: Machines, *, images: bool = False, keep: frozenset[str] = frozenset()
+) -> list[str]:
+    """Remove dead labs of a kind, links and routes that belong to no lab of any, and broken-off
+    image builds.
+
+    With `images` also base images that no lab stands on. Labs in `keep` are not dead.
+    """
+    removed = []
+    running = {lab_id for lab_id, _ in machines.monitors().values()}
+    for lab_id in sorted({*state.lab_ids(kind), *running} - keep):
+        with state.lock(f"lab-{lab_id}"):
+            if _dead(lab_id, machines):
+                removed += [f"{lab_id}: {what}" for what in remove_lab(lab_id, machines)]
+    with state.subnets_lock():
+        labs = [lab for lab_id in state.lab_ids() if (lab := state.load(lab_id)) is not None]
+        removed += network.remove_orphans({lab.tag: lab.octet for lab in labs})
+        if images:
+            removed += image.remove_unused({lab.image for lab in labs})
+    removed += [f"directory {path}" for path in image.remove_temporaries()]
+    return removed
+
+
+def _dead(lab_id: str, machines: Machines) -> bool:
+    lab = state.load(lab_id)
+    running = bool(machines.monitors(lab_id))
+    if lab is None:
+        return True
+    if any(owner.alive for owner in lab.owners):
+        return False
+    return not (lab.persistent and lab.complete and running)
 
 
 class BridgedLab(ABC):
@@ -84,12 +181,12 @@ class BridgedLab(ABC):
             self._check(lab_id)  # machines may have been adopted meanwhile
             if (known := self._reusable(lab_id, nodes, packages)) is not None:
                 say(f"lab {lab_id} is running: reused")
-                return self.info(_owned(known, persistent), nodes)
+                return self.info(_own(known, persistent), nodes)
             base = self.base(packages, say)
             try:
                 lab = self._create(lab_id, nodes, packages, base, persistent, say)
             except BaseException:
-                leftovers.remove_lab(lab_id, self.machines)
+                remove_lab(lab_id, self.machines)
                 raise
             return self.info(lab, nodes)
 
@@ -161,7 +258,7 @@ class BridgedLab(ABC):
         self._check(lab_id)
         host.require_root()
         with state.lock(f"lab-{lab_id}"):
-            return leftovers.remove_lab(lab_id, self.machines)
+            return remove_lab(lab_id, self.machines)
 
     def status(self, lab_id: str) -> LabInfo | None:
         """See `Lab.status`: None unless all of it runs. `examine` tells what does not."""
@@ -194,7 +291,7 @@ class BridgedLab(ABC):
     def gc(self, *, images: bool = False) -> Sequence[str]:
         """Remove what dead labs left here, and unused `images`; returns what was removed."""
         host.require_root()
-        return leftovers.collect(self.name, self.machines, images=images)
+        return collect(self.name, self.machines, images=images)
 
     def missing(self) -> Mapping[str, str]:
         """See `Lab.missing`."""
@@ -219,14 +316,14 @@ class BridgedLab(ABC):
         remedy = f"dstest lab down --lab-id {lab_id}"
         lab = self.load(lab_id)
         if lab is None:
-            leftovers.remove_lab(lab_id, self.machines)
+            remove_lab(lab_id, self.machines)
             return None
         lacks = self.faults(lab)
         if lacks:
             runs = self.machines.monitors(lab_id)
             if runs and (lab.complete or any(o.alive for o in lab.owners)):
                 raise LabError(f"lab {lab_id} is half dead: {'; '.join(lacks)}", remedy=remedy)
-            leftovers.remove_lab(lab_id, self.machines)
+            remove_lab(lab_id, self.machines)
             return None
         if lab.nodes < nodes:
             raise LabError(f"lab {lab_id} runs with {lab.nodes} nodes, not {nodes}", remedy=remedy)
@@ -270,10 +367,126 @@ def _silent(_: str) -> None:
     pass
 
 
-def _owned(lab: LabState, persistent: bool) -> LabState:
+def _own(lab: LabState, persistent: bool) -> LabState:
     owners = [owner for owner in lab.owners if owner.alive and owner != state.me()]
     lab = msgspec.structs.replace(
         lab, owners=[*owners, state.me()], persistent=lab.persistent or persistent
     )
     state.save(lab)
     return lab
+
+
+class Guard:
+    """A process of the control host that starts nodes again when the run that stopped them is gone.
+
+    A node's own leases end with the node. The process holds one end of a pipe: where the other end
+    closes without a word, nobody is left to start the nodes, and it does that, and runs on each of
+    them the command that brings its server back. It has a session of its own and outlives us.
+
+    Making one starts the process and returns when it watches. Raises LabError where it does not.
+    """
+
+    def __init__(self, lab_id: str, healing: Mapping[str, Sequence[str]]) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "clusters.labs.bridged", lab_id, json.dumps(healing)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            cwd=Path(__file__).parents[2],
+        )
+        assert self._process.stdout is not None
+        with self._process.stdout as answer:
+            armed = answer.readline() == ARMED
+        if not armed:
+            self._process.kill()
+            raise LabError(f"nobody would start the nodes of lab {lab_id} again: no guard")
+
+    def release(self) -> bool:
+        """The nodes run again. False where the guard was gone before."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(RELEASED)
+            self._process.stdin.close()
+        except (OSError, ValueError):
+            return False
+        try:
+            return self._process.wait(END_TIMEOUT_S) == 0
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return False
+
+
+def main(lab_id: str, healing: Mapping[str, Sequence[str]]) -> int:
+    """Wait for a word or for the end of who started us; 1 where nodes had to be started."""
+    sys.stdout.buffer.write(ARMED)
+    sys.stdout.buffer.flush()
+    if sys.stdin.buffer.readline() == RELEASED:
+        return 0
+    if (lab := state.load(lab_id)) is not None:
+        registry.load("labs", lab.kind).bring_back(lab_id, healing)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], json.loads(sys.argv[2])))
+
+
+class RestartableMachines(Machines, Protocol):
+    """Machines that can be stopped and started one by one."""
+
+    def boots(self, lab: LabState) -> dict[str, str | None]:
+        """Node name -> pid and start time of what runs it, None while it does not run."""
+        ...
+
+    def cut(self, lab: LabState, names: Sequence[str]) -> None:
+        """Kill all that runs on these nodes at once. LabError where one does not end."""
+        ...
+
+    def boot(self, lab: LabState, names: Sequence[str]) -> None:
+        """Start those of the nodes that do not run; return when their sshd answers."""
+        ...
+
+    def attach(self, lab: LabState, name: str, argv: Sequence[str]) -> None:
+        """Run a program on a node from outside, without its sshd."""
+        ...
+
+
+class RestartingLab(BridgedLab):
+    """Base of such a kind of lab; it implements `Lab`, `Inspects` and `Restarts`."""
+
+    machines: ClassVar[RestartableMachines]
+
+    def boots(self, lab_id: str) -> dict[str, str | None]:
+        """See `Restarts.boots`."""
+        return self.machines.boots(self._known(lab_id))
+
+    def cut(self, lab_id: str, names: Sequence[str]) -> None:
+        """See `Restarts.cut`."""
+        self.machines.cut(self._known(lab_id), names)
+
+    def boot(self, lab_id: str, names: Sequence[str]) -> None:
+        """See `Restarts.boot`."""
+        self.machines.boot(self._known(lab_id), names)
+
+    def guard(self, lab_id: str, healing: Mapping[str, Sequence[str]]) -> Guard:
+        """See `Restarts.guard`."""
+        return Guard(lab_id, healing)
+
+    def bring_back(self, lab_id: str, healing: Mapping[str, Sequence[str]]) -> None:
+        """Boot the nodes and run on each the program that is named for it.
+
+        One that does not come up keeps nothing from the others.
+        """
+        lab = self._known(lab_id)
+        with contextlib.suppress(LabError):
+            self.machines.boot(lab, list(healing))
+        for name, argv in healing.items():
+            with contextlib.suppress(LabError):
+                self.machines.attach(lab, name, argv)
+
+    def _known(self, lab_id: str) -> LabState:
+        lab = self.load(lab_id)
+        if lab is None:
+            raise LabError(f"there is no lab {lab_id}")
+        return lab

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from clusters.labs import host, identity, state
+from clusters.labs import host, image, state
 from clusters.labs.state import LabState
 from dstest.core import clock
 from dstest.core.errors import LabError
@@ -51,7 +51,7 @@ def prepare(lab: LabState, form: str = CONFIG) -> None:
     """Write each node's configuration, which begins in this form."""
     folder = state.lab_dir(lab.lab_id)
     for index, name in enumerate(lab.names, 1):
-        upper = identity.own_files(lab, name)
+        upper = image.own_files(lab, name)
         config = (form + COMMON).format(
             name=name,
             image=lab.image,
@@ -59,7 +59,7 @@ def prepare(lab: LabState, form: str = CONFIG) -> None:
             lab=folder,
             bridge=lab.bridge,
             tag=lab.tag,
-            hwaddr=identity.hwaddr(lab, index),
+            hwaddr=image.hwaddr(lab, index),
         )
         (upper.parent / "rootfs").mkdir()
         (upper.parent / "config").write_text(config)
@@ -133,7 +133,7 @@ def boot(lab: LabState, names: Sequence[str]) -> None:
     """Start those of the nodes that do not run; return when their sshd answers."""
     running = states(lab)
     host.each(lambda name: _start_one(lab, name), [n for n in names if not running[n]])
-    identity.wait_ssh(lab, names)
+    image.wait_ssh(lab, names)
 
 
 def attach(lab: LabState, name: str, argv: Sequence[str]) -> None:

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
+from dstest.core import processes
 from dstest.core.errors import LabError
 
 PARALLEL = 8
@@ -99,15 +100,12 @@ def proc_start(pid: int) -> int | None:
 def lxc_monitors() -> dict[int, tuple[str, str]]:
     """Every LXC monitor process on this host: pid -> (directory of its containers, container)."""
     found = {}
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            text = entry.read_bytes().decode(errors="replace").replace("\0", " ").strip()
-        except OSError:
-            continue
+    for pid, line in processes.each("cmdline"):
+        text = line.decode(errors="replace").replace("\0", " ").strip()
         prefix, _, rest = text.partition("[lxc monitor] ")
         path, _, container = rest.partition(" ")
         if prefix == "" and path:
-            found[int(entry.parent.name)] = (path, container.strip())
+            found[pid] = (path, container.strip())
     return found
 
 

@@ -1,4 +1,6 @@
-"""What this host has and lacks for nodes of its own: one row per capability, tried, not guessed."""
+"""What this host has and lacks for nodes of its own: one row per capability, tried, not guessed.
+podman is tried with a container of the host's own programs.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,52 @@ from pathlib import Path
 
 import msgspec
 
-from clusters.labs import host, network, podman_check, seclusion, state
+from clusters.labs import host, network, podman_host, podman_machines, rootless, state
+from clusters.labs.podman_host import Settings, podman
 from dstest.core.errors import LabError
+
+TRIAL_S = 30.0
+LINKS = {"bin": "usr/bin", "lib": "usr/lib", "lib64": "usr/lib64", "sbin": "usr/sbin"}
+
+
+def trial() -> str:
+    """What was found, where it can. Raises LabError with podman's reason where it cannot.
+
+    The container has all that a node has but systemd and a network, and its root is an overlay.
+    """
+    if lacks := podman_host.missing():
+        raise LabError(
+            f"no --lab podman: this host lacks {', '.join(lacks)}",
+            remedy="; ".join(dict.fromkeys(lacks.values())),
+        )
+    host.require_root()
+    of = podman_host.settings()
+    parent = state.root_dir()
+    while not parent.exists():
+        parent = parent.parent
+    store = Path(tempfile.mkdtemp(prefix=".dstest-podman-", dir=parent))
+    try:
+        _try(store, of)
+    finally:
+        podman_machines.end_all(store, store.name)
+        podman_machines.remove_groups(store.name)
+        host.remove_tree(store)
+    limits = f"limits {' '.join(of.ulimits)}" if of.ulimits else "podman's own limits"
+    fuse = "/dev/fuse" if of.fuse else "no /dev/fuse, so no faults of disks"
+    return f"a container ran; {Path(of.runtime).name}, {limits}, {fuse}"
+
+
+def _try(store: Path, of: Settings) -> None:
+    podman_host.write(store, of)
+    root = store / "root"
+    (root / "usr").mkdir(parents=True)
+    for name, target in LINKS.items():
+        (root / name).symlink_to(target)
+    words = [word for word in podman_machines.options(of) if not word.startswith("--systemd")]
+    words += ["--rm", "--cgroup-parent", f"/{podman_machines.group_above()}/{store.name}"]
+    words += ["--volume", "/usr:/usr:ro", "--rootfs", f"{root}:O", "/usr/bin/true"]
+    podman(store, "run", *words, timeout_s=TRIAL_S)
+
 
 DISK_FREE_BYTES_MIN = 3 << 30
 """An image with a Java runtime is 1.2 GB, twice while it is replaced, and nodes write too."""
@@ -28,7 +74,7 @@ table inet dstest {
 """
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class Capability(msgspec.Struct, frozen=True, kw_only=True):
     """One capability. `remedy` is None where it is there. All is well without an `optional` one."""
 
     name: str
@@ -38,7 +84,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     optional: bool = False
 
 
-def host_rows() -> list[Row]:
+def host_rows() -> list[Capability]:
     """All checks of this host, each with a deadline; nothing is left behind."""
     if os.geteuid() != 0:
         return _rows_without_root()
@@ -58,12 +104,12 @@ def host_rows() -> list[Row]:
         ("no leftovers", _leftovers, "dstest lab gc"),
     ]
     rows = [_row(name, check, remedy) for name, check, remedy in checks]
-    rows.append(_row("podman", podman_check.tried, "--lab lxc", optional=True))
+    rows.append(_row("podman", trial, "--lab lxc", optional=True))
     detail = "not tried: root has no need of it"
-    return [*rows, Row(name="rootless", ok=True, detail=detail, optional=True)]
+    return [*rows, Capability(name="rootless", ok=True, detail=detail, optional=True)]
 
 
-def _rows_without_root() -> list[Row]:
+def _rows_without_root() -> list[Capability]:
     """What an ordinary user can do, and what not: nodes come by `rootless` alone, or exist."""
     usual = "check, report, export, list, nemeses and models need no root; nor does --lab hosts"
     ours = "--lab lxc, vagrant, podman and vm need root, and were not tried"
@@ -71,9 +117,9 @@ def _rows_without_root() -> list[Row]:
         ("programs", _programs, host.apt_remedy(host.missing_tools())),
         ("IPv6", _ipv6, "boot without ipv6.disable=1: a partition must be proven in both families"),
         ("disk space", _disk, f"free some, or point DSTEST_LAB_DIR elsewhere: {state.root_dir()}"),
-        ("rootless", seclusion.tried, "run as root, or name machines of yours with --lab hosts"),
+        ("rootless", rootless.trial, "run as root, or name machines of yours with --lab hosts"),
     ]
-    root = Row(
+    root = Capability(
         name="root",
         ok=False,
         detail=f"uid {os.geteuid()}: {usual}; {ours}",
@@ -83,12 +129,14 @@ def _rows_without_root() -> list[Row]:
     return [root, *(_row(name, check, remedy) for name, check, remedy in checks)]
 
 
-def _row(name: str, check: Callable[[], str], remedy: str, *, optional: bool = False) -> Row:
+def _row(name: str, check: Callable[[], str], remedy: str, *, optional: bool = False) -> Capability:
     try:
-        return Row(name=name, ok=True, detail=check(), optional=optional)
+        return Capability(name=name, ok=True, detail=check(), optional=optional)
     except LabError as error:
         remedy = error.remedy or remedy
-        return Row(name=name, ok=False, detail=error.message, remedy=remedy, optional=optional)
+        return Capability(
+            name=name, ok=False, detail=error.message, remedy=remedy, optional=optional
+        )
 
 
 def _root() -> str:

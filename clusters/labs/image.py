@@ -1,24 +1,137 @@
-"""Base images: built once by mmdebstrap from this host's own Debian sources, then shared.
+"""Base images, built once by mmdebstrap from this host's own Debian sources and then shared; and
+what a node is apart from others made of the same image: keys, names, addresses. Each kind of lab
+lays `own_files` over the image in its own way.
 
-An image is `images/<hash>/rootfs` with `image.json` beside it. It is built under a temporary name
-and renamed, so that what carries the final name is whole.
+An image is `images/<hash>/rootfs` with `image.json` beside it; any change of what it is made of
+gives it a new hash. It is built under a temporary name and renamed, so that what carries the final
+name is whole. It is Debian's minimal variant with systemd, sshd and Python, and nothing that a
+package brings starts by itself: only what a test started may run.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import shlex
+import socket
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 import msgspec
 
-from clusters.labs import host, recipe, state
-from dstest.core import clock
+from clusters.labs import host, state
+from clusters.labs.state import LabState
+from dstest.core import clock, registry
 from dstest.core.builds import Build, build_of, name_of
 from dstest.core.errors import ConfigError, LabError
+from dstest.core.protocols import SystemTraits
+
+FORMAT = 1
+
+MARKER_PATH = "/etc/dstest-lab"
+"""On every node: the id of its lab. Faults are refused on a host without it."""
+
+BASE_PACKAGES = (
+    "iproute2",
+    "iptables",
+    "iputils-ping",
+    "nftables",
+    "openssh-server",
+    "procps",
+    "python3",
+    "systemd-sysv",
+)
+
+PREPARE = r"""#!/bin/sh
+set -eu
+root="$1"
+mkdir -p "$root/usr/sbin"
+printf '#!/bin/sh\nexit 101\n' > "$root/usr/sbin/policy-rc.d"
+chmod 755 "$root/usr/sbin/policy-rc.d"
+"""
+"""Runs before packages are configured: a package's scripts may not start its daemon."""
+
+SETUP = r"""#!/bin/sh
+set -eu
+root="$1"
+
+# Root logs in with dash and no start-up files: a bash that reads ~/.bashrc costs every command
+# up to a tenth of a second.
+sed -i 's#^root:x:0:0:root:/root:.*#root:x:0:0:root:/root:/bin/sh#' "$root/etc/passwd"
+rm -f "$root/root/.bashrc" "$root/root/.profile" "$root/etc/motd"
+rm -rf "$root/etc/update-motd.d" "$root/etc/profile.d"
+printf 'LANG=C.UTF-8\n' > "$root/etc/default/locale"
+
+rm -f "$root"/etc/ssh/ssh_host_*
+cat > "$root/etc/ssh/sshd_config" <<'CONFIG'
+HostKey /etc/ssh/ssh_host_ed25519_key
+AuthenticationMethods publickey
+PermitRootLogin prohibit-password
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+UsePAM no
+UseDNS no
+PrintMotd no
+PrintLastLog no
+X11Forwarding no
+PermitUserRC no
+MaxSessions 10
+MaxStartups 100
+ClientAliveInterval 3
+ClientAliveCountMax 3
+Subsystem sftp internal-sftp
+CONFIG
+
+mkdir -p "$root/etc/systemd/journald.conf.d" "$root/etc/systemd/system-preset"
+printf '[Journal]\nStorage=volatile\nRuntimeMaxUse=8M\n' \
+    > "$root/etc/systemd/journald.conf.d/dstest.conf"
+printf 'enable ssh.service\ndisable *\n' > "$root/etc/systemd/system-preset/00-dstest.preset"
+chroot "$root" systemctl preset-all >/dev/null 2>&1
+rm -f "$root"/etc/rc?.d/S* "$root"/etc/rc?.d/K*
+chroot "$root" systemctl set-default multi-user.target >/dev/null 2>&1
+chroot "$root" systemctl mask \
+    getty.target console-getty.service getty-static.service systemd-logind.service \
+    systemd-firstboot.service systemd-machine-id-commit.service systemd-repart.service \
+    systemd-binfmt.service systemd-modules-load.service systemd-random-seed.service \
+    systemd-update-utmp.service systemd-update-utmp-runlevel.service \
+    systemd-ask-password-console.path systemd-ask-password-wall.path \
+    systemd-journal-flush.service systemd-remount-fs.service systemd-sysctl.service \
+    systemd-udevd.service systemd-udevd-control.socket systemd-udevd-kernel.socket \
+    systemd-udev-trigger.service kmod-static-nodes.service \
+    cryptsetup.target veritysetup.target integritysetup.target \
+    dev-hugepages.mount dev-mqueue.mount proc-sys-fs-binfmt_misc.automount \
+    sys-fs-fuse-connections.mount sys-kernel-config.mount sys-kernel-debug.mount \
+    sys-kernel-tracing.mount systemd-tmpfiles-clean.timer >/dev/null 2>&1
+
+# Nodes have no way out of the lab, so package sources and proxy settings are of no use there.
+rm -f "$root"/etc/apt/sources.list "$root"/etc/apt/sources.list.d/* \
+    "$root"/etc/apt/apt.conf.d/99mmdebstrap
+rm -f "$root/etc/resolv.conf" "$root/etc/hostname"
+: > "$root/etc/machine-id"
+"""
+"""Runs when all packages are installed."""
+
+PACKAGES = r"""#!/bin/sh
+set -eu
+mkdir "$1/builds"
+cp FILES "$1/builds/"
+chroot "$1" sh -c 'DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends \
+    --no-remove --reinstall --allow-downgrades /builds/*.deb'
+rm -r "$1/builds"
+"""
+"""Installs FILES, Debian packages, all at once, while the image still has its package sources."""
+
+TREE = r"""#!/bin/sh
+set -eu
+tar -C FOLDER --owner=0 --group=0 --numeric-owner -cf - . \
+    | chroot "$1" tar -C / --keep-directory-symlink --no-overwrite-dir -xpf -
+"""
+"""Lays FOLDER over the image, whose own directories stay what they are."""
 
 BUILD_TIMEOUT_S = 1800.0
 """A slow mirror and a Java runtime fit; a hung one does not."""
@@ -32,6 +145,43 @@ FORWARDED = re.compile(
 
 Progress = Callable[[str], None]
 
+SSH_ANSWER_TIMEOUT_S = 30.0
+"""Cold caches and a busy host included; normally two seconds."""
+
+# Runs on the host between the making of a node's network and the start of its process 1.
+# Without link-local addresses there is no path between nodes that a partition could overlook.
+ADDRESSES = """\
+#!/bin/sh
+set -eu
+number="${{LXC_NAME##*-n}}"
+exec nsenter --target "$LXC_PID" --net /bin/sh -eu <<SCRIPT
+echo 0 > /proc/sys/net/ipv6/conf/lo/disable_ipv6
+echo 0 > /proc/sys/net/ipv6/conf/eth0/disable_ipv6
+echo 0 > /proc/sys/net/ipv6/conf/eth0/accept_ra
+ip -batch - <<BATCH
+link set eth0 addrgenmode none
+addr flush dev eth0 scope link
+addr add 10.77.{octet}.$number/24 dev eth0
+addr add fd77:{octet:x}::$(printf %x "$number")/64 dev eth0 nodad
+link set eth0 up
+link set lo up
+BATCH
+SCRIPT
+"""
+
+
+def all_packages(packages: Sequence[str]) -> list[str]:
+    """The base packages and `packages`, builds among them, sorted."""
+    return sorted({*BASE_PACKAGES, *packages})
+
+
+def image_hash(packages: Sequence[str], release: str) -> str:
+    """Names the image of these packages from this Debian release on this machine's architecture."""
+    recipe = [FORMAT, all_packages(packages), PREPARE, SETUP, release, os.uname().machine]
+    if any(map(build_of, packages)):
+        recipe += [PACKAGES, TREE]
+    return hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:16]
+
 
 def host_release() -> str:
     """Code name of this host's Debian release, for example `bookworm`."""
@@ -42,7 +192,7 @@ def host_release() -> str:
 
 def image_path(packages: Sequence[str]) -> Path:
     """Where the image with these packages is, or will be."""
-    return state.root_dir() / "images" / recipe.image_hash(packages, host_release())
+    return state.root_dir() / "images" / image_hash(packages, host_release())
 
 
 def ensure(packages: Sequence[str], progress: Progress) -> Path:
@@ -117,8 +267,8 @@ def _build(path: Path, packages: Sequence[str], progress: Progress) -> None:
     work.mkdir(mode=0o755)
     try:
         builds = [build for package in packages if (build := build_of(package))]
-        laid = _laid(builds, work / "builds")
-        hooks = {"prepare": recipe.PREPARE, **laid, "setup": recipe.SETUP}
+        laid = _lay(builds, work / "builds")
+        hooks = {"prepare": PREPARE, **laid, "setup": SETUP}
         for name, text in hooks.items():
             (work / name).write_text(text, encoding="utf-8")
             (work / name).chmod(0o755)
@@ -126,7 +276,7 @@ def _build(path: Path, packages: Sequence[str], progress: Progress) -> None:
             "mmdebstrap",
             "--variant=minbase",
             "--mode=root",
-            f"--include={','.join(p for p in recipe.all_packages(packages) if not build_of(p))}",
+            f"--include={','.join(p for p in all_packages(packages) if not build_of(p))}",
             "--dpkgopt=force-unsafe-io",
             "--dpkgopt=path-exclude=/usr/share/doc/*",
             "--dpkgopt=path-exclude=/usr/share/locale/*",
@@ -140,7 +290,7 @@ def _build(path: Path, packages: Sequence[str], progress: Progress) -> None:
             *sources,
         ]
         _mmdebstrap(argv, work / "log")
-        facts = {"packages": recipe.all_packages(packages), "release": release, "sources": sources}
+        facts = {"packages": all_packages(packages), "release": release, "sources": sources}
         facts["built"] = clock.utc_stamp()
         (work / "image.json").write_bytes(msgspec.json.encode(facts))
         host.remove_tree(path)
@@ -150,7 +300,7 @@ def _build(path: Path, packages: Sequence[str], progress: Progress) -> None:
     progress(f"node image built in {(clock.monotonic_ns() - started_ns) / 1e9:.0f} s")
 
 
-def _laid(builds: Sequence[Build], folder: Path) -> dict[str, str]:
+def _lay(builds: Sequence[Build], folder: Path) -> dict[str, str]:
     """The scripts that put builds into an image, packages first, from copies that nobody changes.
     ConfigError where one is not what was named."""
     files: list[str] = []
@@ -165,11 +315,9 @@ def _laid(builds: Sequence[Build], folder: Path) -> dict[str, str]:
                 remedy="start again, with --system-version, for what it is now",
             )
         (trees if copy.is_dir() else files).append(shlex.quote(str(copy)))
-    packages = recipe.PACKAGES.replace("FILES", " ".join(files))
+    packages = PACKAGES.replace("FILES", " ".join(files))
     scripts = {"packages": packages} if files else {}
-    return scripts | {
-        f"tree{i}": recipe.TREE.replace("FOLDER", path) for i, path in enumerate(trees)
-    }
+    return scripts | {f"tree{i}": TREE.replace("FOLDER", path) for i, path in enumerate(trees)}
 
 
 def _hash_of(path: Path) -> str:
@@ -231,3 +379,122 @@ def remove_temporaries() -> list[str]:
                 continue
             removed.append(str(work))
     return removed
+
+
+def shared_packages() -> tuple[str, ...]:
+    """The union over the systems of this distribution that share an image, sorted."""
+    ours = [registry.load("systems", name) for name in registry.names("systems", ours=True)]
+    alike = [system for system in ours if not SystemTraits.of(system).own_image]
+    return tuple(sorted({package for system in alike for package in system.packages}))
+
+
+def packages_for(systems: Iterable[Any], builds: Sequence[str] = ()) -> tuple[str, ...]:
+    """Those of the image for these systems, the shared one where it has all that they need; and
+    the builds."""
+    wanted = {package for system in systems for package in system.packages}
+    shared = shared_packages()
+    return tuple(sorted({*(wanted if absent(wanted, shared) else shared), *builds}))
+
+
+def absent(wanted: Iterable[str], there: Iterable[str]) -> list[str]:
+    """What nodes lack whose image was made with the packages and builds `there`."""
+    return sorted({*wanted} - {*there, *BASE_PACKAGES})
+
+
+def strange(wanted: Iterable[str], there: Iterable[str]) -> list[str]:
+    """Builds on such nodes that nobody asks for: what runs there would be another version."""
+    return sorted(name for name in {*there} - {*wanted} if build_of(name))
+
+
+def own_files(lab: LabState, name: str) -> Path:
+    """The directory of what a node has besides, or in place of, the files of its image."""
+    return state.lab_dir(lab.lab_id) / "nodes" / lab.container(name) / "upper"
+
+
+def hwaddr(lab: LabState, index: int) -> str:
+    """The same after a restart: what the others remember of a node stays right."""
+    return f"02:64:73:74:{lab.octet:02x}:{index:02x}"
+
+
+def write_hook(lab: LabState) -> Path:
+    """The program that sets a node's addresses: LXC_NAME and LXC_PID say whose."""
+    hook = state.lab_dir(lab.lab_id) / "addresses"
+    hook.write_text(ADDRESSES.format(octet=lab.octet))
+    hook.chmod(0o755)
+    return hook
+
+
+def write_keys(lab: LabState) -> None:
+    """The lab's client key, a host key for each node, and `known_hosts` that pins them."""
+    folder = state.lab_dir(lab.lab_id)
+    paths = [folder / "id_ed25519"]
+    for name in lab.names:
+        keys = own_files(lab, name) / "etc/ssh"
+        keys.mkdir(parents=True, mode=0o755)
+        paths.append(keys / "ssh_host_ed25519_key")
+    host.each(lambda path: _keygen(path, f"dstest-{lab.lab_id}"), paths)
+    lines = []
+    for index, name in enumerate(lab.names, 1):
+        public = (own_files(lab, name) / "etc/ssh/ssh_host_ed25519_key.pub").read_text().split()
+        hosts = f"{lab.address(index)},{lab.address6(index)},{name}"
+        lines.append(f"{hosts} {public[0]} {public[1]}\n")
+    (folder / "known_hosts").write_text("".join(lines))
+
+
+def _keygen(path: Path, comment: str) -> None:
+    host.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(path)])
+
+
+def write_files(lab: LabState) -> None:
+    """Write what differs from the image, after `write_keys`."""
+    authorized = (state.lab_dir(lab.lab_id) / "id_ed25519.pub").read_text()
+    hosts = ["127.0.0.1 localhost", "::1 localhost ip6-localhost"]
+    for index, name in enumerate(lab.names, 1):
+        hosts += [f"{lab.address(index)} {name}", f"{lab.address6(index)} {name}"]
+    for name in lab.names:
+        upper = own_files(lab, name)
+        files = {
+            "etc/hostname": f"{name}\n",
+            "etc/hosts": "\n".join(hosts) + "\n",
+            "etc/machine-id": f"{uuid4().hex}\n",
+            MARKER_PATH.lstrip("/"): f"{lab.lab_id}\n",
+        }
+        for relative, text in files.items():
+            (upper / relative).write_text(text)
+            (upper / relative).chmod(0o644)
+        (upper / "root/.ssh").mkdir(parents=True)
+        (upper / "root/.ssh/authorized_keys").write_text(authorized)
+        for relative, mode in {"": 0o755, "etc": 0o755, "etc/ssh": 0o755}.items():
+            (upper / relative).chmod(mode)
+        for relative in ("root", "root/.ssh"):
+            (upper / relative).chmod(0o700)
+
+
+def wait_ssh(
+    lab: LabState,
+    names: Sequence[str] | None = None,
+    *,
+    timeout_s: float = SSH_ANSWER_TIMEOUT_S,
+) -> None:
+    """Return when sshd on all nodes has said its banner; LabError names those that have not."""
+    wanted = lab.names if names is None else list(names)
+    deadline_ns = clock.monotonic_ns() + int(timeout_s * 1e9)
+
+    def answers(index: int) -> bool:
+        while clock.monotonic_ns() < deadline_ns:
+            try:
+                with socket.create_connection((lab.address(index), 22), timeout=1.0) as peer:
+                    if peer.recv(4) == b"SSH-":
+                        return True
+            except OSError:
+                pass
+            clock.sleep_s(0.03)
+        return False
+
+    answered = host.each(answers, [lab.names.index(name) + 1 for name in wanted])
+    silent = [name for name, ok in zip(wanted, answered, strict=True) if not ok]
+    if silent:
+        raise LabError(
+            f"no SSH answer from {', '.join(silent)} within {timeout_s:g} s",
+            remedy="run `dstest doctor`: often it is a host firewall",
+        )

@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from clusters.labs import container, host, identity, image
-from clusters.labs.bridged import Progress
-from clusters.labs.restarting import RestartableMachines, RestartingLab
+from clusters.labs import container, host, image
+from clusters.labs.bridged import Progress, RestartableMachines, RestartingLab
 from clusters.labs.state import LabState
 
 
@@ -37,12 +36,12 @@ class LxcLab(LxcBased):
     tools: ClassVar[Mapping[str, str]] = host.TOOLS
 
     def start(self, lab: LabState, say: Progress) -> None:
-        identity.write_keys(lab)
-        identity.write_hook(lab)
-        identity.write_files(lab)
+        image.write_keys(lab)
+        image.write_hook(lab)
+        image.write_files(lab)
         container.prepare(lab)
         container.start(lab)
-        identity.wait_ssh(lab)
+        image.wait_ssh(lab)
 
     def missing(self) -> Mapping[str, str]:
         """See `Lab.missing`."""

@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from clusters.labs import identity, podman_host, podman_images, podman_machines, state
-from clusters.labs.bridged import Progress
-from clusters.labs.restarting import RestartableMachines, RestartingLab
+from clusters.labs import image, podman_host, podman_machines, state
+from clusters.labs.bridged import Progress, RestartableMachines, RestartingLab
 from clusters.labs.state import LabState
 
 
@@ -29,27 +28,27 @@ class PodmanLab(RestartingLab):
 
     def base(self, packages: Sequence[str], say: Progress) -> str:
         """The name of the image."""
-        return podman_images.ensure(packages, say)
+        return podman_host.ensure(packages, say)
 
     def lacks(self, lab: LabState) -> list[str]:
-        return [] if podman_images.exists(lab.image) else [f"its image {lab.image} is gone"]
+        return [] if podman_host.exists(lab.image) else [f"its image {lab.image} is gone"]
 
     def start(self, lab: LabState, say: Progress) -> None:
-        identity.write_keys(lab)
-        identity.write_hook(lab)
-        identity.write_files(lab)
+        image.write_keys(lab)
+        image.write_hook(lab)
+        image.write_files(lab)
         podman_machines.prepare(lab)
         podman_machines.start(lab, lab.names)
-        identity.wait_ssh(lab)
+        image.wait_ssh(lab)
 
     def gc(self, *, images: bool = False) -> Sequence[str]:
         """As for every lab, and what an import that was killed left; with `images` those without a
         lab, too."""
-        removed = [*super().gc(images=images), *podman_images.remove_temporaries()]
+        removed = [*super().gc(images=images), *podman_host.remove_temporaries()]
         removed += podman_machines.stray_groups()
         if images:
             labs = [lab for i in state.lab_ids(self.name) if (lab := state.load(i)) is not None]
-            removed += podman_images.remove_unused({lab.image for lab in labs})
+            removed += podman_host.remove_unused({lab.image for lab in labs})
         return removed
 
     def missing(self) -> Mapping[str, str]:

@@ -3,20 +3,32 @@
 A store is a directory with `containers.conf`, `storage.conf`, a wrapper of the runtime, and all
 that podman keeps: containers and images of whoever else uses podman here are never seen. What is
 started from a store says so in its environment, and is found by that.
+
+Which processes of this host belong to a podman store of ours: asked of the kernel.
+
+What podman starts carries the store's configuration in its environment. A node's first process
+stands in a root directory whose upper layer lies in the store. Both hold whoever was killed.
+
+Images for podman, each made once from the root directory of an image of the lab `lxc`.
+
+They are in a store of their own, which the stores of all labs read.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import shlex
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
-from clusters.labs import host
+from clusters.labs import host, image, state
+from dstest.core import processes
 from dstest.core.errors import LabError
 
 CONF = "containers.conf"
@@ -191,3 +203,119 @@ def podman(store: Path, *words: str, timeout_s: float = 60.0, check: bool = True
     return host.run(
         [*environment(store), "podman", *words], timeout_s=timeout_s, check=check
     ).stdout
+
+
+def helpers(below: Path) -> dict[int, Path]:
+    """podman, its monitors and runtimes: pid -> the store, of the stores at or below a directory.
+
+    A zombie is none: it has no environment any more.
+    """
+    form = re.compile(
+        rb"(?:^|\0)CONTAINERS_CONF=([^\0]*)/" + re.escape(CONF.encode()) + rb"(?:\0|$)"
+    )
+    found = {}
+    for pid in processes.pids():
+        try:
+            named = form.search(Path(f"/proc/{pid}/environ").read_bytes())
+        except OSError:
+            continue
+        if named is not None:
+            store = Path(named[1].decode(errors="replace"))
+            if store == below or below in store.parents:
+                found[pid] = store
+    return found
+
+
+def firsts(below: Path) -> dict[int, Path]:
+    """The first process of each container: pid -> the upper layer of its root, likewise."""
+    found = {}
+    for pid in processes.pids():
+        upper = _upper(pid)
+        if upper is not None and below in upper.parents:
+            found[pid] = upper
+    return found
+
+
+def is_first_of(pid: int, store: Path) -> bool:
+    """Is this the first process of a container of the store?"""
+    upper = _upper(pid)
+    return upper is not None and store in upper.parents and host.proc_start(pid) is not None
+
+
+def _upper(pid: int) -> Path | None:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(errors="replace")
+        inner = re.search(r"^NSpid:\t\d+(?:\t\d+)*\t1$", status, re.MULTILINE)
+        if inner is None:
+            return None
+        table = Path(f"/proc/{pid}/mountinfo").read_text(errors="replace")
+    except OSError:
+        return None
+    for line in table.splitlines():
+        words = line.split()
+        if words[4] == "/" and (layer := re.search(r"[ ,]upperdir=([^,\s]+)", line)):
+            return Path(layer[1])
+    return None
+
+
+IMPORT_S = 600.0
+REPOSITORY = "localhost/dstest-node"
+
+
+def store() -> Path:
+    """The directory of the store with all images."""
+    return state.root_dir() / "podman"
+
+
+def ensure(packages: Sequence[str], say: image.Progress) -> str:
+    """The name of the image with these packages, made where it is not there yet."""
+    base = image.ensure(packages, say)
+    name = f"{REPOSITORY}:{base.name}"
+    if exists(name):
+        return name
+    with state.lock("podman"):
+        write(store(), settings())
+        if not exists(name):
+            say(f"importing the image {name} into podman (once)")
+            _import(base / "rootfs", name)
+    return name
+
+
+def exists(name: str) -> bool:
+    """Is it in the store?"""
+    if not (store() / CONF).exists():
+        return False
+    argv = [*environment(store()), "podman", "image", "exists", name]
+    return host.run(argv, check=False).returncode == 0
+
+
+def _import(rootfs: Path, name: str) -> None:
+    pack = ["tar", "-C", str(rootfs), "--numeric-owner", "--xattrs", "-cf", "-", "."]
+    load = [*environment(store()), "podman", "import", "-q"]
+    load += ["--change", "STOPSIGNAL SIGRTMIN+3", "-", name]
+    script = f"set -o pipefail; {shlex.join(pack)} | {shlex.join(load)}"
+    host.run(["bash", "-c", script], timeout_s=IMPORT_S)
+
+
+def remove_unused(used: set[str]) -> list[str]:
+    """Remove the images that are not in `used` (names); returns what was removed."""
+    if not (store() / CONF).exists():
+        return []
+    with state.lock("podman"):
+        listed = podman(store(), "images", "--format", "{{.Repository}}:{{.Tag}}").split()
+        unused = [name for name in listed if name not in used]
+        for name in unused:
+            podman(store(), "rmi", "--force", name)
+    return [f"image {name}" for name in unused]
+
+
+def remove_temporaries() -> list[str]:
+    """Remove what an import that was killed left behind; returns the paths."""
+    removed = []
+    with state.lock("podman"):
+        if helpers(store()):  # of an import whose command is gone
+            return []
+        for path in spool(store()).glob("*"):
+            removed += host.remove_tree(path) if path.is_dir() else [f"file {path}"]
+            path.unlink(missing_ok=True)
+    return removed

@@ -14,7 +14,7 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 
-from clusters.labs import host, identity, podman_host, podman_images, podman_processes, state
+from clusters.labs import host, image, podman_host, state
 from clusters.labs.podman_host import Settings, podman
 from clusters.labs.state import LabState
 from dstest.core import clock
@@ -59,14 +59,14 @@ def _store(lab_id: str) -> Path:
 
 
 def _pid_file(lab: LabState, name: str) -> Path:
-    return identity.own_files(lab, name).parent / "pid"
+    return image.own_files(lab, name).parent / "pid"
 
 
 def prepare(lab: LabState) -> None:
     """The lab's store, and in it a container for each node, which does not run yet."""
     of = podman_host.settings()
     store = _store(lab.lab_id)
-    podman_host.write(store, of, podman_images.store())
+    podman_host.write(store, of, podman_host.store())
 
     def make(name: str) -> None:
         words = ["--name", lab.container(name), "--hostname", name]
@@ -77,7 +77,7 @@ def prepare(lab: LabState) -> None:
             str(_pid_file(lab, name)),
         ]
         podman(store, "create", *words, *options(of), lab.image, "/sbin/init")
-        podman(store, "cp", f"{identity.own_files(lab, name)}/.", f"{lab.container(name)}:/")
+        podman(store, "cp", f"{image.own_files(lab, name)}/.", f"{lab.container(name)}:/")
 
     host.each(make, lab.names)
 
@@ -109,7 +109,7 @@ def _wire(lab: LabState, name: str, pid: int) -> None:
     # What it had before a restart may not have followed its namespace yet.
     host.run(["ip", "link", "del", link], check=False)
     batch = f"""
-link add {link} type veth peer name eth0 address {identity.hwaddr(lab, index)} netns {pid}
+link add {link} type veth peer name eth0 address {image.hwaddr(lab, index)} netns {pid}
 link set {link} addrgenmode none
 link set {link} master {lab.bridge}
 link set {link} up
@@ -125,7 +125,7 @@ def _pid(lab: LabState, name: str) -> int | None:
         pid = int(_pid_file(lab, name).read_text())
     except (OSError, ValueError):
         return None
-    return pid if podman_processes.is_first_of(pid, _store(lab.lab_id)) else None
+    return pid if podman_host.is_first_of(pid, _store(lab.lab_id)) else None
 
 
 def boots(lab: LabState) -> dict[str, str | None]:
@@ -168,7 +168,7 @@ def boot(lab: LabState, names: Sequence[str]) -> None:
     """See `RestartableMachines.boot`."""
     running = states(lab)
     start(lab, [name for name in names if not running[name]])
-    identity.wait_ssh(lab, names)
+    image.wait_ssh(lab, names)
 
 
 def attach(lab: LabState, name: str, argv: Sequence[str]) -> None:
@@ -180,7 +180,7 @@ def monitors(lab_id: str | None = None) -> dict[int, tuple[str, str]]:
     """See `Machines.monitors`: first processes of containers."""
     labs = state.root_dir() / "labs"
     found = {}
-    for pid, upper in podman_processes.firsts(labs).items():
+    for pid, upper in podman_host.firsts(labs).items():
         owner, folder = upper.relative_to(labs).parts[:2]
         # Containers of other kinds of labs have their upper layers elsewhere there.
         if folder == STORE and lab_id in (None, owner):
@@ -213,7 +213,7 @@ def end_all(store: Path, group: str) -> list[int]:
     """End whatever runs from a store, in containers of this group; pids of those that stay."""
     deadline_ns = clock.monotonic_ns() + int(END_TIMEOUT_S * 1e9)
     # Monitors first: they would start a podman to clean up.
-    while left := [*podman_processes.helpers(store), *podman_processes.firsts(store)]:
+    while left := [*podman_host.helpers(store), *podman_host.firsts(store)]:
         if clock.monotonic_ns() > deadline_ns:
             return left
         _thaw(group)
@@ -249,7 +249,7 @@ def remove_groups(tag: str) -> list[str]:
     """Control groups outlive what was in them, and a killed runtime does not remove them."""
     groups = _groups(tag)
     deadline_ns = clock.monotonic_ns() + int(EMPTY_TIMEOUT_S * 1e9)
-    while left := [group for group in groups if not _removed(group)]:
+    while left := [group for group in groups if not _remove(group)]:
         # The dead leave a moment after their end.
         if clock.monotonic_ns() > deadline_ns:
             break
@@ -266,10 +266,10 @@ def stray_groups() -> list[str]:
         for path in root.glob(f"{group_above()}/dst*")
     }
     gone = [group for tag in sorted(named - known) for group in _groups(tag)]
-    return [f"cgroup {group}" for group in gone if _removed(group)]
+    return [f"cgroup {group}" for group in gone if _remove(group)]
 
 
-def _removed(group: Path) -> bool:
+def _remove(group: Path) -> bool:
     """Is it gone, after an attempt? What a process is in stays."""
     for folder, _, _ in os.walk(group, topdown=False):
         with contextlib.suppress(OSError):

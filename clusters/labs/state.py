@@ -219,7 +219,7 @@ def lock(
     path = lock_path(name, folder)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     deadline_ns = clock.monotonic_ns() + int(timeout_s * 1e9)
-    while (handle := _locked(path)) is None:
+    while (handle := _lock(path)) is None:
         if clock.monotonic_ns() > deadline_ns:
             raise LabError(
                 f"{path} was held by another process for {timeout_s:g} s",
@@ -234,7 +234,7 @@ def lock(
         handle.close()
 
 
-def _locked(path: Path) -> IO[str] | None:
+def _lock(path: Path) -> IO[str] | None:
     handle = path.open("a+")
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -19,12 +19,11 @@ from typing import ClassVar
 
 import msgspec
 
-from clusters.labs import host, identity, image, state, vagrant_machines
-from clusters.labs.bridged import BridgedLab, Progress
-from clusters.labs.leftovers import Machines
+from clusters.labs import host, image, state, vagrant_machines
+from clusters.labs.bridged import BridgedLab, Machines, Progress
 from clusters.labs.state import LabState
 from clusters.labs.vagrant_machines import home, vagrant
-from clusters.remote.ssh_config import parse_ssh_config
+from clusters.remote.chores import parse_ssh_config
 from dstest.core.errors import LabError
 from dstest.core.node import NodeInfo
 
@@ -66,11 +65,11 @@ class VagrantLab(BridgedLab):
         folder = state.lab_dir(lab.lab_id)
         for name in ("Vagrantfile", "provision.sh"):
             shutil.copy(_files() / name, folder / name)
-        hook = identity.write_hook(lab)
+        hook = image.write_hook(lab)
         (folder / "vagrant.json").write_text(json.dumps(_facts(lab, hook)))
         say("vagrant up (about half a minute)")
         vagrant(folder, "up", "--provider", "lxc", timeout_s=UP_S)
-        identity.wait_ssh(lab)
+        image.wait_ssh(lab)
         (folder / "ssh_config").write_text(vagrant(folder, "ssh-config", timeout_s=LOOK_S))
         addresses = [lab.address(i) for i in range(1, lab.nodes + 1)]
         (folder / "known_hosts").write_text(_host_keys(addresses))
@@ -167,7 +166,7 @@ def _facts(lab: LabState, hook: Path) -> dict[str, object]:
             "net.0.name": "eth0",
             "net.0.link": lab.bridge,
             "net.0.veth.pair": f"{lab.tag}{name}",
-            "net.0.hwaddr": identity.hwaddr(lab, index),
+            "net.0.hwaddr": image.hwaddr(lab, index),
             "hook.version": "1",
             "hook.start-host": str(hook),
         }

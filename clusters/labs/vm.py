@@ -15,9 +15,8 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from clusters.labs import host, state, vm_image, vm_machines, vm_time, vm_trial
-from clusters.labs.bridged import Progress
-from clusters.labs.restarting import RestartableMachines, RestartingLab
+from clusters.labs import host, state, vm_boot, vm_machines
+from clusters.labs.bridged import Progress, RestartableMachines, RestartingLab
 from clusters.labs.state import LabState
 from dstest.core.errors import LabError
 from dstest.core.node import NodeInfo
@@ -38,34 +37,34 @@ class VmLab(RestartingLab):
         "ssh": "openssh-client",
         "ssh-keygen": "openssh-client",
         "qemu-img": "qemu-utils",
-        vm_trial.QEMU: "qemu-system-x86",
+        vm_machines.QEMU: "qemu-system-x86",
     }
     machines: ClassVar[RestartableMachines] = vm_machines
 
     def base(self, packages: Sequence[str], say: Progress) -> str:
-        return str(vm_image.ensure(packages, say))
+        return str(vm_boot.ensure(packages, say))
 
     def lacks(self, lab: LabState) -> list[str]:
-        gone = not (vm_image.folder_of(Path(lab.image)) / "disk").exists()
+        gone = not (vm_boot.folder_of(Path(lab.image)) / "disk").exists()
         return [f"its image {lab.image} is gone"] if gone else []
 
     def start(self, lab: LabState, say: Progress) -> None:
         _check_memory(lab.nodes)
         what = f"{lab.nodes} virtual machines take"
-        vm_image.room(state.root_dir(), lab.nodes * vm_image.WRITES_BYTES, what)
-        trial = vm_trial.accelerator(Path(lab.image))
-        vm_trial.keep(lab, trial)
+        vm_boot.room(state.root_dir(), lab.nodes * vm_boot.WRITES_BYTES, what)
+        trial = vm_machines.accelerator(Path(lab.image))
+        vm_machines.write_trial(lab, trial)
         say(f"guests run by {trial.accelerator}: {trial.why}")
         vm_machines.prepare(lab)
         vm_machines.start(lab, lab.names)
 
     def node_info(self, lab: LabState, index: int, name: str) -> NodeInfo:
-        slowness = SLOWNESS[vm_trial.accelerator_of(lab)]
+        slowness = SLOWNESS[vm_machines.accelerator_of(lab)]
         return msgspec.structs.replace(super().node_info(lab, index, name), slowness=slowness)
 
     def facts(self, lab: LabState) -> dict[str, Any]:
         facts = super().facts(lab)
-        if (trial := vm_trial.kept(lab)) is not None:
+        if (trial := vm_machines.read_trial(lab)) is not None:
             facts["accelerator"] = trial.accelerator
             facts["accelerator_why"] = trial.why
             facts["guest_kernel"] = trial.guest_kernel
@@ -74,7 +73,7 @@ class VmLab(RestartingLab):
     def set_clocks(self, lab_id: str, names: Sequence[str]) -> None:
         """See `OwnClocks.set_clocks`."""
         lab = self._known(lab_id)
-        host.each(lambda name: vm_time.set_true(lab, name), names)
+        host.each(lambda name: vm_machines.set_true(lab, name), names)
 
 
 def _check_memory(nodes: int) -> None:

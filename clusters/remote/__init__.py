@@ -13,19 +13,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from clusters.remote.connection import connect, connect_all
-    from clusters.remote.node import RemoteNode
+    from clusters.remote.connection import RemoteNode, connect, connect_all
 
 __all__ = ["RemoteNode", "connect", "connect_all"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("connect", "connect_all"):
-        from clusters.remote import connection
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from clusters.remote import connection
 
-        return getattr(connection, name)
-    if name == "RemoteNode":
-        from clusters.remote.node import RemoteNode
-
-        return RemoteNode
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(connection, name)

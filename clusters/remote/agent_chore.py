@@ -120,7 +120,7 @@ def say(text: str) -> None:
         sys.stderr.flush()
 
 
-def unblocked() -> None:
+def unblock() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
 
 
@@ -130,7 +130,7 @@ def run(seconds: float, argv: list[str]) -> int:
     deadline = time.monotonic() + seconds
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     try:
-        child = subprocess.Popen(argv, preexec_fn=unblocked)  # not let go: it would reap
+        child = subprocess.Popen(argv, preexec_fn=unblock)  # not let go: it would reap
     except OSError as error:
         say(f"{argv[0]}: {error.strerror}")
         return 127

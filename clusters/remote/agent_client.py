@@ -1,7 +1,9 @@
 """The control host's end of an agent: requests out, answers in, each matched by its id.
 
-Nothing is ever sent twice. When the connection is lost every open call fails with `RemoteLost`;
-a call that misses its deadline fails with `RemoteTimeout` and its late answer is dropped.
+Nothing is ever sent twice. When the connection is lost every open call fails with `RemoteLost`; a
+call that misses its deadline fails with `RemoteTimeout` and its late answer is dropped. A node is
+the thing under test and may be broken, or somebody else may have it: what it says is no answer
+unless it has the types of its verb.
 """
 
 from __future__ import annotations
@@ -9,11 +11,11 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Annotated, Any, Final, NotRequired, TypedDict
 
 import msgspec
 
-from clusters.remote import answers, bundle
+from clusters.remote import bundle
 from dstest.core import limits
 from dstest.core.errors import (
     LabError,
@@ -23,6 +25,195 @@ from dstest.core.errors import (
     RemoteTimeout,
     reason_of,
 )
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
+
+
+class Error(msgspec.Struct, frozen=True):
+    """Why a request was not carried out."""
+
+    kind: str = ""
+    message: str = ""
+    errno: int = 0
+
+
+class Hello(TypedDict):
+    """The first word of an agent."""
+
+    version: str
+    lab_id: str
+    hostname: str
+    pid: int
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """One frame of an agent: its hello, a host's word that it is no node, or an answer."""
+
+    id: int | None = None
+    ok: Any = msgspec.UNSET
+    error: Error | msgspec.UnsetType = msgspec.UNSET
+    hello: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    not_a_lab_node: str | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class _Ping(TypedDict):
+    monotonic_ns: int
+    wall_ns: int
+
+
+class _Marker(TypedDict):
+    lab_id: str | None
+    hostname: str
+    boot_id: str
+
+
+class _Process(TypedDict):
+    alive: bool
+    state: str | None
+    start_time: int | None
+    comm: NotRequired[str]
+    ppid: NotRequired[int]
+    utime: NotRequired[int]
+    stime: NotRequired[int]
+    rss_bytes: NotRequired[int]
+
+
+class _Stat(TypedDict):
+    exists: bool
+    size: NotRequired[Count]
+    mode: NotRequired[int]
+    uid: NotRequired[int]
+    inode: NotRequired[int]
+    mtime_ns: NotRequired[int]
+
+
+class _Sizes(TypedDict):
+    size: Count
+    free: Count
+    available: Count
+    inodes_free: Count
+
+
+class _Listening(TypedDict):
+    port: int
+    families: list[str]
+
+
+class _Arrivals(TypedDict):
+    came: Count
+    different: Count
+    late: Count
+
+
+class _Sent(TypedDict):
+    sent: Count
+    errors: dict[str, Count]
+
+
+class _Renewed(TypedDict):
+    renewed: list[str]
+    lost: list[str]
+
+
+class _Released(TypedDict):
+    released: bool
+    fired: bool
+
+
+class _Leases(TypedDict):
+    armed: list[str]
+    firing: list[str]
+    healed: dict[str, Any]
+    janitor: bool
+
+
+class _Done(TypedDict):
+    status: int
+    stdout: str
+    stderr: str
+    duration_ns: Count
+    dropped: Count
+
+
+class _Spawned(TypedDict):
+    pid: int
+    start_time: int | None
+
+
+class _Read(TypedDict):
+    data: str
+    size: Count
+
+
+class _Written(TypedDict):
+    bytes: Count
+
+
+class _Look(TypedDict):
+    alive: bool
+    running: Count
+    ticks: Count
+    frozen: str
+
+
+class _Samples(TypedDict):
+    life: str
+    monotonic_ns: Count
+    lost: Count
+    rows: list[tuple[int, int, dict[str, float]]]
+
+
+_VERBS: Final[dict[str, Any]] = {
+    "ping": _Ping,
+    "marker": _Marker,
+    "procinfo": _Process,
+    "stat": _Stat,
+    "statvfs": _Sizes,
+    "counters": dict[str, dict[str, int]],
+    "probe_listen": _Listening,
+    "probe_counts": dict[str, Count],
+    "probe_arrivals": dict[str, _Arrivals],
+    "probe_ask": bool,
+    "probe_send": dict[str, _Sent],
+    "probe_round_trips": dict[str, list[int]],
+    "probe_connect": dict[str, str],
+    "lease_arm": dict[str, str],
+    "lease_renew": _Renewed,
+    "lease_release": _Released,
+    "lease_list": _Leases,
+    "exec": _Done,
+    "spawn": _Spawned,
+    "read": _Read,
+    "write": _Written,
+    "processes": list[_Look],
+    "memory_kills": dict[str, Count],
+    "samples_start": dict[str, str],
+    "samples": _Samples,
+}
+
+_MESSAGE: Final = msgspec.json.Decoder(Message)
+
+
+def message_of(frame: bytes) -> Message:
+    """One frame. Raises ValueError with what is wrong with it."""
+    try:
+        return _MESSAGE.decode(frame)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def answer_of(verb: str, value: Any) -> Any:
+    """The answer to this verb, of the types that whoever asked relies on. Raises ValueError."""
+    if value is msgspec.UNSET:
+        raise ValueError("it says neither what came of it nor why nothing did")
+    return msgspec.convert(value, _VERBS.get(verb, Any))
+
+
+def hello_of(value: Any) -> dict[str, Any]:
+    """The first word of an agent, with what everybody relies on. Raises ValueError."""
+    msgspec.convert(value, Hello)
+    return dict(value)
+
 
 TOLD_MAX: Final = 500
 """Of what a node says in a message of ours."""
@@ -37,11 +228,11 @@ class AgentClient:
     def __init__(self, node: str, write: Callable[[bytes], None]) -> None:
         self._node = node
         self._write = write
-        self._pending: dict[int, asyncio.Future[answers.Message]] = {}
+        self._pending: dict[int, asyncio.Future[Message]] = {}
         self._next_id = 1
         self._buffer = bytearray()
         self._lost: str | None = None
-        self._hello: asyncio.Future[answers.Message] = asyncio.get_running_loop().create_future()
+        self._hello: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self.late_answers = 0
 
     async def start(self, lab_id: str, **more: Any) -> dict[str, Any]:
@@ -59,7 +250,7 @@ class AgentClient:
         if version != bundle.version():
             raise LabError(f"{self._node}: agent has version {version:.40}, not ours")
         try:
-            hello = answers.hello_of(first.hello)
+            hello = hello_of(first.hello)
         except ValueError as error:
             raise LabError(
                 f"{self._node}: the agent's first word makes no sense: {error}"
@@ -75,7 +266,7 @@ class AgentClient:
             raise LabError(
                 f"{self._node}: a {verb} request of {len(frame)} bytes does not fit into a frame"
             )
-        answer: asyncio.Future[answers.Message] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._pending[number] = answer
         try:
             self._send(frame)
@@ -90,11 +281,11 @@ class AgentClient:
         if message.error is not msgspec.UNSET:
             raise self._error(verb, message.error)
         try:
-            return answers.answer_of(verb, message.ok)
+            return answer_of(verb, message.ok)
         except ValueError as error:
             raise LabError(f"{self._node}: its answer to {verb} makes no sense: {error}") from None
 
-    def _error(self, verb: str, error: answers.Error) -> LabError:
+    def _error(self, verb: str, error: Error) -> LabError:
         text = error.message[:TOLD_MAX]
         if error.kind == "timeout":
             return RemoteTimeout(f"{self._node}: {text}")
@@ -130,7 +321,7 @@ class AgentClient:
             frame = bytes(buffer[4 : 4 + size])
             del buffer[: 4 + size]
             try:
-                message = answers.message_of(frame)
+                message = message_of(frame)
             except ValueError as error:
                 self.lost(f"the agent's stream is broken: {reason_of(error)}")
                 return
@@ -139,7 +330,7 @@ class AgentClient:
                 self.lost(f"the agent answers what nobody asks, {LATE_MAX:,} times by now")
                 return
 
-    def _dispatch(self, message: answers.Message) -> None:
+    def _dispatch(self, message: Message) -> None:
         first = message.hello is not msgspec.UNSET or message.not_a_lab_node is not msgspec.UNSET
         if message.id is None and message.error is not msgspec.UNSET:
             self.lost(f"the agent gave up: {message.error.message[:TOLD_MAX]}")

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import threading
 import time
+from pathlib import Path
 from typing import IO, Any
 
 WORDS_MAX = 120
@@ -41,6 +42,13 @@ def short(argv: list[str]) -> str:
     """A command as messages and logs tell it."""
     text = " ".join(" ".join(argv).split())
     return text if len(text) <= WORDS_MAX else f"{text[:WORDS_MAX]}..."
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Write by renaming. Raises FileNotFoundError where the directory is gone."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
 
 
 class Running:

@@ -20,8 +20,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from clusters.remote.agent_exec import TimedOut, process_info, run_program, short
-from clusters.remote.agent_lease import write_atomic
+from clusters.remote.agent_exec import (
+    TimedOut,
+    process_info,
+    run_program,
+    short,
+    write_atomic,
+)
 
 SCAN_S = 0.5
 LOG_BYTES_MAX = 1 << 20
@@ -93,7 +98,7 @@ class Janitor:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def locked(handle: int) -> bool:
+def take_lock(handle: int) -> bool:
     """Is the lock ours? Whoever looks whether a janitor lives has it for a moment."""
     for _ in range(LOCK_TRIES):
         try:
@@ -110,7 +115,7 @@ def main(run: Path, version: str) -> int:
     for name in ("leases", "firing", "healed"):
         (run / name).mkdir(parents=True, exist_ok=True)
     lock = (run / "janitor.lock").open("ab")
-    if not locked(lock.fileno()):
+    if not take_lock(lock.fileno()):
         return 0
     for signum in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
         signal.signal(signum, signal.SIG_IGN)

@@ -28,7 +28,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from clusters.remote.agent_exec import ENVIRONMENT, Refused, process_info
+from clusters.remote.agent_exec import ENVIRONMENT, Refused, process_info, write_atomic
 
 LEASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 ACK_TIMEOUT_S = 2.0
@@ -46,13 +46,6 @@ def _folder(run: Path, lease_id: str, state: str = "leases") -> Path:
     if not LEASE_ID.fullmatch(lease_id):
         raise Refused(f"{lease_id!r} cannot be a lease id")
     return run / state / lease_id
-
-
-def write_atomic(path: Path, text: str) -> None:
-    """Write by renaming. Raises FileNotFoundError where the directory is gone."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
 
 
 def arm(

@@ -33,7 +33,6 @@ from clusters.remote import (
     agent_groups,
     agent_lease,
     agent_probe,
-    agent_processes,
     agent_samples,
     agent_services,
 )
@@ -91,8 +90,8 @@ class Agent:
             "lease_release": self.lease_release,
             "services": partial(agent_services.rows, groups=groups),
             "strike": partial(agent_services.strike, groups=groups),
-            "processes": agent_processes.look,
-            "memory_kills": agent_processes.memory_kills,
+            "processes": agent_probe.look,
+            "memory_kills": agent_probe.memory_kills,
             "samples": self.sampling.take,
         }
 

@@ -36,8 +36,7 @@ from pathlib import Path
 from typing import Any
 
 from clusters.remote.agent_exec import Refused, process_info, send_signal
-from clusters.remote.agent_groups import Groups
-from clusters.remote.agent_start import launch, prepare
+from clusters.remote.agent_groups import Groups, launch, prepare
 
 HOME = Path("/opt/dstest-services")
 HELD = "DSTEST_SERVICES_HELD"

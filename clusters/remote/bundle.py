@@ -19,8 +19,7 @@ RUN_PATH = "/run/dstest"
 MARKER_PATH = "/etc/dstest-lab"
 FILES = (
     "agent_main", "agent_exec", "agent_probe", "agent_lease", "agent_janitor",
-    "agent_groups", "agent_start", "agent_services", "agent_processes", "agent_samples",
-    "agent_readings",
+    "agent_groups", "agent_services", "agent_samples", "agent_readings",
 )  # fmt: skip
 
 BOOTSTRAP = r"""
@@ -102,12 +101,12 @@ def argv_of(module: ModuleType) -> list[str]:
 
 
 def piped_argv() -> list[str]:
-    """Runs a program that comes on standard input (`piped`), so that neither its text nor its words
-    stand in the list of processes, where `pkill -f` would find them."""
+    """Runs a program that comes on standard input (`pipe_text`), so that neither its text nor its
+    words stand in the list of processes, where `pkill -f` would find them."""
     return ["python3", "-I", "-S", "-c", _PIPED]
 
 
-def piped(module: ModuleType, words: Sequence[str], env: Mapping[str, str]) -> bytes:
+def pipe_text(module: ModuleType, words: Sequence[str], env: Mapping[str, str]) -> bytes:
     """What `piped_argv` reads: the module with its own words and more environment. What comes after
     it on standard input is the program's."""
     text = (

@@ -21,7 +21,7 @@ import msgspec
 
 from clusters.remote import agent_send
 from clusters.remote.bundle import argv_of
-from clusters.remote.chores import PART_BYTES, Said, Stop, on_each, run_on
+from clusters.remote.chores import PART_BYTES, CommandResult, Stop, on_each, run_on
 from dstest.core.errors import ConfigError, LabError
 from dstest.core.node import NodeInfo
 
@@ -80,7 +80,7 @@ class Fetched(msgspec.Struct, frozen=True, kw_only=True):
 
 def put(
     nodes: Sequence[NodeInfo], local: Path, remote: str, *, timeout_s: float
-) -> dict[str, Said]:
+) -> dict[str, CommandResult]:
     """Put a file on nodes, whole or not at all: with its mode, or owner and mode of the one that it
     replaces. ConfigError where it is none.
 
@@ -96,7 +96,7 @@ def put(
     where = remote + local.name if remote.endswith("/") else remote
     argv = ["sh", "-c", RECEIVE, "sh", where, f"{stat.S_IMODE(kind.st_mode) & 0o777:o}"]
 
-    def one(info: NodeInfo, stop: Stop) -> Said:
+    def one(info: NodeInfo, stop: Stop) -> CommandResult:
         return run_on(info, argv, stop, timeout_s=timeout_s, stdin=_parts(local))
 
     return on_each(nodes, one)

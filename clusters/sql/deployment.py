@@ -1,18 +1,21 @@
-"""`SqlDeployment`: servers that are asked by statements."""
+"""`SqlDeployment`: servers that are asked by statements; changes of their tables while clients use
+them; and what all SQL databases have: options, and the models that they document for isolation
+levels, which may be weaker than what is asked for."""
 
 from __future__ import annotations
 
 import abc
+import asyncio
 import secrets
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any, ClassVar, Final
 
-from clusters.sql.dialect import Dialect
-from clusters.sql.link import SqlLink
-from clusters.sql.schema import schema
+from clusters.sql.clients import READ_BY, Dialect, SqlLink, schema, tables_of
 from clusters.supervise import Durable
+from dstest.core.errors import LabError
 from dstest.core.node import Node
-from dstest.core.protocols import Clocked, ServerTime
+from dstest.core.protocols import ChangesSchema, Clocked, Option, Relaxation, ServerTime
 
 WRITE: Final = "INSERT INTO health (k) VALUES (?)"
 
@@ -87,3 +90,114 @@ class SqlDeployment(Durable, Clocked):
 
     async def server_time(self, name: str) -> ServerTime | None:
         return ServerTime(int(await self.ask(self.nodes[name], self.dialect.time_us)) * 1000, 1000)
+
+
+ADD: Final = (
+    "ALTER TABLE {table} ADD COLUMN IF NOT EXISTS dstest_mark BIGINT DEFAULT 0",
+    "CREATE INDEX IF NOT EXISTS dstest_mark_{table} ON {table} (dstest_mark)",
+)
+DROP: Final = ("ALTER TABLE {table} DROP COLUMN IF EXISTS dstest_mark",)
+COLUMNS: Final = "SELECT count(*) FROM information_schema.columns WHERE column_name = 'dstest_mark'"
+
+TRIES: Final = 20
+"""Transactions hold the tables; who waits for them is told to try again."""
+
+AGAIN_S: Final = 0.05
+
+
+class ChangingSchema(SqlDeployment, ChangesSchema):
+    """A `SqlDeployment` whose tables gain a column with an index, and lose it again."""
+
+    def change_schema(self) -> AsyncGenerator[str]:
+        return self._each(ADD)
+
+    async def restore_schema(self) -> None:
+        async with aclosing(self._each(DROP)) as changes:
+            async for _ in changes:
+                pass
+
+    async def schema_changes(self) -> dict[str, int | None]:
+        return await self.answers(self._changes_of)
+
+    async def _changes_of(self, node: Node) -> int:
+        return int(await self.ask(node, COLUMNS)) + int(await self.ask(node, self.dialect.marks))
+
+    async def _each(self, texts: tuple[str, ...]) -> AsyncGenerator[str]:
+        link = await self._writing()
+        try:
+            for table in tables_of(self.options):
+                for text in texts:
+                    change = text.format(table=table)
+                    await _patiently(link, change)
+                    yield change
+        finally:
+            await link.aclose()
+
+    async def _writing(self) -> SqlLink:
+        try:
+            return await self.connection(await self.writer(), self.timing.answer_s)
+        except Exception as error:
+            raise LabError(f"no member takes a change of the schema: {error}") from error
+
+
+async def _patiently(link: SqlLink, text: str) -> None:
+    for left in reversed(range(TRIES)):
+        try:
+            await link.change(text)
+        except Exception as error:
+            if not left:
+                raise LabError(f"{text}: {error}") from error
+            await asyncio.sleep(AGAIN_S)
+        else:
+            return
+
+
+ISOLATION: Final[Mapping[str, str]] = {
+    "serializable": "SERIALIZABLE",
+    "repeatable-read": "REPEATABLE READ",
+    "read-committed": "READ COMMITTED",
+    "read-uncommitted": "READ UNCOMMITTED",
+}
+"""Option -> the standard's name."""
+
+SQL_OPTIONS: Final[Mapping[str, Option]] = {
+    "isolation": Option(
+        type=str,
+        default="serializable",
+        choices=tuple(ISOLATION),
+        help="level of all transactions; `--model` says what it is held to",
+    ),
+    "tables": Option(
+        type=int, default=3, least=1, most=50, help="tables over which keys are spread"
+    ),
+    "read_by": Option(
+        type=str,
+        default="key",
+        choices=tuple(READ_BY),
+        help="how registers and lists are looked up: by primary key, by a second index, by a scan",
+    ),
+    "writes": Option(
+        type=str,
+        default="upsert",
+        choices=("upsert", "read-then-write"),
+        help="how a value is put or appended: in one statement, or read first and written back",
+    ),
+}
+
+
+def _by_isolation(model: str, level: str, source: str) -> Relaxation:
+    return Relaxation(model=model, source=source, option="isolation", value=level)
+
+
+POSTGRESQL_RELAXED: Final = (
+    _by_isolation(
+        "snapshot-isolation",
+        "repeatable-read",
+        "PostgreSQL 15, 13.2.2: Repeatable Read is implemented by snapshot isolation",
+    ),
+    _by_isolation(
+        "read-committed",
+        "read-committed",
+        "PostgreSQL 15, 13.2.1: each command sees what was committed before it began",
+    ),
+)

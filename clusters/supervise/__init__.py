@@ -1,7 +1,6 @@
 """The base of systems whose servers we start: one way for us, a node's janitor and the guard."""
 
 from clusters.supervise.deployment import Durable, FullMesh, SupervisedDeployment
-from clusters.supervise.http import HttpClient
 from clusters.supervise.ops import (
     NOT_CONNECTED,
     BlockingClient,
@@ -9,13 +8,18 @@ from clusters.supervise.ops import (
     LinkedClient,
     OpsClient,
     StreamClient,
-    told,
-    unconnected,
+    error_text,
+    fail_unconnected,
 )
-from clusters.supervise.residues import residues
 from clusters.supervise.resp import RespClient, RespDeployment
-from clusters.supervise.system import SupervisedSystem
-from clusters.supervise.wire import FramedRequests, HttpRequests, LineRequests, RespRequests
+from clusters.supervise.system import SupervisedSystem, residues
+from clusters.supervise.wire import (
+    FramedRequests,
+    HttpClient,
+    HttpRequests,
+    LineRequests,
+    RespRequests,
+)
 
 __all__ = [
     "NOT_CONNECTED",
@@ -35,7 +39,7 @@ __all__ = [
     "StreamClient",
     "SupervisedDeployment",
     "SupervisedSystem",
+    "error_text",
+    "fail_unconnected",
     "residues",
-    "told",
-    "unconnected",
 ]

@@ -14,10 +14,10 @@ import signal
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from clusters.remote.agent_start import PREPARE_S
-from clusters.supervise import on_node
-from clusters.supervise.member_logs import MemberLogs
-from dstest.core import clock, patience
+from clusters.remote.agent_groups import PREPARE_S
+from clusters.supervise import member_set
+from clusters.supervise.member_set import MemberLogs
+from dstest.core import answers, clock
 from dstest.core.answers import check_health
 from dstest.core.errors import ConfigError, LabError, RemoteError
 from dstest.core.node import Node, Reopens
@@ -106,8 +106,8 @@ class SupervisedDeployment(MemberLogs, Supervised, Pause, Freezes, Terminate, Co
         await self.stop()
         await self.wipe()
         await self.boot()
-        arrange_s = 3 * patience.ask_s(self.timing)
-        await patience.in_time(self, "arrange", self.arrange(), arrange_s)
+        arrange_s = 3 * answers.ask_s(self.timing)
+        await answers.in_time(self, "arrange", self.arrange(), arrange_s)
         await self.wait_healthy(list(self.members), first=True)
 
     async def boot(self) -> None:
@@ -116,8 +116,8 @@ class SupervisedDeployment(MemberLogs, Supervised, Pause, Freezes, Terminate, Co
 
     async def _lay(self, node: Node) -> None:
         """Put the program and what it is to run on a node, which lets it find what runs there."""
-        for path, data in on_node.programs().items():
-            await node.put(path, data, mode=0o755 if path == on_node.PROGRAM else 0o644)
+        for path, data in member_set.programs().items():
+            await node.put(path, data, mode=0o755 if path == member_set.PROGRAM else 0o644)
         given = {
             path: what
             for service in self.members[node.name].services
@@ -125,11 +125,13 @@ class SupervisedDeployment(MemberLogs, Supervised, Pause, Freezes, Terminate, Co
             if isinstance(what, LocalFile)
         }
         if given:
-            await node.run(["rm", "-rf", on_node.GIVEN])
+            await node.run(["rm", "-rf", member_set.GIVEN])
         for path, what in given.items():
-            data = on_node.local_data(node.name, path, what)
-            await node.put(on_node.given_at(path), data, mode=0o600)
-        await node.put(on_node.MEMBER, on_node.spec(self.members[node.name].services), mode=0o600)
+            data = member_set.local_data(node.name, path, what)
+            await node.put(member_set.given_at(path), data, mode=0o600)
+        await node.put(
+            member_set.MEMBER, member_set.spec(self.members[node.name].services), mode=0o600
+        )
 
     async def _start(self, node: Node) -> None:
         # A command that hangs is to be named by the node, whose patience must end before ours.
@@ -149,7 +151,7 @@ class SupervisedDeployment(MemberLogs, Supervised, Pause, Freezes, Terminate, Co
         deadline_ns = clock.monotonic_ns() + int(self.timing.start_s * 1e9)
         look_ns = clock.monotonic_ns() + int(LOOK_S * 1e9)
         while True:
-            answer = patience.in_time(self, "healthy", self.healthy(), patience.ask_s(self.timing))
+            answer = answers.in_time(self, "healthy", self.healthy(), answers.ask_s(self.timing))
             healthy = check_health(self, await answer)
             waiting = [name for name in names if not healthy.get(name)]
             if not waiting:
@@ -191,7 +193,7 @@ class SupervisedDeployment(MemberLogs, Supervised, Pause, Freezes, Terminate, Co
         """Kill whatever runs; data stays. A node that is lost keeps no other from being stopped."""
 
         async def end(node: Node) -> None:
-            argv = ["sh", "-c", f"[ ! -x {on_node.PROGRAM} ] || {on_node.PROGRAM} stop"]
+            argv = ["sh", "-c", f"[ ! -x {member_set.PROGRAM} ] || {member_set.PROGRAM} stop"]
             await node.run(argv, timeout_s=STOP_S)
 
         ended = await asyncio.gather(*map(end, self.nodes.values()), return_exceptions=True)
@@ -207,7 +209,7 @@ class SupervisedDeployment(MemberLogs, Supervised, Pause, Freezes, Terminate, Co
             for service in self.members[node.name].services:
                 if service.data:
                     await node.run(["sh", "-c", _EMPTY, *service.data])
-                mine = [service.log, *service.files, f"{on_node.HOME}/{service.name}"]
+                mine = [service.log, *service.files, f"{member_set.HOME}/{service.name}"]
                 await node.run(["rm", "-rf", *mine])
 
         await self.each(list(self.nodes), clean)
@@ -245,7 +247,7 @@ class SupervisedDeployment(MemberLogs, Supervised, Pause, Freezes, Terminate, Co
 
     def thaw_command(self, service: str = "") -> list[str]:
         """Lets the control groups of a node go on."""
-        return [on_node.PROGRAM, "thaw", *_given(service)]
+        return [member_set.PROGRAM, "thaw", *_given(service)]
 
     async def thaw(self, names: Sequence[str], service: str = "") -> None:
         """As `thaw_command`, on these nodes."""
@@ -253,7 +255,7 @@ class SupervisedDeployment(MemberLogs, Supervised, Pause, Freezes, Terminate, Co
 
     def restart_command(self, name: str) -> list[str]:
         """Starts the services of a node that do not run; harmless where they all do."""
-        return [on_node.PROGRAM, "start"]
+        return [member_set.PROGRAM, "start"]
 
     async def restart(self, names: Sequence[str]) -> None:
         """Start members that do not run on the data they have; returns when they serve."""
@@ -293,24 +295,24 @@ class SupervisedDeployment(MemberLogs, Supervised, Pause, Freezes, Terminate, Co
     async def start_in(self, group: str) -> None:
         """Services that are started from now on join this control group; an empty path for none."""
         if group:
-            await self.each(list(self.nodes), lambda n: n.put(on_node.GROUPS, group.encode()))
+            await self.each(list(self.nodes), lambda n: n.put(member_set.GROUPS, group.encode()))
         else:
-            await self.each(list(self.nodes), lambda n: n.run(["rm", "-f", on_node.GROUPS]))
+            await self.each(list(self.nodes), lambda n: n.run(["rm", "-f", member_set.GROUPS]))
 
     async def override(
         self, name: str, service: str, argv: Sequence[str] = (), program: str = ""
     ) -> None:
         """From its next start on a service has these words more, or runs as another program."""
         row = {"argv": list(argv), "program": program}
-        await self.nodes[name].put(on_node.override_of(service), json.dumps(row).encode())
+        await self.nodes[name].put(member_set.override_of(service), json.dumps(row).encode())
 
     async def clear_override(self, name: str, service: str) -> None:
         """From its next start on a service runs as it was deployed."""
-        await self.nodes[name].run(["rm", "-f", on_node.override_of(service)])
+        await self.nodes[name].run(["rm", "-f", member_set.override_of(service)])
 
     async def overridden(self) -> list[str]:
         """Nodes with a service that runs otherwise, or will after its next start."""
-        argv = ["sh", "-c", f"ls {on_node.HOME}/*/override.json 2>/dev/null"]
+        argv = ["sh", "-c", f"ls {member_set.HOME}/*/override.json 2>/dev/null"]
         found = await self.each(list(self.nodes), lambda node: node.run(argv, check=False))
         return [name for name, done in found.items() if done.stdout.strip()]
 

@@ -25,15 +25,15 @@ T = TypeVar("T")
 Link = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-def told(code: str, error: object) -> str:
+def error_text(code: str, error: object) -> str:
     """What a client says of an error."""
     return f"{code}: {error}"[:SAID_MAX]
 
 
-async def unconnected(error: Exception) -> NoReturn:
+async def fail_unconnected(error: Exception) -> NoReturn:
     """Raises `Definite`, `not-connected`, after a pause."""
     await asyncio.sleep(PAUSE_S)
-    raise Definite(told(NOT_CONNECTED, repr(error))) from None
+    raise Definite(error_text(NOT_CONNECTED, repr(error))) from None
 
 
 class OpsClient:
@@ -108,8 +108,8 @@ class OpsClient:
             if code := self.refused(error):
                 if code not in self.kept:
                     await self.close()
-                raise Definite(told(code, error)) from None
-            raise Indefinite(told(type(error).__name__, error)) from None
+                raise Definite(error_text(code, error)) from None
+            raise Indefinite(error_text(type(error).__name__, error)) from None
 
     def refused(self, error: Exception) -> str | None:
         """The code of an error after which the operation had no effect; None for any other."""
@@ -137,7 +137,7 @@ class LinkedClient(OpsClient):
             try:
                 self._links[self.to.node] = await self.connect(self.to), self.seen
             except Exception as error:
-                await unconnected(error)
+                await fail_unconnected(error)
         self.calls += 1
         link, self.seen = self._links[self.to.node]
         return link
@@ -171,7 +171,7 @@ class BlockingClient(OpsClient):
                 links[to.node] = self.connect(to)
             except Exception as error:
                 time.sleep(PAUSE_S)
-                raise Definite(told(NOT_CONNECTED, repr(error))) from None
+                raise Definite(error_text(NOT_CONNECTED, repr(error))) from None
         self.calls += 1
         return links[to.node]
 
@@ -208,7 +208,7 @@ class StreamClient(OpsClient):
             try:
                 self._links[to.node] = await asyncio.open_connection(to.dial or to.address, to.port)
             except OSError as error:
-                await unconnected(error)
+                await fail_unconnected(error)
         return self._links[to.node]
 
     async def close(self) -> None:

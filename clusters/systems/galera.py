@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from clusters.sql import clients_on
 from clusters.supervise import FullMesh
-from clusters.supervise.documented import GALERA
+from clusters.supervise.system import GALERA
 from clusters.systems.mariadb import (
     CODES,
     PORT,

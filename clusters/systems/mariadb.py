@@ -21,8 +21,8 @@ from clusters.sql import (
     clients_on,
 )
 from clusters.supervise import FramedRequests, SupervisedSystem
-from clusters.supervise.documented import MARIADB
-from clusters.supervise.log_forms import MARIADB_LINES
+from clusters.supervise.log_lines import MARIADB_LINES
+from clusters.supervise.system import MARIADB
 from dstest.core.node import Node
 from dstest.core.protocols import (
     Endpoint,
@@ -53,7 +53,7 @@ DIALECT: Final = Dialect(
 
 
 @functools.cache
-def formatted(text: str) -> str:
+def format_sql(text: str) -> str:
     """A statement as the library takes it, which fills in what is given by Python's `%`."""
     return text.replace("%", "%%").replace("?", "%s")
 
@@ -66,12 +66,12 @@ class Link:
 
     async def rows(self, text: str, *given: Any) -> list[tuple[Any, ...]]:
         async with self._connection.cursor() as cursor:
-            await cursor.execute(formatted(text), given)
+            await cursor.execute(format_sql(text), given)
             return [tuple(row) for row in await cursor.fetchall()]
 
     async def change(self, text: str, *given: Any) -> int:
         async with self._connection.cursor() as cursor:
-            return int(await cursor.execute(formatted(text), given))
+            return int(await cursor.execute(format_sql(text), given))
 
     async def begin(self) -> None:
         await self._connection.begin()

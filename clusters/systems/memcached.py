@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
-from clusters.supervise import StreamClient, SupervisedDeployment, SupervisedSystem, told, wire
-from clusters.supervise.documented import MEMCACHED
+from clusters.supervise import StreamClient, SupervisedDeployment, SupervisedSystem, wire
+from clusters.supervise.ops import error_text
+from clusters.supervise.system import MEMCACHED
 from dstest.core.node import Node
 from dstest.core.protocols import Indefinite, OpDraft, Probe, Service
 
@@ -60,7 +61,7 @@ class RegisterClient(StreamClient):
                     return b"VALUE", msgspec.json.decode(data.removesuffix(AFTER_VALUE)), unique
             case [word] if word in ANSWERS[verb].split():
                 return word, None, b""
-        raise Indefinite(told("unexpected answer", said))
+        raise Indefinite(error_text("unexpected answer", said))
 
     async def do_read(self, op: OpDraft) -> Any:
         return (await self._ask(op, b"gets"))[1]

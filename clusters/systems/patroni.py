@@ -12,11 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from clusters.sql import clients_on
-from clusters.supervise import FullMesh, http
-from clusters.supervise.documented import PATRONI
-from clusters.supervise.log_forms import PATRONI_LINES, POSTGRESQL_LINES
-from clusters.supervise.log_lines import AnyOf
-from clusters.systems.etcd.log_lines import READER as ETCD_LINES
+from clusters.supervise import FullMesh, wire
+from clusters.supervise.log_lines import PATRONI_LINES, POSTGRESQL_LINES, AnyOf
+from clusters.supervise.system import PATRONI
+from clusters.systems.etcd.system import READER as ETCD_LINES
 from clusters.systems.etcd.system import Etcd
 from clusters.systems.postgresql import (
     CONNECTIONS_MAX,
@@ -88,7 +87,7 @@ class PatroniDeployment(Streaming, FullMesh, Leadership, DependsOnStore):
             ),
             data=(STORED,),
             log=f"{HOME}/etcd.log",
-            probe=Probe(STORE, http.get("/version"), b"HTTP/1."),
+            probe=Probe(STORE, wire.get("/version"), b"HTTP/1."),
             ports={"peer": STORE_PEERS},
         )
 
@@ -144,7 +143,7 @@ class PatroniDeployment(Streaming, FullMesh, Leadership, DependsOnStore):
             files={config: json.dumps(self._config(node), indent=1).encode()},
             log=f"{HOME}/patroni.log",
             after=("etcd",),
-            probe=Probe(REST, http.get("/liveness"), b"HTTP/1."),
+            probe=Probe(REST, wire.get("/liveness"), b"HTTP/1."),
             ports={"client": PORT},
             words=LogWords(shutdown=("database system is shut down",)),
             ending=Ending(statuses=(0,)),
@@ -158,11 +157,11 @@ class PatroniDeployment(Streaming, FullMesh, Leadership, DependsOnStore):
         return await self.answers(self._seen)
 
     async def _seen(self, node: Node) -> int:
-        return int((await http.page(node.info.address, REST, "/patroni"))["dcs_last_seen"])
+        return int((await wire.page(node.info.address, REST, "/patroni"))["dcs_last_seen"])
 
     async def _cluster(self, node: Node) -> dict[str, dict[str, Any]]:
         """What the Patroni of a node knows of all."""
-        rows = (await http.page(node.info.address, REST, "/cluster"))["members"]
+        rows = (await wire.page(node.info.address, REST, "/cluster"))["members"]
         return {row["name"]: row for row in rows}
 
     async def leaders(self) -> list[LeaderView]:
@@ -182,7 +181,7 @@ class PatroniDeployment(Streaming, FullMesh, Leadership, DependsOnStore):
         return [name for name, is_one in (await self.answers(self._is_primary)).items() if is_one]
 
     async def _is_primary(self, node: Node) -> bool:
-        status, _ = await http.fetched(node.info.address, REST, "/primary")
+        status, _ = await wire.fetched(node.info.address, REST, "/primary")
         return status == 200
 
     async def claims(self, name: str, group: str) -> bool:
@@ -203,7 +202,7 @@ class PatroniClient(PostgresqlClient):
     and where it has been demoted; a server that is none is refused."""
 
     async def connect(self, to: Endpoint) -> Any:
-        rows = (await http.page(to.address, REST, "/cluster"))["members"]
+        rows = (await wire.page(to.address, REST, "/cluster"))["members"]
         address, port = next(
             (row["host"], int(row["port"])) for row in rows if row["role"] == "leader"
         )

@@ -19,8 +19,8 @@ from clusters.sql import (
     clients_on,
 )
 from clusters.supervise import FramedRequests, SupervisedSystem
-from clusters.supervise.documented import POSTGRESQL
-from clusters.supervise.log_forms import POSTGRESQL_LINES
+from clusters.supervise.log_lines import POSTGRESQL_LINES
+from clusters.supervise.system import POSTGRESQL
 from dstest.core.node import Node
 from dstest.core.protocols import Ending, Endpoint, LogReader, LogWords, Option, Probe, Service
 
@@ -51,7 +51,7 @@ def programs(options: Mapping[str, Any]) -> str:
 
 
 @functools.cache
-def numbered(text: str) -> str:
+def number_marks(text: str) -> str:
     """A statement with `$1`, `$2` for each `?`."""
     parts = text.split("?")
     return "".join(f"{part}${i}" for i, part in enumerate(parts[:-1], 1)) + parts[-1]
@@ -64,10 +64,10 @@ class Link:
         self._connection = connection
 
     async def rows(self, text: str, *given: Any) -> list[tuple[Any, ...]]:
-        return [tuple(row) for row in await self._connection.fetch(numbered(text), *given)]
+        return [tuple(row) for row in await self._connection.fetch(number_marks(text), *given)]
 
     async def change(self, text: str, *given: Any) -> int:
-        last = (await self._connection.execute(numbered(text), *given)).split()[-1]
+        last = (await self._connection.execute(number_marks(text), *given)).split()[-1]
         return int(last) if last.isdigit() else 0
 
     async def begin(self) -> None:

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from clusters.supervise import Durable, FullMesh, RespRequests, SupervisedSystem, resp, resp_raw
-from clusters.supervise.documented import REDIS_SENTINEL
-from clusters.supervise.redis_lines import REDIS_LINES
+from clusters.supervise import Durable, FullMesh, RespRequests, SupervisedSystem, resp
+from clusters.supervise.log_lines import REDIS_LINES
+from clusters.supervise.system import REDIS_SENTINEL
 from dstest.core import protocols
 from dstest.core.node import Node
 from dstest.core.protocols import Endpoint, Leadership, LeaderView, Option, Replication, Service
@@ -109,7 +109,7 @@ class RedisClient(resp.RespClient):
         address, port = found
         self.seen = self.node_at(address)
         self.calls += 1
-        return await resp.connected(self.dial(address), int(port), self.wait_s)
+        return await resp.connect(self.dial(address), int(port), self.wait_s)
 
 
 class RedisSentinel(SupervisedSystem):
@@ -121,7 +121,7 @@ class RedisSentinel(SupervisedSystem):
     deployment = RedisDeployment
     client_packages = ("redis",)
     clients = resp.clients_on(RedisClient)
-    raw_clients = resp_raw.by_sentinel(SENTINEL, "main", RedisClient.refusals)
+    raw_clients = resp.by_sentinel(SENTINEL, "main", RedisClient.refusals)
     definite_errors = {
         "READONLY": "Redis, replication: a replica in read-only mode rejects all write commands",
         "LOADING": "Redis, getCommand flags: refused while the data set is loaded, before it runs",

@@ -15,16 +15,14 @@ from typing import Any, Final
 import msgspec
 import uvloop
 
-from dstest.chaos.exchange import Upstream, upstream_of
-from dstest.chaos.lines import Written, stdin_lines
+from dstest.chaos.http1 import Upstream, upstream_of
 from dstest.chaos.load import OpenLoop
-from dstest.chaos.places import ENTRIES, PASSED
-from dstest.chaos.profile import Faults
 from dstest.chaos.proxy import Proxy
+from dstest.chaos.records import ENTRIES, PASSED, Faults, LineWriter, stdin_lines
 from dstest.chaos.settings import ProxyAt, Settings, listening
 from dstest.core.clock import monotonic_ns
 from dstest.core.errors import Exit
-from dstest.core.parent import end_with_parent
+from dstest.core.processes import end_with_parent
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +46,7 @@ def _say(told: dict[str, Any]) -> None:
 
 
 async def _proxies(start: Start, reader: asyncio.StreamReader) -> None:
-    log = Written(Path(start.directory) / PASSED)
+    log = LineWriter(Path(start.directory) / PASSED)
     flushing = asyncio.ensure_future(log.keep_flushing())
     running: list[tuple[ProxyAt, Proxy]] = []
     ports = {}
@@ -86,7 +84,7 @@ def _faults(one: ProxyAt, command: Command, seed: int) -> Faults | None:
 
 
 async def _load(start: Start, reader: asyncio.StreamReader) -> None:
-    log = Written(Path(start.directory) / ENTRIES)
+    log = LineWriter(Path(start.directory) / ENTRIES)
     flushing = asyncio.ensure_future(log.keep_flushing())
     settings = start.settings
     upstream = start.front or upstream_of(settings.target)

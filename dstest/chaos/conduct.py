@@ -1,29 +1,157 @@
-"""A chaos run: proxies and load start together, the share of faults changes by a timetable, and
-whatever was recorded until the end, planned or not, is left in the directory."""
+"""A chaos run: proxies and load start together, as processes of their own, the share of faults
+changes by a timetable, and whatever was recorded until the end, planned or not, is left in the
+directory."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 import dstest
 from dstest.chaos.child import Command, Start
-from dstest.chaos.children import Child, ServiceProcess
-from dstest.chaos.exchange import Upstream, upstream_of
-from dstest.chaos.host import Waited, waited_ns
-from dstest.chaos.lines import Written
+from dstest.chaos.host import WaitSample, waited_ns
+from dstest.chaos.http1 import Upstream, upstream_of
 from dstest.chaos.load import ask_once
-from dstest.chaos.places import CONFIG, ENTRIES, HOST, PHASES, SERVICE, SERVICE_END
-from dstest.chaos.records import Began, Entry, ServiceEnd, read_lines
-from dstest.chaos.sealed import seal
+from dstest.chaos.records import (
+    CONFIG,
+    ENTRIES,
+    HOST,
+    PHASES,
+    SERVICE,
+    SERVICE_END,
+    Entry,
+    LineWriter,
+    PhaseBegin,
+    ServiceEnd,
+    read_lines,
+    seal,
+)
 from dstest.chaos.settings import Settings, listening
 from dstest.core.clock import monotonic_ns, sleep_s, utc_stamp
 from dstest.core.errors import ConfigError, HarnessError
+from dstest.core.processes import environment
+
+_GRACE_S: Final = 10.0
+"""Until a service that was asked to end is killed."""
+
+
+class Child:
+    """`python -m dstest.chaos.child WORK`, spoken to by lines."""
+
+    def __init__(self, work: str, start: Any) -> None:
+        self.work = work
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "dstest.chaos.child", work],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is ours to answer
+            env=environment(),
+        )
+        self._send(start)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def ended(self) -> int | None:
+        """The exit code, where it is over."""
+        return self._process.poll()
+
+    def ask(self, told: Any, within_s: float = 10.0) -> dict[str, Any]:
+        """Send a line and read the answer. Raises HarnessError."""
+        self._send(told)
+        return self.answer(within_s)
+
+    def answer(self, within_s: float = 30.0) -> dict[str, Any]:
+        """The next line that it says. Raises HarnessError where none comes."""
+        out = self._process.stdout
+        assert out is not None
+        ready, _, _ = select.select([out], [], [], within_s)
+        line = out.readline() if ready else b""
+        if not line:
+            raise HarnessError(
+                f"the process of the {self.work} said nothing within {within_s:g} s"
+                if not ready
+                else f"the process of the {self.work} ended (exit {self._process.wait()})",
+                remedy="what was recorded until then stands: dstest chaos report DIR",
+            )
+        found: dict[str, Any] = msgspec.json.decode(line)
+        return found
+
+    def finish(self, within_s: float) -> bool:
+        """End its input and wait. True where it ended by itself, having written all."""
+        if self._process.stdin is not None:
+            with suppress(BrokenPipeError):
+                self._process.stdin.close()
+        try:
+            return self._process.wait(within_s) == 0
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            return False
+
+    def _send(self, told: Any) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(msgspec.json.encode(told) + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise HarnessError(
+                f"the process of the {self.work} ended (exit {self._process.wait()})",
+                remedy="what was recorded until then stands: dstest chaos report DIR",
+            ) from None
+
+
+class ServiceProcess:
+    """The service, where its command was given: it ends with us, and so does what it started."""
+
+    def __init__(self, command: Sequence[str], more: Mapping[str, str], log: Path) -> None:
+        if shutil.which(command[0]) is None:
+            raise ConfigError(
+                f"[service] command {command[0]!r} is no program that is found",
+                remedy="a program that is found on PATH, and its words one by one",
+            )
+        with log.open("ab") as out:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "dstest.chaos.keeper", *command],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env={**os.environ, **more},
+            )
+        self.log = log
+
+    @property
+    def ended(self) -> int | None:
+        return self._process.poll()
+
+    @property
+    def pid(self) -> int:
+        """Of the process from which all of it descends."""
+        return self._process.pid
+
+    def stop(self) -> None:
+        """End all of it, kindly first."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with suppress(ProcessLookupError):
+                os.kill(self._process.pid, number)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_GRACE_S)
+                return
+
 
 _TICK_S: Final = 0.2
 
@@ -155,14 +283,14 @@ def _loaded(
     if front is not None:
         at = listening(front)._replace(port=ports[front.name])
     load = Child("load", Start(settings=settings, directory=str(directory), front=at))
-    phases = Written(directory / PHASES)
+    phases = LineWriter(directory / PHASES)
     watch = _Watch((load, proxies), service, directory)
     try:
         load.answer()
         end_ns = monotonic_ns()
         for stretch in timetable(settings):
             told = proxies.ask(Command(phase=stretch.name, share=stretch.share))
-            phases.add(Began(name=stretch.name, share=stretch.share, at_ns=told["at_ns"]))
+            phases.add(PhaseBegin(name=stretch.name, share=stretch.share, at_ns=told["at_ns"]))
             phases.flush()
             tell(f"{stretch.name}: {stretch.length_s:g} s")
             end_ns += int(stretch.length_s * 1e9)
@@ -172,7 +300,7 @@ def _loaded(
                 end_ns = max(end_ns, monotonic_ns())
     finally:
         whole = load.finish(settings.load.timeout_s + 10.0)
-        phases.add(Began(name="end", share=0.0, at_ns=monotonic_ns()))
+        phases.add(PhaseBegin(name="end", share=0.0, at_ns=monotonic_ns()))
         phases.close()
         watch.close()
         if not whole:
@@ -187,7 +315,7 @@ class _Watch:
     ) -> None:
         self._own = own
         self._service = service
-        self._samples = Written(directory / HOST)
+        self._samples = LineWriter(directory / HOST)
         self._ended = directory / SERVICE_END
 
     def stay(self, end_ns: int) -> None:
@@ -202,7 +330,7 @@ class _Watch:
             if self._service is not None:
                 self._look_at(self._service)
                 waited = waited_ns(self._service.pid)
-                self._samples.add(Waited(at_ns=monotonic_ns(), waited_ns=waited))
+                self._samples.add(WaitSample(at_ns=monotonic_ns(), waited_ns=waited))
                 self._samples.flush()
             sleep_s(min(left_s, _TICK_S))
 

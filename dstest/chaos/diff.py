@@ -19,13 +19,11 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 import numpy as np
 
-from dstest.chaos.blocks import p95_drawn_s
-from dstest.chaos.figures import p95_s
-from dstest.chaos.joined import Asked
+from dstest.chaos.figures import Request, p95_drawn_s, p95_s
 from dstest.chaos.outcome import Outcome
 from dstest.chaos.patterns import FEW, graceful
 from dstest.core.errors import ConfigError
-from dstest.core.shares import interval
+from dstest.core.rates import interval
 
 Word = Literal["improved", "same", "worse"]
 _CONFIDENCE: Final = 0.95
@@ -33,7 +31,7 @@ _TOLERANCE_S: Final = 0.005
 """A p95 that differs by less is the same to whoever waits."""
 
 
-class Compared(msgspec.Struct, frozen=True, kw_only=True):
+class FigureChange(msgspec.Struct, frozen=True, kw_only=True):
     """One figure of one endpoint. `low` and `high` bound the difference, after minus before."""
 
     endpoint: str
@@ -58,7 +56,7 @@ class Diff(msgspec.Struct, frozen=True, kw_only=True):
     gone: list[str]
     new: list[str]
     left: list[str]
-    rows: list[Compared]
+    rows: list[FigureChange]
 
 
 def diff_of(before: Outcome, after: Outcome) -> Diff:
@@ -80,7 +78,7 @@ def diff_of(before: Outcome, after: Outcome) -> Diff:
                 remedy="run it again, on a host that does nothing else",
             )
         rows.append(_slow(name, fed[0], fed[1], confidence))
-    return weighed(_defects(before), _defects(after), rows)
+    return weigh(_defects(before), _defects(after), rows)
 
 
 class Defect(NamedTuple):
@@ -94,7 +92,7 @@ Defects = dict[tuple[str, str, str | None], Defect]
 """By kind, endpoint and proxy."""
 
 
-def weighed(mine: Defects, other: Defects, rows: list[Compared]) -> Diff:
+def weigh(mine: Defects, other: Defects, rows: list[FigureChange]) -> Diff:
     """What changed, by defects and by figures."""
     gone, new, left = mine.keys() - other.keys(), other.keys() - mine.keys(), mine.keys() & other
     mended = {endpoint for _, endpoint, _ in gone} - {endpoint for _, endpoint, _ in new}
@@ -159,7 +157,7 @@ def _fair(before: Outcome, after: Outcome) -> None:
             )
 
 
-def _of(asked: Sequence[Asked], name: str) -> list[Asked]:
+def _of(asked: Sequence[Request], name: str) -> list[Request]:
     """From the first fault on: what was before would hide the difference."""
     first = next((n for n, one in enumerate(asked) if one.share != 0), len(asked))
     return [one for one in asked[first:] if one.entry.endpoint == name]
@@ -170,11 +168,11 @@ _FAILS: Final[tuple[Literal["failed", "unhandled"], ...]] = ("failed", "unhandle
 
 def _failed(
     name: str,
-    mine: list[Asked],
-    other: list[Asked],
+    mine: list[Request],
+    other: list[Request],
     confidence: float,
     what: Literal["failed", "unhandled"] = "failed",
-) -> Compared:
+) -> FigureChange:
     bad = [[one for one in side if not one.entry.ok] for side in (mine, other)]
     if what == "unhandled":
         bad = [[one for one in side if not (one.hit and graceful(one))] for side in bad]
@@ -188,7 +186,7 @@ def _failed(
     pooled = (a + b) / (n + m)
     error = math.sqrt(pooled * (1 - pooled) * (1 / n + 1 / m))
     p = 2 * (1 - NormalDist().cdf(abs(after - before) / error)) if error else 1.0
-    return Compared(
+    return FigureChange(
         endpoint=name,
         what=what,
         before=before,
@@ -200,12 +198,12 @@ def _failed(
     )
 
 
-def _slow(name: str, mine: list[Asked], other: list[Asked], confidence: float) -> Compared:
+def _slow(name: str, mine: list[Request], other: list[Request], confidence: float) -> FigureChange:
     drawn = [p95_drawn_s(side, f"{what}/{name}") for what, side in (("a", mine), ("b", other))]
     before, after = p95_s(mine), p95_s(other)
     tail = (1 - confidence) / 2
     low, high = map(float, np.quantile(drawn[1] - drawn[0], (tail, 1 - tail)))
-    return Compared(
+    return FigureChange(
         endpoint=name,
         what="p95_s",
         before=before,

@@ -2,6 +2,8 @@
 
 What they wait for a core is no fault of theirs, nor a fault of ours: latencies of such seconds are
 left out of every comparison. It is known of a service that `[service] command` started.
+
+Processes below a process.
 """
 
 from __future__ import annotations
@@ -13,14 +15,26 @@ from typing import Final
 
 import msgspec
 
-from dstest.chaos.descendants import below
+from dstest.core.processes import children_of
+
+
+def below(pid: int) -> set[int]:
+    """All that descend from a process."""
+    found: set[int] = set()
+    left = [pid]
+    while left:
+        children = children_of(left.pop())
+        left += children - found
+        found |= children
+    return found
+
 
 _SECOND_NS: Final = 1_000_000_000
 _SHARE: Final = 0.1
 """Of a second."""
 
 
-class Waited(msgspec.Struct, frozen=True, kw_only=True):
+class WaitSample(msgspec.Struct, frozen=True, kw_only=True):
     """Up to `at_ns` the service's processes had waited so long for a core, all together."""
 
     at_ns: int
@@ -39,7 +53,7 @@ def waited_ns(pid: int) -> int:
     return total
 
 
-def starved_seconds(samples: Sequence[Waited]) -> frozenset[int]:
+def starved_seconds(samples: Sequence[WaitSample]) -> frozenset[int]:
     """Seconds of CLOCK_MONOTONIC in which the service waited for more than a tenth of the time, and
     those that follow, in which it catches up."""
     waited: dict[int, float] = {}

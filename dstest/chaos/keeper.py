@@ -14,9 +14,9 @@ import sys
 from types import FrameType
 from typing import Final
 
-from dstest.chaos.descendants import below
+from dstest.chaos.host import below
 from dstest.core.clock import monotonic_ns, sleep_s
-from dstest.core.parent import end_with_parent
+from dstest.core.processes import end_with_parent
 
 _SUBREAPER: Final = 36
 _GRACE_S: Final = 5.0

@@ -1,4 +1,5 @@
-"""The load: an open loop of requests, each written down when it has ended."""
+"""The load: an open loop of requests, each written down when it has ended, with whether its answer
+is a success."""
 
 from __future__ import annotations
 
@@ -6,12 +7,29 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
-from dstest.chaos.exchange import Broken, Connection, Pool, Upstream
-from dstest.chaos.expect import why_failed
+import msgspec
+
+from dstest.chaos.http1 import Broken, Connection, Pool, Upstream, id_headers
 from dstest.chaos.records import Entry, Trouble
-from dstest.chaos.request_ids import id_headers
 from dstest.chaos.settings import Endpoint, Load
 from dstest.core.clock import monotonic_ns
+
+
+def why_failed(endpoint: Endpoint, status: int, body: bytes) -> str:
+    """Why an answer is none, in words; empty for a success."""
+    if status not in endpoint.status:
+        return f"status {status}"
+    if not endpoint.json_keys:
+        return ""
+    try:
+        answer = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return "no JSON"
+    if not isinstance(answer, dict):
+        return "no JSON object"
+    missing = [key for key in endpoint.json_keys if key not in answer]
+    return f"no {missing[0]!r} in the answer" if missing else ""
+
 
 _BODY_MAX: Final = 32_000_000
 """Bytes of an answer; more are no success, since nobody looked at them."""
@@ -20,7 +38,7 @@ _KEPT: Final = 6000
 """Characters of a failure's answer: a traceback has room in it."""
 
 
-class _Answer:
+class _BodyTaker:
     """Takes an answer's bytes and keeps what follows its head."""
 
     def __init__(self) -> None:
@@ -109,7 +127,7 @@ class OpenLoop:
         try:
             async with self._room:
                 begin_ns = max(due_ns, monotonic_ns())  # a loop may wake a little early
-                told = await asked(
+                told = await entry_fields(
                     self._pool, self._endpoints[which], self._heads[which], n, self._load.timeout_s
                 )
         finally:
@@ -141,27 +159,27 @@ def _head(endpoint: Endpoint, upstream: Upstream) -> tuple[bytes, bytes]:
     return "\r\n".join(lines).encode() + b"\r\n", after + b"\r\n" + body
 
 
-async def asked(
+async def entry_fields(
     pool: Pool, endpoint: Endpoint, head: tuple[bytes, bytes], n: int, timeout_s: float
 ) -> dict[str, Any]:
     """Ask once: the fields of an entry that the answer decides."""
-    answer = _Answer()
+    taken = _BodyTaker()
     request = head[0] + id_headers(n) + head[1]
     try:
         async with asyncio.timeout(timeout_s):
-            connection = await pool.ask(endpoint.method.encode(), request, answer)
+            answer = await pool.ask(endpoint.method.encode(), request, taken)
     except TimeoutError:
         return {"trouble": "timeout", "why": f"no answer within {timeout_s:g} s"}
     except Broken as error:
         return {"trouble": cast(Trouble, error.trouble), "why": f"connection {error.trouble}"}
-    headers = dict(connection.headers)
+    headers = dict(answer.headers)
     chunked = b"chunked" in headers.get(b"transfer-encoding", b"").lower()
-    body = answer.body(chunked)
-    why = "an answer of more than 32 MB" if answer.cut and endpoint.json_keys else ""
-    why = why or why_failed(endpoint, connection.status, body)
+    body = taken.body(chunked)
+    why = "an answer of more than 32 MB" if taken.cut and endpoint.json_keys else ""
+    why = why or why_failed(endpoint, answer.status, body)
     chaos_id = headers.get(b"x-chaos-id")
     return {
-        "status": connection.status,
+        "status": answer.status,
         "chaos_id": chaos_id.decode("latin-1") if chaos_id is not None else None,
         "ok": not why,
         "why": why,
@@ -173,6 +191,6 @@ async def ask_once(upstream: Upstream, endpoint: Endpoint, timeout_s: float) -> 
     """One request that belongs to no load; is anybody there?"""
     pool = Pool(upstream)
     try:
-        return await asked(pool, endpoint, _head(endpoint, upstream), 0, timeout_s)
+        return await entry_fields(pool, endpoint, _head(endpoint, upstream), 0, timeout_s)
     finally:
         pool.close()

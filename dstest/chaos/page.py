@@ -7,10 +7,9 @@ from pathlib import Path
 
 import msgspec
 
-from dstest.chaos.figures import Figures, Side
+from dstest.chaos.figures import Figures, Recovery, Side
 from dstest.chaos.outcome import Outcome
-from dstest.chaos.places import CONFIG, ENTRIES, PASSED, PATTERNS, PROPOSALS, REPORT, RESULTS
-from dstest.chaos.ramp import Recovery
+from dstest.chaos.records import CONFIG, ENTRIES, PASSED, PATTERNS, PROPOSALS, REPORT, RESULTS
 from dstest.core.errors import Exit
 
 

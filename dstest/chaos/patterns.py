@@ -1,24 +1,28 @@
-"""Patterns in what failed, those that no fault explains first."""
+"""Patterns in what failed, those that no fault explains first, and the tracebacks of Python in
+answers and logs, with the deepest frame of each that is the service's.
+"""
 
 from __future__ import annotations
 
+import html
+import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 import numpy as np
 
-from dstest.chaos.blocks import p95_drawn_s
-from dstest.chaos.figures import Lift, lift_of, p95_s, side_of
-from dstest.chaos.joined import Asked, Joined
-from dstest.chaos.profile import Kind
-from dstest.chaos.records import Passed
+from dstest.chaos.figures import JoinedLogs, Lift, Request, lift_of, p95_drawn_s, p95_s, side_of
+from dstest.chaos.records import Kind, ProxyRequest
 from dstest.chaos.settings import Settings
-from dstest.chaos.tracebacks import Raised, raised_in
-from dstest.core.shares import interval
+from dstest.core.rates import interval
+
+_FRAME: Final = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<where>\S+)')
+_BEGIN: Final = "Traceback (most recent call last):"
+_FRAMES_MAX: Final = 200
 
 PatternKind = Literal[
     "genuine failure",
@@ -62,6 +66,7 @@ _GRACEFUL: Final = frozenset((429, 502, 503, 504))
 
 _SLOWER: Final = 2.0
 _SLOWER_S: Final = 0.05
+
 _ENOUGH: Final = 20
 """Requests on each side before latencies are compared."""
 
@@ -76,6 +81,78 @@ _AT_ONCE_NS: Final = 6_000_000
 
 _ATTEMPTS: Final = 4.0
 """Requests to what the service needs, for one request of the load: from here on it is a storm."""
+
+_DID: Final[dict[Kind, str]] = {
+    "delay": "answered late",
+    "error": "answered with an error",
+    "reset": "reset the connection",
+    "drop": "closed the connection without an answer",
+    "blackhole": "never answered",
+}
+
+_WELL: Final[frozenset[PatternKind]] = frozenset(("survived", "waits", "handled"))
+
+
+class RaisedError(NamedTuple):
+    """An exception, and where the service's own source raised or called it. `file` is relative to
+    the source's root."""
+
+    file: str
+    line: int
+    function: str
+    error: str
+
+
+def error_in(text: str, root: Path) -> RaisedError | None:
+    """Of the last traceback of a text that has a frame below `root`."""
+    plain = html.unescape(text).replace("\\n", "\n").replace('\\"', '"')  # within HTML, within JSON
+    found = None
+    for one in errors_in_lines(plain.splitlines(), root):
+        found = one
+    return found
+
+
+def errors_in_lines(lines: Iterable[str], root: Path) -> Iterator[RaisedError]:
+    """Of each traceback, as its last line is read."""
+    return (raised for raised, _ in errors_with_cause(lines, root))
+
+
+def names_path(line: str, endpoint: str) -> bool:
+    """Does a line of a log name the path of `METHOD /path`?"""
+    path = re.escape(endpoint.partition(" ")[2])
+    return len(path) > 1 and re.search(rf"(?<![\w/.-]){path}(?![\w/.-])", line) is not None
+
+
+def errors_with_cause(lines: Iterable[str], root: Path) -> Iterator[tuple[RaisedError, str]]:
+    """Of each traceback, as its last line is read, and the line before it."""
+    frames: list[re.Match[str]] | None = None
+    last = before = ""
+    for line in lines:
+        if _BEGIN in line:
+            frames, before = [], f"{last} {line.partition(_BEGIN)[0]}"
+        elif frames is not None:
+            if match := _FRAME.search(line):
+                if len(frames) < _FRAMES_MAX:
+                    frames.append(match)
+            elif line.strip() and not line.startswith((" ", "\t")):
+                if told := _deepest(frames, line.strip(), root):
+                    yield told, before
+                frames = None
+        last = line.strip() or last
+
+
+def _deepest(frames: list[re.Match[str]], error: str, root: Path) -> RaisedError | None:
+    base = root.resolve()
+    for frame in reversed(frames):
+        path = Path(frame["file"])
+        absolute = path if path.is_absolute() else base / path
+        try:
+            inside = absolute.resolve().relative_to(base)
+        except (ValueError, OSError):
+            continue
+        if "site-packages" not in inside.parts:
+            return RaisedError(str(inside), int(frame["line"]), frame["where"], error[:300])
+    return None
 
 
 class Pattern(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +172,7 @@ class Pattern(msgspec.Struct, frozen=True, kw_only=True):
     why: dict[str, int] = {}
     requests: tuple[int, ...] = ()
     """Numbers of some that show it, as in load-results.json."""
-    raised: Raised | None = None
+    raised: RaisedError | None = None
 
     @property
     def defect(self) -> bool:
@@ -103,7 +180,7 @@ class Pattern(msgspec.Struct, frozen=True, kw_only=True):
         return self.kind in DEFECTS
 
 
-def patterns_of(found: Joined, settings: Settings) -> list[Pattern]:
+def patterns_of(found: JoinedLogs, settings: Settings) -> list[Pattern]:
     """All patterns of a run."""
     source = settings.service.source if settings.service is not None else ""
     root = Path(source) if source else None
@@ -126,7 +203,7 @@ def _pattern(
     kind: PatternKind,
     endpoint: str,
     says: str,
-    shown: Sequence[Asked],
+    shown: Sequence[Request],
     of: int,
     root: Path | None = None,
     **more: object,
@@ -135,7 +212,7 @@ def _pattern(
     raised = None
     if root is not None:
         traces = Counter(
-            trace for one in shown if (trace := raised_in(one.entry.body, root)) is not None
+            trace for one in shown if (trace := error_in(one.entry.body, root)) is not None
         )
         raised = traces.most_common(1)[0][0] if traces else None
     return msgspec.convert(
@@ -156,7 +233,7 @@ def _pattern(
     )
 
 
-def _without_fault(name: str, own: Sequence[Asked], root: Path | None) -> Iterator[Pattern]:
+def _without_fault(name: str, own: Sequence[Request], root: Path | None) -> Iterator[Pattern]:
     """Failures that no fault hit: at any time, or only while faults stood."""
     quiet = [one for one in own if one.calm]
     stood = [one for one in own if one.share != 0 and not one.hit]
@@ -207,7 +284,7 @@ def _without_fault(name: str, own: Sequence[Asked], root: Path | None) -> Iterat
         )
 
 
-def _slow_without_fault(name: str, own: Sequence[Asked]) -> Iterator[Pattern]:
+def _slow_without_fault(name: str, own: Sequence[Request]) -> Iterator[Pattern]:
     quiet = [one for one in own if one.calm and not one.starved]
     stood = [one for one in own if one.share != 0 and not one.hit and not one.starved]
     if min(len(quiet), len(stood)) < _ENOUGH:
@@ -229,14 +306,14 @@ def _slow_without_fault(name: str, own: Sequence[Asked]) -> Iterator[Pattern]:
 
 def _under_faults(
     name: str,
-    own: Sequence[Asked],
+    own: Sequence[Request],
     front: str | None,
     root: Path | None,
     guessed: Container[str],
 ) -> Iterator[Pattern]:
     """What became of requests that a fault hit, by where and which it was. Of faults that are
     `guessed` nobody knows that it survived them: it may not have met them."""
-    groups: dict[tuple[str, Kind | None], list[Asked]] = {}
+    groups: dict[tuple[str, Kind | None], list[Request]] = {}
     for one in own:
         if one.hit:
             groups.setdefault(_met_by(one), []).append(one)
@@ -274,49 +351,40 @@ def _under_faults(
                 )
 
 
-def _any_of(one: Asked, faults: Container[str]) -> bool:
+def _any_of(one: Request, faults: Container[str]) -> bool:
     return any(fault.id in faults for fault in one.faults)
 
 
-def _met_by(one: Asked) -> tuple[str, Kind | None]:
+def _met_by(one: Request) -> tuple[str, Kind | None]:
     """Proxies and kind of the faults that hit a request; no kind where there were several."""
     proxies = sorted({fault.proxy for fault in one.faults})
     kinds = {fault.kind for fault in one.faults}
     return " and ".join(proxies), kinds.pop() if len(kinds) == 1 else None
 
 
-_DID: Final[dict[Kind, str]] = {
-    "delay": "answered late",
-    "error": "answered with an error",
-    "reset": "reset the connection",
-    "drop": "closed the connection without an answer",
-    "blackhole": "never answered",
-}
-
-
-def _hangs(one: Asked) -> bool:
+def _hangs(one: Request) -> bool:
     return one.entry.trouble == "timeout"
 
 
-def graceful(one: Asked) -> bool:
+def graceful(one: Request) -> bool:
     """Did it fail with an answer that says that something is not there?"""
     return not one.entry.ok and one.entry.status in _GRACEFUL
 
 
-def _waits(one: Asked) -> bool:
+def _waits(one: Request) -> bool:
     delay_s = sum(fault.delay_s for fault in one.faults)
     return one.entry.ok and delay_s >= 0.5 and one.entry.service_s >= delay_s
 
 
-def _unhandled(one: Asked) -> bool:
+def _unhandled(one: Request) -> bool:
     return not one.entry.ok and not _hangs(one) and not graceful(one)
 
 
-def _survived(one: Asked) -> bool:
+def _survived(one: Request) -> bool:
     return one.entry.ok and not _waits(one)
 
 
-_OUTCOMES: Final[tuple[tuple[PatternKind, str, Callable[[Asked], bool]], ...]] = (
+_OUTCOMES: Final[tuple[tuple[PatternKind, str, Callable[[Request], bool]], ...]] = (
     ("hang", "does not answer within the caller's time", _hangs),
     ("unhandled error", "fails as if it had not been thought of", _unhandled),
     ("waits", "waits as long as it takes, and then succeeds,", _waits),
@@ -325,10 +393,7 @@ _OUTCOMES: Final[tuple[tuple[PatternKind, str, Callable[[Asked], bool]], ...]] =
 )
 
 
-_WELL: Final[frozenset[PatternKind]] = frozenset(("survived", "waits", "handled"))
-
-
-def _storms(name: str, own: Sequence[Asked]) -> Iterator[Pattern]:
+def _storms(name: str, own: Sequence[Request]) -> Iterator[Pattern]:
     """Many requests to what the service needs for one of the load that a fault hit."""
     calm = [one.passes for one in own if not one.hit and one.passes]
     usual = sum(calm) / len(calm) if calm else 1.0
@@ -345,7 +410,7 @@ def _storms(name: str, own: Sequence[Asked]) -> Iterator[Pattern]:
         )
 
 
-def _amplified(asked: Sequence[Asked], front: str | None) -> Iterator[Pattern]:
+def _amplified(asked: Sequence[Request], front: str | None) -> Iterator[Pattern]:
     """More failures than faults."""
     stood = [one for one in asked if one.share != 0]
     quiet = side_of([one for one in asked if one.calm])
@@ -368,7 +433,7 @@ def _amplified(asked: Sequence[Asked], front: str | None) -> Iterator[Pattern]:
         )
 
 
-def _storms_at_once(found: Joined, front: str | None) -> Iterator[Pattern]:
+def _storms_at_once(found: JoinedLogs, front: str | None) -> Iterator[Pattern]:
     """Where no ids tell which request is behind which: the same is asked for again as soon as it
     has failed, several times in a row, more often than by chance."""
     for proxy in sorted(found.by_time - {front}):
@@ -391,7 +456,7 @@ def _storms_at_once(found: Joined, front: str | None) -> Iterator[Pattern]:
                 )
 
 
-def _rows_of(passes: Sequence[Passed]) -> Iterator[int]:
+def _rows_of(passes: Sequence[ProxyRequest]) -> Iterator[int]:
     """How many requests follow one another, each at once where the one before had failed."""
     begins = [one.begin_ns for one in passes]
     follows: dict[int, int] = {}
@@ -408,7 +473,7 @@ def _rows_of(passes: Sequence[Passed]) -> Iterator[int]:
         yield count
 
 
-def _storms_by_count(found: Joined) -> Iterator[Pattern]:
+def _storms_by_count(found: JoinedLogs) -> Iterator[Pattern]:
     """Where no ids tell which request is behind which: many more requests to what the service
     needs, for each of the load, than without faults."""
     calm = [one for one in found.asked if one.calm]

@@ -1,8 +1,11 @@
-"""A proxy for HTTP/1.1 that lets requests through or has them meet a fault, and logs each."""
+"""A proxy for HTTP/1.1 that lets requests through or has them meet a fault, and logs each. An
+answer's bytes are handed on as they come, with one header more."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from fnmatch import fnmatchcase
@@ -10,12 +13,8 @@ from typing import Any, Final, NamedTuple
 
 import httptools
 
-from dstest.chaos.answers import own_answer, reset
-from dstest.chaos.exchange import Broken, Connection, Pool, Upstream
-from dstest.chaos.profile import Drawn, Faults
-from dstest.chaos.records import Ended, Passed
-from dstest.chaos.request_ids import request_of
-from dstest.chaos.toward import Toward
+from dstest.chaos.http1 import Broken, Connection, Pool, Upstream, request_of
+from dstest.chaos.records import DrawnFault, Ended, Faults, ProxyRequest
 from dstest.core.clock import monotonic_ns
 
 BODY_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -34,6 +33,56 @@ _HOP: Final = frozenset(
     b" content-length".split()
 )
 """RFC 9110 section 7.6.1, and what is said anew of a body that is whole."""
+
+
+def own_answer(
+    status: bytes, text: bytes, header: bytes, *, keep: bool, head: bool = False
+) -> bytes:
+    lines = [
+        b"HTTP/1.1 " + status,
+        b"Content-Type: text/plain; charset=utf-8",
+        b"Content-Length: %d" % len(text),
+    ]
+    lines += [header] if header else []
+    lines += [] if keep else [b"Connection: close"]
+    return b"\r\n".join(lines) + b"\r\n\r\n" + (b"" if head else text)
+
+
+def reset(transport: Any) -> None:
+    """Close with RST: what was sent and not read is thrown away, as by a host that crashed."""
+    found = transport.get_extra_info("socket")
+    if found is not None:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    transport.abort()
+
+
+class Toward:
+    """Where the bytes of an answer go; the header is put behind its first line."""
+
+    def __init__(self, hand_on: Callable[[bytes, Connection], None], header: bytes) -> None:
+        self._hand_on = hand_on
+        self._header = header
+        self._first = b""
+        self.begun = False
+
+    def __call__(self, data: bytes, source: Connection) -> None:
+        if self.begun or not self._header:
+            self.begun = True
+            self._hand_on(data, source)
+            return
+        self._first += data
+        passed = b""
+        while self._first.startswith(b"HTTP/1.1 1"):  # comes before the answer itself
+            early, end, rest = self._first.partition(b"\r\n\r\n")
+            if not end:
+                break
+            passed, self._first = passed + early + end, rest
+        line, end, rest = self._first.partition(b"\r\n")
+        if end and not line.startswith(b"HTTP/1.1 1"):
+            self.begun = True
+            passed += line + end + self._header + end + rest
+        if passed:
+            self._hand_on(passed, source)
 
 
 class _Request(NamedTuple):
@@ -62,7 +111,7 @@ class Proxy:
         name: str,
         upstream: Upstream,
         routes: Sequence[str],
-        log: Callable[[Passed], None],
+        log: Callable[[ProxyRequest], None],
     ) -> None:
         self.name = name
         self.faults: Faults | None = None
@@ -122,7 +171,7 @@ class Proxy:
         self._clients.discard(client)
 
     def passed(self, **told: Any) -> None:
-        self._log(Passed(proxy=self.name, end_ns=monotonic_ns(), **told))
+        self._log(ProxyRequest(proxy=self.name, end_ns=monotonic_ns(), **told))
 
 
 class _Client(asyncio.Protocol):
@@ -288,7 +337,7 @@ class _Client(asyncio.Protocol):
         )
 
     async def _meet(
-        self, request: _Request, drawn: Drawn, fault_id: str, error_status: int
+        self, request: _Request, drawn: DrawnFault, fault_id: str, error_status: int
     ) -> tuple[Ended, int | None]:
         header = b"X-Chaos-Id: " + fault_id.encode()
         if (self._gone.done() or self._eof) and not self._stopped:
@@ -353,6 +402,6 @@ class _Client(asyncio.Protocol):
             )
             return "upstream failed", 502
         await self._writable.wait()
-        if not answer.reusable:
-            self._transport.close()  # the answer may have had no other end
+        if not answer.keeps:
+            self._transport.close()
         return "answered", answer.status

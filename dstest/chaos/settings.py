@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from dstest.chaos.exchange import Upstream, upstream_of
-from dstest.chaos.profile import Profile
+from dstest.chaos.http1 import Upstream, upstream_of
+from dstest.chaos.records import Profile
 from dstest.core.errors import ConfigError
 from dstest.core.settings import Shape, read_settings
 

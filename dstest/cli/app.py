@@ -1,4 +1,4 @@
-"""The whole `dstest` command, to be called from Python."""
+"""The whole `dstest` command, to be called from Python: importing this imports all of it."""
 
 from __future__ import annotations
 

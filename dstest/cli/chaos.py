@@ -78,7 +78,7 @@ def once_interrupted() -> Iterator[None]:
 
 def _emptied(out: Path) -> None:
     """A directory for a run. What a start that failed has left there is no run, and goes."""
-    from dstest.chaos.places import CONFIG, ENTRIES, HOST, PASSED, PHASES, SERVICE, SERVICE_END
+    from dstest.chaos.records import CONFIG, ENTRIES, HOST, PASSED, PHASES, SERVICE, SERVICE_END
 
     ours = {CONFIG, ENTRIES, HOST, PASSED, SERVICE, SERVICE_END}
     try:
@@ -172,7 +172,7 @@ def _end(directory: Path, json_: bool, cut_off: BaseException | None = None) -> 
 def _tell(outcome: Outcome, directory: Path, code: Exit, json_: bool) -> None:
     import msgspec
 
-    from dstest.chaos.places import REPORT
+    from dstest.chaos.records import REPORT
 
     if json_:
         told = {

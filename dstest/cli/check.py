@@ -1,23 +1,63 @@
-"""`dstest check`: judge a history, no cluster needed."""
+"""`dstest check`: judge a history, no cluster needed.
+
+A finished run (`dstest check RUN_DIR`) is believed where its files are as they were summed up, and
+what is found in its history ends no better than the run did. `-o key=value` says what is assumed of
+the order of versions, as in Elle. What became of the budget is told when all is said: time that was
+overrun, memory that did not even suffice for reading.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
+import msgspec
 import typer
 
 from dstest.cli import completion
-from dstest.cli.check_run import Deep
 from dstest.cli.output import require_folder, require_writable, say, write_whole
 from dstest.core import limits
+from dstest.core.check import CheckResult, RunVerdict
 from dstest.core.errors import ConfigError, Exit
 from dstest.core.formats import AUTO, FORMATS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from dstest.check.file import Question
+    from dstest.core.check import Budget
 
-    from dstest.core.check import Budget, CheckResult
+
+Deep = Annotated[
+    bool,
+    typer.Option("--deep", help="Judge a finished run again from what it recorded."),
+]
+
+_CODES: Final[dict[Any, Exit]] = {
+    True: Exit.PASS,
+    False: Exit.FAIL,
+    "unknown": Exit.NOT_PROVEN,
+}
+
+
+def say_again(how_long: str) -> None:
+    """That runs were judged again, on standard error; nothing where they are believed."""
+    if how_long:
+        typer.echo(f"dstest: {how_long}", err=True)
+
+
+def exit_of(result: CheckResult, *, named: bool) -> Exit:
+    """The exit code of an answer: never 0 where the run it is about is no pass.
+
+    `named`: was a model, workload or checker asked for by name? Then 1 says that a violation of
+    just that was found, and a run that failed otherwise is 3; else the question was the run's own,
+    and a run that failed is 1.
+    """
+    code = _CODES[result.valid]
+    if code == Exit.FAIL or not result.of_a_run_without_a_pass:
+        return code
+    assert isinstance(result.run, RunVerdict)
+    failed = result.run.exit == Exit.FAIL
+    return Exit.FAIL if failed and not named else Exit.NOT_PROVEN
+
 
 _Report = Annotated[
     Path | None,
@@ -129,6 +169,8 @@ def check(
     that of the worst line: 1 before 3 before 2 before 0; a batch without lines is 2.
     A finished run's sums are compared first (3 where a file differs) and its verdict stands beside
     the answer: never 0 where it is no pass; 1 where it failed; asked by name, 3 without a find."""
+    from dstest.check.file import Question
+
     _remove_old(report, history)
     budget = _budget(budget_s, budget_mb)
     asked = (
@@ -145,7 +187,7 @@ def check(
         raise ConfigError("--workers is for many histories", remedy="--batch IN.jsonl")
     if history is None:
         raise ConfigError("need a HISTORY, or --batch with a file", remedy="give one of the two")
-    question = _Question(
+    question = Question(
         history, workload, model, checker, format_, independent, option or [], initial, stream, deep
     )
     raise typer.Exit(int(_judged(question, budget, _Wanted(report, proof, json_))))
@@ -159,21 +201,6 @@ def _budget(time_s: float, memory_mb: int) -> Budget:
     return Budget(time_s=time_s, memory_mb=memory_mb)
 
 
-class _Question(NamedTuple):
-    """What is asked, as it was asked."""
-
-    history: Path
-    workload: str | None
-    model: str | None
-    checker: str | None
-    format: str
-    independent: bool | None
-    option: list[str]
-    initial: str | None
-    stream: bool
-    deep: bool
-
-
 class _Wanted(NamedTuple):
     """What is made of the answer: files, and the form that it is printed in."""
 
@@ -182,27 +209,22 @@ class _Wanted(NamedTuple):
     json: bool
 
 
-def _judged(asked: _Question, budget: Budget, wanted: _Wanted) -> Exit:
+def _judged(asked: Question, budget: Budget, wanted: _Wanted) -> Exit:
     """Judges, and says what came out."""
-    from dstest.cli.check_budget import in_time
-    from dstest.cli.check_notes import beside_jepsens
-    from dstest.cli.check_options import require_format
-    from dstest.cli.check_run import exit_of
-    from dstest.cli.check_source import jepsen_file
+    from dstest.check.file import answer, require_format
+    from dstest.check.source import jepsen_file, readable_again
     from dstest.cli.check_text import text_of
-    from dstest.cli.spool import readable_again
 
     require_format(asked.format)
     asked = asked._replace(history=jepsen_file(asked.history))
-    given, name = asked.history, asked.history.name or str(asked.history)
+    name = asked.history.name or str(asked.history)
     if wanted.proof is not None:
         _require_provable(asked, wanted.proof)
         require_writable(wanted.proof, "--proof")
     require_folder(wanted.report, "--report")
     with readable_again(asked.history, budget.memory_mb) as file:
         asked = asked._replace(history=file)
-        result = _believed(asked, lambda: in_time(_answer(asked, budget), budget))
-        result = beside_jepsens(result, given)
+        result = answer(asked, budget, say_again)
         if wanted.proof is not None:
             _prove(asked, result, budget, wanted.proof)
         plain = _json(result, asked) if wanted.json or wanted.report is not None else b""
@@ -210,19 +232,13 @@ def _judged(asked: _Question, budget: Budget, wanted: _Wanted) -> Exit:
     if wanted.report is not None:
         _write(wanted.report, result, plain, text)
     say(plain.decode() if wanted.json else text)
-    return exit_of(result, named=_named(asked))
+    return exit_of(result, named=asked.named)
 
 
-def _named(asked: _Question) -> bool:
-    """Was anything asked but what the history says of itself?"""
-    given = asked.workload, asked.model, asked.checker, asked.initial
-    return bool(asked.option) or any(value is not None for value in given)
-
-
-def _require_provable(asked: _Question, file: Path) -> None:
+def _require_provable(asked: Question, file: Path) -> None:
     """Raises ConfigError where an order says nothing of what is asked, or would be written over the
     history, or into a run."""
-    if asked.option or asked.checker is not None or asked.independent:
+    if asked.options or asked.checker is not None or asked.independent:
         raise ConfigError(
             "--proof takes no -o, --checker or --independent: an order has the same value whatever "
             "they say",
@@ -238,7 +254,7 @@ def _require_provable(asked: _Question, file: Path) -> None:
         )
 
 
-def _prove(asked: _Question, result: CheckResult, budget: Budget, file: Path) -> None:
+def _prove(asked: Question, result: CheckResult, budget: Budget, file: Path) -> None:
     """Writes an order that proves the answer, or says why there is none."""
     from dstest.cli.proof import write_order
 
@@ -246,121 +262,9 @@ def _prove(asked: _Question, result: CheckResult, budget: Budget, file: Path) ->
     write_order(*asked_for, result, budget, file)
 
 
-def _believed(asked: _Question, answer: Callable[[], CheckResult]) -> CheckResult:
-    """The answer; about a finished run, whose sums are compared first, with its verdict beside."""
-    history = asked.history
-    if not history.is_dir():
-        if asked.deep:
-            raise ConfigError(
-                "--deep is for the directory of a run", remedy=f"leave it out: {history} is a file"
-            )
-        return answer()
-    from dstest.cli.check_run import as_the_run, require_no_store, run_at
+def _json(result: CheckResult, asked: Question) -> bytes:
 
-    require_no_store(history)
-    run = run_at(history, deep=asked.deep)
-    return as_the_run(answer(), run, named=_named(asked))
-
-
-def _answer(asked: _Question, budget: Budget) -> CheckResult:
-    """The file's history, judged by what its workload asks for; unknown where memory is out."""
-    from checkers.txn.workloads import WORKLOADS
-    from dstest.cli.check_source import history_file
-    from dstest.core.errors import MemorySpent
-    from dstest.core.plugin_files import named_in
-
-    model, format_, initial = asked.model, asked.format, asked.initial
-    workload = None if asked.workload is None else named_in("workloads", asked.workload)
-    checker = None if asked.checker is None else named_in("checkers", asked.checker)
-    _require_fitting(workload, checker)
-    asked = asked._replace(workload=workload, checker=checker)
-    named: str | None = None
-    try:
-        if (found := _of_sessions(asked, budget)) is not None:
-            return found
-        path = history_file(asked.history)
-        named = _transactions(asked, path)
-        if named in WORKLOADS and checker in (None, named):
-            from dstest.cli.check_options import require_no_tuples, transaction_options
-            from dstest.cli.check_stream import judge_whole_or_stream
-
-            require_no_tuples(asked.independent)
-            options = transaction_options(asked.option)
-            question = path, format_, named, model, budget, options, initial
-            return judge_whole_or_stream(*question, stream=asked.stream)
-        if asked.stream:
-            from dstest.cli.check_stream import require_streamable
-
-            require_streamable(path)
-            raise ConfigError(
-                "--stream judges list-append histories alone", remedy="leave --stream out"
-            )
-        from dstest.cli.check_objects import judge_file
-
-        return judge_file(
-            path, workload, model, checker, format_, asked.independent, asked.option, budget,
-            initial,
-        )  # fmt: skip
-    except MemorySpent as spent:
-        from dstest.judge.checker_answers import unknown
-
-        return unknown(checker or named or "check", model, f"{spent.message}; try {spent.remedy}")
-
-
-def _of_sessions(asked: _Question, budget: Budget) -> CheckResult | None:
-    """The answer where the file holds other tools' sessions, else None."""
-    from dstest.cli.check_look import is_ours
-
-    if asked.format == "dstest" or (asked.format == AUTO and is_ours(asked.history)):
-        return None
-    from dstest.cli.check_options import require_no_tuples, transaction_options
-    from dstest.cli.check_sessions import judge_sessions, session_format
-
-    fmt = session_format(asked.history, asked.format)
-    if fmt is None:
-        return None
-    require_no_tuples(asked.independent)
-    options = transaction_options(asked.option)
-    return judge_sessions(
-        asked.history, fmt, asked.workload, asked.checker, asked.model, budget, options,
-        asked.initial,
-    )  # fmt: skip
-
-
-def _transactions(asked: _Question, path: Path) -> str | None:
-    """The workload of a transactional history: asked for, or by the first lines of the file where
-    nothing else was asked."""
-    from checkers.txn.workloads import WORKLOADS
-    from dstest.cli.check_look import transactions_in
-
-    named = asked.checker if asked.checker in WORKLOADS else asked.workload
-    if asked.checker is None and named is None and not _of_an_object(asked.model):
-        return transactions_in(path, asked.format)
-    return named
-
-
-def _of_an_object(model: str | None) -> bool:
-    if model is None:
-        return False
-    from checkers.lin.catalogue import MODELS
-
-    return model in MODELS
-
-
-def _require_fitting(workload: str | None, checker: str | None) -> None:
-    """Raises ConfigError where a checker is asked for that the workload does not have: one of the
-    two would be passed over."""
-    if workload is None or checker is None:
-        return
-    from dstest.cli.check_workload import require_fitting
-
-    require_fitting(workload, checker)
-
-
-def _json(result: CheckResult, asked: _Question) -> bytes:
-    import msgspec
-
-    from dstest.cli.check_headline import headline_in, with_headline
+    from dstest.cli.check_text import headline_in, with_headline
 
     said = headline_in(result, asked.history, asked.format, asked.independent)
     return msgspec.json.encode(with_headline(result, said))
@@ -370,8 +274,8 @@ def _remove_old(folder: Path | None, history: Path | None) -> None:
     """What an earlier check has left there is no answer of this one."""
     if folder is None:
         return
-    from dstest.cli.report_targets import remove
-    from dstest.report.witness_files import names_of_drawings
+    from dstest.cli.report import remove
+    from dstest.report.timeline import names_of_drawings
 
     names = ["result.json", "witness.txt", *names_of_drawings()]
     remove((folder / name for name in names), "--report", history)
@@ -379,7 +283,7 @@ def _remove_old(folder: Path | None, history: Path | None) -> None:
 
 def _write(folder: Path, result: CheckResult, plain: bytes, text: str) -> None:
     """The answer, in words too, and its first witnesses as drawings."""
-    from dstest.report.witness_files import witness_files
+    from dstest.report.timeline import witness_files
 
     files = {"result.json": plain + b"\n", "witness.txt": f"{text}\n".encode()}
     files |= {name: drawing.encode() for name, drawing in witness_files(result).items()}
@@ -391,3 +295,8 @@ def _write(folder: Path, result: CheckResult, plain: bytes, text: str) -> None:
         ) from None
     for name, data in files.items():
         write_whole(folder / name, data, "--report")
+
+
+def not_read(result: CheckResult) -> bool:
+    """Did reading the history alone use up the budget?"""
+    return result.ops.total == 0 and result.keys.undecided == ["*"]

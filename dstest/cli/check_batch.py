@@ -1,4 +1,4 @@
-"""`dstest check --batch`: many small histories, one a line, here or on the workers of a fan."""
+"""`dstest check --batch`: many small histories, one a line, in this process or over workers."""
 
 from __future__ import annotations
 
@@ -9,21 +9,55 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dstest.cli.output import say
+from dstest.core.check import Budget, CheckResult
 from dstest.core.errors import ConfigError, Exit, HarnessError
 
 if TYPE_CHECKING:
-    from dstest.core.check import Budget, CheckResult
-    from dstest.fan.task import Done, Place, Task
+    from dstest.campaign.workers.task import Task, TaskResult, Workspace
 
 _OWN: Final = (
     *("HISTORY", "--workload", "--model", "--checker", "--independent", "-o", "--report"),
     *("--initial", "--proof", "--stream", "--deep"),
 )
+
+
 _LINES_MAX: Final = 64
+
+
 _BYTES_MAX: Final = 4 << 20
 """Of the lines that a worker is given at once: so few that all have something to do."""
 
+
 Answers = tuple[list[bytes], set[Exit]]
+
+
+async def _spread(lines: Iterable[bytes], budget: Budget, workers: str, worst: set[Exit]) -> None:
+    """Judge on workers, and print in the order of the lines. Raises HarnessError where some lines
+    were not judged: an answer would be missing."""
+    from dstest.campaign.workers.pool import worker_pool
+
+    local = workers.isdecimal()
+    at, count = ("local", int(workers)) if local else (workers, 1)
+    if not count:
+        raise ConfigError("--workers 0: nobody would judge", remedy="one or more")
+    with tempfile.TemporaryDirectory(prefix="dstest-check-") as folder:
+        async with worker_pool(at, workers=count, into=Path(folder)) as pool:
+            async for answers, codes in _in_order(pool.run(_tasks(lines, budget), ahead=1)):
+                worst |= codes
+                for answer in answers:
+                    say(answer.decode())
+
+
+async def _in_order(found: AsyncIterator[TaskResult]) -> AsyncIterator[Answers]:
+    early: dict[int, Answers] = {}
+    due = 0
+    async for done in found:
+        if done.error is not None:
+            raise HarnessError(f"lines were not judged: {done.error}", remedy="judge them here")
+        early[int(done.id)] = done.value
+        while due in early:
+            yield early.pop(due)
+            due += 1
 
 
 def judge_batch(
@@ -57,9 +91,9 @@ def judge_batch(
 def _judged(lines: Iterable[bytes], budget: Budget, seen: Callable[[Exit], Any]) -> Iterator[bytes]:
     from checkers.txn.api import check
     from checkers.txn.batch import run_batch
-    from dstest.cli.check_budget import in_time
-    from dstest.cli.check_headline import with_headline
-    from dstest.report.headline import headline_of_result
+    from dstest.check.file import in_time
+    from dstest.cli.check_text import with_headline
+    from dstest.report.summarize import headline_of_result
 
     def judge(c: Any, workload: str, models: list[str], opts: dict[str, Any]) -> CheckResult:
         return in_time(check(c, workload, models, opts, budget), budget)
@@ -71,31 +105,14 @@ def _judged(lines: Iterable[bytes], budget: Budget, seen: Callable[[Exit], Any])
     return run_batch(lines, judge, seen=seen, told=told)
 
 
-def judge_lines(place: Place, lines: list[bytes], budget: Budget) -> Answers:
+def judge_lines(place: Workspace, lines: list[bytes], budget: Budget) -> Answers:
     """On a worker: the answers, and the exit codes that they would have alone."""
     codes: set[Exit] = set()
     return list(_judged(lines, budget, codes.add)), codes
 
 
-async def _spread(lines: Iterable[bytes], budget: Budget, workers: str, worst: set[Exit]) -> None:
-    """Judge on workers, and print in the order of the lines. Raises HarnessError where some lines
-    were not judged: an answer would be missing."""
-    from dstest.fan.fan import fan_out
-
-    local = workers.isdecimal()
-    at, count = ("local", int(workers)) if local else (workers, 1)
-    if not count:
-        raise ConfigError("--workers 0: nobody would judge", remedy="one or more")
-    with tempfile.TemporaryDirectory(prefix="dstest-check-") as folder:
-        async with fan_out(at, workers=count, into=Path(folder)) as fan:
-            async for answers, codes in _in_order(fan.run(_tasks(lines, budget), ahead=1)):
-                worst |= codes
-                for answer in answers:
-                    say(answer.decode())
-
-
 def _tasks(lines: Iterable[bytes], budget: Budget) -> Iterator[Task]:
-    from dstest.fan.task import Task
+    from dstest.campaign.workers.task import Task
 
     for number, some in enumerate(_parts(lines)):
         yield Task(id=f"{number}", work=judge_lines, args=(some, budget), lab=False)
@@ -112,15 +129,3 @@ def _parts(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
             some, size = [], 0
     if some:
         yield some
-
-
-async def _in_order(found: AsyncIterator[Done]) -> AsyncIterator[Answers]:
-    early: dict[int, Answers] = {}
-    due = 0
-    async for done in found:
-        if done.error is not None:
-            raise HarnessError(f"lines were not judged: {done.error}", remedy="judge them here")
-        early[int(done.id)] = done.value
-        while due in early:
-            yield early.pop(due)
-            due += 1

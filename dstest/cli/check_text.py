@@ -1,18 +1,25 @@
-"""The answer of `dstest check` for people."""
+"""The answer of `dstest check` for people: what it says, what it took for granted about a foreign
+history, and what a violation means in a sentence, which JSON has as well."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from dstest.core.errors import DstestError
 
 if TYPE_CHECKING:
     from dstest.core.check import Anomaly, CheckResult
+    from dstest.core.op import Op
+
 
 ANOMALIES_SHOWN_MAX = 3
 """More are in --json and --report; a terminal is for the first look."""
 
 
 def _cell(value: Any) -> str:
-    import json
 
     return "" if value is None else json.dumps(value, default=repr)
 
@@ -83,7 +90,7 @@ def _more(witnesses: int, counted: int) -> str:
 
 def text_of(name: str, result: CheckResult) -> str:
     """The answer for people."""
-    from dstest.cli.check_budget import not_read
+    from dstest.cli.check import not_read
 
     if not_read(result):
         return f"{name}: unknown, it could not be read\n  {result.reason}"
@@ -103,3 +110,47 @@ def text_of(name: str, result: CheckResult) -> str:
         f"{result.seconds.load:.3f} s load, {result.seconds.check:.3f} s check"
     )
     return "\n".join([*lines, "", counts])
+
+
+def headline_in(
+    result: CheckResult, file: Path, format_: str, independent: bool | None
+) -> str | None:
+    """None where nothing was found wrong. Where the answer is bad only because the run is, it is
+    the sentence of the run."""
+    if result.valid is not False:
+        return None
+    from dstest.report.summarize import headline_of, headline_of_result
+
+    if file.is_dir() and not any(result.anomalies.values()):
+        from dstest.report.model import load_report
+
+        return headline_of(load_report(file))
+    history = file / "history.jsonl" if file.is_dir() else file
+
+    def ops() -> Sequence[Op]:
+        from dstest.history.importers import load_history
+
+        try:
+            return load_history(history, format_, independent=independent).ops
+        except (DstestError, OSError):
+            return ()  # what is no file of operations was judged otherwise
+
+    return headline_of_result(result, _system(history), ops) or None
+
+
+def with_headline(result: CheckResult, said: str | None) -> dict[str, Any]:
+    """The answer as an object, with its sentence; null where there is none."""
+    import msgspec
+
+    return {**msgspec.to_builtins(result), "headline": said or None}
+
+
+def _system(history: Path) -> str:
+    """As the history says; empty where it does not."""
+    from dstest.history.jsonl import read_header
+
+    try:
+        header = read_header(history)
+    except (DstestError, OSError, ValueError):
+        return ""
+    return " ".join(part for part in (header.system, header.system_version) if part)

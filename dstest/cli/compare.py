@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dstest.cli.output import say
+from dstest.cli.output import Telling, say
 from dstest.core.errors import Exit
 
 if TYPE_CHECKING:
-    from dstest.compare.fair import Side
-    from dstest.compare.intervals import Difference
-    from dstest.compare.streams import StreamResult
+    from dstest.store.compare.intervals import Difference
+    from dstest.store.compare.measured import Side
+    from dstest.store.compare.streams import StreamResult
 
 Runs = Annotated[
     list[Path],
@@ -49,10 +49,11 @@ def compare(
     """Compare runs with runs: rates and latencies with intervals over three runs a side at least,
     or with --answers what two systems, versions or settings answered to one stream of operations.
     Exit 1 where the candidate is worse, or answers differ, 3 where that cannot be told."""
-    from dstest.compare.fair import FACTORS, differences, side_of
     from dstest.core.errors import ConfigError
+    from dstest.store.compare.measured import FACTORS, differences, side_of
 
-    sides = (side_of("baseline", baseline), side_of("candidate", candidate))
+    with Telling("reading the runs") as tell:
+        sides = (side_of("baseline", baseline, tell), side_of("candidate", candidate, tell))
     strange = [name for name in differing or [] if name not in FACTORS]
     if strange:
         raise ConfigError(f"--differing {strange[0]}: no such thing", remedy=", ".join(FACTORS))
@@ -73,8 +74,8 @@ def _numbers(
     import msgspec
 
     from checkers.slo import METRICS as KNOWN
-    from dstest.compare.measured import METRICS, differences_of
     from dstest.core.errors import ConfigError
+    from dstest.store.compare.measured import METRICS, differences_of
 
     if strange := [name for name in metrics if name not in KNOWN]:
         raise ConfigError(f"--metric {strange[0]}: no such metric", remedy=", ".join(KNOWN))
@@ -113,8 +114,8 @@ def _row(row: Difference, confidence: float) -> str:
 def _answers(sides: tuple[Side, Side], unfair: list[str], least: float, json_: bool) -> None:
     import msgspec
 
-    from dstest.compare.streams import disagreements, noticed
     from dstest.core.errors import ConfigError
+    from dstest.store.compare.streams import disagreements, would_notice
 
     left, right = sides
     if len(left.runs) != 1 or len(right.runs) != 1:
@@ -124,7 +125,7 @@ def _answers(sides: tuple[Side, Side], unfair: list[str], least: float, json_: b
         unfair = [*unfair, f"seed: {seeds[0]} and {seeds[1]}: the operations are not the same"]
     histories = (left.runs[0].history, right.runs[0].history)
     found = disagreements(*histories)
-    sound = noticed(*histories)
+    sound = would_notice(*histories)
     if found.disagreeing and not unfair:
         code = Exit.FAIL
     elif sound and not unfair and found.compared >= least * found.operations:

@@ -52,7 +52,7 @@ def simulated_systems(incomplete: str) -> list[str]:
 
 def simulated_faults(incomplete: str) -> list[str]:
     """Kinds of simulated faults; behind a comma one more that is not there yet."""
-    from dstest.sim.faults import KINDS, NO_KIND
+    from dstest.sim.world import KINDS, NO_KIND
 
     before, comma, last = incomplete.rpartition(",")
     kinds = [kind for kind in KINDS if kind not in before.split(",")]
@@ -115,7 +115,7 @@ def _models(ctx: typer.Context) -> Iterator[str]:
 
 
 def _pairs(ctx: typer.Context, incomplete: str) -> Iterator[tuple[str, str]]:
-    from dstest.core.spec import RunSpec
+    from dstest.core.run_record import RunSpec
     from dstest.runner.plugins import options_of
 
     usual = RunSpec()
@@ -126,7 +126,7 @@ def _pairs(ctx: typer.Context, incomplete: str) -> Iterator[tuple[str, str]]:
 
 def _simulated_pairs(ctx: typer.Context, incomplete: str) -> Iterator[tuple[str, str]]:
     from dstest.core import registry
-    from dstest.core.spec import RunSpec
+    from dstest.core.run_record import RunSpec
     from dstest.sim.simulate import simulable_names
 
     system = registry.load("systems", ctx.params.get("system") or simulable_names()[0])

@@ -11,7 +11,7 @@ from dstest.cli.output import say
 from dstest.core.errors import Exit, LabError
 
 if TYPE_CHECKING:
-    from clusters.labs.hostcheck import Row
+    from clusters.labs.hostcheck import Capability
 
 ROOMS = ("nemeses", "workloads", "checkers", "clusters")
 
@@ -40,19 +40,19 @@ def doctor(
     raise typer.Exit(Exit.PASS if all(row.ok or row.optional for row in rows) else Exit.HARNESS)
 
 
-def _rooms() -> list[Row]:
+def _rooms() -> list[Capability]:
     """Our packages have everyday names: another distribution's `checkers` could come first."""
     import importlib
 
     import dstest
-    from clusters.labs.hostcheck import Row
+    from clusters.labs.hostcheck import Capability
 
     home = Path(str(dstest.__file__)).parents[1]
     rows = []
     for name in ROOMS:
         folder = Path(str(importlib.import_module(name).__file__)).parents[1]
         rows.append(
-            Row(
+            Capability(
                 name=f"package {name}",
                 ok=folder == home,
                 detail=str(folder),
@@ -64,9 +64,9 @@ def _rooms() -> list[Row]:
     return rows
 
 
-def _second_opinions() -> list[Row]:
-    from clusters.labs.hostcheck import Row
-    from clusters.remote.ssh_config import second_opinion
+def _second_opinions() -> list[Capability]:
+    from clusters.labs.hostcheck import Capability
+    from clusters.remote.chores import second_opinion
     from dstest.cli.lab_common import every_lab, lab_of_kind, way_out
     from dstest.core.node import Inspects, Secluded
 
@@ -79,18 +79,18 @@ def _second_opinions() -> list[Row]:
         remedy = f"dstest lab status --lab-id {lab_id}; {way_out(lab_id)}"
         if info is None:
             lacks = "; ".join(lab.examine(lab_id)) or "nothing of it runs"
-            rows.append(Row(name=f"lab {lab_id}", ok=False, detail=lacks, remedy=remedy))
+            rows.append(Capability(name=f"lab {lab_id}", ok=False, detail=lacks, remedy=remedy))
             continue
         for node in info.nodes:
             name = f"lab {lab_id}, {node.name} by paramiko"
             try:
                 seen = second_opinion(node)
             except LabError as error:
-                rows.append(Row(name=name, ok=False, detail=error.message, remedy=remedy))
+                rows.append(Capability(name=name, ok=False, detail=error.message, remedy=remedy))
                 continue
             ok = seen["lab_id"] == lab_id
             detail = f"{seen['server']}, {seen['host_key']}, {seen['seconds'] * 1e3:.0f} ms"
             if not ok:
                 detail = f"its marker says {seen['lab_id']!r}"
-            rows.append(Row(name=name, ok=ok, detail=detail, remedy=None if ok else remedy))
+            rows.append(Capability(name=name, ok=ok, detail=detail, remedy=None if ok else remedy))
     return rows

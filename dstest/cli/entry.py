@@ -17,13 +17,12 @@ from typing import Final
 import typer
 
 from dstest.cli.commands import COMMANDS, app_of, outline
-from dstest.cli.output import say
-from dstest.cli.streams import answered, steady
-from dstest.core import plugin_files
-from dstest.core.contained import ends_by_us_alone
+from dstest.cli.output import answered, say, steady
+from dstest.core import registry
 from dstest.core.errors import ConfigError, DstestError, Exit
-from dstest.core.printable import printable
-from dstest.core.whole import STARVED, is_missing, is_starved, said_of
+from dstest.core.processes import ends_by_us_alone
+from dstest.core.whole import STARVED, is_missing, is_starved, missing_line
+from dstest.core.words import printable
 
 _READ_ON: Final = "standard error says more"
 
@@ -135,11 +134,16 @@ def _main(words: list[str]) -> None:
             kind = type(error).__name__
             typer.echo(f"dstest: {kind}: the input is too large to be judged", err=True)
             sys.exit(int(Exit.NOT_PROVEN))
+        from dstest.core.extras import lacking
+
         # Exit 1 means that a violation was found; a bug must not look like one.
-        place = plugin_files.place_of(error)
-        own = any(place.startswith(f"{path}, ") for path in plugin_files.used())
+        place = registry.place_of(error)
+        own = any(place.startswith(f"{path}, ") for path in registry.files_in_use())
+        if not own and (needs := lacking(error)):
+            typer.echo(printable(f"dstest: {needs}"), err=True)
+            sys.exit(int(needs.exit_code))
         if isinstance(error, ImportError) and is_missing(error) and not own:
-            typer.echo(said_of(error), err=True)
+            typer.echo(missing_line(error), err=True)
             sys.exit(int(Exit.HARNESS))
         traceback.print_exc()
         whose = f"a bug in {place}" if own else "a bug of dstest, not of what it tests"

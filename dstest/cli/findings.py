@@ -11,8 +11,8 @@ from dstest.cli.output import say, write_whole
 from dstest.core.errors import Exit
 
 if TYPE_CHECKING:
-    from dstest.findings.entries.finding import Finding
-    from dstest.findings.measure import Measured, Trial
+    from dstest.campaign.known_bugs.entries.entry import Finding
+    from dstest.campaign.known_bugs.measure import Measurements, Trial
 
 _ENDS: Final = {Exit.PASS: "must pass", Exit.FAIL: "must fail", Exit.NOT_PROVEN: "no pass"}
 
@@ -41,8 +41,7 @@ def findings(
 ) -> None:
     """What was published of these systems, one command each; with IDs, run them. Exit 3 where an
     entry does not end as it must."""
-    from dstest.findings.catalogue import CATALOGUE
-    from dstest.findings.page import markdown
+    from dstest.campaign.known_bugs.trials import CATALOGUE, markdown
 
     chosen = [_entry(name) for name in ids or []]
     _refuse_both(as_json, as_markdown, chosen)
@@ -67,14 +66,13 @@ def _array(chosen: list[Finding], results: Path | None) -> str:
     """The entries as JSON, with what was measured of each where a file has it."""
     import msgspec
 
-    from dstest.findings.measure import measured_of
-    from dstest.findings.summary import summary
+    from dstest.campaign.known_bugs.measure import measurements_of, summary
 
     rows: list[dict[str, object]] = [msgspec.to_builtins(finding) for finding in chosen]
     if results is not None:
         known = _known(results, must=True)
         for row, finding in zip(rows, chosen, strict=True):
-            trials = measured_of(finding, known).trials
+            trials = measurements_of(finding, known).trials
             row["measured"] = summary(finding, trials) if trials else None
     return msgspec.json.format(msgspec.json.encode(rows), indent=2).decode()
 
@@ -101,9 +99,9 @@ def _refuse_unused(of_runs: dict[str, object]) -> None:
 
 
 def _entry(name: str) -> Finding:
+    from dstest.campaign.known_bugs.trials import CATALOGUE, by_id
     from dstest.core.errors import ConfigError
     from dstest.core.near import meant
-    from dstest.findings.catalogue import CATALOGUE, by_id
 
     found = by_id(name)
     if found is None:
@@ -113,8 +111,8 @@ def _entry(name: str) -> Finding:
     return found
 
 
-def _known(path: Path | None, must: bool = False) -> list[Measured]:
-    from dstest.findings.measure import read
+def _known(path: Path | None, must: bool = False) -> list[Measurements]:
+    from dstest.campaign.known_bugs.measure import read
 
     return read(path) if path is not None and (must or path.exists()) else []
 
@@ -126,23 +124,29 @@ def _run(
     store: Path,
     lab_id: str | None,
 ) -> None:
+    from dstest.campaign.known_bugs.measure import (
+        as_expected,
+        measure,
+        measurements_of,
+        never_ran,
+        with_trial,
+    )
     from dstest.core.errors import DstestError
-    from dstest.findings.measure import as_expected, measure, measured_of, refused, with_trial
 
     known = _known(results)
     _keep(known, results)
     missed = 0
     for finding in chosen:
-        before = {trial.seed for trial in measured_of(finding, known).trials}
+        before = {trial.seed for trial in measurements_of(finding, known).trials}
         todo = [seed for seed in range(1, seeds + 1) if seed not in before]
         for trial in measure(finding, todo, store, lab_id):
-            if refused(trial):
+            if never_ran(trial):
                 raise DstestError(f"{finding.id} seed {trial.seed}: no run began: {trial.why}")
             _tell(finding, trial)
             known = with_trial(known, finding, trial)
             _keep(known, results)
         asked = range(1, seeds + 1)
-        trials = [row for row in measured_of(finding, known).trials if row.seed in asked]
+        trials = [row for row in measurements_of(finding, known).trials if row.seed in asked]
         missed += sum(not as_expected(finding, trial) for trial in trials)
         missed += (lacking := seeds - len(trials))
         if lacking:
@@ -150,7 +154,7 @@ def _run(
     raise typer.Exit(int(Exit.NOT_PROVEN if missed else Exit.PASS))
 
 
-def _keep(known: list[Measured], results: Path | None) -> None:
+def _keep(known: list[Measurements], results: Path | None) -> None:
     import msgspec
 
     if results is not None:
@@ -159,7 +163,7 @@ def _keep(known: list[Measured], results: Path | None) -> None:
 
 
 def _tell(finding: Finding, trial: Trial) -> None:
-    from dstest.findings.measure import as_expected
+    from dstest.campaign.known_bugs.measure import as_expected
 
     ends = "as expected" if as_expected(finding, trial) else "NOT"
     seen = ", ".join(trial.anomalies) or "no anomaly"

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from dstest.cli.on_github import ON_GITHUB, Github
-from dstest.cli.output import Telling, require_folder, say, write_whole
-from dstest.cli.report_targets import clear, remove
+from dstest.cli.output import ON_GITHUB, Github, Telling, require_folder, say, write_whole
+from dstest.cli.report import clear, remove
 
 if TYPE_CHECKING:
     from dstest.gate.decision import Decision
-    from dstest.gate.reader import ReadPolicy
+    from dstest.gate.policy import ReadPolicy
 
 _FILES: Final = ("decision.md", "decision.html", "decision.json", "junit.xml", "results.sarif")
 """What --out holds."""
@@ -44,20 +43,20 @@ def gate(
     import msgspec
 
     from checkers.slo import METRICS
-    from dstest.compare.fair import FACTORS
     from dstest.core import clock
-    from dstest.gate.annotations import annotated
     from dstest.gate.decision import decide
-    from dstest.gate.page import why
-    from dstest.gate.reader import read_policy
-    from dstest.gate.sound import require_sound
+    from dstest.gate.page import annotation_lines, why
+    from dstest.gate.policy import read_policy
+    from dstest.gate.soundness import require_sound
+    from dstest.store.compare.measured import FACTORS
 
     clear({"--out": out}, [*stores, *(baseline or [])], _FILES)
     require_folder(out, "--out")
     read = read_policy(policy)
     require_sound(read, METRICS, FACTORS)
     began_ns = clock.monotonic_ns()
-    decision = decide(read, stores, baseline or [], clock.wall_ns(), Telling())
+    with Telling("reading the stores") as tell:
+        decision = decide(read, stores, baseline or [], clock.wall_ns(), tell)
     if not decision.believed:
         took_s = (clock.monotonic_ns() - began_ns) / 1e9
         typer.echo(f"dstest: all evidence was judged again, in {took_s:.1f} s", err=True)
@@ -75,14 +74,14 @@ def gate(
     for note in decision.notes:
         typer.echo(_flat(f"note: {note}"))
     if github:
-        for line in annotated(decision, read):
+        for line in annotation_lines(decision, read):
             typer.echo(line)
     raise typer.Exit(decision.exit)
 
 
 def _flat(text: str) -> str:
     """In one line, since a CI server obeys lines that begin as its commands do."""
-    from dstest.core.printable import printable
+    from dstest.core.words import printable
 
     return printable(" ".join(text.split()))
 
@@ -91,10 +90,7 @@ def _write(out: Path, decision: Decision, read: ReadPolicy) -> None:
     import msgspec
 
     from dstest.core.errors import ConfigError
-    from dstest.gate.html import render_html
-    from dstest.gate.junit import render_junit
-    from dstest.gate.page import render_page
-    from dstest.gate.sarif import render_sarif
+    from dstest.gate.page import render_html, render_junit, render_page, render_sarif
 
     try:
         out.mkdir(parents=True, exist_ok=True)

@@ -1,17 +1,20 @@
-"""`dstest kb`: findings remembered over stores."""
+"""`dstest kb`: findings remembered over stores; and what the book of findings knows of a run that
+has just failed, which is told beside its verdict."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dstest.cli.output import say
+from dstest.cli.output import Telling, say
 
 if TYPE_CHECKING:
-    from dstest.kb.records import Finding
+    from dstest.store.known_issues.book import Finding
+
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 At = Annotated[
@@ -37,12 +40,11 @@ def learn(
     """Remember the failing runs of stores. The book is begun where there is none; from then on each
     run that fails is looked up and remembered by itself."""
     from dstest.core.errors import ConfigError
-    from dstest.kb.book import Book
-    from dstest.kb.runs import failing_runs, runs_below
-    from dstest.kb.where import book_file
+    from dstest.store.known_issues.book import Book, book_file, failing_runs, runs_below
 
     path = book_file(kb)
-    found = [one for store in stores for one in failing_runs(store)]
+    with Telling("looking for runs") as tell:
+        found = [one for store in stores for one in failing_runs(store, tell=tell)]
     runs = [one for one in found if not isinstance(one, str)]
     left = [one for one in found if isinstance(one, str)]
     if empty := next((store for store in stores if not any(runs_below(store))), None):
@@ -69,8 +71,7 @@ def show(
     json_: Json = False,
 ) -> None:
     """List the findings, or one with all runs that showed it and all that was done against it."""
-    from dstest.kb.book import Book
-    from dstest.kb.where import book_file
+    from dstest.store.known_issues.book import Book, book_file
 
     with Book.opened(book_file(kb)) as book:
         found = book.findings() if finding is None else [book.finding(finding)]
@@ -92,10 +93,7 @@ def similar(
 ) -> None:
     """What is known of a run that failed, and what resembles it. Nothing is remembered."""
     from dstest.core.errors import ConfigError
-    from dstest.kb.book import Book
-    from dstest.kb.recall import recalled, told
-    from dstest.kb.runs import failing_runs
-    from dstest.kb.where import book_file
+    from dstest.store.known_issues.book import Book, book_file, failing_runs, recall, render
 
     found = list(failing_runs(run))
     seen = next((one for one in found if not isinstance(one, str)), None)
@@ -103,11 +101,11 @@ def similar(
         why = found[0] if found else f"{run} holds no run that failed"
         raise ConfigError(str(why), remedy="a run whose verdict is a FAIL")
     with Book.opened(book_file(kb)) as book:
-        known = recalled(book, seen, top)
+        known = recall(book, seen, top)
     if json_:
         _json(known)
         return
-    for line in list(told(known)) or ["nothing like it"]:
+    for line in list(render(known)) or ["nothing like it"]:
         say(line)
 
 
@@ -125,8 +123,7 @@ def fix(
     """Write down what was done against a finding. A run that starts later and shows it again is
     told that it has come back; three such fixes are told to go in circles."""
     from dstest.core.errors import ConfigError
-    from dstest.kb.book import Book
-    from dstest.kb.where import book_file
+    from dstest.store.known_issues.book import Book, book_file
 
     if not commit.strip():
         raise ConfigError("--commit is empty", remedy="the commit, or any name for the change")
@@ -143,8 +140,7 @@ def fix(
 def stats(kb: At = None, json_: Json = False) -> None:
     """How many findings there are, of which systems and kinds, and what became of fixes."""
     from dstest.core.fingerprint import parts_of
-    from dstest.kb.book import Book
-    from dstest.kb.where import book_file
+    from dstest.store.known_issues.book import Book, book_file
 
     with Book.opened(book_file(kb)) as book:
         found = book.findings()
@@ -191,3 +187,54 @@ def _whole(one: Finding) -> None:
         )
     for fix_ in one.fixes:
         say(f"    fix {fix_.commit} ({fix_.at}): {fix_.note or 'no note'}: {fix_.outcome}")
+
+
+def _recalled(run: Path) -> Any:
+    """None where there is no book, or it cannot be asked: a verdict does not depend on it."""
+    from dstest.core.errors import DstestError
+    from dstest.store.known_issues.book import Book, book_file, failing_runs, recall
+
+    path = book_file()
+    if not path.is_file():
+        return None
+    try:
+        seen = next((one for one in failing_runs(run, own=True) if not isinstance(one, str)), None)
+        if seen is None:
+            return None
+        with Book.opened(path) as book:
+            found = recall(book, seen)
+            book.learn([seen])
+    except DstestError as error:
+        return str(error.message)
+    return found
+
+
+def known_lines(run: Path) -> Iterator[str]:
+    """For a terminal, each with its head. The run is remembered."""
+    from dstest.store.known_issues.book import render
+
+    found = _recalled(run)
+    if found is None:
+        return
+    lines = [found] if isinstance(found, str) else list(render(found)) or ["nothing like it"]
+    for n, line in enumerate(lines):
+        yield f"{'known' if n == 0 else '':<12}{line}"
+
+
+def known_plain(run: Path) -> dict[str, Any]:
+    """For --json: ids, and what was done against each; nothing where there is no book."""
+    found = _recalled(run)
+    if found is None or isinstance(found, str):
+        return {}
+    return {
+        "known": [
+            {
+                "id": one.id,
+                "fingerprint": one.fingerprint,
+                "seen": len(one.sightings),
+                "fixes": {fix.commit: fix.outcome for fix in one.fixes},
+            }
+            for one in found.known
+        ],
+        "alike": [{"id": one.finding.id, "score": round(one.score, 3)} for one in found.alike],
+    }

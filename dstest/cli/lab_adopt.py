@@ -14,9 +14,8 @@ from dstest.core.errors import ConfigError, Exit, LabError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from clusters.labs.existing.arrive import Accept
     from clusters.labs.existing.book import Adopted
-    from clusters.labs.existing.entry import HostEntry
+    from clusters.labs.existing.entry import Accept, HostEntry
     from dstest.runner.adoption import Adoption, Released
 
 CLOCK_AHEAD_S: Final = 5.0
@@ -60,7 +59,7 @@ def adopt(
     """
     from clusters.labs.existing import book
     from clusters.labs.existing.inventory import read_inventory
-    from dstest.core.plugin_files import named_in
+    from dstest.core.registry import named_in
 
     said: set[str] = set()
 
@@ -72,11 +71,11 @@ def adopt(
 
     entries = read_inventory(source, hosts or [], form)
     systems = [name for given in system or [] for name in named_in("systems", given).split(",")]
-    with book.held(lab_id):
+    with book.lock(lab_id):
         adopted = _adopted(lab_id, entries, accept, yes, systems)
     say(f"lab {lab_id} is adopted: dstest run --lab hosts --lab-id {lab_id}")
     if as_json:
-        from clusters.labs.existing.lab import LAB
+        from clusters.labs.existing.adopt import LAB
 
         show(LAB.known(adopted.lab_id))
 
@@ -179,7 +178,7 @@ def release(
     """
     from clusters.labs.existing import book
 
-    with book.held(lab_id):
+    with book.lock(lab_id):
         done = _released(lab_id, forget, strict)
     if as_json:
         show(done)

@@ -1,15 +1,24 @@
-"""What the commands of `dstest lab` share: their options, and how a lab is found."""
+"""What the commands of `dstest lab` share: their options, how a lab is found, what a command about
+a dead run says of the lab that the run leaves, and how a command whose nodes are within namespaces
+is run again, in there."""
 
 from __future__ import annotations
 
 import contextlib
-from typing import Annotated, Any
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dstest.cli import output
+from dstest.cli.output import hand_over
 from dstest.core.errors import ConfigError, DstestError, LabError
-from dstest.core.printable import printable
+from dstest.core.words import printable
+
+if TYPE_CHECKING:
+    from dstest.core.run_record import RunMeta, RunSpec
+
 
 SystemVersion = Annotated[
     list[str] | None,
@@ -53,7 +62,7 @@ def kinds(kind: str | None) -> list[str]:
 
 def kind_of(lab_id: str, kind: str | None) -> str:
     """The kind that is named; without one, that of the lab of this id, or that of a run."""
-    from dstest.core.spec import RunSpec
+    from dstest.core.run_record import RunSpec
 
     if kind is not None:
         return kind
@@ -65,7 +74,7 @@ def kind_of_run(lab_id: str | None, kind: str | None) -> str:
     """That of the lab which is named. Raises ConfigError where another kind of lab has this id:
     what is tested would not be what is meant."""
     if lab_id is None:
-        from dstest.core.spec import RunSpec
+        from dstest.core.run_record import RunSpec
 
         return kind or RunSpec().lab
     there = [name for name in kinds(None) if lab_id in lab_of_kind(name).list()]
@@ -139,3 +148,67 @@ def _not_running(lab: Any, lab_id: str) -> LabError:
         "; ".join([f"lab {lab_id} is not running", *lacks]),
         remedy=way_out(lab_id) if lacks else f"dstest lab up --lab-id {lab_id}",
     )
+
+
+def lab_left(meta: RunMeta) -> str | None:
+    """How to look at the lab of the run with this run.json; None where there is none any more."""
+    from clusters.labs.state import adopted_ids
+    from dstest.core import registry
+    from dstest.core.errors import DstestError
+    from dstest.runner.adoption import lab_of_run, users_of
+
+    kind = meta.lab or meta.spec.get("lab")
+    try:
+        lab = registry.load("labs", str(kind))
+        lab_id = lab_of_run(lab, meta)
+    except DstestError:
+        return None  # a lab that is not installed here
+    if lab_id is None:
+        return None
+    if users := users_of(lab, lab_id):
+        return f"its lab {lab_id} is still there, and in use: {users[0].describe()}"
+    ends = f"`dstest lab down --lab-id {lab_id}` removes it"
+    if lab_id in adopted_ids():
+        ends = f"`dstest lab release --lab-id {lab_id}` gives its machines back"
+    return (
+        f"its lab is still there: `dstest lab status --lab-id {lab_id}` shows what the run left on "
+        f"it, {ends}"
+    )
+
+
+def enter(spec: RunSpec, lab_id: str | None, *, keep_lab: bool) -> None:
+    """Return where the nodes of such a lab can be reached; elsewhere do all of it there and end."""
+    from clusters.labs.image import packages_for
+    from dstest.core import registry
+    from dstest.core.node import Secluded
+
+    lab = registry.load("labs", spec.lab)
+    if not isinstance(lab, Secluded) or lab.inside():
+        return
+    if keep_lab:
+        raise ConfigError(
+            f"a {spec.lab} lab cannot be kept: it ends with the command",
+            remedy="leave --keep-lab out",
+        )
+    named = lab_id or f"run-{os.getpid()}"
+    words = sys.argv[1:] if lab_id else [*sys.argv[1:], "--lab-id", named]
+    packages = packages_for([registry.load("systems", spec.system)], spec.builds)
+    hand_over()
+    raise typer.Exit(lab.within(named, packages, words))
+
+
+def collected(images: bool, json: bool) -> int | None:
+    """What an ordinary user's dead labs left, collected where that can be done: the exit code.
+    None where the labs of this user are not within anything."""
+    from dstest.core import registry
+    from dstest.core.node import Secluded
+
+    if os.geteuid() == 0:
+        return None
+    for kind in registry.names("labs", ours=True):
+        lab = registry.load("labs", kind)
+        if isinstance(lab, Secluded):
+            words = ["lab", "gc", *(["--images"] if images else []), *(["--json"] if json else [])]
+            hand_over()
+            return lab.within(f"gc-{os.getpid()}", None, words)
+    return None

@@ -33,7 +33,7 @@ def models(
     graph = lattice()
     if svg is not None:
         from dstest.cli.output import write_whole
-        from dstest.report.lattice import lattice_svg
+        from dstest.report.plots import lattice_svg
 
         write_whole(svg, lattice_svg(graph).encode(), "--svg")
     if json_:
@@ -86,7 +86,7 @@ def _print(graph: nx.DiGraph) -> None:
 def _by_checker() -> dict[str, Any]:
     """What each checker but those of transactions holds histories to, by model: the operations
     that it knows (null = any), and what the initial state may be given as."""
-    from checkers.txn.workloads import WORKLOADS
+    from checkers.txn.columns import WORKLOADS
     from dstest.core import registry
     from dstest.core.protocols import CheckerTraits
 

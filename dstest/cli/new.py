@@ -17,7 +17,7 @@ def new(
     json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
     """Write a file of your own that runs at once, and a test of it."""
-    from dstest.scaffold.write import kind_called, write
+    from dstest.extend.scaffold.write import kind_called, write
 
     chosen = kind_called(kind)
     written = write(chosen, name, folder)

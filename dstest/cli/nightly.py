@@ -1,4 +1,5 @@
-"""`dstest nightly`: many cells with their controls, over night."""
+"""`dstest nightly`: many cells with their controls, over night; and `dstest workers`: what machines
+need to work for a night, a shrink or a batch of checks."""
 
 from __future__ import annotations
 
@@ -10,8 +11,9 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from dstest.cli.output import say
-from dstest.cli.report_targets import remove
+from dstest.cli.output import Telling, say
+from dstest.cli.report import remove
+from dstest.core.errors import Exit
 
 _RUN: Final = "run"
 
@@ -50,7 +52,7 @@ At = Annotated[
 Workers = Annotated[
     int | None, typer.Option(help="How many labs side by side on this machine.", min=1, max=64)
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 
 
 @nightly_app.command(_RUN)
@@ -66,7 +68,7 @@ def run(
     every control was red or green as it must and every other cell passed; 1 where a cell that has
     to pass saw a violation; 3 where a control or a verdict is missing, and with --cell where all
     others come to 0: what was not asked is not proven."""
-    from dstest.nightly.begin import begin
+    from dstest.campaign.nightly.driver import begin
 
     places: list[Path] = []
     given: dict[str, Any] = {"at": at, "workers": workers, "chosen": tuple(cell or ())}
@@ -82,19 +84,19 @@ def show(
     commands, and how long they may take. Nothing is run or written."""
     import msgspec
 
-    from dstest.nightly.begin import night_after, planned
-    from dstest.nightly.config import read_config
-    from dstest.nightly.state import nights_in
-    from dstest.nightly.told import cells_told
+    from dstest.campaign.nightly.cells import read_config
+    from dstest.campaign.nightly.driver import night_after, plan_cells
+    from dstest.campaign.nightly.page import cells_text
+    from dstest.campaign.nightly.state import nights_in
 
     read = read_config(config)
     folder, chosen = store / read.name, tuple(cell or ())
-    cells = planned(read, config, chosen)
+    cells = plan_cells(read, config, chosen)
     night = night_after(nights_in(folder), read, cells, folder, chosen=chosen)
     if json_:
         say(msgspec.json.encode(night).decode())
     else:
-        _print(cells_told(night, cells))
+        _print(cells_text(night, cells))
 
 
 @nightly_app.command()
@@ -102,7 +104,7 @@ def resume(
     directory: Directory, at: At = None, workers: Workers = None, json_: Json = False
 ) -> None:
     """Go on with a night that was stopped or killed."""
-    from dstest.nightly.begin import resume as go_on
+    from dstest.campaign.nightly.driver import resume as go_on
 
     _ended(directory, go_on(directory, at=at, workers=workers, say=_say), json_)
 
@@ -111,7 +113,7 @@ def _ended(directory: Path, code: int, json_: bool) -> NoReturn:
     """Tell a program what came of it, and exit."""
     import msgspec
 
-    from dstest.nightly.state import NightDir
+    from dstest.campaign.nightly.state import NightDir
 
     if json_:
         opened = NightDir.open(directory)
@@ -126,19 +128,19 @@ def status(directory: Directory, json_: Json = False) -> None:
     Exit 0 in any case: the verdict is that of `report`."""
     import msgspec
 
-    from dstest.nightly.judged import contradicted, exit_now
-    from dstest.nightly.state import NightDir
-    from dstest.nightly.told import night_told
+    from dstest.campaign.nightly.page import night_text
+    from dstest.campaign.nightly.state import NightDir
+    from dstest.campaign.nightly.verdict import contradictions, exit_now
 
     opened = NightDir.open(directory)
     night = opened.read()
-    night.wrong = [*contradicted(opened, night)]
+    night.wrong = [*contradictions(opened, night)]
     if night.ended:
         night.exit = int(exit_now(night))
     if json_:
         say(msgspec.json.encode(night).decode())
     else:
-        _print(night_told(night, opened.path))
+        _print(night_text(night, opened.path))
 
 
 @nightly_app.command()
@@ -148,14 +150,15 @@ def report(directory: Directory, json_: Json = False) -> None:
     3."""
     import msgspec
 
-    from dstest.nightly.judged import exit_now, judge_night
-    from dstest.nightly.state import NightDir
-    from dstest.nightly.told import night_told
-    from dstest.nightly.write import JUNIT, PAGE, write_pages
+    from dstest.campaign.nightly.page import night_text
+    from dstest.campaign.nightly.reports import JUNIT, PAGE, write_pages
+    from dstest.campaign.nightly.state import NightDir
+    from dstest.campaign.nightly.verdict import exit_now, judge_night
 
     opened = NightDir.open(directory)
     remove((opened.path / name for name in (PAGE, JUNIT)), "night")
-    night = judge_night(opened)
+    with Telling(f"reading the runs of {opened.path}") as tell:
+        night = judge_night(opened, tell)
     code = exit_now(night)
     if night.ended:
         night.exit = int(code)
@@ -164,7 +167,7 @@ def report(directory: Directory, json_: Json = False) -> None:
     if json_:
         say(msgspec.json.encode({"exit": int(code), "night": night}).decode())
     else:
-        _print(night_told(night, opened.path))
+        _print(night_text(night, opened.path))
         typer.echo(f"{opened.path / PAGE}, {JUNIT} beside it")
     raise typer.Exit(int(code))
 
@@ -183,24 +186,24 @@ def index(
     intervals, flaky cells, times to detection."""
     import msgspec
 
-    from dstest.nightly.index import opened, rebuild
-    from dstest.nightly.judged import judge_night
-    from dstest.nightly.state import nights_in
-    from dstest.nightly.told import plain, trends_told
-    from dstest.nightly.trends import trends_of
+    from dstest.campaign.nightly.index import open_index, rebuild, trends_of
+    from dstest.campaign.nightly.page import plain, trends_text
+    from dstest.campaign.nightly.state import nights_in
+    from dstest.campaign.nightly.verdict import judge_night
 
     nights = nights_in(folder)
-    judged = [(one.path, judge_night(one)) for one, _ in nights.whole] if again else None
+    with Telling(f"reading the runs of {folder}") as tell:
+        judged = [(one.path, judge_night(one, tell)) for one, _ in nights.whole] if again else None
     file = rebuild(folder, judged)
     for told in nights.damaged:
         _say(told)
-    with opened(folder) as db:
+    with open_index(folder) as db:
         trends = trends_of(db)
     if json_:
         say(msgspec.json.encode(plain(trends)).decode())
         return
     typer.echo(f"{file}: {len(nights.whole)} nights")
-    _print(trends_told(trends))
+    _print(trends_text(trends))
 
 
 def _print(lines: Iterable[str]) -> None:
@@ -210,3 +213,64 @@ def _print(lines: Iterable[str]) -> None:
 
 def _say(text: str) -> None:
     typer.echo(text, err=True)
+
+
+workers_app = typer.Typer(
+    no_args_is_help=True, help="Machines that work for others: dstest is put there as it is here."
+)
+
+
+@workers_app.command()
+def pack(
+    target: Annotated[Path, typer.Argument(metavar="FILE.tar.gz", help="The archive.")],
+    json_: Json = False,
+) -> None:
+    """Pack dstest and all that it needs for a machine with the same Python, processor and C
+    library: unpack it anywhere, and put its `lib` into PYTHONPATH. What was packed is told as one
+    JSON object, with `--json` and without."""
+    import msgspec
+
+    from dstest.campaign.workers.bundle import pack_bundle
+
+    del json_  # the answer is one in any case
+    _say(f"packing dstest and what it needs into {target}")
+    bundle = pack_bundle(target)
+    say(msgspec.json.encode(bundle).decode())
+
+
+@workers_app.command()
+def put(
+    hosts: Annotated[list[str], typer.Argument(metavar="HOST", help="As `ssh HOST` reaches it.")],
+    json_: Json = False,
+) -> None:
+    """Lay dstest on machines, as /opt/dstest-worker: for `--at ssh:HOST,HOST`. They need Python and
+    no network. Exit 4 where one has not got it."""
+    import asyncio
+    import tempfile
+
+    from dstest.campaign.workers.bundle import pack_bundle, unreachable
+    from dstest.campaign.workers.bundle import put as lay
+
+    found = asyncio.run(unreachable(hosts))
+    with tempfile.TemporaryDirectory(prefix="dstest-bundle-") as folder:
+        if not (there := [host for host in hosts if not found[host]]):
+            _told(found, json_)
+        _say("packing dstest and what it needs")
+        bundle = pack_bundle(Path(folder, "bundle.tar.gz"))
+        _say(f"{bundle.bytes / 1e6:.0f} MB, for Python {bundle.python}: to {', '.join(there)}")
+        found |= asyncio.run(lay(there, bundle))
+    _told(found, json_)
+
+
+def _told(found: dict[str, str], json_: bool) -> NoReturn:
+    """`found` has for each host why it is not ready; empty where it is."""
+    import msgspec
+
+    code = int(Exit.HARNESS if any(found.values()) else Exit.PASS)
+    if json_:
+        rows = [{"host": host, "ready": not why, "why_not": why} for host, why in found.items()]
+        say(msgspec.json.encode({"exit": code, "machines": rows}).decode())
+    else:
+        for host, why in found.items():
+            say(f"{host}: {why or 'ready'}")
+    raise typer.Exit(code)

@@ -1,24 +1,228 @@
-"""`dstest run`, `dstest replay` and `dstest recover`."""
+"""`dstest run`, `dstest replay`, `dstest recover` and `dstest resume`: one run or a session of
+them, a run again (a simulated one also on nodes, by `--lab`), and what each came to, as the
+commands print it."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from dstest.cli import completion
-from dstest.cli.carried import carried
-from dstest.cli.finished import printed, show
-from dstest.cli.lab_common import SystemVersion, kind_of_run
-from dstest.cli.secluded import enter
-from dstest.cli.sessions import no_single_run, numbers, show_session, tier_of
+from dstest.cli.lab_common import SystemVersion, enter, kind_of_run
+from dstest.cli.output import say
+from dstest.core.words import printable
 
 if TYPE_CHECKING:
-    from dstest.core.tiers import Tier
+    from dstest.campaign.session_check import SessionFinished
+    from dstest.core.evidence import Tier
+    from dstest.core.verdict import Verdict
+    from dstest.report.model import RunReport
+    from dstest.runner.fault_plans import Schedule as FaultSchedule
+    from dstest.runner.integrity import Verify
     from dstest.runner.plugins import Plugins
-    from dstest.runner.schedule_file import Schedule as FaultSchedule
+    from dstest.runner.replay import ReplayOutcome
     from dstest.runner.session import Finished
+
+
+def show(
+    done: Finished, as_json: bool, carried: ReplayOutcome | None = None, *, verbose: bool = False
+) -> NoReturn:
+    """Print what a run came to and end with its exit code."""
+    printed(done, as_json, carried, verbose=verbose)
+    if done.failure is not None:
+        typer.echo(f"dstest: {done.failure}", err=True)
+    raise typer.Exit(int(done.exit_code))
+
+
+def headline(path: Path, verdict: Verdict, report: RunReport | None = None) -> str:
+    """As report.html begins; the reason of the verdict where the reports could not be written."""
+    from dstest.core.errors import DstestError
+    from dstest.report.model import load_report
+    from dstest.report.summarize import headline_of
+
+    try:
+        return headline_of(report or load_report(path))
+    except DstestError:
+        return verdict.reason
+
+
+def printed(
+    done: Finished, as_json: bool, carried: ReplayOutcome | None = None, *, verbose: bool = False
+) -> None:
+    """What a run came to, and whether it is what a simulation had shown."""
+    import sys
+
+    import msgspec
+
+    if as_json:
+        from dstest.cli.kb import known_plain
+        from dstest.judge.symptom import all_fingerprints
+
+        verdict = msgspec.to_builtins(done.verdict)
+        message = None if done.failure is None else done.failure.message
+        shown = {"run": str(done.path), "exit": int(done.exit_code), "ended_by": message}
+        shown["fingerprints"] = [] if done.verdict is None else all_fingerprints(done.verdict)
+        shown["headline"] = (
+            None if done.verdict is None else headline(done.path, done.verdict, done.report)
+        )
+        shown["verdict"] = verdict
+        if done.verdict is not None and done.verdict.verdict.failed:
+            shown |= known_plain(done.path)
+        if carried is not None:
+            shown["carried"] = msgspec.to_builtins(carried)
+        say(msgspec.json.encode(shown).decode())
+    elif done.verdict is not None:
+        from dstest.cli.kb import known_lines
+        from dstest.core.words import one_line
+        from dstest.report.write import summary
+
+        color = sys.stdout.isatty()
+        typer.echo(summary(done.path, color=color, report=done.report, verbose=verbose))
+        for line in known_lines(done.path) if done.verdict.verdict.failed else ():
+            typer.echo(one_line(line))
+    if carried is not None and not as_json:
+        rows = {**carried.told, "violation": carried.words}
+        typer.echo(f"carried     from {printable(carried.simulated)} to {carried.lab}")
+        for topic, text in rows.items():
+            typer.echo(f"{topic:<11} {printable(text)}")
+
+
+def carried(
+    path: Path,
+    times: int,
+    store: Path,
+    *,
+    lab: str | None,
+    rate: float | None,
+    lab_id: str | None,
+    key: Path | None,
+    json_: bool,
+) -> NoReturn:
+    """Make the runs on nodes, and end with their exit code."""
+    from dstest.core.errors import ConfigError
+    from dstest.runner.replay import carry, carrying, check_times
+
+    if lab is None:
+        raise ConfigError(
+            "--rate is for --lab: a replay has the rate of its run", remedy="leave --rate out"
+        )
+    check_times(times)
+    asked = carrying(path, lab, rate)
+    for topic, text in asked.told.items():
+        typer.echo(f"{topic}: {text}", err=True)
+    runs, came = carry(asked, times, store=store, lab_id=lab_id, sign_key=key)
+    for done in runs[:-1]:
+        state = "not judged" if done.verdict is None else done.verdict.verdict.value
+        typer.echo(f"{state:32} {done.path}", err=True)
+    show(runs[-1], json_, came)
+
+
+def numbers(flag: str, text: str | None) -> list[int]:
+    """`7` or `7,8,9`; empty where nothing was given. Raises ConfigError for anything else."""
+    from dstest.core.errors import ConfigError
+
+    if text is None:
+        return []
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise ConfigError(
+            f"{flag} {text!r}: not a whole number, nor several with commas between",
+            remedy=f"for example {flag} 3,5",
+        ) from None
+
+
+def tier_of(name: str | None) -> Tier | None:
+    """The tier of that name. Raises ConfigError where there is none."""
+    from dstest.core.errors import ConfigError
+    from dstest.core.near import meant
+    from dstest.judge.facts import SHAPES
+
+    for tier in SHAPES:
+        if tier == name:
+            return tier
+    if name is not None:
+        raise ConfigError(f"--tier {name!r}: no such tier", remedy=meant(name, SHAPES))
+    return None
+
+
+def no_single_run(*, schedule: Path | None, keep_lab: bool) -> None:
+    """Refuse what makes sense for one run alone."""
+    from dstest.core.errors import ConfigError
+
+    if schedule is not None:
+        raise ConfigError(
+            "--schedule is for one seed and one size: a session plans the faults of each arm",
+            remedy="one --seed and one size in --nodes, and no --tier above smoke",
+        )
+    if keep_lab:
+        raise ConfigError(
+            "--keep-lab is for one run: a session takes down what it brought up",
+            remedy="`dstest lab up`, then run with its --lab-id",
+        )
+
+
+def resume(
+    session: Annotated[Path, typer.Argument(metavar="SESSION", help="A session directory.")],
+    sign_key: Annotated[
+        Path | None,
+        typer.Option(envvar="DSTEST_SIGN_KEY", help="Sign the arms' check sums with this key."),
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+) -> None:
+    """Go on with a session that was stopped or killed, from its first arm that is not done."""
+    from dstest.campaign.session import resume as resume_session
+
+    show_session(resume_session(session, sign_key=sign_key), json_)
+
+
+def report_session(path: Path, signer: str | None, as_json: bool, judged: Verify) -> NoReturn:
+    """Check a session's files, judge it again, each run by `judged`, and show it."""
+    from dstest.campaign.session_check import reread
+
+    done = reread(path, judged)
+    if signer is not None:
+        typer.echo(f"signed      by {signer}", err=as_json)
+    show_session(done, as_json)
+
+
+def show_session(done: SessionFinished, as_json: bool) -> NoReturn:
+    """Print what a session came to, and exit with its code."""
+    import sys
+
+    import msgspec
+
+    if as_json:
+        from dstest.report.session import headline_of_session
+
+        message = None if done.failure is None else done.failure.message
+        verdict = done.verdict
+        headline = None if verdict is None else headline_of_session(done.path, verdict)
+        shown = {
+            "session": str(done.path),
+            "exit": int(done.exit_code),
+            "ended_by": message,
+            "headline": headline,
+            "verdict": msgspec.to_builtins(verdict),
+        }
+        say(msgspec.json.encode(shown).decode())
+    elif done.verdict is not None:
+        from dstest.report.session import session_text
+        from dstest.runner.session_file import SessionDir
+
+        file = SessionDir.open(done.path).read()
+        color = sys.stdout.isatty()
+        typer.echo(
+            session_text(done.path, file.spec, file.options_given, done.verdict, color=color)
+        )
+    if done.failure is not None:
+        typer.echo(f"dstest: {done.failure}", err=True)
+    if done.verdict is None:
+        typer.echo(f"dstest: the session goes on with `dstest resume {done.path}`", err=True)
+    raise typer.Exit(int(done.exit_code))
+
 
 _STORE = Path("store")
 _WHAT = "What is tested"
@@ -177,6 +381,15 @@ SignKey = Annotated[
         rich_help_panel=_GOES,
     ),
 ]
+Verbose = Annotated[
+    bool,
+    typer.Option(
+        "-v",
+        "--verbose",
+        help="Each fault with its counters, all witnesses and remedies.",
+        rich_help_panel=_GOES,
+    ),
+]
 AsJson = Annotated[
     bool, typer.Option("--json", help="One JSON object on stdout.", rich_help_panel=_GOES)
 ]
@@ -207,14 +420,15 @@ def run(
     lab_id: LabId = None,
     keep_lab: KeepLab = False,
     sign_key: SignKey = None,
+    verbose: Verbose = False,
     json_: AsJson = False,
 ) -> None:
     """One run: nodes, load, faults with proof, verdict, report. Several seeds or sizes, or a tier
     above smoke: a session of runs with one verdict."""
+    from dstest.campaign.session import begin, plan_arms
     from dstest.core.builds import builds_of
     from dstest.core.rng import fresh_seed
-    from dstest.core.spec import RunSpec
-    from dstest.runner.arms import begin, plan_arms
+    from dstest.core.run_record import RunSpec
     from dstest.runner.plugins import resolve
 
     _check_key(sign_key)
@@ -230,15 +444,14 @@ def run(
         time_limit_s=time_limit,
         first_seed=named[0] if named else fresh_seed(),
     )
-    size, first = plan.arms[0]
     spec = RunSpec(
         **parts,
         lab=kind_of_run(lab_id, lab),
-        nodes=size,
+        nodes=plan.arms[0][0],
         time_limit_s=plan.time_limit_s,
         rate=rate,
         concurrency=concurrency,
-        seed=first,
+        seed=plan.arms[0][1],
         model=model,
         schedule=None if schedule is None else str(schedule),
         stop_on_violation=stop_on_violation,
@@ -251,7 +464,7 @@ def run(
         whole = begin(spec, option, plan, store=store, lab_id=lab_id, sign_key=sign_key)
         show_session(whole, json_)
     plugins = resolve(spec, option, schedule=planned)
-    show(_one(plugins, plan.tier, store, lab_id, keep_lab, sign_key), json_)
+    show(_one(plugins, plan.tier, store, lab_id, keep_lab, sign_key), json_, verbose=verbose)
 
 
 def _one(
@@ -274,7 +487,7 @@ def _parts(
     files: list[Path], system: str, workload: str, nemesis: str | None, checkers: list[str]
 ) -> dict[str, Any]:
     """Those fields of a `RunSpec` that name plug-ins, and their files."""
-    from dstest.core.plugin_files import named_in, use, used
+    from dstest.core.registry import files_in_use, named_in, use
 
     use(files)
     return {
@@ -282,12 +495,12 @@ def _parts(
         "workload": named_in("workloads", workload),
         "nemesis": named_in("nemeses", "partition" if nemesis is None else nemesis),
         "checkers": tuple(named_in("checkers", name) for name in checkers),
-        "files": tuple(map(str, used())),
+        "files": tuple(map(str, files_in_use())),
     }
 
 
 def _check_key(sign_key: Path | None) -> None:
-    from dstest.store.signing import check_key
+    from dstest.history.sums import check_key
 
     if sign_key is not None:
         check_key(sign_key)
@@ -296,7 +509,7 @@ def _check_key(sign_key: Path | None) -> None:
 def _scheduled(path: Path, nemesis: str | None) -> FaultSchedule:
     """The schedule in a file. Raises ConfigError where `nemesis` is not the one that it plans."""
     from dstest.core.errors import ConfigError
-    from dstest.runner.schedule_file import read_schedule
+    from dstest.runner.fault_plans import read_schedule
 
     schedule = read_schedule(path)
     if nemesis not in (None, schedule.nemesis):
@@ -317,22 +530,23 @@ def recover(
         ),
     ],
     sign_key: SignKey = None,
-    json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+    verbose: Verbose = False,
+    json_: AsJson = False,
 ) -> None:
     """Seal and judge a run whose process died; judge a finished one again.
 
     Logs of its servers that its nodes still have are fetched before.
     """
-    from dstest.cli.lab_of_run import lab_left
+    from dstest.cli.lab_common import lab_left
+    from dstest.history.layout import RunDir
     from dstest.runner.session import recover as recover_run
-    from dstest.store.layout import RunDir
 
     done = recover_run(run_dir, sign_key=sign_key)
     meta = RunDir.open(done.path).read_meta()
     early = None if meta is None else meta.ended_by or None
     if done.failure is None or done.failure.message != early:
-        show(done, json_)
-    printed(done, json_)
+        show(done, json_, verbose=verbose)
+    printed(done, json_, verbose=verbose)
     typer.echo(f"recovered: the run ended early ({early}), what it recorded is judged", err=True)
     if meta is not None and (left := lab_left(meta)):
         typer.echo(left, err=True)
@@ -360,7 +574,8 @@ def replay(
     ] = None,
     lab_id: Annotated[str | None, typer.Option(help="Use or make the lab of this name.")] = None,
     sign_key: SignKey = None,
-    json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+    verbose: Verbose = False,
+    json_: AsJson = False,
 ) -> None:
     """Run it again with the same seed: is its violation reproducible?"""
     from dstest.runner.replay import replay as replay_run
@@ -371,4 +586,4 @@ def replay(
     for done in again:
         state = "not judged" if done.verdict is None else done.verdict.verdict.value
         typer.echo(f"{state:32} {done.path}", err=True)
-    show(original, json_)
+    show(original, json_, verbose=verbose)

@@ -1,4 +1,5 @@
-"""`dstest spec conform`: is what was recorded a behaviour of the specification?"""
+"""`dstest spec conform`: is what was recorded a behaviour of the specification? And `dstest spec
+ledger`: what was tried against a mismatch, and whether it came again."""
 
 from __future__ import annotations
 
@@ -10,14 +11,98 @@ import typer
 
 from dstest.cli.output import require_writable, say
 from dstest.cli.spec_common import Constants, Given, Json, as_json
-from dstest.cli.spec_ledger import noted
-from dstest.core.errors import Exit
+from dstest.core.errors import ConfigError, Exit
 
 if TYPE_CHECKING:
-    from dstest.core.run_meta import Logs
-    from dstest.spec.bounds import Watch
-    from dstest.spec.conformed import Conformed
-    from dstest.spec.model import Model
+    from dstest.core.run_record import Logs
+    from dstest.spec.conformance import ConformResult
+    from dstest.spec.ledger import Circle, Mismatch
+    from dstest.spec.model import Model, Watch
+
+
+def noted(path: Path, model: Model, said: ConformResult, commit: str | None) -> list[str]:
+    """Enter a rejection into a ledger; what is to be said of that."""
+    from dstest.spec.ledger import circles, mismatch_of, read_mismatches, record
+    from dstest.spec.sources import head_of
+
+    if said.verdict != "reject":
+        return []
+    read_mismatches(path)  # a damaged one is not added to
+    seen = mismatch_of(model, said, commit or head_of(Path.cwd()))
+    record(path, seen)
+    circle = [one for one in circles(read_mismatches(path)) if one.fingerprint == seen.fingerprint]
+    return [f"mismatch {seen.fingerprint} under {seen.commit}, in {path}", *map(_circle, circle)]
+
+
+def ledger(
+    path: Annotated[
+        Path, typer.Argument(metavar="LEDGER", help="As `dstest spec conform --ledger` writes it.")
+    ],
+    fix: Annotated[
+        str | None,
+        typer.Option(metavar="MISMATCH", help="Note what was done about it, by its 12 digits."),
+    ] = None,
+    commit: Annotated[
+        str | None, typer.Option(help="Of --fix: by which commit. Default: git's HEAD here.")
+    ] = None,
+    what: Annotated[str, typer.Option(metavar="TEXT", help="Of --fix: what was done.")] = "",
+    json_: Json = False,
+) -> None:
+    """Mismatches between a specification and a system, what was done about each, and whether it
+    came again: the same one under three commits is going in circles.
+
+    Exits with 0 where nothing goes in circles, with 1 where something does."""
+    from dstest.spec.ledger import circles, forgiven, mark_fixed, read_mismatches, record
+    from dstest.spec.sources import head_of
+
+    if not path.is_file():
+        raise ConfigError(
+            f"there is no ledger {path}", remedy=f"dstest spec conform .. --ledger {path}"
+        )
+    if fix is None and (commit or what):
+        raise ConfigError("--commit and --what are of --fix", remedy="--fix MISMATCH")
+    if fix is not None:
+        if not what:
+            raise ConfigError("nothing is said of what was done", remedy="--what TEXT")
+        record(path, mark_fixed(read_mismatches(path), fix, commit or head_of(Path.cwd()), what))
+    rows = read_mismatches(path)
+    going = circles(rows)
+    if json_:
+        as_json({"mismatches": _by_fingerprint(rows), "circles": going, "forgiven": forgiven(rows)})
+    else:
+        _print(rows, going, forgiven(rows))
+    raise typer.Exit(Exit.FAIL if going else Exit.PASS)
+
+
+def _by_fingerprint(rows: list[Mismatch]) -> dict[str, list[Mismatch]]:
+    found: dict[str, list[Mismatch]] = {}
+    for one in rows:
+        found.setdefault(one.fingerprint, []).append(one)
+    return found
+
+
+def _print(rows: list[Mismatch], going: list[Circle], grew: list[tuple[str, float]]) -> None:
+    for fingerprint, lines in _by_fingerprint(rows).items():
+        first = lines[0]
+        by = ", ".join(f"{name} ({level})" for name, level in first.guards)
+        say(f"{fingerprint}  {first.action}: {by}")
+        for one in lines:
+            say(f"  {one.commit:12.12}  {'seen' if one.fix is None else f'fix: {one.fix}'}")
+    if grew and grew[-1][1] > grew[0][1]:
+        say(f"the comparison forgives more than it did: {grew[0][1]:g}, now {grew[-1][1]:g}")
+    for circle in going:
+        say(_circle(circle))
+    if not rows:
+        say("nothing was seen")
+
+
+def _circle(one: Circle) -> str:
+    action = one.action.partition(",")[0]
+    return (
+        f"going in circles: {one.fingerprint} came again under {len(one.commits)} commits; "
+        f"do not mend it once more, ask first: dstest spec drive, dstest spec why SPEC {action}"
+    )
+
 
 RUN_JSON: Final = "run.json"
 HISTORY: Final = "history.jsonl"
@@ -66,12 +151,12 @@ def conform(
     cannot be, with 2 where the file contradicts itself, as `dstest check` says it, and with 3 where
     a bound was met (states, seconds, memory), nothing could have been refused, or lines of a server
     are missing. Long ones tell on stderr how far they are."""
-    from dstest.spec.bounds import Watch
-    from dstest.spec.conformed import as_data, lines
-    from dstest.spec.load import load, of_logs
+    from dstest.spec.compose import load, of_logs
+    from dstest.spec.conformance import as_data, lines
+    from dstest.spec.model import Watch
 
     if ledger is not None:
-        from dstest.spec.versions import head_of
+        from dstest.spec.sources import head_of
 
         require_writable(ledger, "--ledger")
         commit = commit or head_of(Path.cwd())
@@ -94,10 +179,10 @@ def conform(
 
 def _compared(
     model: Model, recorded: Path, kind: str | None, frontier: int, watch: Watch
-) -> Conformed:
+) -> ConformResult:
     """`kind` is the field of a log that holds the kind of a line; None for what is no log."""
     from dstest.spec.conform import conform_log
-    from dstest.spec.log_file import cut_off, read_log
+    from dstest.spec.merge import cut_off, read_log
 
     if kind is None:
         of = _of_servers if model.spec.server_log else _of_history
@@ -112,12 +197,12 @@ def _progress(text: str) -> None:
     typer.echo(text, err=True)
 
 
-def _of_servers(model: Model, path: Path, frontier: int, watch: Watch) -> Conformed:
+def _of_servers(model: Model, path: Path, frontier: int, watch: Watch) -> ConformResult:
     """The logs of all servers of a run; what cannot be placed in their order is left out."""
     from dstest.core.errors import ConfigError
+    from dstest.history.layout import EVENTS
     from dstest.spec.conform import conform_log
-    from dstest.spec.merged import log_of_run
-    from dstest.store.layout import EVENTS
+    from dstest.spec.merge import log_of_run
 
     if not path.is_dir():
         raise ConfigError(
@@ -167,12 +252,12 @@ def _of_run(path: Path, only: Callable[[str], bool]) -> tuple[list[str], bool, L
     has summed it up."""
     import msgspec
 
-    from dstest.core.run_meta import Logs
-    from dstest.runner.integrity import finished, intact
-    from dstest.store.layout import RunDir
+    from dstest.core.run_record import Logs
+    from dstest.history.layout import RunDir
+    from dstest.runner.integrity import intact, is_finished
 
     run = RunDir(path)
-    over = finished(run)
+    over = is_finished(run)
     if over:
         intact(run, lambda name: name == RUN_JSON or only(name))
     meta = run.read_json(RUN_JSON)
@@ -184,13 +269,12 @@ def _of_run(path: Path, only: Callable[[str], bool]) -> tuple[list[str], bool, L
     return [str(name) for name in nodes] if isinstance(nodes, list) else [], over, kept
 
 
-def _of_history(model: Model, path: Path, frontier: int, watch: Watch) -> Conformed:
+def _of_history(model: Model, path: Path, frontier: int, watch: Watch) -> ConformResult:
     """What a history file cannot show, its reader says: then nothing is accepted. Raises
     HistoryError where it contradicts itself, by the lints and in the words of `dstest check`."""
-    from dstest.cli.check_lints import require_sound
-    from dstest.cli.check_source import history_file
+    from dstest.check.source import history_file, require_sound
+    from dstest.history.importers import load_history
     from dstest.spec.conform import conform_history
-    from dstest.store.importers import load_history
 
     if path.is_dir():
         _of_run(path, lambda name: name == HISTORY)

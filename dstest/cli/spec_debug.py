@@ -1,21 +1,28 @@
-"""Commands of `dstest spec` for a model that does not do what it should: why, knock, drive, chart,
-bisect, export."""
+"""Commands of `dstest spec` for a model, or a cluster, that does not do what it should: why, knock,
+drive, chart, bisect, export; and live, which holds invariants to a cluster that runs, by what its
+members say."""
 
 from __future__ import annotations
 
+import inspect
+import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from dstest.cli.output import require_writable, say, write_whole
+from dstest.cli.report import remove
 from dstest.cli.spec_common import Constants, Given, Json, as_json, told
-from dstest.core.errors import ConfigError, Exit
+from dstest.core.errors import ConfigError, DstestError, Exit
 
 if TYPE_CHECKING:
+    from dstest.spec.live import Broken, Monitor, Sample
     from dstest.spec.model import Model
-    from dstest.spec.regressed import Tried
-    from dstest.spec.why import Why
+    from dstest.spec.mutate import Trial
+    from dstest.spec.taking import Why
+
 
 TraceFile = Annotated[
     Path, typer.Argument(metavar="TRACE", help="A file that `--out` of another command wrote.")
@@ -29,7 +36,7 @@ Events = Annotated[int | None, typer.Option(min=0, help="Only so many steps of t
 
 def _states(model: Model, after: Path | None, events: int | None) -> list[Any]:
     from dstest.spec.drive import drive_along
-    from dstest.spec.trace_file import read_trace, require_same_states, steps_in
+    from dstest.spec.trace import read_trace, require_same_states, steps_in
 
     if after is None:
         if events is not None:
@@ -57,15 +64,15 @@ def why(
     Exits with 0 where it can be taken, here or on a way that is shown, with 1 where guards
     contradict one another in all states that can be reached from here, and with 3 where no way was
     found and nothing was proved."""
-    from dstest.spec.load import load
-    from dstest.spec.why import why as ask
+    from dstest.spec.compose import load
+    from dstest.spec.taking import why as ask
 
     model = load(spec, constants or ())
     found = ask(model, action, _states(model, after, events), seed=seed, most_states=max_states)
     if json_:
-        from dstest.spec.trace_file import written
+        from dstest.spec.trace import trace_data
 
-        path = None if found.path is None else written(model, found.path)
+        path = None if found.path is None else trace_data(model, found.path)
         as_json(
             {
                 "action": found.action,
@@ -121,10 +128,10 @@ def knock(
     Exits with 0 where it is accepted as it is, with 1 where guards stand in its way, or where its
     steps lead to other states than those in the file, with 3 where it is refused even without
     guards."""
-    from dstest.spec.knock import knock as ask
-    from dstest.spec.load import load
-    from dstest.spec.replay import replay
-    from dstest.spec.trace_file import difference, read_trace, steps_in
+    from dstest.spec.compose import load
+    from dstest.spec.taking import knock as ask
+    from dstest.spec.taking import replay
+    from dstest.spec.trace import difference, read_trace, steps_in
 
     model = load(spec, constants or ())
     read = steps_in(model, read_trace(trace))
@@ -175,14 +182,14 @@ def drive(
     """Bring a specification into a state, and show the way.
 
     Exits with 0 where it came there, with 3 where no way was found."""
+    from dstest.spec.compose import load
     from dstest.spec.drive import drive_along, drive_to
-    from dstest.spec.load import load
-    from dstest.spec.trace_file import (
+    from dstest.spec.trace import (
         read_trace,
         require_same_states,
         steps_in,
         to_bytes,
-        written,
+        trace_data,
     )
 
     if (along is None) == (where is None):
@@ -198,7 +205,7 @@ def drive(
     else:
         done = drive_to(model, _wanted(model, where or ""), most_states=max_states)
     if json_:
-        trace = written(model, done.trace)
+        trace = trace_data(model, done.trace)
         as_json({"how": done.how, "asked": done.asked, "complete": done.complete, "trace": trace})
     elif done.how == "not found":
         whole = "all" if done.complete else "the first"
@@ -214,7 +221,7 @@ def drive(
 def _wanted(model: Model, text: str) -> Any:
     import sys
 
-    from dstest.spec.model import shown, truth
+    from dstest.spec.model import show, truth
 
     names = {**vars(sys.modules[type(model.spec).__module__]), "self": model.spec}
 
@@ -237,7 +244,7 @@ def _wanted(model: Model, text: str) -> Any:
         try:
             return truth(eval(code, {**names, "s": state}), "it")
         except Exception as error:
-            raise refused(f" in {shown(state)}", error) from None
+            raise refused(f" in {show(state)}", error) from None
 
     holds(model.initial[0])
     return holds
@@ -255,11 +262,17 @@ def chart(
     """A trace as a sequence chart (Mermaid); of two, both, with their first difference marked.
 
     Exits with 0, and with 1 where two traces differ."""
-    from dstest.spec.chart import arrows_of, lanes_of, side_by_side
-    from dstest.spec.chart import chart as draw
-    from dstest.spec.load import load
-    from dstest.spec.replay import replay
-    from dstest.spec.trace_file import read_trace, require_same_states, steps_in
+    from dstest.spec.compose import load
+    from dstest.spec.taking import replay
+    from dstest.spec.trace import (
+        arrows_of,
+        lanes_of,
+        read_trace,
+        require_same_states,
+        side_by_side,
+        steps_in,
+    )
+    from dstest.spec.trace import chart as draw
 
     model = load(spec, constants or ())
     files = [trace] if other is None else [trace, other]
@@ -294,9 +307,9 @@ def bisect(
     """The first commit under which a command fails: 0 is good, 125 no answer, up to 127 bad.
 
     Exits with 0 where it is one commit, with 3 where commits without an answer leave several."""
-    from dstest.spec.regressed import first_bad
+    from dstest.spec.mutate import first_bad
 
-    def told_of(one: Tried) -> None:
+    def told_of(one: Trial) -> None:
         if not json_:
             say(f"{one.commit[:12]} {one.answer}")
 
@@ -322,9 +335,9 @@ def export(
 
     What has no counterpart there is refused, by name."""
     from dstest.core.near import meant
+    from dstest.spec.compose import load
     from dstest.spec.export.quint import as_quint
     from dstest.spec.export.tla import as_cfg, as_tla
-    from dstest.spec.load import load
 
     ways = {"quint": as_quint, "tla": as_tla, "cfg": as_cfg}
     if to not in ways:
@@ -338,3 +351,162 @@ def export(
         as_json({"spec": model.name, "language": to, "path": path, "text": text})
     elif output is None:
         say(text, end="")
+
+
+EVERY_MOST_S: Final = 86_400.0
+
+
+def live(
+    spec: Given,
+    samples: Annotated[
+        Path | None,
+        typer.Argument(metavar="SAMPLES", help="Recorded ones, a line of JSON each; - for stdin."),
+    ] = None,
+    ask: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HOST:PORT", help="Ask this member; may be given again."),
+    ] = None,
+    line: Annotated[
+        str, typer.Option(metavar="TEXT", help="Of --ask: what each is asked.")
+    ] = '{"op":"status"}',
+    every: Annotated[float, typer.Option(min=0.05, help="Of --ask: seconds between two.")] = 1.0,
+    count: Annotated[
+        int | None, typer.Option(min=1, help="Of --ask: samples. Default: until Ctrl-C.")
+    ] = None,
+    metrics: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Counters and health for Prometheus, after each sample."),
+    ] = None,
+    constants: Constants = None,
+    json_: Json = False,
+) -> None:
+    """Invariants of a specification held to what the members of a cluster say of themselves: asked
+    now, or recorded. Each violation is told at once.
+
+    Exits with 0 where each sample satisfied all of them, with 1 where one did not, and with 3 where
+    none could be judged, as nobody answered or the specification asks nothing of a state."""
+    from dstest.core.clock import wall_ns
+    from dstest.spec import Spec
+    from dstest.spec.compose import load
+    from dstest.spec.live import Monitor
+
+    require_writable(metrics, "--metrics")
+    remove([] if metrics is None else [metrics], "--metrics", samples)
+    if (samples is None) == (not ask):
+        raise ConfigError("samples are recorded or asked for", remedy="SAMPLES, or --ask HOST:PORT")
+    if not every <= EVERY_MOST_S:
+        raise ConfigError(f"--every {every} is too long", remedy=f"{EVERY_MOST_S} s at most")
+    model = load(spec, constants or ())
+    found = list[Any]()
+
+    def tell(broken: Broken) -> None:
+        found.append({"sample": watching.samples, "id": broken.id, "state": broken.sample})
+        if not json_:
+            why = f" ({broken.error})" if broken.error else ""
+            say(f"sample {watching.samples}: {broken.id} does not hold: {broken.text}{why}")
+            say(f"  {broken.sample}")
+
+    watching = Monitor(model, wall_ns, tell)
+    unanswered = 0
+    if watching.asks:
+        taken = _taken(samples, ask or [], line, every, count)
+        unanswered = _watched(model, watching, taken, metrics)
+    else:
+        if type(model.spec).sampled is Spec.sampled:
+            model.spec.sampled(model.initial[0], {})  # which says what is missing
+        watching.unanswered()
+        _write(watching, metrics)
+    (_as_json if json_ else _print)(model, watching, unanswered, found)
+    code = Exit.FAIL if found else Exit.PASS if watching.samples else Exit.NOT_PROVEN
+    raise typer.Exit(code)
+
+
+def _taken(
+    path: Path | None, ask: list[str], line: str, every_s: float, count: int | None
+) -> Iterator[Sample]:
+    from dstest.spec.live import read_samples, sample_servers
+
+    if path is None:
+        yield from sample_servers(ask, line, every_s, count)
+    elif str(path) == "-":
+        yield from read_samples(sys.stdin.buffer, "stdin")
+    else:
+        try:
+            text = path.read_bytes()
+        except OSError as error:
+            raise ConfigError(f"{path}: {error.strerror}", remedy="a file of samples") from None
+        yield from read_samples(text.split(b"\n"), str(path))
+
+
+def _watched(
+    model: Model, watching: Monitor, samples: Iterator[Sample], metrics: Path | None
+) -> int:
+    """All samples, until there are no more or Ctrl-C; how many nobody answered."""
+    state, unanswered = model.initial[0], 0
+    try:
+        for sample in samples:
+            if all(answer is None for answer in sample.values()):
+                unanswered += 1
+                watching.unanswered()
+            else:
+                state = _state(model, state, sample)
+                watching.sample(state)
+            _write(watching, metrics)
+    except DstestError:
+        watching.unanswered()
+        _write(watching, metrics)
+        raise
+    except KeyboardInterrupt:
+        say("")
+    return unanswered
+
+
+def _state(model: Model, before: Any, sample: Sample) -> Any:
+    """What the specification makes of a sample. Raises ConfigError where that is nothing."""
+    from dstest.spec.declare import place_of
+
+    try:
+        return model.spec.sampled(before, sample)
+    except ConfigError:
+        raise
+    except Exception as error:  # of whoever wrote the specification, or of what was answered
+        raise ConfigError(
+            f"{model.name}: a sample is no state: {type(error).__name__}: {error}, at"
+            f" {place_of(error) or 'no line of its own'}",
+            remedy=f"what it wants of each: {inspect.getsourcefile(type(model.spec).sampled)}",
+        ) from None
+
+
+def _write(watching: Monitor, metrics: Path | None) -> None:
+    if metrics is not None:
+        write_whole(metrics, "\n".join([*watching.metrics(), ""]).encode(), "--metrics")
+
+
+def _healthy(watching: Monitor) -> bool | None:
+    return watching.healthy if watching.asks else False
+
+
+def _as_json(model: Model, watching: Monitor, unanswered: int, found: list[Any]) -> None:
+    as_json(
+        {
+            "spec": model.name,
+            "samples": watching.samples,
+            "unanswered": unanswered,
+            "healthy": _healthy(watching),
+            "invariants": watching.counts,
+            "broken": found,
+        }
+    )
+
+
+def _print(model: Model, watching: Monitor, unanswered: int, found: list[Any]) -> None:
+    left = f", {unanswered} that nobody answered" if unanswered else ""
+    say(f"{watching.samples} samples{left}")
+    for one in model.invariants:
+        count = watching.counts.get(one.id)
+        if count is not None:
+            say(f"{one.id:8} {count.passed:>9} held {count.failed:>6} not: {one.text}")
+    if not watching.asks:
+        say(f"{model.name} has no invariant of states: it asks nothing of a sample")
+    said = {True: "healthy", False: "not healthy", None: "nothing was judged"}
+    say(said[_healthy(watching)])

@@ -12,7 +12,7 @@ from dstest.cli.spec_common import Json, as_json
 from dstest.core.errors import Exit
 
 if TYPE_CHECKING:
-    from dstest.spec.waivers import Waiver
+    from dstest.spec.ledger import Waiver
     from dstest.spec.weaker import Weakening
 
     Row = tuple[Path, Weakening, bool]
@@ -33,8 +33,8 @@ def weaker(
     Exits with 0 where nothing was, or all of it is approved; with 1 for what is not approved, and
     for a waiver that approves nothing; with 3 where a file could not be compared: the commit does
     not have it, or it has no invariant."""
-    from dstest.spec.versions import text_at, text_now
-    from dstest.spec.waivers import approves, read_waivers
+    from dstest.spec.ledger import approves, read_waivers
+    from dstest.spec.sources import text_at, text_now
     from dstest.spec.weaker import compare
 
     approved = read_waivers(waivers) if waivers is not None else ()

@@ -1,4 +1,5 @@
-"""`dstest store`: what lies in a store, how large it is, what may go, whether it is as it was."""
+"""A store: `dstest store` tells what lies in it, how large it is, what may go, and whether it is as
+it was; `dstest serve` shows it in a browser, or as pages that need no server."""
 
 from __future__ import annotations
 
@@ -11,11 +12,12 @@ from dstest.cli.output import Telling, say
 from dstest.core.errors import Exit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from dstest.retention.look import Entry
-    from dstest.retention.prune import Plan
-    from dstest.retention.walk import Walked
+    from dstest.store.index import Index
+    from dstest.store.inventory import Entry, Inventory
+    from dstest.store.prune import Plan
+
 
 store_app = typer.Typer(no_args_is_help=True, help="Runs that are kept: look, compare, throw away.")
 
@@ -48,9 +50,10 @@ def _age(entry: Entry, now_ns: int) -> str:
 def list_(store: Store = _STORE, json_: Json = False) -> None:
     """What stands by itself in a store, oldest first: kind, verdict as it says, size, age."""
     from dstest.core import clock
-    from dstest.retention.look import entries
+    from dstest.store.inventory import entries
 
-    found, walked = entries(store)
+    with Telling(f"looking at {store}") as tell:
+        found, walked = entries(store, tell)
     total = sum(entry.bytes for entry in found)
     if json_:
         odd = [{"path": str(one.path), "why": one.why} for one in walked.odd]
@@ -72,8 +75,8 @@ def list_(store: Store = _STORE, json_: Json = False) -> None:
 @store_app.command()
 def show(directory: Kept, json_: Json = False) -> None:
     """What a run, session or plan was, and what it came to as it says. `dstest report` judges."""
-    from dstest.retention.contents import contents_of
-    from dstest.retention.look import size_bytes
+    from dstest.store.contents import contents_of
+    from dstest.store.inventory import size_bytes
 
     found = contents_of(directory)
     taken = size_bytes(found.path)
@@ -98,7 +101,7 @@ def _shown(value: Any) -> str:
 def diff(left: Kept, right: Kept, json_: Json = False) -> None:
     """What is different between two runs, sessions or plans. Exit 0 in any case: what a difference
     is worth is said by `dstest compare`."""
-    from dstest.retention.contents import contents_of, differences_between
+    from dstest.store.contents import contents_of, differences_between
 
     pair = (contents_of(left), contents_of(right))
     found = differences_between(*pair)
@@ -134,16 +137,25 @@ def prune(
     so does what is running, was not judged, was touched or is the newest. Exit 3 where the store
     stays larger than asked."""
     from dstest.core import clock
-    from dstest.gate.needs import needed
-    from dstest.gate.reader import read_policy
-    from dstest.retention.prune import delete, plan
+    from dstest.gate.policy import read_policy
+    from dstest.gate.retention import directories_needed
+    from dstest.store.prune import delete, plan
 
     asked: dict[Path, str] = {}
     for path in policy or []:
-        for kept in needed(store, read_policy(path).policy):
+        for kept in directories_needed(store, read_policy(path).policy):
             asked[kept] = str(path)
-    found = plan(store, now_ns=clock.wall_ns(), max_gb=max_gb, keep_days=keep_days, needed=asked)
-    gone = delete(found) if yes else 0
+    with Telling(f"looking at {store}") as tell:
+        found = plan(
+            store,
+            now_ns=clock.wall_ns(),
+            max_gb=max_gb,
+            keep_days=keep_days,
+            needed=asked,
+            tell=tell,
+        )
+        tell("deleting")
+        gone = delete(found) if yes else 0
     if json_:
         _as_json({"plan": found, "deleted": yes, "bytes_deleted": gone})
     else:
@@ -165,16 +177,41 @@ def _say_plan(found: Plan, deleted: bool, gone: int) -> None:
         typer.echo(f"{_size(found.short_bytes)} more than asked for has to stay")
 
 
-def _nights(walked: Walked) -> Iterator[tuple[str, str]]:
+def _nights(walked: Inventory) -> Iterator[tuple[str, str]]:
     """Nights that are over and say otherwise than what lies in them."""
-    from dstest.nightly.judged import contradicted
-    from dstest.nightly.state import NightDir
+    from dstest.campaign.nightly.state import NightDir
+    from dstest.campaign.nightly.verdict import contradictions
 
     for place in walked.places:
         if place.kind == "night":
             opened = NightDir.open(place.path)
             night = opened.read()
-            yield from ((str(place.path), what) for what in contradicted(opened, night))
+            yield from ((str(place.path), what) for what in contradictions(opened, night))
+
+
+def _judged_again(
+    store: Path,
+    walked: Inventory,
+    running: list[Path],
+    wrong_before: list[tuple[str, str]],
+    deep: bool,
+    tell: Callable[[str], None],
+) -> tuple[list[tuple[str, str]], list[tuple[Path, str]]]:
+    """What is wrong besides, and what could not be compared."""
+    from dstest.gate.gather import gather
+    from dstest.store.verify import check_asides, uncomparable_scripts
+
+    known = {where for where, _ in wrong_before}
+    judged = gather([store], "all" if deep else "checkers", tell)
+    wrong = [(f.where, f"{f.rule}: {f.what}") for f in judged.findings if f.where not in known]
+    otherwise = [run for run in judged.runs if run.otherwise]
+    wrong += [(str(run.path), run.otherwise) for run in otherwise if run.by_us]
+    untold = [(run.path, run.otherwise) for run in otherwise if not run.by_us]
+    bad = {Path(where) for where in known} | {Path(where) for where, _ in wrong}
+    wrong += [(str(row.path), row.what) for row in check_asides(walked, bad)]
+    wrong += _nights(walked)
+    bad |= {Path(where) for where, _ in wrong} | {*running}
+    return wrong, untold + list(uncomparable_scripts(walked, bad))
 
 
 @store_app.command()
@@ -191,25 +228,17 @@ def verify(
     """Compare every file with its sum, and with --verdicts judge every run, session and plan again,
     and hold what `dstest shrink` and `dstest blame` found to their runs. Exit 3 where anything is
     not as it was left."""
-    from dstest.gate.gather import gather
-    from dstest.retention.look import entries
-    from dstest.retention.verify import uncompared, verified_asides, verified_sums
+    from dstest.store.inventory import entries
+    from dstest.store.verify import check_sums
 
-    found, walked = entries(store)
-    running = [entry.path for entry in found if entry.life == "running"]
-    wrong = [(str(row.path), row.what) for row in verified_sums(walked)]
     untold: list[tuple[Path, str]] = []
-    if verdicts or deep:
-        known = {where for where, _ in wrong}
-        judged = gather([store], "all" if deep else "checkers", Telling())
-        wrong += [(f.where, f"{f.rule}: {f.what}") for f in judged.findings if f.where not in known]
-        odd = [run for run in judged.runs if run.otherwise]
-        wrong += [(str(run.path), run.otherwise) for run in odd if run.by_us]
-        untold += [(run.path, run.otherwise) for run in odd if not run.by_us]
-        bad = {Path(where) for where, _ in wrong}
-        wrong += [(str(row.path), row.what) for row in verified_asides(walked, bad)]
-        wrong += _nights(walked)
-        untold += uncompared(walked, {Path(where) for where, _ in wrong} | {*running})
+    with Telling(f"looking at {store}") as tell:
+        found, walked = entries(store, tell)
+        running = [entry.path for entry in found if entry.life == "running"]
+        wrong = [(str(row.path), row.what) for row in check_sums(walked, tell)]
+        if verdicts or deep:
+            again, untold = _judged_again(store, walked, running, wrong, deep, tell)
+            wrong += again
     foreign = [one for one in walked.odd if one.why == "foreign"]
     wrong = [row for row in wrong if not any(Path(row[0]).is_relative_to(p) for p in running)]
     count = len(walked.places)
@@ -232,3 +261,93 @@ def verify(
         still = f"; {len(running)} running, not judged" if running else ""
         typer.echo(f"{count} runs, sessions and plans; {how}: {len(wrong)} wrong{still}")
     raise typer.Exit(int(code))
+
+
+def serve(
+    store: Annotated[
+        Path, typer.Argument(metavar="STORE", help="A store; default ./store.")
+    ] = Path("store"),
+    host: Annotated[
+        str,
+        typer.Option(help="Listen at this address. Whoever reaches it reads the whole store."),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(help="Listen at this port, up to 65535; 0 takes a free one.")
+    ] = 8080,
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Write the same pages as files into this new directory, and end."
+        ),
+    ] = None,
+    cache: Annotated[
+        bool,
+        typer.Option(
+            "--cache/--no-cache",
+            help="Keep what was read below ~/.cache/dstest, so that the next start is quick.",
+        ),
+    ] = True,
+    json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+) -> None:
+    """Look at a store in a browser: search, filter, two runs side by side, trends, violations over
+    runs, what is running. Nothing is ever written to the store. Ends with Ctrl-C, exit 0."""
+    from dstest.core.errors import ConfigError
+    from dstest.store.index import Cache, Index, cache_file
+
+    if not host.strip():
+        raise ConfigError(
+            "--host is empty, which would be every address of this machine",
+            remedy="leave it out for this machine alone; 0.0.0.0 for every address",
+        )
+    if not 0 <= port <= 65535:
+        raise ConfigError(f"--port {port}: no port has this number", remedy="0 to 65535")
+    kept = Cache(cache_file(store) if cache else None)
+    if kept.why_not:
+        typer.echo(f"dstest: nothing is kept for the next start: {kept.why_not}", err=True)
+    try:
+        index = Index(store, kept)
+        if export is not None:
+            _export(index, export, json_)
+        else:
+            _serve(index, host, port, json_)
+    finally:
+        kept.close()
+
+
+def _export(index: Index, to: Path, json_: bool) -> None:
+    import msgspec
+
+    from dstest.serve.export import export
+
+    typer.echo("reading the runs", err=True)
+    with Telling(f"reading the runs of {index.store}"):
+        index.refresh()
+    runs = len(index.shown.rows)
+    pages = export(index, to, lambda text: typer.echo(text, err=True))
+    first = to / "index.html"
+    if json_:
+        say(msgspec.json.encode({"pages": pages, "runs": runs, "index": str(first)}).decode())
+    else:
+        typer.echo(f"{pages:,} pages of {runs:,} runs: {first}")
+
+
+def _serve(index: Index, host: str, port: int, json_: bool) -> None:
+    import msgspec
+
+    from dstest.serve.http import Listening, is_loopback, serve
+
+    if not is_loopback(host):
+        typer.echo(
+            f"dstest: warning: {host} can be reached from elsewhere: whoever reaches it reads "
+            "everything in this store, with the logs of its nodes; nobody is asked for a name",
+            err=True,
+        )
+
+    def ready(at: Listening) -> None:
+        if json_:
+            shown = {"url": at.url, "host": at.host, "port": at.port, "store": str(index.store)}
+            say(msgspec.json.encode(shown).decode())
+        else:
+            say(f"{index.store} is at {at.url} (Ctrl-C ends)")
+
+    serve(index, host, port, ready)

@@ -1,26 +1,27 @@
-"""What the file of a system answers, looked at where it is first taken.
+"""What the methods of a deployment answer, held to what they ought to, and awaited no longer than
+that.
 
-Whoever writes a system is told which method answered what, not where that was noticed much later.
+Whoever writes a system is told at once which method answered what, and not where it shows much
+later. The limits follow from the deployment's `Timing`, which is how long healthy members take at
+most; they leave what has limits of its own the time to say more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any
+import asyncio
+import inspect
+from collections.abc import Awaitable, Collection, Mapping
+from typing import Any, Final, TypeVar
 
 import msgspec
 
-from dstest.core.errors import ConfigError
+from dstest.core.errors import ConfigError, LabError
 from dstest.core.evidence import LandingRecord
-from dstest.core.plain import odd_in
-from dstest.core.protocols import (
-    Deployment,
-    LeaderView,
-    Process,
-)
+from dstest.core.plugin_shape import not_json
+from dstest.core.protocols import Deployment, LeaderView, Process, Timing
 
 
-def refused(deployment: object, method: str, found: str, expected: str) -> ConfigError:
+def answer_error(deployment: object, method: str, found: str, expected: str) -> ConfigError:
     """`Toy.links() answers ..`: for whoever has written the class of the deployment."""
     name = type(deployment).__name__
     return ConfigError(
@@ -35,12 +36,12 @@ def wrong_type(value: Any, kind: type[msgspec.Struct]) -> str:
     Whoever makes a struct may put anything into it.
     """
     if not isinstance(value, kind):
-        return f"{_shown(value)}, which is no {kind.__name__}"
+        return f"{_show(value)}, which is no {kind.__name__}"
     try:
         plain = msgspec.to_builtins(value, builtin_types=(bytes,))
         msgspec.convert(plain, kind, builtin_types=(bytes,))
     except (msgspec.ValidationError, TypeError) as error:
-        return f"a {kind.__name__} in which {error}: {_shown(value)}"
+        return f"a {kind.__name__} in which {error}: {_show(value)}"
     return ""
 
 
@@ -48,10 +49,10 @@ def rows_of(deployment: object, method: str, answer: Any, kind: type[msgspec.Str
     """The answer, as a list of such structs. Raises ConfigError where it is none."""
     expected = f"a list of {kind.__name__}"
     if not isinstance(answer, list | tuple):
-        raise refused(deployment, method, _shown(answer), expected)
+        raise answer_error(deployment, method, _show(answer), expected)
     for row in answer:
         if wrong := wrong_type(row, kind):
-            raise refused(deployment, method, wrong, expected)
+            raise answer_error(deployment, method, wrong, expected)
     return list(answer)
 
 
@@ -62,10 +63,10 @@ def check_leaders(deployment: Deployment, views: Any) -> list[LeaderView]:
     for view in rows:
         if view.member not in deployment.members:
             expected = f"a member: {known}"
-            raise refused(deployment, "leaders()", f"a view of {view.member!r}", expected)
+            raise answer_error(deployment, "leaders()", f"a view of {view.member!r}", expected)
         if view.leader is not None and view.leader not in deployment.members:
             found = f"that {view.member} takes {view.leader!r} for the leader"
-            raise refused(deployment, "leaders()", found, f"a member or None: {known}")
+            raise answer_error(deployment, "leaders()", found, f"a member or None: {known}")
     return rows
 
 
@@ -75,10 +76,10 @@ def check_links(deployment: Deployment, links: Any) -> list[tuple[str, str]] | N
         return None
     expected = f"None, or a list of pairs of members: {', '.join(deployment.members)}"
     if not isinstance(links, list | tuple):
-        raise refused(deployment, "links()", _shown(links), expected)
+        raise answer_error(deployment, "links()", _show(links), expected)
     for link in links:
         if not _is_pair(link, deployment.members):
-            raise refused(deployment, "links()", _shown(link), expected)
+            raise answer_error(deployment, "links()", _show(link), expected)
     return list(links)
 
 
@@ -87,7 +88,7 @@ def check_health(deployment: Deployment, answer: Any) -> dict[str, bool]:
     expected = f"True or False by member: {', '.join(deployment.members)}"
     found: dict[str, bool] = _of_kind(deployment, "healthy()", answer, dict[str, bool], expected)
     if any(name not in deployment.members for name in found):
-        raise refused(deployment, "healthy()", _shown(answer), expected)
+        raise answer_error(deployment, "healthy()", _show(answer), expected)
     return found
 
 
@@ -121,7 +122,7 @@ def check_log_files(deployment: object, answer: Any) -> dict[str, list[str]]:
 def check_processes(deployment: object, answer: Any) -> dict[str, list[Process]]:
     """What `processes` has answered. Raises ConfigError where it is not what it is to be."""
     if not isinstance(answer, Mapping):
-        raise refused(deployment, "processes()", _shown(answer), "a list of Process by member")
+        raise answer_error(deployment, "processes()", _show(answer), "a list of Process by member")
     return {
         name: rows_of(deployment, "processes()", rows, Process) for name, rows in answer.items()
     }
@@ -130,7 +131,7 @@ def check_processes(deployment: object, answer: Any) -> dict[str, list[Process]]
 def check_record(nemesis: object, step: str, answer: Any) -> LandingRecord:
     """What a step of a nemesis has answered. Raises ConfigError where it is no landing record."""
     if wrong := wrong_type(answer, LandingRecord):
-        raise refused(nemesis, f"{step}()", wrong, "a LandingRecord")
+        raise answer_error(nemesis, f"{step}()", wrong, "a LandingRecord")
     record: LandingRecord = answer
     return record
 
@@ -140,9 +141,9 @@ def _of_kind(deployment: object, method: str, answer: Any, kind: Any, expected: 
     try:
         found = msgspec.convert(answer, kind)
     except msgspec.ValidationError:
-        raise refused(deployment, method, _shown(answer), expected) from None
-    if odd_in(found):
-        raise refused(deployment, method, _shown(answer), expected)
+        raise answer_error(deployment, method, _show(answer), expected) from None
+    if not_json(found):
+        raise answer_error(deployment, method, _show(answer), expected)
     return found
 
 
@@ -152,6 +153,50 @@ def _is_pair(link: Any, members: Collection[str]) -> bool:
     return all(isinstance(name, str) and name in members for name in link)
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 200 else f"{text[:200]}.."
+
+
+T = TypeVar("T")
+
+ASK_S: Final = 10.0
+WORK_S: Final = 120.0
+GRACE_S: Final = 2.0
+"""For what a call that is given up has to tidy away."""
+
+
+def ask_s(timing: Timing) -> float:
+    """For a question to members that run."""
+    return ASK_S + timing.start_s
+
+
+def end_s(timing: Timing) -> float:
+    """To stop all members."""
+    return ASK_S + timing.stop_s
+
+
+def work_s(timing: Timing) -> float:
+    """To install or start the system on all nodes."""
+    return WORK_S + 5 * timing.start_s
+
+
+async def in_time(deployment: object, method: str, answer: Awaitable[T], limit_s: float) -> T:
+    """What a method of the deployment answers. Raises LabError where it does not come back in time,
+    ConfigError where there is nothing to wait for."""
+    if not inspect.isawaitable(answer):
+        raise answer_error(deployment, f"{method}()", repr(answer)[:200], f"`async def {method}`")
+    task = asyncio.ensure_future(answer)
+    try:
+        await asyncio.wait({task}, timeout=limit_s)
+        if task.done():
+            return task.result()
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=GRACE_S)
+    name = type(deployment).__name__
+    raise LabError(
+        f"{name}.{method}() did not come back in {limit_s:g} s",
+        remedy=f"let each request in {method} of {name} end in time, or give its `timing` more",
+    )

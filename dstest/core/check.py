@@ -1,4 +1,5 @@
-"""What a checker is given and what it gives back.
+"""What a checker is given and what it gives back; what a workload claims to test, and what its
+records must hold for the claim to be judged.
 
 `CheckResult` is the object that `dstest check --json` prints; its keys are a contract.
 """
@@ -15,10 +16,15 @@ from dstest.core import limits
 from dstest.core.errors import Exit
 
 __all__ = [
+    "CATEGORIES",
+    "FAMILIES",
+    "GATED",
     "NAMELESS",
+    "SURFACE_GATED",
     "Anomaly",
     "Budget",
     "CheckResult",
+    "Fields",
     "KeyCount",
     "OpCount",
     "RunVerdict",
@@ -31,10 +37,24 @@ __all__ = [
     "kinds_of",
 ]
 
+
 NAMELESS: Final = "violation"
 """The kind of a violation to which its checker gives no name."""
 
 Valid = Literal[True, False, "unknown"]
+
+GATED: Final = frozenset(
+    {"safety", "durability", "idempotency", "isolation", "ordering", "membership"}
+)
+"""Claims that only a history of operations can falsify: `serious` ones."""
+
+SURFACE_GATED: Final = frozenset({"boundary", "fairness"})
+"""Claims that hold at each surface or for each group, or not at all."""
+
+CATEGORIES: Final = GATED | SURFACE_GATED | {"liveness", "performance-SLO", "operational"}
+
+FAMILIES: Final = frozenset({"log", "counter", "ledger", "session", "queue", "lease"})
+"""Whose operations need fields without which a checker would be unsound."""
 
 
 class Budget(msgspec.Struct, frozen=True):
@@ -82,7 +102,8 @@ class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
 class Sightings(msgspec.Struct, frozen=True, kw_only=True):
     """Answers, one of each of many anomalies: when the first and the last came, ns of run time, and
     how many by node and by fault epoch; `outside` counts those in none, `after` those of them that
-    came after the heal of a fault, by the last one, where heals are known."""
+    came after the heal of a fault, by the last one, before the load had recovered from it, where
+    heals are known; where nobody measured recoveries, until the next fault or the end."""
 
     first_ns: int
     last_ns: int
@@ -208,3 +229,21 @@ def _kinds(valid: Any, *named: Iterable[str] | None) -> set[str]:
     if valid is not False:
         return set()
     return {str(kind) for names in named for kind in names or ()} or {NAMELESS}
+
+
+class Fields(msgspec.Struct, frozen=True, kw_only=True):
+    """What must stand in a workload's records.
+
+    `family` is one of `FAMILIES`, whose rules hold; empty = none.
+    `idempotency_field` is the field of the input that carries the business key. `ttl_option` is the
+    option that holds a lease's time to live in seconds. `surfaces` maps each surface of a boundary
+    claim to its operation types; `negative_controls` are types that have to be refused. After a
+    success of a type in `busy_after` a process is busy with something else until its next one.
+    """
+
+    family: str = ""
+    idempotency_field: str = ""
+    ttl_option: str = ""
+    surfaces: Mapping[str, frozenset[str]] = {}
+    negative_controls: frozenset[str] = frozenset()
+    busy_after: frozenset[str] = frozenset()

@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from enum import IntEnum
 from typing import Final
 
-from dstest.core.printable import one_line, printable
+from dstest.core.words import one_line, printable
 
 __all__ = [
     "ConfigError",
@@ -59,7 +59,7 @@ class Exit(IntEnum):
 
 
 _MODULE_OF_FILE: Final = re.compile(r"\bdstest_file_[0-9a-f]{16}\.")
-"""Before the names of what stands in a file of a user's own (`core/plugin_files.py`): nobody has
+"""Before the names of what stands in a file of a user's own (`core/registry.py`): nobody has
 written that."""
 
 

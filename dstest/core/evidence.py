@@ -1,22 +1,25 @@
 """Evidence: the landing record of each fault, and the facts that a verdict is computed from.
 
-`Evidence` is written to `evidence.json`; `dstest.judge.decide` is a pure function of it.
+`Evidence` is kept in `verdict.json`; `dstest.judge.decide` is a pure function of it. The facts that
+a landing record has besides are plain JSON, with keys for each family of faults (`Details`). A
+record that contradicts itself proves no landing: it is asked once where a nemesis has made it, and
+once where it is evidence (`contradiction`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, Literal
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Any, Final, Literal, Self, get_args
 
 import msgspec
-
-from dstest.core.tiers import Tier
 
 __all__ = [
     "TAXDC_WORDS",
     "AuditRow",
     "BlameProbe",
     "Budgets",
+    "Canary",
     "CheckerEvidence",
     "CheckerOps",
     "Evidence",
@@ -32,6 +35,23 @@ __all__ = [
     "TaxDC",
     "Transport",
 ]
+
+
+Level = Literal["smoke", "hardening", "release"]
+"""What can be asked for."""
+
+Tier = Literal["none", "smoke", "hardening", "release"]
+"""What can be met: `none` where not even the budget of smoke was."""
+
+SMOKE_S: Final = 20.0
+"""Seconds of load that smoke asks for."""
+
+LEVELS: Final[tuple[Level, ...]] = get_args(Level)
+"""The least first."""
+
+TIERS: Final[tuple[Tier, ...]] = get_args(Tier)
+"""The least first."""
+
 
 Landed = Literal["yes", "no", "ambiguous"]
 Transport = Literal["network", "in-process"]
@@ -112,6 +132,19 @@ class LandingRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     residue: list[str] = msgspec.field(default_factory=list)
     facts: dict[str, Any] = msgspec.field(default_factory=dict)
     notes: list[str] = msgspec.field(default_factory=list)
+
+
+class Canary(msgspec.Struct, frozen=True, kw_only=True):
+    """Mutated copies of the run's history and how many of them the checkers rejected.
+
+    `details` has a row per copy, `undistinguished` a row per weaker judge that no copy tells from
+    the checker; see `judge.mutants.families.CheckerCanary`.
+    """
+
+    killed: int = 0
+    total: int = 0
+    details: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    undistinguished: list[dict[str, Any]] = msgspec.field(default_factory=list, name="untold")
 
 
 class FaultEvidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -217,7 +250,7 @@ class Budgets(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BlameProbe(msgspec.Struct, frozen=True, kw_only=True):
-    """What one probe of who is to blame came to (discipline 3.1).
+    """What one probe of who is to blame came to.
 
     `fired`: it spoke against a violation by the system; None where it has no result, and `said`
     tells why.
@@ -260,7 +293,7 @@ class Symptom(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a verdict is computed from (discipline 2.2).
+    """Everything that a verdict is computed from.
 
     `oracle_kinds` are the kinds of the declared checkers: `history`, `final-state`, `logs`,
     `health`, `no-error`. `probes` are those of who is to blame that need no cluster, and `symptom`
@@ -307,3 +340,178 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         """Nothing eligible was left out."""
         c = self.checker
         return c.ops_consumed == c.ops_eligible and c.keys_decided == c.keys_total
+
+
+Counts = dict[str, dict[str, int]]
+"""Operations of clients by node and outcome."""
+
+
+class Details(msgspec.Struct, frozen=True, kw_only=True):
+    """Base: a part of a record's facts.
+
+    Read by name: a key that the record lacks has its default here, and nothing is converted, since
+    what was written by hand may be anything.
+    """
+
+    @classmethod
+    def of(cls, record: LandingRecord) -> Self:
+        """Those of this record."""
+        facts = record.facts
+        return cls(**{name: facts[name] for name in cls.__struct_fields__ if name in facts})
+
+
+class FaultDetails(Details, frozen=True, kw_only=True):
+    """Of every fault: the counts of its clients when it was applied and when it was healed, and
+    what became of it in between: `rechecks` are rows of `at_ns`, `present` and perhaps `gone`;
+    `stood` says for how long it stood without a break (`looks`, `failed`, `watched_s`, `away_s`,
+    `share`), empty where nobody could tell between two looks."""
+
+    stood: dict[str, Any] = {}
+    rechecks: list[dict[str, Any]] = []
+    ended_early: bool = False
+    page_cache: PageCache = ""
+    """What became of it, where that was measured: the nemesis' trait does not say it then."""
+    requested_to_applied_ms: float | None = None
+    traffic_at_inject: Counts = {}
+    traffic_at_heal: Counts = {}
+
+
+class LeadDetails(Details, frozen=True, kw_only=True):
+    """Who led before, with the epoch that the system counts, and who leads since. `group` is empty
+    where the system has one."""
+
+    leader_before: str | None = None
+    term_before: int | None = None
+    group: str = ""
+    new_leader: str | msgspec.UnsetType | None = msgspec.UNSET
+    new_term: int | None = None
+    steps: list[dict[str, Any]] = []
+    """Of a fault that goes from node to node, each with `leader`, `new_leader`, `new_term`,
+    `moved`."""
+
+    @property
+    def moved(self) -> bool:
+        """Has the lead moved? Who leads may not be known yet where an epoch tells of it."""
+        return self.new_leader is not msgspec.UNSET
+
+
+class ProcessDetails(Details, frozen=True, kw_only=True):
+    """Of a fault of processes: whom it is about, and what these and the others were before.
+
+    `pids` are [pid, start time] of each member's main process, `processes` rows of all of a
+    service's processes. `asked_before` counts answers by `asker->target`, `listening_before` has
+    the pids at the ports of the targets. `counted` is [good operations, since when that stands],
+    and `quiet` that of the servers which it must not rise at.
+    """
+
+    scope: str = ""
+    seed: int = 0
+    service: str = ""
+    pids: dict[str, list[int]] = {}
+    processes: dict[str, list[list[Any]]] = {}
+    asked_before: dict[str, int] = {}
+    listening_before: dict[str, list[int]] = {}
+    counted: dict[str, list[int]] = {}
+    quiet: dict[str, list[int]] = {}
+
+
+class PathDetails(Details, frozen=True, kw_only=True):
+    """Of a fault of paths: which are hit, where they arrive (`affected`), and how they were before.
+
+    `baseline_packets` counts what each carried just before. `links` are the paths that the system
+    says it uses (None: all), `idle_paths` those that are hit and not used. `cuts` is None in the
+    record of a fault of another family.
+    """
+
+    shape: str = ""
+    direction: str = ""
+    action: str = ""
+    reset: bool = True
+    """False: connections that stood are left alone."""
+    clients: bool = False
+    cuts: list[str] | None = None
+    baseline_packets: dict[str, int] | None = None
+    links: list[str] | None = None
+    idle_paths: list[str] = []
+    affected: list[str] = []
+    probe_before: dict[str, list[int]] = {}
+
+
+def contradiction(record: LandingRecord) -> str | None:
+    """Why a record that says `yes` cannot be right, None where it can."""
+    return next(_of_landing(record), None)
+
+
+def heal_contradiction(record: LandingRecord) -> str | None:
+    """Why a heal that is said to be verified cannot be: what showed that the fault was there shows
+    it still."""
+    if not record.heal_verified or record.victim is None or not record.victim.after:
+        return None
+    before, after = record.victim.before, record.victim.after
+    if not all(map(_counted, (*before.values(), *after.values()))):
+        return None  # what the figures mean only the fault knows: seconds, shares
+    if any(map(_alive, before.values())) and not any(map(_alive, after.values())):
+        return f"its heal is verified, and {record.victim.signal!r} shows nothing alive after it"
+    return None
+
+
+def _of_landing(record: LandingRecord) -> Iterator[str]:
+    steps = [
+        ("injected", record.injected_at),
+        ("landed", record.landed_at),
+        ("its heal begun", record.heal_start),
+        ("healed", record.healed_at),
+    ]
+    if record.injected_at is None or record.landed_at is None:
+        yield "it has landed, and no time says when it was injected and when it landed"
+    known = [(name, at_ns) for name, at_ns in steps if at_ns is not None]
+    for (first, early_ns), (then, late_ns) in pairwise(known):
+        if late_ns < early_ns:
+            yield f"{then} at {late_ns / 1e9:.2f} s, before it was {first} ({early_ns / 1e9:.2f} s)"
+    control = record.control
+    if control is not None and control.moved:
+        yield f"others were hit as well: {control.detail or control.signal}"
+    figures = () if control is None else (*control.before.values(), *control.during.values())
+    if control is not None and figures and all(map(_counted, figures)):
+        dead = [name for name, was in control.before.items() if _died(was, control.during, name)]
+        if dead and len(dead) == len(control.before) and not control.moved:
+            yield f"the control is said to be untouched, and nothing of it lives: {dead[0]}"
+    yield from _of_paths(record)
+
+
+def _of_paths(record: LandingRecord) -> Iterator[str]:
+    """Of a fault of paths: its figures are those of its cuts, each of which shows it. A target may
+    have none: the bridge between two halves."""
+    paths = PathDetails.of(record)
+    injector, victim = record.injector, record.victim
+    if paths.cuts is None or injector is None or victim is None:
+        return
+    used = [path for path in paths.cuts if path not in paths.idle_paths]
+    for signal in (injector, victim):
+        if signal.during and not {*signal.during} & {*paths.cuts}:
+            yield f"{signal.signal!r} is about other paths than its cuts"
+    counts = {path: injector.during[path] for path in used if path in injector.during}
+    if idle := [path for path, n in counts.items() if isinstance(n, int) and n <= 0]:
+        yield f"{injector.signal!r} is {counts[idle[0]]} for {idle[0]}, a path in use"
+    reached = {path: victim.during[path] for path in paths.cuts if path in victim.during}
+    was = victim.before
+    open_ = [path for path, now in reached.items() if _alive(now) and now == was.get(path)]
+    if open_ and any(not _alive(now) for now in reached.values()):
+        yield f"{victim.signal!r} is as before on {open_[0]}, which was to be cut"
+
+
+def _numbers(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _counted(value: Any) -> bool:
+    """Is it a count, or are they: datagrams that arrived, answers?"""
+    return all(type(n) is int and n >= 0 for n in _numbers(value))
+
+
+def _alive(value: Any) -> bool:
+    return any(isinstance(n, int | float) and n > 0 for n in _numbers(value))
+
+
+def _died(was: Any, during: Mapping[str, Any], name: str) -> bool:
+    return _alive(was) and name in during and not _alive(during[name])

@@ -8,6 +8,9 @@ from typing import Final, NamedTuple
 AUTO: Final = "auto"
 """Asks for looking at a file's first bytes."""
 
+_ALL: Final = "all"
+_TXNS: Final = "transactions on registers"
+
 
 class Notation(NamedTuple):
     """Who writes it, and what it holds; `sessions` are read as such (checkers/txn/sessions).
@@ -18,9 +21,6 @@ class Notation(NamedTuple):
     sessions: bool = False
     binary: bool = False
 
-
-_ALL: Final = "all"
-_TXNS: Final = "transactions on registers"
 
 FORMATS: Final[Mapping[str, Notation]] = {
     "dstest": Notation("`dstest run`, `dstest generate`", _ALL),

@@ -30,7 +30,7 @@ STOOD_MIN: Final = 0.9
 was taken away by somebody else. One look of ten may err, on a busy host."""
 
 MIN_OPS_PER_EPOCH: Final = 30
-"""Fewer operations inside a fault window tested nothing (discipline 1.5)."""
+"""Fewer operations inside a fault window tested nothing."""
 
 MIN_OPS_PER_NODE: Final = 3
 """Per node and window: a node that nobody talked to was not tested."""

@@ -17,12 +17,22 @@ that provably had no effect, and *ok* otherwise.
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-__all__ = ["FIELDS", "FINAL_IDS", "NULL_IS_RESULT", "Key", "Op", "Outcome", "who"]
+__all__ = [
+    "FIELDS",
+    "FINAL_IDS",
+    "NULL_IS_RESULT",
+    "Key",
+    "Op",
+    "Outcome",
+    "who",
+]
+
 
 Key = str | int | float | bool | None
 
@@ -77,8 +87,13 @@ class Op(msgspec.Struct, frozen=True, kw_only=True):
         return self.invoke_ts if self.due_ts is msgspec.UNSET else self.due_ts
 
     @property
+    def last_ns(self) -> int:
+        """When it was answered; when it was asked where nobody answered."""
+        return self.invoke_ts if self.complete_ts is None else self.complete_ts
+
+    @property
     def outcome(self) -> Outcome:
-        """Derived from `timeout_marker`, `complete_ts` and `error` (discipline 1.2)."""
+        """Derived from `timeout_marker`, `complete_ts` and `error`."""
         if self.timeout_marker or self.complete_ts is None:
             return Outcome.UNKNOWN
         return Outcome.OK if self.error is None else Outcome.FAIL
@@ -86,3 +101,18 @@ class Op(msgspec.Struct, frozen=True, kw_only=True):
 
 FIELDS: tuple[str, ...] = Op.__struct_fields__[:-1]
 """Those that each record has."""
+
+
+OPERATION: Final[ContextVar[str | None]] = ContextVar("operation", default=None)
+"""The id of the trace, and of its first span, that the operation of this task is: a client puts it
+into the traces that its requests begin."""
+
+
+def last_ns(op: Op) -> int:
+    """When it was answered, or asked where it never was."""
+    return op.invoke_ts if op.complete_ts is None else op.complete_ts
+
+
+def trace_of(op_id: int | str) -> str:
+    """The id of the trace of an operation, by its id in the history."""
+    return f"op-{op_id}"

@@ -1,30 +1,57 @@
-"""Is it a plug-in? What can be seen of one before it is asked for anything: name and members.
+"""Is it a plug-in, and one that a run can use? Looked at where it is loaded, before it is asked for
+anything: its name and members, its options, and whether anybody can judge what a workload does.
 
-Names make directories, and stand in lists with commas: they are plain words in every group.
+And may a value that it gives stand in a history, or in any JSON file? JSON would refuse some and
+change others in silence: NaN becomes null, which is "never written" to a register; bytes become
+text, the key 1 of a mapping becomes "1". It is found where it is given, with who gave it.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, get_type_hints
 
-from dstest.core.attributes import require_attributes
+import msgspec
+
+from dstest.core.check import CATEGORIES, FAMILIES, Fields
 from dstest.core.errors import ConfigError
-from dstest.core.implements import missing, unfit
+from dstest.core.implements import fits, missing, require_attributes, unfit
 from dstest.core.node import Lab
-from dstest.core.plugin_options import require_options
-from dstest.core.plugin_workload import require_workload
 from dstest.core.protocols import (
     Checker,
     CheckerTraits,
     Nemesis,
     NemesisTraits,
+    Option,
     System,
     SystemTraits,
     Workload,
     WorkloadTraits,
 )
+from dstest.core.protocols.workloads import OpDraft, Reply
+
+DEPTH_MAX: Final = 90
+"""Of a value; a line of a history around it may be nested a little deeper."""
+
+WHOLE_BITS: Final = 64
+"""Of a whole number that clients and generators give."""
+
+_KEY: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_TYPES: Final = (str, int, float, bool, list, tuple, dict)
+_NUMBER: Final = float | None
+_SHAPE: Final[dict[str, Any]] = {
+    "help": str,
+    "choices": tuple[Any, ...],
+    "least": _NUMBER,
+    "most": _NUMBER,
+    "pattern": str,
+    "names_nodes": bool,
+    "names_service": bool,
+}
+
+FINAL_S_MAX: Final = 3600.0
 
 NAME_CHARS_MAX: Final = 64
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.-]*")
@@ -38,7 +65,6 @@ _PROTOCOLS: Final[dict[str, type]] = {
     "checkers": Checker,
 }
 
-
 _TRAITS: Final[dict[str, type]] = {
     "systems": SystemTraits,
     "workloads": WorkloadTraits,
@@ -50,8 +76,221 @@ _ASKED_LATER: Final = frozenset({"deployment", "requires"})
 """Whoever does not say these is listed, and refused with the reason where a run is planned."""
 
 
+def why_not(value: Any, depth: int = DEPTH_MAX, *, whole_bits: int | None = WHOLE_BITS) -> str:
+    """Why this value cannot be recorded as it is; empty where it can. JSON itself has no limit for
+    whole numbers: `whole_bits` is None where there is none."""
+    kind = type(value)
+    if value is None or kind is bool:
+        return ""
+    if kind is int:
+        if whole_bits is None or -(1 << (whole_bits - 1)) <= value < 1 << whole_bits:
+            return ""
+        return f"a whole number of more than {whole_bits} bits"
+    if kind is str:
+        return "" if value.isascii() or _is_utf8(value) else "text that is no UTF-8"
+    if kind is float:
+        return "" if math.isfinite(value) else f"the number {value}"
+    if kind not in (list, tuple, dict):
+        return f"a {kind.__name__}"
+    if not depth:
+        return f"a value nested deeper than {DEPTH_MAX}"
+    if kind is dict:
+        if any(type(key) is not str for key in value):
+            return "a mapping with a key that is no text"
+        value = [*value, *value.values()]
+    inner = (why_not(one, depth - 1, whole_bits=whole_bits) for one in value)
+    return next((found for found in inner if found), "")
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def why_no_draft(draft: Any) -> str:
+    """Why this is no operation that can be recorded; empty where it is one."""
+    if not isinstance(draft, OpDraft):
+        return f"a {type(draft).__name__}, not an OpDraft"
+    if type(draft.op_type) is not str:
+        return f"an operation of the type {draft.op_type!r}"
+    if isinstance(draft.key, list | tuple | dict):
+        return f"a key that is a {type(draft.key).__name__}; keys are text or numbers"
+    if type(draft.after_ns) is not int or draft.after_ns < 0:
+        return f"`{draft.op_type}` after {draft.after_ns!r} ns"
+    for name, value in (("key", draft.key), ("input", draft.input)):
+        if found := why_not(value):
+            return f"{found} in the {name} of `{draft.op_type}`"
+    return ""
+
+
+def reply_fields(reply: Reply) -> tuple[Any, str | None]:
+    """What is recorded of a reply. ValueError where that cannot be."""
+    wrong = why_not(reply.output) or why_not(reply.node_seen)
+    if not wrong and type(reply.node_seen) not in (str, type(None)):
+        wrong = f"{reply.node_seen!r} as the name of a node"
+    if wrong:
+        raise ValueError(f"what the client returned cannot be recorded: {wrong}")
+    return reply.output, reply.node_seen
+
+
+def not_json(value: Any) -> str:
+    """Where a value has something that no JSON file holds, and what: `before.n1 = nan`; empty where
+    it has nothing such."""
+    try:
+        plain = msgspec.to_builtins(value)
+    except (TypeError, RecursionError, UnicodeError) as error:
+        return str(error)
+    where, odd = next(_not_json_parts(plain, ""), ("", None))
+    return f"{where} = {odd!r}" if where else "" if odd is None else repr(odd)
+
+
+def _not_json_parts(value: Any, where: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _not_json_parts(key, f"a key of {where}" if where else "a key")
+            yield from _not_json_parts(inner, f"{where}.{key}" if where else str(key))
+    elif isinstance(value, list | tuple):
+        for at, inner in enumerate(value):
+            yield from _not_json_parts(inner, f"{where}[{at}]")
+    elif legible(value) != value:
+        yield where, value
+
+
+def legible(value: Any) -> Any:
+    """The value with a text in place of each number, and of each text, that JSON does not have."""
+    if isinstance(value, dict):
+        return {legible(key): legible(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [legible(inner) for inner in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return repr(value)
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    return value
+
+
+def require_options(options: Mapping[str, Option], of: str, *, may_be_open: bool) -> None:
+    """Raises ConfigError for an option that cannot be given, or whose default is not its own.
+
+    With `may_be_open` a default of None is one that is not there. `of` is where they come from.
+    """
+    for key, option in options.items():
+        where = f"{of}: option {key!r}"
+        require_attributes(option, _SHAPE, where)
+        for said, remedy in _problems(key, option, may_be_open):
+            raise ConfigError(f"{where}: {said}", remedy=remedy)
+
+
+def _problems(key: str, option: Option, may_be_open: bool) -> Iterator[tuple[str, str]]:
+    """(what is wrong, what to do about it)."""
+    if not _KEY.fullmatch(key):
+        yield "nobody could give it", "letters, digits, _ - and . in its name, as in -o my_keys=5"
+    if option.type not in _TYPES:
+        names = ", ".join(kind.__name__ for kind in _TYPES)
+        yield f"its type is {option.type!r}", f"type= one of {names}"
+    kind = option.type
+    ranged = option.least is not None or option.most is not None
+    if ranged and kind not in (int, float):
+        yield "it has a range, and is no number", "leave least and most out, or type=float"
+    if option.pattern and (kind is not str or not _compiles(option.pattern)):
+        yield "it has a pattern that no text can match", "a regular expression, and type=str"
+    for choice in option.choices:
+        if not fits(choice, kind):
+            yield f"its choices have {choice!r}, which is no {kind.__name__}", "one type for all"
+    if option.default is not None or not may_be_open:
+        yield from _of_default(option)
+
+
+def _compiles(pattern: str) -> bool:
+    try:
+        re.compile(pattern)
+    except re.error:
+        return False
+    return True
+
+
+def _of_default(option: Option) -> Iterator[tuple[str, str]]:
+    default, name = option.default, option.type.__name__
+    if not fits(default, option.type):
+        yield (
+            f"its default is {default!r}, which is no {name}",
+            f"a default that is a {name}, or another `type`",
+        )
+    if default is None or why_not(default):
+        yield (
+            "JSON cannot hold its default, and a run keeps it so",
+            "finite numbers of 64 bits, whole characters, lists, and tables by text; no None",
+        )
+    low = option.least is not None and not default >= option.least
+    if low or (option.most is not None and not default <= option.most):
+        yield f"its default {default!r} is out of range", "a default from `least` to `most`"
+    if option.choices and default not in option.choices:
+        yield f"its default {default!r} is none of its choices", "one of `choices` as default"
+
+
+def require_workload(work: Workload, of: str) -> None:
+    """Raises ConfigError where no run of it could be judged as it asks; `of` is where it is from.
+
+    Its attributes are of their types.
+    """
+    require_attributes(work.fields, get_type_hints(Fields), f"{of}: its fields")
+    for problems in (_judges(work), _counts(work), _fields(work), _final(work)):
+        for said, remedy in problems:
+            raise ConfigError(f"{of} {said}", remedy=remedy)
+
+
+def _judges(work: Workload) -> Iterator[tuple[str, str]]:
+    """(what is wrong, what to do about it), as in the others."""
+    if not work.checkers or not all(work.checkers):
+        yield (
+            "names no checker",
+            '`checkers = ("...",)` in its class; `dstest list` has their names',
+        )
+    if not work.model:
+        yield "names no model", '`model = "..."` in its class, one that its checkers know'
+    unknown = sorted({*work.claims} - CATEGORIES)
+    if unknown or not work.claims:
+        said = f"claims {', '.join(unknown) or 'nothing'}"
+        yield said, f"`claims` of {', '.join(sorted(CATEGORIES))}"
+
+
+def _counts(work: Workload) -> Iterator[tuple[str, str]]:
+    if not work.op_types:
+        yield "has no types of operation", "`op_types = frozenset({...})`, all that it asks for"
+    known = ", ".join(sorted(work.op_types))
+    for kind, least in work.minimum.items():
+        if kind not in work.op_types:
+            said = f"with its minimum asks for {kind}, which is no type of its operations"
+            yield said, f"its op_types are {known}"
+        if least < 0:
+            yield f"with its minimum asks for {least} {kind}", "0 or more"
+
+
+def _final(work: Workload) -> Iterator[tuple[str, str]]:
+    final_s = WorkloadTraits.of(work).final_s
+    if not 0 < final_s <= FINAL_S_MAX:
+        said = f"says that its final phase may take {final_s:g} s"
+        yield said, f"`final_s` above 0 and at most {FINAL_S_MAX:g}"
+
+
+def _fields(work: Workload) -> Iterator[tuple[str, str]]:
+    fields = work.fields
+    if fields.family and fields.family not in FAMILIES:
+        said = f"says that its fields are of family {fields.family!r}"
+        yield said, f"one of {', '.join(sorted(FAMILIES))}, or none"
+    if fields.ttl_option and fields.ttl_option not in work.options:
+        said = f"has fields whose ttl_option {fields.ttl_option!r} is none of its options"
+        yield said, "declare it in `options`"
+
+
 def require_name(name: Any, of: str) -> None:
-    """Raises ConfigError for what is no name of a plug-in; `of` is where it comes from."""
+    """Raises ConfigError for what is no name of a plug-in; `of` is where it comes from.
+
+    Names make directories, and stand in lists with commas: they are plain words in every group.
+    """
     if not isinstance(name, str):
         raise ConfigError(f"{of} has no name", remedy='`name = "..."` in its class')
     if not _NAME.fullmatch(name) or len(name) > NAME_CHARS_MAX:

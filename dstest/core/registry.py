@@ -1,30 +1,289 @@
-"""Plug-ins by entry point; the built-ins register the same way as anybody's. Files come besides.
+"""Plug-ins: by entry point, where the built-ins register the same way as anybody's, and from files
+of the user's own, with no package.
 
 Groups: `dstest.labs`, `dstest.systems`, `dstest.workloads`, `dstest.nemeses`, `dstest.checkers`.
-`DSTEST_NO_PLUGINS=1` keeps to our own distribution.
+`DSTEST_NO_PLUGINS=1` keeps to our own distribution. A file names what it offers by one of these
+words at its top level: `SYSTEM`, `WORKLOAD`, `NEMESIS`, `CHECKER`, `LAB`. Which files are used is
+part of the environment, as installed packages are, so that the processes which a run starts find
+the same plug-ins.
 """
 
 from __future__ import annotations
 
 import difflib
+import hashlib
+import importlib.util
 import math
 import os
 import re
+import shlex
 import sys
-from collections.abc import Callable, Mapping
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
 
 import msgspec
 
-from dstest.core import plugin_files
 from dstest.core.errors import ConfigError
 from dstest.core.near import ELSEWHERE
+from dstest.core.plugin_shape import why_not
 from dstest.core.protocols import Option
-from dstest.core.spec import held
 
-__all__ = ["GROUPS", "load", "look_again", "names", "parse_options"]
+__all__ = [
+    "FILES",
+    "GROUPS",
+    "WORDS",
+    "check_digests",
+    "digests",
+    "error_line",
+    "files_in_use",
+    "hint",
+    "load",
+    "look_again",
+    "module_at",
+    "named_in",
+    "names",
+    "offered",
+    "parse_options",
+    "place_of",
+    "plugin_in",
+    "require",
+    "unchanged",
+    "use",
+]
+
+
+FILES: Final = "DSTEST_FILES"
+"""Environment variable: paths of the files in use, separated as in PATH."""
+
+_OPTIONS: Final = {
+    "labs": "plugin",
+    "systems": "system",
+    "workloads": "workload",
+    "nemeses": "nemesis",
+    "checkers": "plugin",
+}
+"""Group of plug-ins -> the option of `dstest run` that takes a name or a file."""
+
+WORDS: Final = {
+    "labs": "LAB",
+    "systems": "SYSTEM",
+    "workloads": "WORKLOAD",
+    "nemeses": "NEMESIS",
+    "checkers": "CHECKER",
+}
+"""Group of plug-ins -> the word for it in a file."""
+
+
+def files_in_use() -> list[Path]:
+    """The files in use, each once."""
+    found = os.environ.get(FILES, "").split(os.pathsep)
+    return [Path(path).absolute() for path in dict.fromkeys(found) if path]
+
+
+def use(paths: Iterable[Path | str]) -> None:
+    """Use these files from now on, in this process and those that it starts.
+
+    Raises ConfigError where one cannot be read or run, or offers nothing.
+    """
+    for given in paths:
+        path = Path(given).absolute()
+        if os.pathsep in str(path):
+            raise ConfigError(
+                f"{path}: a plug-in's path may hold no {os.pathsep!r}", remedy="move the file"
+            )
+        if not offered(path):
+            raise ConfigError(
+                f"{path} offers no plug-in",
+                remedy=f"name it at the top level of the file: {', '.join(WORDS.values())}",
+            )
+        others = [p for p in files_in_use() if p != path]
+        if any(p.name == path.name for p in others):
+            raise ConfigError(
+                f"two files of plug-ins are called {path.name}", remedy="rename one of them"
+            )
+        kept = [str(p) for p in others]
+        os.environ[FILES] = os.pathsep.join([*kept, str(path)])
+
+
+def offered(path: Path) -> dict[str, Any]:
+    """Group -> the plug-in of it in this file. Raises ConfigError where the file cannot be run, or
+    what it offers is no plug-in."""
+    return dict(_offered(module_at(path), path))
+
+
+@cache
+def _offered(module: ModuleType, path: Path) -> Mapping[str, Any]:
+    from dstest.core.plugin_shape import require_plugin
+
+    found = {group: vars(module).get(word) for group, word in WORDS.items()}
+    found = {group: plugin for group, plugin in found.items() if plugin is not None}
+    for group, plugin in found.items():
+        try:
+            require_plugin(group, plugin, f"{path}: {WORDS[group]}")
+        except (Exception, SystemExit) as error:
+            if isinstance(error, ConfigError):
+                raise
+            raise ConfigError(
+                f"{path}: {WORDS[group]} cannot be looked at: {error_line(error)}",
+                remedy="its attributes must be there without anything being done",
+            ) from None
+    return found
+
+
+def plugin_in(group: str, path: Path | str) -> str:
+    """Use the file; the name of its plug-in of this group. Raises ConfigError without one."""
+    use([path])
+    plugin = offered(Path(path).absolute()).get(group)
+    if plugin is None:
+        raise ConfigError(
+            f"{path} has no {WORDS[group]}", remedy=f"`{WORDS[group]} = ...` at its top level"
+        )
+    return str(plugin.name)
+
+
+def named_in(group: str, given: str) -> str:
+    """The names in `a,./b.py,c`, files replaced by the names of their plug-ins, and used."""
+    parts = [part.strip() for part in given.split(",")]
+    return ",".join(plugin_in(group, part) if part.endswith(".py") else part for part in parts)
+
+
+def hint(group: str, name: str) -> str:
+    """How a plug-in of this name that nobody knows comes from a file, with that file if it lies in
+    the current directory."""
+    option = _OPTIONS[group]
+    here = Path(f"{name.replace('-', '_')}.py")
+    if name.isprintable() and os.sep not in name and here.is_file():
+        return f"./{here} is a file here: --{option} ./{here}"
+    also = ", or --checker FILE.py of `dstest check`" if group == "checkers" else ""
+    return f"one of your own: --{option} FILE.py{also}"
+
+
+@contextmanager
+def _beside(path: Path) -> Iterator[None]:
+    """The directory of a file, behind all others that are searched: it hides no module of ours."""
+    beside = str(path.absolute().parent)
+    sys.path.append(beside)
+    try:
+        yield
+    finally:
+        # Its own entry is the last one of that name.
+        if beside in sys.path:  # the file may have changed it
+            del sys.path[len(sys.path) - 1 - sys.path[::-1].index(beside)]
+
+
+def module_at(path: Path) -> ModuleType:
+    """The file as a module, run once in a process however often it is asked for. While it runs it
+    finds the files beside it by `import`, as it would by `python3 FILE`, unless a module of that
+    name is installed."""
+    text = _read(path)
+    name = f"dstest_file_{hashlib.sha256(str(path).encode() + text).hexdigest()[:16]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None:
+        raise ConfigError(f"{path} is no file of Python", remedy="its name ends in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        with _beside(path):
+            # Not by its loader, which runs what was compiled before of a file of that size and
+            # second.
+            exec(compile(text, str(path), "exec", dont_inherit=True), vars(module))
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
+        place = f"{path}, line {frames[-1].lineno}" if frames else str(path)
+        raise ConfigError(
+            f"{place}: {type(error).__name__}: {error}",
+            remedy="the file must run by itself: python3 FILE",
+        ) from None
+    return module
+
+
+def place_of(error: BaseException) -> str:
+    """`FILE, line N` where the error came up: in the last file in use that it went through, or
+    where it was raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = {str(path) for path in files_in_use()}
+    last = next((frame for frame in reversed(frames) if frame.filename in own), None)
+    if last is None and frames:
+        last = frames[-1]
+    return f"{last.filename}, line {last.lineno}" if last else "no known line"
+
+
+def error_line(error: BaseException) -> str:
+    """What was raised and where, in one line."""
+    return f"{place_of(error)}: {type(error).__name__}: {error}"
+
+
+def digests(paths: Iterable[Path | str]) -> dict[str, str]:
+    """Path -> SHA-256 of the file, in hex. Raises ConfigError where one cannot be read."""
+    return {str(p): hashlib.sha256(_read(Path(p))).hexdigest() for p in paths}
+
+
+def _read(path: Path) -> bytes:
+    try:
+        str(path).encode()
+        return path.read_bytes()
+    except UnicodeEncodeError:
+        raise ConfigError(
+            f"{str(path)!r} is no UTF-8, and no run could write it down",
+            remedy="rename the file, or its directory",
+        ) from None
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}", remedy="name a file of Python") from None
+
+
+def require(paths: Iterable[str]) -> None:
+    """Raises ConfigError where one of these files is not in use.
+
+    Files that a run or a session names are never run unasked: it may be anyone's.
+    """
+    absent = [path for path in paths if Path(path) not in files_in_use()]
+    if absent:
+        asked = os.pathsep.join([*map(str, files_in_use()), *absent])
+        raise ConfigError(
+            f"plug-ins of {', '.join(absent)} are asked for",
+            remedy=f"if you trust what is there: {FILES}={shlex.quote(asked)} before the command",
+        )
+
+
+def check_digests(wanted: Mapping[str, str], copies: Path) -> None:
+    """Raises ConfigError where a file that a run was made with is not in use, as it was.
+
+    `copies` is where the run keeps its own, for whoever trusts the run and has changed the file.
+    """
+    at_hand = digests(files_in_use()).values()
+    absent = [path for path, digest in wanted.items() if digest not in at_hand]
+    if absent:
+        kept = {path: copies.absolute() / Path(path).name for path in wanted}
+        trusted = [
+            path if _is(Path(path), digest) else str(kept[path]) for path, digest in wanted.items()
+        ]
+        raise ConfigError(
+            f"the run was made with {', '.join(absent)}, and no such file is in use as it was",
+            remedy=f"if you trust them: {FILES}={shlex.quote(os.pathsep.join(trusted))} before the"
+            " command",
+        )
+
+
+def unchanged(wanted: Mapping[str, str]) -> tuple[str, ...]:
+    """Of the files in use those that a run was made with, wherever they lie now."""
+    return tuple(p for p, digest in digests(files_in_use()).items() if digest in wanted.values())
+
+
+def _is(path: Path, digest: str) -> bool:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest() == digest
+    except OSError:
+        return False
+
 
 _WITHOUT: Final = "uninstall it, or set DSTEST_NO_PLUGINS=1"
 
@@ -74,9 +333,7 @@ def _shipped(group: str, point: EntryPoint) -> Any:
     except (Exception, SystemExit) as error:
         if isinstance(error, ConfigError):
             raise
-        raise ConfigError(
-            f"{of} cannot be loaded: {plugin_files.said_of(error)}", remedy=_WITHOUT
-        ) from None
+        raise ConfigError(f"{of} cannot be loaded: {error_line(error)}", remedy=_WITHOUT) from None
     if told != point.name:
         raise ConfigError(f"{of} calls itself {told!r}, not {point.name!r}", remedy=_WITHOUT)
     return plugin
@@ -84,19 +341,19 @@ def _shipped(group: str, point: EntryPoint) -> Any:
 
 def _of_files(group: str) -> list[tuple[str, _Point]]:
     points = []
-    for path in plugin_files.used():
-        plugin = plugin_files.offered(path).get(group)
+    for path in files_in_use():
+        plugin = offered(path).get(group)
         if plugin is not None:
             points.append(
                 (
                     plugin.name,
-                    _Point(str(path), partial(plugin_files.offered(path).__getitem__, group)),
+                    _Point(str(path), partial(offered(path).__getitem__, group)),
                 )
             )
     return points
 
 
-def _found(group: str) -> dict[str, _Point]:
+def _points(group: str) -> dict[str, _Point]:
     from dstest.core.plugin_shape import require_name
 
     points: dict[str, _Point] = {}
@@ -117,27 +374,27 @@ def names(group: str, *, ours: bool = False) -> list[str]:
     """Names registered in a group, sorted; of `ours` those that this distribution brings."""
     if ours:
         return sorted(p.name for mine, p in _registered(group, tuple(sys.path)) if mine)
-    return sorted(_found(group))
+    return sorted(_points(group))
 
 
 def load(group: str, name: str) -> Any:
     """The plug-in called `name`. Raises ConfigError with the nearest names where there is none."""
-    points = _found(group)
+    points = _points(group)
     if name not in points:
         near = [point for point in sorted(points) if point.startswith(f"{name}-")]
         if ELSEWHERE.get(name) in points:
             near = [ELSEWHERE[name]]
         near = near or difflib.get_close_matches(name, points, n=3)
-        hint = (
+        likely = (
             f"did you mean {' or '.join(near)}?" if near else f"one of: {', '.join(sorted(points))}"
         )
         kinds = {"workloads": "workload", "checkers": "checker", "nemeses": "nemesis"}
-        others = [kind for other, kind in kinds.items() if other != group and name in _found(other)]
-        hint = "".join(f"it is a {kind}: --{kind} {name}; " for kind in others) + hint
+        others = [
+            kind for other, kind in kinds.items() if other != group and name in _points(other)
+        ]
+        likely = "".join(f"it is a {kind}: --{kind} {name}; " for kind in others) + likely
         kind = kinds.get(group, group[:-1])
-        raise ConfigError(
-            f"no {kind} called {name!r}", remedy=f"{hint}; {plugin_files.hint(group, name)}"
-        )
+        raise ConfigError(f"no {kind} called {name!r}", remedy=f"{likely}; {hint(group, name)}")
     return points[name].load()
 
 
@@ -160,7 +417,7 @@ def _typed(key: str, text: str, option: Option) -> Any:
         ) from None
     if isinstance(value, float) and not math.isfinite(value):
         raise ConfigError(f"-o {key}={text}: not a finite number", remedy=f"{key}: {option.help}")
-    if not held(value):
+    if value is None or why_not(value):
         raise ConfigError(
             f"-o {key}={text!r}: it cannot be written down",
             remedy=f"whole characters, numbers of 64 bits; {key}: {option.help}",

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dstest.core.shares import interval
+from dstest.core.rates import interval
 
 REPRODUCER: Final = "reproducer.json"
 SCRIPT: Final = "repro.sh"

@@ -19,10 +19,10 @@ __all__ = [
     "HOME_MARK",
     "MAY_TOUCH",
     "RUN_NOTE",
-    "Found",
+    "Leftover",
     "Residue",
+    "leftovers_of",
     "marked_only",
-    "read_found",
 ]
 
 HOME_MARK = ".dstest-lab"
@@ -79,7 +79,7 @@ class Residue(msgspec.Struct, frozen=True, kw_only=True):
     home: str = ""
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class Leftover(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that was found on a node. `ours`: it carries our mark."""
 
     residue: str
@@ -100,7 +100,7 @@ def marked_only(kind: Residue, lab_id: str) -> Residue:
     return msgspec.structs.replace(kind, look=guard + kind.look, remove=guard + kind.remove)
 
 
-def read_found(residue: Residue, lines: Iterable[str]) -> list[Found]:
+def leftovers_of(residue: Residue, lines: Iterable[str]) -> list[Leftover]:
     """What the lines that `look` printed say; a line of another form counts as not ours."""
     things = []
     for line in lines:
@@ -109,7 +109,7 @@ def read_found(residue: Residue, lines: Iterable[str]) -> list[Found]:
             continue
         ours = text.startswith(_OURS)
         what = text.removeprefix(_OURS) if ours else text.removeprefix(_FOREIGN)
-        row = Found(residue=residue.name, what=what, ours=ours, kept=residue.kept and ours)
+        row = Leftover(residue=residue.name, what=what, ours=ours, kept=residue.kept and ours)
         if row not in things:
             things.append(row)
     return things

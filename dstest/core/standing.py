@@ -1,4 +1,5 @@
-"""How cells of nights stand by their tries, and for how long a seed that failed is asked again."""
+"""How cells of nights stand by their tries, as shares between which the true one lies, and for how
+long a seed that failed is asked again."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ Mark = tuple[str, int]
 """A seed of a cell: (key of the cell, seed)."""
 
 
-class Stood(NamedTuple):
+class PreviousNight(NamedTuple):
     """What of a night the next one's seeds follow from: how each seed that it asked stood, and
     whether it asked some cells alone."""
 
@@ -38,7 +39,7 @@ def of_tries(tries: Collection[tuple[Standing, bool]]) -> Standing:
     return next((one for one in telling if one in standings), "no-verdict")
 
 
-def owed_after(nights: Iterable[Stood], passes: int) -> Mapping[Mark, int]:
+def owed_after(nights: Iterable[PreviousNight], passes: int) -> Mapping[Mark, int]:
     """Seeds that failed, or missed what a control has to show, and in how many nights in a row each
     still has to be as it must be. A night that asked such a seed and got no verdict, or did not ask
     it, begins the row of `passes` anew; one of some cells says nothing of the seeds that it did not

@@ -1,4 +1,9 @@
-"""The ten verdict states and the verdict object that cannot be built without its evidence."""
+"""The ten verdict states, the verdict object that cannot be built without its evidence, and the
+summary that is made beside it, once, when a run is judged; both are kept in verdict.json.
+
+Terminal, page, JUnit, SARIF, `serve`, gate, nights, known issues and comparisons are views of it.
+It holds numbers and texts and no history: a store has more of these than fit into memory.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +11,15 @@ from enum import StrEnum
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from dstest.core.errors import Exit
-from dstest.core.evidence import Evidence
+from dstest.core.evidence import Canary, Evidence
+from dstest.core.summary import RunSummary
 
 
 class State(StrEnum):
-    """Discipline 2.1."""
+    """What a run comes to, from best to worst known; `docs/verdicts.md` says when each."""
 
     PASS_SMOKE = "PASS-smoke"
     PASS_HARDENING = "PASS-hardening"
@@ -35,7 +42,7 @@ class State(StrEnum):
 
 
 class Bug(msgspec.Struct, frozen=True, kw_only=True):
-    """What kind of bug a violation shows, of what weight, and why (discipline 3.2).
+    """What kind of bug a violation shows, of what weight, and why.
 
     `type` is a TaxDC type, or `unclassified: ` with what is not known; so is `severity`, which is
     P0 (loss, corruption, safety) to P3 (no user notices) where it is known.
@@ -47,22 +54,29 @@ class Bug(msgspec.Struct, frozen=True, kw_only=True):
     reasons: list[str] = msgspec.field(default_factory=list)
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """A state, the rule that gave it (V01-V15), and why.
-
-    `why_not_better` lists what keeps the verdict from the next stronger state. Build one with
-    `dstest.judge.decide`; `__post_init__` refuses a pass that its evidence does not carry. `blame`
-    and `bug` say of a violation whose fault it is and of what kind.
-    """
+class Brief(msgspec.Struct, frozen=True, kw_only=True):
+    """A verdict without what it stands on, as verdict.json has it: a state, the rule that gave it
+    (V01-V15), and why. `why_not_better` lists what keeps it from the next stronger state. `blame`
+    and `bug` say of a violation whose fault it is and of what kind. `summary` is not there in what
+    versions before 0.18 have judged."""
 
     verdict: State
     rule: str
     reason: str
     why_not_better: list[str] = msgspec.field(default_factory=list)
-    evidence: Evidence
-    checkers: dict[str, Any] = msgspec.field(default_factory=dict)
     blame: str | None = None
     bug: Bug | None = None
+    summary: RunSummary | UnsetType = UNSET
+
+
+class Verdict(Brief, frozen=True, kw_only=True):
+    """With its evidence, what each checker answered, and what came of the broken copies that they
+    had to reject. Build one with `dstest.judge.decide`; `__post_init__` refuses a pass that its
+    evidence does not carry."""
+
+    evidence: Evidence
+    checkers: dict[str, Any] = msgspec.field(default_factory=dict)
+    canary: Canary | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         if not self.reason:

@@ -26,7 +26,7 @@ def is_missing(error: BaseException) -> bool:
     return "_core" in str(error)
 
 
-def said_of(error: ImportError) -> str:
+def missing_line(error: ImportError) -> str:
     """One line: what is missing, and what helps."""
     return (
         f"dstest: {error}: it is not installed as a whole; `make setup` in its source tree builds"

@@ -1,5 +1,6 @@
 """How a value of a history stands in a sentence, as in the history itself, which is JSON; sentences
-after one another; and how a path stands in a command that is to be copied."""
+after one another; text of somebody else's making (of a node, a log, a history); and how a path
+stands in a command that is to be copied."""
 
 from __future__ import annotations
 
@@ -44,3 +45,27 @@ def sentences(*parts: str) -> str:
     out."""
     told = [part.strip() for part in parts if part.strip()]
     return " ".join(part if part.endswith((".", "!", "?")) else f"{part}." for part in told)
+
+
+def printable(text: str) -> str:
+    """Without control characters, which XML refuses and terminals obey; line ends stay."""
+    return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
+
+
+def printable_line(text: str) -> str:
+    """Printable, with blanks for ends of lines: an error string must not drive the terminal."""
+    return printable(text).replace("\n", " ")
+
+
+def one_line(text: str) -> str:
+    """The same as one line, whatever is in it: a line of its own may be an order to who reads."""
+    return printable(text.replace("\r", "\\r").replace("\n", "\\n"))
+
+
+def escaped(text: str) -> str:
+    """Printable, and of no other text the same: a control character is its number between U+FFFD
+    and a semicolon; line ends stay."""
+    return "".join(
+        c if (c.isprintable() or c == "\n") and c != "\ufffd" else f"\ufffd{ord(c):x};"
+        for c in text
+    )

@@ -17,18 +17,18 @@ from typing import Any, ClassVar
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import Node
 from dstest.core.protocols import FaultPlan, NemesisContext
-from nemeses.base.cluster import audit_each
-from nemeses.base.driver import Driver
-from nemeses.base.schedule import planned
-from nemeses.base.steps import (
+from nemeses.base.driver import (
     Choice,
+    Driver,
     Facts,
     Healing,
     Observed,
     Proven,
     Reverted,
+    audit_each,
     with_facts,
 )
+from nemeses.base.schedule import planned
 
 __all__ = ["Healing", "NodeFault", "Observed", "Traffic", "traffic_since"]
 

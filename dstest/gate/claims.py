@@ -1,4 +1,5 @@
-"""Is there enough evidence for a claim, and does any speak against it?
+"""Is there enough evidence for a claim, does any speak against it, and which commands make what is
+short?
 
 What speaks against a claim counts however old it is, whoever signed it and whatever made it; what
 speaks for it has to be all that the policy asks. A run that fits and came to no pass is no luck to
@@ -10,27 +11,65 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from dstest.core.evidence import CheckerEvidence
-from dstest.core.run_meta import Host
-from dstest.core.tiers import TIERS, Tier
+from dstest.core import registry
+from dstest.core.errors import ConfigError, Exit
+from dstest.core.evidence import TIERS, CheckerEvidence, Tier
+from dstest.core.run_record import Host
+from dstest.core.run_words import command_of
 from dstest.core.verdict import State
-from dstest.gate.anomalies import unproven
-from dstest.gate.commands import commands_of_claim
-from dstest.gate.fits import about, fit_of, of_test, of_version, same_words
-from dstest.gate.judged import Gathered, JudgedRun, Unit
-from dstest.gate.policy import Asked, Claim, Control, Policy
-from dstest.gate.rules import Finding
-from dstest.gate.twice import left_out, once
+from dstest.gate.gather import JudgedRun, StoreEvidence, Unit, unproven
+from dstest.gate.policy import Claim, Control, Finding, Policy, RequiredTest, Rule
+from dstest.gate.provenance import left_out, once
+from dstest.gate.relevance import about, fit_of, of_test, of_version, same_words
+from dstest.judge.facts import SHAPES
 
 _WORD: Final = (
     "a [[control]] with these options says that it is a known bug; nights may have a store apart"
 )
 _GROUPS_MAX: Final = 3
 """Of reasons why runs do not fit; the others are in the table of them."""
+
+
+def commands_of_claim(claim: Claim) -> list[str]:
+    """A session of the tier, and a run or session at each size that the tier does not have."""
+    shape = SHAPES[claim.tier]
+    sizes = [size for size in claim.sizes if size not in shape.sizes]
+    words = {**_words(claim), "tier": claim.tier}
+    whole: list[dict[str, Any]] = [{}] if len(sizes) < len(claim.sizes) else []
+    return [
+        command_of({**words, **more}, claim.options)
+        for more in (*whole, *({"nodes": size} for size in sizes))
+    ]
+
+
+def command_of_control(control: Control) -> str:
+    """A run of it."""
+    return command_of(_words(control), control.options)
+
+
+def _words(asked: RequiredTest) -> dict[str, Any]:
+    checkers = getattr(asked, "checkers", ())
+    model = asked.model
+    try:
+        workload = registry.load("workloads", asked.workload)
+    except ConfigError:
+        usual: tuple[str, ...] = ()
+    else:
+        usual = tuple(workload.checkers)
+        model = None if model == workload.model else model
+    return {
+        "system": asked.system,
+        "workload": asked.workload,
+        "nemesis": asked.nemesis,
+        "lab": asked.lab,
+        "builds": [name.rpartition("@")[0] or name for name in asked.builds],
+        "checkers": [name for name in checkers if name not in usual],
+        "model": model,
+    }
 
 
 class Count(NamedTuple):
@@ -72,7 +111,7 @@ class Fitting(NamedTuple):
     again: frozenset[Path]
 
 
-def fitting(gathered: Gathered, asked: Asked, policy: Policy, now_ns: int) -> Fitting:
+def fitting(gathered: StoreEvidence, asked: RequiredTest, policy: Policy, now_ns: int) -> Fitting:
     """What is about this claim or control, and what is nearly so. A unit that another row of the
     policy asks for is no near miss. One that came to no pass, and never came to say whether it
     fits, is none that may be left out; of a bug that has to be found it says nothing. One that
@@ -93,7 +132,7 @@ def fitting(gathered: Gathered, asked: Asked, policy: Policy, now_ns: int) -> Fi
     return Fitting(once(found, again), aside, again)
 
 
-def _of_another(run: JudgedRun, asked: Asked, others: Iterable[Asked]) -> bool:
+def _of_another(run: JudgedRun, asked: RequiredTest, others: Iterable[RequiredTest]) -> bool:
     """Is it another row's, or, of whatever version, one that has the words of another alone?"""
     mine = same_words(run.meta, asked)
     return any(
@@ -101,30 +140,25 @@ def _of_another(run: JudgedRun, asked: Asked, others: Iterable[Asked]) -> bool:
     )
 
 
-def claim_answer(gathered: Gathered, claim: Claim, policy: Policy, now_ns: int) -> Answer:
+def claim_answer(gathered: StoreEvidence, claim: Claim, policy: Policy, now_ns: int) -> Answer:
     """Everything that stands against a claim."""
-    against = [
-        Finding(rule="G22", what=violation_of(run), of=claim.id, where=str(run.path))
-        for run in gathered.runs
-        if run.verdict.verdict.failed and of_test(run.meta, claim)
-    ]
-    against += unproven((run for run in gathered.runs if of_test(run.meta, claim)), claim.id)
+    mine = [run for run in gathered.runs if of_test(run.meta, claim)]
+    against = [f for run in mine for f in VIOLATED.findings(run, claim.id, run.path)]
+    against += unproven(mine, claim.id)
     units, aside, again = fitting(gathered, claim, policy, now_ns)
-    open_ = [
-        Finding(rule="G24", what=_open(unit), of=claim.id, where=str(unit.path))
-        for unit in units
-        if not unit.passes and not unit.failed
-    ]
+    open_ = [f for unit in units for f in PASSED.findings(unit, claim.id, unit.path)]
     passed = [unit for unit in units if unit.runs and unit.passes and not unit.failed]
     enough = [unit for unit in passed if _reaches(unit.state, unit.met, claim.tier)]
     counted = [run for unit in enough or passed for run in unit.runs]
-    short = _short(claim, passed, enough, counted)
-    short = with_near_misses(short, aside, nothing=not passed)
+    tally = _Tally(claim, passed, enough, counted)
+    few = [f for by in (SHORT if passed else SHORT[:1]) for f in by.findings(tally, claim.id)]
+    few += _hosts(claim, counted) if passed else []
+    short = with_near_misses(few, aside, nothing=not passed)
     first = [*against, *open_]
     return Answer(
         id=claim.id,
         text=claim.text,
-        said=_said(claim, counted),
+        said=_passed_text(claim, counted),
         findings=tuple(first or short),
         follows=tuple(short if first else ()),
         counted=tuple(counted),
@@ -165,9 +199,26 @@ def violation_of(run: JudgedRun) -> str:
     return f"{run.verdict.verdict.value}: {run.verdict.reason}"
 
 
-def _open(unit: Unit) -> str:
-    ended = [str(run.meta.ended_by) for run in unit.runs if run.meta.ended_by]
-    return f"it ended early: {ended[0]}" if ended else f"{unit.state.value}: {unit.reason}"
+def _violation(run: JudgedRun) -> Iterator[str]:
+    if run.verdict.verdict.failed:
+        yield violation_of(run)
+
+
+VIOLATED: Final = Rule(
+    "G22",
+    "No run of a claim, of a green control or of a plan found a violation",
+    _violation,
+    exit=Exit.FAIL,
+)
+
+
+def _open(unit: Unit) -> Iterator[str]:
+    if not unit.passes and not unit.failed:
+        ended = [str(run.meta.ended_by) for run in unit.runs if run.meta.ended_by]
+        yield f"it ended early: {ended[0]}" if ended else f"{unit.state.value}: {unit.reason}"
+
+
+PASSED: Final = Rule("G24", "Each run of a claim came to a pass", _open, acceptable=True)
 
 
 def _reaches(state: State, met: Tier, wanted: Tier) -> bool:
@@ -206,7 +257,7 @@ def _judged_by_all(claim: Claim, found: CheckerEvidence) -> int:
     return min(judged, default=0)
 
 
-def _said(claim: Claim, runs: Sequence[JudgedRun]) -> str:
+def _passed_text(claim: Claim, runs: Sequence[JudgedRun]) -> str:
     if not runs:
         return "nothing that counts"
     landed = ", ".join(f"{n} {kind}" for kind, n in sorted(landed_by_kind(runs).items()))
@@ -217,35 +268,61 @@ def _said(claim: Claim, runs: Sequence[JudgedRun]) -> str:
     )
 
 
-def _short(
-    claim: Claim, passed: Sequence[Unit], enough: Sequence[Unit], counted: Sequence[JudgedRun]
-) -> list[Finding]:
-    """What there is too little of. Where no run reaches the tier, the rest is counted over those
-    that passed: whoever accepts a lower tier has not accepted that there are fewer seeds."""
+class _Tally(NamedTuple):
+    """What there is for a claim: units that passed, those of them that reach its tier, and the runs
+    that count. Where no run reaches the tier these are of all that passed: whoever accepts a lower
+    tier has not accepted that there are fewer seeds."""
 
-    def finding(rule: str, what: str) -> Finding:
-        return Finding(rule=rule, what=what, of=claim.id)
+    claim: Claim
+    passed: Sequence[Unit]
+    enough: Sequence[Unit]
+    counted: Sequence[JudgedRun]
 
-    if not passed:
-        return [finding("G21", "there is no run that fits and passed")]
-    short = []
-    if not enough:
-        best = max(passed, key=lambda unit: TIERS.index(unit.met))
-        said = f"the tier {claim.tier} is asked for; the best came to {best.state.value} and met"
-        short.append(finding("G25", f"{said} {best.met} ({best.reason})"))
-    if (seeds := len(_seeds(counted))) < claim.seeds:
-        short.append(finding("G26", f"{seeds} of {claim.seeds} seeds"))
-    if absent := sorted({*claim.sizes} - _sizes(counted)):
-        short.append(finding("G27", f"no run with {', '.join(map(str, absent))} nodes"))
-    landed = landed_by_kind(counted)
-    short += [
-        finding("G28", f"{landed[kind]} of {wanted} landed faults of kind {kind}")
-        for kind, wanted in claim.faults.items()
-        if landed[kind] < wanted
-    ]
-    if (judged := _operations(claim, counted)) < claim.operations:
-        short.append(finding("G29", f"{judged:,} of {claim.operations:,} operations judged"))
-    return short + _hosts(claim, counted)
+
+def _nothing(there: _Tally) -> Iterator[str]:
+    if not there.passed:
+        yield "there is no run that fits and passed"
+
+
+def _below_tier(there: _Tally) -> Iterator[str]:
+    if not there.enough:
+        best = max(there.passed, key=lambda unit: TIERS.index(unit.met))
+        said = f"the tier {there.claim.tier} is asked for; the best came to {best.state.value}"
+        yield f"{said} and met {best.met} ({best.reason})"
+
+
+def _few_seeds(there: _Tally) -> Iterator[str]:
+    if (seeds := len(_seeds(there.counted))) < there.claim.seeds:
+        yield f"{seeds} of {there.claim.seeds} seeds"
+
+
+def _no_size(there: _Tally) -> Iterator[str]:
+    if absent := sorted({*there.claim.sizes} - _sizes(there.counted)):
+        yield f"no run with {', '.join(map(str, absent))} nodes"
+
+
+def _few_faults(there: _Tally) -> Iterator[str]:
+    landed = landed_by_kind(there.counted)
+    for kind, wanted in there.claim.faults.items():
+        if landed[kind] < wanted:
+            yield f"{landed[kind]} of {wanted} landed faults of kind {kind}"
+
+
+def _few_operations(there: _Tally) -> Iterator[str]:
+    wanted = there.claim.operations
+    if (judged := _operations(there.claim, there.counted)) < wanted:
+        yield f"{judged:,} of {wanted:,} operations judged"
+
+
+SHORT: Final = (
+    Rule("G21", "There is evidence for each claim and plan", _nothing),
+    Rule("G25", "The tier was met", _below_tier, acceptable=True),
+    Rule("G26", "So many seeds agree", _few_seeds, acceptable=True),
+    Rule("G27", "It passed at these cluster sizes", _no_size, acceptable=True),
+    Rule("G28", "Faults of these kinds landed, so many", _few_faults, acceptable=True),
+    Rule("G29", "So many operations were judged", _few_operations, acceptable=True),
+)
+"""What there may be too little of; where nothing passed, the first says all."""
 
 
 def _counts(claim: Claim, passed: Sequence[Unit], runs: Sequence[JudgedRun]) -> Iterator[Count]:
@@ -284,10 +361,10 @@ def _hosts(claim: Claim, runs: Sequence[JudgedRun]) -> list[Finding]:
     return []
 
 
-def strangers(gathered: Gathered, policy: Policy) -> list[Finding]:
+def strangers(gathered: StoreEvidence, policy: Policy) -> list[Finding]:
     """Violations of the versions that are released, and anomalies in runs without a verdict, in
     tests that the policy does not name, nor a plan of the policy as its red side."""
-    rows: list[Asked] = [*policy.claim, *policy.control]
+    rows: list[RequiredTest] = [*policy.claim, *policy.control]
     asked = {(plan.sha256, plan.budget) for plan in policy.plan}
     reds = [
         path for plan in gathered.plans if (plan.sha256, plan.budget) in asked for path in plan.reds
@@ -299,13 +376,19 @@ def strangers(gathered: Gathered, policy: Policy) -> list[Finding]:
         and not any(of_test(run.meta, row) for row in rows)
         and not any(run.path.is_relative_to(path) for path in reds)
     ]
-    found = unproven(runs)
-    for run in runs:
-        if run.verdict.verdict.failed:
-            given = " ".join(run.meta.options_given or ()) or "none"
-            what = f"{violation_of(run)} (options: {given}); {_WORD}"
-            found.append(Finding(rule="G23", what=what, where=str(run.path)))
-    return found
+    strange = [f for run in runs for f in KNOWN.findings(run, where=run.path)]
+    return [*unproven(runs), *strange]
+
+
+def _unknown(run: JudgedRun) -> Iterator[str]:
+    if run.verdict.verdict.failed:
+        given = " ".join(run.meta.options_given or ()) or "none"
+        yield f"{violation_of(run)} (options: {given}); {_WORD}"
+
+
+KNOWN: Final = Rule(
+    "G23", "No run found a violation that the policy has no word for", _unknown, exit=Exit.FAIL
+)
 
 
 def _released(run: JudgedRun, claim: Claim) -> bool:

@@ -1,32 +1,50 @@
-"""Would a bug have been found, and does what has none pass? Known bugs and the same without them.
+"""Were known bugs found, by the same version, on the same host, not long ago; and is what is
+released worse than what was before?
 
-A gate whose tests never fail shows nothing. So a policy names bugs that are known, with the option
-that switches each on and the anomaly that it shows, and they must have been found: by the same
-version of dstest, on the same host, not long ago. Known bugs come in some runs and not in others:
-a control that found its bug in enough of them is not wrong for those in which it did not.
+A known bug comes in some runs and not in others: a control that found it in enough of them holds. A
+comparison with a baseline is fair only where all but what differs on purpose is equal (RF9), and
+worth something only by intervals over several runs a side (`store/compare`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
 
-from dstest.core.known_bug import showing
-from dstest.core.shares import Rate, interval
-from dstest.gate.anomalies import anomalies_in, unproven
-from dstest.gate.claims import Answer, Count, fitting, with_near_misses
-from dstest.gate.commands import command_of_control
-from dstest.gate.fits import of_test
-from dstest.gate.judged import Gathered, JudgedRun
-from dstest.gate.policy import Control, Policy
-from dstest.gate.rules import Finding
+import msgspec
+from msgspec.structs import replace
+
+from dstest.core.errors import DstestError, Exit
+from dstest.core.fingerprint import showing
+from dstest.core.rates import Rate, interval
+from dstest.gate.claims import (
+    VIOLATED,
+    Answer,
+    Count,
+    command_of_control,
+    fitting,
+    with_near_misses,
+)
+from dstest.gate.gather import JudgedRun, StoreEvidence, anomalies_in, unproven
+from dstest.gate.policy import Baseline, Claim, Control, Finding, Policy, Rule
+from dstest.gate.provenance import left_out
+from dstest.gate.relevance import of_test, same_words
+from dstest.store.compare.intervals import Difference
+from dstest.store.compare.measured import differences, differences_of, same_in, side_of
+
+_ID = "baseline"
+Comparison = tuple[Finding | None, str]
 
 
-def control_answer(gathered: Gathered, control: Control, policy: Policy, now_ns: int) -> Answer:
+def control_answer(
+    gathered: StoreEvidence, control: Control, policy: Policy, now_ns: int
+) -> Answer:
     """Everything that stands against a control."""
     units, aside, again = fitting(gathered, control, policy, now_ns)
     runs = [run for unit in units for run in unit.runs]
     red = control.expect == "red"
-    good = [run for run in runs if not any(_misses(run, control))]
+    good = [run for run in runs if not any(_misses((run, control)))]
     seeds = len({run.meta.spec.get("seed") for run in good})
     found = interval(len(good), len(runs))
     wrong = [finding for run in runs for finding in _wrong(run, control)]
@@ -41,11 +59,8 @@ def control_answer(gathered: Gathered, control: Control, policy: Policy, now_ns:
         died = [run for unit in units for run in unit.earlier if run.verdict.verdict.failed]
         wrong += [finding for run in died for finding in _wrong(run, control)]
         wrong += unproven((r for r in gathered.runs if of_test(r.meta, control)), control.id)
-    short = []
-    if seeds < control.seeds:
-        what = f"{seeds} of {control.seeds} seeds"
-        short = [Finding(rule="G32", what=what, of=control.id)]
-    short = with_near_misses(short, aside, nothing=not good)
+    few = MANY.findings((seeds, control), control.id)
+    short = with_near_misses(few, aside, nothing=not good)
     share = f" ({len(good) / len(runs):.0%}, {found.low:.0%} to {found.high:.0%})" if missed else ""
     counts = [Count("seeds", str(control.seeds), str(seeds))]
     if red:
@@ -74,12 +89,18 @@ def _of(found: Rate) -> str:
     )
 
 
-def _wrong(run: JudgedRun, control: Control) -> Iterator[Finding]:
-    rule = "G30" if control.expect == "red" else "G31"
-    if rule == "G31" and run.verdict.verdict.failed:
-        rule = "G22"
-    for what in _misses(run, control):
-        yield Finding(rule=rule, what=what, of=control.id, where=str(run.path))
+def _wrong(run: JudgedRun, control: Control) -> list[Finding]:
+    by = SHOWN if control.expect == "red" else PASSED
+    wrong = by.findings((run, control), control.id, run.path)
+    if by is PASSED and run.verdict.verdict.failed:
+        return [replace(finding, rule=VIOLATED.id) for finding in wrong]
+    return wrong
+
+
+def _few(seen: tuple[int, Control]) -> Iterator[str]:
+    seeds, control = seen
+    if seeds < control.seeds:
+        yield f"{seeds} of {control.seeds} seeds"
 
 
 def _missed(run: JudgedRun) -> bool:
@@ -87,8 +108,9 @@ def _missed(run: JudgedRun) -> bool:
     return not run.verdict.verdict.failed
 
 
-def _misses(run: JudgedRun, control: Control) -> Iterator[str]:
+def _misses(seen: tuple[JudgedRun, Control]) -> Iterator[str]:
     """Why a run did not do what this control is there for."""
+    run, control = seen
     told = f"{run.verdict.verdict.value}: {run.verdict.reason}"
     if control.expect == "green":
         if not run.passes:
@@ -117,3 +139,122 @@ def _misses(run: JudgedRun, control: Control) -> Iterator[str]:
             yield "it failed, and none of its faults is proven to have landed"
         case "shown":
             return
+
+
+SHOWN: Final = Rule("G30", "Each known bug was found, by the anomaly that it shows", _misses)
+PASSED: Final = Rule("G31", "Each control without a bug passed", _misses)
+MANY: Final = Rule("G32", "There are so many runs of each control", _few)
+
+
+def baseline_answer(policy: Policy, earlier: StoreEvidence, answers: Sequence[Answer]) -> Answer:
+    """The comparison of each claim that the policy names; `earlier` is what lies in the stores of
+    the baseline, which has to be as honest as the rest."""
+    asked = policy.baseline
+    assert asked is not None
+    findings = [*earlier.findings]
+    said = []
+    counts = []
+    for claim in policy.claim:
+        if claim.id not in asked.claims:
+            continue
+        counted = next(answer.counted for answer in answers if answer.id == claim.id)
+        told = list(_of_claim(asked, claim, earlier, counted))
+        findings += [finding for finding, _ in told if finding is not None]
+        said += [f"{claim.id}: {text}" for _, text in told if text]
+        there = (len(_of_size(_before(earlier, claim), claim)), len(_of_size(counted, claim)))
+        name = f"{claim.id}: runs before, runs now"
+        counts.append(Count(name, f"{asked.runs}, {asked.runs}", f"{there[0]}, {there[1]}"))
+    return Answer(
+        id=_ID,
+        text=f"nothing is worse than before by more than {asked.tolerance:.0%}",
+        said="; ".join(said) or "nothing was compared",
+        findings=tuple(findings),
+        counts=tuple(counts),
+    )
+
+
+def _of_claim(
+    asked: Baseline, claim: Claim, earlier: StoreEvidence, counted: Iterable[JudgedRun]
+) -> Iterator[Comparison]:
+    before = _before(earlier, claim)
+    sides = (_of_size(before, claim), _of_size(counted, claim))
+    fewest = min(map(len, sides))
+    if fewest < asked.runs:
+        what = (
+            f"{len(sides[0])} runs of before and {len(sides[1])} of now on {claim.sizes[0]} nodes,"
+            f" {asked.runs} of each are asked for"
+        )
+        yield Finding(rule="G34", what=f"{claim.id}: {what}", of=_ID), ""
+        return
+    try:
+        pair = (side_of("before", sides[0]), side_of("now", sides[1]))
+    except DstestError as error:
+        what = f"{claim.id}: a run cannot be compared: {error.message}"
+        yield Finding(rule="G34", what=what, of=_ID), ""
+        return
+    unfair = differences(pair, asked.differing)
+    if unfair:
+        yield Finding(rule="G34", what=f"{claim.id}: not fair: {'; '.join(unfair[:5])}", of=_ID), ""
+        return
+    same = same_in(pair, asked.differing)
+    if asked.differing and same == [*asked.differing]:
+        what = f"nothing differs that is meant to: {', '.join(same)} is the same before and now"
+        yield Finding(rule="G34", what=f"{claim.id}: {what}", of=_ID), what
+        return
+    if same:
+        yield None, f"{', '.join(same)} is the same before and now, and was meant to differ"
+    rows = differences_of(
+        *pair,
+        asked.metrics,
+        tolerance=asked.tolerance,
+        confidence=asked.confidence,
+        comparisons=len(asked.metrics) * len(asked.claims),
+    )
+    for row in rows:
+        yield _comparison(claim, row)
+
+
+def _before(earlier: StoreEvidence, claim: Claim) -> list[JudgedRun]:
+    found = [
+        run
+        for unit in earlier.units
+        if unit.begun
+        for run in unit.runs
+        if same_words(run.meta, claim)
+    ]
+    again = left_out(found, earlier.same)
+    return [run for run in found if run.path not in again]
+
+
+def _of_size(runs: Iterable[JudgedRun], claim: Claim) -> list[Path]:
+    return [run.path for run in runs if len(run.meta.members or run.meta.nodes) == claim.sizes[0]]
+
+
+def _difference_text(row: Difference) -> str:
+    low, high = row.ratio_interval
+    return (
+        f"{row.metric} {row.baseline:.4g} before, {row.candidate:.4g} now, ratio"
+        f" {row.ratio:.3f} ({low:.3f} to {high:.3f}): {row.judgement}"
+    )
+
+
+def _untold(row: Difference) -> list[str]:
+    return [f"{_difference_text(row)}; {row.why}"] if row.judgement == "unknown" else []
+
+
+def _worse(row: Difference) -> list[str]:
+    return [_difference_text(row)] if row.judgement == "worse" else []
+
+
+FAIR: Final = Rule(
+    "G34", "The comparison with the baseline is fair, and tells something", _untold, acceptable=True
+)
+NOT_WORSE: Final = Rule(
+    "G35", "Nothing is worse than in the baseline", _worse, exit=Exit.FAIL, acceptable=True
+)
+
+
+def _comparison(claim: Claim, row: Difference) -> Comparison:
+    found = [*NOT_WORSE.findings(row, _ID), *FAIR.findings(row, _ID)]
+    told = [msgspec.structs.replace(f, what=f"{claim.id}: {f.what}") for f in found]
+    return next(iter(told), None), _difference_text(row)

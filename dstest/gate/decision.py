@@ -11,27 +11,30 @@ import msgspec
 
 from dstest import __version__
 from dstest.core.errors import ConfigError, Exit
-from dstest.gate.asides import hidden
-from dstest.gate.baseline import baseline_answer
+from dstest.gate.asides import hidden, plan_answer
 from dstest.gate.claims import Answer, Count, claim_answer, strangers
-from dstest.gate.controls import control_answer
-from dstest.gate.fits import of_test
-from dstest.gate.gather import gather, stores_of
-from dstest.gate.honest import dishonest
-from dstest.gate.judged import Gathered
-from dstest.gate.plans import plan_answer
-from dstest.gate.policy import Policy, Risk
-from dstest.gate.reader import ReadPolicy
-from dstest.gate.rules import RULES, Finding
-from dstest.gate.sound import too_far
-from dstest.gate.twice import Doubles, doubles
+from dstest.gate.controls import baseline_answer, control_answer
+from dstest.gate.gather import StoreEvidence, gather, stores_of
+from dstest.gate.policy import Finding, Policy, ReadPolicy, Risk
+from dstest.gate.provenance import Doubles, doubles, provenance_findings
+from dstest.gate.relevance import of_test
+from dstest.gate.soundness import too_far
+from dstest.gate.table import RULES, UNEXPIRED
 from dstest.runner.integrity import Again
 
 _NEVER_MAX: Final = 3
 SCHEMA = "dstest.gate-decision/1"
 
+_OUTCOMES: dict[
+    Exit, Literal["let through", "stopped by a violation", "stopped for want of evidence"]
+] = {
+    Exit.PASS: "let through",
+    Exit.FAIL: "stopped by a violation",
+    Exit.NOT_PROVEN: "stopped for want of evidence",
+}
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+
+class DecisionRow(msgspec.Struct, frozen=True, kw_only=True):
     """A claim, control, plan or the baseline: `kept` where nothing stands against it. `counts` are
     the numbers that are asked for and those that are there, `near` the runs that nearly fit and
     what each is instead, `command` what makes what is missing. `missing` is what stands against it
@@ -49,7 +52,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     command: str = ""
 
 
-class Accepted(msgspec.Struct, frozen=True, kw_only=True):
+class AcceptedFinding(msgspec.Struct, frozen=True, kw_only=True):
     """A finding that a risk accepts."""
 
     finding: Finding
@@ -70,8 +73,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     decided: str
     stores: tuple[str, ...]
     findings: tuple[Finding, ...]
-    accepted: tuple[Accepted, ...]
-    rows: tuple[Row, ...]
+    accepted: tuple[AcceptedFinding, ...]
+    rows: tuple[DecisionRow, ...]
     notes: tuple[str, ...]
     evidence: dict[str, str]
     believed: bool = False
@@ -92,7 +95,7 @@ def decide(
     allowed = None if signers is None else read.path.parent / signers
     gathered = gather(stores, policy.evidence.again, tell)
     wrong = [*gathered.findings]
-    wrong += dishonest(gathered.units, now_ns, allowed)
+    wrong += provenance_findings(gathered.units, now_ns, allowed)
     same = _doubles(gathered)
     wrong += same.findings
     beside = [*hidden(gathered, policy)]
@@ -106,7 +109,8 @@ def decide(
         answers.append(baseline_answer(policy, earlier, answers))
     answers = [_with(answer, beside) for answer in answers]
     findings = [*wrong, *strangers(gathered, policy), *_unless_known(answers, wrong)]
-    findings += _expired(policy, now.date())
+    for risk in policy.risk:
+        findings += UNEXPIRED.findings((risk, now.date()), risk.id)
     left, accepted = _accepted(findings, policy, now.date())
     for answer in answers:
         if not any(finding in left for finding in answer.findings) and not wrong:
@@ -131,24 +135,17 @@ def decide(
     )
 
 
-_OUTCOMES: dict[
-    Exit, Literal["let through", "stopped by a violation", "stopped for want of evidence"]
-] = {
-    Exit.PASS: "let through",
-    Exit.FAIL: "stopped by a violation",
-    Exit.NOT_PROVEN: "stopped for want of evidence",
-}
-
-
-def _doubles(gathered: Gathered) -> Doubles:
+def _doubles(gathered: StoreEvidence) -> Doubles:
     return doubles([run for run in gathered.runs if run.over])
 
 
-def _earlier(baseline: Sequence[Path], now_ns: int, allowed: Path | None, again: Again) -> Gathered:
+def _earlier(
+    baseline: Sequence[Path], now_ns: int, allowed: Path | None, again: Again
+) -> StoreEvidence:
     """What lies in the stores of the baseline, with what is wrong with it."""
     earlier = gather(baseline, again)
     same = _doubles(earlier)
-    odd = (*dishonest(earlier.units, now_ns, allowed), *same.findings)
+    odd = (*provenance_findings(earlier.units, now_ns, allowed), *same.findings)
     findings = (*earlier.findings, *odd)
     return msgspec.structs.replace(earlier, findings=findings, same=same.same)
 
@@ -181,7 +178,7 @@ def _require(
         )
 
 
-def _without(gathered: Gathered, findings: Sequence[Finding]) -> Gathered:
+def _without(gathered: StoreEvidence, findings: Sequence[Finding]) -> StoreEvidence:
     """What is left when all that is dishonest counts for nothing. A violation stays one."""
     bad = {finding.where for finding in findings}
     kept = [
@@ -199,17 +196,9 @@ def _unless_known(answers: Sequence[Answer], found: Sequence[Finding]) -> list[F
     return [f for f in told if RULES[f.rule].exit is Exit.FAIL] if found else told
 
 
-def _expired(policy: Policy, today: datetime.date) -> list[Finding]:
-    return [
-        Finding(rule="G36", what=f"{risk.owner} accepted it until {risk.expires}", of=risk.id)
-        for risk in policy.risk
-        if risk.expires < today
-    ]
-
-
 def _accepted(
     findings: Sequence[Finding], policy: Policy, today: datetime.date
-) -> tuple[list[Finding], list[Accepted]]:
+) -> tuple[list[Finding], list[AcceptedFinding]]:
     left, accepted = [], []
     for finding in dict.fromkeys(findings):
         risk = next(
@@ -223,15 +212,17 @@ def _accepted(
         if risk is None or not RULES[finding.rule].acceptable:
             left.append(finding)
         else:
-            accepted.append(Accepted(finding=finding, risk=risk))
+            accepted.append(AcceptedFinding(finding=finding, risk=risk))
     return left, accepted
 
 
-def _row(answer: Answer, told: Sequence[Finding], policy: Policy, today: datetime.date) -> Row:
+def _row(
+    answer: Answer, told: Sequence[Finding], policy: Policy, today: datetime.date
+) -> DecisionRow:
     """Kept only where nothing stands against it, whether that is `told` or goes without saying."""
     against = _accepted(answer.findings, policy, today)[0]
     against = against or _accepted(answer.follows, policy, today)[0]
-    return Row(
+    return DecisionRow(
         id=answer.id,
         text=answer.text,
         said=answer.said,
@@ -245,7 +236,7 @@ def _row(answer: Answer, told: Sequence[Finding], policy: Policy, today: datetim
     )
 
 
-def _of_other_versions(gathered: Gathered, policy: Policy) -> list[str]:
+def _of_other_versions(gathered: StoreEvidence, policy: Policy) -> list[str]:
     """Versions of the released systems, others than the released, of which a run failed."""
     released = {(claim.system, claim.system_version) for claim in policy.claim}
     named = {system for system, _ in released}
@@ -264,9 +255,9 @@ def _of_other_versions(gathered: Gathered, policy: Policy) -> list[str]:
 
 
 def _notes(
-    gathered: Gathered,
+    gathered: StoreEvidence,
     answers: Sequence[Answer],
-    accepted: Sequence[Accepted],
+    accepted: Sequence[AcceptedFinding],
     policy: Policy,
 ) -> list[str]:
     """What a reader should know, and what decides nothing."""

@@ -13,7 +13,7 @@ from typing import Final
 from dstest.core.evidence import TAXDC_WORDS
 from dstest.judge.blame import CLASSES, PROBES
 from dstest.judge.host_events import EVENTS
-from dstest.judge.taxdc import SEVERITIES
+from dstest.judge.symptom import SEVERITIES
 
 _HEAD = """# Whose fault a violation is
 
@@ -34,8 +34,8 @@ both have fired.
 
 _RUNS = """
 Probes without a cluster are asked whenever a run is judged, or judged again; what they read is in
-the run directory, and `evidence.json` has what they said (`probes`). They are bounded by counts and
-not by time, so that they say the same on any host.
+the run directory, and `verdict.json` has what they said (`evidence.probes`). They are bounded by
+counts and not by time, so that they say the same on any host.
 
 `dstest blame RUN` makes the others: the same run again (same seed, same faults), and through the
 system's second client (`-o client=raw`), which shares no library with the first. It makes
@@ -131,7 +131,7 @@ def markdown() -> str:
         for_sut = " *" if about.for_sut else ""
         lines.append(f"| {name}{for_sut} | {about.who} | {needs or '-'} | {about.asks} |")
     events = ["| event | from | of |", "|---|---|---|"]
-    events += [f"| {row.kind} | {row.least:,g} | {row.unit} |" for row in EVENTS]
+    events += [f"| {row.id} | {row.least:,g} | {row.title} |" for row in EVENTS]
     told = "\n\\* Without a result of these nothing is said of the system.\n"
     table = "\n".join(events) + "\n"
     bugs = [

@@ -18,18 +18,20 @@ from dstest.core.evidence import (
     CheckerEvidence,
     CheckerOps,
     Evidence,
+    FaultDetails,
     FaultEvidence,
     LandingRecord,
     Lint,
     PageCache,
+    contradiction,
+    heal_contradiction,
 )
-from dstest.core.landing import contradiction, heal_contradiction
 from dstest.core.op import Op, Outcome
-from dstest.judge._audit_logs import no_crash
 from dstest.judge.audit import measure, red_flags, weak_items
+from dstest.judge.audit_rows import no_crash
 from dstest.judge.facts import RunFacts
-from dstest.judge.fingerprint import violation_fingerprint
 from dstest.judge.lints import LintContext, end_of, lint
+from dstest.judge.symptom import violation_fingerprint
 
 _READS = frozenset({"read", "watch", "poll", "dump", "audit"})
 _FINAL = ("dump", "audit")
@@ -209,7 +211,7 @@ def _fault(record: LandingRecord, page_cache: PageCache) -> FaultEvidence:
         nemesis=record.nemesis,
         landed=record.landed,
         heal_verified=record.heal_verified,
-        page_cache=record.facts.get("page_cache", page_cache),
+        page_cache=FaultDetails.of(record).page_cache or page_cache,
         injector=msgspec.to_builtins(record.injector) if record.injector else {},
         victim=msgspec.to_builtins(record.victim) if record.victim else {},
         why=_why(record),

@@ -1,27 +1,82 @@
-"""`RunFacts`: all that the judge is told about one run, and the numbers it derives from it.
+"""`RunFacts`: all that the judge is told about one run, the numbers that it derives from it, and
+how much a run must have done to count as smoke, hardening or release.
 
-The runner fills it in once the history is sealed; nothing here is guessed: a fact that nobody
-measured stays None or empty, and the audit calls its row short. Times are run nanoseconds.
+The runner fills the facts in once the history is sealed; nothing here is guessed: what nobody
+measured stays None or empty, and the audit calls its row short. Times are run nanoseconds. A tier
+is met when every one of its numbers is reached; without a nemesis none of faults is asked for.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
+from typing import Any, Final
 
 import msgspec
 
-from dstest.core.check import CheckResult
-from dstest.core.claims import GATED, Fields
-from dstest.core.evidence import LandingRecord, PageCache, Rerun, Transport
-from dstest.core.history import History
+from dstest.core.check import GATED, CheckResult, Fields
+from dstest.core.evidence import (
+    SMOKE_S,
+    Budgets,
+    Canary,
+    LandingRecord,
+    PageCache,
+    Rerun,
+    Tier,
+    Transport,
+)
+from dstest.core.history import History, Recovery
 from dstest.core.op import Op, Outcome
-from dstest.core.run_meta import Recovery
-from dstest.core.tiers import Tier
-from dstest.judge.process_facts import ProcessFacts
 
 SECOND_NS = 1_000_000_000
+
+TIER_NEEDS: Final[dict[Tier, dict[str, float]]] = {
+    "smoke": {"duration_s": SMOKE_S, "nodes": 3, "faults": 1, "seeds": 1, "ops": 500},
+    "hardening": {"duration_s": 300, "nodes": 5, "faults": 10, "seeds": 3, "ops": 20_000},
+    "release": {"duration_s": 3600, "nodes": 5, "faults": 100, "seeds": 10, "ops": 1_000_000},
+}
+
+UNITS: Final = {
+    "duration_s": "seconds of load",
+    "nodes": "nodes",
+    "faults": "landed faults",
+    "seeds": "agreeing seeds",
+    "ops": "operations",
+}
+
+
+class ProcessEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that happened on a node between two looks: `after_ns` and `before_ns`."""
+
+    node: str
+    what: str
+    after_ns: int
+    before_ns: int
+
+
+class ProcessFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """All looks of a run. `offered` is False where the system does not say which processes serve.
+
+    `lives` counts per node the processes that were seen to serve one after the other,
+    `lives_by_log` the same per service, by the name of the log that tells of its starts; `ends` are
+    those that were gone at the next look, `unseen` the stretches longer than they should be in
+    which a node could not be asked. `oom_kills` are processes that the kernel killed for lack of
+    memory, `cores` the core files by node, and `cores_elsewhere` the nodes whose kernel hands cores
+    to a program. `untaken` says what could not be looked at, `looks` how often each node was looked
+    at.
+    """
+
+    offered: bool = True
+    looks: dict[str, int] = msgspec.field(default_factory=dict)
+    lives: dict[str, int] = msgspec.field(default_factory=dict)
+    lives_by_log: dict[str, dict[str, int]] = msgspec.field(default_factory=dict, name="lives_told")
+    ends: list[ProcessEvent] = msgspec.field(default_factory=list)
+    unseen: list[ProcessEvent] = msgspec.field(default_factory=list)
+    oom_kills: list[ProcessEvent] = msgspec.field(default_factory=list)
+    cores: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    untaken: list[str] = msgspec.field(default_factory=list)
+    cores_elsewhere: list[str] = msgspec.field(default_factory=list)
+    until_ns: int = 0
 
 
 class ClockFact(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,19 +111,6 @@ class Gap(msgspec.Struct, frozen=True, kw_only=True):
     end_ns: int
 
 
-class Canary(msgspec.Struct, frozen=True, kw_only=True):
-    """Mutated copies of the run's history and how many of them the checkers rejected.
-
-    `details` has a row per copy, `undistinguished` a row per weaker judge that no copy tells from
-    the checker; see `canary_family.Killed`.
-    """
-
-    killed: int = 0
-    total: int = 0
-    details: list[dict[str, Any]] = msgspec.field(default_factory=list)
-    undistinguished: list[dict[str, Any]] = msgspec.field(default_factory=list, name="untold")
-
-
 class Wire(msgspec.Struct, frozen=True, kw_only=True):
     """What the tap on one client saw: `calls` that the client handed to its library, `requests`
     that then left it, over so many `connections`. `known`: all bytes could be read as requests.
@@ -82,8 +124,8 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     known: bool
 
 
-class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """The baseline that was measured before the first fault, after a warm-up (`dstest.monitor`).
+class MeasuredBaseline(msgspec.Struct, frozen=True, kw_only=True):
+    """The baseline that was measured before the first fault, after a warm-up (`debug.monitor`).
     `accepted`: it held still. It is compared with besides the seconds before the first fault."""
 
     accepted: bool
@@ -146,7 +188,7 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     conflict_errors: frozenset[str] = frozenset()
     generator_gaps: list[Gap] = msgspec.field(default_factory=list)
     op_timeout_s: float = 5.0
-    measured: Measured | None = None
+    measured: MeasuredBaseline | None = None
     clocks: list[ClockFact] = msgspec.field(default_factory=list)
     log_lines: dict[str, int] | None = None
     alarms: list[Alarm] = msgspec.field(default_factory=list)
@@ -258,3 +300,62 @@ def spans(windows: list[tuple[int, int]], grace_ns: int) -> list[tuple[int, int]
         else:
             joined.append((start, end))
     return joined
+
+
+class Shape(msgspec.Struct, frozen=True, kw_only=True):
+    """The arms that a tier asks for: so many seeds at the first cluster size, and the first of
+    them at each other size as well. `time_limit_s` is the load of each arm.
+    """
+
+    seeds: int
+    sizes: tuple[int, ...]
+    time_limit_s: float
+
+
+SHAPES: Final[dict[Tier, Shape]] = {
+    "smoke": Shape(seeds=1, sizes=(5,), time_limit_s=60.0),
+    "hardening": Shape(seeds=3, sizes=(5, 3), time_limit_s=305.0),
+    "release": Shape(seeds=10, sizes=(5, 3), time_limit_s=3605.0),
+}
+"""A little more load than the budget asks for: its seconds are those between the first invocation
+and the last."""
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
+
+
+def budgets(
+    measured: dict[str, float], *, nemesis: bool, members_most: int | None = None
+) -> Budgets:
+    """The highest tier that `measured` (keys as in `TIER_NEEDS`) meets; an absent one counts as 0.
+
+    Of a system that never has more members than `members_most` no more are asked for.
+    """
+    most = {"nodes": math.inf if members_most is None else members_most}
+    if not nemesis:
+        most["faults"] = 0
+    declared: dict[str, dict[str, float]] = {
+        tier: {key: float(min(n, most.get(key, n))) for key, n in need.items()}
+        for tier, need in TIER_NEEDS.items()
+    }
+    met: Tier = "none"
+    for tier in TIER_NEEDS:
+        if any(measured.get(key, 0) < need for key, need in declared[tier].items()):
+            break
+        met = tier
+    return Budgets(declared=declared, met=met, measured=dict(measured))
+
+
+def gaps(budget: Budgets, tier: Tier, *, already_named: Collection[str] = ()) -> list[str]:
+    """One sentence per number of `tier` that was not reached, but for those `already_named`."""
+    need = budget.declared.get(tier)
+    if not need:
+        return [f"The {tier} budget was not declared, so nothing shows that it was met."]
+    problems = [
+        f"The {tier} budget asks for {_number(wanted)} {UNITS.get(key, key)}; "
+        f"this run had {_number(budget.measured.get(key, 0))}."
+        for key, wanted in need.items()
+        if budget.measured.get(key, 0) < wanted and key not in already_named
+    ]
+    return problems if problems or already_named else [f"The {tier} budget was not met."]

@@ -1,8 +1,8 @@
 """What happened to the control host while a run lasted: samples, and what in them is an event.
 
-The control process takes a sample a second (`dstest.runner.host_sampler`), which holds nothing but
+The control process takes a sample a second (`dstest.runner.samplers`), which holds nothing but
 what the kernel counts. What counts as an event is decided here, so that a run judged again is
-judged by the same figures. Source: discipline 3.1, the host sampler.
+judged by the same figures.
 
 Pressure on the CPU is written down and is no event: the load makes it.
 """
@@ -10,11 +10,13 @@ Pressure on the CPU is written down and is no event: the load makes it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Final
 
 import msgspec
+
+from dstest.core.rules import Rule
 
 HOST: Final = "host.jsonl"
 """In a run directory: a `HostSample` a line."""
@@ -61,81 +63,75 @@ class HostEvent(msgspec.Struct, frozen=True, kw_only=True):
     said: str
 
 
-class Threshold(msgspec.Struct, frozen=True, kw_only=True):
-    """`value` of two samples, one after the other, is an event from `least` on; None: not known."""
+Pair = tuple[HostSample, HostSample]
+"""Two samples, one after the other."""
 
-    kind: str
+
+class Threshold(Rule[Pair, float | None], frozen=True):
+    """What it finds is an event from `least` on, and None not known. `title` says what the figure
+    counts."""
+
     least: float
-    unit: str
-    value: Callable[[HostSample, HostSample], float | None]
 
 
 def _grown(before: float | None, after: float | None) -> float | None:
     return None if before is None or after is None else after - before
 
 
-def _steal_share(a: HostSample, b: HostSample) -> float | None:
+def _clock_set(pair: Pair) -> float:
+    a, b = pair
+    return abs(b.wall_minus_mono_ns - a.wall_minus_mono_ns) / 1e9
+
+
+def _steal_share(pair: Pair) -> float | None:
+    a, b = pair
     taken, all_ = _grown(a.steal, b.steal), _grown(a.cpu, b.cpu)
     return None if taken is None or not all_ or all_ <= 0 else 100 * taken / all_
 
 
-def _throttled(a: HostSample, b: HostSample) -> float | None:
+def _throttled(pair: Pair) -> float:
+    a, b = pair
     return max((s - a.throttled.get(g, 0.0) for g, s in b.throttled.items()), default=0.0)
 
 
-def _stalled(name: str) -> Callable[[HostSample, HostSample], float | None]:
-    return lambda a, b: _grown(a.stalled.get(name), b.stalled.get(name))
+def _stood_still(pair: Pair) -> float:
+    return pair[1].late_ns / 1e9
+
+
+def _killed(pair: Pair) -> float | None:
+    return _grown(pair[0].oom_kills, pair[1].oom_kills)
+
+
+def _swapped(pair: Pair) -> float | None:
+    return _grown(pair[0].swapped, pair[1].swapped)
+
+
+def _memory_stalled(pair: Pair) -> float | None:
+    return _grown(pair[0].stalled.get("memory"), pair[1].stalled.get("memory"))
+
+
+def _synced(pair: Pair) -> float | None:
+    return None if pair[1].fsync_ns is None else pair[1].fsync_ns / 1e9
+
+
+def _full(pair: Pair) -> float | None:
+    return None if pair[1].free_bytes is None else float(pair[1].free_bytes < 16 << 20)
 
 
 EVENTS: Final = (
-    Threshold(
-        kind="clock-set",
-        least=0.02,
-        unit="s between the wall clock and the monotonic one",
-        value=lambda a, b: abs(b.wall_minus_mono_ns - a.wall_minus_mono_ns) / 1e9,
-    ),
-    Threshold(kind="steal", least=10, unit="% of the CPU time stolen", value=_steal_share),
-    Threshold(kind="throttled", least=0.1, unit="s of a control group throttled", value=_throttled),
-    Threshold(
-        kind="stood-still",
-        least=1.0,
-        unit="s in which the control process did not run",
-        value=lambda a, b: b.late_ns / 1e9,
-    ),
-    Threshold(
-        kind="oom-kill",
-        least=1,
-        unit="processes killed for lack of memory",
-        value=lambda a, b: _grown(a.oom_kills, b.oom_kills),
-    ),
-    Threshold(
-        kind="swap",
-        least=1000,
-        unit="pages swapped in or out",
-        value=lambda a, b: _grown(a.swapped, b.swapped),
-    ),
-    Threshold(
-        kind="memory-stall",
-        least=0.5,
-        unit="s in which everything waited for memory",
-        value=_stalled("memory"),
-    ),
-    Threshold(
-        kind="disk-stall",
-        least=1.0,
-        unit="s for a sync of a small file in the store",
-        value=lambda a, b: None if b.fsync_ns is None else b.fsync_ns / 1e9,
-    ),
-    Threshold(
-        kind="store-full",
-        least=1,
-        unit="look at a store with less than 16 MiB left",
-        value=lambda a, b: None if b.free_bytes is None else float(b.free_bytes < 16 << 20),
-    ),
+    Threshold("clock-set", "s between the wall clock and the monotonic one", _clock_set, 0.02),
+    Threshold("steal", "% of the CPU time stolen", _steal_share, 10),
+    Threshold("throttled", "s of a control group throttled", _throttled, 0.1),
+    Threshold("stood-still", "s in which the control process did not run", _stood_still, 1.0),
+    Threshold("oom-kill", "processes killed for lack of memory", _killed, 1),
+    Threshold("swap", "pages swapped in or out", _swapped, 1000),
+    Threshold("memory-stall", "s in which everything waited for memory", _memory_stalled, 0.5),
+    Threshold("disk-stall", "s for a sync of a small file in the store", _synced, 1.0),
+    Threshold("store-full", "look at a store with less than 16 MiB left", _full, 1),
 )
 """By kind, from what figure on something is an event."""
 
-KINDS: Final = frozenset(row.kind for row in EVENTS)
+KINDS: Final = frozenset(row.id for row in EVENTS)
 
 
 def events_of(samples: Sequence[HostSample]) -> list[HostEvent]:
@@ -143,13 +139,11 @@ def events_of(samples: Sequence[HostSample]) -> list[HostEvent]:
     found = []
     for before, after in pairwise(samples):
         for row in EVENTS:
-            figure = row.value(before, after)
+            figure = row.find((before, after))
             if figure is not None and figure >= row.least:
-                said = f"{row.kind}: {figure:,.3g} {row.unit}"
+                said = f"{row.id}: {figure:,.3g} {row.title}"
                 found.append(
-                    HostEvent(
-                        kind=row.kind, start_ns=before.time_ns, end_ns=after.time_ns, said=said
-                    )
+                    HostEvent(kind=row.id, start_ns=before.time_ns, end_ns=after.time_ns, said=said)
                 )
     return found
 

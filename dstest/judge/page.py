@@ -2,7 +2,7 @@
 
     python -m dstest.judge.page >docs/verdicts.md
 
-Order, states, exit codes, row titles and budgets are those of the code; the sentences are here.
+All of it is that of the code; what a state means is said here.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import Final
 
 from dstest.core.verdict import State, exit_code
 from dstest.judge.audit import TITLES
-from dstest.judge.budgets import SHAPES, TIERS, UNITS
-from dstest.judge.rules import RULES
+from dstest.judge.decide import RULES
+from dstest.judge.facts import SHAPES, TIER_NEEDS, UNITS
+from dstest.judge.lints import LINTS
 
 STATES: Final[dict[State, str]] = {
     State.PASS_SMOKE: "no violation was found, faults landed; one seed or one size says no more",
@@ -28,52 +29,6 @@ STATES: Final[dict[State, str]] = {
     State.NOT_RUN: "it was declared and never attempted",
 }
 
-WHEN: Final[dict[tuple[str, State], str]] = {
-    ("V01", State.NOT_RUN): "the run was never attempted",
-    ("V02", State.INCONCLUSIVE_ENV): "the environment lacks a capability that the run needs",
-    ("V03", State.FAIL_REPRODUCIBLE): "a violation in a sound history, seen again by a re-run",
-    ("V04", State.FAIL_NONDETERMINISTIC): "a violation in a sound history",
-    ("V05", State.INCONCLUSIVE_ORACLE): "the history contradicts itself (a corrupt lint)",
-    ("V06", State.INCONCLUSIVE_FAULT): "a planned fault did not land for certain, or RF3 or RF4 "
-    "is short",
-    ("V07", State.PARTIAL_SURFACE): "a declared checker did not run, or read no operation",
-    ("V08", State.INCONCLUSIVE_ORACLE): "a checker could not decide, or a lint says weak",
-    ("V09", State.PARTIAL_MODEL): "not every operation and key was judged",
-    ("V10", State.INCONCLUSIVE_ORACLE): "RF1, RF5 or RF9 is short",
-    ("V10", State.PARTIAL_SURFACE): "RF2 is short: no broken copy was rejected, or nothing judged",
-    ("V10", State.PARTIAL_MODEL): "another red flag is short, or the audit lacks a row",
-    ("V11", State.PASS_SMOKE): "clean, and no fault was planned",
-    ("V12", State.PARTIAL_SURFACE): "a WO row about the oracle is short, and only the surface was "
-    "judged",
-    ("V12", State.PARTIAL_MODEL): "a WO row about the oracle is short",
-    ("V12b", State.PASS_SMOKE): "clean, and RF10, WO6, WO7, WO10 or WO11 is short: too narrow; or "
-    "servers and clients ran in one process",
-    ("V13", State.PARTIAL_MODEL): "not even the smoke budget was met",
-    ("V14", State.PASS_SMOKE): "clean, and only the smoke budget was met, or RF6 is short",
-    ("V15", State.PASS_HARDENING): "none of the above",
-}
-
-LINTS: Final = {
-    "H01": "every record has all twelve fields",
-    "H02": "no op_id stands twice",
-    "H03": "the clock of the time stamps is named, and one",
-    "H04": "what never completed is marked unknown",
-    "H05": "an unknown operation has no answer",
-    "H06": "nothing completes before it was invoked, or was due after that",
-    "H07": "no operation has an output and an error",
-    "H08": "the fault epoch of each operation is that of its time",
-    "H09": "one operation at a time per process, and a new process after an unknown one",
-    "H10": "each answer says which node gave it",
-    "H11": "every type of operation is one that the model knows",
-    "H12": "the fields are there without which the checkers of a family would be unsound",
-    "H13": "business keys are not op_ids, and some are used twice",
-    "H14": "what was counted while recording is what the file holds",
-    "H15": "where the client may retry unseen, not everything succeeded while faults stood",
-    "H16": "not more requests went over the wire than calls were made: nothing was sent again",
-    "H17": "the checkers judged every operation",
-    "H18": "every window of a landed fault, and every node, saw enough operations",
-}
-
 
 def _table(head: str, rows: list[str]) -> list[str]:
     columns = head.count("|") - 1
@@ -82,7 +37,7 @@ def _table(head: str, rows: list[str]) -> list[str]:
 
 def _tiers() -> list[str]:
     rows = []
-    for tier, need in TIERS.items():
+    for tier, need in TIER_NEEDS.items():
         asked = ", ".join(f"{n:,.0f} {UNITS[key]}" for key, n in need.items())
         shape = SHAPES[tier]
         sizes = ", ".join(map(str, shape.sizes))
@@ -105,7 +60,7 @@ def markdown() -> str:
     lines += ["## Rules", "", "The first that holds decides.", ""]
     lines += _table(
         "| rule | verdict | when |",
-        [f"| {r.id} | `{r.state.value}` | {WHEN[r.id, r.state]} |" for r in RULES],
+        [f"| {r.id} | `{r.state.value}` | {r.title} |" for r in RULES],
     )
     lines += [
         "## Budgets",
@@ -122,7 +77,7 @@ def markdown() -> str:
         "What fails is corrupt, weak or a warning, by its gravity.",
         "",
     ]
-    lines += _table("| lint | holds when |", [f"| {n} | {said} |" for n, said in LINTS.items()])
+    lines += _table("| lint | holds when |", [f"| {lint.id} | {lint.title} |" for lint in LINTS])
     return "\n".join(lines).rstrip() + "\n"
 
 

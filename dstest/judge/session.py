@@ -1,4 +1,4 @@
-"""What an arm's evidence is worth among the other arms of its session (discipline 2.4, 2.5).
+"""What an arm's evidence is worth among the other arms of its session.
 
 An arm is one run: a seed at a cluster size. Alone it can be no more than a smoke pass, since one
 seed, one size and perhaps one direction of partition say little. Among its session's arms these
@@ -12,14 +12,12 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from dstest.core.evidence import AuditRow, Evidence
-from dstest.core.tiers import TIERS, Tier
+from dstest.core.evidence import TIERS, AuditRow, Evidence, Tier
 from dstest.core.verdict import State, Verdict
-from dstest.judge._audit_red import alike_row, budget_row, seeds_row
-from dstest.judge._audit_weak import agreeing_row, sizes_row
-from dstest.judge.budgets import budgets
+from dstest.judge.audit import agreeing_row, alike_row, budget_row, seeds_row, sizes_row
+from dstest.judge.audit_rows import ok
 from dstest.judge.decide import Session, aggregate_seeds, decide, session, session_exit_code
-from dstest.judge.rows import ok
+from dstest.judge.facts import budgets
 
 BASELINE: Final = "baseline"
 """Key of `ArmEvidence.conditions`: what was measured before the first fault, in words."""
@@ -62,7 +60,7 @@ class ArmVerdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """The session as a whole: `outcome` as in discipline 2.5, `state` over all arms."""
+    """The session as a whole: `outcome` as people act on it, `state` over all arms."""
 
     outcome: Literal["FAIL", "DONE", "DONE_WITH_CONCERNS", "INCONCLUSIVE", "BLOCKED"]
     state: State

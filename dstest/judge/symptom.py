@@ -1,16 +1,29 @@
-"""How a violation showed: its time, its nodes, the faults near it. Facts, without conclusions."""
+"""How a violation showed: its time, its nodes, the faults near it; what kind of bug that is and how
+bad, from fault, timing and symptom alone; and a name for it that stays the same when it is seen
+again.
+
+    linearizable/stale-read/#-#/register
+
+checker, anomaly class, pattern of the key (digits become #), model. Two runs show the same
+violation when their fingerprints are equal.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from dstest.core.check import Anomaly, CheckResult
-from dstest.core.evidence import LandingRecord, NearFault, Symptom
+import msgspec
+
+from dstest.core.check import GATED, Anomaly, CheckResult
+from dstest.core.evidence import Evidence, LandingRecord, NearFault, Symptom
+from dstest.core.fingerprint import Parts, joined
 from dstest.core.history import History
-from dstest.core.op import Op
+from dstest.core.op import Op, last_ns
 from dstest.core.protocols import CheckerTraits, NemesisTraits
-from dstest.judge._audit_logs import unexplained_alarms
+from dstest.core.verdict import Bug, Verdict
+from dstest.judge.audit_rows import unexplained_alarms
 from dstest.judge.facts import SECOND_NS, RunFacts
 
 AFTER_NS: Final = 10 * SECOND_NS
@@ -18,6 +31,35 @@ AFTER_NS: Final = 10 * SECOND_NS
 
 _LEADERS: Final = frozenset({"leader", "primaries"})
 """Values of a fault's facts that say that it was aimed at who leads."""
+
+UNCLASSIFIED: Final = "unclassified: "
+
+_SLO: Final = "performance-SLO"
+
+_ERROR_BRANCHES: Final = frozenset(
+    {"assertion", "corruption", "exception", "fatal", "internal", "panic"}
+)
+"""Kinds of alarms that a server writes where it handles an error, or does not."""
+
+_TAGS: Final = {
+    "durability": ("durability", "safety"),
+    "idempotency": ("idempotency/dedup", "safety"),
+    "liveness": ("liveness",),
+    **dict.fromkeys(("safety", "isolation", "ordering", "membership", "boundary"), ("safety",)),
+}
+"""By broken claim."""
+
+SEVERITIES: Final = {
+    "P0": "data are lost or wrong, or another promise of safety is broken",
+    "P1": "members did not serve in the end",
+    "P2": "users see it, and all members served again",
+}
+"""What each weight says; the first that fits."""
+
+_P0: Final = GATED | {"boundary"}
+_P1: Final = frozenset({"liveness", "operational"})
+
+_DIGITS = re.compile(r"\d+")
 
 
 def first_anomaly(
@@ -36,7 +78,7 @@ def first_anomaly(
             for anomaly in rows:
                 held = [ops[op_id] for op_id in anomaly.ops if op_id in ops]
                 if held:
-                    found.append((max(map(_last_ns, held)), len(found), result, anomaly, held))
+                    found.append((max(map(last_ns, held)), len(found), result, anomaly, held))
     if found:
         _, _, result, anomaly, held = min(found, key=lambda row: row[:2])
         return result, anomaly, held
@@ -44,16 +86,12 @@ def first_anomaly(
     return bad[0], shown, []
 
 
-def _last_ns(op: Op) -> int:
-    return op.invoke_ts if op.complete_ts is None else op.complete_ts
-
-
 def spans_of(ops: Sequence[Op], history: History, timeout_s: float) -> list[tuple[int, int]]:
     """From when to when each operation lasted, one without an end until its timeout. Without any
     operation the whole run is meant."""
     limit_ns = int(timeout_s * SECOND_NS)
     if not ops:
-        times = [_last_ns(op) for op in history.ops]
+        times = [last_ns(op) for op in history.ops]
         return [(0, max(times))] if times else []
     return [
         (op.invoke_ts, op.invoke_ts + limit_ns if op.complete_ts is None else op.complete_ts)
@@ -77,7 +115,7 @@ def symptom_of(
     spans = spans_of(ops, facts.history, facts.op_timeout_s)
     start_ns = min((a for a, _ in spans), default=None) if ops else None
     end_ns = max((b for _, b in spans), default=None) if ops else None
-    last_ns = max((b for _, b in spans), default=0)
+    to_ns = max((b for _, b in spans), default=0)
     return Symptom(
         checker=result.checker,
         claims=[claim] if claim else sorted(traits.claims or facts.claims),
@@ -85,9 +123,9 @@ def symptom_of(
         end_ns=end_ns,
         nodes=sorted({op.node_seen for op in ops if op.node_seen is not None}),
         concurrent=_concurrent(ops, facts.history),
-        faults=_near(facts.records, start_ns, last_ns, nemeses),
+        faults=_near(facts.records, start_ns, to_ns, nemeses),
         alarms=sorted(
-            {a.kind for a in unexplained_alarms(facts) if a.ts is not None and a.ts <= last_ns}
+            {a.kind for a in unexplained_alarms(facts) if a.ts is not None and a.ts <= to_ns}
         ),
         unhealthy=sorted(name for name, serves in facts.healthy.items() if not serves),
     )
@@ -99,11 +137,11 @@ def _near(
     end_ns: int,
     nemeses: Mapping[str, NemesisTraits],
 ) -> list[NearFault]:
-    found, after = stood_by(records, start_ns, end_ns)
+    found, after = faults_between(records, start_ns, end_ns)
     return [_fault(record, nemeses, after=after) for record in found]
 
 
-def stood_by(
+def faults_between(
     records: Iterable[LandingRecord], start_ns: int | None, end_ns: int
 ) -> tuple[list[LandingRecord], bool]:
     """Landed faults that stood in between; where there is none, the last one that was healed
@@ -142,7 +180,7 @@ def _concurrent(ops: Sequence[Op], history: History) -> bool:
     keys = {repr(op.key) for op in ops}
     beside = [op for op in history.ops if repr(op.key) in keys]
     return any(
-        op.op_id != other.op_id and other.invoke_ts <= _last_ns(op) and op.invoke_ts <= _end(other)
+        op.op_id != other.op_id and other.invoke_ts <= last_ns(op) and op.invoke_ts <= _end(other)
         for op in ops
         for other in beside
     )
@@ -150,3 +188,115 @@ def _concurrent(ops: Sequence[Op], history: History) -> bool:
 
 def _end(op: Op) -> int:
     return 1 << 62 if op.complete_ts is None else op.complete_ts
+
+
+def classify(evidence: Evidence) -> Bug | None:
+    """Type, tags and severity of the violation; None where there is none, or none of which more is
+    known than that it is one.
+
+    Types are those of Leesatapornwongsa et al., "TaxDC" (ASPLOS 2016). What is not known is called
+    unclassified, with why.
+    """
+    symptom = evidence.symptom
+    if symptom is None:
+        return None
+    type_, why = _type(symptom)
+    severity, weight = _severity(symptom)
+    tags, told = _tags(symptom)
+    return Bug(type=type_, tags=tags, severity=severity, reasons=[*why, *told, *weight])
+
+
+def _type(s: Symptom) -> tuple[str, list[str]]:
+    if s.claims == [_SLO]:
+        return "performance", ["What was broken is a bound on performance."]
+    branches = [kind for kind in s.alarms if kind in _ERROR_BRANCHES]
+    if branches:
+        said = f"Before it a server logged what no fault explains ({', '.join(branches)})."
+        return "fault-handling", [said, *(_when(s) if s.faults else [])]
+    if not s.faults:
+        return _without_fault(s)
+    kinds = sorted({fault.taxdc for fault in s.faults})
+    if kinds == [""]:
+        names = ", ".join(sorted({fault.nemesis for fault in s.faults}))
+        return f"{UNCLASSIFIED}{names} says of no type of bug that it shows it", _when(s)
+    if len(kinds) > 1:
+        rows = ", ".join(f"{f.id} {f.nemesis} ({f.taxdc or 'of no type'})" for f in s.faults)
+        return f"{UNCLASSIFIED}faults of different types were near: {rows}", _when(s)
+    return kinds[0], [*_when(s), f"Such faults show bugs of the type {kinds[0]}."]
+
+
+def _without_fault(s: Symptom) -> tuple[str, list[str]]:
+    if s.start_ns is None:
+        return f"{UNCLASSIFIED}no operation is named, so that its time is not known", []
+    if s.concurrent:
+        return "ordering", ["No landed fault was near, and operations on what it is about overlap."]
+    return f"{UNCLASSIFIED}no landed fault was near, and no operations overlapped", []
+
+
+def _when(s: Symptom) -> list[str]:
+    names = " and ".join(f"{fault.id} ({fault.nemesis})" for fault in s.faults)
+    if any(fault.after for fault in s.faults):
+        return [f"It began after {names} was healed, within ten seconds."]
+    whole = "; it names no operations, so the whole run counts" if s.start_ns is None else ""
+    return [f"{names} stood while its operations lasted{whole}."]
+
+
+def _tags(s: Symptom) -> tuple[list[str], list[str]]:
+    tags = {tag for claim in s.claims for tag in _TAGS.get(claim, ())}
+    why = []
+    if len(s.nodes) > 1:
+        tags.add("replication")
+        why.append(f"The operations were answered by {', '.join(s.nodes)}: replication.")
+    for fault in s.faults:
+        new = sorted({*fault.tags} - tags)
+        if new:
+            tags.update(new)
+            why.append(f"{fault.id} was about {', '.join(new)}.")
+    return sorted(tags), why
+
+
+def _severity(s: Symptom) -> tuple[str, list[str]]:
+    serious = sorted(_P0 & set(s.claims))
+    if serious:
+        return "P0", [f"What was broken is a claim of {', '.join(serious)}: P0."]
+    if s.unhealthy:
+        return "P1", [f"{', '.join(s.unhealthy)} did not serve in the end: P1."]
+    if set(s.claims) & _P1:
+        return "P2", ["All members served again by themselves: P2."]
+    if s.claims:
+        return "P2", [f"What was broken ({', '.join(s.claims)}) is seen by users: P2."]
+    return f"{UNCLASSIFIED}no claim is known that was broken", []
+
+
+def key_pattern(key: object) -> str:
+    """A key with every run of digits replaced by `#`; `*` for no key."""
+    return "*" if key is None else _DIGITS.sub("#", str(key))
+
+
+def violation_fingerprint(result: CheckResult) -> str:
+    """Fingerprint of the first anomaly by name. ValueError where there is no violation."""
+    if result.valid is not False:
+        raise ValueError(f"{result.checker}: no violation to name (valid is {result.valid})")
+    kinds = sorted(result.anomaly_types or result.anomalies) or ["violation"]
+    return fingerprint_of(result, kinds[0])
+
+
+def fingerprints_of(result: CheckResult) -> set[str]:
+    """Fingerprints of all kinds of anomalies that it found; none where there is no violation.
+
+    A run may show a violation beside others that come first by name.
+    """
+    return {fingerprint_of(result, kind) for kind in result.kinds}
+
+
+def all_fingerprints(verdict: Verdict) -> list[str]:
+    """Of all violations that the checkers of a verdict found, in order."""
+    results = msgspec.convert(verdict.checkers, dict[str, CheckResult])
+    return sorted(name for result in results.values() for name in fingerprints_of(result))
+
+
+def fingerprint_of(result: CheckResult, kind: str) -> str:
+    """Fingerprint of one kind of anomaly that it found."""
+    shown = result.anomalies.get(kind, [])
+    key = key_pattern(shown[0].key) if shown else "*"
+    return joined(Parts(result.checker, kind, key, result.model or result.workload or "*"))

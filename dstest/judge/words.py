@@ -1,21 +1,20 @@
 """Ids of the judge in plain words, for whoever has never heard of them.
 
-The words of rows, lints and rules are those of `audit.TITLES` and `page`; here they are put beside
-the ids in a sentence.
+The words are the titles of rows, lints and rules; here they are put beside the ids in a sentence.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Final
 
 from dstest.core.evidence import TAXDC_WORDS
 from dstest.core.verdict import State
 from dstest.judge.audit import TITLES
 from dstest.judge.blame import CLASSES
-from dstest.judge.page import LINTS, WHEN
-from dstest.judge.taxdc import SEVERITIES
+from dstest.judge.decide import RULES
+from dstest.judge.lints import LINTS
+from dstest.judge.symptom import SEVERITIES
 
 _ID: Final = r"(?:RF\d{1,2}|WO\d{1,2}|H\d\d)"
 _TOLD: Final = re.compile(rf"(^|: |\n)({_ID})(?=: )")
@@ -25,13 +24,9 @@ or a server holds."""
 _ANY: Final = re.compile(rf"\b{_ID}\b")
 
 
-def _known() -> Mapping[str, str]:
-    return TITLES | LINTS
-
-
 def words_of(id: str) -> str:
     """What must hold for a row of the audit or a lint; empty for what is neither."""
-    return _known().get(id, "")
+    return (TITLES | {lint.id: lint.title for lint in LINTS}).get(id, "")
 
 
 def _small(words: str) -> str:
@@ -55,7 +50,8 @@ def rule_words(rule: str, state: State) -> str:
         words = words_of(found[0])
         return f"{found[0]} ({_small(words)})" if words else found[0]
 
-    return _ANY.sub(beside, WHEN.get((rule, state), ""))
+    said = (one.title for one in RULES if (one.id, one.state) == (rule, state))
+    return _ANY.sub(beside, next(said, ""))
 
 
 def bug_words(word: str) -> str:

@@ -1,20 +1,31 @@
-"""`History`: a run's, or that of a file, for whoever looks at it with pandas."""
+"""`History`: a run's, or that of a file, for whoever looks at it with pandas. Operations are read
+anew each time that somebody goes through them, and refused where they are not what they were when
+the history was checked.
+
+Other tools' sessions of transactions have no times: an operation has its place in its session
+instead, and between sessions the places say nothing. Where a file does not tell the place of a
+transaction, as of aborted ones, its process is -1.
+"""
 
 from __future__ import annotations
 
+import codecs
+import hashlib
+import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
-from dstest.core.errors import ConfigError, EvidenceError
-from dstest.core.formats import AUTO
-from dstest.core.history import Header, Window
+from checkers.txn.columns import FAIL, OK, WRITE
+from checkers.txn.sessions.formats import READERS
+from dstest.core.errors import ConfigError, EvidenceError, HistoryError
+from dstest.core.formats import AUTO, SESSIONS
+from dstest.core.history import SCHEMA, FaultWindow, Header
+from dstest.core.limits import UNPACKED_BYTES_MAX
 from dstest.core.op import Op
 from dstest.core.words import shell_word
-from dstest.notebook.sources import Source, counted, of_file, of_ops
-from dstest.notebook.unchanged import Unchanged
-from dstest.store.exact import write_exact
+from dstest.history.jsonl import each_op, read_header, write_exact
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,6 +34,135 @@ if TYPE_CHECKING:
     from dstest.core.verdict import Verdict
     from dstest.report.model import RunReport
     from dstest.runner.integrity import Verified
+
+
+_FILES: Final = (
+    "history.jsonl",
+    "verdict.json",
+    "evidence.json",
+    "run.json",
+    "faults.jsonl",
+    "canary.json",
+)
+
+_OURS: Final = re.compile(rb'\{"')
+
+
+class FileStamp(NamedTuple):
+    """What tells cheaply whether a file may be another one: of the times, a program can set back
+    that of its content, but not that of its last change."""
+
+    inode: int
+    size: int
+    content_ns: int
+    change_ns: int
+
+
+def file_stamp(path: Path) -> FileStamp | None:
+    """None where nothing can be seen of it."""
+    try:
+        now = path.stat()
+    except OSError:
+        return None
+    return FileStamp(now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)
+
+
+def _sum(path: Path) -> str:
+    """Empty where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
+
+
+class Unchanged:
+    """The files of a run that its verdict, history and report are read from, as they are now."""
+
+    def __init__(self, run: Path) -> None:
+        self._run = run
+        paths = [run / name for name in _FILES]
+        self._seen = {path: file_stamp(path) for path in paths}
+        self._sums = {path: _sum(path) for path in paths}
+
+    def require(self) -> None:
+        """Raises EvidenceError where one of them has another content since. One that was written
+        again as it was is the same."""
+        for path, before in self._seen.items():
+            now = file_stamp(path)
+            if now == before:
+                continue
+            if _sum(path) != self._sums[path]:
+                raise EvidenceError(
+                    f"{path} was changed since it was read",
+                    remedy="History.from_run checks it again",
+                )
+            self._seen[path] = now
+
+
+class Source(NamedTuple):
+    """A header, and a function that goes through the operations from the beginning. `path` with
+    `words` is how `dstest check` is given the same, None where there is no such file. `size` says
+    how many operations there are: once it was asked, without going through them again."""
+
+    header: Header
+    each: Callable[[], Iterator[Op]]
+    size: Callable[[], int]
+    path: Path | None = None
+    words: tuple[str, ...] = ()
+
+
+def of_ops(header: Header, ops: list[Op]) -> Source:
+    """Of operations that are in memory."""
+    return Source(header, lambda: iter(ops), lambda: len(ops))
+
+
+def cached_count(path: Path, each: Callable[[], Iterator[Op]]) -> Callable[[], int]:
+    """Counts what a file has, and counts again only where it is another one since."""
+    known: dict[FileStamp | None, int] = {}
+
+    def count() -> int:
+        now = file_stamp(path)
+        if now is None or now not in known:
+            known.clear()
+            known[now] = sum(1 for _ in each())
+        return known[now]
+
+    return count
+
+
+def _is_ours(path: Path) -> bool:
+    """Is it a plain file of ours, which can be read line by line?"""
+    try:
+        with path.open("rb") as file:
+            head = file.readline(1 << 20)
+    except OSError as error:
+        raise HistoryError(f"{path}: {error.strerror}", remedy="check the path") from None
+    ours = _OURS.match(head.removeprefix(codecs.BOM_UTF8)) is not None
+    return ours and f'"{SCHEMA}"'.encode() in head and b'"dstest"' not in head
+
+
+def of_file(path: Path, fmt: str, independent: bool | None) -> Source:
+    """Of a file in any notation that `dstest check` reads. Raises HistoryError."""
+    from checkers.txn.sessions.formats import sessions_in
+
+    words = () if fmt == AUTO else ("--format", fmt)
+    sessions = fmt if fmt in SESSIONS else sessions_in(path) if fmt == AUTO else None
+    if sessions is not None:
+        header, ops = read_sessions(path, sessions)
+        return of_ops(header, ops)._replace(path=path, words=words)
+    if fmt in (AUTO, "dstest") and _is_ours(path):
+
+        def each() -> Iterator[Op]:
+            return each_op(path)
+
+        return Source(read_header(path), each, cached_count(path, each), path, words)
+    from dstest.history.importers import load_history
+
+    if independent is not None:
+        words = (*words, "--independent" if independent else "--no-independent")
+    history = load_history(path, fmt, independent=independent)
+    return of_ops(history.header, history.ops)._replace(path=path, words=words)
 
 
 class History:
@@ -47,18 +187,18 @@ class History:
 
         Whatever reads the files again later raises EvidenceError where they were changed since.
         """
-        from dstest.runner.integrity import finished, verified
-        from dstest.store.layout import RunDir
+        from dstest.history.layout import RunDir
+        from dstest.runner.integrity import is_finished, verify_run
 
         run = RunDir.open(Path(path))
-        if not finished(run):
+        if not is_finished(run):
             raise EvidenceError(
                 f"{run.path} was not judged to its end ({run.status() or 'no status'})",
                 remedy=f"`dstest recover {shell_word(run.path)}` judges it; History.from_file "
                 "reads its history alone, where it is sealed",
             )
         files = Unchanged(run.path)
-        checked = verified(run)
+        checked = verify_run(run)
         source = of_file(run.history, "dstest", None)._replace(path=run.path)
         files.require()
         return cls(source, checked, files)
@@ -78,7 +218,7 @@ class History:
     def from_parquet(cls, path: str | Path) -> Self:
         """What `to_parquet` wrote, read once to see that it still is that: raises HistoryError. It
         is a history, and no run: it has no verdict."""
-        from dstest.notebook.parquet import each_of_parquet, read_parquet_header, require_whole
+        from dstest.notebook.frames import each_of_parquet, read_parquet_header, require_whole
 
         file = Path(path)
         require_whole(file)
@@ -86,7 +226,7 @@ class History:
         def each() -> Iterator[Op]:
             return each_of_parquet(file)
 
-        return cls(Source(read_parquet_header(file), each, counted(file, each)))
+        return cls(Source(read_parquet_header(file), each, cached_count(file, each)))
 
     @classmethod
     def of(cls, header: Header, ops: list[Op]) -> Self:
@@ -112,7 +252,7 @@ class History:
         return self._source.header
 
     @property
-    def windows(self) -> list[Window]:
+    def windows(self) -> list[FaultWindow]:
         """The fault windows."""
         return self.header.windows
 
@@ -138,7 +278,7 @@ class History:
     def to_parquet(self, path: str | Path) -> None:
         """Write all of it, in row groups; `from_parquet` gives the same history. Raises ConfigError
         without pyarrow."""
-        from dstest.notebook.parquet import write_parquet
+        from dstest.notebook.frames import write_parquet
 
         place = Path(path)
         partial = place.with_name(f".{place.name}.partial")
@@ -216,8 +356,8 @@ class History:
         Raises HistoryError where it cannot be judged, as one of Python with values that JSON cannot
         hold as they are.
         """
-        from dstest.core.option_words import option_words
-        from dstest.core.own_commands import checked
+        from dstest.core.processes import check_answer
+        from dstest.core.run_words import option_words
 
         if isinstance(models, str):
             raise TypeError('models are several: models=["register"]')
@@ -231,6 +371,49 @@ class History:
                 path = Path(scratch) / "history.jsonl"
                 write_exact(path, self.header, self)
             self._unchanged()
-            results = [checked(path.absolute(), [*words, *model], Path.cwd()) for model in asked]
+            results = [
+                check_answer(path.absolute(), [*words, *model], Path.cwd()) for model in asked
+            ]
             self._unchanged()
         return results
+
+
+def _plain(values: Any) -> list[Any]:
+    return list(values.tolist() if hasattr(values, "tolist") else values)
+
+
+def read_sessions(path: Path, fmt: str) -> tuple[Header, list[Op]]:
+    """A header and a `txn` per transaction. Raises HistoryError."""
+    found, _ = READERS[fmt].load(path, UNPACKED_BYTES_MAX)
+    outcomes, sessions = _plain(found.outcome), _plain(found.session)
+    asked: list[list[Any]] = [[] for _ in outcomes]
+    answered: list[list[Any]] = [[] for _ in outcomes]
+    rows = zip(
+        _plain(found.kind), _plain(found.key), _plain(found.value), _plain(found.txn),
+        _plain(found.null), strict=True,
+    )  # fmt: skip
+    for kind, key, value, txn, null in rows:
+        writes = kind == WRITE
+        asked[txn].append(["w", key, value] if writes else ["r", key, None])
+        seen = value if writes or (outcomes[txn] == OK and not null) else None
+        answered[txn].append(["w" if writes else "r", key, seen])
+    places: dict[int, int] = {}
+    ops = []
+    for txn, (session, outcome, name) in enumerate(
+        zip(sessions, outcomes, _plain(found.name), strict=True)
+    ):
+        place = places[session] = places.get(session, -1) + 1
+        ops.append(
+            Op(
+                op_id=name,
+                process_id=session,
+                invoke_ts=place,
+                complete_ts=place if outcome in (OK, FAIL) else None,
+                op_type="txn",
+                input=asked[txn],
+                output=answered[txn] if outcome == OK else None,
+                error="aborted" if outcome == FAIL else None,
+                timeout_marker=outcome not in (OK, FAIL),
+            )
+        )
+    return Header(workload="rw-register", source=f"{fmt}: {path}"), ops

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import structs
 
 from dstest.core.errors import ConfigError
+from dstest.core.history import FaultWindow
 from dstest.core.op import Op, Outcome, who
 from dstest.report.moments import Moment, moments
 from dstest.report.numbers import per_second, seconds_of
-from dstest.report.plots import Band, draw_latency, draw_rate, shade
-from dstest.report.timeline import COLORS, told
+from dstest.report.plots import draw_latency, draw_rate, shade
+from dstest.report.timeline import COLORS, full_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,20 +22,11 @@ if TYPE_CHECKING:
 _S: Final = 1_000_000_000
 
 
-class _Window(NamedTuple):
-    """A fault window of which only the history tells."""
-
-    id: str
-    landed: str
-    start_ns: int | None
-    end_ns: int | None
-
-
-def _bands(history: History) -> list[Band]:
+def _bands(history: History) -> list[FaultWindow]:
     """The fault windows: of a run as the judge sees them, else not proven."""
     if history.is_run:
-        return list(history.report.faults)
-    return [_Window(w.epoch, "ambiguous", w.inject_start, w.healed_at) for w in history.windows]
+        return history.report.windows
+    return [structs.replace(w, landed="ambiguous") for w in history.windows]
 
 
 def _axes(ax: Axes | None) -> tuple[Axes, str]:
@@ -114,7 +108,7 @@ def plot_anomaly(history: History, number: int = 1, ax: Axes | None = None) -> A
     pad = max(1, (last - first) // 40)
     for row, op in enumerate(ops):
         _bar(ax, row, op, last + pad, op.op_id == moment.culprit)
-    shade(ax, [band for band in _bands(history) if _near(band, first, last)], last / _S, ink)
+    shade(ax, [band for band in _bands(history) if band.stands(first, last)], last / _S, ink)
     ax.set_yticks(range(len(ops)), [_name(op) for op in ops], fontsize=8)
     ax.invert_yaxis()
     ax.set_xlim((first - pad) / _S, (last + pad) / _S)
@@ -123,13 +117,8 @@ def plot_anomaly(history: History, number: int = 1, ax: Axes | None = None) -> A
     return ax
 
 
-def _near(band: Band, first: int, last: int) -> bool:
-    begun = band.start_ns is not None and band.start_ns <= last
-    return begun and (band.end_ns is None or band.end_ns >= first)
-
-
 def _name(op: Op) -> str:
-    text = f"{who(op.process_id, short=True)} {op.node_seen or ''}  {told(op)}"
+    text = f"{who(op.process_id, short=True)} {op.node_seen or ''}  {full_label(op)}"
     return (text if len(text) <= 60 else f"{text[:59]}…").replace("$", r"\$")
 
 

@@ -1,4 +1,4 @@
-"""Author mode: the skeletons of a plan as files where it wants them (discipline 6.2).
+"""Author mode: the skeletons of a plan as files where it wants them.
 
 Only targets that the plan declares are written, and never over a file that is there: beside it a
 file with `.new` at its end, or nothing. Each says which plan, scenario and content of the plan it
@@ -14,20 +14,18 @@ from typing import Final, Literal
 import msgspec
 
 from dstest.core.errors import ConfigError
+from dstest.history.layout import write_file
 from dstest.plans.lint import lint
-from dstest.plans.model import Plan, Scenario
-from dstest.plans.words import plain
-from dstest.store.layout import write_file
+from dstest.plans.model import Plan, Scenario, plain
 
 MODE: Final = "DSTEST_AUTHOR_MODE"
 """The environment variable without which nothing is written."""
 
 _PLACE: Final = "sha256 of the plan: written here with the file"
-
 What = Literal["written", "beside", "skipped"]
 
 
-class Written(msgspec.Struct, frozen=True, kw_only=True):
+class SkeletonFile(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a scenario's skeleton, and where."""
 
     scenario: str
@@ -36,7 +34,7 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
 
 
-def author(plan: Plan, root: Path, *, beside: bool) -> list[Written]:
+def author(plan: Plan, root: Path, *, beside: bool) -> list[SkeletonFile]:
     """Write the skeletons below `root`; with `beside` a new file stands beside one that is there.
 
     Raises ConfigError where author mode is not asked for, where a skeleton or its target breaks
@@ -92,17 +90,17 @@ def _require_python(scenario: Scenario, path: Path, text: str) -> None:
         ) from None
 
 
-def _write(scenario: Scenario, path: Path, text: str, beside: bool) -> Written:
+def _write(scenario: Scenario, path: Path, text: str, beside: bool) -> SkeletonFile:
     what: What = "written"
     if path.exists():
         if not beside:
-            return Written(
+            return SkeletonFile(
                 scenario=scenario.id, path=path, what="skipped", why="a file is there already"
             )
         path, what = path.with_name(path.name + ".new"), "beside"
         if path.exists():
-            return Written(
+            return SkeletonFile(
                 scenario=scenario.id, path=path, what="skipped", why="it is there already, too"
             )
     write_file(path.parent, path.name, text.encode())
-    return Written(scenario=scenario.id, path=path, what=what)
+    return SkeletonFile(scenario=scenario.id, path=path, what=what)

@@ -1,23 +1,261 @@
-"""What a test plan holds, item by item, each with the line where it stands.
+"""What a test plan holds, item by item, each with its line, and Markdown as a plan uses it.
 
-A plan is a Markdown file with front matter and the sections 0 to 9 of discipline 6.1 (`reader.py`).
-Lines count from 1 in the file. Nothing here is checked but by type: that is what `lint/` does.
+A plan is a Markdown file (CommonMark with tables) with front matter and the sections 0 to 9
+(`reader.py`; docs/plans.md). Lines count from 1 in the file. Nothing is checked here but by type:
+that is what `lint/` does.
 """
 
 from __future__ import annotations
 
-from typing import Final
+import re
+import tomllib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from dstest.core.claims import GATED
-from dstest.core.tiers import LEVELS, Level
-from dstest.plans.launch import Arm, Budget, Red, Run, argv_of, red_side
-from dstest.plans.words import ids
+from dstest.campaign.fit import fit_of
+from dstest.campaign.launch import Arm, Budget, Red, Run, argv_of, red_side
+from dstest.core.check import GATED
+from dstest.core.errors import ConfigError
+from dstest.core.evidence import LEVELS
 
-BudgetName = Level
+if TYPE_CHECKING:
+    from markdown_it.tree import SyntaxTreeNode
 
+
+_REMEDY: Final = (
+    "`dstest plan new` writes a plan that can be read; docs/plans.md says what is where"
+)
+_FIELD: Final = re.compile(r"\*\*(?P<name>[^*]+?):\*\*\s*(?P<text>.*)", re.DOTALL)
+
+NOT_GATED: Final = "§7.M: not applicable (no gated claim category falsified)"
+"""Stands in a scenario whose claims need no history."""
+
+NO_MISSING: Final = "No missing claims were found."
+NO_RESIDUAL: Final = "No residual uncertainty is known."
+_THREAT: Final = re.compile(r"\s*\(?(?P<letter>[a-z])\)?\s*[:.)]\s*(?P<text>.+)", re.DOTALL)
 BUDGETS: Final = LEVELS
+
+
+class Block(msgspec.Struct, frozen=True, kw_only=True):
+    """`line` is where it begins, counted from 1."""
+
+    line: int
+
+
+class Heading(Block, frozen=True, kw_only=True):
+    level: int
+    text: str
+
+
+class TableRow(Block, frozen=True, kw_only=True):
+    """Cells by the name of their column in lower case."""
+
+    cells: dict[str, str]
+
+
+class Table(Block, frozen=True, kw_only=True):
+    columns: tuple[str, ...]
+    rows: tuple[TableRow, ...]
+
+
+class Line(Block, frozen=True, kw_only=True):
+    """An item of a list. `name` is in lower case; empty where it is no `**Name:** text`."""
+
+    name: str
+    text: str
+
+
+class Fence(Block, frozen=True, kw_only=True):
+    """`info` are the words behind its opening."""
+
+    info: tuple[str, ...]
+    text: str
+
+
+class Prose(Block, frozen=True, kw_only=True):
+    text: str
+
+
+def front_of(text: str, name: str) -> tuple[dict[str, Any], int, str]:
+    """The front matter (YAML between `---`, TOML between `+++`), its first line, and the whole text
+    with blank lines in its place. Raises ConfigError where there is none, or it cannot be read."""
+    lines = text.split("\n")
+    mark = lines[0].strip() if lines else ""
+    if mark not in ("---", "+++"):
+        raise _unreadable(name, 1, "no front matter", "begin with --- or +++, slug and the rest")
+    ends = [i for i, line in enumerate(lines[1:], 1) if line.strip() == mark]
+    if not ends:
+        raise _unreadable(name, 1, f"the front matter has no second {mark}")
+    inside = "\n".join(lines[1 : ends[0]])
+    body = "\n" * (ends[0] + 1) + "\n".join(lines[ends[0] + 1 :]) + "\n"
+    found = _toml(inside, name) if mark == "+++" else _yaml(inside, name)
+    if not isinstance(found, dict):
+        raise _unreadable(name, 2, "the front matter is no list of `key: value`")
+    return {str(key): value for key, value in found.items()}, 2, body
+
+
+def _yaml(text: str, name: str) -> Any:
+    import yaml
+
+    try:
+        # All scalars are texts: a date is one, and so is `no`.
+        return yaml.load(text, Loader=yaml.BaseLoader)
+    except (yaml.YAMLError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = 2 if mark is None else mark.line + 2
+        said = getattr(error, "problem", None) or str(error) or type(error).__name__
+        raise _unreadable(name, line, f"the front matter is no YAML: {said}") from None
+
+
+def _toml(text: str, name: str) -> Any:
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise _unreadable(name, 2, f"the front matter is no TOML: {error}") from None
+
+
+def _unreadable(name: str, line: int, what: str, remedy: str = _REMEDY) -> ConfigError:
+    return ConfigError(f"{name}:{line}: {what}", remedy=remedy)
+
+
+def blocks_of(body: str) -> list[Block]:
+    """The blocks of a text in their order."""
+    from markdown_it import MarkdownIt
+    from markdown_it.tree import SyntaxTreeNode
+
+    root = SyntaxTreeNode(MarkdownIt("commonmark").enable("table").parse(body))
+    found: list[Block] = []
+    for node in root.children:
+        line = 1 if node.map is None else node.map[0] + 1
+        if node.type == "heading":
+            found.append(Heading(line=line, level=int(node.tag[1:]), text=_inline(node)))
+        elif node.type == "table":
+            found.append(_table(node, line))
+        elif node.type == "fence":
+            info = tuple(node.info.split())
+            found.append(Fence(line=line, info=info, text=node.content))
+        elif node.type in ("bullet_list", "ordered_list"):
+            found += [_item(item, line) for item in node.children]
+        elif node.type == "paragraph":
+            found.append(Prose(line=line, text=_inline(node)))
+    return found
+
+
+def fields_of(blocks: Iterable[Block], name: str) -> dict[str, Line]:
+    """The `- **Name:** text` lines by name. Raises ConfigError where one name stands twice."""
+    found: dict[str, Line] = {}
+    for block in blocks:
+        if isinstance(block, Line) and block.name:
+            if block.name in found:
+                raise _unreadable(
+                    *(name, block.line, f"{block.name!r} stands in line {found[block.name].line}"),
+                    "each field once; several things with ; between",
+                )
+            found[block.name] = block
+    return found
+
+
+def _inline(node: SyntaxTreeNode) -> str:
+    """All text in a node, a line for each paragraph and each item of it."""
+    parts = [
+        one.content.strip() if one.type == "fence" else " ".join(one.content.split())
+        for one in node.walk()
+        if one.type in ("inline", "fence")
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _item(node: SyntaxTreeNode, line: int) -> Line:
+    text = _inline(node)
+    place = line if node.map is None else node.map[0] + 1
+    field = _FIELD.fullmatch(text)
+    if field is None:
+        return Line(line=place, name="", text=text)
+    return Line(line=place, name=field["name"].strip().casefold(), text=field["text"].strip())
+
+
+def _table(node: SyntaxTreeNode, line: int) -> Table:
+    rows = [one for one in node.walk() if one.type == "tr"]
+    head, *others = [[_inline(cell) for cell in row.children] for row in rows]
+    columns = tuple(name.casefold() for name in head)
+    return Table(
+        line=line,
+        columns=columns,
+        rows=tuple(
+            TableRow(
+                line=line + 2 + index if row.map is None else row.map[0] + 1,
+                cells=dict(zip(columns, cells, strict=True)),
+            )
+            for index, (row, cells) in enumerate(zip(rows[1:], others, strict=True))
+        ),
+    )
+
+
+_ID: Final = re.compile(r"\b[A-Z]\d+\b")
+
+
+def ids(text: str) -> tuple[str, ...]:
+    """`C1`, `H2` and the like in a text, in their order, each once."""
+    return tuple(dict.fromkeys(_ID.findall(text)))
+
+
+def plain(text: str) -> str:
+    """Without marks of code and of emphasis at its ends, and as one line."""
+    return " ".join(text.split()).strip("`*_ ")
+
+
+def cut(text: str, at: str = ";") -> list[str]:
+    """The parts of a list in a line, or of one with a line for each."""
+    return [part for one in re.split(f"[{at}\n]", text) if (part := one.strip(" .-"))]
+
+
+def entries(text: str) -> list[str]:
+    """The parts of such a list, whole."""
+    return cut(text, ";" if ";" in text else ",")
+
+
+def split_names(text: str) -> tuple[str, ...]:
+    """Names in a list with semicolons, or with commas where there are none; what stands behind a
+    colon or in brackets is no part of a name."""
+    parts = entries(re.sub(r"\([^()]*\)", "", text))
+    return tuple(dict.fromkeys(name for part in parts if (name := plain(part.split(":")[0]))))
+
+
+_PLACEHOLDER: Final = re.compile(
+    r"<(?!https?:|mailto:|!--|/|br>|sub>|sup>)[A-Za-z\u2026.][^<>\n]*>"
+)
+_CODE: Final = re.compile(r"``.+?``|`[^`\n]+`")
+
+
+def placeholders(text: str) -> list[tuple[int, str]]:
+    """(line, text) of what nobody has filled in: `<fill: ...>` anywhere, and other words in pointed
+    brackets outside of code."""
+    found = []
+    fence = ""
+    for number, line in enumerate(text.split("\n"), 1):
+        mark = line.strip()[:3]
+        if mark in ("```", "~~~") and fence in ("", mark):
+            fence = "" if fence else mark
+        said = "" if fence else _CODE.sub("", line)
+        found += [
+            (number, text)
+            for text in _PLACEHOLDER.findall(line)
+            if text.startswith("<fill") or text in said
+        ]
+    return found
+
+
+def threats_of(threats: str, scenarios: str) -> list[tuple[str, str, tuple[str, ...]]]:
+    """(letter, text, scenarios) from `a: kill; b: pause` and `a: S1, S2; b: S1`."""
+    found = [row for part in cut(threats) if (row := _THREAT.fullmatch(part))]
+    by = {
+        row["letter"]: ids(row["text"])
+        for part in cut(scenarios)
+        if (row := _THREAT.fullmatch(part))
+    }
+    return [(row["letter"], row["text"].strip(), by.get(row["letter"], ())) for row in found]
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +304,7 @@ class Section(Item, frozen=True, kw_only=True):
 
 
 class Claim(Item, frozen=True, kw_only=True):
-    """1b. `category` is one of `dstest.core.claims.CATEGORIES`; `inferred`: nobody wrote it down as
+    """1b. `category` is one of `dstest.core.check.CATEGORIES`; `inferred`: nobody wrote it down as
     a promise, we take it from a test, an error or the code."""
 
     id: str
@@ -365,3 +603,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """Where a section begins; 1 where there is none."""
         found = self.sections.get(section)
         return 1 if found is None else found.line
+
+
+def injects(scenario: Scenario) -> bool:
+    """Is a fault injected in an arm of it? So it is where nobody can tell."""
+    run = scenario.run
+    fits = [] if run is None else [fit_of(run, arm) for arm in scenario.arms]
+    return not fits or any(fit.problem or fit.nemeses for fit in fits)

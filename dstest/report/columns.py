@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dstest.core.op import FINAL_IDS, Op, Outcome, who
-from dstest.core.printable import printable
+from dstest.core.words import printable, printable_line
 
 if TYPE_CHECKING:
     import numpy as np
@@ -84,7 +84,7 @@ class _Names:
         return found
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     """A value in one short line; empty for null."""
     if value is None:
         return ""
@@ -92,12 +92,12 @@ def _shown(value: Any) -> str:
         return str(value)
     text = json.dumps(value, ensure_ascii=False, default=repr)
     if not text.isprintable():
-        text = printable(text).replace("\n", " ")
+        text = printable_line(text)
     return text if len(text) <= TEXT_MAX else text[: TEXT_MAX - 1] + "…"
 
 
 def _line(op: Op) -> str:
-    return f"{_shown(op.input)}\t{_shown(op.output)}\t{_shown(op.error)}"
+    return f"{_show(op.input)}\t{_show(op.output)}\t{_show(op.error)}"
 
 
 def _planes(values: Numbers) -> tuple[int, bytes]:

@@ -1,4 +1,4 @@
-"""`findings.md`: a run as a findings report, headline first (discipline 6.3).
+"""`findings.md`: a run as a findings report, headline first.
 
 The pieces are those of a plan's report as well (`dstest/plans/review/`), which has a row for each
 of its runs.
@@ -12,16 +12,12 @@ from typing import Final
 from msgspec import UNSET
 
 from dstest.core.evidence import BlameProbe
-from dstest.core.printable import printable
 from dstest.core.reproducer import SCRIPT, Reproducer
-from dstest.core.words import shell_word
+from dstest.core.words import printable, shell_word
 from dstest.judge.blame import blame
-from dstest.judge.judged import share
-from dstest.report.blame import bug_of, probe_rows
-from dstest.report.measured_file import alert_lines
-from dstest.report.model import RunReport
-from dstest.report.review.confidence import confidence_of
-from dstest.report.review.markdown import md, table
+from dstest.judge.decide import share
+from dstest.report.model import RunReport, alert_lines
+from dstest.report.moments import tallies
 from dstest.report.review.model import (
     NO_PLAN,
     AuditLine,
@@ -30,9 +26,12 @@ from dstest.report.review.model import (
     Green,
     Report,
     Result,
+    confidence_of,
+    md,
+    render,
+    table,
 )
-from dstest.report.review.render import render
-from dstest.report.tally import tallies
+from dstest.report.terminal import bug_of, probe_rows
 from dstest.report.timeline import sentence
 
 _OWN: Final = "S1"
@@ -148,7 +147,7 @@ def finding_of(
         probes=tuple(probe_rows(report.evidence, more)),
         reduction=_reduction(report, small),
         reproducer=report.command or f"dstest check {shell_word(report.path)}/history.jsonl",
-        evidence=("verdict.json, evidence.json, history.jsonl, faults.jsonl",),
+        evidence=("verdict.json, history.jsonl, faults.jsonl",),
         witness=_witness(report),
         cause="not known; its owner is who maintains what is blamed",
         next_action=_next(report, more, small),

@@ -1,41 +1,53 @@
-"""`report.html`: one file that asks for nothing else, readable without knowing dstest."""
+"""`report.html`: one file that asks for nothing else, readable without knowing dstest; with the
+operations, faults, changes of the lead and anomalies that its timeline is given.
+
+It is complete without scripts (charts, witnesses and cycles are SVG), below 2 MB, and says what it
+left out; its content policy forbids every request. The headline tells how a read was wrong, and
+nothing that takes a search. When a session ends, the pages of its failed arms are drawn again: only
+then is it known in how many arms an anomaly came.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from dstest.core.check import Anomaly
-from dstest.core.printable import printable
-from dstest.core.run_meta import RunMeta
+from dstest.core.history import FaultWindow
+from dstest.core.run_record import RunMeta
 from dstest.core.verdict import State
-from dstest.core.words import shell_word
-from dstest.judge.judged import share
+from dstest.core.words import printable, shell_word
+from dstest.debug.monitor.analysis import alert_line
+from dstest.debug.monitor.client import BASELINE, CLIENT, NODES
+from dstest.history.layout import EVENTS
+from dstest.judge.audit_rows import NOT_SERVING, UNEXPLAINED
+from dstest.judge.decide import share
 from dstest.judge.words import blame_words, bug_words, rule_words, spelled, words_of
-from dstest.monitor.rows import BASELINE, CLIENT, NODES
-from dstest.report.besides import besides
-from dstest.report.blame import probe_rows
-from dstest.report.charts import axis_of, charts
-from dstest.report.embedded import PAGE_MAX, Embedded, embedded, scripts
-from dstest.report.errors import reasons
-from dstest.report.fault_samples import fault_samples
-from dstest.report.kinds import kinds, others
-from dstest.report.leaders import recorded_changes
-from dstest.report.logs import LogLine, read_logs, spoken
-from dstest.report.loops import is_cycle, loop_svg
-from dstest.report.measured_file import alert_lines
-from dstest.report.model import RunReport
-from dstest.report.moments import Moment, headline, moments, sentence
+from dstest.report.charts import Axis, axis_of, charts, fault_samples, series_charts
+from dstest.report.columns import Packed, density, packed
+from dstest.report.logs import LogLine, read_logs, recorded_changes, spoken
+from dstest.report.model import RunReport, alert_lines
+from dstest.report.moments import Moment, arms_of, headline, kinds, moments, others, sentence
 from dstest.report.numbers import number
-from dstest.report.over_seeds import arms_of
-from dstest.report.sampled import series_charts
-from dstest.report.service import ALL_MAX, first_shown, least_ns, stretches
+from dstest.report.service import ALL_MAX, Stretch, first_shown, least_ns, reasons, stretches
 from dstest.report.settings import documented, settings
-from dstest.report.timeline import story, timeline_svg
-from dstest.store.layout import EVENTS
+from dstest.report.terminal import probe_rows
+from dstest.report.timeline import is_cycle, loop_svg, story, timeline_svg
+
+_LEAST_NS: Final = 5_000_000_000
+"""How long nothing succeeds before it is worth a line of its own."""
+
+_CUT: Final = 300
+_ALERTS_MAX: Final = 3
+
+PAGE_MAX: Final = 1_950_000
+"""Bytes of a page, all in all."""
+
+_SCRIPTS: Final = ("timeline-data.js", "timeline-rows.js", "timeline.js", "timeline-ui.js")
 
 FAULT_DETAILS_MAX: Final = 40
 """Faults shown with every number; each takes some kilobytes, and all are in faults.jsonl."""
@@ -57,12 +69,12 @@ _TONES = {"PASS": "pass", "FAIL": "fail", "INCONCLUSIVE": "open", "PARTIAL": "op
 _FILES: Final = (
     ("history.jsonl", "every operation, a line each, after a header"),
     ("faults.jsonl", "every fault with its counters, a line each"),
-    ("verdict.json", "the verdict, and what each checker answered with all witnesses"),
-    ("evidence.json", "what the verdict was computed from"),
-    ("canary.json", "broken copies of this history, and who rejected them"),
+    (
+        "verdict.json",
+        "the verdict, its evidence, all answers of checkers, and what came of broken copies",
+    ),
     ("effects.json", "what the servers wrote down of what they did"),
-    ("run.json", "what the runner recorded"),
-    ("spec.toml", "what was asked for"),
+    ("run.json", "what was asked for, and what the runner recorded"),
     ("schedule.json", "the faults as they were planned"),
     ("host.jsonl", "samples of the control host"),
     (NODES, "samples of the nodes"),
@@ -75,6 +87,192 @@ _FILES: Final = (
 )
 """Files and folders of a run directory that are there before its report is drawn, where it has
 them."""
+
+
+class Besides(NamedTuple):
+    """A sentence, and the id of the element of the page that tells more."""
+
+    said: str
+    anchor: str
+
+
+def _unexplained(report: RunReport) -> list[Besides]:
+    """Crashes, panics and ends of processes, as the audit says them."""
+    found = []
+    for row in report.audit:
+        if row.status == "short" and UNEXPLAINED in row.evidence:
+            said = row.evidence if len(row.evidence) <= _CUT else row.evidence[: _CUT - 1] + "…"
+            found.append(Besides(f"{said}.", f"audit-{row.id}"))
+    return found
+
+
+def _not_serving(report: RunReport) -> list[Besides]:
+    down = [node for node, serves in (report.meta.healthy or {}).items() if serves is False]
+    if not down:
+        return []
+    who = "No node" if len(down) == len(report.meta.healthy or {}) > 1 else ", ".join(down)
+    verb = "served" if who == "No node" else "did not serve"
+    row = next((row for row in report.audit if NOT_SERVING in row.evidence), None)
+    anchor = "audit" if row is None else f"audit-{row.id}"
+    return [Besides(f"{who} {verb} after the settle phase.", anchor)]
+
+
+def _free(start_ns: int, end_ns: int, faults: Sequence[FaultWindow]) -> tuple[int, int]:
+    """The longest part of a stretch in which no fault stood."""
+    parts, at = [], start_ns
+    windows = [(f.start_ns, f.healed_ns) for f in faults]
+    for begun, healed in sorted(windows, key=lambda window: window[0]):
+        parts.append((at, min(end_ns, begun)))
+        at = max(at, end_ns if healed is None else healed)
+    parts.append((at, end_ns))
+    return max(parts, key=lambda part: part[1] - part[0])
+
+
+def _silence(report: RunReport, outages: Sequence[Stretch]) -> list[Besides]:
+    """The longest stretch of the whole system while no fault stood."""
+    whole = [(n, row) for n, row in enumerate(outages) if row.whole]
+    found = [(*_free(row.start_ns, row.end_ns, report.windows), n) for n, row in whole]
+    longest = max(found, key=lambda row: row[1] - row[0], default=None)
+    if longest is None or longest[1] - longest[0] < _LEAST_NS:
+        return []
+    start, end, n = longest
+    until = f"from {start / 1e9:.1f} s to {end / 1e9:.1f} s ({(end - start) / 1e9:.1f} s)"
+    shown = {number for number, _ in first_shown(outages)[0]}
+    anchor = f"outage-{n + 1}" if n + 1 in shown else "timeline-charts"
+    return [Besides(f"No operation succeeded {until}, while no fault stood.", anchor)]
+
+
+def _alerts(report: RunReport) -> list[Besides]:
+    """What was measured, was high or critical, and is explained by no proven fault."""
+    found = [] if report.measured is None else report.measured.severe
+    return [Besides(f"Alert: {alert_line(alert)}.", "measured") for alert in found[:_ALERTS_MAX]]
+
+
+def besides(report: RunReport, outages: Sequence[Stretch]) -> list[Besides]:
+    """What went wrong besides what the verdict is about; `outages` are the stretches without
+    service, as the page lists them."""
+    return [
+        *_unexplained(report),
+        *_not_serving(report),
+        *_silence(report, outages),
+        *_alerts(report),
+    ]
+
+
+class Embedded(NamedTuple):
+    """`run` is JSON that may stand in a script element; `said` is what the timeline leaves out."""
+
+    run: str
+    numbers: str
+    texts: str
+    said: str
+
+
+def scripts() -> str:
+    """Our own scripts, one after the other."""
+    place = files("dstest.report").joinpath("static")
+    return "\n".join(place.joinpath(name).read_text(encoding="utf-8") for name in _SCRIPTS)
+
+
+def _quiet(value: Any) -> Any:
+    """Plain data without control characters."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, list):
+        return [_quiet(one) for one in value]
+    if isinstance(value, dict):
+        return {key: _quiet(one) for key, one in value.items()}
+    return value
+
+
+def _script_json(value: Any) -> str:
+    """JSON in which nothing can end a script element or begin a comment in it."""
+    text = json.dumps(_quiet(value), ensure_ascii=True, separators=(",", ":"), default=repr)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _anomaly(moment: Moment, group: list[Moment], at: dict[int | str, int]) -> dict[str, Any]:
+    """`group` are it and those that repeat it."""
+    ops = dict.fromkeys(id for one in group for id in one.anomaly.ops)
+    culprit = -1 if moment.culprit is None else at.get(moment.culprit, -1)
+    return {
+        "number": moment.number,
+        "title": moment.title,
+        "from": moment.start_ns,
+        "to": moment.end_ns,
+        "at": moment.told_ns,
+        "ops": [at[id] for id in ops if id in at],
+        "culprit": culprit,
+    }
+
+
+def _edges(axis: Axis, found: Sequence[Moment]) -> list[int]:
+    """The instants that operations are kept around."""
+    times = [t for m in found for t in (m.start_ns, m.end_ns) if t is not None]
+    times += [t for f in axis.faults for t in (f.start_ns, f.healed_ns) if t is not None]
+    return times
+
+
+def _left_out_text(found: Packed, total: int) -> str:
+    if not total:
+        return "There are no operations to show."
+    if found.kept == total and found.told == total:
+        what = f"All {total:,} operations are here"
+        exact = "" if found.unit_ns == 1 else ", times to the microsecond"
+        return f"{what}, each with what was asked and answered{exact}."
+    rest = "nearest to anomalies and to the edges of fault windows"
+    if found.kept == total:
+        return (
+            f"All {total:,} operations are here, times to the microsecond; {found.told:,} of them, "
+            f"those {rest}, with what was asked and answered. All of it is in history.jsonl."
+        )
+    return (
+        f"{found.kept:,} of {total:,} operations are here, those {rest}, {found.told:,} of them "
+        "with what was asked and answered, times to the microsecond; the overview on top counts "
+        "all. The others would have made this page larger than 2 MB: they are in history.jsonl."
+    )
+
+
+def embedded(report: RunReport, axis: Axis, found: Sequence[Moment], room: int) -> Embedded:
+    """The data for a page that has `room` bytes left."""
+    ops = report.history.ops
+    wanted_ids = {id for m in found for id in m.anomaly.ops}
+    wanted = [n for n, op in enumerate(ops) if op.op_id in wanted_ids]
+    run: dict[str, Any] = {
+        "start_ns": axis.start_ns,
+        "end_ns": axis.end_ns,
+        "density": density(ops, axis.start_ns, axis.end_ns),
+        "faults": [
+            {
+                "id": f.id,
+                "nemesis": f.nemesis,
+                "landed": f.landed == "yes",
+                "start": f.start_ns,
+                "end": f.healed_ns,
+            }
+            for f in axis.faults
+        ],
+        "leaders": [{"time": c.time_ns, "said": c.said} for c in axis.leaders],
+    }
+    room -= len(_script_json(run)) + 200 * len(found)
+    data = packed(ops, room, wanted=wanted, instants=_edges(axis, found)) if ops else None
+    if data is None or data.size > room:
+        said = (
+            ""
+            if data is None
+            else "This page has no room for operations. All are in history.jsonl."
+        )
+        return Embedded("", "", "", said or "There are no operations to show.")
+    at = {
+        ops[place].op_id: n for n, place in enumerate(data.places) if ops[place].op_id in wanted_ids
+    }
+    groups: dict[int, list[Moment]] = {}
+    for m in found:
+        groups.setdefault(m.twin_of or m.number, []).append(m)
+    told = [m for m in found if m.twin_of is None and m.start_ns is not None]
+    run["anomalies"] = [_anomaly(m, groups[m.number], at) for m in told]
+    run["ops"] = data.head
+    return Embedded(_script_json(run), data.numbers, data.texts, _left_out_text(data, len(ops)))
 
 
 def _finalize(value: Any) -> Any:
@@ -115,7 +313,7 @@ def _witness(moment: Moment, report: RunReport, twins: Sequence[Moment]) -> dict
         "m": moment,
         "twins": [_twin(twin, moment) for twin in twins],
         "told": _cut(sentence(anomaly.explanation)),
-        "svg": Markup(timeline_svg(moment.ops, report.faults, moment.culprit)),
+        "svg": Markup(timeline_svg(moment.ops, report.windows, moment.culprit)),
         "loop": Markup(loop_svg(anomaly) if is_cycle(anomaly) else ""),
         "lines": [(op.op_id == moment.culprit, story(op)) for op in moment.ops],
         "hidden": len(anomaly.ops) - len(moment.ops),
@@ -206,7 +404,7 @@ def render_html(report: RunReport) -> str:
             twins.setdefault(m.twin_of, []).append(m)
     leaders = recorded_changes(report.records)
     axis = axis_of(report, leaders)
-    outages = stretches(report.history.ops, report.faults, report.load_end_ns)
+    outages = stretches(report.history.ops, report.windows, report.load_end_ns)
     at_once, later = first_shown(outages)
     drawn, charts_left_out = charts(report, axis, outages)
     together = kinds(report, found)

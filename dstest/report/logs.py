@@ -1,21 +1,22 @@
-"""Lines of the servers' logs around a moment, of every node, and where logs speak of elections."""
+"""Lines of the servers' logs around a moment, of every node, and who leads: as the faults have
+recorded it, and as the logs speak of it.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from dstest.core import registry
 from dstest.core.errors import ConfigError
-from dstest.core.log_names import kept_name
-from dstest.core.log_stamps import run_time_ns
+from dstest.core.evidence import LandingRecord, LeadDetails
 from dstest.core.protocols import SystemTraits
-from dstest.core.run_meta import RunMeta
-from dstest.judge.alarm_kinds import kind_of
-from dstest.report.leaders import SPEAKS
-from dstest.store.layout import opened_log
+from dstest.core.run_record import RunMeta, kept_name, run_time_ns
+from dstest.debug.logs.lines import SPEAKS
+from dstest.history.layout import opened_log
+from dstest.judge.audit_rows import kind_of
 
 LINES_MAX: Final = 10
 """Lines of one log beside one moment."""
@@ -24,6 +25,7 @@ ALL_LINES_MAX: Final = 120
 """Lines of all logs beside one moment: with many nodes each has fewer, one at least."""
 
 _BEFORE: Final = 2
+
 _AFTER: Final = 4
 """Lines shown of a log that says nothing at a moment: the last ones before it, and the next."""
 
@@ -38,6 +40,54 @@ _NUMBERS: Final = re.compile(r"[0-9a-fA-F]*\d[0-9a-fA-F]*")
 
 MARGIN_NS: Final = 2_000_000_000
 """Before a moment and after it."""
+
+
+class LeaderChange(NamedTuple):
+    """Somebody leads since `time_ns` at the latest; `said` names it: `n1 → n3, term 4`."""
+
+    time_ns: int
+    said: str
+    fault: str
+
+
+def _named(before: Any, after: Any, term: Any, group: str) -> str:
+    said = f"{before or 'nobody'} → {after or 'nobody known'}"
+    said += f", term {term}" if term is not None else ""
+    return f"{group}: {said}" if group else said
+
+
+def recorded_changes(records: Sequence[LandingRecord]) -> list[LeaderChange]:
+    """What faults have seen of it, by time. A fault sees a change when it looks."""
+    found = []
+    for record in records:
+        at = record.landed_at if record.landed_at is not None else record.healed_at
+        if at is None:
+            continue
+        lead = LeadDetails.of(record)
+        if lead.moved and isinstance(lead.new_leader, str | None):
+            said = _named(lead.leader_before, lead.new_leader, lead.new_term, str(lead.group))
+            found.append(LeaderChange(at, said, record.fault_id))
+        found += _of_steps(record)
+    return sorted(found)
+
+
+def _of_steps(record: LandingRecord) -> list[LeaderChange]:
+    """Of a fault that goes from node to node: its steps carry no times, so each was at the end of
+    the fault at the latest."""
+    steps = LeadDetails.of(record).steps
+    if not isinstance(steps, list) or record.injected_at is None:
+        return []
+    end = record.healed_at or record.landed_at or record.injected_at
+    return [
+        LeaderChange(
+            end,
+            _named(row.get("leader"), row.get("new_leader"), row.get("new_term"), "")
+            + f", step {n} of {len(steps)}",
+            record.fault_id,
+        )
+        for n, row in enumerate(steps, 1)
+        if isinstance(row, dict) and row.get("moved")
+    ]
 
 
 class LogLine(NamedTuple):

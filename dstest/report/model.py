@@ -1,49 +1,69 @@
 """`RunReport`: everything that a report shows, gathered once and rendered many ways.
 
-Built from a run directory's files: run.json, faults.jsonl, history.jsonl, evidence.json,
-verdict.json and, where it is there, canary.json.
+Built from a run directory's files: run.json, faults.jsonl, history.jsonl, verdict.json, and
+metrics/baseline.json of a run that was sampled.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from dstest.core import limits
 from dstest.core.check import Anomaly, CheckResult
-from dstest.core.details import FaultDetails
-from dstest.core.errors import ConfigError
-from dstest.core.evidence import AuditRow, BlameProbe, Evidence, LandingRecord, Rerun, Signal
-from dstest.core.history import History
+from dstest.core.errors import ConfigError, EvidenceError
+from dstest.core.evidence import (
+    AuditRow,
+    BlameProbe,
+    Canary,
+    Evidence,
+    FaultDetails,
+    LandingRecord,
+    Rerun,
+    Signal,
+)
+from dstest.core.history import FaultWindow, History, Recovery, kind_of, starts_of, window_of
 from dstest.core.op import Op
-from dstest.core.run_meta import RunMeta
-from dstest.core.verdict import State, Verdict
+from dstest.core.run_record import RunMeta
+from dstest.core.run_words import command_of, with_lab
+from dstest.core.summary import TypeRow
+from dstest.core.verdict import Brief, State, Verdict
+from dstest.debug.monitor.alerts import Alert, severe
+from dstest.debug.monitor.analysis import alert_line
+from dstest.debug.monitor.baseline import Baseline, ClusterHealth
+from dstest.debug.monitor.client import BASELINE
+from dstest.history.jsonl import read_history
+from dstest.history.layout import FAULTS, VERDICT, RunDir, read_records, read_verdict
 from dstest.judge.audit import TITLES, too_good
 from dstest.judge.blame import SUT, blame
 from dstest.judge.decide import session
-from dstest.judge.facts import Canary
-from dstest.report.after import Step, after_failure
-from dstest.report.command import command_of, with_lab
-from dstest.report.errors import UNSUPPORTED, ErrorRow, unusual
-from dstest.report.measured_file import Measured, read_measured
 from dstest.report.numbers import (
     Load,
     NodeRow,
-    TypeRow,
     by_node,
     by_type,
-    lateness_said,
+    lateness_text,
     load_of,
     number,
     seconds,
 )
-from dstest.report.remedies import Remedy, before_load, remedies, without_method
-from dstest.store.jsonl import read_history
-from dstest.store.layout import RunDir
+from dstest.report.remedies import (
+    Remedy,
+    Step,
+    after_failure,
+    before_load,
+    remedies,
+    without_method,
+)
+from dstest.report.service import UNSUPPORTED, ErrorRow, unusual
+
+ALERTS_MAX: Final = 30
+
+T = TypeVar("T")
 
 MEANING: Final = {
     State.PASS_SMOKE: "The harness works and nothing broke in this run. No proof of robustness.",
@@ -61,6 +81,55 @@ MEANING: Final = {
     State.NOT_RUN: "The run was planned and never tried.",
 }
 
+_STOPPED: Final = "stopped by SIG"
+
+CUT_SHORT: Final = (_STOPPED, "cannot record: no space left")
+"""How it begins what ended a run that a person, or a full disk, has ended."""
+
+
+class BaselineView(msgspec.Struct, frozen=True, kw_only=True):
+    """Of `metrics/baseline.json` what a report shows."""
+
+    baseline: Baseline
+    alerts: list[Alert]
+    health: ClusterHealth
+
+    @property
+    def severe(self) -> list[Alert]:
+        """High or critical, and no proven fault explains it."""
+        return severe(self.alerts)
+
+
+def read_baseline(run: Path | None) -> BaselineView | None:
+    """None of a run that was not sampled. Raises EvidenceError for a file that cannot be read."""
+    if run is None or not (run / BASELINE).is_file():
+        return None
+    try:
+        return msgspec.json.decode((run / BASELINE).read_bytes(), type=BaselineView)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise EvidenceError(
+            f"{run / BASELINE} cannot be read: {error}",
+            remedy="judge the run again with `dstest recover RUN`",
+        ) from None
+
+
+def alert_lines(found: BaselineView) -> list[str]:
+    """Sentences: the baseline, health, and alerts, those that nothing explains first."""
+    b = found.baseline
+    lines = [f"Baseline: {b.status}, {b.said}."]
+    if b.status != "none":
+        lines[0] += f" {b.throughput:,.1f}/s, p95 {b.p95_ms:,.1f} ms, p99 {b.p99_ms:,.1f} ms."
+    if found.health.score is not None:
+        lines.append(
+            f"Health at the end of the load: {found.health.score:g}, {found.health.healthy} of "
+            f"{found.health.measured} nodes healthy; {found.health.measured_said}."
+        )
+    rows = sorted(found.alerts, key=lambda alert: alert.expected)
+    lines += [f"Alert: {alert_line(alert)}." for alert in rows[:ALERTS_MAX]]
+    if len(rows) > ALERTS_MAX:
+        lines.append(f"{len(rows) - ALERTS_MAX} more alerts are in {BASELINE}.")
+    return lines if rows else [*lines, "No alert."]
+
 
 class SignalView(msgspec.Struct, frozen=True, kw_only=True):
     """A signal as a table: `rows` are (path, before, during, after), ready to print."""
@@ -73,11 +142,11 @@ class SignalView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FaultView(msgspec.Struct, frozen=True, kw_only=True):
-    """A landing record, ready to print."""
+    """A landing record, ready to print. `landed` is what the judge made of it; `window` is None
+    where the fault was never injected."""
 
     id: str
     nemesis: str
-    epoch: str
     kind: str
     targets: str
     landed: str
@@ -89,19 +158,7 @@ class FaultView(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str]
     looks: str
     signals: list[SignalView]
-    start_ns: int | None
-    end_ns: int | None
-
-    @property
-    def name(self) -> str:
-        """`f1 (partition)`, and whether it is proven that it was one."""
-        proven = "" if self.landed == "yes" else ", not proven to have landed"
-        return f"{self.id} ({self.nemesis}{proven})"
-
-    @property
-    def ended(self) -> str:
-        """What became of it at `end_ns`."""
-        return "was healed" if self.heal_verified else "was taken back, which is not proven"
+    window: FaultWindow | None
 
 
 class AuditView(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,6 +168,14 @@ class AuditView(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     status: str
     evidence: str
+
+
+def steps_after(path: str, meta: RunMeta, rerun: Rerun, *, blamed: bool) -> list[Step]:
+    """What to do after the failure of the run at `path`. `blamed`: whose fault it is was asked
+    already."""
+    spec = with_lab(meta.spec, meta.lab_id)
+    again = rerun.same_seed_runs > 0
+    return after_failure(spec, path, given=meta.options_given, blamed=blamed, again=again)
 
 
 class RunReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,7 +201,7 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     command: str
     meta: RunMeta
     records: list[LandingRecord] = []
-    measured: Measured | None = None
+    measured: BaselineView | None = None
 
     @property
     def state(self) -> State:
@@ -146,6 +211,11 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     def load_end_ns(self) -> int | None:
         """When the load was told to end; None where a run did not come to that."""
         return self.meta.load_end_ns if isinstance(self.meta.load_end_ns, int) else None
+
+    @property
+    def windows(self) -> list[FaultWindow]:
+        """Of the faults that were injected."""
+        return [fault.window for fault in self.faults if fault.window is not None]
 
     @property
     def remedies(self) -> list[Remedy]:
@@ -168,11 +238,8 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
         that were run apart, `asked`: whose fault it is was, whatever came of it."""
         if not self.state.failed:
             return []
-        spec = with_lab(self.meta.spec, self.meta.lab_id)
         blamed = asked or blame(self.evidence, more) == SUT
-        again = self.evidence.rerun.same_seed_runs > 0
-        given = self.meta.options_given
-        return after_failure(spec, self.path, given=given, blamed=blamed, again=again)
+        return steps_after(self.path, self.meta, self.evidence.rerun, blamed=blamed)
 
     @property
     def landed(self) -> int:
@@ -242,15 +309,15 @@ def _signal(role: str, signal: Signal) -> SignalView:
     )
 
 
-def _kind(record: LandingRecord) -> str:
-    """`one, in, drop`: the facts that say which fault of its family it was."""
-    words = [record.facts.get(name) for name in ("shape", "direction", "action")]
-    return ", ".join(str(word) for word in words if word)
-
-
-def _fault(record: LandingRecord, evidence: Evidence) -> FaultView:
+def _fault(
+    record: LandingRecord,
+    evidence: Evidence,
+    recoveries: Sequence[Recovery],
+    starts: Sequence[int],
+) -> FaultView:
     # The judge may have demoted the record; what it said is what counts.
     judged = next((f for f in evidence.faults if f.id == record.fault_id), None)
+    landed = record.landed if judged is None else judged.landed
     looks = FaultDetails.of(record).rechecks
     there = sum(1 for look in looks if look.get("present"))
     after_ns = (
@@ -264,10 +331,9 @@ def _fault(record: LandingRecord, evidence: Evidence) -> FaultView:
     return FaultView(
         id=record.fault_id,
         nemesis=record.nemesis,
-        epoch=record.epoch,
-        kind=_kind(record),
+        kind=kind_of(record),
         targets=", ".join(record.targets) or "-",
-        landed=record.landed if judged is None else judged.landed,
+        landed=landed,
         injected_s=seconds(record.injected_at),
         landed_after_ms="-" if after_ns is None else f"{after_ns / 1e6:,.0f}",
         healed_s=seconds(record.healed_at),
@@ -280,8 +346,7 @@ def _fault(record: LandingRecord, evidence: Evidence) -> FaultView:
             for role in ("injector", "victim", "control")
             if (signal := getattr(record, role)) is not None
         ],
-        start_ns=record.injected_at,
-        end_ns=record.healed_at,
+        window=window_of(record, recoveries, starts, landed),
     )
 
 
@@ -312,17 +377,20 @@ def _meaning(state: State, rerun: Rerun) -> str:
 
 def build_report(
     verdict: Verdict,
-    evidence: Evidence,
     records: list[LandingRecord],
     history: History,
     meta: RunMeta,
     *,
-    canary: Canary | None = None,
     path: Path | None = None,
 ) -> RunReport:
     """Gather what the reports show. `meta` is run.json."""
+    evidence = verdict.evidence
+    canary = verdict.canary or Canary(
+        killed=evidence.checker.canary_killed, total=evidence.checker.canary_total
+    )
     notice = too_good(evidence.redflags | evidence.weak_audit)
     lint = evidence.history_lint
+    starts = starts_of(records)
     notices = _ended_early(meta, records, history)
     notices += [notice] if notice else []
     if evidence.checker.result == "clean" and evidence.checker.why:
@@ -335,7 +403,7 @@ def build_report(
         meaning=_meaning(verdict.verdict, evidence.rerun),
         session=session([verdict.verdict]),
         history=history,
-        faults=[_fault(record, evidence) for record in records],
+        faults=[_fault(record, evidence, meta.recoveries or (), starts) for record in records],
         results={
             name: msgspec.convert(value, CheckResult) for name, value in verdict.checkers.items()
         },
@@ -347,21 +415,15 @@ def build_report(
             for name, said in getattr(lint, severity).items()
         ],
         types=by_type(history),
-        lateness=lateness_said(history),
+        lateness=lateness_text(history),
         nodes=by_node(history),
         errors=unusual(history),
-        canary=canary
-        or Canary(killed=evidence.checker.canary_killed, total=evidence.checker.canary_total),
+        canary=canary,
         command=command_of(with_lab(meta.spec, meta.lab_id), meta.options_given),
         meta=meta,
         records=records,
-        measured=read_measured(path),
+        measured=read_baseline(path),
     )
-
-
-_STOPPED: Final = "stopped by SIG"
-CUT_SHORT: Final = (_STOPPED, "cannot record: no space left")
-"""How it begins what ended a run that a person, or a full disk, has ended."""
 
 
 def _ended_early(meta: RunMeta, records: Sequence[LandingRecord], history: History) -> list[str]:
@@ -383,36 +445,35 @@ def _not_there(path: Path) -> ConfigError:
     )
 
 
-def _read(path: Path, type_: Any) -> Any:
-    if not path.is_file():
-        raise _not_there(path)
+def _reading(path: Path, read: Callable[[Path], T]) -> T:
+    """Raises ConfigError where a run was never judged, or its file cannot be read."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=type_)
-    except (msgspec.DecodeError, RecursionError) as error:
+        return read(path.parent)
+    except FileNotFoundError:
+        raise _not_there(path) from None
+    except (OSError, msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise ConfigError(
             f"{path}: {error}", remedy="judge the run again with `dstest recover RUN`"
         ) from None
 
 
+def load_brief(path: Path) -> Brief:
+    """The verdict of a run directory without what it stands on, read in no time. Raises
+    ConfigError where it was never judged."""
+
+    def brief(run: Path) -> Brief:
+        return msgspec.json.decode((run / VERDICT).read_bytes(), type=Brief)
+
+    return _reading(path / VERDICT, brief)
+
+
 def load_report(path: Path) -> RunReport:
     """The report of a run directory. Raises ConfigError where it was never judged."""
     path = path.resolve()
-    verdict = _read(path / "verdict.json", Verdict)
-    evidence = _read(path / "evidence.json", Evidence)
+    verdict = _reading(path / VERDICT, read_verdict)
     meta = RunDir(path).read_meta()
     if meta is None:
         raise _not_there(path / "run.json")
     history = read_history(path / "history.jsonl")
-    faults = path / "faults.jsonl"
-    lines = faults.read_bytes().splitlines() if faults.is_file() else []
-    records = [msgspec.json.decode(line, type=LandingRecord) for line in lines if line]
-    canary = path / "canary.json"
-    return build_report(
-        verdict,
-        evidence,
-        records,
-        history,
-        meta,
-        canary=_read(canary, Canary) if canary.is_file() else None,
-        path=path,
-    )
+    records = _reading(path / FAULTS, read_records)
+    return build_report(verdict, records, history, meta, path=path)

@@ -12,23 +12,7 @@ import msgspec
 
 from dstest.core.history import History
 from dstest.core.op import Op, Outcome
-
-
-class TypeRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One operation type: how many ended how, and latencies of the good ones in milliseconds, from
-    when they were sent; of an open load from when they were due besides."""
-
-    op_type: str
-    total: int
-    ok: int
-    fail: int
-    unknown: int
-    p50_ms: float | None
-    p99_ms: float | None
-    max_ms: float | None
-    due_p50_ms: float | None = None
-    due_p99_ms: float | None = None
-    due_max_ms: float | None = None
+from dstest.core.summary import TypeRow
 
 
 class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +27,11 @@ class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
 def seconds(time_ns: int | None) -> str:
     """Run time in seconds with two digits, `-` for none."""
     return "-" if time_ns is None else f"{time_ns / 1e9:.2f}"
+
+
+def tenths(time_ns: int) -> str:
+    """`2.5 s`, as sentences have it."""
+    return f"{time_ns / 1e9:.1f} s"
 
 
 def number(value: Any) -> str:
@@ -96,7 +85,7 @@ def by_type(history: History) -> list[TypeRow]:
     return rows
 
 
-def lateness_said(history: History) -> str | None:
+def lateness_text(history: History) -> str | None:
     """Of an open load: how late operations were sent, and how many never; None of a closed one."""
     late = sorted(o.invoke_ts - o.due_ns for o in history.ops if o.due_ts is not msgspec.UNSET)
     if not late:

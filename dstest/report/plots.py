@@ -1,4 +1,5 @@
-"""Latency and rate over the run as SVG, fault windows shaded and named.
+"""Latency and rate over the run as SVG, fault windows shaded and named, and the lattice of
+consistency models.
 
 Drawn without pyplot and without global state. Axes and text take the colour of the page around
 them, so that one drawing serves a light and a dark page. A plot of many operations shows a sample;
@@ -8,17 +9,20 @@ its title says how many of how many.
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import matplotlib as mpl
+import networkx as nx
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
 
 from dstest.core import rng
+from dstest.core.history import FaultWindow
 from dstest.core.op import Op, Outcome
 from dstest.report.model import RunReport
 from dstest.report.numbers import per_second, seconds_of
 from dstest.report.timeline import COLORS
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 POINTS_MAX: Final = 2500
 """A point is about 90 bytes of SVG; the report stays far below a megabyte."""
@@ -35,19 +39,6 @@ _SETTINGS: Final[Any] = {
     "font.size": 9.0,
     "text.parse_math": False,
 }
-
-
-class Band(Protocol):
-    """What is drawn of a fault window; times in run nanoseconds."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def landed(self) -> str: ...
-    @property
-    def start_ns(self) -> int | None: ...
-    @property
-    def end_ns(self) -> int | None: ...
 
 
 def _figure() -> tuple[Figure, Any]:
@@ -71,13 +62,11 @@ def _style(axes: Any, title: str, label: str, ink: str) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def shade(axes: Any, faults: Sequence[Band], end_s: float, ink: str) -> None:
+def shade(axes: Any, faults: Sequence[FaultWindow], end_s: float, ink: str) -> None:
     """Fault windows: red where the landing is proven, grey where it is not."""
     for fault in faults:
-        if fault.start_ns is None:
-            continue
         start_s = fault.start_ns / 1e9
-        until_s = end_s if fault.end_ns is None else fault.end_ns / 1e9
+        until_s = end_s if fault.healed_ns is None else fault.healed_ns / 1e9
         color = "#e76f51" if fault.landed == "yes" else "#888888"
         axes.axvspan(start_s, until_s, color=color, alpha=0.16, linewidth=0)
         axes.text(
@@ -117,7 +106,9 @@ def _end_s(ops: Sequence[Op]) -> float:
     return max((op.invoke_ts for op in ops), default=0) / 1e9
 
 
-def draw_latency(axes: Any, ops: list[Op], faults: Sequence[Band], seed: int, ink: str) -> None:
+def draw_latency(
+    axes: Any, ops: list[Op], faults: Sequence[FaultWindow], seed: int, ink: str
+) -> None:
     """Every operation at its invocation, how long it took, log scale, by outcome.
 
     An operation of unknown outcome has no duration; it is drawn at the top.
@@ -156,7 +147,7 @@ def draw_latency(axes: Any, ops: list[Op], faults: Sequence[Band], seed: int, in
     _legend(axes, ink)
 
 
-def draw_rate(axes: Any, ops: list[Op], faults: Sequence[Band], ink: str) -> None:
+def draw_rate(axes: Any, ops: list[Op], faults: Sequence[FaultWindow], ink: str) -> None:
     """Operations invoked per second, by outcome."""
     _style(axes, "Operations invoked in each second", "operations per second", ink)
     shade(axes, faults, _end_s(ops), ink)
@@ -177,7 +168,7 @@ def latency_svg(report: RunReport) -> str:
     with mpl.rc_context(_SETTINGS):
         figure, axes = _figure()
         seed = report.history.header.seed or 0
-        draw_latency(axes, report.history.ops, report.faults, seed, _INK)
+        draw_latency(axes, report.history.ops, report.windows, seed, _INK)
         return _svg(figure)
 
 
@@ -187,7 +178,7 @@ def rate_svg(report: RunReport) -> str:
 
     with mpl.rc_context(_SETTINGS):
         figure, axes = _figure()
-        draw_rate(axes, report.history.ops, report.faults, _INK)
+        draw_rate(axes, report.history.ops, report.windows, _INK)
         return _svg(figure)
 
 
@@ -200,3 +191,39 @@ def _legend(axes: Any, ink: str) -> None:
         fontsize=8,
         markerscale=3,
     )
+
+
+def lattice_svg(graph: nx.DiGraph[str], ruled_out: Iterable[str] = ()) -> str:
+    """`graph` leads from each model to those that it implies. Weakest at the bottom; models ruled
+    out are red."""
+    out = set(ruled_out)
+    height = {m: len(nx.dag_longest_path(graph.subgraph(nx.descendants(graph, m)))) for m in graph}
+    rows: dict[int, list[str]] = {}
+    for model in sorted(graph):
+        rows.setdefault(height[model], []).append(model)
+    place = {
+        m: ((i + 0.5) / len(row) + 0.04 * (level % 2), level)
+        for level, row in rows.items()
+        for i, m in enumerate(row)
+    }
+    figure = Figure(figsize=(16, 11))
+    axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
+    axes.set_axis_off()
+    axes.margins(0.08)
+    nx.draw_networkx_edges(graph, place, ax=axes, edge_color="#999999", node_size=1200)
+    for model, (x, y) in place.items():
+        color = "#b2182b" if model in out else "#222222"
+        box = {"boxstyle": "round", "facecolor": "white", "edgecolor": color}
+        axes.text(
+            x, y, model, ha="center", va="center", fontsize=7, color=color, bbox=box, rotation=12
+        )
+    return _svg_of(figure)
+
+
+def _svg_of(figure: Figure) -> str:
+    """The figure as text; the same figure gives the same text."""
+    out = io.StringIO()
+    with mpl.rc_context({"svg.hashsalt": "dstest"}):
+        FigureCanvasSVG(figure)
+        figure.savefig(out, format="svg", metadata={"Date": None})
+    return out.getvalue()

@@ -1,4 +1,6 @@
-"""For each thing that keeps a verdict from the next better one: the command that supplies it."""
+"""Commands that a reader of a verdict can run next: for each thing that keeps it from the next
+better one the command that supplies it, after a failure what finds out more, with the run's own
+path, and the command line that makes the run again."""
 
 from __future__ import annotations
 
@@ -11,16 +13,13 @@ from typing import Any, Final, NamedTuple
 
 from dstest.core import registry
 from dstest.core.errors import ConfigError
+from dstest.core.evidence import Tier
 from dstest.core.implements import implements
-from dstest.core.lab_words import simulates
-from dstest.core.log_names import LOG_OPTION
-from dstest.core.plugin_files import FILES
 from dstest.core.protocols import LabTraits, Linked, Tapped
-from dstest.core.tiers import Tier
-from dstest.judge.beyond_runs import BEYOND_RUNS
-from dstest.judge.budgets import SHAPES, TIERS, UNITS
-from dstest.judge.rows import UNEXPLAINED
-from dstest.report.command import command_of
+from dstest.core.run_record import LOG_OPTION
+from dstest.core.run_words import command_of, simulates
+from dstest.judge.audit_rows import BEYOND_RUNS, UNEXPLAINED
+from dstest.judge.facts import SHAPES, TIER_NEEDS, UNITS
 
 _LOAD_MIN_S: Final = 30.0
 """Seconds of load: those of the smoke budget, and what the first fault waits for."""
@@ -40,6 +39,26 @@ _BEFORE_S: Final = 15.0
 
 _WITH_FAULTS: Final = frozenset({"hardening", "release"})
 """Tiers that ask for faults."""
+
+_IDLE: Final = re.compile(r"(\d+) of (\d+) operations began in its window")
+
+_CUT: Final = re.compile(r"was cut: [\d,]+ of ([\d,]+) bytes")
+
+_NOTHING_JUDGED: Final = ("The checker could not decide", "No operation was judged by")
+"""Whose checkers reject nothing, however much they are given."""
+
+_AGAIN: Final = "Does it come again with the same seed and the same faults?"
+_WHOSE: Final = (
+    "Is the system to blame, or the test? The run is made again as it was, and its operations"
+    " through a second client (the generator swap)."
+)
+_SAME: Final = "Is it the same simulation, byte for byte, by the dstest and the Python of here?"
+_SEEDS: Final = "Does another seed show it? A second run of this one says nothing more."
+_ON_NODES: Final = (
+    "Is it there on nodes? Whether the system is to blame or the test, a simulation cannot tell: it"
+    " has one client, and no host."
+)
+_SMALLER: Final = "What does it take? Fewer faults, shorter windows, less load, run by run."
 
 
 class Remedy(NamedTuple):
@@ -116,7 +135,7 @@ def _longer(run: _Run, line: str) -> str:
     tier = _wanted(line)
     options = run.spec.get("options", {})
     cycle_s = float(options.get("fault_s", 6.0)) + float(options.get("quiet_s", 4.0))
-    needed_s = 15.0 + cycle_s * TIERS[tier]["faults"]
+    needed_s = 15.0 + cycle_s * TIER_NEEDS[tier]["faults"]
     if needed_s <= SHAPES[tier].time_limit_s:
         return _tier(run, line)
     return run.on_nodes(tier=tier, nodes=None, time_limit_s=float(round(needed_s)))
@@ -125,7 +144,7 @@ def _longer(run: _Run, line: str) -> str:
 def of_run(verb: str, spec: dict[str, Any], path: str) -> str:
     """The command `dstest VERB` about the run at `path`, with the files and the lab it had."""
     files = os.pathsep.join(map(str, spec.get("files", ())))
-    using = f"{FILES}={shlex.quote(files)} " if files else ""
+    using = f"{registry.FILES}={shlex.quote(files)} " if files else ""
     lab = spec.get("lab_id")
     there = f" --lab-id {shlex.quote(lab)}" if lab else ""
     return f"{using}dstest {verb} {shlex.quote(path)}{there}"
@@ -160,9 +179,6 @@ def _more_load(run: _Run, _: str) -> str:
     if rate:
         return run.command(rate=_MORE * rate)
     return run.command(concurrency=int(_MORE * int(run.spec.get("concurrency") or 1)))
-
-
-_IDLE: Final = re.compile(r"(\d+) of (\d+) operations began in its window")
 
 
 def _wider(run: _Run, line: str) -> str:
@@ -221,8 +237,6 @@ def _more_log(run: _Run, line: str) -> str:
     return _Run(run.spec, kept, run.path).command(options=[wanted])
 
 
-_CUT: Final = re.compile(r"was cut: [\d,]+ of ([\d,]+) bytes")
-
 _COMMANDS: Final[tuple[tuple[str, Callable[[_Run, str], str]], ...]] = (
     ("ran in one process", lambda run, _: run.on_nodes()),
     ("no space left on the disk", _elsewhere),
@@ -262,9 +276,6 @@ _COMMANDS: Final[tuple[tuple[str, Callable[[_Run, str], str]], ...]] = (
 
 _CAUSES: Final = frozenset({_wider, _all_types, _without_nothing})
 """Ways to mend an option of the run's."""
-
-_NOTHING_JUDGED: Final = ("The checker could not decide", "No operation was judged by")
-"""Whose checkers reject nothing, however much they are given."""
 
 
 def _own(run: _Run) -> Any:
@@ -372,3 +383,37 @@ def _remedy(run: _Run, line: str, command: str) -> Remedy:
     if advice := _advised(run, line):
         return Remedy(f"{line}. {advice}", "")
     return Remedy(line, command)
+
+
+class Step(NamedTuple):
+    """A command, and in a sentence or two what it answers."""
+
+    asks: str
+    command: str
+
+
+def after_failure(
+    spec: dict[str, Any],
+    path: str,
+    *,
+    given: Sequence[str] | None = None,
+    blamed: bool = False,
+    again: bool = False,
+) -> list[Step]:
+    """The steps after a violation in the run at `path`; none after one that was not made here,
+    whose `spec` is empty. `given` are the options of its user. `blamed`: whose fault it is was
+    asked already. `again`: the run was made again already."""
+    if not spec:
+        return []
+    smaller = Step(_SMALLER, of_run("shrink", spec, path))
+    if simulates(spec.get("lab")):
+        return [
+            *([] if again else [Step(_SAME, replay_of(spec, path))]),
+            Step(_SEEDS, another_seed(spec, given)),
+            Step(_ON_NODES, on_nodes(spec, given)),
+            smaller,
+        ]
+    steps = [] if again else [Step(_AGAIN, replay_of(spec, path))]
+    if not blamed:
+        steps.append(Step(_WHOSE, of_run("blame", spec, path)))
+    return [*steps, smaller]

@@ -9,22 +9,21 @@ from typing import Final
 
 import msgspec
 
-from dstest.ci.junit import Case, render_suite
 from dstest.core.errors import DstestError
-from dstest.core.printable import one_line
-from dstest.core.spec import RunSpec
+from dstest.core.run_record import RunSpec
+from dstest.core.run_words import command_of
+from dstest.core.words import one_line
+from dstest.history.layout import write_file
 from dstest.judge.session import ArmVerdict, SessionVerdict
 from dstest.judge.words import spelled
-from dstest.report.after import after_failure
-from dstest.report.command import command_of
-from dstest.report.headline import headline_of
+from dstest.report.ci_formats import Case, render_suite
 from dstest.report.html import templates, tone_of
-from dstest.report.junit import kind_of
 from dstest.report.model import load_report
-from dstest.report.remedies import Remedy, remedies
-from dstest.report.review.markdown import md
+from dstest.report.remedies import Remedy, after_failure, remedies
+from dstest.report.review.model import md
+from dstest.report.summarize import headline_of
 from dstest.report.terminal import colored, obstacles, wrap
-from dstest.store.layout import write_file
+from dstest.report.write import kind_of
 
 _SHOWN_MAX: Final = 8
 """Reasons why it is not better that the terminal shows; all are in the report."""

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from dstest.core import registry
 from dstest.core.errors import ConfigError
-from dstest.core.option_words import written
 from dstest.core.protocols import SystemTraits
 from dstest.core.protocols.systems import Caution, Relaxation
+from dstest.core.run_words import value_text
 from dstest.report.model import RunReport
 
 _PARTS: Final = (("systems", "system"), ("workloads", "workload"), ("nemeses", "nemesis"))
@@ -48,7 +48,7 @@ def _in_force(row: Caution, spec: Mapping[str, Any], given: set[str]) -> str:
     none."""
     said = []
     for name in (*row.when, *row.unless):
-        value = written(spec["options"][name])
+        value = value_text(spec["options"][name])
         said.append(f"{name}={value}{'' if name in given else ' as it comes'}")
     return ", ".join(said)
 

@@ -1,18 +1,25 @@
-"""A witness as a drawing, a row and a bar per operation from call to answer; and in words."""
+"""A witness as a drawing that stands by itself, and in words: a row and a bar per operation from
+call to answer, or a cycle of transactions in the colours of its page, who depends on whom, and why.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
-from dstest.core.op import NULL_IS_RESULT, Op, Outcome, who
-from dstest.core.printable import printable
-from dstest.report.bands import LANE, bands_of
+import msgspec
+
+from dstest.core.check import Anomaly, CheckResult
+from dstest.core.op import FIELDS, NULL_IS_RESULT, Op, Outcome, who
+from dstest.core.words import printable, printable_line
+from dstest.report.charts import LANE, bands_of, svg_text
 
 if TYPE_CHECKING:
-    from dstest.report.model import FaultView
+    from dstest.core.history import FaultWindow
+
 
 _WIDTH: Final = 1000
 _LEFT: Final = 330
@@ -32,10 +39,43 @@ _STORY_MAX: Final = 600
 COLORS: Final = {Outcome.OK: "#2a9d5c", Outcome.FAIL: "#d08700", Outcome.UNKNOWN: "#c0392b"}
 """Of outcomes, in drawings that take no colours of a page."""
 
+CYCLES_DRAWN_MAX: Final = 10
+"""Drawings of one report; nobody looks at more."""
+
+MEMBERS_MAX: Final = 12
+"""Transactions of a cycle that fit around it; a longer one is told in words alone."""
+
+_LOOP_WIDTH: Final = 860
+_BOX: Final = 230
+_LINE: Final = 15
+_LINES_MAX: Final = 4
+_CHARS: Final = 34
+
+_REASONS: Final = {
+    "ww": "overwrote",
+    "wr": "was read by",
+    "rw": "missed the write of",
+    "process": "came before, in its session,",
+    "realtime": "ended before the start of",
+}
+
+_STYLE: Final = (
+    "svg{background:#fff;font-family:sans-serif}"
+    ".box{fill:#f6f6f4;stroke:#666}text{fill:#1c1c1c;font-size:12px}"
+    ".txn{font-weight:700}.why{font-weight:600;paint-order:stroke;stroke:#fff;stroke-width:5px}"
+    ".edge{fill:none;stroke:#666;stroke-width:1.6}.tip{fill:#666}"
+    ".edge.rw{stroke:#8c510a;stroke-dasharray:6 3}.edge.ww{stroke:#b2182b;stroke-width:2.2}"
+    ".edge.wr{stroke:#2166ac}"
+)
+"""What the page says in its style sheet, for a drawing that stands by itself."""
+
+TIMELINES_MAX: Final = 20
+"""Drawings of operations of one answer; all witnesses are in result.json."""
+
 
 def _short(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, default=repr)
-    text = printable(text).replace("\n", " ")
+    text = printable_line(text)
     return text if len(text) <= _TEXT_MAX else text[: _TEXT_MAX - 1] + "…"
 
 
@@ -68,7 +108,7 @@ def mop_text(mop: Any) -> str:
     return f"{kind} {key} → {_value(value)}" if kind == "r" else f"{kind} {key} {_value(value)}"
 
 
-def told(op: Op, shown: Callable[[Any], str] = _short) -> str:
+def full_label(op: Op, shown: Callable[[Any], str] = _short) -> str:
     """As `label`, with a transaction as what it did, one after the other."""
     mops = op.output if isinstance(op.output, list | tuple) else op.input
     known = (
@@ -88,7 +128,7 @@ def told(op: Op, shown: Callable[[Any], str] = _short) -> str:
 def _whole(value: Any) -> str:
     """A value as far as there is room; of a long list its end too, where it differs from others."""
     text = value if isinstance(value, str) else json.dumps(value, default=repr)
-    text = printable(text).replace("\n", " ")
+    text = printable_line(text)
     if len(text) <= _STORY_MAX:
         return text
     if isinstance(value, list | tuple):
@@ -117,7 +157,7 @@ def sentence(op: Op) -> str:
 
 def story(op: Op) -> str:
     """As `sentence`, for a page: a transaction as what it did."""
-    text = told(op, _whole)
+    text = full_label(op, _whole)
     most = 2 * _STORY_MAX
     return _sentence(op, text if len(text) <= most else text[: most - 1] + "…")
 
@@ -125,7 +165,7 @@ def story(op: Op) -> str:
 def _name(op: Op) -> str:
     """`p3 n2  read → 4`, short enough to stand before its bar."""
     at = f" {op.node_seen}" if op.node_seen else ""
-    text = printable(f"{who(op.process_id, short=True)}{at}  {told(op)}")
+    text = printable(f"{who(op.process_id, short=True)}{at}  {full_label(op)}")
     return text if len(text) <= _NAME_MAX else text[: _NAME_MAX - 1] + "…"
 
 
@@ -136,7 +176,7 @@ def _bar(op: Op, y: float, x: Callable[[int], float], telling: bool) -> str:
     color = COLORS[op.outcome]
     dash = ' stroke-dasharray="5 3"' if op.outcome is Outcome.UNKNOWN else ""
     weight = ' font-weight="700"' if telling else ""
-    name, words = escape(_name(op)), escape(printable(_sentence(op, told(op))))
+    name, words = escape(_name(op)), escape(printable(_sentence(op, full_label(op))))
     mark = "▶ " if telling else ""
     tail = (
         f'<path d="M{end:.1f} {y - 2:g}v{_BAR + 4}" stroke="{color}" stroke-width="2"/>'
@@ -153,7 +193,7 @@ def _bar(op: Op, y: float, x: Callable[[int], float], telling: bool) -> str:
 
 
 def timeline_svg(
-    ops: Sequence[Op], faults: Sequence[FaultView] = (), culprit: int | str | None = None
+    ops: Sequence[Op], faults: Sequence[FaultWindow] = (), culprit: int | str | None = None
 ) -> str:
     """An SVG of the witness: a row per operation, from call to answer, to scale, with the fault
     windows of that time behind them, as many of them with a name as there is room for. `culprit`
@@ -197,3 +237,130 @@ def timeline_svg(
             f'font-size="12" text-anchor="{anchor}">{time_ns / 1e9:.4f} s</text>'
         )
     return "".join([*parts, "</svg>"])
+
+
+def is_cycle(anomaly: Anomaly) -> bool:
+    """Does the witness say which transaction depends on which?"""
+    return any("edge" in row for row in anomaly.witness)
+
+
+def _lines(row: dict[str, Any]) -> list[str]:
+    mops = row["output"] if row["output"] is not None else row["input"]
+    mops = mops if isinstance(mops, list) else []
+    more = [f"… {len(mops) - _LINES_MAX} more"] if len(mops) > _LINES_MAX else []
+    texts = [mop_text(mop) for mop in mops[:_LINES_MAX]]
+    return [*(t if len(t) <= _CHARS else t[: _CHARS - 1] + "…" for t in texts), *more]
+
+
+def _edge_of(x: float, y: float, half: float, toward: tuple[float, float]) -> tuple[float, float]:
+    """Where the line from a box's middle toward a point leaves the box."""
+    dx, dy = toward[0] - x, toward[1] - y
+    share = min(
+        (_BOX / 2 + 3) / abs(dx) if dx else math.inf, (half + 3) / abs(dy) if dy else math.inf
+    )
+    return x + dx * min(1.0, share), y + dy * min(1.0, share)
+
+
+def _arrow(a: tuple[float, float, float], b: tuple[float, float, float], reason: str) -> str:
+    mid = ((a[0] + b[0]) / 2, (a[1] + b[1]) / 2)
+    dx, dy = b[0] - a[0], b[1] - a[1]
+    length = math.hypot(dx, dy) or 1.0
+    bend = 46.0
+    control = (mid[0] - dy / length * bend, mid[1] + dx / length * bend)
+    x1, y1 = _edge_of(*a, control)
+    x2, y2 = _edge_of(*b, control)
+    cx, cy = (control[0] + mid[0]) / 2, (control[1] + mid[1]) / 2
+    kind = reason if reason in ("ww", "wr", "rw") else "other"
+    words = _REASONS.get(reason)
+    caption = svg_text(f"{reason}: {words}" if words else reason)
+    return (
+        f'<path class="edge {kind}" marker-end="url(#tip)" '
+        f'd="M{x1:.1f} {y1:.1f}Q{control[0]:.1f} {control[1]:.1f} {x2:.1f} {y2:.1f}"/>'
+        f'<text class="why" x="{cx:.1f}" y="{cy + 4:.1f}" text-anchor="middle">{caption}</text>'
+    )
+
+
+def loop_svg(anomaly: Anomaly) -> str:
+    """The drawing; empty where the witness holds no cycle, or one that is too long to be drawn."""
+    rows = [row for row in anomaly.witness if "edge" in row]
+    if not 1 < len(rows) <= MEMBERS_MAX:
+        return ""
+    n = len(rows)
+    rx, ry = 290.0, 0.0 if n == 2 else 60.0 + 26.0 * n
+    most = max(len(_lines(row)) for row in rows)
+    height = 2 * ry + max(120.0, (most + 1) * _LINE + 40)
+    places: dict[Any, tuple[float, float, float]] = {}
+    boxes = []
+    for at, row in enumerate(rows):
+        angle = math.pi + 2 * math.pi * at / n
+        x, y = _LOOP_WIDTH / 2 + rx * math.cos(angle), height / 2 + ry * math.sin(angle)
+        texts = _lines(row)
+        half = (len(texts) + 1) * _LINE / 2 + 6
+        places[row["op_id"]] = (x, y, half)
+        left, top = x - _BOX / 2, y - half
+        drawn = "".join(
+            f'<text class="mop" x="{left + 10:.1f}" y="{top + 20 + (i + 1) * _LINE:.1f}">'
+            f"{svg_text(text)}</text>"
+            for i, text in enumerate(texts)
+        )
+        boxes.append(
+            f'<rect class="box" x="{left:.1f}" y="{top:.1f}" width="{_BOX}" '
+            f'height="{2 * half:.1f}" rx="6"/><text class="txn" x="{left + 10:.1f}" '
+            f'y="{top + 18:.1f}">T{svg_text(str(row["op_id"]))}</text>{drawn}'
+        )
+    arrows = [
+        _arrow(places[row["op_id"]], places[row["edge"]["to"]], str(row["edge"]["reason"]))
+        for row in rows
+        if row["edge"]["to"] in places
+    ]
+    label = f"{anomaly.type}: " + ", ".join(
+        f"T{row['op_id']} {row['edge']['reason']} T{row['edge']['to']}" for row in rows
+    )
+    tip = (
+        '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" '
+        'markerHeight="8" orient="auto"><path class="tip" d="M0 0L8 4L0 8z"/></marker></defs>'
+    )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="loop" viewBox="0 0 {_LOOP_WIDTH} '
+        f'{height:g}" role="img" aria-label="{svg_text(label)}">'
+        f"{tip}{''.join(arrows)}{''.join(boxes)}</svg>"
+    )
+
+
+def loop_file(anomaly: Anomaly) -> str:
+    """`loop_svg` for a file of its own, with its style in it."""
+    opening, end, rest = loop_svg(anomaly).partition(">")
+    return f"{opening}{end}<style>{_STYLE}</style>{rest}" if end else ""
+
+
+def witness_files(result: CheckResult) -> dict[str, str]:
+    """SVG by file name: the first cycles as loops, other witnesses whose operations have times as
+    a bar per operation, from call to answer."""
+    found = [anomaly for group in result.anomalies.values() for anomaly in group]
+    loops = {n: loop_file(one) for n, one in enumerate(found) if is_cycle(one)}
+    loops = {n: svg for n, svg in loops.items() if svg}
+    bars = [
+        timeline_svg(ops)
+        for n, one in enumerate(found)
+        if n not in loops and (ops := _timed(one.witness))
+    ]
+    return {
+        **{f"cycle-{n}.svg": svg for n, svg in enumerate([*loops.values()][:CYCLES_DRAWN_MAX])},
+        **{f"witness-{n}.svg": svg for n, svg in enumerate(bars[:TIMELINES_MAX])},
+    }
+
+
+def names_of_drawings() -> list[str]:
+    """What files with drawings may be called."""
+    cycles = [f"cycle-{n}.svg" for n in range(CYCLES_DRAWN_MAX)]
+    return cycles + [f"witness-{n}.svg" for n in range(TIMELINES_MAX)]
+
+
+def _timed(rows: Sequence[Mapping[str, Any]]) -> list[Op]:
+    """The witness as operations; none where it holds anything else, or events without times."""
+    if any("invoke_event" in row for row in rows):
+        return []
+    try:
+        return [msgspec.convert({k: row[k] for k in FIELDS if k in row}, Op) for row in rows]
+    except (msgspec.ValidationError, TypeError):
+        return []

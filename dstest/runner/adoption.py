@@ -1,33 +1,643 @@
-"""Adopting machines that exist already, and releasing them: what plug-ins say meets what is
-there."""
+"""Adopting machines that exist already, and releasing them. On them directories of systems carry
+our mark, each from its first moment on, so that a release removes nothing else.
+
+Beside it what runs in any lab need: who uses a lab right now, who has it to itself (`alone`), what
+earlier runs may have left on the nodes (looked for, taken away where it is ours, said), and the
+leases by which nodes take all of a run away by themselves when it dies (`Guard`). What may be left
+is what all plug-ins declare as `residues`: the run that died may have used others than this one.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import fcntl
+import os
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from itertools import chain
-from typing import Any
+from os.path import dirname, normpath
+from pathlib import Path
+from types import MappingProxyType, SimpleNamespace
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from clusters.labs import state
 from clusters.labs.existing import adopt, book
-from clusters.labs.existing.arrive import Accept
+from clusters.labs.existing.adopt import LAB
 from clusters.labs.existing.book import Adopted
-from clusters.labs.existing.entry import ASK, HostEntry
-from clusters.labs.existing.lab import LAB
-from clusters.labs.existing.survey import Asks, Request, Surveyed, asking, survey
+from clusters.labs.existing.entry import ASK, Accept, HostEntry
+from clusters.labs.existing.survey import Asks, MachineSurvey, Request, needing_password, survey
 from clusters.remote import connect_all
-from dstest.core import registry
+from clusters.remote.connection import LEASES, OTHERS_DONE
+from dstest.core import limits, registry
 from dstest.core.errors import ConfigError, DstestError, LabError, NotALabNode
-from dstest.core.node import LabInfo, NodeInfo, both_names
-from dstest.core.node_features import FEATURES, alternatives, what_of
-from dstest.core.protocols import NemesisTraits
-from dstest.core.residue import MAY_TOUCH, read_found
-from dstest.runner.homes import COMMON_HOMES, homes_of, is_shared, places_of
-from dstest.runner.lab_lock import alone, in_use
-from dstest.runner.node_check import needs_of
-from dstest.runner.residues import look, remove, residues
+from dstest.core.node import (
+    FEATURES,
+    Inspects,
+    LabInfo,
+    Node,
+    NodeInfo,
+    alternatives,
+    both_names,
+    what_of,
+)
+from dstest.core.protocols import (
+    Deployment,
+    Member,
+    Nemesis,
+    NemesisTraits,
+    Restartable,
+    System,
+    SystemTraits,
+)
+from dstest.core.residue import (
+    GUARD_LEASES,
+    HOME_MARK,
+    HOMES_LAID,
+    HOMES_OWNED,
+    MAY_TOUCH,
+    Leftover,
+    Residue,
+    leftovers_of,
+    marked_only,
+)
+from dstest.core.run_record import RunMeta
+from dstest.runner.before_load import needs_of
+
+LOOK_S: Final = 0.5
+"""Longer than anybody takes who only looks whether a lab is used."""
+
+LOOK_TIMEOUT_S: Final = 30.0
+
+REMOVE_TIMEOUT_S: Final = 35.0
+"""Leases that have run out may take so long to heal."""
+
+_MARK: Final = "== status "
+
+_GUARDS: Final = {f"lease {lease_id}" for lease_id in GUARD_LEASES}
+
+ByNode = dict[str, list[Leftover]]
+AsFound = Mapping[str, Sequence[str]]
+
+RUN, SERVE = GUARD_LEASES
+ALL: Final = "all"
+
+COMMON_HOMES: Final = ("/opt/dstest", "/opt/dstest-services")
+"""Of tools and services, whatever the system. The first comes and goes as a whole, as a residue."""
+
+SHARED: Final = frozenset(
+    [
+        *("/", "/bin", "/boot", "/dev", "/dev/shm", "/etc", "/home", "/lib", "/media", "/mnt"),
+        *("/opt", "/proc", "/root", "/run", "/sbin", "/srv", "/sys", "/tmp", "/usr", "/usr/local"),
+        *("/var", "/var/cache", "/var/lib", "/var/log", "/var/run", "/var/tmp"),
+    ]
+)
+
+LAY_S: Final = 20.0
+
+_TOP: Final = f"""\
+lab=$0
+ours() {{ [ ! -L "$1" ] && [ "$(cat "$1/{HOME_MARK}" 2>/dev/null)" = "$lab" ]; }}
+# Sets `top`: what is ours already on the way to $1, or what is to be made there; 1 where neither.
+find_top() {{
+    top= rest=${{1#/}}
+    while [ -n "$rest" ]; do
+        top=$top/${{rest%%/*}}
+        case $rest in */*) rest=${{rest#*/}} ;; *) rest= ;; esac
+        [ -L "$top" ] || [ -e "$top" ] || return 0
+        ! ours "$top" || return 0
+    done
+    return 1
+}}
+"""
+
+_LOOK: Final = f"""\
+{_TOP}
+noted() {{
+    while [ -n "$1" ]; do
+        ! grep -qxF -- "$1" {HOMES_OWNED} || return 0
+        set -- "${{1%/*}}"
+    done
+    return 1
+}}
+# Says of $1 where what is written there would come to lie elsewhere: a link leads there from our
+# directory, or another file system is mounted in it, but for one of a fault (faultfs).
+astray() {{
+    find_top "$1" && [ -e "$top" ] || return 0
+    real=$(readlink -m -- "$top")${{1#"$top"}}
+    [ "$(readlink -m -- "$1")" = "$real" ] || echo "$1	a link leads from there"
+    while read -r source point _; do
+        case $(printf "%b/" "$point") in
+            "$real"/*) [ "$source" = faultfs ] || echo "$1	$point is mounted" ;;
+        esac
+    done </proc/mounts
+}}
+for pair; do
+    find_top "${{pair#*:}}" || echo "${{pair#*:}}"
+    id -u "${{pair%%:*}}" >/dev/null 2>&1 || echo "no user ${{pair%%:*}}"
+done
+[ -e {HOMES_OWNED} ] || exit 0
+while IFS= read -r path; do
+    said=$(astray "$path")
+    [ -z "$said" ] || {{ echo "$said"; continue; }}
+    [ -L "$path" ] || [ -f "$path" ] || [ -n "$(ls -A "$path" 2>/dev/null)" ] || continue
+    noted "$path" || echo "$path"
+done
+"""
+"""Of pairs USER:DIRECTORY prints the directories that are there and not ours, and users that are
+none; of the paths that it reads, what has content though no run has noted it. Of the latter,
+behind a tab, why what is written there would come to lie elsewhere."""
+
+_LAY: Final = f"""\
+{_TOP}
+set -e
+new=
+trap '[ -z "$new" ] || rm -rf "$new"' EXIT
+lay() {{
+    find_top "${{1#*:}}"
+    [ ! -e "$top" ] || return 0
+    new=$(mktemp -d "$top.dstest.XXXXXX")
+    chmod 755 "$new"
+    chown "${{1%%:*}}" "$new"
+    echo "$lab" | cat >"$new/{HOME_MARK}"
+    [ "$top" = {COMMON_HOMES[1]} ] || echo "$top" | cat >>{HOMES_LAID}
+    mv -T "$new" "$top"
+    new=
+}}
+lay "$1"
+shift
+{{ cat {HOMES_OWNED} 2>/dev/null || :; cat; }} | sort -u >{HOMES_OWNED}.new
+mv {HOMES_OWNED}.new {HOMES_OWNED}
+for pair; do
+    lay "$pair"
+done
+"""
+"""Of pairs USER:DIRECTORY makes what is missing, belonging to the user. The first pair is that of
+our services: what else is made is written down there, as are the paths that it reads, so that a
+release knows them whoever made them."""
+
+
+def lock_of(lab: LabInfo) -> Path:
+    """The file that a run in this lab holds locked; it is not there while nobody does."""
+    return state.lock_path(_name(lab))
+
+
+def _name(lab: LabInfo) -> str:
+    return f"run-{lab.lab_id}"
+
+
+def in_use(lab: LabInfo) -> bool:
+    """Does a run use this lab right now?"""
+    try:
+        with lock_of(lab).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
+@contextmanager
+def alone(lab: LabInfo) -> Iterator[None]:
+    """Two runs in one lab would prove each other's faults: the second is refused, by LabError."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(state.lock(_name(lab), timeout_s=LOOK_S))
+        except LabError:
+            raise LabError(
+                f"another run uses lab {lab.lab_id} now",
+                remedy="wait for its end, or take another lab with --lab-id NAME",
+            ) from None
+        yield
+
+
+class Use(msgspec.Struct, frozen=True, kw_only=True):
+    """A process that uses a lab. `run` is the run directory that it writes, if it writes one; `pid`
+    is None where the kernel does not tell who holds the lock."""
+
+    pid: int | None
+    run: str | None
+    command: str
+
+    def describe(self) -> str:
+        """`run store/x/y (pid 7)`, or the command line where there is no run."""
+        who = f"run {self.run}" if self.run else self.command
+        return f"{who} (pid {self.pid or 'unknown'})"
+
+
+def users_of(lab: Any, lab_id: str) -> list[Use]:
+    """The other processes that use this lab, whole or not, in order of their pids."""
+    if not isinstance(lab, Inspects):
+        return []
+    pids = {*lab.users(lab_id)}
+    known = lab.known(lab_id)
+    held = known is not None and in_use(known)
+    holders = _holders(lock_of(known)) if known is not None and held else set()
+    uses = [_use(pid) for pid in sorted((pids | holders) - {os.getpid()})]
+    if held and not holders:
+        uses.append(Use(pid=None, run=None, command="a run"))
+    return uses
+
+
+def _holders(lock: Path) -> set[int]:
+    """Processes that hold a lock on this file, as the kernel lists them."""
+    try:
+        inode = lock.stat().st_ino
+        rows = [row.split() for row in Path("/proc/locks").read_text().splitlines()]
+    except OSError:
+        return set()
+    # 1: FLOCK ADVISORY WRITE 686 fe:01:1234 0 EOF; who waits for it has -> before its kind.
+    held = [row for row in rows if len(row) > 5 and row[1] == "FLOCK"]
+    return {int(row[4]) for row in held if row[5].rpartition(":")[2] == str(inode)}
+
+
+def _use(pid: int) -> Use:
+    return Use(pid=pid, run=_run_of(pid), command=_command(pid))
+
+
+def _command(pid: int) -> str:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+    except OSError:
+        return "a process"
+    return shlex.join(word.decode(errors="replace") for word in words)[:200]
+
+
+def _run_of(pid: int) -> str | None:
+    """The run directory whose segments this process has open."""
+    try:
+        files = [os.readlink(fd) for fd in Path(f"/proc/{pid}/fd").iterdir()]
+    except OSError:
+        return None
+    segments = (Path(name) for name in files if name.endswith(".seg"))
+    return next((str(s.parent.parent) for s in segments if s.parent.name == "segments"), None)
+
+
+def lab_of_run(lab: Any, meta: RunMeta) -> str | None:
+    """The lab that is still there of a run, by its run.json; None where none is, or nobody knows.
+
+    A run that died before its lab was whole left one that is named after its process.
+    """
+    named = meta.lab_id or f"run-{meta.pid}"
+    return named if named in lab.list() else None
+
+
+def _all(group: str) -> list[Any]:
+    return [registry.load(group, name) for name in registry.names(group)]
+
+
+def residues(
+    system: System | None = None, nemesis: Nemesis | None = None, *, lab: LabInfo | None = None
+) -> list[Residue]:
+    """All kinds, in the order of their removal; of these two as well, registered or not. On nodes
+    of a `lab` that dstest has not made, only what lies in directories that it has made."""
+    traits: list[SystemTraits | NemesisTraits] = [
+        *(SystemTraits.of(one) for one in [*_all("systems"), system] if one is not None),
+        *(NemesisTraits.of(one) for one in [*_all("nemeses"), nemesis] if one is not None),
+    ]
+    found = [LEASES, *(kind for one in traits for kind in one.residues)]
+    # Systems on one base share kinds; two of one name that differ are looked for both.
+    kinds = sorted(dict.fromkeys(found), key=lambda kind: kind.rank)
+    if lab is None or lab.made is not None:
+        return kinds
+    return [marked_only(kind, lab.lab_id) for kind in kinds]
+
+
+async def look(nodes: Mapping[str, Node], kinds: Sequence[Residue]) -> ByNode:
+    """What is found of these kinds, by node. Raises LabError where a node cannot tell."""
+
+    script = "\n".join(f"sh -c {shlex.quote(kind.look)}; echo {_MARK}$?" for kind in kinds)
+
+    async def one(node: Node) -> list[Leftover]:
+        done = await node.run(["sh", "-c", script], timeout_s=LOOK_TIMEOUT_S, check=False)
+        parts = done.stdout.split(_MARK)
+        things: list[Leftover] = []
+        for index, kind in enumerate(kinds):
+            # A part begins with the status of the one before.
+            status = parts[index + 1].split()[0] if index + 1 < len(parts) else "none"
+            if status != "0":
+                raise LabError(
+                    f"{node.name}: nobody can tell what earlier runs have left there"
+                    f" ({kind.name}, status {status}): {done.stderr.strip()[-300:]}",
+                    remedy="`dstest lab down`, then `dstest lab up`, makes the nodes anew",
+                )
+            message = parts[index].splitlines()
+            things += leftovers_of(kind, message[1:] if index else message)
+        return things
+
+    rows = await asyncio.gather(*map(one, nodes.values()))
+    return dict(zip(nodes, rows, strict=True))
+
+
+async def remove(nodes: Mapping[str, Node], kinds: Iterable[Residue]) -> None:
+    """Take away what is ours of these kinds, one kind after the other. Failing shows in a look."""
+    for kind in kinds:
+        argv = ["sh", "-c", kind.remove]
+        await asyncio.gather(
+            *(n.run(argv, timeout_s=REMOVE_TIMEOUT_S, check=False) for n in nodes.values())
+        )
+
+
+async def begin_clean(
+    nodes: Mapping[str, Node], kinds: Sequence[Residue], as_found: AsFound = MappingProxyType({})
+) -> dict[str, list[str]]:
+    """Before a run: what was found on each node and removed.
+
+    Raises LabError, naming node and thing, where something is not ours or does not go; but not for
+    what was `as_found` by us, by node, when the machines were adopted.
+    """
+    first = _without(await look(nodes, kinds), as_found)
+    _refuse({name: [f for f in found if not f.ours] for name, found in first.items()}, "not ours")
+    dirty = {f.residue for found in first.values() for f in found}
+    if not dirty:
+        return {}
+    await remove(nodes, [kind for kind in kinds if kind.name in dirty])
+    left = _without(await look(nodes, kinds), as_found)
+    _refuse(left, "still there after its removal")
+    return {name: [f.what for f in found] for name, found in first.items() if found}
+
+
+async def clean_beside(lab: LabInfo, kinds: Sequence[Residue]) -> dict[str, list[str]]:
+    """The same on the nodes of the lab that a run leaves out: a server that a larger cluster has
+    left there would find its old peers again."""
+    if not lab.beside:
+        return {}
+    nodes = await connect_all(msgspec.structs.replace(lab, nodes=lab.beside))
+    try:
+        return await begin_clean(nodes, kinds, lab.as_found)
+    finally:
+        await asyncio.gather(*(node.close() for node in nodes.values()))
+
+
+def _without(found: ByNode, as_found: AsFound) -> ByNode:
+    """What is ours, and what is not and was not there before us."""
+    return {
+        name: [f for f in row if f.ours or f.what not in as_found.get(name, ())]
+        for name, row in found.items()
+    }
+
+
+def _refuse(left: ByNode, why: str) -> None:
+    problems = [f"{name}: {found.what}" for name, row in left.items() for found in row]
+    if problems:
+        raise LabError(
+            f"the nodes are not clean: {'; '.join(problems)} ({why}); nothing was started",
+            remedy="remove it there (`dstest lab ssh NODE`; a server of the machine's own by "
+            "`systemctl disable --now`), or, unless they are machines of yours, make the nodes "
+            "anew: `dstest lab down`, then `dstest lab up`",
+        )
+
+
+def left_on(lab: LabInfo) -> ByNode:
+    """What there is on the nodes of a lab that no run uses, by node. Raises LabError."""
+
+    async def ask() -> ByNode:
+        nodes = await connect_all(lab)
+        try:
+            return _without(await look(nodes, residues(lab=lab)), lab.as_found)
+        finally:
+            await asyncio.gather(*(node.close() for node in nodes.values()))
+
+    return {name: row for name, row in asyncio.run(ask()).items() if row}
+
+
+async def leaks(
+    nodes: Mapping[str, Node], kinds: Sequence[Residue], as_found: AsFound = MappingProxyType({})
+) -> dict[str, list[str]]:
+    """At the end of a run, its system stopped: what is left of it on each node.
+
+    What always stays behind, such as tools, is taken away first, but not from under something that
+    may need it to go: whoever cleans up takes both.
+    """
+    routine = [kind for kind in kinds if kind.routine]
+    try:
+        left = await look(nodes, [kind for kind in kinds if not kind.routine])
+        left = {name: [f for f in row if f.what not in _GUARDS] for name, row in left.items()}
+        clean = {name: node for name, node in nodes.items() if not left[name]}
+        await remove(clean, routine)
+        left = _without(left | await look(clean, routine), as_found)
+    except DstestError as error:
+        return {"cluster": [f"cannot be audited: {error.message}"]}
+    return {
+        name: [f.what if f.ours else f"{f.what} (not ours)" for f in row]
+        for name, row in left.items()
+    }
+
+
+class Guard:
+    """Arms, tends and releases them on all nodes. `lost` names nodes that swept themselves.
+
+    A fault has a lease of its own, which heals it. What a nemesis lays before and beside its faults
+    (a file system, control groups, tables that count, programs) has none: `run` stands from before
+    the first of these until after the last, and carries out what `residues` says once the faults'
+    leases are done. `run-serve` starts servers that had to be stopped for that.
+    """
+
+    def __init__(self, nodes: Mapping[str, Any], kinds: Sequence[Residue]) -> None:
+        self._nodes = nodes
+        wait = ["sh", "-c", OTHERS_DONE, "sh"]
+        sweep = [["sh", "-c", kind.remove] for kind in kinds if kind.janitor]
+        self._heal: dict[str, dict[str, list[list[str]]]] = {
+            RUN: {ALL: [[*wait, RUN, SERVE], *sweep]}
+        }
+        self._wait = wait
+        self.lost: set[str] = set()
+
+    async def arm(self) -> None:
+        """Before anything is laid. Raises LabError where a node does not take it."""
+        await self.tend()
+
+    async def serve(self, deployment: Deployment) -> None:
+        """From now on servers run: they shall run again after a sweep."""
+        if isinstance(deployment, Restartable):
+            self._heal[SERVE] = {
+                name: [[*self._wait, SERVE], list(deployment.restart_command(name))]
+                for name in deployment.members
+            }
+            await self.tend()
+
+    async def tend(self) -> None:
+        """Arm what is missing, as on a node that was restarted; note what has run out."""
+
+        async def one(name: str, node: Any) -> None:
+            if node.away or name in self.lost:
+                return
+            for lease_id, heal in self._heal.items():
+                if name not in heal and ALL not in heal:
+                    continue
+                if lease_id in node.lost_leases:
+                    self.lost.add(name)
+                elif not node.holds_lease(lease_id):
+                    commands = heal.get(name) or heal[ALL]
+                    try:
+                        await node.arm_lease(lease_id, commands, ttl_s=limits.LEASE_TTL_S)
+                    except LabError:
+                        # It goes down on purpose just now: its next life gets one.
+                        if not node.away:
+                            raise
+
+        await asyncio.gather(*(one(name, node) for name, node in self._nodes.items()))
+
+    async def check(self) -> None:
+        """`tend`. Raises LabError where a node has taken the run away while it was going on."""
+        await self.tend()
+        if self.lost:
+            raise LabError(
+                f"{', '.join(sorted(self.lost))} heard nothing of us for {limits.LEASE_TTL_S:g} s"
+                " and removed all of this run",
+                remedy="give the host less to do, and look at the network between it and the nodes",
+            )
+
+    async def release(self, *lease_ids: str) -> None:
+        """Call these off (all of them without names): what they would remove is gone."""
+
+        async def one(name: str, node: Any) -> None:
+            for lease_id in wanted:
+                if node.holds_lease(lease_id) or lease_id in node.lost_leases:
+                    await node.release_lease(lease_id)
+                if lease_id in node.lost_leases:
+                    self.lost.add(name)
+
+        wanted = [lease_id for lease_id in (lease_ids or GUARD_LEASES) if lease_id in self._heal]
+        for lease_id in wanted:
+            del self._heal[lease_id]
+        await asyncio.gather(*(one(name, node) for name, node in self._nodes.items()))
+
+
+def homes_of(systems: Sequence[Any]) -> list[str]:
+    """Directories of a node in which systems keep what is theirs."""
+    return list(dict.fromkeys(h for s in systems for h in SystemTraits.of(s).homes))
+
+
+class _ServicePath(NamedTuple):
+    """`path` is the service's alone, with what is below it; `folder`, which may be the same, it
+    has to have to itself for that. `what` is the field and the service."""
+
+    what: str
+    user: str
+    path: str
+    folder: str
+
+
+def _service_paths(members: Iterable[Member]) -> list[_ServicePath]:
+    """Where the services of these members write. Data begins empty, so that no mark is in it."""
+    return [
+        _ServicePath(f"{field} of {service.name}", service.user, path, folder(path))
+        for member in members
+        for service in member.services
+        for field, paths, folder in (
+            ("data", service.data, dirname),
+            ("files", service.files, dirname),
+            ("log", (service.log,), dirname),
+            ("directories", service.directories, str),
+        )
+        for path in paths
+    ]
+
+
+def is_shared(folder: str) -> bool:
+    """Is it one that every machine has, which no system can have to itself?"""
+    kernel = any(_within(folder, place) for place in ("/proc", "/sys"))
+    return kernel or folder in SHARED or dirname(folder) in ("/usr", "/usr/local")
+
+
+def require_paths(system: Any, members: Iterable[Member]) -> None:
+    """Raises ConfigError where a path of a service is not what it says, by dots or slashes, or is a
+    directory that every machine has and would be emptied or replaced."""
+    named = [(place.what, place.path) for place in _service_paths(members)]
+    for what, path in [*named, *(("homes", home) for home in homes_of([system]))]:
+        taken = is_shared(path) and not what.startswith("directories ")
+        if path[:1] != "/" or path[:2] == "//" or normpath(path) != path or taken:
+            raise ConfigError(
+                f"{system.name}: {what} is {path!r}",
+                remedy="an absolute path without `.`, `..` or further slashes, below a directory of"
+                " the system's own: /opt/NAME/data",
+            )
+
+
+def places_of(system: Any) -> list[str]:
+    """Directories in which a system would write with the defaults of its options, as far as it says
+    so without a node; what it would not say is found when it is run. Raises ConfigError."""
+    info = NodeInfo(name="n1", address="192.0.2.1", lab_id="none")
+    try:
+        defaults = {name: option.default for name, option in system.options.items()}
+        deployment = system.deploy([SimpleNamespace(name=info.name, info=info)], defaults)
+        members = list(deployment.members.values())
+    except Exception:
+        members = []  # whatever it may be that this one needs
+    require_paths(system, members)
+    places = list(dict.fromkeys(p.folder for p in _service_paths(members)))
+    homes = homes_of([system])
+    return [*homes, *(p for p in places if not any(_within(p, home) for home in homes))]
+
+
+def _within(path: str, home: str) -> bool:
+    return path == home or path.startswith(f"{home}/")
+
+
+async def lay_homes(
+    lab: LabInfo, nodes: Mapping[str, Node], system: Any, deployment: Deployment
+) -> None:
+    """Make and mark the directories that a run of the system writes into, where the machines are
+    not of our making. Raises LabError where somebody else has one of them, ConfigError on any lab
+    where it could not have one to itself."""
+    require_paths(system, deployment.members.values())
+    if lab.made is not None:
+        return
+    homes = homes_of([system])
+    made = [f"root:{home}" for home in (COMMON_HOMES[1], *homes)]
+
+    on = {
+        name: _service_paths(m for m in deployment.members.values() if m.node == name)
+        for name in nodes
+    }
+    if shared := {f"{p.what}: {p.path}" for row in on.values() for p in row if is_shared(p.folder)}:
+        raise LabError(
+            f"{', '.join(sorted(shared))}: that is in a directory which every machine has",
+            remedy="let it write below a directory of its own: data of /opt/NAME/data, log of"
+            " /opt/NAME/log",
+        )
+
+    async def one(node: Node, program: str) -> list[str]:
+        pairs = [*made, *dict.fromkeys(f"{p.user}:{p.folder}" for p in on[node.name])]
+        paths = [p.path for p in on[node.name]]
+        if program is _LOOK:  # all in its homes is the system's, whoever has written it down
+            paths = [path for path in paths if not any(_within(path, home) for home in homes)]
+        else:
+            paths += homes
+        argv, text = ["sh", "-c", program, lab.lab_id, *pairs], "".join(f"{p}\n" for p in paths)
+        return (await node.run(argv, timeout_s=LAY_S, stdin=text)).stdout.splitlines()
+
+    def named(node: str, line: str) -> str:
+        path, _, why = line.partition("\t")
+        whats = [p.what for p in on[node] if path in (p.folder, p.path)]
+        of = ", ".join(dict.fromkeys(whats)) or f"home of {system.name}"
+        return f"{path} ({of}{'; ' if why else ''}{why})"
+
+    # All are looked at before any is touched.
+    looks = await asyncio.gather(*(one(node, _LOOK) for node in nodes.values()))
+    rows = dict(zip(nodes, looks, strict=True))
+    users = {(name, p.what.split()[-1], p.user) for name in nodes for p in on[name]}
+    if none := sorted(u for u in users if f"no user {u[2]}" in rows[u[0]]):
+        raise LabError(
+            "; ".join(
+                f"{name} has no user {who}, as whom {of} is to run" for name, of, who in none
+            ),
+            remedy="make that user there (its package does), or another `user` of that Service",
+        )
+    if there := {name: row for name, row in rows.items() if row}:
+        told = {name: ", ".join(named(name, path) for path in row) for name, row in there.items()}
+        raise LabError(
+            "what dstest has not made stands where the system would write: "
+            + "; ".join(f"{name} has {row}" for name, row in told.items()),
+            remedy="let the system write into a directory of its own, as /opt/NAME (data, files,"
+            " log of its services); or, where what stands there is an old run's, move it away; take"
+            " links and mounts out of its directories",
+        )
+    await asyncio.gather(*(one(node, _LAY) for node in nodes.values()))
 
 
 class Adoption(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +647,7 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
     machines would write."""
 
     lab_id: str
-    seen: list[Surveyed]
+    seen: list[MachineSurvey]
     problems: list[str]
     foreign: dict[str, list[str]]
     homes: list[str]
@@ -48,7 +658,7 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
         """What adopting and running does to the machines."""
         taken = {path for one in self.seen for path in one.facts.paths}
         homes = [path for path in self.homes if path not in taken]
-        return adopt.touched(self.lab_id, self.seen, homes)
+        return adopt.effects(self.lab_id, self.seen, homes)
 
     @property
     def adopted(self) -> Adopted:
@@ -136,7 +746,7 @@ def prepare(
     systems: Sequence[str] = (),
 ) -> Adoption:
     """Look at the machines; nothing is changed there. `systems` are meant to run there: it is asked
-    where they would write. Whoever calls it has the record to itself (`book.held`) until the
+    where they would write. Whoever calls it has the record to itself (`book.lock`) until the
     machines are marked. Raises LabError, ConfigError."""
     state.check_lab_id(lab_id)
     if (known := book.load(lab_id)) is not None:
@@ -180,7 +790,7 @@ def prepare(
             if said.status != 0:
                 why = said.text[-200:].strip() or f"the look ends with status {said.status}"
                 problems.append(f"{one.alias}: nobody can tell what is there of {kind.name}: {why}")
-            there = read_found(kind, said.text.splitlines())
+            there = leftovers_of(kind, said.text.splitlines())
             # Processes that a fault could have left like that, where no service of ours is.
             asked = kind.home == "" and MAY_TOUCH not in kind.look and one.facts.marker is None
             rows += [f.what for f in there if not (f.ours and (asked or kind.home))]
@@ -204,7 +814,7 @@ def _with_passwords(
     unsure = [e for e in silent if e.password_path == "" and e.ssh.user != "root"]
     wanted = [e.alias for e in silent if e.password_path == ASK and e.ssh.user != "root"]
     if unsure:
-        wanted += [entry.alias for entry in asyncio.run(asking(lab_id, unsure, asks))]
+        wanted += [entry.alias for entry in asyncio.run(needing_password(lab_id, unsure, asks))]
     last: dict[str, str] = {}
     rows = []
     for entry in entries:
@@ -259,7 +869,7 @@ def refuse_in_use(lab_id: str) -> None:
 def release_lab(lab_id: str, *, strict: bool = False) -> Released:
     """Take away what runs have left, then our marks; forget the machines once nothing of ours is
     there, or with `strict` once all is as it was. Until then it can be repeated. Whoever calls it
-    has the record to itself (`book.held`).
+    has the record to itself (`book.lock`).
 
     Raises ConfigError where nothing is adopted, LabError while a run uses the machines.
     """

@@ -14,15 +14,16 @@ from typing import Final
 import msgspec
 
 from dstest.core.answers import (
+    answer_error,
+    ask_s,
     check_leaders,
     check_links,
-    refused,
+    in_time,
     rows_of,
     wrong_type,
 )
 from dstest.core.errors import ConfigError
 from dstest.core.node import Node
-from dstest.core.patience import ask_s, in_time
 from dstest.core.protocols import (
     DataDir,
     Deployment,
@@ -49,10 +50,10 @@ def check_timing(deployment: Deployment) -> None:
     """Raises ConfigError where its times are none: limits are made of them."""
     timing, expected = deployment.timing, "a Timing, in seconds"
     if wrong := wrong_type(timing, Timing):
-        raise refused(deployment, "timing", wrong, expected)
+        raise answer_error(deployment, "timing", wrong, expected)
     for name, value in msgspec.structs.asdict(timing).items():
         if not 0 <= value < 1e6:
-            raise refused(deployment, "timing", f"{name}={value!r}", expected)
+            raise answer_error(deployment, "timing", f"{name}={value!r}", expected)
 
 
 def allow_for_slowness(deployment: Deployment, nodes: Iterable[Node]) -> None:
@@ -66,15 +67,17 @@ def check_members(deployment: Deployment, names: Sequence[str]) -> None:
     members = deployment.members
     if not isinstance(members, Mapping) or sorted(members) != sorted(names):
         found = f"members {', '.join(map(str, members))}" if members else "no member"
-        raise refused(deployment, "members", found, f"one on each of {', '.join(names)}")
+        raise answer_error(deployment, "members", found, f"one on each of {', '.join(names)}")
     for name, member in members.items():
         if wrong := wrong_type(member, Member):
-            raise refused(deployment, "members", f"on {name} {wrong}", "a Member with its services")
+            raise answer_error(
+                deployment, "members", f"on {name} {wrong}", "a Member with its services"
+            )
         for service in member.services:
             _check_service(deployment, name, service)
         _check_order(deployment, name, member.services)
     if not any(member.services for member in members.values()):
-        raise refused(deployment, "services", "nothing on any node", "what runs there")
+        raise answer_error(deployment, "services", "nothing on any node", "what runs there")
     if isinstance(deployment, DataDir):
         _check_data(deployment, deployment.data_dir())
 
@@ -95,17 +98,19 @@ def _check_data(deployment: Deployment, folder: str) -> None:
     if beside or among:
         found = f"{folder}, {f'without {beside[0]}' if beside else f'with {among[0]} in it'}"
         expected = "the directory of all data of its services, and of nothing else"
-        raise refused(deployment, "data_dir()", found, expected)
+        raise answer_error(deployment, "data_dir()", found, expected)
 
 
 def _check_service(deployment: Deployment, name: str, service: Service) -> None:
     if not PLAIN.fullmatch(service.name):
         expected = "a name of letters, digits, `_`, `-` and dots"
-        raise refused(deployment, "services", f"on {name} a service {service.name!r}", expected)
+        raise answer_error(
+            deployment, "services", f"on {name} a service {service.name!r}", expected
+        )
     for port in sorted(ports_of(service)):
         if not 0 < port < 1 << 16:
             found = f"on {name} port {port} of service {service.name}"
-            raise refused(deployment, "services", found, "a port from 1 to 65535")
+            raise answer_error(deployment, "services", found, "a port from 1 to 65535")
 
 
 def _check_order(deployment: Deployment, name: str, services: Sequence[Service]) -> None:
@@ -113,7 +118,7 @@ def _check_order(deployment: Deployment, name: str, services: Sequence[Service])
     there = [service.name for service in services]
     if double := sorted({one for one in there if there.count(one) > 1}):
         found = f"on {name} more than one service {', '.join(double)}"
-        raise refused(deployment, "services", found, "a name of its own for each service")
+        raise answer_error(deployment, "services", found, "a name of its own for each service")
     left = {service.name: {*service.after} for service in services}
     while ready := [one for one, after in left.items() if not after & {*left}]:
         for one in ready:
@@ -121,7 +126,9 @@ def _check_order(deployment: Deployment, name: str, services: Sequence[Service])
     strangers = sorted({one for service in services for one in service.after} - {*there})
     if left or strangers:
         found = f"on {name} services that start after {', '.join(strangers or left)}"
-        raise refused(deployment, "services", found, "`after` names services that start before")
+        raise answer_error(
+            deployment, "services", found, "`after` names services that start before"
+        )
 
 
 def check_places(
@@ -134,7 +141,7 @@ def check_places(
     """
     rows: list[Endpoint] = rows_of(deployment, "endpoints()", endpoints, Endpoint)
     if not rows:
-        raise refused(deployment, "endpoints()", "nothing", "where clients connect")
+        raise answer_error(deployment, "endpoints()", "nothing", "where clients connect")
     members = deployment.members
     for end in rows:
         if end.node in members:
@@ -142,7 +149,7 @@ def check_places(
         elif end.pinned:
             found = f"an endpoint at {end.node!r}, which carries no member"
             expected = f"one of {', '.join(members)}, or a proxy or seed"
-            raise refused(deployment, "endpoints()", found, expected)
+            raise answer_error(deployment, "endpoints()", found, expected)
     known = {p for member in members.values() for s in member.services for p in ports_of(s)}
     at_members = any(end.node in members for end in rows)
     if at_members and isinstance(system, Tapped) and system.client_port not in known:
@@ -155,7 +162,7 @@ def _check_place(
     others = {node.info.address: name for name, node in nodes.items() if name != end.node}
     if end.address != nodes[end.node].info.address and end.address in others:
         found = f"{end.address} for {end.node}, which is the address of {others[end.address]}"
-        raise refused(deployment, "endpoints()", found, "the address of the node")
+        raise answer_error(deployment, "endpoints()", found, "the address of the node")
     services = deployment.members[end.node].services
     if all(end.port not in ports_of(service) for service in services):
         where = f"endpoints() of system {system.name}: port {end.port} of {end.node}"

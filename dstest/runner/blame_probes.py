@@ -1,28 +1,48 @@
 """The probes of who is to blame that need no cluster: asked whenever a run with a violation is
-judged, from what lies in its directory (discipline 3.1)."""
+judged, from what lies in its directory.
+
+One of them tries the checker on small histories that are right, and on such that are wrong
+(`specimens`). No checker has a part in what is called wrong; they depend on checker, model,
+workload and seed alone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from io import BytesIO
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from dstest.core import registry
+from checkers.second.judges import OfTransactions
+from checkers.second.specimens import PERMITS, object_histories
+from dstest.core import registry, rng
 from dstest.core.check import Anomaly, Budget, CheckResult
-from dstest.core.evidence import BlameProbe, LandingRecord, Lint
-from dstest.core.history import History
+from dstest.core.evidence import BlameProbe, Canary, LandingRecord, Lint
+from dstest.core.history import Header, History
 from dstest.core.op import Op
-from dstest.core.plugin_files import said_of
 from dstest.core.protocols import NOT_LISTED, CheckerTraits, NemesisTraits, SystemTraits
+from dstest.history.generator.histories import GADGETS, LEVELS, Spec, events, lines
+from dstest.history.generator.true_histories import KINDS
+from dstest.history.generator.true_histories import history as true_history
+from dstest.history.jsonl import read_stream
+from dstest.history.layout import RunDir
 from dstest.judge import blame
-from dstest.judge.budgeted import model_of
-from dstest.judge.checker_answers import asked
-from dstest.judge.facts import Canary, RunFacts
+from dstest.judge.checker_answers import ask_checker, model_of
+from dstest.judge.facts import RunFacts
 from dstest.judge.host_events import HOST, HostEvent, HostSample, events_of, near, watched
+from dstest.judge.mutants.families import family_of
 from dstest.judge.symptom import first_anomaly, spans_of
-from dstest.runner.specimens import specimens
-from dstest.store.layout import RunDir
+
+OBJECTS_EACH: Final = 20
+STORES: Final = 3
+"""Right histories of transactions."""
+
+COPIES_MAX: Final = 8
+"""Wrong ones of each right history of other systems."""
+
+_TXNS: Final = 40
+_OPERATIONS: Final = 200
 
 MALFORMED_SHARE: Final = 0.01
 """From this share of operations on that are refused as malformed, the generator made them so."""
@@ -31,13 +51,87 @@ STEPS_MAX: Final = 300_000
 """Of a second judge."""
 
 SHOWN_MAX: Final = 5
+
 HEALED_NS: Final = 5_000_000_000
 """So long after its heal the host may still show what a fault did to it."""
 
 _UNSUPPORTED: Final = "unsupported operation"
 
 
-class _Found(NamedTuple):
+class Specimens(NamedTuple):
+    """`wrong` ones with what is wrong in them."""
+
+    right: list[History]
+    wrong: list[tuple[str, History]]
+
+
+def specimens(checker: Any, model: str, workload: str, seed: int) -> Specimens:
+    """Both kinds for a checker and a model; none where nobody here knows them.
+
+    Of objects they come from `checkers.second.specimens`, of transactions from the simulated store
+    of `dstest generate`, wrong ones with an anomaly planted in them. For other checkers true
+    systems are simulated, and wrong ones are the copies that canaries make of their histories,
+    those of which each is a violation for certain.
+    """
+    dice = rng.stream(seed, "specimens", model)
+    right, wrong = object_histories(model, dice, OBJECTS_EACH)
+    if right:
+        header = Header(workload=workload, model=model, options={"permits": PERMITS})
+        return Specimens(
+            [History(header=header, ops=ops) for ops in right],
+            [("another answer", History(header=header, ops=ops)) for ops in wrong],
+        )
+    judge = CheckerTraits.of(checker).second
+    if not isinstance(judge, OfTransactions) or workload not in GADGETS:
+        return _simulated(checker, model, seed)
+    stores = [_store(workload, seed + number, None) for number in range(STORES)]
+    return Specimens(stores, _planted(judge, model, workload, seed))
+
+
+def _simulated(checker: Any, model: str, seed: int) -> Specimens:
+    """True systems of the kinds that this checker judges by this model."""
+    made = Specimens([], [])
+    for name, kind in KINDS.items():
+        if (kind.checker, kind.model) != (checker.name, model):
+            continue
+        for number in range(STORES):
+            history = true_history(name, seed + number, _OPERATIONS)
+            made.right.append(history)
+            family = family_of(checker, model, history)
+            if family.sure:
+                copies = family.make(history, seed, COPIES_MAX)
+                made.wrong.extend((mutant.kind, mutant.history) for mutant in copies)
+    return made
+
+
+def _planted(
+    judge: OfTransactions, model: str, workload: str, seed: int
+) -> list[tuple[str, History]]:
+    found = []
+    for name in GADGETS[workload]:
+        history = _store(workload, seed, name)
+        try:
+            if judge.finds(history, model):
+                found.append((name, history))
+        except KeyError:
+            return []
+    return found
+
+
+def _store(workload: str, seed: int, gadget: str | None) -> History:
+    """A strictly serializable store, with one anomaly in it or none."""
+    spec = Spec(
+        workload=workload,
+        txns=_TXNS,
+        concurrency=4,
+        level=LEVELS[0],
+        seed=seed,
+        inject={} if gadget is None else {gadget: 1},
+    )
+    return read_stream(BytesIO(b"".join(lines(events(spec), spec, "jsonl"))))
+
+
+class _FirstViolation(NamedTuple):
     """The first violation. `checker` is None for what is built in, whose word is about logs."""
 
     checker: Any
@@ -56,7 +150,9 @@ def offline_probes(
     result, anomaly, ops = first
     known = result.checker in registry.names("checkers")
     checker = registry.load("checkers", result.checker) if known else None
-    found = _Found(checker, "" if checker is None else model_of(checker, model), anomaly, ops)
+    found = _FirstViolation(
+        checker, "" if checker is None else model_of(checker, model), anomaly, ops
+    )
     system = SystemTraits.of(registry.load("systems", facts.history.header.system or ""))
     probes: dict[str, Callable[[], BlameProbe]] = {
         blame.LINTS: lambda: _lints(facts.history, lint, system),
@@ -73,7 +169,7 @@ def _of(probe: Callable[[], BlameProbe]) -> BlameProbe:
     try:
         return probe()
     except Exception as error:
-        return BlameProbe(said=f"it failed: {said_of(error)}")
+        return BlameProbe(said=f"it failed: {registry.error_line(error)}")
 
 
 def _lints(history: History, lint: Lint, system: SystemTraits) -> BlameProbe:
@@ -94,18 +190,18 @@ def _says(error: str, codes: Sequence[str]) -> bool:
     return words.startswith(tuple(codes))
 
 
-def _self_test(found: _Found, history: History, canary: Canary) -> BlameProbe:
+def _self_test(found: _FirstViolation, history: History, canary: Canary) -> BlameProbe:
     checker = found.checker
     if checker is None:
         return BlameProbe(said="its word is about logs, and no history can try it")
     made = specimens(checker, found.model, history.header.workload or "", history.header.seed or 0)
     flagged, undecided = [], 0
     for right in made.right:
-        answer = asked(checker, right, found.model, Budget()).valid
+        answer = ask_checker(checker, right, found.model, Budget()).valid
         flagged += ["a right history is flagged"] if answer is False else []
         undecided += answer == "unknown"
     for what, wrong in made.wrong:
-        answer = asked(checker, wrong, found.model, Budget()).valid
+        answer = ask_checker(checker, wrong, found.model, Budget()).valid
         flagged += [f"a wrong one passes ({what})"] if answer is True else []
         undecided += answer == "unknown"
     flagged += [
@@ -125,7 +221,7 @@ def _self_test(found: _Found, history: History, canary: Canary) -> BlameProbe:
     return BlameProbe(fired=False, said=f"{tried} are told apart{open_}")
 
 
-def _independent(found: _Found, history: History) -> BlameProbe:
+def _independent(found: _FirstViolation, history: History) -> BlameProbe:
     second = None if found.checker is None else CheckerTraits.of(found.checker).second
     if second is None or found.anomaly is None:
         return BlameProbe(said="there is no second judge of this")
@@ -134,7 +230,7 @@ def _independent(found: _Found, history: History) -> BlameProbe:
     return BlameProbe(fired=fired, said=answer.said)
 
 
-def _relaxed(found: _Found, facts: RunFacts, system: SystemTraits) -> BlameProbe:
+def _relaxed(found: _FirstViolation, facts: RunFacts, system: SystemTraits) -> BlameProbe:
     checker = found.checker
     known = [row for row in system.relaxations if row.holds(facts.options)]
     able = [row for row in known if checker is not None and row.model in checker.models]
@@ -144,7 +240,7 @@ def _relaxed(found: _Found, facts: RunFacts, system: SystemTraits) -> BlameProbe
         names = ", ".join(row.model for row in known)
         return BlameProbe(said=f"the checker does not judge {names}, which is documented")
     for row in able:
-        answer = asked(checker, facts.history, row.model, Budget())
+        answer = ask_checker(checker, facts.history, row.model, Budget())
         if answer.valid is True:
             said = f"it is in order by {row.model}, which is what is promised ({row.source})"
             return BlameProbe(fired=True, said=said)
@@ -164,7 +260,7 @@ def read_samples(run: RunDir) -> list[HostSample]:
     return sorted(found, key=lambda sample: sample.time_ns)
 
 
-def _host_events(run: RunDir, facts: RunFacts, found: _Found) -> BlameProbe:
+def _host_events(run: RunDir, facts: RunFacts, found: _FirstViolation) -> BlameProbe:
     samples = read_samples(run)
     spans = spans_of(found.ops, facts.history, facts.op_timeout_s)
     if not samples or not watched(samples, spans):

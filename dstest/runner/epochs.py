@@ -1,4 +1,5 @@
-"""Fault epochs: announced to the load workers and journalled before a fault begins."""
+"""What the control process writes down of faults: its journal, and fault epochs, which are
+announced to the load workers and journalled before a fault begins."""
 
 from __future__ import annotations
 
@@ -9,9 +10,8 @@ import msgspec
 from dstest.core.clock import RunClock
 from dstest.core.errors import DstestError
 from dstest.core.evidence import LandingRecord
+from dstest.history.segment import Event, Fault, Late, Note, SegmentWriter
 from dstest.runner.board import Board
-from dstest.store.events import Event, Fault, Late, Note
-from dstest.store.segment import SegmentWriter
 
 _LEAD_NS: Final = 5_000_000
 """A window is announced this long before it begins, so that no worker stamps by an old view."""

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import dstest
 from dstest.core import clock
 from dstest.core.history import ClockSource
-from dstest.core.run_meta import Host
+from dstest.core.run_record import Host
 
 PING_TIMEOUT_S: Final = 5.0
 PINGS: Final = 5

@@ -1,9 +1,10 @@
 """Is a run directory what the run left behind?
 
 A finished run is believed where its files are as they were summed up. Where more is asked for it is
-judged again in a directory aside, once, from segments, run.json, schedule and logs, and what is
-there must be what came out there. Whoever edits a file and writes its sum anew is found by that or
-not at all: only a signature tells more (docs/threat-model.md).
+judged again in a directory aside, once per command however many parts of it ask (`JudgedOnce`),
+from segments, run.json, schedule and logs, and what is there must be what came out there. Whoever
+edits a file and writes its sum anew is found by that or not at all: only a signature tells more
+(docs/threat-model.md).
 """
 
 from __future__ import annotations
@@ -18,23 +19,22 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from dstest import __version__
-from dstest.core.errors import EvidenceError, Exit, HarnessError
-from dstest.core.evidence import AuditRow, Evidence
-from dstest.core.plugin_files import check_digests
-from dstest.core.run_meta import RunMeta
-from dstest.core.spec import SPEC
+from dstest.core import clock
+from dstest.core.errors import DstestError, EvidenceError, Exit, HarnessError
+from dstest.core.evidence import AuditRow, Canary, Evidence
+from dstest.core.registry import check_digests
+from dstest.core.run_record import RunMeta
 from dstest.core.verdict import Verdict, exit_code
+from dstest.debug.monitor.client import BASELINE, CLIENT, NODES
+from dstest.history.jsonl import says_no_more
+from dstest.history.layout import PLUGINS, VERDICT, RunDir, read_verdict, recorded_name
+from dstest.history.sums import SUMS, compare_sums
 from dstest.judge.blame import blame
 from dstest.judge.decide import aggregate_seeds, decide
-from dstest.judge.facts import Canary
 from dstest.judge.host_events import HOST
-from dstest.judge.taxdc import classify
-from dstest.monitor.rows import BASELINE, CLIENT, NODES
-from dstest.runner.judgement import Judged, assess
-from dstest.runner.schedule_file import SCHEDULE
-from dstest.store.layout import PLUGINS, RunDir
-from dstest.store.recorded import recorded_name
-from dstest.store.sums import SUMS, compare_sums
+from dstest.judge.symptom import classify
+from dstest.runner.fault_plans import SCHEDULE
+from dstest.runner.judgement import Judgement, assess
 
 _FINISHED: Final = ("verdict:", "ended early:", "recovered:")
 _PLACE: Final = "- Directory: "
@@ -43,16 +43,15 @@ _REMEDY: Final = "do not believe this copy; take the run directory from where it
 
 Again = Literal["no", "checkers", "all"]
 """What is judged again of a finished run: nothing, since its sums are believed; everything, but
-without the broken copies that its checkers had to reject (canary.json has what came of them);
+without the broken copies that its checkers had to reject (verdict.json has what came of them);
 everything."""
 
 
-class Told(NamedTuple):
+class RunStatement(NamedTuple):
     """What a finished run says of itself."""
 
     meta: RunMeta
     verdict: Verdict
-    evidence: Evidence
 
 
 class Verified(NamedTuple):
@@ -62,7 +61,7 @@ class Verified(NamedTuple):
     exit_code: int
 
 
-def finished(run: RunDir) -> bool:
+def is_finished(run: RunDir) -> bool:
     """Was this run judged to its end? Then its sums must be there and right."""
     return (run.path / SUMS).exists() or run.status().startswith(_FINISHED)
 
@@ -99,13 +98,13 @@ def intact(run: RunDir, only: Callable[[str], bool] = lambda name: True) -> None
         raise _contradicts(run, f"files are not as {SUMS} has them: {found}")
 
 
-def _read(run: RunDir, name: str, type_: Any) -> Any:
+def _verdict(run: RunDir) -> Verdict:
     try:
-        return msgspec.json.decode((run.path / name).read_bytes(), type=type_)
+        return read_verdict(run.path)
     except OSError:
-        raise _contradicts(run, f"{name} is missing") from None
+        raise _contradicts(run, f"{VERDICT} is missing") from None
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise _contradicts(run, f"{name} cannot be read: {error}") from None
+        raise _contradicts(run, f"{VERDICT} cannot be read: {error}") from None
 
 
 @contextmanager
@@ -115,7 +114,7 @@ def _aside(run: RunDir) -> Iterator[RunDir]:
         name = recorded_name(run.path)
         path = Path(directory) / (Path(name).name or run.path.name)
         path.mkdir()
-        for kept in ("segments", "nodes", "run.json", SPEC, SCHEDULE, HOST):
+        for kept in ("segments", "nodes", "run.json", SCHEDULE, HOST):
             if (run.path / kept).exists():
                 (path / kept).symlink_to(run.path / kept)
         if (run.path / NODES).exists():
@@ -138,7 +137,7 @@ def judging(run: RunDir) -> Iterator[None]:
 
 
 @contextmanager
-def judged_aside(run: RunDir, canary: Canary | None = None) -> Iterator[tuple[Judged, RunDir]]:
+def judged_aside(run: RunDir, canary: Canary | None = None) -> Iterator[tuple[Judgement, RunDir]]:
     """The run judged again, and the directory that holds what came out. `canary` is what came of
     its broken copies, where they are not made again."""
     meta = run.read_meta()
@@ -177,20 +176,14 @@ def _essence(e: Evidence) -> Any:
     )
 
 
-def _by_us(meta: RunMeta) -> bool:
-    """Was the run judged by this version? Another one may word its sentences differently."""
-    return meta.host is None or meta.host.dstest in (None, __version__)
-
-
 def _same(kept: Evidence, found: Evidence, meta: RunMeta) -> bool:
-    return kept == found if _by_us(meta) else _essence(kept) == _essence(found)
+    return kept == found if meta.made_by(__version__) else _essence(kept) == _essence(found)
 
 
-def _rules(run: RunDir, verdict: Verdict, evidence: Evidence, meta: RunMeta) -> None:
-    """verdict.json against the decision table over evidence.json."""
+def _rules(run: RunDir, verdict: Verdict, meta: RunMeta) -> None:
+    """The verdict against the decision table over its evidence."""
+    evidence = verdict.evidence
     decided = decide(evidence, verdict.checkers)
-    if verdict.evidence != evidence:
-        raise _contradicts(run, "verdict.json and evidence.json hold different evidence")
     if (decided.verdict, decided.rule) != (verdict.verdict, verdict.rule):
         raise _contradicts(
             run,
@@ -199,15 +192,19 @@ def _rules(run: RunDir, verdict: Verdict, evidence: Evidence, meta: RunMeta) -> 
         )
     said = (verdict.reason, verdict.why_not_better, verdict.blame, verdict.bug)
     words = (decided.reason, decided.why_not_better, blame(evidence), classify(evidence))
-    if _by_us(meta) and words != said:
+    if meta.made_by(__version__) and words != said:
         raise _contradicts(run, "the reasons in verdict.json are not those its evidence gives")
 
 
-def _derived(run: RunDir, aside: RunDir) -> None:
-    """What was sealed from the segments."""
+def _derived(run: RunDir, aside: RunDir, meta: RunMeta) -> None:
+    """What was sealed from the segments. The header of a history of another version may say less
+    than ours."""
     for name in ("history.jsonl", "faults.jsonl"):
-        there = (run.path / name).read_bytes() if (run.path / name).is_file() else None
-        if there != (aside.path / name).read_bytes():
+        there = (run.path / name).read_bytes() if (run.path / name).is_file() else b""
+        made = (aside.path / name).read_bytes()
+        if there != made and (
+            meta.made_by(__version__) or name != "history.jsonl" or not says_no_more(there, made)
+        ):
             raise _contradicts(run, f"{name} is not what the segments give")
 
 
@@ -272,50 +269,49 @@ def not_better(run: RunDir, kept: Verdict, found: Verdict) -> None:
         )
 
 
-def told(run: RunDir) -> Told:
+def read_statement(run: RunDir) -> RunStatement:
     """What a finished run says of itself, where its files that say it agree and its verdict follows
     from its evidence. No sum is compared and nothing is judged again. Raises EvidenceError."""
     meta = run.read_meta()
     if meta is None:
         raise _contradicts(run, "run.json is missing")
-    verdict: Verdict = _read(run, "verdict.json", Verdict)
-    evidence: Evidence = _read(run, "evidence.json", Evidence)
+    verdict = _verdict(run)
     word = run.status().partition(": ")[2]
     if word and word != verdict.verdict.value:
         raise _contradicts(run, f"status says {word}, verdict.json {verdict.verdict.value}")
-    _rules(run, verdict, evidence, meta)
-    return Told(meta, verdict, evidence)
+    _rules(run, verdict, meta)
+    return RunStatement(meta, verdict)
 
 
-def verified(run: RunDir, again: Again = "no") -> Verified:
+def verify_run(run: RunDir, again: Again = "no") -> Verified:
     """The verdict of a finished run, whose files have to be as they were summed up. Raises
     EvidenceError. What is judged again may come out worse than before, but never better. What
     another version wrote may mean something else to this one: it is judged again in any case."""
     intact(run)
-    kept = told(run)
-    if again == "no" and not _by_us(kept.meta):
+    kept = read_statement(run)
+    if again == "no" and not kept.meta.made_by(__version__):
         again = "checkers"
     verdict = kept.verdict if again == "no" else judged_again(run, kept, again)
     return Verified(verdict, code_of(verdict, kept.meta))
 
 
-def judged_again(run: RunDir, kept: Told, again: Again) -> Verdict:
+def judged_again(run: RunDir, kept: RunStatement, again: Again) -> Verdict:
     """What the record of a run gives. Raises EvidenceError where that is not what the run says;
     of what was not decided in time, then or now, the worse of both counts."""
-    meta, verdict, evidence = kept
-    tried: Canary = _read(run, "canary.json", Canary)
-    if (tried.killed, tried.total) != _canaries(verdict):
-        raise _contradicts(run, "canary.json is not what evidence.json counts")
+    meta, verdict = kept
+    evidence, tried = verdict.evidence, verdict.canary
+    if tried is msgspec.UNSET or (tried.killed, tried.total) != _canaries(verdict):
+        raise _contradicts(run, "its broken copies are not those that its evidence counts")
     with judged_aside(run, None if again == "all" else tried) as (judged, aside):
         found = judged.verdict
-        _derived(run, aside)
+        _derived(run, aside, meta)
         same = _answers_agree(run, found, verdict) and _canaries(found) == _canaries(verdict)
         if same and not _same(evidence, found.evidence, meta):
             where = _where(evidence, found.evidence)
-            if not _by_us(meta):
+            if not meta.made_by(__version__):
                 raise _of_another(run, meta, where)
-            raise _contradicts(run, f"evidence.json is not what the record gives: {where}")
-        if _by_us(meta):
+            raise _contradicts(run, f"its evidence is not what the record gives: {where}")
+        if meta.made_by(__version__):
             _measured(run, aside)
             _reports(run)
     if not same:
@@ -342,3 +338,63 @@ def _where(kept: Evidence, found: Evidence) -> str:
         else:
             names.append(field)
     return ", ".join(names[:5])
+
+
+Verify = Callable[[RunDir], Verified]
+"""As `dstest.runner.integrity.verify_run`."""
+
+
+class WorseNow(EvidenceError):
+    """A run that comes out worse when it is judged again, with the exit code that it has now."""
+
+    def __init__(self, run: RunDir, found: Verified, before: str) -> None:
+        now = found.verdict
+        super().__init__(
+            f"{run.path}: judged again it is {now.verdict.value}, and was {before}: {now.reason}",
+            remedy="`dstest recover` keeps the new verdict; a slow host may decide less",
+        )
+        self.exit_code = Exit(found.exit_code)
+
+
+class JudgedOnce:
+    """A `Verify` that remembers what each run came to, also where it is not to be believed. For one
+    command that shows what lies there: it does not see what becomes of a run later, and one that
+    comes out worse than its files say is not shown."""
+
+    def __init__(self, again: Again, tell: Callable[[str], None] = lambda what: None) -> None:
+        self._again = again
+        self._tell = tell
+        self.runs = 0
+        """How many runs were judged again, and how long that took."""
+        self.seconds = 0.0
+        self._known: dict[Path, Verified | DstestError] = {}
+
+    def __call__(self, run: RunDir) -> Verified:
+        """Raises as `verify_run` does, the same each time."""
+        key = run.path.resolve()
+        if key not in self._known:
+            self._tell(f"run {len(self._known) + 1}, {key}")
+            began_ns = clock.monotonic_ns()
+            self._known[key] = _judge_again(run, self._again)
+            if self._again != "no":
+                self.runs += 1
+                self.seconds += (clock.monotonic_ns() - began_ns) / 1e9
+        found = self._known[key]
+        if isinstance(found, DstestError):
+            raise found
+        return found
+
+    @property
+    def how_long(self) -> str:
+        """What that took, for people; empty where nothing was judged again."""
+        many = "the run was" if self.runs == 1 else f"{self.runs} runs were"
+        return f"{many} judged again in {self.seconds:.1f} s" if self.runs else ""
+
+
+def _judge_again(run: RunDir, again: Again) -> Verified | DstestError:
+    try:
+        found = verify_run(run, again)
+        kept = run.read_json("verdict.json")["verdict"]
+    except DstestError as error:
+        return error
+    return found if found.verdict.verdict.value == kept else WorseNow(run, found, kept)

@@ -1,7 +1,9 @@
 """A run that tells how it goes while it lasts: one snapshot a second, to who watches it here and
 to `live.json` for who watches from elsewhere.
 
-Watching never ends a run: what cannot be told, drawn or written is left out.
+Watching never ends a run: what cannot be told, drawn or written is left out. The snapshot is made
+in the loop of the control process: a thread could take the interpreter's lock between the
+announcing of a fault window and its edge.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ import msgspec
 from dstest.core import clock
 from dstest.core.clock import RunClock
 from dstest.core.evidence import LandingRecord
-from dstest.core.live import (
+from dstest.core.protocols import FaultPlan
+from dstest.core.run_record import (
     LIVE,
     LIVE_PARTIAL,
     RATES_MAX,
@@ -28,14 +31,13 @@ from dstest.core.live import (
     NodeNow,
     NodeState,
     Ops,
+    RunSpec,
     forget_live,
 )
-from dstest.core.protocols import FaultPlan
-from dstest.core.spec import RunSpec
+from dstest.history.layout import RunDir
 from dstest.runner.load import KINDS, LoadTraffic
 from dstest.runner.nemesis_loop import NemesisLoop
-from dstest.runner.progress import Progress
-from dstest.store.layout import RunDir
+from dstest.runner.screen import Progress
 
 _EVERY_S: Final = 1.0
 _NODES_S: Final = 5

@@ -1,6 +1,7 @@
 """Drive the fault schedule: inject when due, look again in mid-window and at its end, heal.
 
-Faults that are due at the same time stand together. The next ones wait until the cluster has
+Faults that are due at the same time stand together: injected one after the other, each once the one
+before has landed, and the network is healed first. The next ones wait until the cluster has
 recovered from those before: a fault on a system that is down proves nothing. Every stage is
 journalled, so that a run which dies at any moment can still say what was injected.
 """
@@ -18,14 +19,17 @@ import msgspec
 from dstest.core import limits
 from dstest.core.answers import check_record
 from dstest.core.errors import HarnessError
-from dstest.core.evidence import LandingRecord
-from dstest.core.landing import contradiction
-from dstest.core.plain import legible, odd_in
-from dstest.core.protocols import FaultPlan, Foresees, Nemesis, NemesisContext
+from dstest.core.evidence import LandingRecord, contradiction
+from dstest.core.plugin_shape import legible, not_json
+from dstest.core.protocols import (
+    FaultPlan,
+    Foresees,
+    Nemesis,
+    NemesisContext,
+)
 from dstest.runner.epochs import Journal
-from dstest.runner.ticking import Ticker
-from nemeses.base.landing import demote
-from nemeses.base.steps import with_facts
+from dstest.runner.stand_watch import Ticker
+from nemeses.base.driver import demote, with_facts
 
 _LOOK_S: Final = 0.2
 _TEARDOWN_S: Final = 20.0
@@ -171,7 +175,7 @@ class NemesisLoop:
 
     def _looked_at(self, step: str, record: LandingRecord) -> LandingRecord:
         """The record; a fault that gave a figure which is none is not proven, whatever comes."""
-        if odd := odd_in(record):
+        if odd := not_json(record):
             why = f"{step}() of {record.nemesis} gave {odd}, which proves nothing"
             self._unproven.setdefault(record.fault_id, why)
             record = msgspec.convert(legible(msgspec.to_builtins(record)), LandingRecord)

@@ -1,16 +1,18 @@
-"""From names to plug-ins: what can be refused is refused here, before any node exists."""
+"""From names to plug-ins, and which checkers judge a workload by which model: what can be refused
+is refused here, before any node exists."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from dstest.core import limits, plugin_files, registry
-from dstest.core.attributes import fits
+from dstest.core import limits, registry
 from dstest.core.errors import ConfigError
-from dstest.core.log_names import LOG_MB, LOG_OPTION
+from dstest.core.extras import require_packages
+from dstest.core.implements import fits
+from dstest.core.near import meant
 from dstest.core.node import Lab
 from dstest.core.protocols import (
     Checker,
@@ -26,14 +28,10 @@ from dstest.core.protocols import (
     Workload,
 )
 from dstest.core.rng import stream
+from dstest.core.run_record import LOG_MB, LOG_OPTION, RunSpec
 from dstest.core.run_words import at_least, number
-from dstest.core.spec import RunSpec
 from dstest.runner import simulated_fit
-from dstest.runner.declared_path import simulates
-from dstest.runner.judges import added, checkers_of, claims_of
-from dstest.runner.left_out import LEFT_OUT_OPTION, check_left_out
-from dstest.runner.planned import completed, end_ns, facts_problem, problem_of
-from dstest.runner.raw_client import CLIENT_OPTION, check_raw_client
+from dstest.runner.fault_plans import Schedule, completed, end_ns, facts_problem, problem_of
 from dstest.runner.requirements import (
     check_client,
     check_lab,
@@ -41,10 +39,101 @@ from dstest.runner.requirements import (
     check_requires,
     for_planning,
 )
-from dstest.runner.schedule_file import Schedule
-from dstest.runner.worker_config import CATCH_UP_OPTION
+from dstest.runner.transport import simulates
+from dstest.runner.worker_config import (
+    CATCH_UP_OPTION,
+    CLIENT_OPTION,
+    LEFT_OUT_OPTION,
+    check_left_out,
+    check_raw_client,
+)
 from nemeses.base.schedule import RECOVERY_S
 from nemeses.mix import Mix
+
+
+def checkers_of(
+    work: Workload, model: str | None = None, besides: Sequence[str] = ()
+) -> list[Checker]:
+    """The checkers of a workload, and those that are asked `besides`.
+
+    Raises ConfigError where there is none, where one is not known, and where none of them can judge
+    its operations by this model; None stands for the workload's own.
+    """
+    asked = work.model if model is None else model
+    checkers = [_loaded(work, name) for name in work.checkers]
+    if not checkers:
+        raise ConfigError(
+            f"workload {work.name} names no checker",
+            remedy=f'`checkers = ("...",)` in the class of {work.name}',
+        )
+    if any(_speaks(checker, asked, work) for checker in checkers):
+        return [*checkers, *_besides(work, besides)]
+    known = "; ".join(f"{c.name} knows {', '.join(c.models)}" for c in checkers)
+    if model is not None:
+        names = [name for checker in checkers for name in checker.models]
+        raise ConfigError(
+            f"--model {model}: {known}",
+            remedy=f"{meant(model, dict.fromkeys(names))}; leave --model out for {work.model}",
+        )
+    raise ConfigError(
+        f"workload {work.name}: no checker of it knows its model {work.model!r} for its operations",
+        remedy=f"another `model` or `checkers` in the class of {work.name}: {known}",
+    )
+
+
+def _loaded(work: Workload, name: str) -> Checker:
+    try:
+        checker: Checker = registry.load("checkers", name)
+    except ConfigError as error:
+        raise ConfigError(f"workload {work.name}: {error.message}", remedy=error.remedy) from None
+    return checker
+
+
+def _speaks(checker: Checker, model: str, work: Workload) -> bool:
+    """Does the checker know the model, and the model every operation of the workload?"""
+    op_types = CheckerTraits.of(checker).op_types.get(model)
+    return model in checker.models and work.op_types <= (op_types or work.op_types)
+
+
+def _besides(work: Workload, names: Sequence[str]) -> list[Checker]:
+    """Raises ConfigError for one that the workload asks anyway, that stands twice, or that does not
+    know the workload's operations."""
+    found: list[Checker] = []
+    for name in names:
+        if name in work.checkers or any(one.name == name for one in found):
+            raise ConfigError(f"--checker {name}: it is asked anyway", remedy="leave it out")
+        checker: Checker = registry.load("checkers", name)
+        if not any(_speaks(checker, model, work) for model in checker.models[:1]):
+            raise ConfigError(
+                f"--checker {name}: it does not know the operations of {work.name}",
+                remedy=f"`dstest list --workload {work.name}` has its operations",
+            )
+        found.append(checker)
+    return found
+
+
+def added(checkers: Sequence[Checker], work: Workload) -> list[_Besides]:
+    """Those checkers that the workload does not ask itself: their options are the run's as well.
+
+    A workload declares the options of its own checkers itself, with defaults.
+    """
+    return [
+        _Besides(checker.name, CheckerTraits.of(checker).options)
+        for checker in checkers
+        if checker.name not in work.checkers
+    ]
+
+
+class _Besides(NamedTuple):
+    name: str
+    options: Mapping[str, Option]
+
+
+def claims_of(work: Workload, checkers: Sequence[Checker]) -> frozenset[str]:
+    """What is claimed by a workload, and by those of these checkers that it does not ask itself."""
+    besides = (c for c in checkers if c.name not in work.checkers)
+    return work.claims.union(*(CheckerTraits.of(c).claims for c in besides))
+
 
 RATE_MAX = 1_000_000.0
 
@@ -286,6 +375,7 @@ def _fitting(
     if simulates(lab):
         simulated_fit.check_fit(spec, system, nemesis, pairs)
     else:
+        require_packages(SystemTraits.of(system).client_packages, f"system {system.name}")
         check_requires(system, nemesis)
     check_lab(lab, nemesis)
     return msgspec.structs.replace(spec, rate=rate_of(spec, lab))
@@ -312,7 +402,7 @@ def resolve(
     if schedule is not None:
         spec = msgspec.structs.replace(spec, nemesis=schedule.nemesis)
     _check_numbers(spec)
-    plugin_files.require(spec.files)
+    registry.require(spec.files)
     system: System = registry.load("systems", spec.system)
     work: Workload = workload or registry.load("workloads", spec.workload)
     chosen: Nemesis = nemesis or _nemesis(spec.nemesis)

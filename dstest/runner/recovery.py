@@ -1,8 +1,7 @@
 """Has the cluster recovered? Looked at each second, while the load goes on.
 
 A run is over when the system serves again as it did before the first fault, not when the rules are
-gone: the oracle is gated on quiescence (discipline 4.5). A cluster that never gets there is given
-up on after a while, and the audit says so.
+gone. A cluster that never gets there is given up on after a while, and the audit says so.
 """
 
 from __future__ import annotations
@@ -66,6 +65,10 @@ class Recovery:
     A member that was cut off comes back with a higher term than the others, and a cluster without
     a pre-vote elects once more, seconds after it has served again: a stall that begins within
     `failover_s` of a heal belongs to its recovery. A later one does not.
+
+    A run is over when the system serves again as it did before the first fault, not when the rules
+    are gone: the oracle is gated on quiescence. A cluster that never gets there is given up on
+    after a while, and the audit says so.
     """
 
     def __init__(self, failover_s: float) -> None:

@@ -29,11 +29,10 @@ from dstest.core.protocols import (
     SystemTraits,
     When,
     Workload,
-    administration,
     capabilities,
 )
 
-_CAPABILITIES: Final = (*protocols_of(administration), *protocols_of(capabilities))
+_CAPABILITIES: Final = protocols_of(capabilities)
 
 
 PINNED_CLIENTS: Final = "clients of one node"
@@ -157,7 +156,8 @@ def check_endpoints(system: System, endpoints: Sequence[Endpoint]) -> None:
     )
 
 
-def _parts(nemesis: Nemesis) -> Sequence[Nemesis]:
+def parts_of(nemesis: Nemesis) -> Sequence[Nemesis]:
+    """Each kind of fault by itself."""
     return list(nemesis.parts.values()) if isinstance(nemesis, Composite) else [nemesis]
 
 
@@ -169,21 +169,21 @@ def _requires(nemesis: Nemesis) -> tuple[type, ...]:
             remedy="`requires = (...)`, the capabilities that it asks for, in its class; () for"
             " none",
         )
-    return _asked(nemesis, "requires", found)
+    return _classes_of(nemesis, "requires", found)
 
 
 def _when(nemesis: Nemesis) -> tuple[When, ...]:
     found = NemesisTraits.of(nemesis).requires_when
     for when in found:
-        _asked(nemesis, "requires_when", when.requires)
+        _classes_of(nemesis, "requires_when", when.requires)
     return found
 
 
 def _of_lab(nemesis: Nemesis) -> tuple[type, ...]:
-    return _asked(nemesis, "requires_lab", NemesisTraits.of(nemesis).requires_lab)
+    return _classes_of(nemesis, "requires_lab", NemesisTraits.of(nemesis).requires_lab)
 
 
-def _asked(nemesis: Nemesis, word: str, found: tuple[type, ...]) -> tuple[type, ...]:
+def _classes_of(nemesis: Nemesis, word: str, found: tuple[type, ...]) -> tuple[type, ...]:
     """Raises ConfigError for what is no tuple of capabilities."""
     many = found if isinstance(found, tuple) else (found,)
     others = [one for one in many if not (isinstance(one, type) and members_of(one))]
@@ -221,7 +221,7 @@ def _always(system: System, kind: type, nemesis: Nemesis) -> list[Lack]:
 def lacking(system: System, nemesis: Nemesis) -> list[Lack]:
     """All that the system lacks of what the nemesis requires, always or with some options."""
     kind, found = deployment_of(system), []
-    for part in _parts(nemesis):
+    for part in parts_of(nemesis):
         found += _always(system, kind, part)
         for when in _when(part):
             if when.among(part.options):
@@ -232,7 +232,7 @@ def lacking(system: System, nemesis: Nemesis) -> list[Lack]:
 def check_requires(system: System, nemesis: Nemesis) -> None:
     """Raises ConfigError where no fault of the nemesis is possible on the system."""
     kind = deployment_of(system)
-    for part in _parts(nemesis):
+    for part in parts_of(nemesis):
         lacks = _always(system, kind, part)
         if lacks:
             raise _refused(system, kind, lacks, "another --nemesis; `dstest list` says which fit")
@@ -240,7 +240,7 @@ def check_requires(system: System, nemesis: Nemesis) -> None:
 
 def check_lab(lab: Lab, nemesis: Nemesis) -> None:
     """Raises ConfigError where the lab cannot do to its nodes what the nemesis asks of it."""
-    for part in _parts(nemesis):
+    for part in parts_of(nemesis):
         for asked in _of_lab(part):
             if methods := unfit(type(lab), asked):
                 raise ConfigError(
@@ -253,7 +253,7 @@ def check_lab(lab: Lab, nemesis: Nemesis) -> None:
 def for_planning(system: System, nemesis: Nemesis, options: Mapping[str, Any]) -> PlanOptions:
     """The options, and what a fault that is drawn at random may not ask for."""
     kind = deployment_of(system)
-    asked = {c for part in _parts(nemesis) for when in _when(part) for c in when.requires}
+    asked = {c for part in parts_of(nemesis) for when in _when(part) for c in when.requires}
     return PlanOptions(options, frozenset(c for c in asked if unfit(kind, c)))
 
 
@@ -263,7 +263,7 @@ def check_plans(system: System, nemesis: Nemesis, plans: Sequence[FaultPlan]) ->
     A schedule may plan what no option of this run asks for.
     """
     kind = deployment_of(system)
-    parts = {part.name: part for part in _parts(nemesis)}
+    parts = {part.name: part for part in parts_of(nemesis)}
     for plan in plans:
         part = parts.get(plan.nemesis, nemesis)
         for when in _when(part):

@@ -10,21 +10,30 @@ from __future__ import annotations
 import asyncio
 import copy
 import signal
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from clusters.remote import connect_all
-from clusters.remote.agent_start import PREPARE_S
-from dstest.core import patience
-from dstest.core.answers import check_log_files, check_names, check_states, check_version
+from clusters.remote.agent_groups import PREPARE_S
+from dstest.core import registry
+from dstest.core.answers import (
+    ask_s,
+    check_health,
+    check_log_files,
+    check_names,
+    check_states,
+    check_version,
+    end_s,
+    in_time,
+    work_s,
+)
 from dstest.core.clock import RunClock
-from dstest.core.contained import contained
-from dstest.core.errors import DstestError, Interrupted
-from dstest.core.log_names import LOG_MB, LOG_OPTION
+from dstest.core.errors import DstestError, FaultRefused, HarnessError, Interrupted
 from dstest.core.node import LabInfo, Node
-from dstest.core.patience import in_time
+from dstest.core.processes import contained
 from dstest.core.protocols import (
     Deployment,
     LogFiles,
@@ -36,29 +45,97 @@ from dstest.core.protocols import (
     Withdraws,
 )
 from dstest.core.residue import RUN_NOTE
-from dstest.core.run_meta import RunMeta
+from dstest.core.run_record import LOG_MB, LOG_OPTION, RunMeta
+from dstest.history.layout import RunDir, disk_full
+from dstest.history.segment import SegmentWriter, Writer
 from dstest.judge.facts import agree
-from dstest.runner import answers, host, listeners, residues
+from dstest.runner import adoption, answers, host
+from dstest.runner.adoption import SERVE, Guard, lay_homes
+from dstest.runner.before_load import (
+    builds_in_use,
+    check_features,
+    check_free,
+    check_installed,
+    check_listeners,
+    check_probes,
+    held_by_others,
+)
 from dstest.runner.epochs import Journal, NoEpochs, RunEpochs
-from dstest.runner.failures import failure_of
-from dstest.runner.guard import SERVE, Guard
-from dstest.runner.homes import lay_homes
-from dstest.runner.in_use import builds_in_use
 from dstest.runner.live import LiveRun
-from dstest.runner.load import Load, NoTraffic
-from dstest.runner.load_phase import LoadPhase
-from dstest.runner.log_fetch import fetch_logs, fetch_settings_and_cores, log_settings, note_of
+from dstest.runner.load import Load, LoadPhase, NoTraffic
+from dstest.runner.logs import fetch_logs, fetch_settings_and_cores, log_settings, note_of
 from dstest.runner.nemesis_loop import NemesisLoop
-from dstest.runner.node_check import check_features, check_installed
 from dstest.runner.plugins import Plugins
-from dstest.runner.probes import check_probes
 from dstest.runner.recovery import Recovery
 from dstest.runner.requirements import check_endpoints, deployed
-from dstest.runner.settle import all_serve
-from dstest.runner.watches import Watches
-from dstest.store.events import Writer
-from dstest.store.layout import RunDir
-from dstest.store.segment import SegmentWriter
+from dstest.runner.samplers import HostSampler, NodeSampler, ProcessWatch, as_facts
+
+
+def failure_of(error: Exception, run: RunDir, meta: RunMeta) -> DstestError:
+    """What ended a run early, as the error to report. `meta` is told what was lacking, or where an
+    error of nobody's came from."""
+    if isinstance(error, FaultRefused):
+        meta.missing_capability = [error.message]
+    if isinstance(error, DstestError):
+        return error
+    if isinstance(error, OSError):
+        return disk_full(run.path, error)
+    meta.traceback = "".join(traceback.format_exception(error))
+    return HarnessError(f"{registry.place_of(error)}: {type(error).__name__}: {error}")
+
+
+_TRIES: Final = 10
+_GAP_S: Final = 1.0
+
+
+async def all_serve(deployment: Deployment) -> dict[str, bool]:
+    """Once all faults are healed: per node whether it serves, as soon as all do, or as it is after
+    some tries.
+
+    Raises LabError where `healthy` never comes back."""
+    healthy: dict[str, bool] = {}
+    for _ in range(_TRIES):
+        answer = in_time(deployment, "healthy", deployment.healthy(), ask_s(deployment.timing))
+        healthy = check_health(deployment, await answer)
+        if all(healthy.values()):
+            break
+        await asyncio.sleep(_GAP_S)
+    return healthy
+
+
+class Watches:
+    """What looks at a run beside its load: the processes of the system, the control host, and
+    samples of the nodes. They begin when this is made, in a loop that runs."""
+
+    def __init__(
+        self,
+        plugins: Plugins,
+        run: RunDir,
+        run_clock: RunClock,
+        members: Mapping[str, Any],
+        deployment: Deployment,
+    ) -> None:
+        spec, system = plugins.spec, plugins.system
+        self._processes = ProcessWatch(system, members, spec.options, run_clock)
+        self._host = HostSampler(run, run_clock)
+        self._nodes: NodeSampler | None = None
+        if spec.monitor:
+            asks = SystemTraits.of(system).asks
+            self._nodes = NodeSampler(run, run_clock, members, deployment, asks, spec.time_limit_s)
+        found = [one.run() for one in (self._processes, self._host, self._nodes) if one is not None]
+        self._going: asyncio.Future[Any] = asyncio.gather(*found)
+
+    async def finish(self, meta: RunMeta) -> None:
+        """What became of the system's processes; they are stopped by us from here on."""
+        self._going.cancel()
+        await asyncio.gather(self._going, return_exceptions=True)
+        meta.processes = as_facts(await self._processes.finish())
+
+    async def last_samples(self, meta: RunMeta) -> None:
+        """What the nodes still have."""
+        if self._nodes is not None:
+            meta.monitor = await self._nodes.finish()
+
 
 _REPLICA_TRIES: Final = 10
 LOG_MB_S: Final = 0.5
@@ -87,7 +164,7 @@ class Run:
         self._guard: Guard | None = None
         self._clocks: dict[str, host.NodeClock] = {}
         self._watches: Watches | None = None
-        self._kinds = residues.residues(plugins.system, plugins.nemesis, lab=lab)
+        self._kinds = adoption.residues(plugins.system, plugins.nemesis, lab=lab)
         self._meta = meta
         meta.host = host.host_of(SystemTraits.of(plugins.system).client_packages)
         meta.lab = lab.kind
@@ -131,7 +208,7 @@ class Run:
         deployment = await self._connect()
         members = self._members
         ui.phase("deploy", plugins.system.name)
-        await listeners.check_free(deployment, members)
+        await check_free(deployment, members)
         await self._install(deployment)
         if isinstance(self._nemesis, Prepares):
             await self._nemesis.prepare(self._context(RunClock(0), NoEpochs()))
@@ -144,7 +221,7 @@ class Run:
         answers.check_places(plugins.system, deployment, members, endpoints)
         check_endpoints(plugins.system, endpoints)
         await answers.check_relations(deployment)
-        await listeners.check_listeners(deployment, members, endpoints)
+        await check_listeners(deployment, members, endpoints)
         self._meta.members = plugins.members
         if isinstance(deployment, LogFiles):
             self._meta.log_files = check_log_files(deployment, deployment.log_files())
@@ -219,22 +296,22 @@ class Run:
         self._meta.clock_start_ns = host.wall_minus_mono_ns()
 
     async def _install(self, deployment: Deployment) -> None:
-        limit_s = patience.work_s(deployment.timing)
+        limit_s = work_s(deployment.timing)
         await in_time(deployment, "install", deployment.install(), limit_s)
 
     async def _start(self, deployment: Deployment) -> None:
         members = deployment.members.values()
         commands = [sum(len(service.prepare) for service in one.services) for one in members]
-        limit_s = patience.work_s(deployment.timing) + max(commands, default=0) * PREPARE_S
+        limit_s = work_s(deployment.timing) + max(commands, default=0) * PREPARE_S
         await in_time(deployment, "start", deployment.start(), limit_s)
 
     async def _version(self, deployment: Deployment) -> str:
-        limit_s = patience.ask_s(deployment.timing)
+        limit_s = ask_s(deployment.timing)
         answer = in_time(deployment, "version", deployment.version(), limit_s)
         return check_version(deployment, await answer)
 
     async def _stop(self, deployment: Deployment) -> None:
-        await in_time(deployment, "stop", deployment.stop(), patience.end_s(deployment.timing))
+        await in_time(deployment, "stop", deployment.stop(), end_s(deployment.timing))
 
     def _load_phase(self, loop: NemesisLoop, recovered: Recovery) -> LoadPhase:
         return LoadPhase(
@@ -251,8 +328,8 @@ class Run:
     async def _begin_clean(self) -> None:
         """Nothing of an earlier run is on the nodes, and nothing of this one will outlive it."""
         self._meta.cleaned = {
-            **await residues.clean_beside(self._lab, self._kinds),
-            **await residues.begin_clean(self._nodes, self._kinds, self._lab.as_found),
+            **await adoption.clean_beside(self._lab, self._kinds),
+            **await adoption.begin_clean(self._nodes, self._kinds, self._lab.as_found),
         }
         for name, found in self._meta.cleaned.items():
             self._ui.say(f"{name}: removed what an earlier run had left: {', '.join(found)}")
@@ -284,7 +361,7 @@ class Run:
         if not isinstance(deployment, Membership):
             return
         known = self._meta.members_at = self._meta.members_at or {}
-        limit_s = patience.ask_s(deployment.timing)
+        limit_s = ask_s(deployment.timing)
         answer = in_time(deployment, "member_names", deployment.member_names(), limit_s)
         names = check_names(deployment, await answer)
         known[fault_id] = names or next(reversed(known.values()), [])
@@ -296,7 +373,7 @@ class Run:
         deployment = self._deployment
         if not isinstance(deployment, Replicas):
             return
-        limit_s = patience.ask_s(deployment.timing)
+        limit_s = ask_s(deployment.timing)
         for _ in range(_REPLICA_TRIES):
             answer = in_time(deployment, "replica_states", deployment.replica_states(), limit_s)
             states = self._meta.replicas = check_states(deployment, await answer)
@@ -323,7 +400,6 @@ class Run:
             if problems:
                 self._meta.heal_problems = problems
             self._meta.residue = await self._loop.audit()
-            self._meta.records = [msgspec.to_builtins(r) for r in self._loop.records.values()]
         if self._journal is not None:
             self._journal.close()
         if self._load is not None:
@@ -343,7 +419,7 @@ class Run:
         self._meta.cpu_s = host.cpu_s()
         if (deployment := self._deployment) is not None:
             if failure is None and self._load is not None:
-                compare_s = patience.ask_s(deployment.timing) + 30.0
+                compare_s = ask_s(deployment.timing) + 30.0
                 await self._step("compare replicas", self._compare_replicas, compare_s)
             if (watches := self._watches) is not None:
                 await self._step("processes", lambda: watches.finish(self._meta))
@@ -353,7 +429,7 @@ class Run:
             await self._step("logs", self._collect_logs, logs_s)
             await self._step("settings and cores", self._collect_other, 60.0)
             await self._step("no more starts", lambda: self._guard_of_run().release(SERVE))
-            stop_s = patience.end_s(deployment.timing) + 5.0
+            stop_s = end_s(deployment.timing) + 5.0
             await self._step("stop system", lambda: self._stop(deployment), stop_s)
             await self._step("withdraw", self._withdraw)
         if self._guard is not None:
@@ -366,7 +442,7 @@ class Run:
         guard = self._guard_of_run()
         await guard.release(SERVE)
         as_found = self._lab.as_found
-        leaks = await residues.leaks(self._nodes, self._kinds, as_found)
+        leaks = await adoption.leaks(self._nodes, self._kinds, as_found)
         if not any(leaks.values()):
             await guard.release()
         left = self._meta.residue = self._meta.residue or {}
@@ -375,7 +451,7 @@ class Run:
         for name in guard.lost:
             left.setdefault(name, []).append("the node removed this run by itself, in its middle")
         if self._deployment is not None:
-            for held in await listeners.held_by_others(self._deployment, self._members):
+            for held in await held_by_others(self._deployment, self._members):
                 left.setdefault(held.name, []).append(held.what)
 
     async def _withdraw(self) -> None:

@@ -11,42 +11,38 @@ from typing import Any, Final
 
 import msgspec
 
-from clusters.labs.packages import absent, packages_for, strange
-from dstest.core import clock, plugin_files
-from dstest.core.contained import quit_by
+from clusters.labs.image import absent, packages_for, strange
+from dstest.core import clock, registry
 from dstest.core.errors import ConfigError, DstestError, Exit, HarnessError, LabError
-from dstest.core.live import forget_live
+from dstest.core.evidence import Tier
 from dstest.core.node import LabInfo
+from dstest.core.processes import quit_by
 from dstest.core.protocols import Tapped
-from dstest.core.run_meta import RunMeta
-from dstest.core.spec import SPEC, to_toml
-from dstest.core.tiers import Tier
+from dstest.core.run_record import SCHEMA, RunMeta, forget_live
 from dstest.core.verdict import Verdict, exit_code
+from dstest.history.layout import PLUGINS, RunDir, disk_full, link_latest, whole
+from dstest.history.sums import require_key
 from dstest.runner import host
-from dstest.runner.declared_path import simulates
+from dstest.runner.adoption import alone
+from dstest.runner.fault_plans import SCHEDULE
 from dstest.runner.integrity import (
     code_of,
-    finished,
+    is_finished,
     judged_aside,
     judging,
     not_better,
-    verified,
+    verify_run,
 )
 from dstest.runner.judgement import judge_reported
-from dstest.runner.lab_lock import alone
 from dstest.runner.live import LiveRun
-from dstest.runner.live_view import progress_for
-from dstest.runner.log_fetch import fetch_left
+from dstest.runner.logs import fetch_left
 from dstest.runner.plugins import Plugins, schedule_of
-from dstest.runner.progress import LOG, Progress
 from dstest.runner.run import Run
-from dstest.runner.schedule_file import SCHEDULE
+from dstest.runner.screen import LOG, Progress, progress_for
 from dstest.runner.session_file import SessionFile
 from dstest.runner.simulated_fit import check_lab, check_tier
-from dstest.runner.simulated_run import SimulatedRun
-from dstest.runner.simulated_stop import stopping
-from dstest.store.layout import PLUGINS, RunDir, disk_full, link_latest, whole
-from dstest.store.signing import require_key
+from dstest.runner.simulated_run import SimulatedRun, stopping
+from dstest.runner.transport import simulates
 
 DEFAULT_LAB: Final = "default"
 
@@ -80,6 +76,7 @@ def alive(wrote: RunMeta | SessionFile) -> bool:
 def _initial(plugins: Plugins, tier: Tier) -> RunMeta:
     spec = plugins.spec
     return RunMeta(
+        schema=SCHEMA,
         spec=msgspec.to_builtins(spec),
         options_given=plugins.given,
         model=plugins.model,
@@ -87,7 +84,7 @@ def _initial(plugins: Plugins, tier: Tier) -> RunMeta:
         nodes=[f"n{i + 1}" for i in range(spec.nodes)],
         faults_planned=len(plugins.plans),
         claims=sorted(plugins.claims),
-        plugin_files=plugin_files.digests(spec.files),
+        plugin_files=registry.digests(spec.files),
         clock=host.clock_source(),
         started=clock.utc_stamp(),
         pid=os.getpid(),
@@ -220,7 +217,6 @@ def run_session(
     run = RunDir.create(store, name or usual, spec.seed)
     meta = _initial(plugins, tier)
     with whole(store, run.path):
-        run.write(SPEC, to_toml(plugins.spec))
         run.write_meta(meta)
         run.write_json(SCHEDULE, schedule_of(plugins))
         for path, data in kept.items():
@@ -355,8 +351,8 @@ def recover(path: Path, *, sign_key: Path | None = None) -> Finished:
             raise ConfigError(
                 f"{path} is still running (pid {meta.pid})", remedy="wait for its end"
             )
-    if finished(run):
-        judged_again = verified(run, "all")
+    if is_finished(run):
+        judged_again = verify_run(run, "all")
         kept = run.read_json("verdict.json")["verdict"]
         if kept == judged_again.verdict.verdict.value:
             failure = HarnessError(meta.ended_by) if meta.ended_by else None
@@ -376,7 +372,7 @@ def recover(path: Path, *, sign_key: Path | None = None) -> Finished:
         kind, _, said = run.status().partition(": ")
         if meta.ended_by is msgspec.UNSET:
             meta.ended_by = said if kind == "error" and said else "the process died"
-    earlier = None if finished(run) else run.read_json("verdict.json")
+    earlier = None if is_finished(run) else run.read_json("verdict.json")
     run.write_meta(meta)
     if earlier is not None:
         with judging(run), judged_aside(run) as (judged, _):
@@ -385,10 +381,13 @@ def recover(path: Path, *, sign_key: Path | None = None) -> Finished:
     if earlier is None and not alive(meta) and (said := fetch_left(run, meta)):
         progress_for().say(said)
         run.write_meta(meta)
-    with judging(run):
-        verdict, report_failure, report = judge_reported(run)
-    failure = failure or report_failure
-    run.write_sums(sign_key)
-    run.write_status(f"recovered: {verdict.verdict.value}")
+    try:
+        with judging(run):
+            verdict, report_failure, report = judge_reported(run)
+        failure = failure or report_failure
+        run.write_sums(sign_key)
+        run.write_status(f"recovered: {verdict.verdict.value}")
+    except OSError as error:
+        raise disk_full(run.path, error) from None
     code = code_of(verdict, meta)
     return Finished(path=run.path, exit_code=code, verdict=verdict, failure=failure, report=report)

@@ -16,13 +16,11 @@ from typing import Any, Literal
 import msgspec
 
 from dstest.core.errors import ConfigError, EvidenceError
-from dstest.core.spec import RunSpec
-from dstest.core.tiers import Tier
-from dstest.store.layout import link_latest, new_directory, whole, write_file
-from dstest.store.signing import sign
-from dstest.store.sums import SIGNATURE, SUMS, compare_sums, sums_of
+from dstest.core.evidence import Tier
+from dstest.core.run_record import RunSpec
+from dstest.history.layout import link_latest, new_directory, whole, write_file
+from dstest.history.sums import SIGNATURE, SUMS, compare_sums, sign, sums_of
 
-SESSION_SCHEMA = "dstest.session/1"
 _FILE = "session.json"
 
 
@@ -133,3 +131,11 @@ class SessionDir:
 def is_session(path: Path) -> bool:
     """Does a session live there?"""
     return (path / _FILE).is_file()
+
+
+def runs_of(path: Path) -> list[Path]:
+    """The run directories of a run or a session: of each arm the one that counts."""
+    if not is_session(path):
+        return [path]
+    file = SessionDir.open(path).read()
+    return [path / arm.attempts[-1] for arm in file.arms if arm.attempts]

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from dstest.core import registry
 from dstest.core.errors import ConfigError
+from dstest.core.evidence import TIERS, Tier
 from dstest.core.implements import unfit
 from dstest.core.protocols import (
     Administers,
@@ -24,8 +25,8 @@ from dstest.core.protocols import (
     SimulatedFaults,
     System,
 )
-from dstest.core.spec import RunSpec
-from dstest.core.tiers import TIERS, Tier
+from dstest.core.run_record import RunSpec
+from dstest.runner.requirements import parts_of
 from dstest.sim.simulate import simulable_of
 from nemeses.mix import Mix
 
@@ -33,11 +34,6 @@ _OF_WORKERS: Final = frozenset({"workers", "client"})
 """Options of every run: there is one process, and one client for each capability."""
 
 _LEAVE_OUT: Final = "leave it out, or take a lab with nodes"
-
-
-def parts_of(nemesis: Nemesis) -> Sequence[Nemesis]:
-    """Each kind of fault by itself."""
-    return list(nemesis.parts.values()) if isinstance(nemesis, Composite) else [nemesis]
 
 
 def _faults_of(nemesis: Nemesis) -> SimulatedFaults | None:

@@ -2,12 +2,12 @@
 
     python -m dstest.runner.streaming       looks as JSON lines on stdin, results as lines on stdout
 
-A child of low priority per checker reads the segments on (`following.py`). Every few seconds it is
-asked for a look: it cuts what there is at an instant that all workers have surely written up to,
-and asks the checker. What was begun before the cut and had not ended is of unknown outcome there;
-what began after it is left out. A violation of such a part is one of the whole run for checkers
-that are closed under prefixes (`CheckerTraits`), and only those are asked: whether something is
-lost at the end cannot be known before.
+A child of low priority per checker reads the segments on, from where they were left (`Following`).
+Every few seconds it is asked for a look: it cuts what there is at an instant that all workers have
+surely written up to, and asks the checker. What was begun before the cut and had not ended is of
+unknown outcome there; what began after it is left out. A violation of such a part is one of the
+whole run for checkers that are closed under prefixes (`CheckerTraits`), and only those are asked:
+whether something is lost at the end cannot be known before.
 """
 
 from __future__ import annotations
@@ -24,16 +24,23 @@ from dstest.core import registry
 from dstest.core.check import Budget, CheckResult
 from dstest.core.clock import RunClock
 from dstest.core.history import Header, History
-from dstest.core.own_stdout import take_stdout
-from dstest.core.parent import end_with_parent
+from dstest.core.op import Op
+from dstest.core.processes import end_with_parent, take_stdout
 from dstest.core.protocols import CheckerTraits
-from dstest.judge.budgeted import budgeted
-from dstest.runner.following import Following
+from dstest.history.segment import Completion, Event, Invoked, event_of, operation, text_of
+from dstest.judge.checker_answers import bounded_answer
+
+IDLE_NS: Final = 120_000_000_000
+"""A key without news for so long is forgotten."""
+
+OPS_MAX: Final = 2_000_000
+"""Operations kept for a checker of whole histories; a longer run is judged at its end alone."""
 
 MARGIN_NS: Final = 1_000_000_000
 """An event is written right after it is stamped; a worker that is this late is found hanging."""
 
 PERIOD_S: Final = 4.0
+
 REST: Final = 3.0
 """Looks get rarer as they get longer: a rest of so many times the last look's duration."""
 
@@ -42,7 +49,125 @@ _ANSWER_S: Final = 2 * LOOK_S + 60.0
 _LINE_BYTES_MAX: Final = 1 << 26
 
 
-class Look(msgspec.Struct, frozen=True, kw_only=True):
+def prefix(ops: list[Op], cut_ns: int) -> list[Op]:
+    """What was known at `cut_ns`: later operations are left out, unfinished ones are unknown."""
+    kept = []
+    for op in ops:
+        if op.invoke_ts > cut_ns:
+            continue
+        if op.complete_ts is not None and op.complete_ts > cut_ns:
+            op = msgspec.structs.replace(
+                op,
+                complete_ts=None,
+                output=None,
+                error="unfinished",
+                timeout_marker=True,
+                node_seen=None,
+            )
+        kept.append(op)
+    return kept
+
+
+class _Tail:
+    """One segment, read as far as its last whole line.
+
+    A line may be seen while it is written. One whose checksum does not match is waited for; it is
+    damaged, and left out, when it is still there at the next look and whole lines follow it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0
+        self._waited_for: int | None = None
+
+    def read(self) -> list[Event]:
+        with self._path.open("rb") as file:
+            file.seek(self._offset)
+            data = file.read()
+        lines = data.split(b"\n")[:-1]
+        while lines and text_of(lines[-1]) is None:
+            lines.pop()
+        events = []
+        for line in lines:
+            text = text_of(line)
+            if text is None and self._waited_for != self._offset:
+                self._waited_for = self._offset
+                break
+            self._offset += len(line) + 1
+            if text is not None and (event := event_of(text)) is not None:
+                events.append(event)
+        return events
+
+
+class Following:
+    """The operations of a run's segments so far. `keyed`: each key is judged alone.
+
+    Checkers that judge each key alone are given only the keys in which something happened since the
+    last look, each with all its operations; a key in which nothing has happened for a while is
+    forgotten, and what comes later in it is left to the judgement after the run. So a look costs
+    what was done since the last one, however long the run. Other checkers are given everything, up
+    to a bound.
+    """
+
+    def __init__(self, segments: Path, *, keyed: bool) -> None:
+        self._segments = segments
+        self._keyed = keyed
+        self._tails: dict[Path, _Tail] = {}
+        self._invokes: dict[int, Invoked] = {}
+        self._done: dict[int, Completion] = {}
+        self._of_key: dict[str, list[int]] = {}
+        self._news_ns: dict[str, int] = {}
+        self._forgotten: set[str] = set()
+        self._ahead: list[tuple[int, str]] = []
+
+    def _name(self, key: Any) -> str:
+        return repr(key) if self._keyed else ""
+
+    def _read(self) -> None:
+        for path in sorted(self._segments.glob("*.seg")):
+            for event in self._tails.setdefault(path, _Tail(path)).read():
+                if isinstance(event, Invoked):
+                    name = self._name(event.key)
+                    if name in self._forgotten:
+                        continue
+                    self._invokes[event.op_id] = event
+                    self._of_key.setdefault(name, []).append(event.op_id)
+                    self._ahead.append((event.time_ns, name))
+                elif isinstance(event, Completion) and event.op_id in self._invokes:
+                    self._done[event.op_id] = event
+                    self._ahead.append((event.time_ns, self._name(self._invokes[event.op_id].key)))
+
+    def look(self, cut_ns: int) -> list[Op]:
+        """Operations as known at run time `cut_ns`, by invocation: of the keys with something new
+        since the last look, or all of them. Empty where there is nothing new, or too much."""
+        self._read()
+        fresh = {name for at_ns, name in self._ahead if at_ns <= cut_ns} - self._forgotten
+        self._ahead = [(at_ns, name) for at_ns, name in self._ahead if at_ns > cut_ns]
+        for name in fresh:
+            self._news_ns[name] = cut_ns
+        if not self._keyed and len(self._invokes) > OPS_MAX:
+            self._forget("")
+            return []
+        ops = [
+            operation(self._invokes[op_id], self._done.get(op_id), None)
+            for name in fresh
+            for op_id in self._of_key.get(name, ())
+        ]
+        for name, news_ns in list(self._news_ns.items()):
+            if self._keyed and news_ns < cut_ns - IDLE_NS:
+                self._forget(name)
+        ops.sort(key=lambda op: (op.invoke_ts, op.op_id))
+        return prefix(ops, cut_ns)
+
+    def _forget(self, name: str) -> None:
+        self._forgotten.add(name)
+        self._news_ns.pop(name, None)
+        for op_id in self._of_key.pop(name, ()):
+            self._invokes.pop(op_id, None)
+            self._done.pop(op_id, None)
+
+
+class StreamCheck(msgspec.Struct, frozen=True, kw_only=True):
     """One look at the segments, cut at run time `cut_ns`. A child is for one set of segments and
     one checker: those of its first look."""
 
@@ -67,7 +192,7 @@ async def watch_for_violation(
                 checker = registry.load("checkers", name)
                 own = model if model in checker.models else checker.models[0]
                 cut_ns = clock.now_ns() - MARGIN_NS
-                look = Look(
+                look = StreamCheck(
                     segments=str(segments), checker=name, model=own, cut_ns=cut_ns, options=options
                 )
                 result = await child.ask(look)
@@ -86,7 +211,7 @@ class _Child:
     def __init__(self) -> None:
         self._process: asyncio.subprocess.Process | None = None
 
-    async def ask(self, look: Look) -> CheckResult | None:
+    async def ask(self, look: StreamCheck) -> CheckResult | None:
         """The answer to a look; None where there was none, which proves nothing."""
         process = self._process or await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "dstest.runner.streaming"),
@@ -122,12 +247,12 @@ def main() -> None:
     following: Following | None = None
     answer = os.fdopen(take_stdout(), "wb")
     for line in sys.stdin.buffer:
-        look = msgspec.json.decode(line, type=Look)
+        look = msgspec.json.decode(line, type=StreamCheck)
         checker = registry.load("checkers", look.checker)
         if following is None:
             following = Following(Path(look.segments), keyed=CheckerTraits.of(checker).keyed)
         history = History(header=Header(options=look.options), ops=following.look(look.cut_ns))
-        result = budgeted(checker, history, look.model, Budget(time_s=LOOK_S))
+        result = bounded_answer(checker, history, look.model, Budget(time_s=LOOK_S))
         answer.write(msgspec.json.encode(result) + b"\n")
         answer.flush()
 

@@ -3,7 +3,7 @@
 A library that retries by itself makes one recorded operation out of several requests, and what
 happened to the first one is nobody's knowledge. So one client of each worker dials a forwarder on a
 loopback address instead of its node. What it sends is counted as requests by the system's own
-counter, and compared with the calls that the client handed to its library (discipline 1.3).
+counter, and compared with the calls that the client handed to its library.
 """
 
 from __future__ import annotations

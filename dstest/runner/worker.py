@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import faulthandler
+import gc
+import itertools
 import os
 import signal
 import sys
@@ -23,12 +25,11 @@ import uvloop
 
 from dstest.core import registry, rng
 from dstest.core.clock import RunClock
-from dstest.core.contained import quit_by
 from dstest.core.errors import ConfigError
 from dstest.core.history import RUN_END_NS
-from dstest.core.op import FINAL_IDS, Outcome
-from dstest.core.operation import OPERATION, trace_of
-from dstest.core.parent import end_with_parent
+from dstest.core.op import FINAL_IDS, OPERATION, Outcome, trace_of
+from dstest.core.plugin_shape import reply_fields, why_no_draft
+from dstest.core.processes import end_with_parent, quit_by
 from dstest.core.protocols import (
     NOT_LISTED,
     Answer,
@@ -39,38 +40,36 @@ from dstest.core.protocols import (
     Finishing,
     OpDraft,
     Reactive,
+    Reply,
     Tapped,
 )
-from dstest.core.recordable import told_by, why_no_draft
-from dstest.runner.board import (
-    FINISHING,
-    LOADING,
-    TROUBLE_CRASH,
-    TROUBLE_DISK,
-    WAITING,
-    Board,
-)
-from dstest.runner.bounded import BoundedClient
-from dstest.runner.garbage import Garbage
-from dstest.runner.left_out import drawing, left_out
-from dstest.runner.raw_client import client_of
-from dstest.runner.tap import Tap
-from dstest.runner.worker_config import STACK_SIGNAL, WorkerConfig
-from dstest.store.events import (
+from dstest.core.reusable_timeout import ReusableTimeout
+from dstest.history.segment import (
     Completion,
     Event,
     Failed,
     Invoked,
     Note,
+    SegmentWriter,
     Succeeded,
     Unknown,
     Writer,
 )
-from dstest.store.segment import SegmentWriter
+from dstest.runner.board import FINISHING, LOADING, TROUBLE_CRASH, TROUBLE_DISK, WAITING, Board
+from dstest.runner.tap import Tap
+from dstest.runner.worker_config import STACK_SIGNAL, WorkerConfig, client_of, drawing, left_out
+
+BEYOND_S: Final = 1.0
+"""Seconds beyond its timeout that a client has to return; the audit of a history grants two."""
+
+_OLDER_SWEEPS: Final = (100, 10)
+"""Each so many sweeps the oldest and the middle generation are collected, too: what an operation
+leaves that is under way at a sweep would stay for ever otherwise."""
 
 _FAILURE_PAUSE_S: Final = 0.05
 _AT_ONCE_NS: Final = 1_000_000
 _BEAT_S: Final = 0.1
+
 _BEHIND_NS: Final = 100_000_000
 """What is due for longer was not sent since nobody was free: a pause, and no jitter."""
 
@@ -82,6 +81,56 @@ _TICK_S: Final = 0.001
 
 REMEMBERED_S: Final = 60.0
 """No operation outlives its timeout by so much."""
+
+
+class BoundedClient:
+    """Goes between a load worker and the client of a system, which may be the user's own.
+
+    One that does not keep to its timeout is given up.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._timeout = ReusableTimeout()
+
+    @property
+    def seen(self) -> str | None:
+        """The node that the last operation went to, where the client knows."""
+        seen: str | None = getattr(self._client, "seen", None)
+        return seen
+
+    async def open(self) -> None:
+        await self._client.open()
+
+    async def invoke(self, op: OpDraft, timeout_s: float) -> Reply:
+        """As the client does. Raises TimeoutError as well."""
+        reply = self._client.invoke(op, timeout_s)
+        return await self._timeout.wait_for(reply, timeout_s + BEYOND_S)
+
+    async def close(self) -> None:
+        await self._client.close()
+
+
+class Garbage:
+    """From its making on nothing is collected but by `sweep`.
+
+    A worker sweeps at its own beats, so that no operation waits for it.
+    """
+
+    def __init__(self) -> None:
+        self._sweeps = itertools.count(1)
+        gc.collect()
+        gc.freeze()
+        gc.disable()
+
+    def sweep(self) -> None:
+        """Collect what is due."""
+        gc.collect(generation(next(self._sweeps)))
+
+
+def generation(sweep: int) -> int:
+    """The oldest one that this sweep collects."""
+    return next((2 - i for i, every in enumerate(_OLDER_SWEEPS) if sweep % every == 0), 0)
 
 
 def not_listed(error: Definite, listed: Container[str]) -> str | None:
@@ -370,7 +419,7 @@ class Worker:
         OPERATION.set(trace_of(op_id))
         try:
             reply = await client.invoke(draft, config.op_timeout_s)
-            output, seen = told_by(reply)
+            output, seen = reply_fields(reply)
         except Definite as error:
             now_ns = self._clock.now_ns()
             epoch = self._epoch(invoke_ns, now_ns)

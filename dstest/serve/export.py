@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import IO, Final
 
 from dstest.core.errors import ConfigError, HarnessError
-from dstest.serve.files import REPORT, copied_of, files_of, opened_below
-from dstest.serve.index import Index
-from dstest.serve.links import cell_address, pair_address, run_address, run_folder
-from dstest.serve.pages import neighbours
-from dstest.serve.query import Asked
+from dstest.history.layout import way_out
+from dstest.serve.files import REPORT, copies_of, files_of, open_below
+from dstest.serve.pages import cell_address, neighbours, pair_address, run_address, run_folder
 from dstest.serve.views import Views
-from dstest.store.layout import way_out
+from dstest.store.index import Index
+from dstest.store.query import Query
 
 _EVERY: Final = 100
 
@@ -67,7 +66,7 @@ class _Export:
         self._put("trends.html", self._views.trends())
         self._put("live.html", self._views.live())
         self._put("groups.html", self._views.groups())
-        self._put("index.html", self._views.runs(Asked()))
+        self._put("index.html", self._views.runs(Query()))
         return self._pages
 
     def _put(self, address: str, text: str | None) -> None:
@@ -86,7 +85,7 @@ class _Export:
         self._put(run_address(ref), self._views.run(ref))
         place = self._index.shown.places[ref]
         row = self._views.read(place)
-        for name in copied_of(files_of(place.path)):
+        for name in copies_of(files_of(place.path)):
             self._copy(f"{ref}/{name}", f"{run_folder(ref)}/{name}.txt")
         if row.reproducer:
             self._copy(row.reproducer, f"run/{row.reproducer}.txt")
@@ -95,7 +94,7 @@ class _Export:
             self._target(f"{run_folder(ref)}/{REPORT}").write_bytes(report.content)
 
     def _copy(self, path: str, address: str) -> None:
-        file: IO[bytes] | None = opened_below(self._index.store, path.split("/"))
+        file: IO[bytes] | None = open_below(self._index.store, path.split("/"))
         if file is None:
             return
         with file, self._target(address).open("wb") as out:

@@ -11,11 +11,10 @@ from typing import IO, Final
 
 import msgspec
 
-from dstest.store.sums import SUMS
+from dstest.history.sums import SUMS
 
 REPORT: Final = "report.html"
 _REPORT_MAX: Final = 64 * 1024 * 1024
-
 _FILES_MAX: Final = 500
 _COPIED: Final = frozenset(
     {
@@ -50,7 +49,7 @@ def report_of(root: Path, ref: str) -> Report:
     """The report of the run at `ref` below a store. What is hashed is what is given out, whatever
     becomes of the file meanwhile."""
     parts = ref.split("/")
-    file = opened_below(root, [*parts, REPORT])
+    file = open_below(root, [*parts, REPORT])
     if file is None:
         return Report(why=f"there is no {REPORT}")
     try:
@@ -60,7 +59,7 @@ def report_of(root: Path, ref: str) -> Report:
         return Report(why=f"{REPORT} cannot be read: {error.strerror}")
     if len(content) > _REPORT_MAX:
         return Report(why=f"{REPORT} is too large to be one")
-    sums = opened_below(root, [*parts, SUMS])
+    sums = open_below(root, [*parts, SUMS])
     if sums is None:
         return Report(why=f"there is no {SUMS}")
     with sums:
@@ -70,7 +69,7 @@ def report_of(root: Path, ref: str) -> Report:
     return Report(content=content)
 
 
-def opened_below(root: Path, parts: Sequence[str]) -> IO[bytes] | None:
+def open_below(root: Path, parts: Sequence[str]) -> IO[bytes] | None:
     """The regular file at `root/*parts`, None where there is none. No link is followed on the way,
     whatever happens meanwhile, and no name that is hidden or leads up is taken."""
     if not parts or any(not _plain(part) for part in parts):
@@ -99,7 +98,7 @@ def _plain(part: str) -> bool:
     return bool(part) and not part.startswith(".") and "/" not in part and "\0" not in part
 
 
-def copied_of(files: Sequence[File]) -> list[str]:
+def copies_of(files: Sequence[File]) -> list[str]:
     """The names of those that an export has as well."""
     return [one.name for one in files if one.name in _COPIED and one.bytes <= _COPIED_BYTES]
 

@@ -1,33 +1,37 @@
 """The pages over HTTP, for who is on this machine: only GET and HEAD, and nothing is ever written.
 
-A page of somebody else's that is open in the same browser must not read them: the name in the Host
-header has to be one of ours (so that a name that was made to point here is refused), nothing allows
-another origin, and no page may be framed. What lies in a run is text, but for its report.html,
-which is shown where it is as summed up, without an origin and unable to ask for anything.
+A page of somebody else's in the same browser must not read them: the Host header has to be one of
+our names, no other origin is allowed and no page may be framed. What lies in a run is text, but for
+its report.html, which is shown as it was summed up, without an origin and unable to ask anything.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
+import logging
+import signal
 import socket
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from io import BytesIO
-from typing import IO, Any, Final, TypeVar
+from typing import IO, Any, Final, NamedTuple, TypeVar
 from urllib.parse import unquote_to_bytes
 
 import msgspec
+from tornado.httpserver import HTTPServer
 from tornado.iostream import StreamClosedError
 from tornado.web import Application, HTTPError, RequestHandler
 
-from dstest.retention.walk import Place
-from dstest.serve.files import REPORT, Report, opened_below
-from dstest.serve.index import Index
+from dstest.core.errors import ConfigError
+from dstest.serve.files import REPORT, Report, open_below
 from dstest.serve.live import live_of
 from dstest.serve.pages import REPORT_POLICY, TEXT_POLICY
-from dstest.serve.query import asked_of, unread
 from dstest.serve.views import Views
+from dstest.store.index import Index
+from dstest.store.inventory import StorePlace
+from dstest.store.query import query_of, unparsed
 
 _CHUNK: Final = 256 * 1024
 T = TypeVar("T")
@@ -141,7 +145,7 @@ class _Page(RequestHandler):
 class _Runs(_Page):
     def get(self, *_: str) -> None:
         given = self.asked()
-        self.page(self.views.runs(asked_of(given), unread(given)))
+        self.page(self.views.runs(query_of(given), unparsed(given)))
 
 
 class _Named(_Page):
@@ -217,7 +221,7 @@ class _Run(_Page):
         """As text, whatever it is."""
         if not _belongs(self.views, parts):
             raise HTTPError(404)
-        file = opened_below(self.views.index.store, parts)
+        file = open_below(self.views.index.store, parts)
         if file is None:
             raise HTTPError(404)
         start = file.read(4096)
@@ -241,7 +245,7 @@ class _Run(_Page):
                     return
 
 
-def _report_of(views: Views, place: Place) -> Report:
+def _report_of(views: Views, place: StorePlace) -> Report:
     """Asked of the files as they are now."""
     return views.report(views.read(place))
 
@@ -282,3 +286,58 @@ def application(index: Index, host: str) -> Application:
 class _Missing(_Page):
     def get(self) -> None:
         raise HTTPError(404)
+
+
+class Listening(NamedTuple):
+    """Where the pages are."""
+
+    host: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{name}:{self.port}/"
+
+
+def serve(index: Index, host: str, port: int, ready: Callable[[Listening], None]) -> None:
+    """Until SIGINT or SIGTERM. Raises ConfigError where nobody can listen there."""
+    bound = _bound(host, port)
+    # What a client did wrong is told to the client.
+    logging.getLogger("tornado").setLevel(logging.CRITICAL)
+    asyncio.run(_serve(index, host, bound, ready))
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        made = socket.create_server((host, port), family=family, backlog=128)
+    except (OSError, UnicodeError) as error:
+        raise ConfigError(
+            f"cannot listen at {host or 'no address'} port {port}: "
+            f"{getattr(error, 'strerror', None) or error}",
+            remedy="--port 0 takes any that is free; --host wants an address of this machine",
+        ) from None
+    made.setblocking(False)
+    return made
+
+
+async def _serve(
+    index: Index, host: str, bound: socket.socket, ready: Callable[[Listening], None]
+) -> None:
+    server = HTTPServer(application(index, host), max_buffer_size=1 << 20, no_keep_alive=False)
+    server.add_socket(bound)
+    end, stop = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, end.set)
+    follower = threading.Thread(target=index.follow, args=(stop,), name="index", daemon=True)
+    follower.start()
+    try:
+        ready(Listening(host, bound.getsockname()[1]))
+        await end.wait()
+    finally:
+        stop.set()
+        server.stop()
+        await server.close_all_connections()
+        follower.join(timeout=5)

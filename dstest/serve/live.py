@@ -10,12 +10,10 @@ from typing import Final
 import msgspec
 
 from dstest.core import clock
-from dstest.core.live import Live, read_live
-from dstest.core.printable import printable
-from dstest.core.words import shell_word
-from dstest.retention.look import said
-from dstest.retention.walk import Place
-from dstest.runner.progress import LOG
+from dstest.core.run_record import Live, read_live
+from dstest.core.words import printable, shell_word
+from dstest.runner.screen import LOG
+from dstest.store.inventory import StorePlace, state_of
 
 STALE_S: Final = 10.0
 """It is replaced each second: one that is older was left by a process that hangs or died."""
@@ -28,7 +26,7 @@ _LINES: Final = 40
 _TEXT_MAX: Final = 300
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class LiveStatus(msgspec.Struct, frozen=True, kw_only=True):
     """`life` is `running`, `silent` (its process is there and says nothing), `died` or `over`;
     `told` says that to people. `figures` is what live.json holds, None where it is not to be had;
     `log` are the last lines of run.log."""
@@ -40,18 +38,20 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     log: list[str] = msgspec.field(default_factory=list)
 
 
-def live_of(place: Place) -> Told:
+def live_of(place: StorePlace) -> LiveStatus:
     """Never raises for what lies in the directory."""
-    _, life, _ = said(place)
+    _, life, _ = state_of(place)
     figures = read_live(place.path)
     age_s = None if figures is None else (clock.wall_ns() - figures.at_ns) / 1e9
     name = place.path
     if life == "over":
-        return Told(life="over", told="This run is over.", log=_tail(place.path / LOG))
+        return LiveStatus(life="over", told="This run is over.", log=_tail(place.path / LOG))
     if life == "died":
         recover = f"`dstest recover {shell_word(name)}` seals and judges it."
         told = f"Seems dead: its process is gone. {recover}"
-        return Told(life="died", told=told, age_s=age_s, figures=figures, log=_tail(name / LOG))
+        return LiveStatus(
+            life="died", told=told, age_s=age_s, figures=figures, log=_tail(name / LOG)
+        )
     told, state = "Running.", "running"
     if figures is None:
         told = "Running. It writes no live figures; these are the last lines of its log."
@@ -63,7 +63,7 @@ def live_of(place: Place) -> Told:
             f"does not go on, end it, and `dstest recover {shell_word(name)}` judges what it "
             "recorded."
         )
-    return Told(life=state, told=told, age_s=age_s, figures=figures, log=_tail(name / LOG))
+    return LiveStatus(life=state, told=told, age_s=age_s, figures=figures, log=_tail(name / LOG))
 
 
 def _tail(path: Path) -> list[str]:

@@ -1,5 +1,7 @@
-"""The pages, from what is known of the store. Plain functions from data to text; nothing here reads
-a file but the page of one run."""
+"""The pages, from what is known of the store, and their addresses. Plain functions from data to
+text; nothing here reads a file but the page of one run. Addresses are the same over HTTP and as
+files, and all links are relative, so that what is exported can lie anywhere.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +14,24 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote, urlencode
 
-from dstest.core.shares import Rate
+from dstest.core.rates import Rate
 from dstest.report.html import environment as report_environment
 from dstest.report.numbers import number
-from dstest.retention.stamps import stamp_of
-from dstest.serve.links import PAGES, Site
-from dstest.serve.query import words_of
-from dstest.serve.row import Row
-from dstest.serve.trends import SIGNS, sign_of
+from dstest.store.inventory import stamp_of
+from dstest.store.query import SIGNS, sign_of, words_of
+from dstest.store.rows import RunRow
+
+PAGES: Final = (
+    ("index.html", "Runs"),
+    ("triage.html", "Violations"),
+    ("trends.html", "Trends"),
+    ("live.html", "Running"),
+    ("groups.html", "Sessions, plans, nights"),
+)
+"""Of the navigation."""
 
 _STAMP: Final = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z")
 
@@ -39,6 +49,57 @@ REPORT_POLICY: Final = (
 
 TEXT_POLICY: Final = "default-src 'none'; sandbox"
 """Of any other file of a run."""
+
+
+def run_folder(ref: str) -> str:
+    """Where the pages and files of a run are."""
+    return f"run/{ref}"
+
+
+def run_address(ref: str) -> str:
+    return f"{run_folder(ref)}/index.html"
+
+
+def _mark(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:12]
+
+
+def cell_address(name: tuple[str, str, str]) -> str:
+    """Names are plug-ins', and may be anything in a run that somebody made up."""
+    words = re.sub(r"[^A-Za-z0-9]+", "-", "-".join(name))[:60].strip("-")
+    return f"trends/{words}-{_mark(repr(name))}.html"
+
+
+def pair_address(left: str, right: str) -> str:
+    """Of a page that an export has for two runs."""
+    return f"pair/{_mark(repr((left, right)))}.html"
+
+
+class Site(NamedTuple):
+    """Where a page is, and whether there is a server. `to` gives a link from there."""
+
+    address: str
+    static: bool
+
+    def to(self, address: str, **query: str | list[str]) -> str:
+        up = "../" * self.address.count("/")
+        asked = f"?{urlencode(query, doseq=True)}" if query else ""
+        return f"{up}{quote(address)}{asked}"
+
+    def run(self, ref: str) -> str:
+        return self.to(run_address(ref))
+
+    def file(self, path: str) -> str:
+        """A file of a run or beside it; `path` is below the store. An export has texts only."""
+        return self.to(f"run/{path}" + (".txt" if self.static else ""))
+
+    def cell(self, name: tuple[str, str, str]) -> str:
+        return self.to(cell_address(name))
+
+    def pair(self, left: str, right: str) -> str:
+        if self.static:
+            return self.to(pair_address(left, right))
+        return self.to("pair.html", run=[left, right])
 
 
 def _digest(text: str) -> str:
@@ -149,7 +210,7 @@ def size(count: int) -> str:
     return f"{count / 1e9:,.2f} GB"
 
 
-def neighbours(rows: Sequence[Row], row: Row) -> tuple[Row | None, Row | None]:
+def neighbours(rows: Sequence[RunRow], row: RunRow) -> tuple[RunRow | None, RunRow | None]:
     """The run of the same test before and after this one. `rows` are the newest first, and may be
     of other tests as well."""
     same = [one for one in rows if one.test.id and one.test.id == row.test.id]

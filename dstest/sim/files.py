@@ -1,16 +1,71 @@
 """Files of a simulated machine: what is not synced is lost when its power goes, some of it torn.
 
 `Files` is what a server is given in place of the operating system; the one for real machines has
-the same methods. A file is appended to, cut and synced, or replaced as a whole.
+the same methods. A file is appended to, cut and synced, or replaced as a whole. What a power cut
+took is told by the files themselves: what was there before is held against what a server can read
+now. Nothing that loses the power has a say in it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import random
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypedDict
 
-from dstest.sim.written import Written, written_of
+
+class FileState(TypedDict):
+    """A file at some moment: how long it is, how much of its beginning is on the disk as it is,
+    and the SHA-256 of both."""
+
+    size_bytes: int
+    synced_bytes: int
+    sha256: str
+    synced_sha256: str
+
+
+class _Readable(Protocol):
+    def exists(self, name: str) -> bool: ...
+    def read(self, name: str) -> bytes: ...
+
+
+def file_state(data: bytes, synced_bytes: int) -> FileState:
+    """A file with this in it, of which so much is synced."""
+    return FileState(
+        size_bytes=len(data),
+        synced_bytes=synced_bytes,
+        sha256=_sum(data),
+        synced_sha256=_sum(data[:synced_bytes]),
+    )
+
+
+def lost_of(before: Mapping[str, FileState], files: _Readable) -> int:
+    """Bytes that were not synced then, and do not stand any more."""
+    return sum(_lost(was, _now(files, name)) for name, was in before.items())
+
+
+def damaged(before: Mapping[str, FileState], files: _Readable) -> list[str]:
+    """Files in which something that was synced then does not stand any more, by name."""
+    return sorted(
+        name
+        for name, was in before.items()
+        if _sum(_now(files, name)[: was["synced_bytes"]]) != was["synced_sha256"]
+    )
+
+
+def _lost(was: FileState, now: bytes) -> int:
+    if _sum(now[: was["size_bytes"]]) == was["sha256"]:
+        return 0
+    torn = len(now) if len(now) < was["size_bytes"] else 0  # or the end of another text
+    return was["size_bytes"] - max(torn, was["synced_bytes"])
+
+
+def _now(files: _Readable, name: str) -> bytes:
+    return files.read(name) if files.exists(name) else b""
+
+
+def _sum(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 class Stalled(BaseException):
@@ -110,10 +165,10 @@ class SimFiles:
         """What a power cut could take now."""
         return sum(len(file.data) - file.kept_bytes for file in self._files.values())
 
-    def written(self) -> dict[str, Written]:
+    def written(self) -> dict[str, FileState]:
         """Each file as it is now, to be held against what stands after a power cut."""
         return {
-            name: written_of(bytes(file.data), file.kept_bytes)
+            name: file_state(bytes(file.data), file.kept_bytes)
             for name, file in sorted(self._files.items())
         }
 

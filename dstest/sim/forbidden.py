@@ -113,7 +113,7 @@ def _forbidden_in(path: str, text: str) -> tuple[Forbidden, ...]:
     found = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
-            call, instead = _judged(node, names, paths)
+            call, instead = _forbidden_call(node, names, paths)
             if call is not None and instead:
                 found.append(Forbidden(path, node.lineno, call, instead))
         elif isinstance(node, ast.ImportFrom) and node.module and node.names[0].name == "*":
@@ -132,7 +132,7 @@ def _under(name: str, module: str) -> bool:
     return f"{name}.".startswith(f"{module}.") or f"{module}.".startswith(f"{name}.")
 
 
-def _judged(
+def _forbidden_call(
     node: ast.Call, names: dict[str, str], paths: frozenset[str]
 ) -> tuple[str | None, str | None]:
     """The call in full, and what stands in its place; None where it may be called."""

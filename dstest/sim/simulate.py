@@ -1,11 +1,12 @@
-"""One simulation from a seed: a system's servers and clients, faults, a history, what checkers say
-of it."""
+"""One simulation from a seed: a system's servers, a workload's operations by the system's own
+clients, faults, a history as any other, and what checkers say of it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -15,18 +16,40 @@ import msgspec
 from dstest.core import registry
 from dstest.core.check import Budget, CheckResult
 from dstest.core.errors import ConfigError, DstestError
-from dstest.core.history import Header, History, Window
+from dstest.core.history import FaultWindow, Header, History
 from dstest.core.near import meant
 from dstest.core.node import CLIENTS_HOST
-from dstest.core.op import Outcome
-from dstest.core.protocols import Checker, Endpoint, Finishing, Reactive, Simulable, SystemTraits
+from dstest.core.op import Op, Outcome
+from dstest.core.protocols import (
+    Answer,
+    Checker,
+    Client,
+    Definite,
+    Endpoint,
+    Finishing,
+    Indefinite,
+    MakesClients,
+    Named,
+    OpDraft,
+    Reactive,
+    Simulable,
+    System,
+    SystemTraits,
+)
 from dstest.core.rng import stream_seed
-from dstest.sim.faults import Fault, Profile, Struck, planned, strike
 from dstest.sim.forbidden import forbidden_in
-from dstest.sim.load import Load, client_of
 from dstest.sim.network import Weather
 from dstest.sim.process import PROCESS
-from dstest.sim.world import World
+from dstest.sim.world import Fault, FaultResult, Profile, World, plan_faults, strike
+
+_PAUSE_S: Final = 0.05
+"""After a failure, before the next operation."""
+
+_FINAL: Final = 1_000_000
+"""Process ids of the final phase begin there."""
+
+_STEP: Final = 1000
+"""Process ids of one logical client are so far apart."""
 
 SETTLE_S: Final = 30.0
 FINAL_S: Final = 120.0
@@ -35,7 +58,143 @@ TIME_MOST_S: Final = 86_400.0
 """Of load in one simulation."""
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+def client_of(
+    system: System,
+    capability: str,
+    at: Endpoint,
+    every: Sequence[Endpoint],
+    options: Mapping[str, Any],
+    name: str,
+) -> Client:
+    """The client that a run on nodes would have, on simulated connections."""
+    simulable = SystemTraits.of(system).simulable
+    if isinstance(simulable, MakesClients):
+        return simulable.client(capability, at, every, options, name)
+    made = system.client(capability, at, every, options)
+    if isinstance(made, Named):
+        made.named = name
+    return made
+
+
+class Load:
+    """`client` makes one at an endpoint; `definite` are the codes after which nothing was done."""
+
+    def __init__(
+        self,
+        *,
+        now_ns: Callable[[], int],
+        client: Callable[[Endpoint], Client],
+        endpoints: Sequence[Endpoint],
+        definite: frozenset[str],
+        timeout_s: float,
+    ) -> None:
+        self._now_ns, self._client, self._endpoints = now_ns, client, list(endpoints)
+        self._definite, self._timeout_s = definite, timeout_s
+        self._count = 0
+        self.ops: list[Op] = []
+
+    async def process(
+        self,
+        slot: int,
+        draw: Callable[[int, Answer | None], OpDraft],
+        until_ns: int,
+        pause_s: float,
+    ) -> None:
+        """One logical client, until the time is over; `pause_s` between two operations."""
+        client = await self._opened(slot, self._endpoints[slot % len(self._endpoints)])
+        last: Answer | None = None
+        while self._now_ns() < until_ns:
+            last = await client.does(draw(slot, last))
+            await asyncio.sleep(pause_s if last.kind == "ok" else max(pause_s, _PAUSE_S))
+        await client.close()
+
+    async def _opened(self, process_id: int, end: Endpoint) -> _Process:
+        made = _Process(self, process_id, end, self._client)
+        await made.open()
+        return made
+
+    async def final(
+        self, ask: Callable[[int, Answer | None], OpDraft | None], until_ns: int
+    ) -> None:
+        """The final state, node after node."""
+        for node, end in enumerate(self._endpoints):
+            client = await self._opened(_FINAL + node, end)
+            last: Answer | None = None
+            while self._now_ns() < until_ns:
+                draft = ask(node, last)
+                if draft is None:
+                    break
+                last = await client.does(draft)
+                if last.kind != "ok":
+                    await asyncio.sleep(_PAUSE_S)
+            await client.close()
+
+    async def operation(self, draft: OpDraft, process_id: int, node: str, client: Client) -> Answer:
+        """One, recorded."""
+        op_id, self._count = self._count, self._count + 1
+        invoke_ns = self._now_ns()
+        kind, output, error = "ok", None, None
+        try:
+            reply = await client.invoke(draft, self._timeout_s)
+            output = reply.output
+        except Definite as refused:
+            kind = "fail" if refused.code in self._definite else "unknown"
+            error = str(refused)
+        except Indefinite as unknown:
+            kind, error = "unknown", str(unknown)
+        self.ops.append(
+            Op(
+                op_id=op_id,
+                process_id=process_id,
+                invoke_ts=invoke_ns,
+                complete_ts=self._now_ns() if kind != "unknown" else None,
+                op_type=draft.op_type,
+                key=draft.key,
+                input=draft.input,
+                output=output,
+                error=error,
+                timeout_marker=kind == "unknown",
+                node_seen=node,
+            )
+        )
+        return Answer(draft, kind, output)
+
+    def history(self) -> list[Op]:
+        """In order of invocation."""
+        return sorted(self.ops, key=lambda op: (op.invoke_ts, int(op.op_id)))
+
+
+class _Process:
+    """A logical process: after an unknown outcome another one, with a client of its own."""
+
+    def __init__(
+        self, load: Load, process_id: int, end: Endpoint, make: Callable[[Endpoint], Client]
+    ) -> None:
+        self._load, self._id, self._end, self._make = load, process_id, end, make
+        self._client = make(end)
+
+    async def open(self) -> None:
+        """Before the first operation."""
+        await self._client.open()
+
+    async def close(self) -> None:
+        """After the last one."""
+        await self._client.close()
+
+    async def does(self, draft: OpDraft) -> Answer:
+        """One operation, when what it waits for is over."""
+        if draft.after_ns:
+            await asyncio.sleep(draft.after_ns / 1e9)
+        answer = await self._load.operation(draft, self._id, self._end.node, self._client)
+        if answer.kind == "unknown":
+            self._id += _STEP
+            await self._client.close()
+            self._client = self._make(self._end)
+            await self._client.open()
+        return answer
+
+
+class SimSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What is simulated. `options` are of system and workload, typed, with their defaults."""
 
     system: str
@@ -51,7 +210,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     plan: tuple[Fault, ...] | None = None
 
 
-class Simulated(msgspec.Struct, frozen=True, kw_only=True):
+class SimResult(msgspec.Struct, frozen=True, kw_only=True):
     """`digest` is over all that happened: equal for equal seeds. `failures` are ends of servers and
     errors of servers and clients that no fault had asked for; `unserved` is when the cluster did
     not come to serve. `asked`: were there to be faults? `notes` are what servers have written for
@@ -62,7 +221,7 @@ class Simulated(msgspec.Struct, frozen=True, kw_only=True):
     events: int
     time_s: float
     history: History
-    faults: list[Struck]
+    faults: list[FaultResult]
     results: list[CheckResult]
     failures: list[str]
     unserved: list[str]
@@ -119,7 +278,7 @@ def _file_of(module: str, system: str) -> Path:
         ) from None
 
 
-def wanted_of(system: str, workload: str, given: list[str], **more: Any) -> Wanted:
+def sim_spec_of(system: str, workload: str, given: list[str], **more: Any) -> SimSpec:
     """With the options `key=value` of system and workload.
 
     Raises ConfigError for names that are none, a system that cannot be simulated or calls what
@@ -134,7 +293,7 @@ def wanted_of(system: str, workload: str, given: list[str], **more: Any) -> Want
         )
     declared = {**of.options, **work.options}
     options = registry.parse_options(given, declared, f"{system} and {workload}")
-    wanted = Wanted(system=system, workload=workload, options=options, **more)
+    wanted = SimSpec(system=system, workload=workload, options=options, **more)
     if not (math.isfinite(wanted.time_s) and 0 < wanted.time_s <= TIME_MOST_S):
         raise ConfigError(
             f"{wanted.time_s} seconds of load", remedy=f"more than 0, at most {TIME_MOST_S:.0f}"
@@ -142,12 +301,12 @@ def wanted_of(system: str, workload: str, given: list[str], **more: Any) -> Want
     return wanted
 
 
-def simulate(wanted: Wanted, seed: int) -> Simulated:
+def simulate(wanted: SimSpec, seed: int) -> SimResult:
     """The same for the same `wanted` and seed, wherever it runs."""
     workload = registry.load("workloads", wanted.workload)
     system = registry.load("systems", wanted.system)
     simulable = SystemTraits.of(system).simulable
-    assert simulable is not None, "wanted_of has looked"
+    assert simulable is not None, "sim_spec_of has looked"
     options = {**wanted.options, "op_timeout_s": wanted.op_timeout_s}
     names = [f"n{number + 1}" for number in range(wanted.hosts)]
     world = World(
@@ -169,12 +328,12 @@ def simulate(wanted: Wanted, seed: int) -> Simulated:
     )
     faults = wanted.plan
     if faults is None:
-        faults = tuple(planned(wanted.profile, names, wanted.time_s, world.stream("faults")))
+        faults = tuple(plan_faults(wanted.profile, names, wanted.time_s, world.stream("faults")))
     course = _Course(world, wanted, simulable, load, generator)
     try:
         world.run(course.run(faults), CLIENTS_HOST)
     except (Exception, SystemExit) as error:
-        world.loop.failures.append(f"the simulation ended early: {_told(error)}")
+        world.loop.failures.append(f"the simulation ended early: {_error_text(error)}")
     finally:
         world.close()
     sent, answered = world.net.sent[CLIENTS_HOST], sum(op.outcome is Outcome.OK for op in load.ops)
@@ -184,14 +343,14 @@ def simulate(wanted: Wanted, seed: int) -> Simulated:
         )
     struck = course.struck
     history = _history(wanted, workload, load, struck, names, seed)
-    return Simulated(
+    return SimResult(
         seed=seed,
         digest=world.log.digest,
         events=world.log.count,
         time_s=world.loop.time_ns / 1e9,
         history=history,
         faults=struck,
-        results=[_judged(name, history, workload.model) for name in workload.checkers],
+        results=[_judge(name, history, workload.model) for name in workload.checkers],
         failures=world.loop.failures,
         unserved=course.unserved,
         asked=bool(wanted.profile.kinds if wanted.plan is None else wanted.plan),
@@ -200,13 +359,13 @@ def simulate(wanted: Wanted, seed: int) -> Simulated:
     )
 
 
-def _judged(name: str, history: History, model: str) -> CheckResult:
+def _judge(name: str, history: History, model: str) -> CheckResult:
     """By the workload's model where the checker knows it, by its own otherwise."""
     checker: Checker = registry.load("checkers", name)
     return checker.check(history, model if model in checker.models else checker.models[0], Budget())
 
 
-def _told(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     return str(error) if isinstance(error, DstestError) else repr(error)
 
 
@@ -214,11 +373,11 @@ class _Course:
     """Start, load and faults, final state. `struck` and `unserved` are what came of it."""
 
     def __init__(
-        self, world: World, wanted: Wanted, simulable: Simulable, load: Load, generator: Any
+        self, world: World, wanted: SimSpec, simulable: Simulable, load: Load, generator: Any
     ) -> None:
         self._world, self._wanted, self._simulable = world, wanted, simulable
         self._load, self._generator = load, generator
-        self.struck: list[Struck] = []
+        self.struck: list[FaultResult] = []
         self.unserved: list[str] = []
 
     async def run(self, faults: tuple[Fault, ...] | list[Fault]) -> None:
@@ -249,7 +408,7 @@ class _Course:
         try:
             await self._load.process(slot, draw, until_ns, self._wanted.pause_s)
         except Exception as error:
-            self._world.loop.fail(PROCESS.get(), f"client {slot} ended with {_told(error)}")
+            self._world.loop.fail(PROCESS.get(), f"client {slot} ended with {_error_text(error)}")
 
     async def _settled(self, when: str) -> None:
         """Until all serve."""
@@ -263,16 +422,23 @@ class _Course:
 
 
 def _history(
-    wanted: Wanted, workload: Any, load: Load, struck: list[Struck], names: list[str], seed: int
+    wanted: SimSpec,
+    workload: Any,
+    load: Load,
+    struck: list[FaultResult],
+    names: list[str],
+    seed: int,
 ) -> History:
     windows = [
-        Window(
+        FaultWindow(
+            id=f"f{number}",
             epoch=f"f{number}",
             nemesis=one.fault.kind,
-            inject_start=one.from_ns,
-            landed_at=one.from_ns if one.landed else None,
-            heal_start=one.until_ns,
-            healed_at=one.until_ns,
+            start_ns=one.from_ns,
+            landed_ns=one.from_ns if one.landed else None,
+            heal_ns=one.until_ns,
+            healed_ns=one.until_ns,
+            landed="yes" if one.landed else "no",
         )
         for number, one in enumerate(struck, 1)
     ]

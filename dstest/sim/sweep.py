@@ -16,9 +16,9 @@ from itertools import chain
 import msgspec
 
 from dstest.core.errors import DstestError, Exit, HarnessError
-from dstest.core.parent import end_with_parent
-from dstest.core.shares import Rate, interval
-from dstest.sim.simulate import Simulated, Wanted, simulate
+from dstest.core.processes import end_with_parent
+from dstest.core.rates import Rate, interval
+from dstest.sim.simulate import SimResult, SimSpec, simulate
 
 
 class Unlike(DstestError):
@@ -27,7 +27,7 @@ class Unlike(DstestError):
     exit_code = Exit.NOT_PROVEN
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
+class SeedResult(msgspec.Struct, frozen=True, kw_only=True):
     """What one seed came to. `valid` is by checker; `anomalies` are those of all of them. `asked`:
     were there to be faults? `unserved`: when the cluster did not come to serve."""
 
@@ -76,7 +76,7 @@ class Swept(msgspec.Struct):
     landed: Counter[str] = msgspec.field(default_factory=Counter)
     not_landed: int = 0
 
-    def add(self, seen: Seen) -> None:
+    def add(self, seen: SeedResult) -> None:
         """One more."""
         self.seeds += 1
         self.ops += seen.ok + seen.fail + seen.unknown
@@ -95,10 +95,10 @@ class Swept(msgspec.Struct):
         return interval(len(self.violated), self.seeds)
 
 
-def seen_in(done: Simulated) -> Seen:
+def seed_result(done: SimResult) -> SeedResult:
     """In short."""
     outcomes = Counter(op.outcome.value for op in done.history.ops)
-    return Seen(
+    return SeedResult(
         seed=done.seed,
         digest=done.digest,
         events=done.events,
@@ -115,8 +115,8 @@ def seen_in(done: Simulated) -> Seen:
     )
 
 
-def _one(wanted: Wanted, seed: int) -> Seen:
-    return seen_in(simulate(wanted, seed))
+def _one(wanted: SimSpec, seed: int) -> SeedResult:
+    return seed_result(simulate(wanted, seed))
 
 
 def require_alike(seed: int, digest: str, again: str) -> None:
@@ -129,7 +129,7 @@ def require_alike(seed: int, digest: str, again: str) -> None:
         )
 
 
-def sweep(wanted: Wanted, seeds: Iterable[int], workers: int = 1) -> Iterator[Seen]:
+def sweep(wanted: SimSpec, seeds: Iterable[int], workers: int = 1) -> Iterator[SeedResult]:
     """In the order of the seeds. Raises Unlike where the first one differs when it is repeated,
     and HarnessError where a process of the sweep has gone."""
     left = iter(seeds)

@@ -7,9 +7,8 @@ A file of a user's own imports from here:
 
 from dstest.spec.compose import System
 from dstest.spec.declare import Spec, action, invariant, when
-from dstest.spec.frozen import FrozenDict
 from dstest.spec.mapping import Record, maps
-from dstest.spec.model import Step
+from dstest.spec.model import FrozenDict, Step
 
 __all__ = [
     "FrozenDict",

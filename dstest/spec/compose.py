@@ -1,24 +1,42 @@
-"""`System`: several specifications as one, by conjunction.
+"""A specification by its name, or from a file of a user's own (`load`), with or without clients
+that keep to no rule: those are actions of it (`@action(adversary="stale")`) that send again, late,
+in another order, what is no request, or end in the middle of one.
 
-An action that several parts have under one name is one action of the whole: it can be taken where
-all of them allow it, and changes each of them as that part says. Its parameters are joined by their
-names, and may be what all of them allow. What the system itself says of an action comes on top.
-
-No `canonical` of a part is used: names that parts share must be exchanged in all of them at once,
-which no part can say. A system that has one of its own says it of the whole state.
-Source: Abadi and Lamport, "Conjoining Specifications" (1995).
+`System`: several specifications as one, by conjunction (Abadi and Lamport, "Conjoining
+Specifications", 1995). No `canonical` of a part is used: names that parts share must be exchanged
+in all of them at once, which only the system can say.
 """
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import inspect
 import itertools
+import pkgutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
 from typing import Any, ClassVar
 
+import msgspec
+
 from dstest.core.errors import ConfigError
-from dstest.spec.declare import DeclaredAction, Spec, State, actions_of
+from dstest.core.near import meant
+from dstest.core.registry import module_at
+from dstest.spec import shipped
+from dstest.spec.declare import (
+    ADVERSARIES,
+    DeclaredAction,
+    Spec,
+    State,
+    actions_of,
+    constants_of,
+    error_text,
+    is_marked,
+)
 from dstest.spec.model import (
     WHOLE,
     Action,
@@ -27,10 +45,11 @@ from dstest.spec.model import (
     Invariant,
     Model,
     bound,
-    finished,
     guard_of,
     invariant_models,
-    shown,
+    model_of,
+    ready_model,
+    show,
     truth,
     values_of,
 )
@@ -84,7 +103,7 @@ class System(Spec):
             [*own, *itertools.chain.from_iterable(found for found in of_parts.values())]
         )
         actions = tuple(self._joined(name, own.get(name), of_parts) for name in names)
-        return finished(self, actions, self._invariants())
+        return ready_model(self, actions, self._invariants())
 
     def _invariants(self) -> tuple[Invariant, ...]:
         """Of an id that several parts have, each is told by its part: `left.P1`."""
@@ -183,10 +202,144 @@ def _update(
             kind = type(getattr(s, part))
             if type(new) is not kind:
                 raise ConfigError(
-                    f"an action of {part} gave {shown(new)}, which is no {kind.__name__}",
+                    f"an action of {part} gave {show(new)}, which is no {kind.__name__}",
                     remedy="an action returns the next state",
                 )
         after = dataclasses.replace(s, **made)
         return last(after, a) if last is not None else after
 
     return changed
+
+
+def shipped_names() -> list[str]:
+    """Those that come with dstest."""
+    return sorted(one.name.replace("_", "-") for one in pkgutil.iter_modules(shipped.__path__))
+
+
+def load(given: str, constants: Iterable[str] = ()) -> Model:
+    """`NAME` of one that comes with dstest, `FILE.py`, or `FILE.py:CLASS` where a file has several.
+    Constants are `name=value`, as `constants_in` reads them.
+
+    Raises ConfigError where there is none, several, or one that cannot be made ready.
+    """
+    where, _, wanted = given.partition(":")
+    module = _module(where)
+    _require_in_classes(where, module)
+    found = {
+        name: value
+        for name, value in vars(module).items()
+        if inspect.isclass(value)
+        and issubclass(value, Spec)
+        and value not in (Spec, System)
+        and value.__module__ == module.__name__
+    }
+    if wanted and wanted not in found:
+        raise ConfigError(f"{where} has no specification {wanted!r}", remedy=meant(wanted, found))
+    whole = [n for n, cls in found.items() if issubclass(cls, System)] or list(found)
+    if not wanted and len(whole) != 1:
+        raise ConfigError(
+            f"{where} has {len(whole) or 'no'} specifications",
+            remedy=f"{where}:CLASS, one of {', '.join(whole)}" if whole else "class X(Spec): ...",
+        )
+    cls = found[wanted or whole[0]]
+    try:
+        return model_of(cls(**constants_in(constants, cls)))
+    except ConfigError:
+        raise
+    except Exception as error:
+        raise ConfigError(
+            f"{cls.__name__} cannot be made: {error_text(error)}",
+            remedy="it must be made without arguments",
+        ) from None
+
+
+def of_logs(model: Model) -> Model:
+    """With the constants that logs are held to it with, where none were given for them."""
+    spec = model.spec
+    others = {name: value for name, value in spec.for_logs.items() if name not in vars(spec)}
+    given = {name: getattr(spec, name) for name in constants_of(type(spec)) if name in vars(spec)}
+    return model_of(type(spec)(**given, **others)) if others else model
+
+
+def _require_in_classes(where: str, module: ModuleType) -> None:
+    """Raises ConfigError for a function of the file's own that is marked and stands in no class:
+    nothing would read it."""
+    for name, value in vars(module).items():
+        if is_marked(value) and getattr(value, "__module__", None) == module.__name__:
+            raise ConfigError(
+                f"{where}: {name} is marked, and stands in no class",
+                remedy="indent it, so that it is a method of the specification",
+            )
+
+
+def _module(where: str) -> ModuleType:
+    if where.endswith(".py"):
+        return module_at(Path(where).absolute())
+    if where not in shipped_names():
+        raise ConfigError(
+            f"no specification called {where!r}",
+            remedy=f"FILE.py[:CLASS], or {meant(where, shipped_names())}",
+        )
+    return import_module(f"{shipped.__name__}.{where.replace('-', '_')}")
+
+
+def constants_in(given: Iterable[str], model_class: type[Spec]) -> dict[str, Any]:
+    """`name=value` each, the value as Python writes it: `n=3`, `values=(1, 2)`, `mode=fast`.
+
+    Raises ConfigError for one without a name or value, or of another type than the class has; where
+    the class has None it may be anything.
+    """
+    known, found = constants_of(model_class), {}
+    for one in given:
+        name, equals, text = one.partition("=")
+        if not equals or name not in known:
+            raise ConfigError(
+                f"no constant {one!r} of {model_class.__name__}",
+                remedy=f"NAME=VALUE: {meant(name, known)}",
+            )
+        try:
+            value = ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            value = text
+        if known[name] is not None and type(value) is not type(known[name]):
+            kind = type(known[name]).__name__
+            raise ConfigError(f"{name}={text} is no {kind}", remedy=f"as in {name}={known[name]!r}")
+        found[name] = value
+    return found
+
+
+def allowed(model: Model, kinds: str) -> Model:
+    """The model with adversaries of these kinds alone: a list with commas, `all` or `none`.
+
+    Raises ConfigError for a word that is no kind, for a kind of which the model has no action, and
+    where no action is left.
+    """
+    if kinds == "all":
+        return model
+    if absent := lacking(model, kinds):
+        raise ConfigError(
+            f"{model.name} has no action of clients that do {', '.join(absent)}",
+            remedy=f'an action with adversary="{absent[0]}", or another --adversary',
+        )
+    named = _named(kinds)
+    kept = tuple(one for one in model.actions if not one.adversary or one.adversary in named)
+    if not kept:
+        raise ConfigError(
+            f"{model.name} has adversaries and nothing else", remedy="--adversary all"
+        )
+    return msgspec.structs.replace(model, actions=kept)
+
+
+def lacking(model: Model, kinds: str) -> list[str]:
+    """Those of the kinds of which the model has no action: nothing would be shown about them.
+    Raises ConfigError for a word that is no kind."""
+    return sorted(_named(kinds) - {one.adversary for one in model.actions})
+
+
+def _named(kinds: str) -> set[str]:
+    named = set() if kinds in ("all", "none") else {part.strip() for part in kinds.split(",")}
+    if strange := sorted(named - ADVERSARIES.keys()):
+        raise ConfigError(
+            f"no client does {strange[0]!r}", remedy=meant(strange[0], sorted(ADVERSARIES))
+        )
+    return named

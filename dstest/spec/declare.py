@@ -26,14 +26,19 @@ Source: Lamport, "Specifying Systems" (2002), chapters 2 and 5.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
+import re
+import sys
+import traceback
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from difflib import get_close_matches
+from types import FrameType
 from typing import Any, ClassVar, Final, Literal, TypeVar
 
 import msgspec
 
-from dstest.core.errors import ConfigError
+from dstest.core.errors import ConfigError, DstestError
 from dstest.core.near import meant
 
 State = Hashable
@@ -57,6 +62,33 @@ ADVERSARIES: Final = {
 """What a client does that keeps to no rule."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+
+_READ_AS: Final = {
+    "spec_action": "@action",
+    "spec_invariant": "@invariant",
+    "spec_maps": "@maps",
+}
+"""Marks, of which a method has one, and how each is written."""
+
+_GUARDS: Final = "spec_guards"
+
+_NAMES: Final = (frozenset, set, tuple, list)
+
+_SETTINGS: Final[dict[str, tuple[type, ...]]] = {
+    "ignores": _NAMES,
+    "hidden": _NAMES,
+    "per_key": (bool,),
+    "server_log": (str,),
+    "crash": (str,),
+    "lane": (str,),
+    "for_logs": (Mapping,),
+}
+"""Attributes of `Spec` that say how it is used, and what each may be."""
+
+_OURS: Final = "dstest"
+_LIKE_A_USERS: Final = ("dstest.spec.shipped", "dstest.spec.consensus")
+_UNKNOWN: Final = re.compile(r"unexpected keyword argument '(\w+)'")
+_GUARD: Final = "a guard that must hold first stands above those that rely on it"
 
 
 class DeclaredGuard(msgspec.Struct, frozen=True):
@@ -137,16 +169,6 @@ def invariant(id: str, text: str, kind: Kind = "state") -> Callable[[_Function],
     return mark
 
 
-_READ_AS: Final = {
-    "spec_action": "@action",
-    "spec_invariant": "@invariant",
-    "spec_maps": "@maps",
-}
-"""Marks, of which a method has one, and how each is written."""
-
-_GUARDS: Final = "spec_guards"
-
-
 def marked_once(function: Callable[..., Any], written: str) -> None:
     """Raises ConfigError for a method that has such a mark, or another one: of two, one would be
     gone without a word."""
@@ -162,7 +184,7 @@ def _called(function: Callable[..., Any]) -> str:
     return ".".join(function.__qualname__.replace("<locals>.", "").split(".")[-2:])
 
 
-def marked(value: Any) -> bool:
+def is_marked(value: Any) -> bool:
     """Is it an action, an invariant, a mapping or guarded, whatever it is wrapped in?"""
     layers = (value, *(getattr(value, n, None) for n in ("__func__", "__wrapped__", "fget")))
     names = {name for one in layers for name in getattr(one, "__dict__", ())}
@@ -172,7 +194,7 @@ def marked(value: Any) -> bool:
 def _require_read(where: str, value: Any) -> None:
     """Raises ConfigError for what is marked and would not be read: no plain method, or guards of
     what is no action."""
-    if not marked(value):
+    if not is_marked(value):
         return
     if not inspect.isfunction(value):
         raise ConfigError(
@@ -195,7 +217,7 @@ class _Names(dict[str, Any]):
     gone without a word."""
 
     def __setitem__(self, name: str, value: Any) -> None:
-        if marked(self.get(name)):
+        if is_marked(self.get(name)):
             raise ConfigError(f"{name} is defined twice", remedy="rename one of the methods")
         super().__setitem__(name, value)
 
@@ -217,8 +239,8 @@ class _SpecType(type):
         for attribute, value in names.items():
             _require_read(f"{name}.{attribute}", value)
             _require_free(made, attribute, value)
-            above = [base for base in made.__mro__[1:] if marked(vars(base).get(attribute))]
-            if above and not marked(value):
+            above = [base for base in made.__mro__[1:] if is_marked(vars(base).get(attribute))]
+            if above and not is_marked(value):
                 raise ConfigError(
                     f"{name}.{attribute} takes the place of one of {above[0].__name__}, and is"
                     " not marked",
@@ -229,25 +251,12 @@ class _SpecType(type):
         return made
 
 
-_NAMES: Final = (frozenset, set, tuple, list)
-_SETTINGS: Final[dict[str, tuple[type, ...]]] = {
-    "ignores": _NAMES,
-    "hidden": _NAMES,
-    "per_key": (bool,),
-    "server_log": (str,),
-    "crash": (str,),
-    "lane": (str,),
-    "for_logs": (Mapping,),
-}
-"""Attributes of `Spec` that say how it is used, and what each may be."""
-
-
 def _require_free(made: type, attribute: str, value: Any) -> None:
     """Raises ConfigError for an action or invariant under a name that any specification has for
     something else."""
     home = __name__.rpartition(".")[0]
     bases = [one for one in made.__mro__[1:-1] if one.__module__ in (__name__, f"{home}.compose")]
-    if marked(value) and any(attribute in vars(one) for one in bases):
+    if is_marked(value) and any(attribute in vars(one) for one in bases):
         raise ConfigError(
             f"{made.__name__}.{attribute} is an action or an invariant, and `{attribute}` is what"
             f" every {bases[0].__name__} has under that name",
@@ -292,7 +301,7 @@ class Spec(metaclass=_SpecType):
 
     server_log: ClassVar[str] = ""
     """Name of the file that each server of a run writes, where runs are held to it by what servers
-    have done: then a run is the logs of all of them, merged (`dstest.spec.merged`)."""
+    have done: then a run is the logs of all of them, merged (`dstest.spec.merge`)."""
 
     for_logs: ClassVar[Mapping[str, Any]] = {}
     """Constants that logs are held to it with, where exploring it wants others."""
@@ -387,3 +396,74 @@ def invariants_of(spec: Spec) -> list[DeclaredInvariant]:
         if "spec_invariant" in vars(function)
         for id_, text, kind in [vars(function)["spec_invariant"]]
     ]
+
+
+def error_text(error: BaseException) -> str:
+    """`FILE, line N: TypeError: ..`: the deepest line that is neither ours nor of Python's own
+    library, where there is one."""
+    what = error.message if isinstance(error, DstestError) else f"{type(error).__name__}: {error}"
+    place = place_of(error)
+    return f"{place}: {what}" if place else what
+
+
+def place_of(error: BaseException) -> str:
+    """`FILE, line N`, empty where there is none."""
+    frames = list(traceback.walk_tb(error.__traceback__))
+    theirs = [(frame, line) for frame, line in frames if _is_users(frame)]
+    return f"{theirs[-1][0].f_code.co_filename}, line {theirs[-1][1]}" if theirs else ""
+
+
+def _is_users(frame: FrameType) -> bool:
+    name = str(frame.f_globals.get("__name__", ""))
+    if frame.f_code.co_filename.startswith("<"):
+        return False
+    root = name.partition(".")[0]
+    ours = root == _OURS and not name.startswith(_LIKE_A_USERS)
+    return not ours and root not in sys.stdlib_module_names
+
+
+def remedy_for(error: BaseException, fields: dict[str, Any] | None = None) -> str:
+    """What helps; `fields` are those of the state that was at hand."""
+    if isinstance(error, DstestError):
+        return error.remedy or "mend that line"
+    text = str(error)
+    unknown = _UNKNOWN.search(text)
+    if unknown is not None and fields:
+        return f"its fields: {meant(unknown[1], fields)}"
+    match error:
+        case dataclasses.FrozenInstanceError():
+            return "a state is frozen: return replace(s, field=..)"
+        case AttributeError() if error.obj is None:
+            return f"it may be None there: {_GUARD}"
+        case AttributeError(name=str(name)):
+            return _named(name, error.obj, fields)
+        case NameError(name=str(name)):
+            return f"define {name}, or mend its name"
+        case TypeError() if "unhashable" in text:
+            return "tuples and frozensets in the place of lists, sets and dicts"
+        case TypeError() if "argument" in text:
+            return "mend the call in that line, or the parameters of what it calls"
+        case IndexError() | KeyError() | ZeroDivisionError() | TypeError() | ValueError():
+            return _GUARD
+    return "mend that line: what is not possible in a state is a guard's to say"
+
+
+def _named(name: str, of: Any, fields: dict[str, Any] | None) -> str:
+    there = [one for one in dir(of) if not one.startswith("_")]
+    if fields and name not in fields and set(fields) <= set(there):
+        there = list(fields)
+    return f"{type(of).__name__} has {meant(name, there).replace('one of ', '', 1)}"
+
+
+def require_taking(function: Callable[..., Any], given: tuple[str, ...], what: str) -> None:
+    """Raises ConfigError, at the line of the function, where it does not take what it is given."""
+    signature = inspect.signature(function)
+    try:
+        signature.bind(*given)
+    except TypeError:
+        code = getattr(inspect.unwrap(function), "__code__", None)
+        place = f"{code.co_filename}, line {code.co_firstlineno}: " if code else ""
+        raise ConfigError(
+            f"{place}{what} takes {signature}, and is given {', '.join(given) or 'nothing'}",
+            remedy=f"({', '.join(given)}), after self where it is a method",
+        ) from None

@@ -15,8 +15,8 @@ from typing import Any, Literal
 import msgspec
 
 from dstest.core.errors import ConfigError
-from dstest.spec.model import Model, Step, fields_of, shown
-from dstest.spec.replay import replay
+from dstest.spec.model import Model, Step, fields_of, show
+from dstest.spec.taking import replay
 from dstest.spec.trace import Trace, way_to
 
 
@@ -51,7 +51,7 @@ def drive_along(
     if done.refused is not None:
         raise ConfigError(
             f"step {done.refused}, {wanted[done.refused]}, is not enabled in"
-            f" {shown(done.trace.last)}",
+            f" {show(done.trace.last)}",
             remedy=f"dstest spec why {wanted[done.refused].action}, or fewer events",
         )
     return Driven(trace=done.trace, how="replayed", asked=len(wanted) + 1)

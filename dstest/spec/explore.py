@@ -1,25 +1,51 @@
-"""All states that a model can reach, breadth first: the first trace to a violation is a shortest
-one.
+"""What a model can do: all states that it can reach, breadth first, so that the first trace to a
+violation is a shortest one, or random walks through it; and what was never enabled, or as a guard
+never stood in the way. Guards are asked in their order, up to the first that does not hold.
 
+Steps have to follow from the states alone, or an exploration holds what another one breaks: a
+sample is asked again (`Steady`), which shows no more than that: what seldom differs may be missed.
 Source: Clarke, Grumberg and Peled, "Model Checking" (1999), chapter 4; for deadlock and for what
 must stay reachable, Lamport, "Specifying Systems" (2002), chapter 14.
 """
 
 from __future__ import annotations
 
+import random
 from collections import deque
+from collections.abc import Callable, Mapping, Set
+from functools import cache
 from typing import Any, Final, Literal
 
 import msgspec
 
 from dstest.core.errors import ConfigError
 from dstest.core.rng import stream
-from dstest.spec.alike import alike
-from dstest.spec.counts import Count, counted, vacuous
-from dstest.spec.declare import Spec, State
-from dstest.spec.model import Invariant, Model, Step, shown
-from dstest.spec.steady import Steady
+from dstest.spec.declare import Kind, Spec, State
+from dstest.spec.model import (
+    Action,
+    Args,
+    Count,
+    Invariant,
+    Model,
+    Step,
+    fields_of,
+    new_counts,
+    show,
+    vacuous,
+)
 from dstest.spec.trace import Trace, walk_from
+
+FIRST: Final = 100
+"""States that are all asked again."""
+AGAIN: Final = 3
+"""How often each is."""
+STARTS: Final = 100
+"""Initial states, of which more are asked for once more alone."""
+
+_REMEDY: Final = (
+    "what is open is a parameter of the action, or an initial state; nothing is drawn, counted or "
+    "read from outside"
+)
 
 Outcome = Literal["holds", "violated", "bounded", "vacuous"]
 
@@ -27,11 +53,151 @@ FROZEN: Final = 2000
 """States of which it is looked at whether an action changes them."""
 
 WALKS: Final = 100
+
 WALK_STEPS: Final = 50
 """By which `canonical` is looked at."""
 
 _Found = dict[Any, Any]
 """Canonical state -> the one before it, None for an initial one."""
+
+
+def _otherwise(what: str, first: str, second: str) -> ConfigError:
+    return ConfigError(f"{what} gave {first}, and then {second}", remedy=_REMEDY)
+
+
+def _first_other(one: list[str], other: list[str]) -> tuple[str, str]:
+    for a, b in zip(one, other, strict=False):
+        if a != b:
+            return a, b
+    at = min(len(one), len(other))
+    return (f"also {one[at]}", "not") if len(one) > at else ("no more", f"also {other[at]}")
+
+
+class Steady:
+    """What is asked again of a model. Each method raises ConfigError, by the action or invariant
+    and both answers, where they differ."""
+
+    def __init__(self, model: Model, *kinds: Kind) -> None:
+        """`kinds` of invariants are asked again of states."""
+        self._model = model
+        self._of_states = model.of_kind(*kinds)
+        self._of_steps = model.of_kind("action")
+        self._number = 0
+
+    def due(self) -> bool:
+        """Is the next state in the sample?"""
+        self._number = number = self._number + 1
+        return number <= FIRST or number & (number - 1) == 0
+
+    def start(self) -> None:
+        """The initial states."""
+        model = self._model
+        found = list(map(show, model.initial))
+        for _ in range(AGAIN * 2 if len(found) <= STARTS else 1):
+            again = [show(state) for state in model.spec.initial()]
+            if again != found:
+                first, second = _first_other(found, again)
+                raise _otherwise(f"{model.name}: initial(), asked twice,", first, second)
+
+    def steps(self, state: Any) -> None:
+        """All that can be done in a state, its domains and guards with it; `canonical`; and what
+        is said of the state."""
+        first = list(self._model.steps(state))
+        for _ in range(AGAIN):
+            self._same_steps(state, first, list(self._model.steps(state)))
+        self._same(state, "canonical()", lambda: self._model.canonical(state))
+        if not first:
+            self._same(state, "done()", lambda: self._model.done(state))
+        for one in self._of_states:
+            self._same(state, f"invariant {one.id}", _asked(one, state))
+        for step, after in first:
+            for one in self._of_steps:
+                self._same(state, f"invariant {one.id}", _asked(one, state, step, after))
+
+    def taken(self, state: Any, step: Step, after: Any) -> None:
+        """One step, whose arguments came from elsewhere than its domains."""
+        action = self._model.action(step.action)
+        for _ in range(AGAIN):
+            again = action.update(state, step.args)
+            if show(again) != show(after):
+                raise _otherwise(self._where(state, str(step)), show(after), show(again))
+
+    def _where(self, state: Any, what: str) -> str:
+        return f"{self._model.name}: {what}, twice from the same state {show(state)},"
+
+    def _same(self, state: Any, what: str, ask: Callable[[], Any]) -> None:
+        first, *others = (show(ask()) for _ in range(AGAIN))
+        for other in others:
+            if other != first:
+                raise _otherwise(self._where(state, what), first, other)
+
+    def _same_steps(
+        self, state: Any, first: list[tuple[Step, Any]], again: list[tuple[Step, Any]]
+    ) -> None:
+        for (one, after), (other, later) in zip(first, again, strict=False):
+            if show(one) != show(other):
+                where = self._where(state, f"what can be done of {one.action} or {other.action}")
+                raise _otherwise(where, str(one), str(other))
+            if show(after) != show(later):
+                raise _otherwise(self._where(state, str(one)), show(after), show(later))
+        if len(first) != len(again):
+            more = max(first, again, key=len)[min(len(first), len(again))][0]
+            says = ("can be done", "cannot")
+            says = says if len(first) > len(again) else (says[1], says[0])
+            where = self._where(state, f"{more} of {more.action}, asked")
+            raise ConfigError(f"{where} {says[0]}, and then {says[1]}", remedy=_REMEDY)
+
+
+def _asked(one: Invariant, *given: Any) -> Callable[[], bool]:
+    return lambda: one.asked(*given)
+
+
+def alike(one: Any, two: Any) -> bool:
+    """Are two equal values of the same types, and all that they hold? Of objects that are no
+    dataclass, struct, tuple, set or mapping their own equality decides.
+
+    In Python `1 == True == 1.0`, and a named tuple is equal to a plain one: states that differ in
+    such a value only must not stand for one another.
+    """
+    if one is two:
+        return True
+    kind = type(one)
+    if kind is not type(two):
+        return False
+    inside = _inside(kind)  # type: ignore[arg-type]  # a class can be hashed
+    return inside is None or inside(one, two)
+
+
+@cache
+def _inside(kind: type) -> Callable[[Any, Any], bool] | None:
+    """How values of a type are compared by what they hold; None where they hold nothing."""
+    if issubclass(kind, tuple | list):
+        return _in_order
+    if issubclass(kind, Set):
+        return _of_sets
+    if issubclass(kind, Mapping):
+        return _of_mappings
+    if hasattr(kind, "__dataclass_fields__") or hasattr(kind, "__struct_fields__"):
+        return _of_fields
+    return None
+
+
+def _in_order(one: Any, two: Any) -> bool:
+    return all(map(alike, one, two))
+
+
+def _of_sets(one: Any, two: Any) -> bool:
+    theirs = {value: value for value in two}
+    return all(alike(value, theirs[value]) for value in one)
+
+
+def _of_mappings(one: Any, two: Any) -> bool:
+    return _of_sets(one.keys(), two.keys()) and all(alike(one[key], two[key]) for key in one)
+
+
+def _of_fields(one: Any, two: Any) -> bool:
+    mine = fields_of(one) or {}
+    return all(alike(value, getattr(two, name)) for name, value in mine.items())
 
 
 class Violation(msgspec.Struct, frozen=True):
@@ -42,7 +208,7 @@ class Violation(msgspec.Struct, frozen=True):
     trace: Trace
 
 
-class Explored(msgspec.Struct, kw_only=True):
+class Exploration(msgspec.Struct, kw_only=True):
     """What was seen. `complete` is false where a bound ended the search; `depth` is how many steps
     the furthest state is away.
 
@@ -85,7 +251,7 @@ def explore(
     max_depth: int | None = None,
     deadlock: bool = True,
     all_violations: bool = False,
-) -> Explored:
+) -> Exploration:
     """Ends with the first violation, unless all are wanted: then each invariant's first one.
 
     Raises ConfigError where the model itself goes wrong: a guard, an update or an invariant that
@@ -113,7 +279,7 @@ def _walk_by(search: _Search) -> None:
         for length, state in enumerate(trace.states):
             if model.canonical(state) not in search.found:
                 raise ConfigError(
-                    f"{model.name}: {shown(state)} can be reached, and no state that stands for it"
+                    f"{model.name}: {show(state)} can be reached, and no state that stands for it"
                     " was seen",
                     remedy="canonical() may make one of two states only where they differ in names",
                 )
@@ -135,8 +301,8 @@ class _Search:
         all_violations: bool,
     ) -> None:
         self.model = model
-        self.said = Explored(
-            taken={one.name: 0 for one in model.actions}, counts=counted(model.invariants)
+        self.said = Exploration(
+            taken={one.name: 0 for one in model.actions}, counts=new_counts(model.invariants)
         )
         self.at: Any = None
         self._most, self._deepest = max_states, max_depth
@@ -176,7 +342,7 @@ class _Search:
             if self._deepest is not None and depth >= self._deepest:
                 said.complete = False
                 continue
-            stuck, before = True, shown(state) if len(found) < FROZEN else ""
+            stuck, before = True, show(state) if len(found) < FROZEN else ""
             if self._steady.due():
                 self._steady.steps(state)
             for step, after in model.steps(state):
@@ -201,7 +367,7 @@ class _Search:
                     self._edges.append((key, new))
                 if self._of_steps:
                     self._look_at_step(key, state, step, after)
-            if before and shown(state) != before:
+            if before and show(state) != before:
                 raise ConfigError(
                     f"{model.name}: an action has changed the state that it was given, {before}",
                     remedy="a state holds what is frozen: tuples, frozensets, numbers, text",
@@ -215,7 +381,7 @@ class _Search:
 
     def _mixed(self, key: Any) -> ConfigError:
         return ConfigError(
-            f"{self.model.name}: {shown(key)} and {shown(self._keys[key])} are equal, and of"
+            f"{self.model.name}: {show(key)} and {show(self._keys[key])} are equal, and of"
             " different types",
             remedy="values of one type in each place: 1, True and 1.0 are equal",
         )
@@ -265,7 +431,7 @@ class _Search:
             way = next(ways, None)
             if way is None:
                 raise ConfigError(
-                    f"{self.model.name}: {shown(trace.last)} cannot do what the state that stands "
+                    f"{self.model.name}: {show(trace.last)} cannot do what the state that stands "
                     "for it can",
                     remedy="canonical() may make one of two states only where they differ in names",
                 )
@@ -304,3 +470,175 @@ class _Search:
         lost = next((key for key in self.found if key not in good), None)
         if lost is not None:
             self._wrong(one.id, f"cannot be reached any more: {one.text}", lost)
+
+
+class GuardCount(msgspec.Struct):
+    """How often a guard was true and false."""
+
+    true: int = 0
+    false: int = 0
+
+
+class WalkResult(msgspec.Struct, kw_only=True):
+    """`seed` with the walk's number makes one walk again. `guards` are by `action.label`.
+
+    `stuck` counts walks that ended where nothing was enabled and the model may not stay.
+    """
+
+    seed: int
+    walks: int = 0
+    steps: int = 0
+    longest: int = 0
+    stuck: int = 0
+    taken: dict[str, int]
+    guards: dict[str, GuardCount]
+    counts: dict[str, Count]
+    violations: list[Violation] = msgspec.field(default_factory=list)
+    walk_of_violation: int | None = None
+
+    @property
+    def never_taken(self) -> list[str]:
+        """Actions that were never chosen."""
+        return [name for name, times in self.taken.items() if not times]
+
+    @property
+    def never_false(self) -> list[str]:
+        """Guards that were asked and never stood in the way."""
+        return [label for label, one in self.guards.items() if one.true and not one.false]
+
+    @property
+    def outcome(self) -> Outcome:
+        """No number of walks shows that something holds: without a violation it is `bounded`."""
+        if self.violations:
+            return "violated"
+        return "vacuous" if not self.steps or vacuous(self.counts) or not self.counts else "bounded"
+
+
+def walk(
+    model: Model,
+    *,
+    seed: int,
+    walks: int = 100,
+    max_steps: int = 100,
+    weights: Mapping[str, float] | None = None,
+    start: Any = None,
+    deadlock: bool = True,
+) -> WalkResult:
+    """Walks until the first violation. `start` is where they begin, an initial state where None.
+
+    Raises ConfigError for a weight of no action, where the model goes wrong, and for what does not
+    follow from the state alone (`steady.py`).
+    """
+    said = WalkResult(
+        seed=seed,
+        taken={one.name: 0 for one in model.actions},
+        guards={f"{one.name}.{g.label}": GuardCount() for one in model.actions for g in one.guards},
+        counts=new_counts(one for one in model.invariants if one.kind != "liveness"),
+    )
+    heavy = {one.name: one.weight for one in model.actions}
+    for name, weight in (weights or {}).items():
+        heavy[model.action(name).name] = weight
+    steady = Steady(model, "state", "sometimes")
+    steady.start()
+    for number in range(walks):
+        one = _Walk(model, said, heavy, stream(seed, "walk", number), deadlock, steady)
+        said.walks += 1
+        one.run(start, max_steps)
+        if said.violations:
+            said.walk_of_violation = number
+            break
+    return said
+
+
+class _Walk:
+    def __init__(
+        self,
+        model: Model,
+        said: WalkResult,
+        heavy: Mapping[str, float],
+        rng: random.Random,
+        deadlock: bool,
+        steady: Steady,
+    ) -> None:
+        self._steady = steady
+        self._model, self._said, self._heavy, self._rng = model, said, heavy, rng
+        self._deadlock = deadlock
+        self.stuck = False
+        """Was nothing at all enabled when it was last asked?"""
+
+    def run(self, start: Any, max_steps: int) -> None:
+        """One walk, into what is said of all."""
+        begin = self._rng.choice(self._model.initial) if start is None else start
+        states, steps = [begin], list[Step]()
+        try:
+            self._look_at(begin, states, steps)
+            while len(steps) < max_steps and not self._said.violations:
+                if self._steady.due():
+                    self._steady.steps(states[-1])
+                step = self._choose(states[-1])
+                if step is None:
+                    self._at_an_end(states, steps)
+                    break
+                after = self._model.action(step.action).update(states[-1], step.args)
+                self._look_at_step(states, steps, step, after)
+        except ConfigError:
+            raise
+        except Exception as error:
+            raise self._model.gone_wrong(states[-1], error) from None
+        self._said.steps += len(steps)
+        self._said.longest = max(self._said.longest, len(steps))
+
+    def _choose(self, state: Any) -> Step | None:
+        """By weight among the actions that are enabled, then among their arguments."""
+        open_: list[tuple[Action, list[Args]]] = []
+        for one in self._model.actions:
+            ways = [args for args in one.choices(state) if self._asked(one, state, args)]
+            if ways:
+                open_.append((one, ways))
+        self.stuck = not open_
+        wanted = [row for row in open_ if self._heavy[row[0].name] > 0]
+        if not wanted:
+            return None
+        (chosen, ways) = self._rng.choices(wanted, [self._heavy[one.name] for one, _ in wanted])[0]
+        self._said.taken[chosen.name] += 1
+        return Step(chosen.name, self._rng.choice(ways))
+
+    def _asked(self, one: Action, state: Any, args: Args) -> bool:
+        for guard in one.guards:
+            record = self._said.guards[f"{one.name}.{guard.label}"]
+            if not guard.asked(state, args):
+                record.false += 1
+                return False
+            record.true += 1
+        return True
+
+    def _look_at(self, state: Any, states: list[Any], steps: list[Step]) -> None:
+        counts = self._said.counts
+        for one in self._model.of_kind("state", "sometimes"):
+            if one.asked(state):
+                counts[one.id].passed += 1
+            elif one.kind == "state":
+                counts[one.id].failed += 1
+                self._wrong(one.id, one.text, states, steps)
+
+    def _look_at_step(self, states: list[Any], steps: list[Step], step: Step, after: Any) -> None:
+        before = states[-1]
+        states.append(after)
+        steps.append(step)
+        for one in self._model.of_kind("action"):
+            if one.asked(before, step, after):
+                self._said.counts[one.id].passed += 1
+            else:
+                self._said.counts[one.id].failed += 1
+                self._wrong(one.id, one.text, states, steps)
+        self._look_at(after, states, steps)
+
+    def _at_an_end(self, states: list[Any], steps: list[Step]) -> None:
+        if self._deadlock and self.stuck and not self._model.done(states[-1]):
+            self._said.stuck += 1
+            text = "no action is enabled, and it may not stay here"
+            self._wrong("deadlock", text, states, steps)
+
+    def _wrong(self, id_: str, text: str, states: list[Any], steps: list[Step]) -> None:
+        if not self._said.violations:
+            self._said.violations.append(Violation(id_, text, Trace(tuple(states), tuple(steps))))

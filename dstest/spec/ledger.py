@@ -1,9 +1,19 @@
-"""What was tried against a mismatch between a model and a system, and whether it helped.
+"""What was tried against a mismatch between a model and a system, and whether it helped; and which
+weakenings of a model somebody has approved.
 
-A file of JSON lines, a line for each mismatch that was seen: its fingerprint (action, guards that
-refused it, their levels, the fields of the state that they read), the commit under which it was
-seen, and how much the harness forgives there. A line with a `fix` is no sighting, but says what was
-done about it in a commit. The same fingerprint under three commits or more means going in circles.
+The ledger is a file of JSON lines, a line for each mismatch that was seen: its fingerprint (action,
+guards that refused it, their levels, the fields of the state that they read), the commit under
+which it was seen, and how much the harness forgives there. A line with a `fix` is no sighting, but
+says what was done about it in a commit. The same fingerprint under three commits or more means
+going in circles. Approvals are a file of TOML:
+
+    [[waiver]]
+    file = "specs/register.py"
+    id = "REG1"
+    how = "narrowed"
+    change = "3f786850e387"
+    requirement = "the sentence that still holds, as it stands"
+    approver = "who"
 """
 
 from __future__ import annotations
@@ -12,15 +22,17 @@ import hashlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 import msgspec
 
 from dstest.core.errors import ConfigError
 from dstest.core.near import meant
-from dstest.spec.conformed import Conformed
-from dstest.spec.expressions import fields_named
+from dstest.spec.conformance import ConformResult
 from dstest.spec.model import WHOLE, Model
+from dstest.spec.mutate import fields_named
+from dstest.spec.stronger import How
+from dstest.spec.weaker import Weakening
 
 CIRCLE: Final = 3
 """Commits under which one mismatch has come again."""
@@ -72,7 +84,7 @@ def record(path: Path, seen: Mismatch) -> None:
         ) from None
 
 
-def read(path: Path) -> list[Mismatch]:
+def read_mismatches(path: Path) -> list[Mismatch]:
     """Oldest first; nothing where there is no ledger. Raises ConfigError for a damaged line."""
     if not path.is_file():
         return []
@@ -128,7 +140,7 @@ def _whole_names(seen: Iterable[Mismatch]) -> dict[str, str]:
     return found
 
 
-def fixed(seen: Iterable[Mismatch], fingerprint: str, commit: str, what: str) -> Mismatch:
+def mark_fixed(seen: Iterable[Mismatch], fingerprint: str, commit: str, what: str) -> Mismatch:
     """What a commit has done about a mismatch, to be recorded. Raises ConfigError for one that was
     never seen."""
     found = {one.fingerprint: one for one in seen}
@@ -140,7 +152,7 @@ def fixed(seen: Iterable[Mismatch], fingerprint: str, commit: str, what: str) ->
     return msgspec.structs.replace(found[fingerprint], commit=commit, fix=what)
 
 
-def mismatch_of(model: Model, said: Conformed, commit: str) -> Mismatch:
+def mismatch_of(model: Model, said: ConformResult, commit: str) -> Mismatch:
     """Of records that were rejected: the actions that they stood for, and what refused these."""
     actions = sorted({one.step.partition("(")[0] for one in said.refusals})
     guards, fields = set[tuple[str, str]](), set[str]()
@@ -157,3 +169,51 @@ def mismatch_of(model: Model, said: Conformed, commit: str) -> Mismatch:
         commit=commit,
         ignores=len(said.ignored),
     )
+
+
+_FIELDS = "[[waiver]] file, id, how, change, requirement, approver"
+
+
+class Waiver(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One approval, of one change: `change` is its digest, as the command prints it. `file` is
+    relative to where the command is called."""
+
+    file: str
+    id: str
+    how: str
+    change: str
+    requirement: str
+    approver: str
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    waiver: tuple[Waiver, ...] = ()
+
+
+def read_waivers(path: Path) -> tuple[Waiver, ...]:
+    """Raises ConfigError where it is none, or one quotes no requirement, names nobody, or has a
+    `how` that there is not."""
+    try:
+        found = msgspec.toml.decode(path.read_bytes(), type=_File).waiver
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}", remedy="a file of waivers") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: {error}", remedy=_FIELDS) from None
+    for one in found:
+        if not one.requirement.strip() or not one.approver.strip():
+            raise ConfigError(
+                f"{path}: the waiver of {one.id} quotes no requirement, or names nobody",
+                remedy="requirement and approver are its reason",
+            )
+        if one.how not in get_args(How):
+            raise ConfigError(
+                f"{path}: the waiver of {one.id} is of no kind {one.how!r}",
+                remedy=meant(one.how, get_args(How)),
+            )
+    return found
+
+
+def approves(waiver: Waiver, path: Path, found: Weakening) -> bool:
+    """That change of that file, and no other."""
+    same = (waiver.id, waiver.how, waiver.change) == (found.id, found.how, found.change)
+    return same and Path(waiver.file).absolute() == path.absolute()

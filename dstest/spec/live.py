@@ -1,19 +1,27 @@
 """Invariants held to a cluster that runs: samples of its state, counted, with a health gauge.
 
-A sample is what the nodes say of themselves, brought into the form of a state of the specification
-by whoever takes it: the same predicates are executed as in the other layers. Invariants of steps
-are not asked, since what happened between two samples is not known.
+A sample is what the nodes say of themselves, `{NAME: answer or null}`: an object for who answered,
+null for who did not. Recorded ones are lines of JSON; live ones are asked for over TCP, a line
+there and a line of JSON back. Whoever takes it brings it into the form of a state of the
+specification: the same predicates are executed as in the other layers. Invariants of steps are not
+asked, since what happened between two samples is not known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import json
+import socket
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import IO, Any, Final
 
 import msgspec
 
-from dstest.spec.counts import Count, counted
+from dstest.core import clock
+from dstest.core.errors import ConfigError, HistoryError
 from dstest.spec.declare import State
-from dstest.spec.model import Invariant, Model, shown
+from dstest.spec.merge import once
+from dstest.spec.model import Count, Invariant, Model, new_counts, show
 
 
 class Broken(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +43,7 @@ class Monitor:
         self._now_ns, self._on_broken = now_ns, on_broken
         self._of_states: list[Invariant] = model.of_kind("state")
         self._sometimes: list[Invariant] = model.of_kind("sometimes")
-        self.counts: dict[str, Count] = counted([*self._of_states, *self._sometimes])
+        self.counts: dict[str, Count] = new_counts([*self._of_states, *self._sometimes])
         self.samples = 0
         self.healthy: bool | None = None
         """Did the last sample satisfy all of them? None before the first."""
@@ -79,7 +87,7 @@ class Monitor:
             id=one.id,
             text=one.text,
             time_ns=self._now_ns(),
-            sample=shown(state),
+            sample=show(state),
             error=held if isinstance(held, str) else None,
         )
 
@@ -92,3 +100,87 @@ class Monitor:
         yield "# TYPE dstest_invariants_healthy gauge"
         if self.healthy is not None or not self._answering:
             yield f"dstest_invariants_healthy {int(self.healthy is True and self._answering)}"
+
+
+Sample = dict[str, Any]
+
+WAIT_S: Final = 1.0
+"""For an answer, to its end."""
+
+ANSWER_BYTES: Final = 1 << 20
+"""Of an answer, at most."""
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no number of JSON")
+
+
+def read_samples(lines: Iterable[bytes] | IO[bytes], name: str) -> Iterator[Sample]:
+    """Lines of a file. Raises HistoryError for one that is no sample."""
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            sample = json.loads(line, object_pairs_hook=once, parse_constant=_no_number)
+        except (ValueError, RecursionError):
+            sample = None
+        good = isinstance(sample, dict) and sample
+        if not good or not all(v is None or isinstance(v, dict) for v in sample.values()):
+            raise HistoryError(
+                f"{name}, line {number}: no sample",
+                remedy='{"n1": {..}, "n2": null}: what each has answered',
+            )
+        yield sample
+
+
+def sample_servers(
+    endpoints: Sequence[str], line: str, every_s: float, count: int | None
+) -> Iterator[Sample]:
+    """Samples of those at HOST:PORT, all asked at once, so many or for ever. Raises ConfigError for
+    what is no address."""
+    places = {one: _place(one) for one in endpoints}
+    with ThreadPoolExecutor(len(places)) as asking:
+        taken = 0
+        while count is None or taken < count:
+            begun_ns = clock.monotonic_ns()
+            answers = asking.map(lambda place: _answer(place, line), places.values())
+            yield dict(zip(places, answers, strict=True))
+            taken += 1
+            if taken != count:
+                spent_s = (clock.monotonic_ns() - begun_ns) / 1e9
+                clock.sleep_s(max(0.0, every_s - spent_s))
+
+
+def _place(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ConfigError(f"{text!r} is no address", remedy="--ask HOST:PORT")
+    return host, int(port)
+
+
+def _answer(place: tuple[str, int], line: str) -> Any:
+    """None for who does not answer in time, or no object."""
+    try:
+        said = json.loads(_line_of(place, line), object_pairs_hook=once, parse_constant=_no_number)
+    except (OSError, ValueError, RecursionError):
+        return None
+    return said if isinstance(said, dict) else None
+
+
+def _line_of(place: tuple[str, int], line: str) -> bytes:
+    """What is answered, up to the first end of a line. Raises OSError where it takes too long or
+    is too much."""
+    end_ns = clock.monotonic_ns() + int(WAIT_S * 1e9)
+    found = bytearray()
+    with socket.create_connection(place, WAIT_S) as link:
+        link.sendall(line.encode() + b"\n")
+        while b"\n" not in found:
+            left_s = (end_ns - clock.monotonic_ns()) / 1e9
+            if left_s <= 0 or len(found) > ANSWER_BYTES:
+                raise TimeoutError
+            link.settimeout(left_s)
+            more = link.recv(1 << 16)
+            if not more:
+                break
+            found += more
+    return bytes(found.partition(b"\n")[0] or b"null")

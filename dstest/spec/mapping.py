@@ -27,9 +27,8 @@ import msgspec
 from dstest.core.errors import ConfigError
 from dstest.core.near import meant
 from dstest.core.op import Op, Outcome
-from dstest.spec.declare import Spec, marked_once
-from dstest.spec.model import Model, Step, shown, truth
-from dstest.spec.wrong import remedy_for, require_taking, told
+from dstest.spec.declare import Spec, error_text, marked_once, remedy_for, require_taking
+from dstest.spec.model import Model, Step, show, truth
 
 GAP: Final = "gap"
 """Kind of an event: what wrote the log ended here, and what it did last may not stand in it."""
@@ -51,7 +50,7 @@ class Event(msgspec.Struct, frozen=True):
         """An object of a log, with the field that holds its kind. Raises ConfigError."""
         if not isinstance(line.get(kind), str):
             raise ConfigError(
-                f"a record has no {kind!r} that is a text: {shown(dict(line))}",
+                f"a record has no {kind!r} that is a text: {show(dict(line))}",
                 remedy="name the field that says of what kind a record is",
             )
         return cls(line[kind], {name: v for name, v in line.items() if name != kind})
@@ -120,7 +119,7 @@ class Record:
             answer = name == "output" and self._fields.get("input") is None
             if (value is None and not answer) or unsaid or (name == "output" and not self.known):
                 continue
-            parts.append(f"{name}={shown(value)}")
+            parts.append(f"{name}={show(value)}")
         return " ".join(parts) if self.known else " ".join([*parts, "(unknown)"])
 
 
@@ -295,7 +294,7 @@ class Mapped:
             raise
         except Exception as error:
             raise ConfigError(
-                f"{self.model.name}: {record} cannot be mapped: {told(error)}",
+                f"{self.model.name}: {record} cannot be mapped: {error_text(error)}",
                 remedy=f"a mapping takes each record of its kind; {remedy_for(error)}",
             ) from None
         self.asked.setdefault(record.kind, set()).update(record.asked)

@@ -1,15 +1,32 @@
-"""A specification made ready to be executed: `Model`, with all functions of (state, arguments)."""
+"""A specification made ready to be executed: `Model`, with all functions of (state, arguments);
+`FrozenDict`, a mapping that can be part of a state; and what an execution counts and may spend: how
+often each invariant was evaluated (`Count`), time and memory (`Watch`), so that it comes back with
+what it has when either is used up.
+"""
 
 from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any, Final
+import os
+from collections.abc import (
+    Callable,
+    Collection,
+    Hashable,
+    ItemsView,
+    Iterable,
+    Iterator,
+    Mapping,
+    ValuesView,
+)
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar, overload
 
 import msgspec
 
+from dstest.core.clock import monotonic_ns
 from dstest.core.errors import ConfigError
+from dstest.core.near import meant
 from dstest.spec.declare import (
     KINDS,
     DeclaredAction,
@@ -19,14 +36,31 @@ from dstest.spec.declare import (
     State,
     actions_of,
     constants_of,
+    error_text,
     invariants_of,
+    remedy_for,
+    require_taking,
 )
-from dstest.spec.wrong import remedy_for, require_taking, told
 
 Args = tuple[Any, ...]
 
 WHOLE: Final = "system"
 """Level of guards of a specification that is no part of another."""
+
+_K = TypeVar("_K", bound=Hashable)
+_V = TypeVar("_V", bound=Hashable)
+_T = TypeVar("_T")
+
+WITHIN_S: Final = 600.0
+
+MEMORY_MB: Final = 4096
+"""Of the whole process, resident."""
+
+_EVERY: Final = 64
+"""Steps between two looks at the clock."""
+
+_TELL_S: Final = 10.0
+"""Between two lines of progress."""
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -36,7 +70,7 @@ class Step(msgspec.Struct, frozen=True):
     args: Args = ()
 
     def __str__(self) -> str:
-        return f"{self.action}({', '.join(map(shown, self.args))})"
+        return f"{self.action}({', '.join(map(show, self.args))})"
 
 
 def truth(value: Any, what: str) -> bool:
@@ -45,7 +79,7 @@ def truth(value: Any, what: str) -> bool:
     if value is True or value is False:
         return value
     raise ConfigError(
-        f"{what} gave {shown(value)[:80]}, which is neither true nor false",
+        f"{what} gave {show(value)[:80]}, which is neither true nor false",
         remedy="return a bool, as in `bool(..)`, `all(..)`, `x == y`",
     )
 
@@ -119,8 +153,6 @@ class Model(msgspec.Struct, frozen=True):
 
     def action(self, name: str) -> Action:
         """Raises ConfigError where there is none."""
-        from dstest.core.near import meant
-
         found = next((one for one in self.actions if one.name == name), None)
         if found is None:
             raise ConfigError(
@@ -149,7 +181,7 @@ class Model(msgspec.Struct, frozen=True):
                         step, after = Step(one.name, args), update(state, args)
                         if type(after) is not kind:
                             raise ConfigError(
-                                f"{step} gave {shown(after)}, which is no {kind.__name__}",
+                                f"{step} gave {show(after)}, which is no {kind.__name__}",
                                 remedy="an action returns the next state",
                             )
                         yield step, after
@@ -161,20 +193,20 @@ class Model(msgspec.Struct, frozen=True):
     def gone_wrong(self, state: State, error: Exception) -> ConfigError:
         """What the model's own code raised, as an error of whoever wrote it."""
         return ConfigError(
-            f"{self.name} goes wrong in {shown(state)}: {told(error)}",
+            f"{self.name} goes wrong in {show(state)}: {error_text(error)}",
             remedy=remedy_for(error, fields_of(state)),
         )
 
 
-def shown(value: Any) -> str:
+def show(value: Any) -> str:
     """A value of a state or an argument, the same in each process: sets in order."""
     if isinstance(value, frozenset | set):
-        return "{" + ", ".join(sorted(map(shown, value))) + "}"
+        return "{" + ", ".join(sorted(map(show, value))) + "}"
     if isinstance(value, tuple) and not hasattr(value, "_fields"):
-        return "(" + ", ".join(map(shown, value)) + ("," if len(value) == 1 else "") + ")"
+        return "(" + ", ".join(map(show, value)) + ("," if len(value) == 1 else "") + ")"
     fields = fields_of(value)
     if fields is not None:
-        inner = ", ".join(f"{name}={shown(one)}" for name, one in fields.items())
+        inner = ", ".join(f"{name}={show(one)}" for name, one in fields.items())
         return f"{type(value).__name__}({inner})"
     return repr(value)
 
@@ -218,7 +250,7 @@ def in_order(found: Iterable[Any]) -> Iterable[Any]:
     """A set by the text of what it holds: its own order is another in each process, and a seed
     would walk other ways. That of whole numbers is not."""
     if isinstance(found, frozenset | set) and any(type(one) is not int for one in found):
-        return sorted(found, key=shown)
+        return sorted(found, key=show)
     return found
 
 
@@ -303,11 +335,13 @@ def model_of(spec: Spec) -> Model:
         model: Model = build()
     else:
         actions = tuple(_action(spec, one) for one in actions_of(spec))
-        model = finished(spec, actions, invariant_models(spec))
+        model = ready_model(spec, actions, invariant_models(spec))
     return model
 
 
-def finished(spec: Spec, actions: tuple[Action, ...], invariants: tuple[Invariant, ...]) -> Model:
+def ready_model(
+    spec: Spec, actions: tuple[Action, ...], invariants: tuple[Invariant, ...]
+) -> Model:
     """With its initial states, and looked at."""
     name = type(spec).__name__
     if not actions:
@@ -331,7 +365,7 @@ def finished(spec: Spec, actions: tuple[Action, ...], invariants: tuple[Invarian
         raise
     except Exception as error:
         raise ConfigError(
-            f"{name} cannot begin: {told(error)}",
+            f"{name} cannot begin: {error_text(error)}",
             remedy=f"initial() yields states that are frozen and can be hashed; "
             f"{remedy_for(error)}",
         ) from None
@@ -344,3 +378,135 @@ def finished(spec: Spec, actions: tuple[Action, ...], invariants: tuple[Invarian
 
 def _strict(asked: Callable[[Any], Any], what: str) -> Callable[[Any], bool]:
     return lambda s: truth(asked(s), what)
+
+
+class FrozenDict(Mapping[_K, _V], Generic[_K, _V]):
+    """Keys and values can be hashed. `with_` and `without` give another one; what it costs to hash
+    that is the cost of the items that differ."""
+
+    __slots__ = ("_hash", "_items")
+
+    def __init__(self, items: Mapping[_K, _V] | Iterable[tuple[_K, _V]] = ()) -> None:
+        self._items: dict[_K, _V] = dict(items)
+        self._hash = 0
+        for item in self._items.items():
+            self._hash ^= hash(item)
+
+    def __getitem__(self, key: _K) -> _V:
+        return self._items[key]
+
+    def __iter__(self) -> Iterator[_K]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._items
+
+    def items(self) -> ItemsView[_K, _V]:
+        return self._items.items()
+
+    def values(self) -> ValuesView[_V]:
+        return self._items.values()
+
+    @overload
+    def get(self, key: _K, /) -> _V | None: ...
+    @overload
+    def get(self, key: _K, /, default: _V | _T) -> _V | _T: ...
+    def get(self, key: _K, /, default: Any = None) -> Any:
+        return self._items.get(key, default)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, FrozenDict):
+            return NotImplemented
+        return self._hash == other._hash and self._items == other._items
+
+    def __repr__(self) -> str:
+        pairs = sorted((show(key), show(value)) for key, value in self._items.items())
+        return "{" + ", ".join(f"{key}: {value}" for key, value in pairs) + "}"
+
+    def with_(self, changes: Mapping[_K, _V]) -> FrozenDict[_K, _V]:
+        """With these items, instead of those that had their keys."""
+        made = self._copied()
+        for key, value in changes.items():
+            if key in made._items:
+                made._hash ^= hash((key, made._items[key]))
+            made._items[key] = value
+            made._hash ^= hash((key, value))
+        return made
+
+    def without(self, key: _K) -> FrozenDict[_K, _V]:
+        """Without one that is there. Raises KeyError."""
+        made = self._copied()
+        made._hash ^= hash((key, made._items.pop(key)))
+        return made
+
+    def _copied(self) -> FrozenDict[_K, _V]:
+        made: FrozenDict[_K, _V] = FrozenDict()
+        made._items, made._hash = dict(self._items), self._hash
+        return made
+
+
+class Count(msgspec.Struct):
+    """Evaluations of one invariant."""
+
+    passed: int = 0
+    failed: int = 0
+
+
+def new_counts(invariants: Iterable[Invariant]) -> dict[str, Count]:
+    """Id -> a count that begins at nothing."""
+    return {one.id: Count() for one in invariants}
+
+
+def vacuous(counts: dict[str, Count]) -> list[str]:
+    """Ids of what was never evaluated."""
+    return [id_ for id_, count in counts.items() if count.passed + count.failed == 0]
+
+
+class Spent(Exception):
+    """Time or memory is used up; its text says which, and how to allow more."""
+
+
+class Watch:
+    """`within_s` counts from when it is made. `tell` is given a line of progress now and then.
+
+    What runs inside one guard, update or mapping is not interrupted.
+    """
+
+    def __init__(
+        self,
+        within_s: float = WITHIN_S,
+        memory_mb: int = MEMORY_MB,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
+        self._within_s, self._memory_mb, self._tell = within_s, memory_mb, tell
+        self._began_ns = self._told_ns = monotonic_ns()
+        self._looks = 0
+        self.doing = ""
+        """In words, for progress."""
+
+    def look(self) -> None:
+        """Raises Spent. Cheap: most calls only count."""
+        self._looks += 1
+        if self._looks % _EVERY:
+            return
+        now_ns = monotonic_ns()
+        took_s = (now_ns - self._began_ns) / 1e9
+        if took_s > self._within_s:
+            raise Spent(f"not decided within {self._within_s:g} s: allow more (--within)")
+        used_mb = _resident_bytes() >> 20
+        if used_mb > self._memory_mb:
+            raise Spent(f"not decided in {self._memory_mb} MB of memory: allow more (--memory)")
+        if self._tell is not None and now_ns - self._told_ns > _TELL_S * 1e9:
+            self._told_ns = now_ns
+            self._tell(f"{took_s:5.0f} s, {used_mb} MB: {self.doing}")
+
+
+def _resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")

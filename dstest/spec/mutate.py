@@ -2,25 +2,162 @@
 
 Operators, after DeMillo, Lipton and Sayward, "Hints on Test Data Selection" (1978): a guard is
 dropped, a guard is negated, an update is dropped (the action changes nothing), and in the text of
-guards and updates a number is one larger, a comparison takes in its limit or no longer does, `all`
-is `any`, `min` is `max`, and what was sorted is not.
+guards and updates, found in the file that they stand in, a number is one larger, a comparison takes
+in its limit or no longer does, `all` is `any`, `min` is `max`, and what was sorted is not.
+
+And the first commit under which a command fails, by halves, each in a worktree of its own
+(`first_bad`): exit code 0 is good, 125 cannot be told, anything else up to 127 bad.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import copy
-from collections.abc import Callable, Iterator
+import inspect
+import linecache
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from dstest.core.errors import ConfigError
 from dstest.spec.explore import explore
-from dstest.spec.expressions import expression_of, fields_named, function_of
-from dstest.spec.model import Action, Guard, Model, bound
+from dstest.spec.model import Action, Guard, Model, bound, show
 
 Fate = Literal["killed", "survived", "undecided", "error"]
+
+_LIMITS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+}
+
+_CALLS = {"all": "any", "any": "all", "min": "max", "max": "min"}
+
+SKIP = 125
+MOST = 127
+
+Answer = Literal["good", "bad", "skipped"]
+
+
+@lru_cache(maxsize=64)
+def _tree(text: str) -> ast.Module | None:
+    try:
+        return ast.parse(text)
+    except SyntaxError:
+        return None
+
+
+def function_of(function: Callable[..., Any]) -> ast.Lambda | ast.FunctionDef | None:
+    """Where it is written; None where no source is at hand."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return None
+    tree = _tree("".join(linecache.getlines(code.co_filename)))
+    if tree is None:
+        return None
+    begins = min((at for at in _positions(code)), default=None)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Lambda) and code.co_name == "<lambda>":
+            inside = (node.body.lineno, node.body.col_offset) == begins
+            if node.lineno == code.co_firstlineno and (inside or _alone(tree, node)):
+                return node
+        elif isinstance(node, ast.FunctionDef) and node.name == code.co_name:
+            first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+            if first == code.co_firstlineno:
+                return node
+    return None
+
+
+def _positions(code: Any) -> list[tuple[int, int]]:
+    return [
+        (line, column)
+        for line, _, column, end in code.co_positions()
+        if line is not None and column is not None and end
+    ]
+
+
+def _alone(tree: ast.Module, wanted: ast.Lambda) -> bool:
+    here = [n for n in ast.walk(tree) if isinstance(n, ast.Lambda) and n.lineno == wanted.lineno]
+    return len(here) == 1
+
+
+def expression_of(function: Callable[..., Any]) -> ast.expr | None:
+    """What it returns, where that is all that it does."""
+    node = function_of(function)
+    if isinstance(node, ast.Lambda):
+        return node.body
+    body = [] if node is None else [n for n in node.body if not _is_text(n)]
+    if len(body) == 1 and isinstance(body[0], ast.Return):
+        return body[0].value
+    return None
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def text_of(function: Callable[..., Any]) -> str:
+    """As it is written, on one line; empty where no source is at hand."""
+    found = expression_of(function) or function_of(function)
+    return "" if found is None else " ".join(ast.unparse(found).split())
+
+
+def fields_named(function: Callable[..., Any]) -> set[str]:
+    """The attributes that it reads."""
+    node = function_of(function)
+    found = ast.walk(node) if node is not None else ()
+    return {one.attr for one in found if isinstance(one, ast.Attribute)}
+
+
+def operands(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, str]:
+    """What is compared in it and what that is: `{"s.term": "3", "term": "2"}`.
+
+    `given` are the values of its parameters. What cannot be evaluated is left out: it may lie
+    behind a condition that does not hold.
+    """
+    found = expression_of(function)
+    if found is None:
+        return {}
+    names = {**function.__globals__, **_enclosed(function), **given}
+    said: dict[str, str] = {}
+    for node in _compared(found):
+        if isinstance(node, ast.Constant):
+            continue
+        try:
+            value = eval(compile(ast.Expression(node), "operand", "eval"), names)
+        except Exception:  # a half that is guarded by the other one
+            continue
+        said[ast.unparse(node)] = show(value)
+    return said
+
+
+def _enclosed(function: Callable[..., Any]) -> dict[str, Any]:
+    return dict(inspect.getclosurevars(function).nonlocals)
+
+
+def _compared(found: ast.expr) -> list[ast.expr]:
+    """The sides of comparisons, and what is true or false by itself; none from inside a
+    comprehension, whose names are its own."""
+    match found:
+        case ast.BoolOp(values=values):
+            return [one for value in values for one in _compared(value)]
+        case ast.UnaryOp(op=ast.Not(), operand=inner):
+            return _compared(inner)
+        case ast.Compare(left=left, comparators=others):
+            return [left, *others]
+        case _:
+            return [found]
 
 
 class Mutant(msgspec.Struct, frozen=True):
@@ -34,7 +171,7 @@ class Mutant(msgspec.Struct, frozen=True):
     place: str = ""
 
 
-class Judged(msgspec.Struct, frozen=True, kw_only=True):
+class MutantResult(msgspec.Struct, frozen=True, kw_only=True):
     """`by` is the invariant that noticed, or `deadlock`.
 
     `undecided`: the bound ended the search. `error`: the mutant goes wrong, for which no invariant
@@ -73,7 +210,7 @@ def campaign(
     *,
     max_states: int = 100_000,
     deadlock: bool = True,
-) -> list[Judged]:
+) -> list[MutantResult]:
     """Each mutant explored. Raises ConfigError where the model itself does not hold: then nothing
     is learned from its mutants."""
     itself = explore(model, max_states=max_states, deadlock=deadlock)
@@ -99,7 +236,7 @@ def _changes_nothing(update: Callable[..., Any]) -> bool:
     return isinstance(said, ast.Name) and said.id == "s"
 
 
-def _judge(model: Model, mutant: Mutant, max_states: int, deadlock: bool) -> Judged:
+def _judge(model: Model, mutant: Mutant, max_states: int, deadlock: bool) -> MutantResult:
     fate: Fate = "survived"
     by = None
     try:
@@ -111,7 +248,7 @@ def _judge(model: Model, mutant: Mutant, max_states: int, deadlock: bool) -> Jud
             fate, by = "killed", seen.violations[0].id
         elif not seen.complete:
             fate = "undecided"
-    return Judged(
+    return MutantResult(
         operator=mutant.operator,
         action=mutant.action,
         what=mutant.what,
@@ -223,16 +360,6 @@ class _Mangled(ast.NodeTransformer):
         return node
 
 
-_LIMITS: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-}
-
-
 def _limit(node: ast.AST) -> ast.AST | None:
     if isinstance(node, ast.Compare) and type(node.ops[0]) in _LIMITS:
         ops = [_LIMITS[type(node.ops[0])](), *node.ops[1:]]
@@ -244,9 +371,6 @@ def _number(node: ast.AST) -> ast.AST | None:
     if isinstance(node, ast.Constant) and type(node.value) is int:
         return ast.Constant(node.value + 1)
     return None
-
-
-_CALLS = {"all": "any", "any": "all", "min": "max", "max": "min"}
 
 
 def _call(node: ast.AST) -> ast.AST | None:
@@ -267,3 +391,128 @@ _CHANGES: tuple[tuple[str, Callable[[Any], ast.AST | None]], ...] = (
     ("quantifier", _call),
     ("skip-sort", _unsorted),
 )
+
+
+class Trial(msgspec.Struct, frozen=True):
+    """One run of the command."""
+
+    commit: str
+    answer: Answer
+    code: int
+
+
+class Bisection(msgspec.Struct, frozen=True, kw_only=True):
+    """`suspects` is the first bad commit alone, or with those before it that could not be told.
+    `tried` begins with the two ends."""
+
+    suspects: tuple[str, ...]
+    tried: tuple[Trial, ...]
+
+
+def first_bad(
+    repository: Path,
+    good: str,
+    bad: str,
+    command: Sequence[str],
+    *,
+    timeout_s: float = 600.0,
+    on_tried: Callable[[Trial], None] = lambda _: None,
+) -> Bisection:
+    """`good` is before `bad`; merges are followed as `git bisect` follows them.
+
+    Raises ConfigError where they are no commits in this order, or are not good and bad, or the
+    command cannot be run.
+    """
+    names = [_git(repository, "rev-parse", "--verify", f"{one}^{{commit}}") for one in (good, bad)]
+    good, bad = (one.strip() for one in names)
+    if not _git(repository, "rev-list", "--ancestry-path", f"{good}..{bad}").split():
+        raise ConfigError(
+            f"{bad[:12]} does not come after {good[:12]}",
+            remedy="the good commit first, then the bad one",
+        )
+    tried = list[Trial]()
+    ends: tuple[tuple[str, Answer], ...] = ((good, "good"), (bad, "bad"))
+    for commit, wanted in ends:
+        tried.append(_end(repository, commit, wanted, command, timeout_s))
+        on_tried(tried[-1])
+    goods, skipped = [good], set[str]()
+    while True:
+        rows = _git(repository, "rev-list", "--bisect-all", bad, *(f"^{one}" for one in goods))
+        open_ = [row.split()[0] for row in rows.splitlines()]
+        left = [one for one in open_ if one != bad and one not in skipped]
+        if not left:
+            return Bisection(suspects=tuple(reversed(open_)), tried=tuple(tried))
+        one = _try(repository, left[0], command, timeout_s)
+        tried.append(one)
+        on_tried(one)
+        if one.answer == "good":
+            goods.append(one.commit)
+        elif one.answer == "bad":
+            bad = one.commit
+        else:
+            skipped.add(one.commit)
+
+
+def _end(
+    repository: Path, commit: str, wanted: Answer, command: Sequence[str], timeout_s: float
+) -> Trial:
+    """What is said to be good or bad is asked first. Raises ConfigError where it is not."""
+    one = _try(repository, commit, command, timeout_s)
+    if one.answer != wanted:
+        raise ConfigError(
+            f"{commit[:12]} is {one.answer} (the command ended with {one.code}), not {wanted}",
+            remedy="a commit under which the command passes, and one under which it fails",
+        )
+    return one
+
+
+def _git(repository: Path, *words: str) -> str:
+    done = subprocess.run(
+        ["git", "-C", str(repository), *words], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise ConfigError(
+            f"git {words[0]}: {done.stderr.strip().splitlines()[-1:]}",
+            remedy="names of commits of this repository",
+        )
+    return done.stdout
+
+
+def _ended(command: Sequence[str], tree: Path, timeout_s: float) -> int:
+    """Its exit code; with all that it has started it is ended where it takes too long."""
+    process = subprocess.Popen(
+        list(command),
+        cwd=tree,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        return process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        return SKIP
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _try(repository: Path, commit: str, command: Sequence[str], timeout_s: float) -> Trial:
+    with tempfile.TemporaryDirectory(prefix="dstest-bisect-") as place:
+        tree = Path(place) / "tree"
+        _git(repository, "worktree", "add", "--detach", "--quiet", str(tree), commit)
+        try:
+            code = _ended(command, tree, timeout_s)
+        except OSError as error:
+            raise ConfigError(
+                f"{command[0]}: {error.strerror}", remedy="a command that can be run in the tree"
+            ) from None
+        finally:
+            _git(repository, "worktree", "remove", "--force", str(tree))
+    if code < 0 or code > MOST:
+        raise ConfigError(
+            f"{command[0]} ended with {code} at {commit[:12]}",
+            remedy="0 for good, 125 where it cannot be told, anything else up to 127 for bad",
+        )
+    answer: Answer = "good" if code == 0 else "skipped" if code == SKIP else "bad"
+    return Trial(commit, answer, code)

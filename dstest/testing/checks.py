@@ -1,4 +1,5 @@
-"""Histories judged from a test, no cluster needed."""
+"""Histories judged from a test, no cluster needed. Apart from `plugin.py`, which pytest imports
+wherever dstest is installed, and which therefore imports nothing of this."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ import pytest
 
 from dstest.core.check import NAMELESS, CheckResult
 from dstest.core.errors import HistoryError
-from dstest.core.option_words import option_words
-from dstest.core.own_commands import checked
+from dstest.core.processes import check_answer
+from dstest.core.run_words import option_words
 
 if TYPE_CHECKING:
     from dstest.core.history import History
@@ -57,13 +58,13 @@ class Checks:
         as_expected = _is_valid if expect == "valid" else _is_violation
         for result in results:
             if not as_expected(result):
-                pytest.fail(_told(path, result, expect), pytrace=False)
+                pytest.fail(_unexpected(path, result, expect), pytrace=False)
         return results
 
     def _file(self, history: History | Path | str) -> Path:
         if isinstance(history, str | Path):
             return Path(history).absolute()
-        from dstest.store.exact import write_exact
+        from dstest.history.jsonl import write_exact
 
         self._written += 1
         path = self._scratch / f"dstest-check-{self._written}.jsonl"
@@ -73,7 +74,7 @@ class Checks:
     def _answer(self, path: Path, words: Sequence[str]) -> CheckResult:
         __tracebackhide__ = True
         try:
-            return checked(path, words, self._root)
+            return check_answer(path, words, self._root)
         except HistoryError as error:
             refused = error.message
         pytest.fail(refused, pytrace=False)
@@ -88,7 +89,7 @@ def _is_violation(result: CheckResult) -> bool:
     return result.valid is False and bool(result.kinds - {NAMELESS}) and result.ops.consumed > 0
 
 
-def _told(path: Path, result: CheckResult, expect: str) -> str:
+def _unexpected(path: Path, result: CheckResult, expect: str) -> str:
     said = {True: "valid", False: "a violation", "unknown": "unknown"}[result.valid]
     by = " by ".join(filter(None, [result.checker, result.model]))
     lines = [f"{path}: {said} ({by}), and {expect} was expected"]

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 
-from dstest.core.own_commands import DSTEST, environment
+from dstest.core.processes import DSTEST, environment
 
 UP = "up"
 

@@ -13,16 +13,16 @@ import msgspec
 import pytest
 
 from dstest.core.errors import Exit
-from dstest.core.own_commands import dstest, environment
-from dstest.testing.asked import Asked, asked_of, several
+from dstest.core.processes import dstest, environment
 from dstest.testing.keeper import UP
+from dstest.testing.run import MarkerArgs, marker_args, several
 
 KEEPER: Final = (sys.executable, "-m", "dstest.testing.keeper")
 _DOWN_S: Final = 300.0
 """A lab that is not gone by then is left, and said to be."""
 
 
-def _marked(items: Sequence[pytest.Item]) -> list[Asked]:
+def _marked(items: Sequence[pytest.Item]) -> list[MarkerArgs]:
     """Those that need a lab of ours. What cannot be meant needs none: it is an error of its own
     test, and of no other."""
     marks = (item.get_closest_marker("dstest") for item in items)
@@ -30,14 +30,14 @@ def _marked(items: Sequence[pytest.Item]) -> list[Asked]:
     return [one for one in asked if one is not None and one.lab_id is None]
 
 
-def _meant(mark: pytest.Mark) -> Asked | None:
+def _meant(mark: pytest.Mark) -> MarkerArgs | None:
     try:
-        return asked_of(mark.args, mark.kwargs)
+        return marker_args(mark.args, mark.kwargs)
     except pytest.fail.Exception:
         return None
 
 
-def _words(config: pytest.Config, asked: Sequence[Asked]) -> list[str]:
+def _words(config: pytest.Config, asked: Sequence[MarkerArgs]) -> list[str]:
     nodes = max((one.nodes for one in asked), default=5)
     words = ["--nodes", str(nodes)]
     if kind := config.getini("dstest_lab"):

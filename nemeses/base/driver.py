@@ -8,40 +8,230 @@ that its nemeses have in common, a nemesis its own; a step that does not apply s
 No step calls the one that it replaces: what two have in common is a function.
 
 Steps get a record and return facts, which the driver puts into the next record.
+
+Two faults overlap only where each can still be proven: a rule that drops packets needs a living
+sender, a killed server needs nobody else to restart it. So faults are in lanes, at most one of a
+lane stands, and what is not in a lane stands alone: faults that reach into the system compare its
+members, faults of the disk wait for writes, and both take for granted that the others are whole.
 """
 
 from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import msgspec
 
 from dstest.core import limits
-from dstest.core.details import FaultDetails
-from dstest.core.errors import LabError
-from dstest.core.evidence import Landed, LandingRecord, TaxDC
+from dstest.core.errors import DstestError, LabError
+from dstest.core.evidence import FaultDetails, Landed, LandingRecord, Signal, TaxDC
 from dstest.core.node import Node
 from dstest.core.protocols import FaultPlan, NemesisContext, Option, When
-from dstest.core.residue import Residue
-from nemeses.base.cluster import drop_stale_leases, new_record, nodes_of
-from nemeses.base.landing import demote, landed, only_others_hit
-from nemeses.base.overlap import Overlap
+from dstest.core.residue import GUARD_LEASES, Residue
 from nemeses.base.schedule import WINDOW_OPTIONS
-from nemeses.base.steps import (
-    ApplyFailed,
-    Choice,
-    Facts,
-    Healing,
-    Observed,
-    Proven,
-    Reverted,
-    Standing,
-    with_facts,
-    with_signals,
-)
+
+
+def nodes_of(ctx: NemesisContext) -> list[Node]:
+    """All nodes of the cluster."""
+    return [ctx.node(name) for name in ctx.nodes]
+
+
+def new_record(ctx: NemesisContext, nemesis: str, plan: FaultPlan) -> LandingRecord:
+    """The record of a fault that begins; with a note where it names nodes that are not there."""
+    strangers = [t for t in plan.facts["targets"] if t not in ctx.nodes]
+    note = f"not in the cluster: {', '.join(strangers)}; nothing was injected"
+    return LandingRecord(
+        fault_id=plan.fault_id,
+        nemesis=nemesis,
+        targets=list(plan.facts["targets"]),
+        scheduled_at=plan.start_ns,
+        epoch=plan.fault_id,
+        facts={**plan.facts, "rechecks": []},
+        notes=[note] if strangers else [],
+    )
+
+
+async def drop_stale_leases(node: Node) -> None:
+    """A dead run's lease would heal a fault of ours when it runs out."""
+    standing = await node.call("lease_list")
+    for lease_id in [*standing["armed"], *standing["firing"]]:
+        if lease_id in GUARD_LEASES:
+            continue
+        await node.call("lease_release", id=lease_id, timeout_s=40.0)
+
+
+async def standing_leases(node: Node) -> list[str]:
+    """Leaks: `lease ID` for each one that is armed or firing, or why nobody could tell."""
+    try:
+        leases = await node.call("lease_list")
+    except DstestError as error:
+        return [f"cannot be audited: {error.message}"]
+    standing = [*leases["armed"], *leases["firing"]]
+    return [f"lease {lease}" for lease in standing if lease not in GUARD_LEASES]
+
+
+async def audit_each(
+    ctx: NemesisContext, check: Callable[[Node], Awaitable[Sequence[str]]]
+) -> dict[str, list[str]]:
+    """Per node what `check` finds there, and leases; or why nobody could look."""
+
+    async def one(node: Node) -> list[str]:
+        try:
+            found = await check(node)
+        except DstestError as error:
+            return [f"cannot be audited: {error.message}"]
+        return [*found, *await standing_leases(node)]
+
+    rows = await asyncio.gather(*map(one, nodes_of(ctx)))
+    return dict(zip(ctx.nodes, rows, strict=True))
+
+
+Facts = Mapping[str, Any]
+Counts = Mapping[str, Mapping[str, int]]
+"""Operations of clients by node and outcome."""
+
+
+def with_facts(record: LandingRecord, facts: Facts) -> LandingRecord:
+    """The record that says this besides."""
+    return msgspec.structs.replace(record, facts={**record.facts, **facts})
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """Whom a fault is about, and what the record says of that; or why nothing is injected.
+
+    Without `targets` they are those of the plan.
+    """
+
+    targets: list[str] | None = None
+    facts: Facts = {}
+    why_not: str = ""
+
+
+class Observed(msgspec.Struct, frozen=True, kw_only=True):
+    """The three signals as they are now, and what the record says besides."""
+
+    injector: Signal
+    victim: Signal
+    control: Signal
+    facts: Facts = {}
+
+
+def with_signals(record: LandingRecord, seen: Observed) -> LandingRecord:
+    """The record with the signals as they were observed, and what they say besides."""
+    return msgspec.structs.replace(
+        with_facts(record, seen.facts),
+        injector=seen.injector,
+        victim=seen.victim,
+        control=seen.control,
+    )
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """Does a fault still stand? `doubts` are reasons why it has not stood for its whole window."""
+
+    present: bool = True
+    doubts: Sequence[str] = ()
+    facts: Facts = {}
+
+
+class Reverted(msgspec.Struct, frozen=True, kw_only=True):
+    """What taking a fault away has shown. `facts` are for the record, the rest for the proof.
+
+    `first` and `second` are counters right afterwards and a moment later; `residue` is what is
+    still on a node.
+    """
+
+    facts: Facts = {}
+    first: Mapping[str, int] = {}
+    second: Mapping[str, int] = {}
+    residue: Sequence[str] = ()
+
+
+class Healing(msgspec.Struct, frozen=True, kw_only=True):
+    """What the proof of a heal compares with: counts of the load just before the fault was taken
+    away and right after, and what taking it away has shown."""
+
+    counts_before: Counts
+    counts_after: Counts
+    reverted: Reverted
+
+
+class Proven(msgspec.Struct, frozen=True):
+    """What is still missing for a proven heal (nothing: proven), the figures afterwards, what is
+    still on a node, and facts for the record."""
+
+    missing: Sequence[str]
+    injector: Mapping[str, Any] = {}
+    victim: Mapping[str, Any] = {}
+    residue: Sequence[str] = ()
+    facts: Facts = {}
+
+
+class ApplyFailed(Exception):
+    """Applying a fault failed, in part or whole: what the record is to say of it."""
+
+    def __init__(self, notes: Sequence[str], facts: Facts | None = None) -> None:
+        self.notes, self.facts = notes, facts or {}
+
+
+def landing(record: LandingRecord) -> Landed:
+    """`yes` needs both sides and untouched others; a fault that ended early stays in doubt."""
+    injector = record.injector is not None and record.injector.shown
+    victim = record.victim is not None and record.victim.shown
+    control = record.control is not None and record.control.moved
+    if not injector and not victim:
+        return "no"
+    whole = injector and victim and not control
+    return "yes" if whole and not FaultDetails.of(record).ended_early else "ambiguous"
+
+
+def only_others_hit(record: LandingRecord) -> bool:
+    """Both sides show the fault, and somebody else seems to be hit as well.
+
+    Asked once more before that is believed: one late datagram on a busy host hits nobody.
+    """
+    signals = (record.injector, record.victim)
+    both = all(signal is not None and signal.shown for signal in signals)
+    return both and record.control is not None and record.control.moved
+
+
+def demote(record: LandingRecord, why: str) -> LandingRecord:
+    """The fault did not stand for its whole window: never `yes` from here on."""
+    was = record.landed == "yes" or record.landed_at is not None
+    notes = record.notes if why in record.notes else [*record.notes, why]
+    return msgspec.structs.replace(
+        with_facts(record, {"ended_early": True}),
+        landed="ambiguous" if was else record.landed,
+        notes=notes,
+    )
+
+
+class Overlap(msgspec.Struct, frozen=True, kw_only=True):
+    """How a nemesis gets on with others in one run.
+
+    `lane`: at most one of a lane stands; empty for a fault that stands alone. Faults due together
+    are injected by `inject_order` and healed by `heal_order`, lower ones first.
+    `may_lose_leader`: there may be no leader under it, so that a fault that is for the leader
+    cannot follow.
+    """
+
+    lane: str = ""
+    inject_order: int = 0
+    heal_order: int = 0
+    may_lose_leader: bool = False
+
+
+SHOWS_IN_ITS_OWN_TRAFFIC: Final = Overlap(lane="node", inject_order=0, heal_order=1)
+"""Of faults that slow a server down or change its clock: what it goes on doing proves them."""
+
+NEEDS_TRAFFIC: Final = Overlap(lane="network", inject_order=1)
+"""Of faults that need traffic on every path that they touch."""
+
+ENDS_TRAFFIC: Final = Overlap(lane="node", inject_order=2, heal_order=1)
+"""Of faults that end the traffic of their targets. A server that comes back needs its peers, so the
+network is healed before it."""
 
 POLL_S: Final = 0.1
 LOOK_S_MAX: Final = 60.0
@@ -147,7 +337,7 @@ class Driver(ABC):
 
     def landed(self, record: LandingRecord) -> Landed:
         """What the record's signals come to."""
-        return landed(record)
+        return landing(record)
 
     # Steps of another look, in mid-window and at its end.
 
@@ -291,7 +481,7 @@ class Driver(ABC):
         gone = await self.vanished(ctx, record)
         known: Facts = {} if gone is None else {"gone": list(gone)}
         if gone:
-            record = _rechecked(ctx, record, present=False, known=known)
+            record = _recheck(ctx, record, present=False, known=known)
             what = ", ".join(f"{what} vanished from {name}" for name, what in gone.items())
             return demote(record, f"{what} while the fault should have stood")
         earlier = record
@@ -304,7 +494,7 @@ class Driver(ABC):
             record, known = await self.observed(ctx, record), {**known, "asked_again": doubt}
         standing = self.stands(earlier, record)
         record = with_facts(record, standing.facts)
-        record = _rechecked(ctx, record, present=standing.present, known=known)
+        record = _recheck(ctx, record, present=standing.present, known=known)
         for doubt in standing.doubts:
             record = demote(record, doubt)
         if record.landed == "yes" and record.landed_at is None:
@@ -374,7 +564,7 @@ class Driver(ABC):
             await asyncio.sleep(POLL_S)
 
 
-def _rechecked(
+def _recheck(
     ctx: NemesisContext, record: LandingRecord, *, present: bool, known: Facts
 ) -> LandingRecord:
     row: dict[str, Any] = {"at_ns": ctx.clock.now_ns(), "present": present, **known}

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import msgspec
 
-from dstest.core.details import LeadDetails
+from dstest.core.evidence import LeadDetails
 from dstest.core.protocols import Leadership, LeaderView, NemesisContext
-from nemeses.observe.relations import leaders_of
+from nemeses.observe.servers import leaders_of
 
 POLL_S: Final = 0.1
 
@@ -50,7 +50,7 @@ def lead_of(views: Sequence[LeaderView], group: str) -> Lead:
     return Lead(leader, epoch, group)
 
 
-def _drawn(views: Sequence[LeaderView], seed: int) -> str:
+def _draw_group(views: Sequence[LeaderView], seed: int) -> str:
     """The group that a fault is about: of several, the seed decides."""
     groups = sorted({view.group for view in views}) or [""]
     return groups[seed % len(groups)]
@@ -62,7 +62,7 @@ async def lead(ctx: NemesisContext, group: str | None = None, *, seed: int = 0) 
     if led is None:
         return Lead()
     views = await leaders_of(ctx, led)
-    return lead_of(views, _drawn(views, seed) if group is None else group)
+    return lead_of(views, _draw_group(views, seed) if group is None else group)
 
 
 async def leading(ctx: NemesisContext) -> set[str]:
@@ -119,15 +119,15 @@ def voters(ctx: NemesisContext) -> list[str]:
     return [name for name in ctx.nodes if members[name].votes]
 
 
-async def moved(ctx: NemesisContext, lead: LeadDetails, away: Collection[str]) -> dict[str, Any]:
+async def new_lead(ctx: NemesisContext, lead: LeadDetails, away: Collection[str]) -> dict[str, Any]:
     """What a record says of the new leader; {} where the lead is as it was before."""
     before = Lead(lead.leader_before, lead.term_before, lead.group)
     found = moved_to(before, await leaders_of(ctx, ctx.need(Leadership)), voters(ctx), away)
     return {} if found is None else {"new_term": found.epoch, "new_leader": found.leader}
 
 
-def unmoved(lead: LeadDetails) -> str:
-    """What speaks against a failover that `moved` has not found."""
+def no_failover(lead: LeadDetails) -> str:
+    """What speaks against a failover that `new_lead` has not found."""
     if lead.term_before is not None:
         return f"no new term after {lead.term_before}"
     return f"nobody else leads than {lead.leader_before}"

@@ -10,23 +10,20 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from dstest.core.details import FaultDetails
-from dstest.core.evidence import LandingRecord, Signal
+from dstest.core.evidence import FaultDetails, LandingRecord, Signal
 from dstest.core.protocols import NemesisContext, Option
 from nemeses.base.process_evidence import all_ok, with_clients
 from nemeses.base.process_fault import ProcessFault
 from nemeses.base.schedule import WINDOW_OPTIONS
-from nemeses.observe.processes import replaced, running
+from nemeses.observe.processes import replacements, running
 
 WITHOUT_TARGETS: Final[Mapping[str, Option]] = {
     k: v for k, v in WINDOW_OPTIONS.items() if k != "targets"
 }
 """Options of a fault that chooses its targets by what it is."""
 
-
 RESTART_S: Final = 20.0
 """A server that was started serves by then; one that led waits for an election first."""
-
 
 ASK_TRIES: Final = 3
 
@@ -84,7 +81,7 @@ async def bystanders(ctx: NemesisContext, record: LandingRecord, hit: Sequence[s
     processes, now = await running(ctx), ctx.traffic.by_node()
     before = FaultDetails.of(record).traffic_at_inject
     others = [n for n in ctx.nodes if n not in record.targets]
-    problems = [f"{n} has another process" for n in replaced(record, processes, others)]
+    problems = [f"{n} has another process" for n in replacements(record, processes, others)]
     own = with_clients(ctx, record)
     answered = {n: all_ok(now[n]) - all_ok(before[n]) for n in others if n in own}
     problems += [f"clients of {n} are not answered" for n, k in answered.items() if not k]

@@ -2,6 +2,7 @@
 
 `partition`, `loss` and the faults of a queue say what they do at the node where a path arrives, how
 that shows, and how it is taken away. A path (source, destination) is named `source->destination`.
+Which of them a planned fault cuts, the user has named, or a shape draws them.
 """
 
 from __future__ import annotations
@@ -9,12 +10,11 @@ from __future__ import annotations
 import asyncio
 import random
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple
 
-from dstest.core.details import PathDetails
 from dstest.core.errors import ConfigError
-from dstest.core.evidence import Landed, LandingRecord
+from dstest.core.evidence import Landed, LandingRecord, PathDetails
 from dstest.core.node import Node
 from dstest.core.protocols import (
     FaultPlan,
@@ -27,24 +27,37 @@ from dstest.core.protocols import (
     lacking_of,
 )
 from dstest.core.residue import Residue
-from nemeses.base.cluster import audit_each, nodes_of
-from nemeses.base.driver import Driver
+from nemeses.base.driver import (
+    ApplyFailed,
+    Choice,
+    Driver,
+    Facts,
+    Healing,
+    Proven,
+    Reverted,
+    audit_each,
+    nodes_of,
+)
 from nemeses.base.leadership import lead_when_known
-from nemeses.base.path_evidence import (
+from nemeses.base.paths import (
+    DIRECTIONS,
     NO_TALK,
+    SHAPES,
+    TARGETED,
+    CutSet,
     Reached,
     accounts,
+    cuts_for,
     landed_on_used_paths,
     packets_before,
     path_name,
     path_of,
+    paths_in,
     use_of,
 )
-from nemeses.base.path_plan import PATH_OPTIONS, cuts_of, drawing
-from nemeses.base.schedule import WINDOW_OPTIONS, planned
-from nemeses.base.steps import ApplyFailed, Choice, Facts, Healing, Proven, Reverted
+from nemeses.base.schedule import WINDOW_OPTIONS, drawable, given_targets, planned
 from nemeses.observe import probes
-from nemeses.observe.relations import links_of
+from nemeses.observe.servers import links_of
 from nemeses.tools import nft
 
 __all__ = [
@@ -56,6 +69,110 @@ __all__ = [
     "landing_s",
     "sources_by_node",
 ]
+
+PATH_OPTIONS: Final[Mapping[str, Option]] = {
+    "shape": Option(
+        type=str, default="random", choices=("random", *SHAPES), help="who is parted from whom"
+    ),
+    "direction": Option(
+        type=str,
+        default="random",
+        choices=("random", *DIRECTIONS),
+        help="cut both ways, or only what goes in to or comes out of the targets",
+    ),
+    "paths": Option(
+        type=str, default="", help="these paths alone, as n1:n2,n3:n1 (from:to), not a shape"
+    ),
+}
+
+
+def drawing(
+    rng: random.Random,
+    nodes: Sequence[str],
+    options: Mapping[str, Any],
+    requires_when: Sequence[When],
+    draw_params: Callable[[], Mapping[str, Any]],
+    *,
+    leader_first: bool,
+) -> Callable[[], dict[str, Any]]:
+    """What draws the facts of one plan after the other; shapes in a shuffled order, so that all
+    come in turn."""
+    shapes: list[str] = []
+    shuffled: list[bool] = []
+    given = {**_apart(options), **_given(nodes, options)}
+
+    def draw() -> dict[str, Any]:
+        if not shapes:
+            fitting = [s for s in SHAPES if s != "majorities-ring" or len(nodes) > 3]
+            shapes.extend(drawable(requires_when, "shape", fitting, options))
+            rng.shuffle(shapes)
+            if leader_first and not shuffled and "leader" in shapes:
+                shapes.sort(key=lambda shape: shape == "leader")
+            shuffled.append(True)
+        drawn = {"shape": shapes.pop(), "direction": rng.choice(("both", "both", "in", "out"))}
+        return {
+            **{k: v if options[k] == "random" else options[k] for k, v in drawn.items()},
+            **given,
+            **draw_params(),
+            "seed": rng.getrandbits(32),
+        }
+
+    return draw
+
+
+def _apart(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The shape that cuts the targets which the user has named off, nothing where none were."""
+    targets, shape = given_targets(options), options["shape"]
+    if not targets or shape in TARGETED:
+        return {}
+    if shape != "random":
+        raise ConfigError(
+            f"-o targets leaves no choice of shape={shape}",
+            remedy=f"-o shape={' or shape='.join(TARGETED)}, or no -o targets",
+        )
+    return {"shape": "one" if len(targets) == 1 else "halves"}
+
+
+def _given(nodes: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    """What a plan says of paths that the user has named; nothing where none were."""
+    text = str(options.get("paths", ""))
+    if not text:
+        return {}
+    others = [k for k in ("shape", "direction") if options[k] != "random"]
+    others += ["targets"] if options["targets"] else []
+    if others:
+        raise ConfigError(f"-o paths leaves no choice of {others[0]}", remedy="give one of the two")
+    try:
+        paths = paths_in(text, nodes)
+    except ValueError as error:
+        raise ConfigError(f"-o paths={text}: {error}", remedy="-o paths=n1:n2,n2:n1") from None
+    if not paths:
+        raise ConfigError(f"-o paths={text} names no path", remedy="-o paths=n1:n2,n2:n1")
+    both = all((b, a) in paths for a, b in paths)
+    return {
+        "shape": "paths",
+        "direction": "both" if both else "in",
+        "paths": [path_name(path) for path in paths],
+    }
+
+
+def cuts_of(plan: FaultPlan, nodes: Sequence[str], leader: str | None) -> CutSet:
+    """The paths that a plan is about, as things are now. ValueError where there are none."""
+    facts = plan.facts
+    if facts["shape"] == "paths":
+        cuts = paths_in(",".join(facts.get("paths", ())), nodes)
+        if not cuts:
+            raise ValueError("no path is named")
+        return CutSet(list(dict.fromkeys(destination for _, destination in cuts)), cuts)
+    return cuts_for(
+        facts["shape"],
+        facts["direction"],
+        nodes,
+        random.Random(facts["seed"]),
+        leader=leader,
+        targets=facts["targets"],
+    )
+
 
 LANDING_DEADLINE_S: Final = 5.0
 IDLE_TOLD: Final = 4

@@ -13,13 +13,12 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from dstest.core.details import FaultDetails, LeadDetails, ProcessDetails
-from dstest.core.evidence import LandingRecord, Signal
+from dstest.core.evidence import FaultDetails, LandingRecord, LeadDetails, ProcessDetails, Signal
 from dstest.core.protocols import NemesisContext
-from nemeses.base.leadership import moved, unmoved, voters
-from nemeses.base.steps import with_facts
-from nemeses.observe.answers import ask_all, probe_pairs, services_of
+from nemeses.base.driver import with_facts
+from nemeses.base.leadership import new_lead, no_failover, voters
 from nemeses.observe.processes import ProcessSnapshot, processes_before, take_two_snapshots
+from nemeses.observe.servers import ask_all, probe_pairs, services_of
 
 Snapshots = Mapping[str, tuple[ProcessSnapshot, ProcessSnapshot]]
 """Of each member, two a moment apart."""
@@ -187,14 +186,14 @@ async def gather(
             retry_for=[n for n in was if n not in targets],
         ),
         take_two_snapshots(ctx, was, service),
-        moved(ctx, lead, targets) if led else asyncio.sleep(0, {}),
+        new_lead(ctx, lead, targets) if led else asyncio.sleep(0, {}),
     )
     counted = _counted(ctx, record)
     record = with_facts(record, {"counted": counted, "quiet": counted, **found})
     bad, problems = _clients(ctx, record)
     left = [n for n in voters(ctx) if n not in targets]
     if details.scope == "primaries" and left and not LeadDetails.of(record).moved:
-        problems.append(unmoved(lead))
+        problems.append(no_failover(lead))
     others = {n: pair for n, pair in snapshots.items() if n not in targets}
     return (
         record,

@@ -2,21 +2,22 @@
 
 A nemesis says how processes are hit and brought back, and by which injector signal that shows on
 their nodes (`gather_evidence`); who answers, who listens and what clients see is the same for all.
+A fault hits one node, a minority, a majority, all, or the leaders. Its heal is proven where the
+servers are whole again and nothing of it is left on a node.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import msgspec
 
 from dstest.core import limits
-from dstest.core.details import ProcessDetails
 from dstest.core.errors import LabError
-from dstest.core.evidence import LandingRecord, Signal
+from dstest.core.evidence import LandingRecord, ProcessDetails, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import (
     FaultPlan,
@@ -29,14 +30,19 @@ from dstest.core.protocols import (
     When,
     lacking_of,
 )
-from nemeses.base.driver import Driver
-from nemeses.base.leadership import lead_when_known, voters
-from nemeses.base.process_evidence import Snapshots, gather
-from nemeses.base.process_heal import leaks, not_serving, whole
+from nemeses.base.driver import (
+    Choice,
+    Driver,
+    Facts,
+    Healing,
+    Observed,
+    Proven,
+    Standing,
+    audit_each,
+)
+from nemeses.base.leadership import agreement, lead_when_known, voters
+from nemeses.base.process_evidence import Snapshots, all_ok, gather, with_clients
 from nemeses.base.schedule import WINDOW_OPTIONS, drawable, given_targets, planned
-from nemeses.base.scopes import SCOPES, fitting, victims
-from nemeses.base.steps import Choice, Facts, Healing, Observed, Proven, Standing
-from nemeses.observe.answers import ask_all, probe_pairs, services_of
 from nemeses.observe.processes import (
     ProcessSnapshot,
     listeners,
@@ -44,7 +50,144 @@ from nemeses.observe.processes import (
     ports_of,
     processes_before,
     running,
+    take_snapshot,
+    take_snapshots,
 )
+from nemeses.observe.servers import ask_all, health_of, leaders_of, probe_pairs, services_of
+
+Healed = Callable[[LandingRecord, str, Sequence[Process], ProcessSnapshot], str | None]
+"""What is wrong with a target's processes, None where nothing is."""
+
+Extra = Callable[[NemesisContext, Node, Sequence[Process]], Awaitable[list[str]]]
+
+
+def not_serving(now: Sequence[Process], snapshot: ProcessSnapshot) -> str | None:
+    """That the processes which run `now` do not listen at their ports, None where they do."""
+    pids = ", ".join(str(p.pid) for p in now)
+    return None if snapshot.serves else f"processes {pids} do not serve"
+
+
+def incomplete(ctx: NemesisContext, name: str, now: Sequence[Process]) -> str | None:
+    """Which services of a member have no main process, None where all have one."""
+    there = {p.service for p in now if p.main}
+    lost = [s.name for s in services_of(ctx, name) if s.name not in there]
+    if not lost:
+        return None
+    return f"{', '.join(lost)} does not run" if there else "its server does not run"
+
+
+def still_standing(snapshot: ProcessSnapshot) -> str | None:
+    """What still stands, stopped or frozen."""
+    pids = ", ".join(map(str, snapshot.standing))
+    return f"process {pids} still stands, stopped or frozen" if pids else None
+
+
+async def whole(
+    ctx: NemesisContext, record: LandingRecord, before: Mapping[str, Any], healed: Healed
+) -> Proven:
+    """Processes, answers, health, one leader for all, clients: what is missing?
+
+    `before` are the counts of the load from before the heal.
+    """
+    names = record.targets
+    now = await running(ctx)
+    snapshots = await take_snapshots(ctx, {n: now[n] for n in names if n in now}, now)
+    missing: list[str] = []
+    for name in names:
+        lost = incomplete(ctx, name, now.get(name, ()))
+        wrong = (
+            lost
+            or still_standing(snapshots[name])
+            or healed(record, name, now[name], snapshots[name])
+        )
+        missing += [f"{name}: {wrong}"] if wrong else []
+    served = {n: (snapshots[n].listener or 0) if n in snapshots else 0 for n in names}
+    asked = await ask_all(ctx, probe_pairs(list(ctx.nodes), names))
+    missing += [
+        f"no answer {path}"
+        for path, n in asked.items()
+        if n < len(services_of(ctx, path.rpartition("->")[2]))
+    ]
+    healthy = await health_of(ctx)
+    missing += [f"{n} does not serve" for n in names if not healthy.get(n)]
+    led = ctx.offered(Leadership)
+    missing += agreement(await leaders_of(ctx, led), ctx.nodes) if led else []
+    traffic = ctx.traffic.by_node()
+    own = [n for n in with_clients(ctx, record) if n in names]
+    answered = {n: all_ok(traffic[n]) - all_ok(before[n]) for n in own}
+    missing += [f"clients of {n} are not answered yet" for n, k in answered.items() if not k]
+    paths = {p: n for p, n in asked.items() if p.rpartition("->")[2] in names}
+    clients = {f"clients->{n}": k for n, k in answered.items()}
+    return Proven(missing, served, {**paths, **clients})
+
+
+async def leaks(ctx: NemesisContext, extra: Extra) -> dict[str, list[str]]:
+    """Per node: servers that do not run, are stopped or frozen, what `extra` finds, and leases."""
+    now = await running(ctx)
+
+    async def check(node: Node) -> list[str]:
+        rows = now.get(node.name, [])
+        wrong = incomplete(ctx, node.name, rows)
+        if wrong:
+            return [wrong]
+        found: list[str] = []
+        for one in rows:
+            seen = await take_snapshot(node, [one], [one], ports_of(ctx, node.name))
+            stands = "stopped" if seen.stopped else ""
+            stands = f"frozen in {seen.frozen}" if seen.frozen else stands
+            found += [f"process {one.pid} is {stands}"] if stands else []
+        return [*found, *await extra(ctx, node, rows)]
+
+    return await audit_each(ctx, check)
+
+
+SCOPES: Final = ("one", "minority", "majority", "all", "primaries")
+
+
+def fitting(nodes: int) -> list[str]:
+    """Scopes that mean something, each another thing, in a cluster of this size."""
+    if nodes < 2:
+        return ["one"]
+    if nodes < 3:
+        return ["one", "all", "primaries"]
+    return [s for s in SCOPES if s != "minority" or nodes > 4]
+
+
+def victims(
+    scope: str,
+    nodes: Sequence[str],
+    rng: random.Random,
+    *,
+    leader: str | None = None,
+    targets: Sequence[str] = (),
+    voting: Collection[str],
+) -> list[str]:
+    """The nodes to hit; `targets`, where given, are taken as they are.
+
+    A majority and a minority are of those that count for one, `voting`.
+
+    Raises ValueError where no leader is known or the scope is unknown.
+    """
+    order = list(nodes)
+    rng.shuffle(order)
+    voters = [name for name in order if name in voting]
+    majority = len(voters) // 2 + 1
+    if targets:
+        return list(targets)
+    if scope == "primaries":
+        if leader is None:
+            raise ValueError("no leader is known")
+        return [leader]
+    found = {
+        "one": order[:1],
+        "minority": voters[: max(1, len(voters) - majority)],
+        "majority": voters[:majority],
+        "all": order,
+    }
+    if scope not in found:
+        raise ValueError(f"unknown scope {scope!r}; one of {', '.join(SCOPES)}")
+    return sorted(found[scope])
+
 
 LANDING_SLACK_S: Final = 5.0
 """On top of the time after which a client gives up on an operation."""

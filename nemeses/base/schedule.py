@@ -8,9 +8,9 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core.errors import ConfigError
+from dstest.core.evidence import SMOKE_S
 from dstest.core.protocols import FaultPlan, Option, When, lacking_of
 from dstest.core.run_words import at_least, number
-from dstest.core.tiers import SMOKE_S
 
 WINDOW_OPTIONS: Final[Mapping[str, Option]] = {
     "targets": Option(

@@ -9,8 +9,7 @@ shifted clock since. Victim signal: the time in the server's own answers, minus 
 other servers and another process on each node tell the right time. It has healed when the vDSO of
 each process is as the kernel made it and the server tells the right time again. A rate is proven by
 its slope over half a minute, a strobe by answers that tell now one time, now the other. `monotonic`
-shifts that clock as well, and is proven on who leads by the time that a lease has left
-(`lease_clock.py`).
+shifts that clock as well, and is proven on who leads by the time that a lease has left.
 
 Catalogue: N23 (offset), N24 (rate).
 """
@@ -24,9 +23,9 @@ from typing import Any, Final
 
 import msgspec
 
-from dstest.core.details import ProcessDetails
-from dstest.core.errors import ConfigError, LabError
-from dstest.core.evidence import LandingRecord
+from dstest.core import clock
+from dstest.core.errors import ConfigError, DstestError, LabError
+from dstest.core.evidence import LandingRecord, ProcessDetails, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import (
     Clocked,
@@ -38,18 +37,153 @@ from dstest.core.protocols import (
     When,
 )
 from dstest.core.residue import Residue
-from nemeses.base.cluster import nodes_of
-from nemeses.base.overlap import SHOWS_IN_ITS_OWN_TRAFFIC
+from nemeses.base.driver import (
+    SHOWS_IN_ITS_OWN_TRAFFIC,
+    Facts,
+    Healing,
+    Observed,
+    Proven,
+    Reverted,
+    Standing,
+    nodes_of,
+)
+from nemeses.base.leadership import lead
 from nemeses.base.process_fault import SERVICE_OPTION, ProcessFault, process_standing
-from nemeses.base.steps import Facts, Healing, Observed, Proven, Reverted, Standing
-from nemeses.clock import clock_evidence as evidence
-from nemeses.clock import lease_clock
+from nemeses.clock import clock_evidence
+from nemeses.clock.clock_evidence import expected_s, tolerance_s
 from nemeses.observe.processes import processes_before, running
-from nemeses.observe.relations import health_of
-from nemeses.observe.server_clock import Skew, skew_of
+from nemeses.observe.servers import health_of, skews_of
 from nemeses.tools.clock_tool import RESIDUE as SHIFTED
 from nemeses.tools.clock_tool import TOOL, Patch, build, shift
 from nemeses.tools.compiled import TOOLS
+
+TTL_S: Final = 3600
+"""Longer than any shift and any fault."""
+
+POLL_S: Final = 0.04
+WATCH_S: Final = 1.3
+ANSWER_MAX_S: Final = 0.5
+
+
+class End(msgspec.Struct, frozen=True):
+    """When a lease will end on our clock, as `leader` of `term` has it, and how far off that is.
+
+    No answer of a server carries its monotonic clock. But leases end by it, and who leads says how
+    many whole seconds one has left: asked until the figure falls, it tells when the lease will end.
+    A monotonic clock that was set forward by half a minute ends it half a minute earlier. Members
+    that do not lead keep no such time, and a new leader gives each lease its whole time again: only
+    one leader, and only while it leads, can be compared with itself.
+    """
+
+    leader: str
+    term: int
+    ends_s: float
+    doubt_s: float
+
+
+async def _end(ctx: NemesisContext, lease: int) -> End | None:
+    timer = ctx.need(MonotonicTimer)
+    led = await lead(ctx)
+    leader, term = led.leader, led.epoch
+    if leader is None or term is None:
+        return None
+    found: End | None = None
+    last: int | None = None
+    last_ns = 0
+    deadline_ns = clock.monotonic_ns() + int(WATCH_S * 1e9)
+    while clock.monotonic_ns() < deadline_ns:
+        asked_ns = clock.monotonic_ns()
+        left = await timer.lease_left(leader, lease)
+        answered_ns = clock.monotonic_ns()
+        if left is None or left < 0:
+            return None
+        if left + 1 == last and answered_ns - last_ns < ANSWER_MAX_S * 1e9:
+            doubt_s = _half_s(last_ns, answered_ns)
+            found = End(leader, term, _at_s(last_ns, answered_ns, left + 1), doubt_s)
+            break
+        # What is cut off is half a second, give or take as much.
+        doubt_s = 0.5 + _half_s(asked_ns, answered_ns)
+        found = End(leader, term, _at_s(asked_ns, answered_ns, left + 0.5), doubt_s)
+        last, last_ns = left, asked_ns
+        await asyncio.sleep(POLL_S)
+    return found if await lead(ctx) == led else None
+
+
+def _at_s(asked_ns: int, answered_ns: int, left_s: float) -> float:
+    return (asked_ns + answered_ns) / 2e9 + left_s
+
+
+def _half_s(asked_ns: int, answered_ns: int) -> float:
+    return (answered_ns - asked_ns) / 2e9
+
+
+async def grant(ctx: NemesisContext) -> dict[str, Any]:
+    """What the record keeps of a lease of ours before the fault; {} where none can be had."""
+    timer = ctx.need(MonotonicTimer)
+    try:
+        lease = await timer.grant_lease(TTL_S)
+    except DstestError:
+        return {}
+    return {"id": lease, "before": msgspec.to_builtins(await _end(ctx, lease))}
+
+
+async def observe(ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
+    """The record with what the lease tells now; what it has once proven stays."""
+    lease = record.facts["lease"]
+    if not lease or lease.get("proof"):
+        return record
+    at_ns = ctx.clock.now_ns()
+    found = await _end(ctx, lease["id"])
+    proof, why = lease_ahead(record, found, at_ns)
+    row = {**lease, "now": msgspec.to_builtins(found), "proof": proof, "why": why}
+    return msgspec.structs.replace(record, facts={**record.facts, "lease": row})
+
+
+def lease_ahead(
+    record: LandingRecord, found: End | None, at_ns: int
+) -> tuple[Mapping[str, Any] | None, str]:
+    """(node and by how much its lease ran ahead, "") where that shows, else (None, why not)."""
+    before = record.facts["lease"]["before"]
+    if before is None:
+        return None, "no lease time was told before"
+    was = msgspec.convert(before, End)
+    if was.leader not in record.targets:
+        return None, f"{was.leader} leads, whose clock is right: leases go by it"
+    if found is None:
+        return None, "no lease time is told"
+    if (found.leader, found.term) != (was.leader, was.term):
+        return None, f"{found.leader} leads by now, and gives leases their whole time again"
+    ahead_s, wanted_s = was.ends_s - found.ends_s, expected_s(record, at_ns)
+    doubt_s = was.doubt_s + found.doubt_s
+    if abs(ahead_s - wanted_s) > tolerance_s(wanted_s) + doubt_s:
+        return None, f"lease time of {was.leader} is {ahead_s:+.2f} s off, {wanted_s:+.2f} s wanted"
+    if abs(ahead_s) <= 2 * tolerance_s(0) + doubt_s:
+        return None, f"lease time of {was.leader} is only {ahead_s:+.2f} s off as yet"
+    return {"node": was.leader, "ahead_s": round(ahead_s, 3), "doubt_s": round(doubt_s, 3)}, ""
+
+
+def with_lease(record: LandingRecord, victim: Signal) -> Signal:
+    """The victim signal of a monotonic shift: the lease has to have shown it as well."""
+    lease = record.facts["lease"]
+    proof = lease.get("proof")
+    if proof:
+        shown = f"lease time of {proof['node']} off by {proof['ahead_s']:+.2f} s"
+        return msgspec.structs.replace(victim, detail=f"{victim.detail}; {shown}")
+    shown = lease.get("why") or "the system tells no lease times"
+    return msgspec.structs.replace(
+        victim, moved=False, detail=f"monotonic: {shown}; {victim.detail}"
+    )
+
+
+async def drop(ctx: NemesisContext, record: LandingRecord) -> None:
+    """End the lease; one that cannot be ended now ends by itself."""
+    lease = record.facts.get("lease")
+    if lease:
+        try:
+            await ctx.need(MonotonicTimer).revoke_lease(lease["id"])
+        except DstestError:
+            return
+
 
 OFFSETS_S: Final = (30.0, -5.0, 300.0, -90.0)
 SKEW_MIN_S: Final = 1.0
@@ -124,10 +258,10 @@ class Clock(ProcessFault):
                 " and no rate",
                 remedy="leave -o strobe_ms out, or -o rate",
             )
-        if rate != 1.0 and options["fault_s"] < evidence.RATE_WINDOW_S + 2:
+        if rate != 1.0 and options["fault_s"] < clock_evidence.RATE_WINDOW_S + 2:
             raise ConfigError(
                 f"-o rate={rate:g}: its slope shows in faults of half a minute only",
-                remedy=f"-o fault_s={evidence.RATE_WINDOW_S + 2:g} and a longer --time-limit",
+                remedy=f"-o fault_s={clock_evidence.RATE_WINDOW_S + 2:g} and a longer --time-limit",
             )
         if options["monotonic"] and strobe_ms:
             raise ConfigError(
@@ -205,45 +339,47 @@ class Clock(ProcessFault):
     def patience_s(self, record: LandingRecord) -> float:
         """Until a rate has become an offset that shows."""
         away = abs(record.facts["rate"] - 1.0)
-        return 5 * evidence.tolerance_s(0) / away if away else 0.0
+        return 5 * clock_evidence.tolerance_s(0) / away if away else 0.0
 
     async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
-        skews = await _skews(ctx, record.targets)
+        skews = await skews_of(ctx, record.targets)
         return {
-            "lease": await lease_clock.grant(ctx) if record.facts["monotonic"] else {},
-            "skew_before_s": {n: evidence.number(s) for n, s in skews.items()},
+            "lease": await grant(ctx) if record.facts["monotonic"] else {},
+            "skew_before_s": {n: clock_evidence.number(s) for n, s in skews.items()},
         }
 
     async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         if record.facts["monotonic"]:
-            record = await lease_clock.observe(ctx, record)
+            record = await observe(ctx, record)
         hosts = dict(
             zip(
                 ctx.nodes,
-                await asyncio.gather(*map(evidence.host_skew, nodes_of(ctx))),
+                await asyncio.gather(*map(clock_evidence.host_skew, nodes_of(ctx))),
                 strict=True,
             )
         )
         at_ns = ctx.clock.now_ns()
         strobing = bool(record.facts["strobe_ms"])
         told = [n for n in ctx.nodes if not (strobing and n in record.targets)]
-        skews = await _skews(ctx, told)
+        skews = await skews_of(ctx, told)
         took_ns = ctx.clock.now_ns() - at_ns
         service = ProcessDetails.of(record).service
         found = await asyncio.gather(*(_patches(ctx, n, service) for n in record.targets))
         patches = dict(zip(record.targets, found, strict=True))
         middle_ns = at_ns + took_ns // 2
         seen = list(record.facts.get("skew_seen_s", []))
-        injector = evidence.injector(record, patches)
+        injector = clock_evidence.injector(record, patches)
         if strobing:
-            victim = evidence.strobing(record, await evidence.watch_strobes(ctx, record))
+            victim = clock_evidence.strobing(
+                record, await clock_evidence.watch_strobes(ctx, record)
+            )
         else:
-            seen.append([middle_ns, *evidence.row(record, skews)])
-            victim = evidence.victim(record, skews, middle_ns)
+            seen.append([middle_ns, *clock_evidence.row(record, skews)])
+            victim = clock_evidence.victim(record, skews, middle_ns)
         if record.facts["monotonic"]:
-            victim = lease_clock.with_lease(record, victim)
-        control = evidence.control(record, skews, hosts)
-        hits = {n: evidence.hits(rows) for n, rows in patches.items()}
+            victim = with_lease(record, victim)
+        control = clock_evidence.control(record, skews, hosts)
+        hits = {n: clock_evidence.hits(rows) for n, rows in patches.items()}
         return Observed(
             injector=injector,
             victim=victim,
@@ -254,7 +390,7 @@ class Clock(ProcessFault):
     async def in_force(self, ctx: NemesisContext, record: LandingRecord) -> Mapping[str, str]:
         service = ProcessDetails.of(record).service
         found = await asyncio.gather(*(_patches(ctx, n, service) for n in record.targets))
-        shifted = [bool(rows) and evidence.as_asked_for(record, rows) for rows in found]
+        shifted = [bool(rows) and clock_evidence.as_asked_for(record, rows) for rows in found]
         marks = ("stands" if one else "" for one in shifted)
         return dict(zip(record.targets, marks, strict=True))
 
@@ -263,13 +399,13 @@ class Clock(ProcessFault):
         standing = process_standing(earlier, record)
         if record.facts["rate"] == 1.0 or not record.facts["rechecks"]:
             return standing
-        wrong, slopes = evidence.slopes(record)
+        wrong, slopes = clock_evidence.slopes(record)
         doubts = [*standing.doubts, *([wrong] if wrong else [])]
         return msgspec.structs.replace(standing, doubts=doubts, facts={"slopes": slopes})
 
     async def after_heal(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
         """The lease that told the monotonic clock goes."""
-        await lease_clock.drop(ctx, record)
+        await drop(ctx, record)
         return {}
 
     async def prove(self, ctx: NemesisContext, record: LandingRecord, healing: Healing) -> Proven:
@@ -283,13 +419,13 @@ class Clock(ProcessFault):
             if not {p for p in processes_before(record, name) if p.main} <= {*patches}:
                 missing.append(f"{name}: its server is not the one it was")
             missing += [f"{name}: the clock of process {pid} is still shifted" for pid in shifted]
-        skews = await _skews(ctx, record.targets)
+        skews = await skews_of(ctx, record.targets)
         for name, skew in skews.items():
-            if skew is None or abs(skew.seconds) > evidence.tolerance_s(0) + skew.doubt_s:
-                missing.append(f"{name}: its clock is wrong by {evidence.number(skew)} s")
+            if skew is None or abs(skew.seconds) > clock_evidence.tolerance_s(0) + skew.doubt_s:
+                missing.append(f"{name}: its clock is wrong by {clock_evidence.number(skew)} s")
         healthy = await health_of(ctx)
         missing += [f"{n} does not serve" for n in record.targets if not healthy.get(n)]
-        shown = {n: evidence.number(s) or 0.0 for n, s in skews.items()}
+        shown = {n: clock_evidence.number(s) or 0.0 for n, s in skews.items()}
         return Proven(missing, left, shown)
 
     async def extra_leaks(
@@ -325,11 +461,6 @@ async def _patches(
     # A server that forks has children which end while they are asked.
     still = {*(await running(ctx, service)).get(name, [])}
     return {one: patch for one, patch in found.items() if patch is not None or one in still}
-
-
-async def _skews(ctx: NemesisContext, names: Sequence[str]) -> dict[str, Skew | None]:
-    found = await asyncio.gather(*(skew_of(ctx.need(Clocked), n) for n in names))
-    return dict(zip(names, found, strict=True))
 
 
 NEMESIS = Clock()

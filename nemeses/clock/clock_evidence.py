@@ -13,7 +13,7 @@ from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import Clocked, NemesisContext, Process
 from nemeses.base.process_fault import served_before
-from nemeses.observe.server_clock import Skew, Strobe, strobe_of
+from nemeses.observe.servers import Skew, Strobe, strobe_of
 from nemeses.tools.clock_tool import Patch
 
 TOLERANCE: Final = 0.1

@@ -20,9 +20,9 @@ from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import Node
 from dstest.core.protocols import Option
+from nemeses.base.driver import Facts
 from nemeses.base.process_fault import ProcessFault
-from nemeses.base.steps import Facts
-from nemeses.clock import clock_evidence as evidence
+from nemeses.clock import clock_evidence
 from nemeses.clock.node_clock_fault import NodeClockFault
 from nemeses.tools import node_clock
 from nemeses.tools.node_clock import Reading
@@ -66,7 +66,7 @@ class ClockSteer(NodeClockFault):
 
     def patience_s(self, record: LandingRecord) -> float:
         """Until the rate has become an offset that shows."""
-        return 5 * evidence.tolerance_s(0) / abs(float(record.facts["rate"]) - 1)
+        return 5 * clock_evidence.tolerance_s(0) / abs(float(record.facts["rate"]) - 1)
 
     async def wrong(self, node: Node, record: LandingRecord) -> Reading:
         return await node_clock.ask(node, "steer", round((record.facts["rate"] - 1) * 1e6))

@@ -17,13 +17,13 @@ from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import Node
 from dstest.core.protocols import Option
+from nemeses.base.driver import Facts
 from nemeses.base.process_fault import ProcessFault
-from nemeses.base.steps import Facts
+from nemeses.clock.clock import OFFSETS_S
 from nemeses.clock.node_clock_fault import NodeClockFault
 from nemeses.tools import node_clock
 from nemeses.tools.node_clock import Reading
 
-OFFSETS_S: Final = (30.0, -5.0, 300.0, -90.0)
 SKEW_MIN_S: Final = 1.0
 SLACK_S: Final = 0.05
 

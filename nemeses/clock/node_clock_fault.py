@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -25,13 +25,18 @@ from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node, OwnClocks
 from dstest.core.protocols import Clocked, NemesisContext, Process
 from dstest.core.residue import Residue
-from nemeses.base.cluster import nodes_of
-from nemeses.base.overlap import SHOWS_IN_ITS_OWN_TRAFFIC
+from nemeses.base.driver import (
+    SHOWS_IN_ITS_OWN_TRAFFIC,
+    Facts,
+    Healing,
+    Observed,
+    Proven,
+    Standing,
+    nodes_of,
+)
 from nemeses.base.process_fault import ProcessFault, process_standing
-from nemeses.base.steps import Facts, Healing, Observed, Proven, Standing
-from nemeses.clock import clock_evidence as evidence
-from nemeses.observe.relations import health_of
-from nemeses.observe.server_clock import Skew, skew_of
+from nemeses.clock import clock_evidence
+from nemeses.observe.servers import Skew, health_of, skews_of
 from nemeses.tools import node_clock
 from nemeses.tools.node_clock import Reading
 
@@ -85,12 +90,12 @@ class NodeClockFault(ProcessFault):
     async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
         names = record.targets
         readings = await _readings(ctx, names)
-        skews = await _skews(ctx, names)
+        skews = await skews_of(ctx, names)
         return {
             "how": "adjtimex" if record.facts["rate"] != 1.0 else "clock_settime",
             "ours_ns": _ours_ns(),
             "clock_before": {n: msgspec.to_builtins(r) for n, r in readings.items()},
-            "skew_before_s": {n: evidence.number(s) for n, s in skews.items()},
+            "skew_before_s": {n: clock_evidence.number(s) for n, s in skews.items()},
         }
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
@@ -107,15 +112,15 @@ class NodeClockFault(ProcessFault):
         hosts = dict(
             zip(
                 ctx.nodes,
-                await asyncio.gather(*map(evidence.host_skew, nodes_of(ctx))),
+                await asyncio.gather(*map(clock_evidence.host_skew, nodes_of(ctx))),
                 strict=True,
             )
         )
         at_ns = ctx.clock.now_ns()
-        skews = await _skews(ctx, list(ctx.nodes))
+        skews = await skews_of(ctx, list(ctx.nodes))
         middle_ns = (at_ns + ctx.clock.now_ns()) // 2
         others = {n: skew for n, skew in hosts.items() if n not in record.targets}
-        control = evidence.control(record, skews, others)
+        control = clock_evidence.control(record, skews, others)
         moved_s = (_ours_ns() - record.facts["ours_ns"]) / 1e9
         if abs(moved_s) > OURS_MAX_S:
             detail = f"hit as well: this machine, by {moved_s:.2f} s"
@@ -124,7 +129,7 @@ class NodeClockFault(ProcessFault):
         timed = msgspec.structs.replace(record, injected_at=record.facts.get("applied_ns"))
         return Observed(
             injector=self._injector(record, readings),
-            victim=evidence.victim(timed, skews, middle_ns),
+            victim=clock_evidence.victim(timed, skews, middle_ns),
             control=control,
             facts={"clock": {n: msgspec.to_builtins(r) for n, r in readings.items()}},
         )
@@ -157,7 +162,7 @@ class NodeClockFault(ProcessFault):
     async def _right(self, ctx: NemesisContext, names: Sequence[str]) -> None:
         """By what each node knows of its clock; by the lab where that leaves it wrong."""
         await asyncio.gather(*(node_clock.ask(ctx.node(n), "back") for n in names))
-        found = await asyncio.gather(*(evidence.host_skew(ctx.node(n)) for n in names))
+        found = await asyncio.gather(*(clock_evidence.host_skew(ctx.node(n)) for n in names))
         wrong = [n for n, s in zip(names, found, strict=True) if _is_wrong(s)]
         lab = ctx.lab_as(OwnClocks)
         if wrong and lab is not None:
@@ -166,22 +171,22 @@ class NodeClockFault(ProcessFault):
     async def prove(self, ctx: NemesisContext, record: LandingRecord, healing: Healing) -> Proven:
         """The right time on the node and from its server, at its own pace, and all serve."""
         names = record.targets
-        readings, skews = await _readings(ctx, names), await _skews(ctx, names)
+        readings, skews = await _readings(ctx, names), await skews_of(ctx, names)
         missing = []
         for name, now in readings.items():
             was = msgspec.convert(record.facts["clock_before"][name], Reading)
             if now.true_ns is not None or now.tick != node_clock.TICK or now.freq != was.freq:
                 missing.append(f"{name}: its clock is still steered or kept")
             away_s = (now.distance_ns - was.distance_ns) / 1e9
-            if now.boot == was.boot and abs(away_s) > evidence.tolerance_s(0):
+            if now.boot == was.boot and abs(away_s) > clock_evidence.tolerance_s(0):
                 missing.append(f"{name}: its clock is {away_s:+.2f} s from what it was")
             skew = skews[name]
             if skew is None or _is_wrong(skew):
-                missing.append(f"{name}: its server is off by {evidence.number(skew)} s")
+                missing.append(f"{name}: its server is off by {clock_evidence.number(skew)} s")
         healthy = await health_of(ctx)
         missing += [f"{n} does not serve" for n in names if not healthy.get(n)]
         left = {n: 0 if r.true_ns is None else 1 for n, r in readings.items()}
-        return Proven(missing, left, {n: evidence.number(s) or 0.0 for n, s in skews.items()})
+        return Proven(missing, left, {n: clock_evidence.number(s) or 0.0 for n, s in skews.items()})
 
     async def extra_leaks(
         self, ctx: NemesisContext, node: Node, now: Sequence[Process]
@@ -192,14 +197,9 @@ class NodeClockFault(ProcessFault):
 
 
 def _is_wrong(skew: Skew) -> bool:
-    return abs(skew.seconds) > evidence.tolerance_s(0) + skew.doubt_s
+    return abs(skew.seconds) > clock_evidence.tolerance_s(0) + skew.doubt_s
 
 
 async def _readings(ctx: NemesisContext, names: Sequence[str]) -> dict[str, Reading]:
     found = await asyncio.gather(*(node_clock.ask(ctx.node(n), "read") for n in names))
-    return dict(zip(names, found, strict=True))
-
-
-async def _skews(ctx: NemesisContext, names: Sequence[str]) -> dict[str, Any]:
-    found = await asyncio.gather(*(skew_of(ctx.need(Clocked), n) for n in names))
     return dict(zip(names, found, strict=True))

@@ -1,9 +1,9 @@
 """`disk-full`, `fsync-error`, `io-error`: the disk under a server refuses.
 
-A file system of ours lies under the data (`nemeses/disk/faultfs.py`) and counts what it does.
+A file system of ours lies under the data (`nemeses/disk/disk_fault.py`) and counts what it does.
 Injector signal: calls that it refused, on each target and on no other node, and what became of the
 server. Victim signal: a server that is gone answers nobody, and clients saw operations end badly.
-Of a server that survives, far more operations end badly than before (`nemeses/disk/survivors.py`).
+Of a server that survives, far more operations end badly than before (`nemeses/disk/disk_fault.py`).
 It has healed when the file system refuses nothing and the servers serve: those that ended are
 started again, and those that stay stuck (`Service.stuck_after`) are killed before.
 
@@ -24,41 +24,38 @@ import msgspec
 
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import DataDir, FaultPlan, NemesisContext, Process, Supervised, Ticks
+from nemeses.base.driver import Choice, Facts, Healing, Observed, Proven, Reverted, with_facts
 from nemeses.base.process_evidence import Snapshots, gather, with_clients
-from nemeses.base.process_fault import choose_processes, served_before
-from nemeses.base.process_heal import incomplete, not_serving
-from nemeses.base.steps import Choice, Facts, Healing, Observed, Proven, Reverted, with_facts
-from nemeses.disk import faultfs, survivors
+from nemeses.base.process_fault import choose_processes, incomplete, not_serving, served_before
+from nemeses.disk import disk_fault
 from nemeses.disk.disk_fault import (
+    BASELINE_S,
     DiskFault,
+    Fate,
     clear_disks,
+    client_counts,
     counted_on,
     counter_delta,
-    disk_control,
-    disk_signal,
-    owner,
-    readings,
-)
-from nemeses.disk.survivors import (
-    BASELINE_S,
-    Fate,
-    client_counts,
     counts_since,
     difference,
+    disk_control,
+    disk_signal,
     fate_of,
+    fate_text,
+    owner,
     pids_of,
-    told,
+    readings,
     with_counts,
 )
-from nemeses.observe.answers import services_of
 from nemeses.observe.processes import (
     ProcessSnapshot,
     processes_before,
     running,
     signal_command,
 )
-from nemeses.process.gone import gone_signal, not_replaced
-from nemeses.tools.calls import SYNCS, WRITES, sample
+from nemeses.observe.servers import services_of
+from nemeses.process.absence import gone_signal, old_processes
+from nemeses.tools.groups import SYNCS, WRITES, sample
 
 ENDS_WITHIN_S: Final = 8.0
 """After the heal, of a server that has found out about its disk; PostgreSQL waits 5 s for what it
@@ -114,7 +111,7 @@ class DiskErrorFault(DiskFault):
         """The calls fail from now on; that the servers do not survive it is observed later."""
         names = record.targets
         await asyncio.gather(
-            *(faultfs.ask(ctx.node(n), "set", self.setting, self.number) for n in names)
+            *(disk_fault.ask(ctx.node(n), "set", self.setting, self.number) for n in names)
         )
 
     async def ticks(self, ctx: NemesisContext, record: LandingRecord) -> Ticks | None:
@@ -165,7 +162,7 @@ class DiskErrorFault(DiskFault):
         self, ctx: NemesisContext, record: LandingRecord, alive: Sequence[str]
     ) -> Signal:
         """Of survivors, and of those beside them that are gone."""
-        signal = survivors.victim(record, alive)
+        signal = disk_fault.victim(record, alive)
         gone = [n for n in record.targets if n not in alive]
         if not gone:
             return signal
@@ -185,7 +182,7 @@ class DiskErrorFault(DiskFault):
         start = ctx.need(Supervised).restart_command(name)
         kill = [signal_command(processes_before(record, name), "KILL")]
         return [
-            faultfs.asking("clear"),
+            disk_fault.asking("clear"),
             *(kill if self._stays_stuck(ctx, name) else []),
             start,
             ["sh", "-c", f"sleep {ENDS_WITHIN_S:g}; exec {shlex.join(start)}"],
@@ -242,7 +239,7 @@ class DiskErrorFault(DiskFault):
     ) -> str | None:
         """A survivor need not have been started again."""
         if record.facts.get("fates", {}).get(name, "gone") == "gone":
-            return not_replaced(record, name, now, snapshot)
+            return old_processes(record, name, now, snapshot)
         return not_serving(now, snapshot)
 
 
@@ -258,7 +255,7 @@ def fate_signal(record: LandingRecord, snapshots: Snapshots) -> Signal:
         problems += served_before(record, name)
         if fates[name] == "unharmed":
             problems.append(f"{name}: process {pid} is still there, and serves as before")
-    shown = [*([ended.detail] if gone else []), *(told(record, n) for n in rest)]
+    shown = [*([ended.detail] if gone else []), *(fate_text(record, n) for n in rest)]
     return msgspec.structs.replace(
         ended, moved=bool(record.targets) and not problems, detail="; ".join(problems or shown)
     )

@@ -1,6 +1,6 @@
 """`power`: the power of servers fails: processes are killed, and what they had not synced is gone.
 
-The file system under the data (`nemeses/disk/faultfs.py`) counts the bytes that the cut took.
+The file system under the data (`nemeses/disk/disk_fault.py`) counts the bytes that the cut took.
 Injector signal: those bytes, on each target that is to lose something and on no other node, and
 servers that are gone. Victim and control signal: as for `kill`. It has healed when the servers,
 started again on what their disks hold, serve. With torn=true some unsynced sectors are kept and
@@ -24,13 +24,12 @@ import msgspec
 from dstest.core.errors import LabError
 from dstest.core.evidence import LandingRecord, PageCache, Signal
 from dstest.core.protocols import NemesisContext, Option, Process, Supervised
+from nemeses.base.driver import Facts, Observed, with_facts
 from nemeses.base.leadership import voters
 from nemeses.base.process_evidence import Snapshots
 from nemeses.base.process_fault import gather_evidence
-from nemeses.base.simulated import Simulated
-from nemeses.base.simulated_processes import SimulatedPower
-from nemeses.base.steps import Facts, Observed, with_facts
-from nemeses.disk import faultfs
+from nemeses.base.simulated import Simulated, SimulatedPower
+from nemeses.disk import disk_fault
 from nemeses.disk.disk_fault import (
     DiskFault,
     clear_disks,
@@ -40,7 +39,7 @@ from nemeses.disk.disk_fault import (
     readings,
 )
 from nemeses.observe.processes import ProcessSnapshot, dying, processes_before
-from nemeses.process.gone import gone_signal, not_replaced
+from nemeses.process.absence import gone_signal, old_processes
 
 DIRTY_DEADLINE_S: Final = 5.0
 """Members that lost their leader write their vote by then."""
@@ -99,7 +98,7 @@ class Power(DiskFault):
     async def ready(self, ctx: NemesisContext) -> None:
         after_ms = int(float(ctx.options.get("writeback_s", 2.0)) * 1000)
         await asyncio.gather(
-            *(faultfs.ask(ctx.node(n), "set", "writeback_ms", after_ms) for n in ctx.nodes)
+            *(disk_fault.ask(ctx.node(n), "set", "writeback_ms", after_ms) for n in ctx.nodes)
         )
 
     async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
@@ -112,10 +111,10 @@ class Power(DiskFault):
         """
         losers = record.facts["losers"]
         nodes = [ctx.node(name) for name in losers]
-        await asyncio.gather(*(faultfs.ask(n, "set", "stall", 1) for n in nodes))
+        await asyncio.gather(*(disk_fault.ask(n, "set", "stall", 1) for n in nodes))
         deadline_ns = ctx.clock.now_ns() + int(DIRTY_DEADLINE_S * 1e9)
         while ctx.clock.now_ns() < deadline_ns:
-            found = await asyncio.gather(*(faultfs.ask(n, "get") for n in nodes))
+            found = await asyncio.gather(*(disk_fault.ask(n, "get") for n in nodes))
             if all(row["dirty_bytes"] for row in found):
                 break
         killing = asyncio.create_task(ctx.need(Supervised).kill(record.targets))
@@ -131,7 +130,7 @@ class Power(DiskFault):
         seed = record.facts["torn_seed"]
         words: list[str | int] = ["cut", seed] if seed else ["cut"]
 
-        await asyncio.gather(*(faultfs.ask(ctx.node(n), *words) for n in record.facts["losers"]))
+        await asyncio.gather(*(disk_fault.ask(ctx.node(n), *words) for n in record.facts["losers"]))
 
     async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         record = with_facts(record, {"disk": await readings(ctx)})
@@ -151,7 +150,7 @@ class Power(DiskFault):
     def process_problem(
         self, record: LandingRecord, name: str, now: Sequence[Process], snapshot: ProcessSnapshot
     ) -> str | None:
-        return not_replaced(record, name, now, snapshot)
+        return old_processes(record, name, now, snapshot)
 
 
 def losers(record: LandingRecord, voting: Sequence[str]) -> list[str]:

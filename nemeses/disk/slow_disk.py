@@ -21,16 +21,21 @@ from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import DataDir, NemesisContext, Option, Process, SyncStats, Ticks
 from dstest.core.residue import Residue
-from nemeses.base.overlap import SHOWS_IN_ITS_OWN_TRAFFIC
+from nemeses.base.driver import (
+    SHOWS_IN_ITS_OWN_TRAFFIC,
+    Facts,
+    Healing,
+    Observed,
+    Proven,
+    with_facts,
+)
 from nemeses.base.process_fault import ProcessFault
 from nemeses.base.schedule import check_range
-from nemeses.base.steps import Facts, Healing, Observed, Proven, with_facts
-from nemeses.disk import faultfs
-from nemeses.disk.disk_fault import clear_disks, counted_on, faulty, readings
-from nemeses.disk.survivors import pids_of
-from nemeses.observe.relations import health_of
-from nemeses.tools.calls import SYNCS, WRITES, sample
+from nemeses.disk import disk_fault
+from nemeses.disk.disk_fault import clear_disks, counted_on, faults_in, pids_of, readings
+from nemeses.observe.servers import health_of
 from nemeses.tools.compiled import TOOLS
+from nemeses.tools.groups import SYNCS, WRITES, sample
 
 FELT_MIN: Final = 0.7
 SPARED_MAX: Final = 0.2
@@ -70,7 +75,7 @@ async def _sampled(ctx: NemesisContext, record: LandingRecord, known: Stats | No
             SYNCS,
             SAMPLED_S,
             synced=WRITES,
-            control_socket=faultfs.SOCKET,
+            control_socket=disk_fault.SOCKET,
         )
         return known[name][0] + seen.syncs, known[name][1] + seen.inside_s
 
@@ -88,7 +93,7 @@ class SlowDisk(ProcessFault):
     faults: tuple[str, ...] = ("N18",)
     overlap = SHOWS_IN_ITS_OWN_TRAFFIC
     requires = (*ProcessFault.requires, DataDir)
-    residues: tuple[Residue, ...] = (faultfs.RESIDUE, TOOLS)
+    residues: tuple[Residue, ...] = (disk_fault.RESIDUE, TOOLS)
     needs: tuple[str, ...] = ("fuse", "x86-64")
     options: Mapping[str, Option] = {
         "delay_ms": Option(
@@ -105,16 +110,16 @@ class SlowDisk(ProcessFault):
 
     async def prepare(self, ctx: NemesisContext) -> None:
         """Lay the file system."""
-        await faultfs.lay(ctx, self.name)
+        await disk_fault.lay(ctx, self.name)
 
     async def withdraw(self, ctx: NemesisContext) -> None:
         """Take it away with the data."""
-        await faultfs.take_away(ctx, list(ctx.nodes))
+        await disk_fault.take_away(ctx, list(ctx.nodes))
 
     def heal_commands(
         self, ctx: NemesisContext, record: LandingRecord, name: str
     ) -> list[list[str]]:
-        return [faultfs.asking("clear")]
+        return [disk_fault.asking("clear")]
 
     def patience_s(self, record: LandingRecord) -> float:
         """A server may sync once a second."""
@@ -126,7 +131,7 @@ class SlowDisk(ProcessFault):
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
         delay_us = record.facts["delay_ms"] * 1000
         await asyncio.gather(
-            *(faultfs.ask(ctx.node(n), "set", "sync_delay_us", delay_us) for n in record.targets)
+            *(disk_fault.ask(ctx.node(n), "set", "sync_delay_us", delay_us) for n in record.targets)
         )
 
     async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
@@ -162,7 +167,7 @@ class SlowDisk(ProcessFault):
         found = await readings(ctx)
         took_ms = _took_ms(earlier, now, syncs_min=1)
         limit_ms = SPARED_MAX * record.facts["delay_ms"]
-        missing = [f"{n}: the file system has {f}" for n, r in found.items() for f in faulty(r)]
+        missing = [f"{n}: the file system has {f}" for n, r in found.items() for f in faults_in(r)]
         missing += [
             f"{n}: a sync takes {took_ms.get(n, -1):.1f} ms"
             for n in record.targets
@@ -177,7 +182,7 @@ class SlowDisk(ProcessFault):
         self, ctx: NemesisContext, node: Node, now: Sequence[Process]
     ) -> list[str]:
         """Faults that the file system still makes."""
-        return [f"its file system has {f}" for f in faulty(await faultfs.ask(node, "get"))]
+        return [f"its file system has {f}" for f in faults_in(await disk_fault.ask(node, "get"))]
 
 
 def _took_ms(before: Stats, now: Stats, syncs_min: int = SYNCS_MIN) -> dict[str, float]:

@@ -1,8 +1,11 @@
 """`backup`: members go back to an earlier copy of their own data, in mid-load.
 
-Their data is copied under load, each as of one instant; the load goes on for `age_s`; then they are
-killed, the copies take the place of what they have since written, and they are started. That breaks
-a promise: a member has forgotten entries and votes that it had answered for.
+Their data is copied under load, while all stand still together: of copies made one after the other,
+one may know an entry as committed that no majority of them has, and its member never serves again.
+The copies are of data directories, not snapshots in a format of the system's. The load goes on for
+`age_s`; then they are killed, the copies take the place of what they have since written, and they
+are started. That breaks a promise: a member has forgotten entries and votes that it had answered
+for.
 
 With `scope=one` it is one member, and the rest of the cluster has all that it forgot: no client may
 notice, and the member itself may find out and refuse to go on. It is not the way to restore a
@@ -39,11 +42,11 @@ from dstest.core.protocols import (
     Supervised,
 )
 from dstest.core.residue import Residue
+from nemeses.base.driver import Facts, Healing, Observed, with_facts
 from nemeses.base.member_fault import WITHOUT_TARGETS, MemberFault, bystanders, signal
-from nemeses.base.steps import Facts, Healing, Observed, with_facts
-from nemeses.member.listings import incomplete, plain
+from nemeses.member.membership import incomplete, plain
 from nemeses.observe.processes import STOPPED
-from nemeses.observe.progress import only_log
+from nemeses.observe.servers import only_log
 
 REJOIN_TRIES: Final = 3
 FIRST_ANSWER_S: Final = 10.0

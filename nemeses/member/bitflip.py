@@ -3,7 +3,7 @@
 The member is killed, bytes of its files are changed, and it is started on them. `log` flips a bit
 of an entry of its write-ahead log. `store` changes a value of a key of ours in its database file,
 in every place where the file has it. `tail` cuts the end of the log off, with entries that it had
-acknowledged; what proves that is in `logtail.py`.
+acknowledged.
 
 Injector signal: the bytes at the recorded offsets, read back, before and now. Victim signal: the
 server itself has read them. For the log it says in its own log that it found corruption, and serves
@@ -13,6 +13,13 @@ the server never read do not count. Control: the other servers are the processes
 corruption, hold the right value, and their clients are answered. It has healed when the bytes are
 back (for the log, whose file nobody wrote to meanwhile, by the checksum of the whole file), all
 serve, and all hashes agree. A member whose cut log has grown since is replaced by a new one.
+
+Of `what=tail`, the injector signal is where the log ended before and after the cut, by its own
+records; what was preallocated behind them holds nothing, and to lose only that does not count.
+Victim signal: the server says in its own log that it starts with a log which ends before an entry
+that it had applied, and before the last entry that its file held. What etcd then does depends on
+who leads: a leader that counts on the lost entries makes it panic, a new one feeds it anew. Both
+count: it has started on the short log.
 
 Catalogue: N19.
 """
@@ -41,14 +48,82 @@ from dstest.core.protocols import (
     Truncatable,
     When,
 )
+from nemeses.base.driver import Facts, Healing, Observed, Reverted, with_facts
 from nemeses.base.member_fault import MemberFault, bystanders, signal
 from nemeses.base.schedule import WINDOW_OPTIONS, given_targets
-from nemeses.base.steps import Facts, Healing, Observed, Reverted, with_facts
-from nemeses.member import logtail
-from nemeses.member.listings import Listing, incomplete, plain
-from nemeses.member.membership import REJOIN_TRIES
-from nemeses.observe.answers import ask_from_control, services_of
-from nemeses.observe.progress import only_log
+from nemeses.member.membership import REJOIN_TRIES, Listing, incomplete, plain
+from nemeses.observe.servers import ask_from_control, only_log, services_of
+
+
+def tail_injector(record: LandingRecord, states: Mapping[str, Mapping[str, Any]]) -> Signal:
+    """The file as it was, as it was left, and as it is; `states` as `flipped` says, per target."""
+    problems, good = [], []
+    known = {n: s for n, s in states.items() if s.get("at") is not None}
+    for name in record.targets:
+        state = known.get(name)
+        if state is None:
+            problems.append(f"{name}: nothing was cut off")
+            continue
+        bytes_gone, entries_gone = state["end"] - state["at"], state["last"] - state["kept"]
+        if bytes_gone <= 0 or entries_gone <= 0:
+            problems.append(f"{name}: what was cut off held nothing")
+        if state["sha256_now"] == state["sha256"]:
+            problems.append(f"{name}: its log is what it was before")
+        good.append(
+            f"{name}: {bytes_gone:,} of {state['end']:,} bytes of its log are gone, from "
+            f"{state['at']:,} on, with {entries_gone:,} entries (sha256 "
+            f"{state['cut_off_sha256'][:12]})"
+        )
+    return signal(
+        "end of the write-ahead log, and size of its file",
+        {n: [s["end"], s["size"]] for n, s in known.items()},
+        {n: [s["at"], s["size_now"]] for n, s in known.items()}
+        or dict.fromkeys(record.targets, "as before"),
+        problems,
+        "; ".join(good),
+    )
+
+
+def tail_victim(record: LandingRecord, states: Mapping[str, Mapping[str, Any]]) -> Signal:
+    """The last entry that each server started with, against what it had applied and stored."""
+    applied, starts = record.facts["applied_before"], record.facts["starts"]
+    lines = record.facts["corruption_lines"]
+    problems, good = [], []
+    first = {n: next(iter(starts[n]), None) for n in record.targets}
+    for name in record.targets:
+        start, had, held = first[name], applied.get(name), states[name].get("last")
+        if start is None or had is None:
+            problems.append(f"{name} has not said with which log it starts, or started")
+        elif held is None:
+            problems.append(
+                f"{name} starts with entry {start}, had {had} applied; its log was not cut"
+            )
+        elif start >= min(had, held):
+            problems.append(f"{name} starts with entry {start}, had {had} applied, {held} stored")
+        else:
+            told = "; ".join(line[:200] for line in lines[name]) or "nothing about it"
+            good.append(f"{name} starts with entry {start}, had {had} applied, and says: {told}")
+    return signal(
+        "entry of the log that each server had applied, and the last that it starts with",
+        {n: applied.get(n) for n in record.targets},
+        first,
+        problems,
+        "; ".join(good),
+    )
+
+
+def not_back(name: str, state: Mapping[str, Any], listing: Listing) -> list[str]:
+    """What is missing: the end of the log, or another member in the place of this one."""
+    if state["put_back"]:
+        same = state["sha256"] == state["sha256_now"]
+        return [] if same else [f"{name}: {state['path']} is not what it was before"]
+    forgetful = f"{int(state['member']):x}"
+    return [
+        f"{node} still lists the member of {name} that forgot"
+        for node, row in listing.items()
+        if forgetful in (row or {})
+    ]
+
 
 STORED_S: Final = 3.0
 TRIES: Final = 5
@@ -158,7 +233,8 @@ class BitFlip(MemberFault):
             starts = await ctx.need(Truncatable).last_at_start(record.facts["log_bytes"])
             record = with_facts(record, {"starts": starts})
             hit += [f"{n} has started anew" for n in others if starts[n]]
-            injector, victim = logtail.injector(record, states), logtail.victim(record, states)
+            injector = tail_injector(record, states)
+            victim = tail_victim(record, states)
         else:
             injector = _injector(states)
             victim = await (_refuses if what == "log" else _serves_it)(ctx, record)
@@ -294,7 +370,7 @@ async def _odd_ones(ctx: NemesisContext) -> list[str]:
 
 def _not_back(name: str, state: Mapping[str, Any], listing: Listing) -> list[str]:
     if "put_back" in state:
-        return logtail.not_back(name, state, listing)
+        return not_back(name, state, listing)
     if state["what"] == "log":
         same = state["sha256"] == state["sha256_now"]
         return [] if same else [f"{name}: {state['path']} is not what it was before"]

@@ -31,9 +31,9 @@ from dstest.core.protocols import (
     Process,
     Revisions,
 )
+from nemeses.base.driver import Facts, Healing, Observed, with_facts
 from nemeses.base.member_fault import WITHOUT_TARGETS, MemberFault, signal
-from nemeses.base.process_heal import not_serving
-from nemeses.base.steps import Facts, Healing, Observed, with_facts
+from nemeses.base.process_fault import not_serving
 from nemeses.observe.processes import ProcessSnapshot, mains, running
 
 WATCHED_S: Final = 10.0

@@ -2,6 +2,8 @@
 
 It is killed and started again with them, and so it is brought back. Which settings these are, what
 the member reports then and which request it refuses, the system says (`Divergent.divergence`).
+Another election timeout would show nothing under load: every entry that a member gets renews its
+patience.
 
 Injector signal: the setting as each server itself reports it, another one on the target alone.
 Victim signal: it behaves accordingly: a request that all took before is refused by the target.
@@ -29,8 +31,8 @@ from dstest.core.protocols import (
     Process,
     Supervised,
 )
+from nemeses.base.driver import Facts, Healing, Observed, with_facts
 from nemeses.base.member_fault import MemberFault, bystanders, patiently, signal
-from nemeses.base.steps import Facts, Healing, Observed, with_facts
 
 
 class Config(MemberFault):

@@ -7,7 +7,8 @@ refuses the token of its clients as not valid, their operations failed, and none
 answered since. Control: the other members take the clients' token and no other, are the processes
 they were, and answer. It has healed when all take it again and none takes the other.
 
-The system must ask for tokens: `-o auth=true`.
+The system must ask for tokens: `-o auth=true`. They are issued by us, once for all: passwords are
+replicated by the system itself and cannot diverge.
 
 Catalogue: N31.
 """
@@ -30,10 +31,10 @@ from dstest.core.protocols import (
     Process,
     Supervised,
 )
+from nemeses.base.driver import Facts, Healing, Observed, with_facts
 from nemeses.base.member_fault import MemberFault, bystanders, patiently, signal
 from nemeses.base.process_evidence import with_clients
 from nemeses.base.schedule import WINDOW_OPTIONS
-from nemeses.base.steps import Facts, Healing, Observed, with_facts
 
 OTHER: Final = "rotated-without-the-rest"
 

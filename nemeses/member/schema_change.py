@@ -6,6 +6,9 @@ of the columns and indexes, and clients of every member were answered after it. 
 out, so there is no control but the processes, which are those that they were. It has healed when
 no member's catalogue shows any of them.
 
+Databases take the lock of a table for a moment, so what waits is asked again. Our statements name
+their columns and go on; what a `SELECT *` would do is not tried.
+
 Catalogue: N34.
 """
 
@@ -16,14 +19,13 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Final
 
-from dstest.core.details import ProcessDetails
-from dstest.core.evidence import LandingRecord, Signal
+from dstest.core.evidence import LandingRecord, ProcessDetails, Signal
 from dstest.core.protocols import ChangesSchema, NemesisContext, Option, Process
+from nemeses.base.driver import Facts, Healing, Observed
 from nemeses.base.member_fault import WITHOUT_TARGETS, MemberFault, signal
 from nemeses.base.process_evidence import all_ok, with_clients
-from nemeses.base.process_heal import not_serving
-from nemeses.base.steps import Facts, Healing, Observed
-from nemeses.observe.processes import ProcessSnapshot, mains, replaced, running
+from nemeses.base.process_fault import not_serving
+from nemeses.observe.processes import ProcessSnapshot, mains, replacements, running
 
 GAP_S: Final = 0.03
 """After each change, so that clients come in between."""
@@ -92,7 +94,7 @@ class SchemaChange(MemberFault):
     def process_problem(
         self, record: LandingRecord, name: str, now: Sequence[Process], snapshot: ProcessSnapshot
     ) -> str | None:
-        if replaced(record, {name: now}, [name]):
+        if replacements(record, {name: now}, [name]):
             return f"process {now[0].pid} is another one"
         return not_serving(now, snapshot)
 
@@ -123,7 +125,11 @@ def _victim(ctx: NemesisContext, record: LandingRecord, now: Mapping[str, int | 
 
 async def _control(ctx: NemesisContext, record: LandingRecord) -> Signal:
     now = await running(ctx)
-    pids, was, other = mains(now), ProcessDetails.of(record).pids, replaced(record, now, ctx.nodes)
+    pids, was, other = (
+        mains(now),
+        ProcessDetails.of(record).pids,
+        replacements(record, now, ctx.nodes),
+    )
     return Signal(
         signal="pids of all servers",
         before={n: was[n][0] for n in ctx.nodes},

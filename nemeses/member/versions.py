@@ -13,7 +13,8 @@ other one at each step on one more member. Victim signal: clients of each restar
 answered by it as the other build; for `upgrade` also the version of the cluster's common format,
 which was raised everywhere when the last member had come. Control: the other servers are the
 processes they were, report the old version, and their clients are answered. `mixed-versions` has
-healed when all report what they did before, `upgrade` when all report the other one.
+healed when all report what they did before, `upgrade` when all report the other one: a cluster that
+was upgraded does not go back.
 
 Catalogue: N28, N29.
 """
@@ -37,10 +38,10 @@ from dstest.core.protocols import (
     Process,
     Supervised,
 )
+from nemeses.base.driver import Facts, Healing, Observed, with_facts
 from nemeses.base.member_fault import WITHOUT_TARGETS, MemberFault, bystanders, signal
 from nemeses.base.process_evidence import with_clients
 from nemeses.base.schedule import WINDOW_OPTIONS
-from nemeses.base.steps import Facts, Healing, Observed, with_facts
 
 POLL_S: Final = 0.2
 

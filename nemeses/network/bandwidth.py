@@ -20,12 +20,12 @@ from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import NemesisContext, Option, Process
 from dstest.core.residue import Residue
+from nemeses.base.driver import Facts, Healing, Observed, Proven
 from nemeses.base.process_fault import ProcessFault
 from nemeses.base.schedule import check_range
-from nemeses.base.steps import Facts, Healing, Observed, Proven
-from nemeses.observe.relations import health_of
-from nemeses.tools.shaper import (
-    RESIDUE,
+from nemeses.observe.servers import health_of
+from nemeses.tools.netem import (
+    SHAPER_RESIDUE,
     Shape,
     bulk_kbit,
     cap_rules,
@@ -48,7 +48,7 @@ class Bandwidth(ProcessFault):
     taxdc = "timing"
     doc = "caps what nodes can send, our own connections excepted"
     faults: tuple[str, ...] = ("N09",)
-    residues: tuple[Residue, ...] = (RESIDUE,)
+    residues: tuple[Residue, ...] = (SHAPER_RESIDUE,)
     needs: tuple[str, ...] = ("tc-htb",)
     members_least: int = 2
     options: Mapping[str, Option] = {

@@ -17,12 +17,12 @@ import msgspec
 
 from dstest.core.evidence import LandingRecord
 from dstest.core.protocols import Option
-from nemeses.base.overlap import NEEDS_TRAFFIC
-from nemeses.base.path_evidence import Reached
+from nemeses.base.driver import NEEDS_TRAFFIC
 from nemeses.base.path_fault import LANDING_DEADLINE_S
+from nemeses.base.paths import Reached
 from nemeses.network.loss import right_share
 from nemeses.network.packet_share import PacketShareFault, percent
-from nemeses.network.queued import Queued, sent_once
+from nemeses.network.queued import QueueFault, sent_once
 
 
 class Corrupt(PacketShareFault):
@@ -41,7 +41,7 @@ class Corrupt(PacketShareFault):
     participle = "broken"
     options: Mapping[str, Option] = {
         "corrupt_percent": percent(10.0, "are broken"),
-        **Queued.options,
+        **QueueFault.options,
     }
 
     def patience_s(self, record: LandingRecord) -> float:

@@ -18,10 +18,10 @@ from typing import Any
 
 from dstest.core.evidence import LandingRecord
 from dstest.core.protocols import Option
-from nemeses.base.path_evidence import Reached
+from nemeses.base.paths import Reached
 from nemeses.network.loss import right_share
 from nemeses.network.packet_share import PacketShareFault, loses, percent
-from nemeses.network.queued import Queued
+from nemeses.network.queued import QueueFault
 from nemeses.tools.netqueue import Sender
 
 
@@ -40,7 +40,7 @@ class Duplicate(PacketShareFault):
     participle = "sent twice"
     options: Mapping[str, Option] = {
         "duplicate_percent": percent(30.0, "come twice"),
-        **Queued.options,
+        **QueueFault.options,
     }
 
     def netem_words(self, record: LandingRecord) -> Mapping[str, Any]:

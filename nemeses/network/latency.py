@@ -21,12 +21,11 @@ from typing import Any, Final
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import NemesisContext, Option
-from nemeses.base.cluster import nodes_of
-from nemeses.base.path_evidence import Reached, path_name
+from nemeses.base.driver import Facts, nodes_of
 from nemeses.base.path_fault import LANDING_DEADLINE_S
+from nemeses.base.paths import Reached, path_name
 from nemeses.base.schedule import check_range
-from nemeses.base.steps import Facts
-from nemeses.network.queued import Queued
+from nemeses.network.queued import QueueFault
 from nemeses.observe import probes
 from nemeses.tools.netqueue import Sender
 
@@ -90,7 +89,7 @@ def slow_pairs(
     return slower, same, unresponsive
 
 
-class Latency(Queued):
+class Latency(QueueFault):
     """The `latency` nemesis."""
 
     name = "latency"
@@ -109,7 +108,7 @@ class Latency(Queued):
         "jitter_ms": Option(
             type=float, default=10.0, least=0, most=60_000, help="up to so much more or less"
         ),
-        **Queued.options,
+        **QueueFault.options,
     }
 
     def draw_params(self, rng: random.Random, options: Mapping[str, Any]) -> Facts:

@@ -21,12 +21,10 @@ import msgspec
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import NemesisContext, Option
-from nemeses.base.cluster import nodes_of
-from nemeses.base.overlap import NEEDS_TRAFFIC
-from nemeses.base.path_evidence import Reached, dropped, path_name, token_during, used_paths
+from nemeses.base.driver import NEEDS_TRAFFIC, Facts, Observed, nodes_of
 from nemeses.base.path_fault import PATH_OPTIONS
+from nemeses.base.paths import Reached, drops, path_name, token_during, used_paths
 from nemeses.base.schedule import WINDOW_OPTIONS
-from nemeses.base.steps import Facts, Observed
 from nemeses.network.rules import RuleFault, draw_action
 from nemeses.observe import probes
 from nemeses.tools import nft
@@ -98,7 +96,7 @@ class Loss(RuleFault):
 
     async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         counted, reach, resent = await asyncio.gather(
-            dropped(ctx, record), self.probe(ctx, token_during(ctx, record)), _resent(ctx)
+            drops(ctx, record), self.probe(ctx, token_during(ctx, record)), _resent(ctx)
         )
         seen, lost = _totals(record, counted)
         return Observed(

@@ -23,10 +23,8 @@ import msgspec
 
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import NemesisContext, Option
-from nemeses.base.cluster import nodes_of
-from nemeses.base.overlap import NEEDS_TRAFFIC
-from nemeses.base.path_evidence import Reached, dropped, path_name, token_during, used_paths
-from nemeses.base.steps import Facts, Observed, with_facts
+from nemeses.base.driver import NEEDS_TRAFFIC, Facts, Observed, nodes_of, with_facts
+from nemeses.base.paths import Reached, drops, path_name, token_during, used_paths
 from nemeses.network.rules import RULE_OPTIONS, RuleFault, draw_action
 from nemeses.observe import probes
 from nemeses.tools import nft
@@ -83,10 +81,10 @@ class Openings(RuleFault):
 
     async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
         token = token_during(ctx, record)
-        return judged(record, *await asyncio.gather(dropped(ctx, record), self.probe(ctx, token)))
+        return signals_of(record, *await asyncio.gather(drops(ctx, record), self.probe(ctx, token)))
 
 
-def judged(record: LandingRecord, counted: Mapping[str, int], reach: Reached) -> Observed:
+def signals_of(record: LandingRecord, counted: Mapping[str, int], reach: Reached) -> Observed:
     """The signals, from what the rules counted and what the probes found."""
     cuts = record.facts["cuts"]
     stood = {what: {p: counted.get(f"{what}_{p}", 0) for p in cuts} for what in ("reset", "kept")}

@@ -13,11 +13,11 @@ from typing import Any, ClassVar
 
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import NemesisContext, Option
-from nemeses.base.path_evidence import Reached
+from nemeses.base.driver import Facts
+from nemeses.base.paths import Reached
 from nemeses.base.schedule import check_range
-from nemeses.base.steps import Facts
 from nemeses.network.loss import PACKETS_MIN, right_share
-from nemeses.network.queued import ARRIVE_MIN, Queued, burst_control, probe_bursts, sent_once
+from nemeses.network.queued import ARRIVE_MIN, QueueFault, burst_control, probe_bursts, sent_once
 from nemeses.tools.netqueue import Sender
 
 
@@ -28,7 +28,7 @@ def percent(default: float, what: str) -> Option:
     )
 
 
-class PacketShareFault(Queued):
+class PacketShareFault(QueueFault):
     """Base. The share's option is called `NAME_percent`."""
 
     percent_max: ClassVar[float]

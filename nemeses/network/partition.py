@@ -20,13 +20,11 @@ import msgspec
 
 from dstest.core.evidence import LandingRecord
 from dstest.core.protocols import NemesisContext, Option
-from nemeses.base.overlap import NEEDS_TRAFFIC
-from nemeses.base.path_evidence import Reached, alive, evidence, reach_now, token_during
+from nemeses.base.driver import NEEDS_TRAFFIC, Facts, Observed
 from nemeses.base.path_fault import PATH_OPTIONS
+from nemeses.base.paths import Reached, alive, evidence, reach_now, token_during
 from nemeses.base.schedule import WINDOW_OPTIONS
-from nemeses.base.simulated import Simulated
-from nemeses.base.simulated_paths import SimulatedCut
-from nemeses.base.steps import Facts, Observed
+from nemeses.base.simulated import Simulated, SimulatedCut
 from nemeses.network.rules import ACTION_OPTION, RuleFault, cut_rules, draw_action
 
 

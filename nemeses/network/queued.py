@@ -5,7 +5,9 @@ is the queue (netem.py), and its counters are the injector signal. Else it is on
 a program of ours there lets packets go later, twice or out of order (netqueue.py and its C file).
 The injector signal then comes from the program's own counters, compared with those of the rules: a
 program that is gone, or a queue with another number, lets all packets pass, and then the rules
-count what the program never saw. The record's `how` says which queue it was.
+count what the program never saw. The record's `how` says which queue it was. The kernel says what
+passed through a queue and how that queue is set, not what became of a single packet (but for those
+that left it twice); the victim signal shows the rest, as it always does.
 """
 
 from __future__ import annotations
@@ -17,22 +19,106 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from dstest.core.details import PathDetails
-from dstest.core.evidence import LandingRecord, Signal
+from dstest.core.evidence import LandingRecord, PathDetails, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import NemesisContext, Option, Ticks
 from dstest.core.residue import Residue
-from nemeses.base.cluster import nodes_of
-from nemeses.base.overlap import NEEDS_TRAFFIC
-from nemeses.base.path_evidence import Reached, path_name, path_of, token_during, used_paths
+from nemeses.base.driver import NEEDS_TRAFFIC, Facts, Observed, nodes_of
 from nemeses.base.path_fault import PATH_OPTIONS, STILL_S, CountersAfterRemoval, PathFault
+from nemeses.base.paths import Reached, path_name, path_of, token_during, used_paths
 from nemeses.base.schedule import WINDOW_OPTIONS
-from nemeses.base.steps import Facts, Observed
-from nemeses.network import by_netem
 from nemeses.observe import probes
 from nemeses.tools import netem, netqueue, nft
 from nemeses.tools.compiled import TOOLS
+from nemeses.tools.netem import NetemSnapshot
 from nemeses.tools.netqueue import QueueSnapshot, Sender
+
+
+async def snapshots(ctx: NemesisContext, record: LandingRecord) -> dict[str, NetemSnapshot]:
+    """Of each affected node."""
+    names = record.facts["affected"]
+    found = await asyncio.gather(*(netem.take_snapshot(ctx.node(n)) for n in names))
+    return dict(zip(names, found, strict=True))
+
+
+def _rows(
+    ctx: NemesisContext, path: str, seen: Mapping[str, NetemSnapshot]
+) -> list[tuple[Sender, Mapping[str, Any]]]:
+    source, destination = path_of(path)
+    info, snapshot = ctx.node(source).info, seen[destination]
+    addresses = [a for a in (info.address, info.address6) if a]
+    return [(snapshot.senders.get(a, Sender()), snapshot.words.get(a, {})) for a in addresses]
+
+
+def by_path(
+    ctx: NemesisContext, record: LandingRecord, seen: Mapping[str, NetemSnapshot]
+) -> dict[str, Sender]:
+    """What was done per path that is hit, both families together."""
+    found = {}
+    for path in record.facts["cuts"]:
+        total = Sender()
+        for row, _ in _rows(ctx, path, seen):
+            total = total.plus(row)
+        found[path] = total
+    return found
+
+
+def missing_rules(record: LandingRecord, seen: Mapping[str, NetemSnapshot]) -> dict[str, str]:
+    """Nodes on which less stands than was laid."""
+    found = {}
+    for name, snapshot in seen.items():
+        if not snapshot.filters:
+            found[name] = "filters"
+        elif not all(snapshot.words.values()):
+            found[name] = "a queue"
+    return found
+
+
+async def left_on(node: Node) -> list[str]:
+    """What is left of such a fault on a node."""
+    found = await node.run(["sh", "-c", netem.RESIDUE.look], timeout_s=5.0, check=False)
+    return [line.removeprefix("ours ") for line in found.stdout.splitlines()]
+
+
+def injector(
+    ctx: NemesisContext,
+    record: LandingRecord,
+    seen: Mapping[str, NetemSnapshot],
+    wanted: Mapping[str, Any],
+    doubts: Sequence[str],
+) -> Signal:
+    """Packets of the system that left the queue of each path; it is set as it was asked for."""
+    done = by_path(ctx, record, seen)
+    counts = {path: row.delayed for path, row in done.items()}
+    used = used_paths(record)
+    problems = [f"{n}: {what} missing" for n, what in missing_rules(record, seen).items()]
+    silent = [path for path in used if not counts.get(path)]
+    if silent:
+        problems.append(f"no packet through netem yet on {', '.join(silent)}")
+    for path in record.facts["cuts"]:
+        for _, words in _rows(ctx, path, seen):
+            if odd := _differ(words, wanted):
+                problems.append(f"{path}: netem is set to {odd}")
+    problems += doubts
+    return Signal(
+        signal="packets per path that left the kernel's netem queue",
+        before=dict.fromkeys(counts, 0),
+        during=counts,
+        moved=bool(used) and not problems,
+        detail="; ".join(problems) or f"{sum(counts.values()):,} packets through netem",
+    )
+
+
+def _differ(words: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """How what is set differs from what was asked for; the kernel keeps shares in 32 bits."""
+    for name, value in wanted.items():
+        node: Any = words
+        for part in name.split("."):
+            node = node.get(part, {}) if isinstance(node, Mapping) else {}
+        if not isinstance(node, int | float) or abs(node - value) > max(1e-3 * value, 1e-6):
+            return f"{name}={node or 'nothing'}, not {value:g}"
+    return ""
+
 
 SEEN_MIN: Final = 0.9
 """Of what the rules counted, the program must have seen this much: it may lag by a moment."""
@@ -45,7 +131,7 @@ ARRIVE_MIN: Final = 0.95
 """Of a burst on a path without a fault; a busy receiver may miss a few."""
 
 
-class Queued(PathFault):
+class QueueFault(PathFault):
     """Base. A fault says what the program shall do, and what counters and probes then show.
 
     `hook` and `queue` let a test hang the rules where they catch nothing, or queue into the void;
@@ -93,9 +179,9 @@ class Queued(PathFault):
 
     async def ready(self, ctx: NemesisContext) -> None:
         nodes = nodes_of(ctx)
-        able = type(self).netem_words is not Queued.netem_words
+        able = type(self).netem_words is not QueueFault.netem_words
         peers = {n.name: next((p.info.address for p in nodes if p is not n), "") for n in nodes}
-        self._netem = self._netem and able and await netem.offered(nodes, peers)
+        self._netem = self._netem and able and await netem.is_supported(nodes, peers)
         if self._netem:
             await self.clear(nodes)
         else:
@@ -133,7 +219,7 @@ class Queued(PathFault):
         self, ctx: NemesisContext, record: LandingRecord
     ) -> Mapping[str, str] | None:
         if self._netem:
-            return by_netem.vanished(record, await by_netem.snapshots(ctx, record))
+            return missing_rules(record, await snapshots(ctx, record))
         found = {}
         for name, queue in (await _queues(ctx, record)).items():
             if queue.hooked < len(netqueue.FAMILIES) or not queue.counted:
@@ -158,7 +244,7 @@ class Queued(PathFault):
 
     async def residue(self, node: Node) -> list[str]:
         queue = await netqueue.take_snapshot(node)
-        left = await by_netem.left_on(node)
+        left = await left_on(node)
         left += [f"rules of chain {netqueue.CHAIN}"] if queue.hooked or queue.counted else []
         left += [f"process {pid} (netqueue)" for pid in queue.pids]
         return left + (["a bound queue"] if queue.served else [])
@@ -189,17 +275,17 @@ class Queued(PathFault):
         self, ctx: NemesisContext, record: LandingRecord
     ) -> tuple[Signal, dict[str, Sender]]:
         if self._netem:
-            seen = await by_netem.snapshots(ctx, record)
-            done = by_netem.by_path(ctx, record, seen)
+            seen = await snapshots(ctx, record)
+            done = by_path(ctx, record, seen)
             doubts, wanted = self.netem_doubts(record, done), self.netem_words(record)
-            return by_netem.injector(ctx, record, seen, wanted, doubts), done
+            return injector(ctx, record, seen, wanted, doubts), done
         queues = await _queues(ctx, record)
         done = _by_path(ctx, record, queues)
         return self.injector(record, queues, done), done
 
     async def _done(self, ctx: NemesisContext, record: LandingRecord) -> dict[str, Sender]:
         if self._netem:
-            return by_netem.by_path(ctx, record, await by_netem.snapshots(ctx, record))
+            return by_path(ctx, record, await snapshots(ctx, record))
         return _by_path(ctx, record, await _queues(ctx, record))
 
     def injector(

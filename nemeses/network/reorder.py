@@ -18,12 +18,12 @@ from typing import Any, Final
 
 from dstest.core.evidence import LandingRecord
 from dstest.core.protocols import Option
-from nemeses.base.path_evidence import Reached
+from nemeses.base.driver import Facts
 from nemeses.base.path_fault import LANDING_DEADLINE_S
+from nemeses.base.paths import Reached
 from nemeses.base.schedule import check_range
-from nemeses.base.steps import Facts
 from nemeses.network.packet_share import PacketShareFault, loses, percent
-from nemeses.network.queued import ARRIVE_MIN, Queued
+from nemeses.network.queued import ARRIVE_MIN, QueueFault
 
 LATE_MIN: Final = 0.5
 """Late datagrams as a share of those held back: the last of a burst are overtaken by nothing."""
@@ -46,7 +46,7 @@ class Reorder(PacketShareFault):
         "reorder_ms": Option(
             type=float, default=50.0, least=1, most=60_000, help="how long they are held back"
         ),
-        **Queued.options,
+        **QueueFault.options,
     }
 
     def more_params(self, options: Mapping[str, Any]) -> Facts:

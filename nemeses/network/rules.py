@@ -8,11 +8,10 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from dstest.core.details import PathDetails
-from dstest.core.evidence import LandingRecord
+from dstest.core.evidence import LandingRecord, PathDetails
 from dstest.core.node import Node
 from dstest.core.protocols import NemesisContext, Option, Ticks
-from nemeses.base.path_evidence import dropped
+from nemeses.base.driver import Facts
 from nemeses.base.path_fault import (
     PATH_OPTIONS,
     STILL_S,
@@ -20,8 +19,8 @@ from nemeses.base.path_fault import (
     PathFault,
     landing_s,
 )
+from nemeses.base.paths import drops
 from nemeses.base.schedule import WINDOW_OPTIONS
-from nemeses.base.steps import Facts
 from nemeses.tools import nft
 
 HEAL_COMMAND: Final = ("nft", "delete", "table", "inet", nft.FAULT_TABLE)
@@ -68,7 +67,7 @@ async def without_rules(ctx: NemesisContext, names: Sequence[str]) -> dict[str, 
     return {n: "rules" for n, count in zip(names, counts, strict=True) if count == 0}
 
 
-async def rules_left(node: Node) -> list[str]:
+async def leftover_rules(node: Node) -> list[str]:
     """The fault table, where a node still has it."""
     return [f"table inet {t}" for t in await nft.tables(node) if t == nft.FAULT_TABLE]
 
@@ -110,7 +109,7 @@ class RuleFault(PathFault):
         """What its rules have cut off so far; `seen` and the like are no cuts."""
         cuts = PathDetails.of(record).cuts or ()
         rules = {*cuts, *(f"clients->{name}" for name in record.targets)}
-        counted = await dropped(ctx, record)
+        counted = await drops(ctx, record)
         return Ticks("packets cut", sum(n for rule, n in counted.items() if rule in rules))
 
     async def in_force(self, ctx: NemesisContext, record: LandingRecord) -> Mapping[str, str]:
@@ -126,11 +125,11 @@ class RuleFault(PathFault):
         """Rules first, for their counters are to be read once more; then the tables."""
         nodes = [ctx.node(name) for name in record.facts["affected"]]
         await asyncio.gather(*(nft.flush_chain(node) for node in nodes))
-        first = await dropped(ctx, record)
+        first = await drops(ctx, record)
         await asyncio.sleep(STILL_S)
-        second = await dropped(ctx, record)
+        second = await drops(ctx, record)
         await self.clear(nodes)
         return CountersAfterRemoval(first, second)
 
     async def residue(self, node: Node) -> list[str]:
-        return await rules_left(node)
+        return await leftover_rules(node)

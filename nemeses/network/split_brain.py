@@ -28,22 +28,22 @@ import msgspec
 
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import Leadership, NemesisContext, Option
-from nemeses.base.cut_sets import cuts_for
+from nemeses.base.driver import Facts, Observed, with_facts
 from nemeses.base.leadership import agreement, lead_when_known
-from nemeses.base.path_evidence import (
+from nemeses.base.path_fault import sources_by_node
+from nemeses.base.paths import (
     Reached,
     alive,
+    cuts_for,
     evidence,
     packets_before,
     reach_now,
     token_during,
     use_of,
 )
-from nemeses.base.path_fault import sources_by_node
 from nemeses.base.schedule import WINDOW_OPTIONS
-from nemeses.base.steps import Facts, Observed, with_facts
 from nemeses.network.rules import RuleFault, cut_rules, draw_action
-from nemeses.observe.relations import leaders_of
+from nemeses.observe.servers import leaders_of
 
 ROUND_LEAST_S: Final = 5.0
 NOTICED_ANSWERS: Final = 2

@@ -20,8 +20,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from dstest.core.details import LeadDetails
-from dstest.core.evidence import LandingRecord, Signal
+from dstest.core.evidence import LandingRecord, LeadDetails, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import (
     DependsOnStore,
@@ -32,20 +31,20 @@ from dstest.core.protocols import (
     Ticks,
 )
 from dstest.core.residue import Residue
-from nemeses.base.leadership import moved, unmoved, voters
+from nemeses.base.driver import Facts, Healing, Observed, Reverted, Standing
+from nemeses.base.leadership import new_lead, no_failover, voters
 from nemeses.base.member_fault import signal
 from nemeses.base.process_fault import ProcessFault
-from nemeses.base.steps import Facts, Healing, Observed, Reverted, Standing
 from nemeses.network.rules import (
     ACTION_OPTION,
     HEAL_COMMAND,
     clear_rules,
     draw_action,
-    rules_left,
+    leftover_rules,
     without_rules,
 )
-from nemeses.observe.answers import ask_from_control, services_of
-from nemeses.observe.processes import replaced, running
+from nemeses.observe.processes import replacements, running
+from nemeses.observe.servers import ask_from_control, services_of
 from nemeses.tools import nft
 
 STILL_S: Final = 0.15
@@ -150,15 +149,17 @@ class StoreOutage(ProcessFault):
         )
         found: Facts = {}
         if lead.leader_before in record.targets and not lead.moved:
-            found = await moved(ctx, lead, record.targets)
+            found = await new_lead(ctx, lead, record.targets)
         seen = read_on(facts.get("seen", {}), said, ctx.clock.now_ns())
-        hit = [f"{n} has another process" for n in replaced(record, now, ctx.nodes)]
+        hit = [f"{n} has another process" for n in replacements(record, now, ctx.nodes)]
         hit += [f"the store of {n} does not answer" for n in silent]
         unled: list[str] = []
         if facts["scope"] == "primaries" and not (lead.moved or found):
-            unled = [unmoved(lead)] if set(voters(ctx)) - {*record.targets} else []
+            unled = [no_failover(lead)] if set(voters(ctx)) - {*record.targets} else []
         mute = [n for n, value in said.items() if value is None]
-        return judged(record, counted, seen, errors, mute, hit, unled, ctx.clock.now_ns(), found)
+        return signals_of(
+            record, counted, seen, errors, mute, hit, unled, ctx.clock.now_ns(), found
+        )
 
     async def in_force(self, ctx: NemesisContext, record: LandingRecord) -> Mapping[str, str]:
         return await nft.marks([ctx.node(name) for name in record.targets], nft.FAULT_TABLE)
@@ -204,7 +205,7 @@ class StoreOutage(ProcessFault):
         return missing
 
     async def extra_leaks(self, ctx: NemesisContext, node: Node, now: Sequence[Any]) -> list[str]:
-        return await rules_left(node)
+        return await leftover_rules(node)
 
 
 async def _counted(ctx: NemesisContext, record: LandingRecord) -> dict[str, int]:
@@ -241,7 +242,7 @@ async def _silent_stores(ctx: NemesisContext) -> list[str]:
     return [n for (n, _), answers in zip(beside, answered, strict=True) if not answers]
 
 
-def judged(
+def signals_of(
     record: LandingRecord,
     counted: Mapping[str, int],
     seen: Mapping[str, Reading],

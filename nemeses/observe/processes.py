@@ -14,12 +14,11 @@ from typing import Final
 
 import msgspec
 
-from dstest.core.details import ProcessDetails
-from dstest.core.evidence import LandingRecord
+from dstest.core.evidence import LandingRecord, ProcessDetails
 from dstest.core.node import Node
 from dstest.core.protocols import NemesisContext, Process, Processes
 from dstest.core.residue import MAY_TOUCH, Residue
-from nemeses.observe.answers import services_of
+from nemeses.observe.servers import services_of
 
 SAMPLE_GAP_S: Final = 0.15
 """Between two samples of a stopped process; a busy one uses several ticks of CPU meanwhile."""
@@ -123,7 +122,7 @@ def mains(processes: Mapping[str, Sequence[Process]]) -> dict[str, list[int]]:
     return found
 
 
-def replaced(
+def replacements(
     record: LandingRecord, now: Mapping[str, Sequence[Process]], names: Collection[str]
 ) -> list[str]:
     """Those of these members of which a service's main process is not the one before the fault."""

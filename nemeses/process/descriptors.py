@@ -7,7 +7,8 @@ are served.
 
 Injector signal: the limit as /proc tells it, and no number below it that is free. A server that
 ended because of that, by its own log, counts as well. Victim signal: new connections, from the
-control host and from another node, get no answer, and did before. Control: other servers answer
+control host and from another node, get no answer, and did before (etcd ends within half a minute,
+when it looks for old snapshots). Control: other servers answer
 them and their limits are what they were. It has healed when the limit is back and new connections
 are answered.
 """
@@ -25,13 +26,12 @@ from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import NemesisContext, Process, ServerLogs, Supervised
 from dstest.core.residue import MAY_TOUCH, Residue
+from nemeses.base.driver import Facts, Healing, Observed, Proven
 from nemeses.base.member_fault import signal
 from nemeses.base.process_evidence import Snapshots, control
-from nemeses.base.process_fault import ProcessFault, served_before
-from nemeses.base.process_heal import whole
-from nemeses.base.steps import Facts, Healing, Observed, Proven
-from nemeses.observe.answers import ask_all, probe_pairs, services_of
+from nemeses.base.process_fault import ProcessFault, served_before, whole
 from nemeses.observe.processes import ports_of, processes_before, running, take_two_snapshots
+from nemeses.observe.servers import ask_all, probe_pairs, services_of
 
 LEAK_SPARE: Final = 16
 """A server that may open fewer files than this, though it could be allowed more, is not healed."""
@@ -202,7 +202,7 @@ class Descriptors(ProcessFault):
     ) -> list[str]:
         """A limit that was lowered and is still nearly met."""
         found = await asyncio.gather(*(files_of(node, p.pid, p.start_time) for p in now))
-        return [text for files in found if files for text in lowered(files)]
+        return [text for files in found if files for text in descriptor_leaks(files)]
 
 
 async def _logged(ctx: NemesisContext, record: LandingRecord, name: str) -> bool:
@@ -266,7 +266,7 @@ def _restoring(record: LandingRecord, name: str, processes: Sequence[Process]) -
     return ["sh", "-c", _RESTORE, limit, *(str(p.pid) for p in processes)]
 
 
-def lowered(files: Files) -> list[str]:
+def descriptor_leaks(files: Files) -> list[str]:
     """Leaks: that the limit was lowered and not put back."""
     if files.soft >= files.hard or files.spare >= LEAK_SPARE:
         return []

@@ -12,16 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dstest.core import protocols
-from dstest.core.details import ProcessDetails
-from dstest.core.evidence import LandingRecord, PageCache
+from dstest.core.evidence import LandingRecord, PageCache, ProcessDetails
 from dstest.core.protocols import NemesisContext, Option, Process, Restartable, Supervised
-from nemeses.base.overlap import ENDS_TRAFFIC
+from nemeses.base.driver import ENDS_TRAFFIC, Observed
 from nemeses.base.process_fault import SERVICE_OPTION, ProcessFault, gather_evidence
-from nemeses.base.simulated import Simulated
-from nemeses.base.simulated_processes import SimulatedKill
-from nemeses.base.steps import Observed
+from nemeses.base.simulated import Simulated, SimulatedKill
 from nemeses.observe.processes import ProcessSnapshot
-from nemeses.process.gone import gone_signal, nobody_runs, not_replaced
+from nemeses.process.absence import gone_signal, nobody_runs, old_processes
 
 
 class Kill(ProcessFault):
@@ -63,7 +60,7 @@ class Kill(ProcessFault):
     def process_problem(
         self, record: LandingRecord, name: str, now: Sequence[Process], snapshot: ProcessSnapshot
     ) -> str | None:
-        return not_replaced(record, name, now, snapshot)
+        return old_processes(record, name, now, snapshot)
 
 
 NEMESIS = Kill()

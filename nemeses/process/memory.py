@@ -43,20 +43,20 @@ from dstest.core.protocols import (
     Supervised,
 )
 from dstest.core.residue import Residue
-from nemeses.base.cluster import nodes_of
+from nemeses.base.driver import Choice, Facts, Healing, Observed, Proven, nodes_of, with_facts
 from nemeses.base.process_evidence import Snapshots
 from nemeses.base.process_fault import (
     SERVICE_OPTION,
     ProcessFault,
     choose_processes,
     gather_evidence,
+    not_serving,
     served_before,
+    whole,
 )
-from nemeses.base.process_heal import not_serving, whole
-from nemeses.base.steps import Choice, Facts, Healing, Observed, Proven, with_facts
-from nemeses.observe.answers import services_of
 from nemeses.observe.processes import ProcessSnapshot, processes_before, running
-from nemeses.tools.cgroup import V2, Group
+from nemeses.observe.servers import services_of
+from nemeses.tools.groups import V2, Group
 
 MEMORY: Final = Group("memory")
 
@@ -224,21 +224,21 @@ class Memory(ProcessFault):
         """As for `kill`; no limit, and the server is in its group again."""
         proven = await whole(ctx, record, healing.counts_before, self.process_problem)
         found, now = await asyncio.gather(_readings(ctx), running(ctx))
-        wrong = [f"{n}: {text}" for n, row in found.items() for text in limited(row)]
+        wrong = [f"{n}: {text}" for n, row in found.items() for text in group_leaks(row)]
         wrong += [
             f"{n}: process {p.pid} of its server is not in its group"
             for n in record.targets
             for p in now.get(n, ())
             if f"pid{p.pid}" not in found[n]
         ]
-        left = {n: len(limited(found[n])) for n in record.targets}
+        left = {n: len(group_leaks(found[n])) for n in record.targets}
         return Proven([*wrong, *proven.missing], left, proven.victim)
 
     async def extra_leaks(
         self, ctx: NemesisContext, node: Node, now: Sequence[Process]
     ) -> list[str]:
         """A limit that a group still has."""
-        return limited(await read(node))
+        return group_leaks(await read(node))
 
 
 def limit_signal(record: LandingRecord, snapshots: Snapshots) -> Signal:
@@ -272,7 +272,7 @@ async def _readings(ctx: NemesisContext) -> dict[str, dict[str, int]]:
     return {node.name: row for node, row in zip(nodes, found, strict=True)}
 
 
-def limited(row: Mapping[str, int]) -> list[str]:
+def group_leaks(row: Mapping[str, int]) -> list[str]:
     """What of a fault is left in the readings of a group."""
     limit = row.get("limit_in_bytes", UNLIMITED_BYTES)
     found = [f"its memory is limited to {limit:,} bytes"] if limit < UNLIMITED_BYTES else []

@@ -16,24 +16,21 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dstest.core.details import ProcessDetails
 from dstest.core.errors import FaultRefused, LabError
-from dstest.core.evidence import LandingRecord, Signal
+from dstest.core.evidence import LandingRecord, ProcessDetails, Signal
 from dstest.core.protocols import Freezes, NemesisContext, Option, Process, When
 from dstest.core.protocols import Pause as Pausable
 from dstest.core.residue import Residue
-from nemeses.base.overlap import ENDS_TRAFFIC
+from nemeses.base.driver import ENDS_TRAFFIC, Facts, Observed
 from nemeses.base.process_evidence import Snapshots
 from nemeses.base.process_fault import (
     SERVICE_OPTION,
     ProcessFault,
     gather_evidence,
+    not_serving,
     served_before,
 )
-from nemeses.base.process_heal import not_serving
-from nemeses.base.simulated import Simulated
-from nemeses.base.simulated_processes import SimulatedPause
-from nemeses.base.steps import Facts, Observed
+from nemeses.base.simulated import Simulated, SimulatedPause
 from nemeses.observe.processes import (
     STOPPED,
     ProcessSnapshot,
@@ -42,7 +39,7 @@ from nemeses.observe.processes import (
     signal_command,
     take_snapshots,
 )
-from nemeses.tools.cgroup import V1, version_of
+from nemeses.tools.groups import V1, version_of
 
 
 class Pause(ProcessFault):

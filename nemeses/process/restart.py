@@ -10,8 +10,8 @@ life, its data directory is the one it had, and its server serves as a member.
 A node's own lease would end with it: a process of the control host starts the nodes and their
 servers again if we are gone. Where nodes share the host's kernel, that lives on, and nothing that a
 server wrote without syncing is lost: that takes `power`. A machine with a kernel of its own loses
-it. Which of the two it was is seen from two files, one synced and one not (`unsynced.py`), and the
-record's `page_cache` says it. The logs are synced before: what they said is evidence.
+it. Which of the two it was is seen from two files, one synced and one not, and the record's
+`page_cache` says it. The logs are synced before: what they said is evidence.
 
 Catalogue: N04.
 """
@@ -19,6 +19,7 @@ Catalogue: N04.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import shlex
 from collections.abc import Mapping, Sequence
@@ -26,24 +27,71 @@ from typing import Any, Final
 
 import msgspec
 
-from dstest.core.errors import FaultRefused
+from dstest.core.errors import FaultRefused, LabError
 from dstest.core.evidence import LandingRecord, PageCache, Signal
 from dstest.core.node import Node, Reopens, Restarts
-from dstest.core.protocols import (
-    DataDir,
-    NemesisContext,
-    Option,
-    Restartable,
-    Supervised,
-)
+from dstest.core.protocols import DataDir, LogFiles, NemesisContext, Option, Restartable, Supervised
 from dstest.core.residue import Residue
+from nemeses.base.driver import Facts, Healing, Observed, Proven, with_facts
 from nemeses.base.process_evidence import gather
-from nemeses.base.process_fault import ProcessFault, served_before
-from nemeses.base.process_heal import whole
+from nemeses.base.process_fault import ProcessFault, served_before, whole
 from nemeses.base.schedule import check_range
-from nemeses.base.steps import Facts, Healing, Observed, Proven, with_facts
-from nemeses.process import unsynced
 from nemeses.tools.compiled import TOOLS
+
+FOLDER: Final = "/opt/dstest/unsynced"
+"""On the disk that the data is on, where that is below /opt; `lay` looks."""
+
+_LAY: Final = (
+    'mkdir -p "$0" && [ "$(stat -c %d "$0")" = "$(stat -c %d "$2")" ] || exit 1; '
+    'printf %s "$1" >"$0/synced" && sync "$0/synced" "$0" && printf %s "$1" >"$0/unsynced"'
+)
+_LEFT: Final = (
+    'for f in synced unsynced; do echo "$f=$(cat "$0/$f" 2>/dev/null)"; done; rm -rf "$0"'
+)
+_KEEP: Final = 'for f in "$@"; do [ ! -f "$f" ] || sync "$f" || exit 1; done'
+
+
+async def keep_logs(ctx: NemesisContext, names: Sequence[str]) -> None:
+    """Sync the logs, and nothing else that a server writes: what they said is evidence."""
+    logs = ctx.offered(LogFiles)
+    paths = {} if logs is None else logs.log_files()
+
+    async def one(name: str) -> None:
+        with contextlib.suppress(LabError):
+            argv = ["sh", "-c", _KEEP, "sh", *paths.get(name, ())]
+            await ctx.node(name).run(argv, timeout_s=5.0, check=False)
+
+    await asyncio.gather(*map(one, names))
+
+
+async def lay(node: Node, token: str, data: str) -> bool:
+    """Write both; False where that fails, or where the data directory is on another disk.
+
+    They are written right before the fault. A machine whose power was cut has the first and not the
+    second; where the kernel lived on, both are there. So it is seen what became of unsynced writes,
+    and not taken from what a lab is.
+    """
+    try:
+        argv = ["sh", "-c", _LAY, FOLDER, token, data]
+        return (await node.run(argv, timeout_s=5.0, check=False)).status == 0
+    except LabError:
+        return False
+
+
+async def left_on(node: Node, token: str) -> dict[str, bool]:
+    """Which of the two are there, whole; both are removed."""
+    found = await node.run(["sh", "-c", _LEFT, FOLDER], timeout_s=5.0)
+    rows = dict(line.partition("=")[::2] for line in found.stdout.splitlines())
+    return {name: rows.get(name) == token for name in ("synced", "unsynced")}
+
+
+def what_became(rows: Mapping[str, Mapping[str, bool]]) -> PageCache:
+    """Of unsynced writes on these nodes: `lost` where it was on all of them, and the synced ones
+    were not; empty where nobody can tell."""
+    if not rows or not all(row["synced"] for row in rows.values()):
+        return ""
+    return "kept" if any(row["unsynced"] for row in rows.values()) else "lost"
+
 
 FLAPS_MAX: Final = 5
 
@@ -161,7 +209,7 @@ class Restart(ProcessFault):
 
     async def take_down(self, ctx: NemesisContext, names: Sequence[str]) -> None:
         """Stop nodes without notice; a test sabotages this."""
-        await unsynced.keep_logs(ctx, names)
+        await keep_logs(ctx, names)
         await self.lay_unsynced(ctx, names)
         for name in names:
             _reopening(ctx.node(name)).away = True
@@ -173,7 +221,7 @@ class Restart(ProcessFault):
         if data is None:
             return
         token, path = f"{ctx.lab.lab_id}-{ctx.clock.now_ns()}", data.data_dir()
-        done = await asyncio.gather(*(unsynced.lay(ctx.node(n), token, path) for n in names))
+        done = await asyncio.gather(*(lay(ctx.node(n), token, path) for n in names))
         self._laid = {name: token for name, ok in zip(names, done, strict=True) if ok}
 
     async def bring_up(self, ctx: NemesisContext, names: Sequence[str]) -> None:
@@ -203,9 +251,9 @@ class Restart(ProcessFault):
 
     async def after_heal(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
         """How long the targets served nobody, and what became of what they had not synced."""
-        left = {n: await unsynced.left(ctx.node(n), t) for n, t in self._laid.items()}
+        left = {n: await left_on(ctx.node(n), t) for n, t in self._laid.items()}
         self._laid = {}
-        found = unsynced.what_became(left) if {*left} == {*record.targets} else ""
+        found = what_became(left) if {*left} == {*record.targets} else ""
         facts: dict[str, Any] = {"unsynced": left, "page_cache": found} if found else {}
         if record.injected_at is None or record.healed_at is None:
             return facts

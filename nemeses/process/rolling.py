@@ -18,9 +18,8 @@ from typing import Any, Final
 
 import msgspec
 
-from dstest.core.details import LeadDetails
 from dstest.core.errors import LabError
-from dstest.core.evidence import LandingRecord, PageCache, Signal
+from dstest.core.evidence import LandingRecord, LeadDetails, PageCache, Signal
 from dstest.core.protocols import (
     FaultPlan,
     Leadership,
@@ -28,21 +27,20 @@ from dstest.core.protocols import (
     Option,
     Supervised,
 )
-from nemeses.base.landing import demote
+from nemeses.base.driver import ApplyFailed, Choice, Facts, Observed, Standing, demote, with_facts
 from nemeses.base.leadership import (
     Lead,
     lead,
     lead_when_known,
     moved_to,
-    unmoved,
+    no_failover,
     voters,
 )
 from nemeses.base.process_evidence import with_clients
 from nemeses.base.process_fault import ProcessFault
 from nemeses.base.schedule import WINDOW_OPTIONS
-from nemeses.base.steps import ApplyFailed, Choice, Facts, Observed, Standing, with_facts
 from nemeses.observe.processes import listeners, mains, ports_of, running
-from nemeses.observe.relations import leaders_of
+from nemeses.observe.servers import leaders_of
 
 POLL_S: Final = 0.1
 
@@ -185,10 +183,6 @@ async def _moved(ctx: NemesisContext, before: Lead, name: str) -> Lead | None:
         await asyncio.sleep(POLL_S)
 
 
-def _unmoved(step: Mapping[str, Any]) -> str:
-    return unmoved(LeadDetails(leader_before=step["leader"], term_before=step["term"]))
-
-
 def _injector(steps: Sequence[Mapping[str, Any]]) -> Signal:
     problems = [
         f"step {i + 1}: process {s['pid']} of {s['node']} was not killed and replaced"
@@ -213,7 +207,10 @@ def _victim(ctx: NemesisContext, record: LandingRecord) -> Signal:
         for n in record.targets
         if n in own
     }
-    problems = [f"step {i + 1}: {_unmoved(s)}" for i, s in enumerate(steps) if not s["moved"]]
+    leads = [LeadDetails(leader_before=s["leader"], term_before=s["term"]) for s in steps]
+    problems = [
+        f"step {i + 1}: {no_failover(leads[i])}" for i, s in enumerate(steps) if not s["moved"]
+    ]
     problems += [f"no client of {n} saw an operation end badly" for n, k in bad.items() if not k]
     return Signal(
         signal="term (or who leads) before and after each step",

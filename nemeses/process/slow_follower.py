@@ -32,15 +32,13 @@ from dstest.core.protocols import (
     Unit,
 )
 from dstest.core.residue import Residue
-from nemeses.base.cluster import nodes_of
+from nemeses.base.driver import Choice, Facts, Healing, Observed, Proven, nodes_of, with_facts
 from nemeses.base.leadership import lead_when_known, leading
 from nemeses.base.process_fault import ProcessFault, choose_processes
 from nemeses.base.schedule import WINDOW_OPTIONS, check_range
-from nemeses.base.steps import Choice, Facts, Healing, Observed, Proven, with_facts
 from nemeses.observe.processes import ports_of, processes_before, running, take_snapshot
-from nemeses.observe.progress import SILENT, lags
-from nemeses.observe.relations import health_of
-from nemeses.tools.cgroup import Group
+from nemeses.observe.servers import SILENT, health_of, lags
+from nemeses.tools.groups import Group
 
 CPU: Final = Group("cpu")
 PERIOD_US: Final = 100_000
@@ -58,7 +56,6 @@ TICKS_PER_S: Final = 100
 SAMPLES: Final = 5
 ENTER_TRIES: Final = 5
 SAMPLE_GAP_S: Final = 0.2
-
 
 _THROTTLE: Final = (
     'if [ -e "$0/cpu.max" ]; then echo "$2 $1" >"$0/cpu.max"; exit; fi; '

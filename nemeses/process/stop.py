@@ -14,8 +14,7 @@ from typing import Final
 
 import msgspec
 
-from dstest.core.details import ProcessDetails
-from dstest.core.evidence import LandingRecord, PageCache, Signal
+from dstest.core.evidence import LandingRecord, PageCache, ProcessDetails, Signal
 from dstest.core.protocols import (
     Kill,
     NemesisContext,
@@ -27,13 +26,12 @@ from dstest.core.protocols import (
     Supervised,
     Terminate,
 )
-from nemeses.base.overlap import ENDS_TRAFFIC
+from nemeses.base.driver import ENDS_TRAFFIC, Facts, Observed, with_facts
 from nemeses.base.process_evidence import Snapshots
 from nemeses.base.process_fault import SERVICE_OPTION, ProcessFault, gather_evidence
-from nemeses.base.steps import Facts, Observed, with_facts
-from nemeses.observe.answers import services_of
 from nemeses.observe.processes import ProcessSnapshot, processes_before, running, signal_command
-from nemeses.process.gone import gone_signal, not_replaced
+from nemeses.observe.servers import services_of
+from nemeses.process.absence import gone_signal, old_processes
 
 POLL_S: Final = 0.02
 
@@ -106,7 +104,7 @@ class Stop(ProcessFault):
     def process_problem(
         self, record: LandingRecord, name: str, now: Sequence[Process], snapshot: ProcessSnapshot
     ) -> str | None:
-        return not_replaced(record, name, now, snapshot)
+        return old_processes(record, name, now, snapshot)
 
 
 async def _logged(ctx: NemesisContext, record: LandingRecord, name: str) -> int:

@@ -11,7 +11,7 @@ import msgspec
 from dstest.core.errors import LabError
 from dstest.core.node import Node
 from dstest.core.residue import MAY_TOUCH, Residue
-from nemeses.tools.compiled import compiled
+from nemeses.tools.compiled import compile_tool
 
 TOOL: Final = "/opt/dstest/clockshift"
 TOOL_TIMEOUT_S: Final = 5.0
@@ -19,7 +19,6 @@ GONE: Final = 3
 
 # The code that is copied must stand on its own.
 _FLAGS: Final = ("-fno-stack-protector", "-fcf-protection=none", "-fno-pic")
-
 
 _SHIFTED: Final = """\
 import glob, os, re
@@ -73,7 +72,7 @@ class Patch(msgspec.Struct, frozen=True):
 
 async def build() -> bytes:
     """The program. Raises FaultRefused where this host cannot make it."""
-    return await compiled("clock", ["clockshift.c"], flags=_FLAGS)
+    return await compile_tool("clock", ["clockshift.c"], flags=_FLAGS)
 
 
 def command(pid: int, start_time: int, words: Sequence[str | int]) -> list[str]:

@@ -40,7 +40,7 @@ TIMEOUT_S: Final = 60.0
 FLAGS: Final = ("-O2", "-std=gnu11", "-Wall", "-Wextra", "-static", "-s")
 
 
-async def compiled(
+async def compile_tool(
     nemesis: str,
     sources: Sequence[str],
     *,

@@ -16,10 +16,9 @@ import msgspec
 from dstest.core import clock
 from dstest.core.errors import FaultRefused, LabError
 from dstest.core.limits import PROBE_UDP_PORT
-from dstest.core.node import Node, NodeInfo
-from dstest.core.node_features import FEATURES
+from dstest.core.node import FEATURES, Node, NodeInfo
 from dstest.core.residue import Residue
-from nemeses.tools.compiled import compiled
+from nemeses.tools.compiled import compile_tool
 
 QUEUE: Final = 77
 CHAIN: Final = "dstest_fault"
@@ -184,7 +183,7 @@ def parse_status(text: str) -> dict[str, Sender]:
 
 async def install(nemesis: str, nodes: Sequence[Node]) -> None:
     """Put the program and its undoing on the nodes; take away what a dead run left."""
-    program = await compiled(nemesis, ["netqueue.c"])
+    program = await compile_tool(nemesis, ["netqueue.c"])
 
     async def one(node: Node) -> None:
         argv = ["sh", "-c", FEATURES["nfqueue"].look]

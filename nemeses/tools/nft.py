@@ -5,6 +5,9 @@ in use). `inet dstest_fault` exists only while a fault stands: its one chain fir
 traffic pass, then drops or rejects with one named counter per source. Both sit before any other
 filter on the input path, so that no earlier accept shields an established flow, and both families
 are covered. Removing a table removes everything in it and nothing else.
+
+It is nftables and not iptables since one transaction a node covers both families, a table of our
+own goes as one, and named counters outlive the rules, which is what the proof of a heal reads.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 python tests/bench/bench.py [checkers] [every] [files] [lin] [txn] [exact] [ingest] [fan]
     [report] [serve] [lab] [spec] [sim] [start] [rate] [run] [live] [monitor]
     [chaos]
+
+Ratios to Elle are to figures that were measured apart: no race in one run has been done.
 """
 
 from __future__ import annotations

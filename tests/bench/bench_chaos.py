@@ -22,9 +22,9 @@ from typing import Final
 import uvloop
 
 from dstest.chaos.child import Command, Start
-from dstest.chaos.children import Child
-from dstest.chaos.exchange import Broken, Connection, Pool, Upstream
-from dstest.chaos.profile import Profile
+from dstest.chaos.conduct import Child
+from dstest.chaos.http1 import Broken, Connection, Pool, Upstream
+from dstest.chaos.records import Profile
 from dstest.chaos.settings import Endpoint, ProxyAt, Settings
 
 __all__ = ["main"]

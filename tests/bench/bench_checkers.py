@@ -13,23 +13,27 @@ from pathlib import Path
 
 import numpy as np
 
-from checkers._columns import (
+from checkers.columns import (
     CAS_FALSE,
     CAS_TRUE,
     CAS_UNKNOWN,
+    ILLEGAL,
     NEVER,
+    OK,
     READ,
     WRITE,
     WRITE_UNKNOWN,
     Columns,
+    Decision,
+    Limits,
+    check_registers,
     encode,
 )
-from checkers._native import ILLEGAL, OK, Decision, Limits, check_registers
 from checkers.linearizable import CHECKER
 from dstest.core.check import Budget
 from dstest.core.history import Header, History
 from dstest.core.op import Op
-from dstest.store.importers import load_history
+from dstest.history.importers import load_history
 
 CORPORA = Path(
     os.environ.get("DSTEST_CORPORA") or Path(__file__).parents[2].parent / "shared" / "corpora"

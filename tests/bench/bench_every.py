@@ -75,15 +75,15 @@ def objects(model: str) -> History:
 
 def main() -> None:
     sys.path.insert(0, str(Path(__file__).parents[1] / "oracles"))
-    from dstest.generator.true_histories import KINDS
-    from dstest.generator.true_histories import history as true_history
+    from dstest.history.generator.true_histories import KINDS
+    from dstest.history.generator.true_histories import history as true_history
 
     for name, kind in KINDS.items():
         history = true_history(name, 1, COUNT, processes=10, unknown=0, fail=0)
         checker = registry.load("checkers", kind.checker)
 
         def judge(checker=checker, history=history, model=kind.model):  # type: ignore[no-untyped-def]
-            return answers.asked(checker, history, model, BUDGET)
+            return answers.ask_checker(checker, history, model, BUDGET)
 
         measure(f"{kind.checker}, {kind.model} ({name})", history, judge)
     linearizable = registry.load("checkers", "linearizable")
@@ -92,7 +92,7 @@ def main() -> None:
         measure(
             f"linearizable, {model}",
             made,
-            lambda made=made, model=model: answers.asked(linearizable, made, model, BUDGET),  # type: ignore[misc]
+            lambda made=made, model=model: answers.ask_checker(linearizable, made, model, BUDGET),  # type: ignore[misc]
         )
 
 

@@ -15,7 +15,7 @@ import time
 
 import numpy as np
 
-from checkers.txn import decided, ordered
+from checkers.txn import order_search, weak_models
 from checkers.txn.columns import NIL, TxnColumns
 from dstest.core.check import Budget
 
@@ -121,7 +121,7 @@ def _columns(
 
 def measure(name: str, columns: TxnColumns, model: str) -> float:
     """CPU seconds of the best of three."""
-    module = ordered if model in ordered.MODELS else decided
+    module = order_search if model in order_search.MODELS else weak_models
     times = []
     for _ in range(3):
         started = time.process_time()
@@ -139,7 +139,7 @@ def main(txns: int = 100_000) -> None:
             columns = simulate(
                 txns, sessions, txns // 10, snapshot=kind == "snapshot", skewed=skewed
             )
-            models = [*decided.MODELS[:3], *ordered.MODELS]
+            models = [*weak_models.MODELS[:3], *order_search.MODELS]
             for model in models:
                 if kind == "snapshot" and "serializable" in model:
                     continue

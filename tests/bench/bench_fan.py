@@ -16,12 +16,11 @@ from pathlib import Path
 
 import msgspec
 
+from dstest.campaign.workers.pool import WorkerPool, worker_pool
+from dstest.campaign.workers.task import Task
 from dstest.cli.check_batch import judge_lines
 from dstest.core.check import Budget
-from dstest.fan.fan import Fan, fan_out
-from dstest.fan.task import Task
-from dstest.generator.histories import Spec, events
-from dstest.generator.writing import lines
+from dstest.history.generator.histories import Spec, events, lines
 
 COUNT = int(os.environ.get("DSTEST_BENCH_FAN_OPS", "10000"))
 SEEDS = 12
@@ -47,14 +46,14 @@ def matrix() -> list[bytes]:
     return found
 
 
-async def _once(fan: Fan, rows: list[bytes], tag: str) -> float:
+async def _once(pool: WorkerPool, rows: list[bytes], tag: str) -> float:
     budget = Budget()
     tasks = [
         Task(id=f"{tag}-{at}", work=judge_lines, args=([line], budget), lab=False)
         for at, line in enumerate(rows)
     ]
     begun = time.perf_counter()
-    async for done in fan.run(tasks, ahead=1):
+    async for done in pool.run(tasks, ahead=1):
         answers, _ = done.value
         assert b'"valid":true' in answers[0], answers[0][:300]
     return time.perf_counter() - begun
@@ -63,9 +62,9 @@ async def _once(fan: Fan, rows: list[bytes], tag: str) -> float:
 async def _with(workers: int, rows: list[bytes]) -> float:
     """Seconds of the work."""
     with tempfile.TemporaryDirectory() as folder:
-        async with fan_out("local", workers=workers, into=Path(folder)) as fan:
-            await _once(fan, rows[: 2 * workers], "warm")
-            return await _once(fan, rows, "timed")
+        async with worker_pool("local", workers=workers, into=Path(folder)) as pool:
+            await _once(pool, rows[: 2 * workers], "warm")
+            return await _once(pool, rows, "timed")
 
 
 def main() -> None:

@@ -18,8 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from dstest.generator.histories import Spec, events
-from dstest.generator.writing import lines
+from dstest.history.generator.histories import Spec, events, lines
 
 COUNT = int(os.environ.get("DSTEST_BENCH_FILE_OPS", "1000000"))
 CLIENTS = 10

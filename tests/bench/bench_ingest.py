@@ -15,8 +15,7 @@ import time
 from pathlib import Path
 
 from checkers.txn.ingest import load
-from dstest.generator.histories import Spec, events
-from dstest.generator.writing import FORMATS, lines
+from dstest.history.generator.histories import FORMATS, Spec, events, lines
 
 ROUNDS = 3
 

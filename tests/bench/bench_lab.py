@@ -14,8 +14,8 @@ import time
 from typing import Any
 
 from clusters.labs import image
+from clusters.labs.image import shared_packages
 from clusters.labs.lxc import LAB
-from clusters.labs.packages import shared_packages
 from clusters.remote import connect_all
 from dstest.core.node import LabInfo
 

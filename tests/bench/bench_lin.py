@@ -16,14 +16,13 @@ import numpy as np
 from bench_checkers import CORPORA, columns_of, simulate
 from kv_load import falsified, kv_load
 
-from checkers import _native
-from checkers._columns import I32, I64, NEVER, READ, U8, WRITE, Columns
-from checkers._native import OK, Limits, check_registers
+from checkers import columns as _native
+from checkers.columns import I32, I64, NEVER, OK, READ, U8, WRITE, Columns, Limits, check_registers
 from checkers.lin import monitor, registers
 from checkers.linearizable import CHECKER
 from dstest.core.check import Budget
 from dstest.core.clock import monotonic_ns
-from dstest.store.importers import load_history
+from dstest.history.importers import load_history
 
 SIZES = (1_000_000, int(os.environ.get("DSTEST_BENCH_OPS", "10000000")))
 SPREAD = 45

@@ -27,14 +27,14 @@ from dstest.core.clock import RunClock, monotonic_ns
 from dstest.core.evidence import LandingRecord
 from dstest.core.op import Outcome
 from dstest.core.protocols import FaultPlan, NemesisContext, Ticks, Timing
-from dstest.core.spec import RunSpec
+from dstest.core.run_record import RunSpec
+from dstest.history.layout import RunDir
 from dstest.runner.board import Board
 from dstest.runner.epochs import NoEpochs
 from dstest.runner.live import LiveRun
-from dstest.runner.live_view import LiveView
 from dstest.runner.load import LoadTraffic
 from dstest.runner.nemesis_loop import NemesisLoop
-from dstest.store.layout import RunDir
+from dstest.runner.screen import LiveView
 
 __all__ = ["main"]
 

@@ -21,8 +21,8 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from clusters.remote.local_agent import end_janitors, local_agent
-from clusters.systems.toykv.asked import ASKS
+from clusters.remote.connection import end_janitors, local_agent
+from clusters.systems.toykv.system import ASKS
 
 __all__ = ["main"]
 

@@ -21,18 +21,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from clusters.labs.image import packages_for
 from clusters.labs.lxc import LAB
-from clusters.labs.packages import packages_for
 from clusters.remote import connect_all
 from clusters.supervise.resp import connection
-from clusters.systems.etcd.clients.stub import Stub
+from clusters.systems.etcd.clients.connection import Stub
 from clusters.systems.etcd.wire import message
 from dstest.core import registry
 from dstest.core.protocols import Endpoint
-from dstest.core.spec import RunSpec
+from dstest.core.run_record import RunSpec
+from dstest.history.layout import RunDir
 from dstest.runner.load import Load
 from dstest.runner.plugins import Plugins, resolve
-from dstest.store.layout import RunDir
 
 __all__ = ["main"]
 

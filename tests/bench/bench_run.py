@@ -9,14 +9,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from clusters.labs.image import shared_packages
 from clusters.labs.lxc import LAB
-from clusters.labs.packages import shared_packages
 from clusters.remote import connect_all
 from dstest.core.clock import RunClock
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import LabInfo
 from dstest.core.protocols import FaultPlan, NemesisContext
-from dstest.core.spec import RunSpec
+from dstest.core.run_record import RunSpec
 from dstest.runner.plugins import Plugins, resolve
 
 __all__ = ["main"]

@@ -64,7 +64,7 @@ def copied(original: Path, path: Path, *, started: str, **spec: Any) -> None:
     """A run of its own of the same files, but for what run.json says of it."""
     import msgspec
 
-    from dstest.store.sums import sums_of
+    from dstest.history.sums import sums_of
 
     for at, _, names in os.walk(original):
         folder = path / Path(at).relative_to(original)
@@ -150,8 +150,7 @@ def _until_read(url: str, count: int) -> float:
 
 def _looks(store: Path, cache: Path) -> None:
     """A look when nothing has changed, by itself."""
-    from dstest.serve.cache import Cache
-    from dstest.serve.index import Index
+    from dstest.store.index import Cache, Index
 
     index = Index(store, Cache(next(cache.rglob("*.sqlite"))))
     for what in ("a start with what was kept", "a look when nothing changed"):

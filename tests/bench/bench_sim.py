@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from dstest.sim.simulate import wanted_of
+from dstest.sim.simulate import sim_spec_of
 from dstest.sim.sweep import sweep
 
 SEEDS = 60
@@ -17,7 +17,7 @@ def say(name: str, value: str) -> None:
 
 
 def main() -> None:
-    wanted = wanted_of("toykv", "register", [])
+    wanted = sim_spec_of("toykv", "register", [])
     for workers in (1, 2):
         begun = time.perf_counter()
         seen = list(sweep(wanted, range(1, SEEDS + 1), workers))

@@ -15,10 +15,9 @@ from pathlib import Path
 
 import textbook
 
-from dstest.spec.explore import explore
+from dstest.spec.explore import explore, walk
 from dstest.spec.export.quint import as_quint
 from dstest.spec.model import Model, model_of
-from dstest.spec.walk import walk
 
 ROOT = Path(__file__).resolve().parents[2]
 QUINT = Path(os.environ.get("DSTEST_QUINT", ROOT / ".venv/quint/node_modules/.bin/quint"))

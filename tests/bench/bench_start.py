@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from clusters.labs import image
+from clusters.labs.image import packages_for
 from clusters.labs.lxc import LAB
-from clusters.labs.packages import packages_for
 from clusters.remote import connect_all
 from dstest.core import registry
 from dstest.core.errors import ConfigError
 from dstest.core.node import LabInfo
-from dstest.core.spec import RunSpec
+from dstest.core.run_record import RunSpec
 from dstest.runner.plugins import Plugins, resolve
 
 __all__ = ["main"]

@@ -15,8 +15,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from dstest.generator.histories import Spec, events
-from dstest.generator.writing import lines
+from dstest.history.generator.histories import Spec, events, lines
 
 COUNT = int(os.environ.get("DSTEST_BENCH_STREAM_TXNS", "300000"))
 

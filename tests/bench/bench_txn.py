@@ -22,8 +22,7 @@ from checkers.txn.api import check
 from checkers.txn.columns import NIL, READ, WRITE, TxnColumns
 from checkers.txn.ingest import load
 from dstest.core.check import Budget
-from dstest.generator.histories import Spec, events
-from dstest.generator.writing import lines
+from dstest.history.generator.histories import Spec, events, lines
 
 WRITES_PER_KEY = 32
 BUDGET = Budget(time_s=600, memory_mb=8192)

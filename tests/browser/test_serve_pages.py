@@ -22,9 +22,9 @@ from served_store import (
     telling,
 )
 
+from dstest.history.layout import RunDir
 from dstest.serve.export import export
-from dstest.serve.links import cell_address
-from dstest.store.layout import RunDir
+from dstest.serve.pages import cell_address
 
 pytestmark = pytest.mark.slow
 

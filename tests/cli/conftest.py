@@ -14,12 +14,12 @@ from gate_store import run_at
 from made_once import Once
 from made_runs import made, registers
 
-from dstest.cli import check_workload
+from dstest.check import objects as check_objects
 from dstest.core import registry
 from dstest.core.check import CheckResult
 from dstest.core.verdict import State
-from dstest.judge.budgeted import Job, budgeted
-from dstest.store.importers import load_history
+from dstest.history.importers import load_history
+from dstest.judge.checker_answers import Job, bounded_answer
 
 
 def _answer(job: Job) -> CheckResult:
@@ -29,7 +29,9 @@ def _answer(job: Job) -> CheckResult:
         history.header, options={**history.header.options, **job.options}
     )
     checker = registry.load("checkers", job.checker)
-    return budgeted(checker, msgspec.structs.replace(history, header=header), job.model, job.budget)
+    return bounded_answer(
+        checker, msgspec.structs.replace(history, header=header), job.model, job.budget
+    )
 
 
 def _answers(jobs: Sequence[Job]) -> list[CheckResult]:
@@ -39,7 +41,7 @@ def _answers(jobs: Sequence[Job]) -> list[CheckResult]:
 @pytest.fixture
 def judge_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Saves a start of Python per checker; test_check_workload keeps the processes."""
-    monkeypatch.setattr(check_workload, "run_jobs", _answers)
+    monkeypatch.setattr(check_objects, "run_jobs", _answers)
 
 
 def stale(count: int = 700) -> Any:

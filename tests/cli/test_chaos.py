@@ -30,7 +30,7 @@ from shop_run import (
     working,
 )
 
-from dstest.chaos.places import CONFIG, ENTRIES, PASSED, PATTERNS, PROPOSALS, REPORT, RESULTS, SUMS
+from dstest.chaos.records import CONFIG, ENTRIES, PASSED, PATTERNS, PROPOSALS, REPORT, RESULTS, SUMS
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

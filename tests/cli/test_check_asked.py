@@ -13,10 +13,9 @@ from typer.testing import CliRunner
 
 from dstest.cli.app import app
 from dstest.core.errors import DstestError
-from dstest.generator.histories import Spec, events
-from dstest.generator.writing import lines
+from dstest.history.generator.histories import Spec, events, lines
+from dstest.history.importers import load_history
 from dstest.runner.judgement import judge
-from dstest.store.importers import load_history
 
 pytestmark = pytest.mark.slow
 

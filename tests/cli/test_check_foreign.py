@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from checking import check, put
 
-from dstest.generator.true_histories import history
-from dstest.store.jsonl import write_history
+from dstest.history.generator.true_histories import history
+from dstest.history.jsonl import write_history
 
 VIEWS = """\
 {:process 0 :type :invoke :f :bump :value [0 1]}
@@ -21,7 +21,7 @@ VIEWS = """\
 
 def _json(text: str) -> str:
     """The same in Jepsen's JSON."""
-    from dstest.store import edn
+    from dstest.history import edn
 
     return "".join(
         json.dumps(edn.plain(next(iter(edn.read_all(line))))) + "\n" for line in text.splitlines()

@@ -14,8 +14,8 @@ from notation import op as parsed
 
 from dstest.core.history import Header, History
 from dstest.core.op import Op
-from dstest.store.export import export_lines
-from dstest.store.jsonl import write_history
+from dstest.history.export import export_lines
+from dstest.history.jsonl import write_history
 
 pytestmark = pytest.mark.usefixtures("judge_here")
 

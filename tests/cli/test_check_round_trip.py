@@ -14,13 +14,12 @@ from typer.testing import CliRunner
 from dstest.cli.app import app
 from dstest.core import registry
 from dstest.core.errors import DstestError
-from dstest.core.history import Header, History, Window
+from dstest.core.history import FaultWindow, Header, History
 from dstest.core.op import Op
-from dstest.generator.histories import Spec, events
-from dstest.generator.true_histories import history
-from dstest.generator.writing import lines
-from dstest.store.importers import load_history
-from dstest.store.jsonl import read_stream, write_history
+from dstest.history.generator.histories import Spec, events, lines
+from dstest.history.generator.true_histories import history
+from dstest.history.importers import load_history
+from dstest.history.jsonl import read_stream, write_history
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("judge_here")]
 
@@ -107,7 +106,7 @@ def made(workload: str) -> History:
         found.header,
         workload=workload,
         model=plugin.model,
-        windows=[Window(epoch="f1", nemesis="kill", inject_start=50, healed_at=400 * MS)],
+        windows=[FaultWindow(epoch="f1", nemesis="kill", start_ns=50, healed_ns=400 * MS)],
         counters={"issued": len(counts), **{k: counts.count(k) for k in ("ok", "fail", "unknown")}},
         options={**found.header.options, **_thresholds(plugin.options)},
     )

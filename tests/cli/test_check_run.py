@@ -12,7 +12,7 @@ import pytest
 from made_once import Once
 from touched_runs import dstest
 
-from dstest.core import own_commands
+from dstest.core import processes
 from dstest.core.check import CheckResult, OpCount
 from dstest.core.errors import Exit, HistoryError
 from dstest.notebook import History
@@ -107,7 +107,7 @@ def test_a_violation_names_an_anomaly_in_what_was_judged(
     result = CheckResult(
         checker="x", valid=False, anomaly_types=types, ops=OpCount(total=7, consumed=consumed)
     )
-    monkeypatch.setattr(checks, "checked", lambda *_: result)
+    monkeypatch.setattr(checks, "check_answer", lambda *_: result)
     if meant:
         assert Checks(tmp_path, tmp_path)("h.jsonl", expect="violation") == [result]
         return
@@ -125,8 +125,8 @@ def test_what_any_checker_finds_is_a_violation(kind: str, tmp_path: Path) -> Non
 
 
 def test_an_answer_and_its_exit_code_agree(passed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    done = own_commands.dstest(["check", str(passed), "--json"], passed)
+    done = processes.dstest(["check", str(passed), "--json"], passed)
     done.returncode = Exit.NOT_PROVEN
-    monkeypatch.setattr(own_commands, "dstest", lambda *_: done)
+    monkeypatch.setattr(processes, "dstest", lambda *_: done)
     with pytest.raises(HistoryError, match="said True and ended with 3"):
-        own_commands.checked(passed, (), passed)
+        processes.check_answer(passed, (), passed)

@@ -13,7 +13,7 @@ from dstest.core import registry
 from dstest.core.history import Header, History
 from dstest.core.op import Op
 from dstest.core.protocols import CheckerTraits
-from dstest.store.jsonl import write_history
+from dstest.history.jsonl import write_history
 
 pytestmark = pytest.mark.usefixtures("judge_here")
 

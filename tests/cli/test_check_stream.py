@@ -12,12 +12,11 @@ from typer.testing import CliRunner
 
 from checkers.txn import api
 from checkers.txn.columns import UnfitError
+from dstest.check.stream import judge_stream
 from dstest.cli.app import app
-from dstest.cli.check_stream import judge_stream
 from dstest.core.check import Budget
 from dstest.core.errors import ConfigError, HistoryError
-from dstest.generator.histories import Spec, events
-from dstest.generator.writing import lines
+from dstest.history.generator.histories import Spec, events, lines
 
 HEAD: dict[str, Any] = {"schema": "dstest.history/1", "workload": "list-append"}
 Mops = list[list[Any]]

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from dstest.check.file import transaction_options
 from dstest.cli.app import app
-from dstest.cli.check_options import transaction_options
 from dstest.core.errors import ConfigError, HistoryError
-from dstest.core.history import Header, Window
-from dstest.generator.histories import Spec, events
-from dstest.generator.writing import lines
+from dstest.core.history import FaultWindow, Header
+from dstest.history.generator.histories import Spec, events, lines
 
 
 def write(folder: Path, fmt: str, workload: str, **spec: Any) -> Path:
@@ -101,7 +100,7 @@ def test_our_own_records_have_times_and_epochs(tmp_path: Path) -> None:
 
     path = write(tmp_path, "jsonl", "list-append", inject={"G1a": 1})
     head, _, rest = path.read_bytes().partition(b"\n")
-    window = Window(epoch="f1", nemesis="kill", inject_start=0, healed_at=10**12)
+    window = FaultWindow(epoch="f1", nemesis="kill", start_ns=0, healed_ns=10**12)
     header = msgspec.structs.replace(msgspec.json.decode(head, type=Header), windows=[window])
     path.write_bytes(msgspec.json.encode(header) + b"\n" + rest)
     _, result = answer(path)

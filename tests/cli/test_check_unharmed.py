@@ -17,11 +17,10 @@ from typer.testing import CliRunner
 
 from dstest.cli.app import app
 from dstest.core.errors import DstestError
-from dstest.generator.histories import Spec, events
-from dstest.generator.true_histories import KINDS, history
-from dstest.generator.writing import lines
-from dstest.store.export import export_lines
-from dstest.store.jsonl import write_history
+from dstest.history.export import export_lines
+from dstest.history.generator.histories import Spec, events, lines
+from dstest.history.generator.true_histories import KINDS, history
+from dstest.history.jsonl import write_history
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("judge_here")]
 

@@ -20,8 +20,8 @@ from typer.testing import CliRunner
 from dstest.cli.app import app
 from dstest.core.history import History
 from dstest.core.op import Op
-from dstest.generator.true_histories import KINDS, history
-from dstest.store.jsonl import write_history
+from dstest.history.generator.true_histories import KINDS, history
+from dstest.history.jsonl import write_history
 
 BATCH_LINE = {"workload": "list-append", "models": ["serializable"]}
 OK_TXNS = [

@@ -13,9 +13,9 @@ from dstest.cli.app import app
 from dstest.core.check import Budget, CheckResult, OpCount
 from dstest.core.errors import ConfigError
 from dstest.core.history import History
-from dstest.generator.true_histories import KINDS, history
-from dstest.judge import budgeted
-from dstest.store.jsonl import write_history
+from dstest.history.generator.true_histories import KINDS, history
+from dstest.history.jsonl import write_history
+from dstest.judge import checker_answers
 
 pytestmark = pytest.mark.slow
 
@@ -122,26 +122,26 @@ def hang() -> None:
 
 def test_memory_that_is_used_up_is_unknown_and_kills_nobody() -> None:
     made = history("set-full", 1, 10)
-    result = budgeted.budgeted(Greedy(eat), made, "any", Budget(memory_mb=64))
+    result = checker_answers.bounded_answer(Greedy(eat), made, "any", Budget(memory_mb=64))
     assert result.valid == "unknown"
     assert result.keys.decided < result.keys.total
     assert result.reason == "memory budget of 64 MB used up"
-    assert budgeted.budgeted(Greedy(lambda: None), made, "any", Budget()).valid is True
+    assert checker_answers.bounded_answer(Greedy(lambda: None), made, "any", Budget()).valid is True
 
 
 def test_a_checker_that_never_looks_at_the_clock_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budgeted, "GRACE_S", 0.05)
+    monkeypatch.setattr(checker_answers, "GRACE_S", 0.05)
     made = history("set-full", 1, 10)
-    result = budgeted.budgeted(Greedy(hang), made, "any", Budget(time_s=0.1))
+    result = checker_answers.bounded_answer(Greedy(hang), made, "any", Budget(time_s=0.1))
     assert result.valid == "unknown"
     assert "did not stop" in (result.reason or "")
 
 
 def test_a_child_that_dies_is_unknown(tmp_path: Path) -> None:
-    job = budgeted.Job(
-        source=budgeted.Source(path=str(tmp_path / "missing.jsonl")), checker="set-full",
+    job = checker_answers.Job(
+        source=checker_answers.Source(path=str(tmp_path / "missing.jsonl")), checker="set-full",
         model="linearizable", budget=Budget(),
     )  # fmt: skip
-    (result,) = budgeted.run_jobs([job])
+    (result,) = checker_answers.run_jobs([job])
     assert result.valid == "unknown"
     assert "ended with status" in (result.reason or "")

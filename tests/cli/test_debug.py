@@ -12,7 +12,7 @@ from forked import Ended, dstests
 from made_once import Once
 from planted_runs import planted
 
-from dstest.patterns.settings import Settings, says
+from dstest.debug.patterns.model import Settings, thresholds
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -91,7 +91,7 @@ def test_json_and_files_have_all_of_it(place: Path) -> None:
     assert [one["number"] for one in told["patterns"]] == list(range(1, 28))
     for one in told["patterns"]:
         assert one["state"] != "not looked for" or one["missing"], one
-    assert told["thresholds"] == says()
+    assert told["thresholds"] == thresholds()
     # The run is as it was summed up
     assert ended(place, DEBUG).returncode == 1
 
@@ -128,7 +128,7 @@ def test_thresholds_change_what_is_found(tmp_path: Path) -> None:
 
 def test_the_page_has_the_defaults() -> None:
     page = DOCS.read_text()
-    plain = says()
+    plain = thresholds()
     for names, values in (
         line.split("|")[1:3] for line in page.splitlines() if line.startswith("| `")
     ):

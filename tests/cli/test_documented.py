@@ -18,9 +18,10 @@ from spoken import calls_in, options_in, speaks
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from dstest.campaign import session as arms
 from dstest.cli.app import app
-from dstest.core.spec import RunSpec
-from dstest.runner import arms, session
+from dstest.core.run_record import RunSpec
+from dstest.runner import session
 from dstest.runner.plugins import Plugins, resolve
 
 pytestmark = pytest.mark.slow

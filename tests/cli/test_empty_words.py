@@ -9,7 +9,7 @@ import pytest
 from touched_runs import dstest
 
 from dstest.cli import entry
-from dstest.core import own_commands
+from dstest.core import processes
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from dstest.core import own_commands
     ],
 )
 def test_an_empty_word_is_refused(words: tuple[str, ...], tmp_path: Path) -> None:
-    done = own_commands.dstest(words, tmp_path)
+    done = processes.dstest(words, tmp_path)
     assert done.returncode == 2
     assert "an empty word" in done.stderr and "remedy: " in done.stderr
 

@@ -182,7 +182,7 @@ def test_the_help_of_all_imports_no_command() -> None:
         capture_output=True, text=True, timeout=60, check=True,
         env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
-    assert "Judge a history" in done.stdout
+    assert "After a failure" in done.stdout
     assert set(json.loads(done.stderr)) == {
-        "dstest.cli.entry", "dstest.cli.commands", "dstest.cli.output", "dstest.cli.streams",
+        "dstest.cli.entry", "dstest.cli.commands", "dstest.cli.output",
     }  # fmt: skip

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from forked import Ended, dstest
 
+from dstest.history.jsonl import read_history
 from dstest.notebook import History
-from dstest.store.jsonl import read_history
 
 pytestmark = pytest.mark.slow
 

@@ -15,12 +15,12 @@ from gate_store import POLICY, now
 from touched_runs import dstest
 
 from checkers.slo import METRICS
-from dstest.compare.fair import FACTORS
 from dstest.core.errors import Exit
-from dstest.gate.reader import read_policy
-from dstest.gate.rules import RULES, table
-from dstest.gate.sound import require_sound, too_far
-from dstest.store.layout import link_latest
+from dstest.gate.policy import read_policy
+from dstest.gate.soundness import require_sound, too_far
+from dstest.gate.table import RULES, table
+from dstest.history.layout import link_latest
+from dstest.store.compare.measured import FACTORS
 
 pytestmark = pytest.mark.slow
 

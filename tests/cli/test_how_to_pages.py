@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from forked import in_bash
 
-from dstest.scaffold.kinds import KINDS
+from dstest.extend.scaffold.write import KINDS
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +24,15 @@ GUIDES = [
         *("properties.md", "simulation.md", "specs.md", "trace.md", "tutorial.md"),
     )
 ]
-LAB = ("dstest run ", "dstest lab ", "dstest replay ", "dstest blame ", "dstest shrink ", "make ")
+LAB = (
+    "dstest run ",
+    "dstest lab ",
+    "dstest replay ",
+    "dstest blame ",
+    "dstest confirm ",
+    "dstest shrink ",
+    "make ",
+)
 """Such commands need nodes; `tests/integration` has them."""
 
 SIMULATED = "--lab sim "

@@ -17,15 +17,13 @@ from real_run import change_facts, change_record
 from touched_runs import Change, dstest, files, text, undecided
 
 from dstest.core.errors import Exit, HarnessError
-from dstest.runner import judgement, session
-from dstest.runner import replay as replay_module
+from dstest.history.layout import RunDir
+from dstest.history.segment import Succeeded, encode_line, event_of, text_of
+from dstest.history.sums import compare_sums
+from dstest.runner import judgement, replay, session
 from dstest.runner.judgement import judge
 from dstest.runner.replay import together
 from dstest.runner.session import Finished
-from dstest.store.events import Succeeded, event_of
-from dstest.store.layout import RunDir
-from dstest.store.segment import encode_line, text_of
-from dstest.store.sums import compare_sums
 
 pytestmark = pytest.mark.slow
 
@@ -42,7 +40,7 @@ def asked(command: str, run: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int
     def never(*args: Any, **how: Any) -> Any:
         raise AssertionError("a run was started")
 
-    monkeypatch.setattr(replay_module, "run_session", never)
+    monkeypatch.setattr(replay, "run_session", never)
     name, *options = command.split()
     return dstest(name, run, *options)
 
@@ -121,19 +119,14 @@ def gone(name: str) -> Change:
     return lambda run: (run / name).unlink()
 
 
-def no_toml(run: Path) -> None:
-    (run / "spec.toml").write_bytes(b"\xff\x00")
-
-
 def a_third(run: Path) -> None:
     shutil.copy(run / "segments" / "worker-0.seg", run / "segments" / "worker-2.seg")
 
 
 def better(run: Path) -> None:
     """Every word of the verdict and its evidence, but not what they were made of."""
-    for name in ("verdict.json", "evidence.json"):
-        path = run / name
-        path.write_text(path.read_text().replace('"PASS-smoke"', '"PASS-hardening"'))
+    path = run / "verdict.json"
+    path.write_text(path.read_text().replace('"PASS-smoke"', '"PASS-hardening"'))
     status = run / "status"
     status.write_text("verdict: PASS-hardening\n")
 
@@ -142,9 +135,9 @@ CHANGES: dict[str, Change] = {
     "verdict.json": text("verdict.json", "PASS-smoke", "PASS-hardening"),
     "verdict.json and status": better,
     "reason in verdict.json": text("verdict.json", '"reason": "', '"reason": "Surely: '),
-    "evidence.json": text("evidence.json", '"status": "short"', '"status": "ok"'),
-    "heal in evidence.json": text("evidence.json", '"seeds": 1.0', '"seeds": 3.0'),
-    "canary.json": text("canary.json", '"killed":8', '"killed":9'),
+    "evidence": text("verdict.json", '"status": "short"', '"status": "ok"'),
+    "heal in its evidence": text("verdict.json", '"seeds": 1.0', '"seeds": 3.0'),
+    "broken copies": text("verdict.json", '"killed": 8', '"killed": 9'),
     "faults.jsonl": text("faults.jsonl", '"during":{"n2->n1":40', '"during":{"n2->n1":41'),
     "history.jsonl": cut("history.jsonl"),
     "a segment": event,
@@ -161,9 +154,9 @@ CHANGES: dict[str, Change] = {
     "no verdict.json": gone("verdict.json"),
     "no junit.xml": gone("junit.xml"),
     "a segment more": a_third,
-    "spec.toml": text("spec.toml", 'nemesis = "partition"', 'nemesis = "power"'),
-    "spec.toml is none": no_toml,
-    "no spec.toml": gone("spec.toml"),
+}
+OF_SUMS = {
+    # Nothing is judged by it: the plan is in the segments as well.
     "no schedule.json": gone("schedule.json"),
 }
 UNSEEN = {
@@ -173,7 +166,7 @@ UNSEEN = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("name", [*CHANGES, *OF_SUMS])
 @pytest.mark.sampled(40)
 def test_a_touched_file_is_named_and_refused(
     name: str,
@@ -183,7 +176,7 @@ def test_a_touched_file_is_named_and_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run = copy(passed)
-    CHANGES[name](run)
+    {**CHANGES, **OF_SUMS}[name](run)
     touched = files(run)
     code, said = asked(command, run, monkeypatch)
     if command == "replay" and name == "no verdict.json":
@@ -217,10 +210,8 @@ def test_with_sums_to_match_the_contradiction_is_found(
 
 def all_good(run: Path) -> None:
     """A failure told as a pass in each file that says so, with sums to match."""
-    good = json.loads((run.parent.parent / "good" / "evidence.json").read_text())
     verdict = json.loads((run.parent.parent / "good" / "verdict.json").read_text())
-    for name, value in (("evidence.json", good), ("verdict.json", verdict)):
-        (run / name).write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    (run / "verdict.json").write_text(json.dumps(verdict, indent=2, ensure_ascii=False) + "\n")
     (run / "status").write_text(f"verdict: {verdict['verdict']}\n")
 
 
@@ -235,7 +226,7 @@ def test_a_failure_does_not_become_a_pass(
     run = copy(failed)
     shutil.copytree(passed, run.parent.parent / "good")
     all_good(run)
-    for name in ("junit.xml", "findings.md", "canary.json"):
+    for name in ("junit.xml", "findings.md"):
         shutil.copy(passed / name, run / name)
     RunDir(run).write_sums()
     code, said = asked(command, run, monkeypatch)
@@ -271,8 +262,7 @@ def test_what_was_undecided_then_may_be_a_failure_now(
         undecided(slow)
         RunDir(run).write_status("running")
         (run / "sha256sums").unlink()
-        for name in ("verdict.json", "evidence.json"):
-            (run / name).unlink()
+        (run / "verdict.json").unlink()
         code, said = asked("recover", run, slow)
         assert code == Exit.NOT_PROVEN, said
     code, said = asked("report --deep", run, monkeypatch)
@@ -432,10 +422,8 @@ def test_a_replay_of_a_pass_whose_re_run_is_inconclusive(
     passed: Path, copy: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = copy(passed)
-    monkeypatch.setattr(replay_module, "resolve", lambda *a, **k: None)
-    monkeypatch.setattr(
-        replay_module, "run_session", lambda *a, **k: Finished(path=run, exit_code=3)
-    )
+    monkeypatch.setattr(replay, "resolve", lambda *a, **k: None)
+    monkeypatch.setattr(replay, "run_session", lambda *a, **k: Finished(path=run, exit_code=3))
     before = files(run)
     assert dstest("replay", run)[0] == Exit.NOT_PROVEN
     assert files(run) == before, "nothing was to be reproduced"

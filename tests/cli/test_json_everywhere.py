@@ -13,7 +13,7 @@ import pytest
 import typer.main
 from forked import WIDE, dstest, dstests
 
-from dstest.cli import streams
+from dstest.cli import output
 from dstest.cli.app import app
 from dstest.core.verdict import State
 
@@ -183,7 +183,7 @@ def test_a_bug_is_an_object_as_well(tmp_path: Path) -> None:
 def test_nothing_of_an_answer_that_another_process_gives() -> None:
     code = (
         "import subprocess, sys\n"
-        "from dstest.cli.streams import answered, hand_over, steady\n"
+        "from dstest.cli.output import answered, hand_over, steady\n"
         "steady(apart=True)\n"
         "assert not answered()\n"
         "print('said by a plug-in')\n"
@@ -196,4 +196,4 @@ def test_nothing_of_an_answer_that_another_process_gives() -> None:
     )
     assert done.stdout == "{}\n"
     assert "said by a plug-in" in done.stderr
-    assert not streams.answered()
+    assert not output.answered()

@@ -15,15 +15,15 @@ from forked import dstests
 from made_runs import made, registers
 from typer.testing import CliRunner, Result
 
+from dstest.campaign.nightly.driver import Driver as NightDriver
+from dstest.campaign.workers import bundle
 from dstest.cli.app import app
 from dstest.core import registry
 from dstest.core.errors import Exit
-from dstest.fan import bundle, put
-from dstest.nightly.driver import Driver as NightDriver
-from dstest.plans.execution import capabilities, driver
+from dstest.history.jsonl import read_history
+from dstest.plans.execution import driver
 from dstest.plans.execution.driver import Driver
 from dstest.plans.execution.state import Step
-from dstest.store.jsonl import read_history
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -148,7 +148,7 @@ def planned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[Path, list
     monkeypatch.setattr(Driver, "_command", command)
     monkeypatch.setattr(driver, "require_sound", lambda plan: None)
     monkeypatch.setattr(driver, "lint", lambda plan: [])
-    monkeypatch.setattr(capabilities, "host_rows", list)
+    monkeypatch.setattr(driver, "host_rows", list)
     path = tmp_path / "plan.md"
     path.write_text(PLAN)
     return path, codes
@@ -286,8 +286,8 @@ def test_where_it_was_put(reached: bool, monkeypatch: pytest.MonkeyPatch) -> Non
     async def lay(hosts: Sequence[str], given: bundle.Bundle) -> dict[str, str]:
         return dict.fromkeys(hosts, "")
 
-    monkeypatch.setattr(put, "unreachable", unreachable)
-    monkeypatch.setattr(put, "put", lay)
+    monkeypatch.setattr(bundle, "unreachable", unreachable)
+    monkeypatch.setattr(bundle, "put", lay)
     done = asked("workers", "put", "a", "b", "--json")
     assert done.exit_code == Exit.HARNESS
     assert json.loads(done.stdout) == {

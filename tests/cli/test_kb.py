@@ -14,9 +14,7 @@ from typing import Any
 import pytest
 from forked import Ended, bin_folder, dstest
 
-from dstest.kb.book import Book, Seen
-from dstest.kb.recall import recalled, told
-from dstest.kb.records import Sighting
+from dstest.store.known_issues.book import Book, FailedRun, Sighting, recall, render
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # some make four runs
 
@@ -187,10 +185,10 @@ def test_two_at_once_lose_nothing(desk: Desk, tmp_path: Path) -> None:
 
 
 def test_another_bug_with_the_same_fingerprint_has_not_come_back(tmp_path: Path) -> None:
-    def seen(run: str, started: str, bug: str) -> Seen:
+    def seen(run: str, started: str, bug: str) -> FailedRun:
         plain = dict.fromkeys(("name", "path", "version", "workload", "nemesis", "seed"), "x")
         sighting = Sighting(run=run, started=started, headline="", bug=bug, **plain)
-        return Seen("toykv", ("linearizable/nonlinearizable/#/register",), sighting)
+        return FailedRun("toykv", ("linearizable/nonlinearizable/#/register",), sighting)
 
     def outcome(book: Book) -> str:
         return book.finding("K1").fixes[0].outcome
@@ -199,13 +197,13 @@ def test_another_bug_with_the_same_fingerprint_has_not_come_back(tmp_path: Path)
         book.learn([seen("a", "20200101T000000Z", "ordering under none")])
         book.fix("K1", "abc123", "reads via leader")
         other = seen("b", "20990101T000000Z", "partition under partition")
-        said = "\n".join(told(recalled(book, other)))
+        said = "\n".join(render(recall(book, other)))
         assert "reads via leader: tried" in said and "come back" not in said
         assert "this bug is partition under partition, that was ordering under none" in said
         book.learn([other])
         assert outcome(book) == "tried"
         same = seen("c", "20990102T000000Z", "unclassified under none")
-        assert "It has come back." in "\n".join(told(recalled(book, same)))
+        assert "It has come back." in "\n".join(render(recall(book, same)))
         book.learn([same])
         assert outcome(book) == "came back"
 

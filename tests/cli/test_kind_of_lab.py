@@ -6,7 +6,7 @@ import pytest
 
 from dstest.cli import lab_common
 from dstest.core.errors import ConfigError
-from dstest.report.command import command_of, with_lab
+from dstest.core.run_words import command_of, with_lab
 
 
 class _Lab:

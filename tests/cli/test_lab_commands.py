@@ -15,16 +15,15 @@ from made_meta import PLANNED
 from typer.testing import CliRunner, Result
 
 from dstest.cli.app import app
-from dstest.cli.lab_of_run import lab_left
-from dstest.cli.lab_ssh import ours_first
+from dstest.cli.lab_chores import ours_first
+from dstest.cli.lab_common import lab_left
 from dstest.core import registry
 from dstest.core.errors import ConfigError, Exit
 from dstest.core.node import LabInfo, Login, NodeInfo
-from dstest.core.residue import Found
-from dstest.core.run_meta import RunMeta
-from dstest.runner import residues
-from dstest.runner.lab_lock import lock_of
-from dstest.runner.lab_use import lab_of_run, users_of
+from dstest.core.residue import Leftover
+from dstest.core.run_record import RunMeta
+from dstest.runner import adoption
+from dstest.runner.adoption import lab_of_run, lock_of, users_of
 
 
 class Labs:
@@ -75,7 +74,7 @@ def labs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Labs:
     monkeypatch.setattr(
         registry, "names", lambda group, **_: ["lxc"] if group == "labs" else names(group)
     )
-    monkeypatch.setattr(residues, "left_on", lambda _: {})
+    monkeypatch.setattr(adoption, "left_on", lambda _: {})
     return made
 
 
@@ -197,9 +196,9 @@ def test_status_as_json(labs: Labs) -> None:
     assert [lab["lab_id"] for lab in every["labs"]] == ["alpha", "beta", "default"]
 
 
-SERVER = Found(residue="server", what="server 686 (etcd)", ours=True, kept=True)
-TABLE = Found(residue="rules", what="table inet dstest_fault", ours=True)
-ALIEN = Found(residue="rules", what="table inet firewall", ours=False)
+SERVER = Leftover(residue="server", what="server 686 (etcd)", ours=True, kept=True)
+TABLE = Leftover(residue="rules", what="table inet dstest_fault", ours=True)
+ALIEN = Leftover(residue="rules", what="table inet firewall", ours=False)
 
 
 @pytest.mark.parametrize(
@@ -216,9 +215,9 @@ ALIEN = Found(residue="rules", what="table inet firewall", ours=False)
     ],
 )
 def test_healed_only_when_nothing_stands(
-    labs: Labs, monkeypatch: pytest.MonkeyPatch, left: list[Found], said: list[str], code: int
+    labs: Labs, monkeypatch: pytest.MonkeyPatch, left: list[Leftover], said: list[str], code: int
 ) -> None:
-    monkeypatch.setattr(residues, "left_on", lambda _: {"n1": left, "n2": [SERVER]})
+    monkeypatch.setattr(adoption, "left_on", lambda _: {"n1": left, "n2": [SERVER]})
     shown = dstest("status", "--lab-id", "alpha")
     assert shown.exit_code == 0
     assert all(line in shown.stdout for line in said)
@@ -302,7 +301,7 @@ def test_a_lab_is_found_by_its_id_whatever_its_kind(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(
         registry, "names", lambda group, **_: sorted(kinds) if group == "labs" else names(group)
     )
-    monkeypatch.setattr(residues, "left_on", lambda _: {})
+    monkeypatch.setattr(adoption, "left_on", lambda _: {})
     listed = json.loads(dstest("list", "--json").stdout)
     assert [(row["lab_id"], row["kind"]) for row in listed] == [
         ("alpha", "lxc"),
@@ -318,20 +317,20 @@ def test_a_lab_is_found_by_its_id_whatever_its_kind(monkeypatch: pytest.MonkeyPa
 @pytest.fixture
 def chores(labs: Labs, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[str]]]:
     """What ran where, in place of connections: n1 is well, whatever is asked of it."""
-    from clusters.remote import tasks
-    from clusters.remote.chores import Said
+    from clusters.remote import chores as tasks
+    from clusters.remote.chores import CommandResult
 
     ran: list[tuple[str, list[str]]] = []
     member = '{"services": [{"name": "etcd", "log": "/var/log/etcd.log"}]}'
 
-    def run_on(info: NodeInfo, argv: list[str], *_: Any, **given: Any) -> Said:
+    def run_on(info: NodeInfo, argv: list[str], *_: Any, **given: Any) -> CommandResult:
         # A shell has its command in its environment, where no list of processes shows it.
         argv = [*argv[:2], *given["env"].values()] if "env" in given else argv
         ran.append((info.name, list(argv)))
         if argv[0] == "cat":
-            return Said(status=0, stdout=member)
+            return CommandResult(status=0, stdout=member)
         steers = "\x1b[2J\x9b31m" if "steers" in argv[-1] else ""
-        return Said(status=3 if "false" in argv[-1] else 0, stdout=f"{steers}said\n")
+        return CommandResult(status=3 if "false" in argv[-1] else 0, stdout=f"{steers}said\n")
 
     monkeypatch.setattr(tasks, "run_on", run_on)
     return ran

@@ -16,10 +16,10 @@ from forked import Ended, dstests
 from made_once import Once
 from real_run import unpack
 
-from dstest.logs.look import Asked, look
-from dstest.logs.of_run import of_run
-from dstest.logs.rates import ErrorRates
-from dstest.store.jsonl import write_history
+from dstest.debug.logs.analysis import Options, analyse
+from dstest.debug.logs.rates import ErrorRates
+from dstest.debug.logs.run_logs import run_logs
+from dstest.history.jsonl import write_history
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -148,19 +148,19 @@ def test_the_logs_of_a_real_run_of_etcd(tmp_path: Path) -> None:
     from dstest.runner.judgement import seal
 
     history, _ = seal(run, meta)
-    of = of_run(run.path)
-    asked = Asked(served=of.served)
-    found = look(of.sources, of.scene, of.clocks, of.reader, asked, of.extra)
+    of = run_logs(run.path)
+    asked = Options()
+    found = analyse(of.sources, of.scene, of.clocks, of.reader, asked, of.extra)
     assert found.bad == [], [msgspec.to_builtins(one) for one in found.bad]
     assert found.forms["etcd's JSON"] > 100
     apart = [one for one in found.findings if one.check == "network_partition_detected"]
     assert apart and all(one.expected and len(one.nodes) == 2 for one in apart)
     write_history(run.history, history)
     (run.path / "faults.jsonl").write_bytes(b"")
-    again = of_run(run.path)
-    bad = look(again.sources, again.scene, again.clocks, again.reader, asked, again.extra).bad
+    again = run_logs(run.path)
+    bad = analyse(again.sources, again.scene, again.clocks, again.reader, asked, again.extra).bad
     assert {one.check for one in bad} >= {"network_partition_detected"}
-    assert isinstance(ErrorRates(again.scene, again.served).end().not_evaluated, str)
+    assert isinstance(ErrorRates(again.scene).end().not_evaluated, str)
 
 
 WRONG: list[tuple[Sequence[str], int, str]] = [

@@ -9,8 +9,8 @@ from typing import Any
 from typer.testing import CliRunner
 
 from checkers.txn import exact
+from checkers.txn.columns import WORKLOADS
 from checkers.txn.models import MODELS
-from checkers.txn.workloads import WORKLOADS
 from dstest.cli.app import app
 from dstest.core import registry
 from dstest.core.protocols import CheckerTraits
@@ -70,5 +70,5 @@ def test_lists_are_decided_as_well() -> None:
 def test_pages_name_the_objects() -> None:
     root = Path(__file__).resolve().parents[2]
     assert "dstest models --objects" in (root / "docs" / "formats.md").read_text()
-    readme = (root / "README.md").read_text()
-    assert "lists that agree on their order" in " ".join(readme.split())
+    guide = (root / "docs" / "guide.md").read_text()
+    assert "lists that agree on their order" in " ".join(guide.split())

@@ -12,7 +12,7 @@ import pytest
 from forked import Ended, dstests
 from made_once import Once
 
-from dstest.store.sums import sums_of
+from dstest.history.sums import sums_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 

@@ -11,10 +11,9 @@ import pytest
 from forked import Ended, dstest
 
 from dstest.core.errors import Exit
-from dstest.core.plugin_files import WORDS, offered
 from dstest.core.protocols import Nemesis
-from dstest.scaffold.kinds import KINDS, Kind
-from dstest.scaffold.write import rendered
+from dstest.core.registry import WORDS, offered
+from dstest.extend.scaffold.write import KINDS, Kind, render
 
 pytestmark = pytest.mark.slow
 
@@ -116,7 +115,7 @@ def test_wrong_usage_writes_nothing(tmp_path: Path, words: tuple[str, ...], said
 
 def test_each_kind_has_what_the_mechanism_of_files_asks() -> None:
     for kind in KINDS.values():
-        skeleton, test = rendered(kind, "some-name").values()
+        skeleton, test = render(kind, "some-name").values()
         assert f"\n{WORDS[kind.group]} = SomeName()\n" in skeleton
         assert "some_name.py" in test
 

@@ -35,7 +35,7 @@ def test_what_is_missing_is_named_with_what_helps(tmp_path: Path, missing: str) 
 
 def test_any_other_failure_of_an_import_is_a_bug(tmp_path: Path) -> None:
     code = (
-        "import sys, dstest.cli.check_models as m; del m.with_options;"
+        "import sys, dstest.check.objects as m; del m.judge_file;"
         " sys.argv = ['dstest', 'check', 'h.jsonl', '--workload', 'register'];"
         " from dstest.__main__ import main; main()"
     )

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from forked import dstest as run
 
-from dstest.generator.histories import Spec, events
-from dstest.generator.writing import lines
+from dstest.history.generator.histories import Spec, events, lines
 
 pytestmark = pytest.mark.slow
 
@@ -110,9 +109,9 @@ def test_closed_descriptors(closed: str, bad: Path, tmp_path: Path) -> None:
 
 PROGRESS = """
 import os, sys
-from dstest.cli.streams import steady
+from dstest.cli.output import steady
 steady()
-from dstest.runner.progress import Progress
+from dstest.runner.screen import Progress
 ui = Progress()
 for n in range(3000):
     ui.say(f"line {n}")

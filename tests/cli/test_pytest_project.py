@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dstest.generator.histories import Spec, events
-from dstest.generator.writing import lines
+from dstest.history.generator.histories import Spec, events, lines
 
 pytestmark = pytest.mark.slow
 
@@ -118,3 +117,27 @@ def test_a_good_history_passes_and_a_bad_one_fails(project: Path) -> None:
         "test_a_history_of_python": "PASSED",
     }, done.stdout + done.stderr
     assert "G1a: " in done.stdout and "a violation" in done.stdout
+
+
+SIMULATED = """
+import pytest
+
+ASKED = dict(system="toykv", nemesis="none", nodes=3, time_limit_s=25, seed=3)
+
+@pytest.mark.dstest(**ASKED)
+def test_it(dstest_run):
+    assert len(dstest_run.history.ops) > 1000
+
+@pytest.mark.dstest(**ASKED, options={"bug": "stale-follower-read"})
+def test_a_bug(dstest_run):
+    assert False, "never executed"
+"""
+
+
+def test_without_root_runs_are_simulated(tmp_path: Path) -> None:
+    (tmp_path / "test_simulated.py").write_text(SIMULATED)
+    (tmp_path / "pytest.ini").write_text("[pytest]\ndstest_lab = sim\n")
+    done = run_there(tmp_path)
+    assert "PASSED test_simulated.py::test_it" in done.stdout, done.stdout + done.stderr
+    assert "FAILED test_simulated.py::test_a_bug" in done.stdout
+    assert "stale read" in done.stdout and "never executed" not in done.stdout.partition("\n_")[2]

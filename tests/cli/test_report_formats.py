@@ -26,9 +26,9 @@ from typer.testing import CliRunner
 
 from dstest.cli.app import app
 from dstest.core.errors import DstestError
-from dstest.runner import judged_once
-from dstest.runner.integrity import Again, Verified, verified
-from dstest.store.layout import RunDir
+from dstest.history.layout import RunDir
+from dstest.runner import integrity
+from dstest.runner.integrity import Again, Verified, verify_run
 
 pytestmark = pytest.mark.slow
 
@@ -226,9 +226,9 @@ def test_each_run_is_judged_once(
 
     def counting(run: RunDir, again: Again) -> Verified:
         asked.append(run.path)
-        return verified(run, again)
+        return verify_run(run, again)
 
-    monkeypatch.setattr(judged_once, "verified", counting)
+    monkeypatch.setattr(integrity, "verify_run", counting)
     given, code = {
         "a pass": (next((store / NAME).glob("*-1")), 0),
         "a violation": (next((store / NAME).glob("*-4")), 1),

@@ -67,10 +67,10 @@ def test_a_port_that_is_taken_is_refused(store: Path) -> None:
 
 
 def test_another_host_is_said(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dstest.serve import run
+    from dstest.serve import http
 
     asked: list[str] = []
-    monkeypatch.setattr(run, "serve", lambda index, host, port, ready: asked.append(host))
+    monkeypatch.setattr(http, "serve", lambda index, host, port, ready: asked.append(host))
     for host, warned in (("0.0.0.0", True), ("127.0.0.1", False), ("::1", False)):
         done = CliRunner().invoke(app, ["serve", str(store), "--no-cache", "--host", host])
         assert done.exit_code == 0

@@ -9,7 +9,7 @@ import pytest
 from touched_runs import dstest, text
 
 from dstest.core.errors import Exit
-from dstest.store.layout import RunDir
+from dstest.history.layout import RunDir
 
 pytestmark = pytest.mark.slow
 
@@ -51,7 +51,7 @@ def test_sums_that_were_written_anew_are_not_signed(
     run = copy(passed)
     RunDir(run).write_sums(keys / "ours")
     signature = (run / "sha256sums.sig").read_bytes()
-    text("spec.toml", "etcd", "etcd2")(run)
+    text("schedule.json", "partition", "partitions")(run)
     RunDir(run).write_sums()
     assert not (run / "sha256sums.sig").exists()
     (run / "sha256sums.sig").write_bytes(signature)

@@ -16,8 +16,8 @@ from gate_store import POLICY
 from made_nights import PASSES, item_of, night_in
 from touched_runs import dstest
 
+from dstest.campaign.nightly.reports import JUNIT, PAGE, write_pages
 from dstest.core.errors import Exit
-from dstest.nightly.write import JUNIT, PAGE, write_pages
 
 pytestmark = pytest.mark.slow
 

@@ -24,13 +24,12 @@ from isolation_oracle import ORDERS, demands_are_acyclic, executable, transactio
 from places import OUTER, OWN, ROOTS
 
 from checkers.second.elle import check as oracle
-from checkers.second.elle_lattice import boundary as oracle_boundary
-from checkers.second.elle_lattice import implied
-from checkers.second.elle_txn import order_edges, transactions
+from checkers.second.elle_txn import boundary as oracle_boundary
+from checkers.second.elle_txn import implied, order_edges, transactions
 from checkers.txn import models as lattice
 from checkers.txn.api import check
+from checkers.txn.columns import VACUOUS
 from checkers.txn.ingest import load
-from checkers.txn.tested import VACUOUS
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ from places import OUTER, OWN, ROOTS
 
 from checkers.linearizable import CHECKER
 from dstest.core.check import Budget
-from dstest.store.importers import load_history
+from dstest.history.importers import load_history
 
 
 def files(model: str) -> list[Path]:

@@ -11,7 +11,7 @@ from places import OWN
 from checkers.lin.catalogue import MODELS as KNOWN
 from checkers.linearizable import CHECKER
 from dstest.core.check import Budget
-from dstest.store.importers import load_history
+from dstest.history.importers import load_history
 
 FILES = sorted((OWN / "ours").glob("*/*/*.jsonl"))
 

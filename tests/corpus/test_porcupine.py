@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from checkers.linearizable import CHECKER
 from dstest.cli.app import app
 from dstest.core.check import Budget
-from dstest.store.importers import load_history
+from dstest.history.importers import load_history
 
 
 def cases(root: Path) -> list[tuple[Path, str]]:

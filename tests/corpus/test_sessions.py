@@ -13,10 +13,10 @@ import session_files as made
 from places import OUTER
 from session_files import History
 
-from checkers._start import Start
+from checkers._findings import Start
 from checkers.txn import api
+from checkers.txn.columns import VACUOUS
 from checkers.txn.sessions.formats import load_sessions
-from checkers.txn.tested import VACUOUS
 
 FILES = ("exact/published.json.gz", "exact/random.json.gz")
 

@@ -5,6 +5,11 @@ given time. Exit 1 = something crashed, hung or leaked; the input is in .fuzz/TA
 afterwards replaces `corpus/TARGET` by a few files that together reach nearly all that was reached;
 those whose names have a dash are regressions, and stay.
 
+Targets look for more than crashes: one thread, two threads and a small budget read the same, JSON
+says the same as EDN, a budget, a stop flag or another demanded model does not change a finished
+answer, registers are judged as by brute force. `txn-spent` and `exact-large` have limits so low
+that small histories take the ways of large ones. gzip is zlib by way of Python and is not fuzzed.
+
 While the file named by --hold exists nothing runs, and the time does not count.
 """
 

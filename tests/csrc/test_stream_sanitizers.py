@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from sanitized_build import HERE, ROUNDS, SanitizedBuild
 
-from dstest.generator.histories import Spec, events
-from dstest.generator.writing import lines
+from dstest.history.generator.histories import Spec, events, lines
 
 pytestmark = pytest.mark.slow
 

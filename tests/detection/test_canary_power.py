@@ -9,11 +9,11 @@ import random
 from collections import Counter
 
 import pytest
+from canary_tried import KINDS, REGISTERS, canary
 
 from dstest.core.check import Budget, CheckResult
 from dstest.core.history import Header, History
 from dstest.core.op import Op, Outcome
-from dstest.judge.canary import KINDS, canary, mutants
 
 
 def linearizable(ops: list[Op]) -> bool:
@@ -146,7 +146,7 @@ def test_a_checker_that_ignores_time_misses_some_mutants() -> None:
 
     survivors: Counter[str] = Counter()
     for seed in range(20):
-        for mutant in mutants(simulate(seed, unique=True, cas=False), seed):
+        for mutant in REGISTERS.make(simulate(seed, unique=True, cas=False), seed):
             if timeless(mutant.history).valid:
                 survivors[mutant.kind] += 1
     assert set(survivors) == {"stale-read", "swapped-reads"}

@@ -14,13 +14,13 @@ from multiprocessing import get_context
 from typing import NamedTuple
 
 import pytest
+from canary_tried import REGISTERS
 from lin_generator import MODELS, generate
 
 from checkers.lin import catalogue
 from checkers.linearizable import CHECKER
 from dstest.core.check import Budget
 from dstest.core.clock import monotonic_ns
-from dstest.judge.canary_models import model_mutants
 
 OPS = int(os.environ.get("DSTEST_OPS", "1000000"))
 CRASH = 0.0005
@@ -81,7 +81,7 @@ def prove(model: str) -> Proof:
     seconds = (monotonic_ns() - started) / 1e9
     kinds: dict[str, int] = {}
     wanted = KINDS[model]
-    for mutant in model_mutants(history, SEED, 3 * len(wanted), model=model):
+    for mutant in REGISTERS.make(history, SEED, 3 * len(wanted), model=model):
         if mutant.kind in kinds:
             continue
         result = CHECKER.check(mutant.history, model, BUDGET)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from functools import partial
 
 import pytest
+from canary_tried import REGISTERS, canary
 from lin_generator import MODELS, generate
 from lin_oracle import explains, random_history
 
 from checkers.linearizable import CHECKER
 from dstest.core.check import Budget, CheckResult
 from dstest.core.history import Header, History
-from dstest.judge.canary import canary
-from dstest.judge.canary_models import model_mutants
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +43,7 @@ def test_mutants_of_clean_histories_are_rejected(model: str) -> None:
             model, seed, 2_000, keys=1 if model == "multi-register" else 4, crash=0.002
         )
         assert check(history).valid is True
-        found = canary(history, check, seed, make=lambda *a: model_mutants(*a, model=model))
+        found = canary(history, check, seed, make=partial(REGISTERS.make, model=model))
         made.update(row["kind"] for row in found[2])
         missed += [row for row in found[2] if row["valid"] is not False]
     assert not missed
@@ -61,7 +61,7 @@ def test_mutants_of_small_histories_are_violations(model: str) -> None:
         if not explains(model, ops):
             continue
         history = History(header=Header(options={"permits": 2}), ops=ops)
-        for mutant in model_mutants(history, seed, 3, model=model):
+        for mutant in REGISTERS.make(history, seed, 3, model=model):
             made += 1
             assert not explains(model, mutant.history.ops), (mutant.kind, mutant.description, ops)
     assert made >= 15

@@ -9,19 +9,20 @@ from __future__ import annotations
 import random
 import sys
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import msgspec
 import pytest
+from canary_tried import canary
 
 from checkers.sessions import GUARANTEES
 from dstest.core import registry
 from dstest.core.check import Budget, CheckResult
 from dstest.core.history import History
-from dstest.generator.true_histories import KINDS, history
-from dstest.judge.canary import canary
-from dstest.judge.canary_family import canaries, family_of
-from dstest.judge.canary_mutators import MUTATORS, mutator
+from dstest.history.generator.true_histories import KINDS, history
+from dstest.judge.mutants.families import MUTATORS, canaries, family_of
+from dstest.judge.mutants.shapes import Part
 
 pytestmark = pytest.mark.slow
 
@@ -42,8 +43,7 @@ def judged(name: str, made: History) -> CheckResult:
 @pytest.mark.sampled(10)
 def test_mutants_of_true_histories_are_rejected(name: str) -> None:
     kind = KINDS[name]
-    make = mutator(kind.checker, kind.model)
-    assert make is not None
+    make = partial(MUTATORS[kind.checker].make, model=kind.model)
     made: Counter[str] = Counter()
     killed: Counter[str] = Counter()
     count = 400 if name == "fairness" else 80
@@ -198,7 +198,7 @@ def _seeded(name: str, kind: str, made: History) -> History | None:
         mine = [op for op in made.ops if op.key == key]
         whole = MUTATORS[of.checker].whole
         ops = made.ops if whole else mine
-        found = makers[kind](ops, dice, made.header.options)
+        found = makers[kind](Part(ops, made.header.options), dice)
         if found is not None:
             rest = [] if whole else [op for op in made.ops if op.key != key]
             all_ops = sorted([*rest, *found[1]], key=lambda op: op.invoke_ts)

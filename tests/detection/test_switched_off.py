@@ -22,19 +22,20 @@ from passing_runs import RUNS
 
 from checkers import _findings, dead_letters, total_queue
 from checkers.linearizable import CHECKER as LINEARIZABLE
-from checkers.txn import _native, api, decided, exact, ordered, plugin
+from checkers.txn import _native, api, exact, order_search, plugin, weak_models
 from dstest.core.check import Budget, CheckResult, KeyCount, OpCount
 from dstest.core.evidence import Budgets, Lint
 from dstest.core.history import History
 from dstest.core.op import Op
 from dstest.core.verdict import Verdict
-from dstest.judge import _audit_red, audit, rules
+from dstest.history import segment
+from dstest.history.layout import RunDir
+from dstest.judge import audit
+from dstest.judge import decide as rules
+from dstest.judge.audit_rows import ok
 from dstest.judge.decide import decide as rules_decide
 from dstest.judge.lints import lint as real_lint
-from dstest.judge.rows import ok
-from dstest.runner import judgement, reconcile
-from dstest.store import seal
-from dstest.store.layout import RunDir
+from dstest.runner import judgement
 
 pytestmark = pytest.mark.slow
 
@@ -226,7 +227,7 @@ def once_owed(module: Any) -> Callable[[Patch], None]:
 
 def no_damage(monkeypatch: Patch) -> None:
     """Folding skips what it cannot read, without a word."""
-    real = seal.fold
+    real = segment.fold
 
     def fold(path: Path) -> Any:
         found = real(path)
@@ -254,7 +255,7 @@ def fine(row: Any) -> Any:
 
 def blind_to(name: str) -> Callable[[Patch], None]:
     """One red flag never shows."""
-    return put(_audit_red, name, fine(ok("all is well")))
+    return put(audit, name, fine(ok("all is well")))
 
 
 def unseen(name: str) -> Callable[[Patch], None]:
@@ -274,7 +275,7 @@ def unseen(name: str) -> Callable[[Patch], None]:
     return switch
 
 
-NOTHING = reconcile.Reconciled([], [])
+NOTHING = judgement.Reconciled([], [])
 EVERY = Budgets(declared={}, met="smoke", measured={})
 
 SWITCHES: dict[str, tuple[str, str | None, Callable[[Patch], None]]] = {
@@ -308,9 +309,9 @@ SWITCHES: dict[str, tuple[str, str | None, Callable[[Patch], None]]] = {
     "proof of lists": ("list-append", None, all_proved),
     "realtime edges": ("list-append", None, inferring(no_order)),
     "realtime edges, registers": ("rw-register", None, inferring(no_order)),
-    "orders": ("rw-register", None, all_hold(ordered)),
-    "orders, serializable": ("rw-register", "serializable", all_hold(ordered)),
-    "what is seen": ("rw-register", "causal-cerone", all_hold(decided)),
+    "orders": ("rw-register", None, all_hold(order_search)),
+    "orders, serializable": ("rw-register", "serializable", all_hold(order_search)),
+    "what is seen": ("rw-register", "causal-cerone", all_hold(weak_models)),
     "process edges": ("list-append", "strong-session-serializable", inferring(no_order)),
     "judging strong-session-serializable": (
         "list-append", None, judging("strong-session-serializable"),
@@ -372,7 +373,7 @@ OF_THE_JUDGE: dict[str, Callable[[Patch], None]] = {
     "folding damage": no_damage,
     "landing proof": blind_to("_landed"),
     "rechecks of faults": blind_to("_stood"),
-    "clocks": blind_to("_clock"),
+    "clocks": blind_to("_clock_of_faults"),
     "alarms": blind_to("alarms"),
     "recovery": blind_to("recovered_row"),
     "budget": put(audit, "measure", lambda facts: EVERY),

@@ -18,10 +18,9 @@ from dstest.core import registry
 from dstest.core.check import Budget
 from dstest.core.history import Header, History
 from dstest.core.op import Op, Outcome
-from dstest.generator.histories import Spec, events
-from dstest.generator.writing import lines
-from dstest.judge.canary_family import NO_CYCLES, canaries, family_of
-from dstest.judge.canary_txn import anomalies_of
+from dstest.history.generator.histories import Spec, events, lines
+from dstest.judge.mutants.families import NO_CYCLES, canaries, family_of
+from dstest.judge.mutants.transactions import anomalies_of
 
 pytestmark = pytest.mark.slow
 

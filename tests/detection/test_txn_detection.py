@@ -9,8 +9,7 @@ from checkers.txn.api import check
 from checkers.txn.columns import TxnColumns
 from checkers.txn.ingest import load
 from dstest.core.check import CheckResult
-from dstest.generator.histories import Spec, events
-from dstest.generator.writing import lines
+from dstest.history.generator.histories import Spec, events, lines
 
 pytestmark = pytest.mark.slow
 

@@ -13,9 +13,7 @@ import pytest
 from checkers.txn.api import check
 from checkers.txn.ingest import load
 from dstest.core.check import CheckResult
-from dstest.generator.gadgets import GADGETS, NEED_WFR
-from dstest.generator.histories import LEVELS, Spec, events
-from dstest.generator.writing import lines
+from dstest.history.generator.histories import GADGETS, LEVELS, NEED_WFR, Spec, events, lines
 
 TXNS = 10_000
 SEEDS = 100

@@ -15,8 +15,8 @@ from systems_table import systems_table
 from undrawn import pytest_runtest_setup, pytest_runtest_teardown  # noqa: F401
 
 from clusters.labs import image, state
+from clusters.labs.image import packages_for, shared_packages
 from clusters.labs.lxc import LAB
-from clusters.labs.packages import packages_for, shared_packages
 from dstest.core import registry
 from dstest.core.node import LabInfo
 from dstest.runner.session import Finished

@@ -8,14 +8,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
-from clusters.supervise import (
-    Durable,
-    HttpClient,
-    HttpRequests,
-    SupervisedSystem,
-    http,
-    residues,
-)
+from clusters.supervise import Durable, HttpClient, HttpRequests, SupervisedSystem, residues, wire
 from dstest.core.node import Node
 from dstest.core.protocols import OpDraft, Option, Probe, Service
 
@@ -61,11 +54,11 @@ class SmallHttpDeployment(Durable):
     def services(self, node: Node) -> Sequence[Service]:
         program, data, log = f"{HOME}/server.py", f"{HOME}/data", f"{HOME}/log"
         argv = ("python3", program, node.info.address, f"{data}/writes", self.options["sync"])
-        probe, files = Probe(PORT, http.get("/probe"), b"HTTP/1.1 200"), {program: SERVER}
+        probe, files = Probe(PORT, wire.get("/probe"), b"HTTP/1.1 200"), {program: SERVER}
         return [Service(name="server", argv=argv, files=files, data=(data,), log=log, probe=probe)]
 
     async def healthy(self) -> dict[str, bool]:
-        said = await self.answers(lambda node: http.fetched(node.info.address, PORT, "/health"))
+        said = await self.answers(lambda node: wire.fetched(node.info.address, PORT, "/health"))
         return {name: page is not None and page[0] == 200 for name, page in said.items()}
 
     async def version(self) -> str:

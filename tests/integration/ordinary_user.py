@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from dstest.core.processes import each
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -42,14 +44,8 @@ class User:
 
     def processes(self) -> list[int]:
         """Those of the user, and of the ids that are mapped for it."""
-        found = []
-        for entry in Path("/proc").glob("[0-9]*/environ"):
-            try:
-                if f"HOME={self.home}".encode() in entry.read_bytes():
-                    found.append(int(entry.parent.name))
-            except OSError:
-                continue
-        return found
+        home = f"HOME={self.home}".encode()
+        return [pid for pid, environ in each("environ") if home in environ]
 
     def give(self, source: Path, target: Path) -> None:
         """A copy that belongs to the user."""

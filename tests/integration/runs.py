@@ -19,10 +19,10 @@ from clusters.systems.etcd.system import SYSTEM as ETCD
 from dstest.core.errors import Exit
 from dstest.core.node import LabInfo
 from dstest.core.protocols import Nemesis, NemesisContext
-from dstest.core.spec import RunSpec
+from dstest.core.run_record import RunSpec
 from dstest.core.verdict import State
 from dstest.runner.plugins import resolve
-from dstest.runner.progress import Quiet
+from dstest.runner.screen import Quiet
 from dstest.runner.session import Finished, run_session
 
 SHORT = ("fault_s=4", "quiet_s=8")

@@ -24,7 +24,7 @@ import msgspec
 from dstest.core.evidence import LandingRecord
 from dstest.core.verdict import State
 from dstest.runner.nemesis_loop import describe
-from nemeses.catalogue import Row
+from nemeses.catalogue import FaultRow
 
 __all__ = ["Seen", "look_at", "short", "table"]
 
@@ -68,7 +68,7 @@ def look_at(test: str, folder: Path) -> list[Seen]:
     return found
 
 
-def _numbers(record: LandingRecord, known: Iterable[Row]) -> set[str]:
+def _numbers(record: LandingRecord, known: Iterable[FaultRow]) -> set[str]:
     """The faults that a record is one of."""
     offered = {row.number for row in known if record.nemesis in row.nemeses}
     if record.nemesis == "partition":
@@ -84,7 +84,7 @@ def short(text: str) -> str:
     return text if len(text) <= _WIDE else text[: _WIDE - 1] + "…"
 
 
-def _landing(number: str, rows: list[Row], seen: list[Seen]) -> tuple[str, str, str]:
+def _landing(number: str, rows: list[FaultRow], seen: list[Seen]) -> tuple[str, str, str]:
     """(landed, healed, clean) of the best run that there is."""
     best = ("-", "-", "-")
     for run in seen:
@@ -98,7 +98,7 @@ def _landing(number: str, rows: list[Row], seen: list[Seen]) -> tuple[str, str, 
     return best
 
 
-def table(rows: list[Row], seen: list[Seen]) -> str:
+def table(rows: list[FaultRow], seen: list[Seen]) -> str:
     """Markdown; `seen` are the runs of tests that passed."""
     lines = [
         "| | fault | landed | healed | sabotaged | without us | clean |",

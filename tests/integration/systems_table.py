@@ -15,7 +15,7 @@ from selftest_table import Seen, short
 
 from dstest.core import registry
 from dstest.core.errors import ConfigError
-from dstest.core.spec import RunSpec
+from dstest.core.run_record import RunSpec
 from dstest.runner.nemesis_loop import describe
 from dstest.runner.requirements import check_lab, lacking
 

@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 from runs import SHORT, run_here
 
+from dstest.campaign.blame_runs import blame_run
 from dstest.core.node import LabInfo
-from dstest.judge.blame import HOST_EVENTS, SWAP
-from dstest.judge.blame_file import aside_of
+from dstest.history.layout import RunDir
+from dstest.judge.blame import HOST_EVENTS, SWAP, aside_of
 from dstest.runner.blame_probes import read_samples
-from dstest.runner.blame_runs import blame_run
-from dstest.runner.progress import Quiet
+from dstest.runner.screen import Quiet
 from dstest.runner.session import Finished
-from dstest.store.layout import RunDir
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -10,10 +10,10 @@ import pytest
 from clusters.systems.toykv.bugs import BUGS
 from dstest.core.errors import Exit
 from dstest.core.node import LabInfo
-from dstest.core.spec import RunSpec
-from dstest.runner.carry import carry, carrying
+from dstest.core.run_record import RunSpec
 from dstest.runner.plugins import resolve
-from dstest.runner.progress import Progress, Quiet
+from dstest.runner.replay import carry, carrying
+from dstest.runner.screen import Progress, Quiet
 from dstest.runner.session import run_session
 
 pytestmark = [pytest.mark.lab, pytest.mark.selftest, pytest.mark.timeout(400)]

@@ -14,8 +14,7 @@ import pytest
 from runs import CALM, dstest
 
 from clusters.labs.lxc import LAB
-from clusters.remote.chores import Stop, run_on
-from clusters.remote.tasks import run_everywhere
+from clusters.remote.chores import Stop, run_everywhere, run_on
 from dstest.core.errors import Exit
 from dstest.core.node import LabInfo
 

@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 from runs import deployed, dstest, on_nodes, run_here
 
-from clusters.supervise.on_node import GROUPS, MEMBER, PROGRAM, override_of, programs, spec
+from clusters.supervise.member_set import GROUPS, MEMBER, PROGRAM, override_of, programs, spec
 from clusters.systems.etcd import on_node
 from clusters.systems.toykv import deployment as toykv
 from dstest.core.errors import Exit, LabError
 from dstest.core.node import LabInfo
 from dstest.core.protocols import Probe, Service
-from dstest.runner import residues
-from nemeses.disk import faultfs
+from dstest.runner import adoption
+from nemeses.disk import disk_fault
 from nemeses.none import NoNemesis
 from nemeses.process.memory import MEMORY
 from nemeses.process.slow_follower import CPU
 from nemeses.tools import netem, netqueue, nft, node_clock
 from nemeses.tools.compiled import HOME
-from nemeses.tools.shaper import cap_rules
+from nemeses.tools.netem import cap_rules
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -59,7 +59,7 @@ async def _plant(nodes: Nodes, lab: LabInfo) -> None:
     await CPU.make(node, "slow-follower")
     data = on_node.DATA
     await node.run(["sh", "-c", f"mkdir -p {data}/member && echo old >{data}/member/of-before"])
-    await faultfs.lay(_Only({"n1": node}), "power")  # type: ignore[arg-type]
+    await disk_fault.lay(_Only({"n1": node}), "power")  # type: ignore[arg-type]
     await node.run(["sh", "-c", f"mkdir {data}/member && echo new >{data}/member/of-the-run"])
     sleeper = await node.call("spawn", argv=["/bin/sleep", "60"], cwd=on_node.DATA)
     await node.run(["prlimit", "--pid", str(sleeper["pid"]), "--nofile=3:"])
@@ -91,18 +91,18 @@ async def _servers(node: Any) -> None:
 def test_one_of_everything_is_found_removed_and_said(lab: LabInfo) -> None:
     async def body(nodes: Nodes) -> None:
         await deployed_stop(nodes)
-        await residues.begin_clean(nodes, residues.residues())
+        await adoption.begin_clean(nodes, adoption.residues())
         await _plant(nodes, lab)
-        kinds = residues.residues()
-        found = await residues.look(nodes, kinds)
+        kinds = adoption.residues()
+        found = await adoption.look(nodes, kinds)
         seen = {row.residue for row in found["n1"]}
         places = {k.name for k in kinds if k.name.startswith("place of ports")}
         assert seen == {k.name for k in kinds} - {"clock", *places}, seen
         assert all(row.ours for row in found["n1"]), found["n1"]
         assert [found[n] for n in nodes if n != "n1"] == [[], [], [], []]
-        cleaned = await residues.begin_clean(nodes, kinds)
+        cleaned = await adoption.begin_clean(nodes, kinds)
         assert len(cleaned["n1"]) >= len(seen)
-        assert not any((await residues.look(nodes, kinds)).values())
+        assert not any((await adoption.look(nodes, kinds)).values())
         data = await nodes["n1"].run(["ls", f"{on_node.DATA}/member"])
         assert data.stdout.split() == ["of-the-run"], "what the run wrote, and nothing older"
         assert (await nodes["n1"].call("stat", path="/tmp/kept-its-promise"))["exists"]
@@ -164,7 +164,7 @@ def test_a_shifted_clock_is_found_and_put_right(lab: LabInfo) -> None:
             "spawn", argv=["/usr/bin/python3", "-c", "import time\ntime.sleep(60)"]
         )
         await shift(node, sleeper["pid"], sleeper["start_time"], ["set", 5_000_000_000, 0, 0, 0])
-        cleaned = await residues.begin_clean(nodes, residues.residues())
+        cleaned = await adoption.begin_clean(nodes, adoption.residues())
         assert f"shifted clock of process {sleeper['pid']}" in cleaned["n2"]
         await node.call("signal", **sleeper, signum=9)
 

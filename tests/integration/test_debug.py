@@ -16,7 +16,7 @@ from runs import from_outside, run_here, wait_for
 from clusters.systems.toykv.deployment import CLIENT_PORT
 from dstest.core import registry
 from dstest.core.node import LabInfo
-from dstest.patterns.debug import debugged
+from dstest.debug.patterns.diagnosis import diagnose
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(300)]
 
@@ -93,5 +93,5 @@ def test_a_member_that_stands_still_is_named_first(lab: LabInfo, tmp_path: Path)
     )
     hand.join()
     assert not failed, failed
-    first = debugged(done.path).hypotheses[0]
+    first = diagnose(done.path).hypotheses[0]
     assert first.pattern == "silent-node" and first.alarm, first

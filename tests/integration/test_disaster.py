@@ -31,13 +31,13 @@ from runs import (
 )
 
 from clusters.labs.lxc import LAB
-from clusters.systems.etcd.clients.stub import Stub
+from clusters.systems.etcd.clients.connection import Stub
 from clusters.systems.etcd.system import SYSTEM
 from clusters.systems.etcd.wire import message
 from dstest.core.errors import Exit
 from dstest.core.node import LabInfo
-from dstest.store.events import Succeeded, event_of
-from dstest.store.segment import read_lines
+from dstest.core.processes import children_of
+from dstest.history.segment import Succeeded, event_of, read_lines
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -66,15 +66,6 @@ def started(tmp_path: Path) -> Iterator[Started]:
     for process in processes:
         process.kill()
         process.wait(timeout=10)
-
-
-def children_of(pid: int) -> list[int]:
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            if int(stat.read_text().rsplit(")", 1)[1].split()[1]) == pid:
-                found.append(int(stat.parent.name))
-    return found
 
 
 def acknowledged(run: Path) -> set[int]:

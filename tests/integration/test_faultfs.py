@@ -20,8 +20,8 @@ import pytest
 from runs import wait_for
 
 from dstest.core.node import Completed
-from nemeses.tools.calls import SYNCS, sample
 from nemeses.tools.compiled import FOLDER
+from nemeses.tools.groups import SYNCS, sample
 
 pytestmark = [
     pytest.mark.slow,

@@ -21,8 +21,7 @@ from clusters.labs.existing import book
 from clusters.systems.etcd.on_node import HOME, REMOVED
 from dstest.core.errors import Exit
 from dstest.core.node import LabInfo
-from dstest.scaffold.kinds import KINDS
-from dstest.scaffold.write import write
+from dstest.extend.scaffold.write import KINDS, write
 
 pytestmark = [
     pytest.mark.lab,

@@ -18,9 +18,9 @@ from systems_table import elsewhere, lacks
 
 from clusters.labs.existing import book
 from dstest.core import registry
-from dstest.core.spec import RunSpec
+from dstest.core.run_record import RunSpec
 from dstest.runner.plugins import resolve
-from dstest.runner.progress import Quiet
+from dstest.runner.screen import Quiet
 from dstest.runner.session import run_session
 
 pytestmark = [

@@ -22,7 +22,7 @@ from systems_table import faults_on
 
 from dstest.core.errors import Exit, LabError
 from dstest.core.node import LabInfo
-from dstest.runner import residues
+from dstest.runner import adoption
 
 ROUNDS = int(os.environ.get("DSTEST_KILLS", "20"))
 SEED = int(os.environ.get("DSTEST_KILL_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
@@ -67,7 +67,7 @@ def left(lab: LabInfo) -> list[str]:
     """What a look at the nodes finds, servers that go on apart."""
 
     async def ask(nodes: dict[str, Any]) -> list[str]:
-        found = await residues.look(nodes, residues.residues())
+        found = await adoption.look(nodes, adoption.residues())
         return [f"{n}: {f.what}" for n, row in found.items() for f in row if not f.kept]
 
     try:

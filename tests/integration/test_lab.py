@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from clusters.labs import container, host, leftovers, network, state
+from clusters.labs import bridged, container, host, network, state
 from clusters.labs.lxc import LAB
 from clusters.remote import connect, connect_all
 from dstest.core.errors import LabError
 from dstest.core.node import LabInfo
+from dstest.core.processes import each
 
 pytestmark = pytest.mark.lab
 
@@ -27,16 +28,11 @@ UP = "import sys; from clusters.labs.lxc import LAB; LAB.up(sys.argv[1], 3, pack
 def traces(lab_id: str, octet: int) -> list[str]:
     """Everything on this host that could be left of a lab."""
     tag = state.tag_of(lab_id)
-    left = leftovers.leftovers_of(lab_id, container)
+    left = bridged.leftovers_of(lab_id, container)
     left += network.stray_routes({octet})
     left += [str(p) for p in Path("/sys/fs/cgroup").glob(f"*/lxc*{tag}*")]
     left += [str(p) for p in Path("/sys/fs/cgroup").glob(f"lxc*{tag}*")]
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if tag.encode() in entry.read_bytes():
-                left.append(str(entry))
-        except OSError:
-            continue
+    left += [str(pid) for pid, line in each("cmdline") if tag.encode() in line]
     routes = host.run(["ip", "route"]).stdout + host.run(["ip", "-6", "route"]).stdout
     left += [line for line in routes.splitlines() if f"10.77.{octet}." in line]
     left += [line for line in routes.splitlines() if f"fd77:{octet:x}:" in line]

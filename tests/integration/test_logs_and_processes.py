@@ -13,7 +13,7 @@ from runs import CALM, RATE, dstest, latest, run_here, start, verdict_of, wait_f
 from clusters.systems.etcd.on_node import PIDFILE, START
 from dstest.core.errors import Exit
 from dstest.core.node import LabInfo
-from dstest.core.spec import RunSpec
+from dstest.core.run_record import RunSpec
 from dstest.runner.plugins import resolve
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -22,7 +22,9 @@ BY_HAND = f"read -r pid _ <{PIDFILE}; kill -9 $pid; sleep 2; {START}"
 
 
 def rf7(path: Path) -> dict[str, Any]:
-    row: dict[str, Any] = json.loads((path / "evidence.json").read_text())["redflags"]["RF7"]
+    row: dict[str, Any] = json.loads((path / "verdict.json").read_text())["evidence"]["redflags"][
+        "RF7"
+    ]
     return row
 
 

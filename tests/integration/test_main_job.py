@@ -65,7 +65,7 @@ def test_partitions_land_and_etcd_passes(lab: LabInfo, tmp_path: Path) -> None:
         check=False,
     )
     assert checked.returncode == 0, checked.stderr
-    for name in ("report.html", "findings.md", "junit.xml", "plots/latency.svg", "spec.toml"):
+    for name in ("report.html", "findings.md", "junit.xml", "plots/latency.svg"):
         assert (path / name).stat().st_size > 0
     assert (path / "status").read_text().strip() == "verdict: PASS-smoke"
     again = dstest("check", path / "history.jsonl", "--json")

@@ -11,13 +11,13 @@ from runs import run_here
 
 from dstest.core import registry
 from dstest.core.node import LabInfo
-from dstest.core.run_meta import RunMeta
-from dstest.monitor.alerts import severe
-from dstest.monitor.look import Monitored
-from dstest.monitor.rows import NODES, read_rows, series_of
-from dstest.runner.monitored import monitored
+from dstest.core.run_record import RunMeta
+from dstest.debug.monitor.alerts import severe
+from dstest.debug.monitor.analysis import RunAnalysis
+from dstest.debug.monitor.client import NODES, read_rows, series_of
+from dstest.history.layout import RunDir
+from dstest.runner.measurements import monitored
 from dstest.runner.session import Finished
-from dstest.store.layout import RunDir
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -28,7 +28,7 @@ LATENCY = (
 )
 
 
-def looked(path: Path) -> tuple[Monitored, RunMeta]:
+def looked(path: Path) -> tuple[RunAnalysis, RunMeta]:
     found, meta, _ = monitored(path)
     return found, meta
 
@@ -43,12 +43,12 @@ def test_two_seconds_of_latency_raise_a_spike_within_ten(lab: LabInfo, tmp_path:
         time_limit_s=50.0,
     )
     found, _ = looked(done.path)
-    (fault,) = [window for window in found.windows if window.proven]
+    (fault,) = [window for window in found.windows if window.landed == "yes"]
     spikes = [alert for alert in found.alerts if alert.rule == "latency_spike"]
     assert spikes, found.alerts
     first = min(spikes, key=lambda alert: alert.raised_ns)
     assert fault.start_ns < first.raised_ns <= fault.start_ns + 10 * 10**9
-    assert first.warranted_by == [fault.fault_id]
+    assert first.warranted_by == [fault.id]
     assert not severe(found.alerts)
 
 

@@ -26,7 +26,7 @@ from dstest.core.evidence import LandingRecord
 from dstest.core.node import LabInfo
 from dstest.core.protocols import NemesisContext
 from nemeses.network.bandwidth import NEMESIS, Bandwidth
-from nemeses.tools.shaper import cap_rules, device_of, shape_of
+from nemeses.tools.netem import cap_rules, device_of, shape_of
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 

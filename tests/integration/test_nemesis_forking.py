@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from runs import faults_of, on_nodes, run_here
 
-from dstest.core import plugin_files
+from dstest.core import registry
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import LabInfo
 from dstest.core.protocols import Nemesis, NemesisContext, Process
@@ -29,7 +29,7 @@ OPTIONS = ("fault_s=6", "quiet_s=6")
 
 @pytest.fixture(autouse=True)
 def _known(monkeypatch: pytest.MonkeyPatch) -> None:
-    plugin_files.use([str(SYSTEM)])
+    registry.use([str(SYSTEM)])
 
 
 def run(lab: LabInfo, store: Path, nemesis: Nemesis, *options: str) -> dict[str, Any]:

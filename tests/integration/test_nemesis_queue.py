@@ -19,14 +19,14 @@ from dstest.runner.session import Finished
 from nemeses.network.corrupt import Corrupt
 from nemeses.network.duplicate import Duplicate
 from nemeses.network.latency import Latency
-from nemeses.network.queued import Queued
+from nemeses.network.queued import QueueFault
 from nemeses.network.reorder import Reorder
 from nemeses.tools import netqueue
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 
 OPTIONS = ("fault_s=4", "quiet_s=8", "shape=one")
-KINDS: list[type[Queued]] = [Latency, Duplicate, Reorder, Corrupt]
+KINDS: list[type[QueueFault]] = [Latency, Duplicate, Reorder, Corrupt]
 
 
 def assert_not_proven(done: Finished) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def test_it_lands_and_heals(lab: LabInfo, tmp_path: Path, name: str, direction: 
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.name)
-def test_rules_in_the_wrong_chain(lab: LabInfo, tmp_path: Path, kind: type[Queued]) -> None:
+def test_rules_in_the_wrong_chain(lab: LabInfo, tmp_path: Path, kind: type[QueueFault]) -> None:
     done = run_here(lab, tmp_path, nemesis=kind(hook="FORWARD"), options=OPTIONS)
     fault = assert_not_proven(done)
     assert fault["landed"] == "no"
@@ -75,7 +75,7 @@ def test_rules_in_the_wrong_chain(lab: LabInfo, tmp_path: Path, kind: type[Queue
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.name)
-def test_a_queue_that_nobody_serves(lab: LabInfo, tmp_path: Path, kind: type[Queued]) -> None:
+def test_a_queue_that_nobody_serves(lab: LabInfo, tmp_path: Path, kind: type[QueueFault]) -> None:
     """The rules count packets, and let them pass."""
     done = run_here(lab, tmp_path, nemesis=kind(queue=78), options=OPTIONS)
     fault = assert_not_proven(done)
@@ -84,7 +84,7 @@ def test_a_queue_that_nobody_serves(lab: LabInfo, tmp_path: Path, kind: type[Que
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.name)
-def test_a_fault_on_an_idle_load(lab: LabInfo, tmp_path: Path, kind: type[Queued]) -> None:
+def test_a_fault_on_an_idle_load(lab: LabInfo, tmp_path: Path, kind: type[QueueFault]) -> None:
     """Heartbeats are delayed all the same; the system was not tested under it."""
     done = run_here(lab, tmp_path, nemesis=kind(), options=OPTIONS, rate=1.0)
     assert done.verdict is not None, done
@@ -92,7 +92,7 @@ def test_a_fault_on_an_idle_load(lab: LabInfo, tmp_path: Path, kind: type[Queued
     assert done.exit_code == Exit.NOT_PROVEN
 
 
-def sabotaged(kind: type[Queued], command: list[str]) -> Queued:
+def sabotaged(kind: type[QueueFault], command: list[str]) -> QueueFault:
     """Somebody else does something on one affected node in the middle of the window."""
 
     class Sabotaged(kind):  # type: ignore[misc, valid-type]
@@ -103,12 +103,14 @@ def sabotaged(kind: type[Queued], command: list[str]) -> Queued:
             found: LandingRecord = await super().recheck(ctx, record)
             return found
 
-    made: Queued = Sabotaged()
+    made: QueueFault = Sabotaged()
     return made
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.name)
-def test_the_program_dies_in_mid_window(lab: LabInfo, tmp_path: Path, kind: type[Queued]) -> None:
+def test_the_program_dies_in_mid_window(
+    lab: LabInfo, tmp_path: Path, kind: type[QueueFault]
+) -> None:
     nemesis = sabotaged(kind, ["pkill", "-9", "-x", "netqueue"])
     fault = assert_not_proven(run_here(lab, tmp_path, nemesis=nemesis, options=OPTIONS))
     assert any("program behind the queue vanished" in note for note in fault["notes"])

@@ -22,10 +22,10 @@ from runs import (
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import LabInfo
 from dstest.core.protocols import NemesisContext, Process
-from dstest.runner import residues
+from dstest.runner import adoption
 from nemeses.process import descriptors, memory
-from nemeses.process.descriptors import Descriptors, files_of, lowered
-from nemeses.process.memory import MEMORY, Memory, limited
+from nemeses.process.descriptors import Descriptors, descriptor_leaks, files_of
+from nemeses.process.memory import MEMORY, Memory, group_leaks
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -38,7 +38,7 @@ def memory_left(lab: LabInfo) -> list[str]:
     """Limits and groups of ours on the nodes."""
 
     async def ask(nodes: dict[str, Any]) -> list[str]:
-        rows = [limited(await memory.read(node)) for node in nodes.values()]
+        rows = [group_leaks(await memory.read(node)) for node in nodes.values()]
         rows += [await MEMORY.leaks(node) for node in nodes.values()]
         return [text for row in rows for text in row]
 
@@ -125,7 +125,7 @@ def test_the_audit_finds_a_limit(lab: LabInfo) -> None:
         script = 'echo 64M >"$0/memory.limit_in_bytes"'
         await node.run(["sh", "-c", script, MEMORY.path])
         found = await memory.NEMESIS.extra_leaks(cast(Any, None), node, [])
-        left = await residues.leaks({"n2": node}, [MEMORY.residue])
+        left = await adoption.leaks({"n2": node}, [MEMORY.residue])
         await MEMORY.withdraw(node)
         return [*found, *left["n2"], *await MEMORY.leaks(node)]
 
@@ -144,7 +144,7 @@ def narrow(lab: LabInfo) -> list[str]:
         found = await asyncio.gather(
             *(files_of(nodes[n], p.pid, p.start_time) for n in running for p in running[n])
         )
-        return [text for files in found if files for text in lowered(files)]
+        return [text for files in found if files for text in descriptor_leaks(files)]
 
     found: list[str] = on_nodes(lab, ask)
     return found

@@ -11,11 +11,11 @@ from runs import RATE, healed_by_all, killed_in_mid_fault, landed_and_healed, no
 from clusters.labs.lxc import LAB
 from dstest.core.evidence import LandingRecord
 from dstest.core.protocols import NemesisContext
-from dstest.core.spec import RunSpec
+from dstest.core.run_record import RunSpec
 from dstest.runner.plugins import resolve
-from dstest.runner.progress import Quiet
+from dstest.runner.screen import Quiet
 from dstest.runner.session import Finished, run_session
-from nemeses.base.steps import Facts
+from nemeses.base.driver import Facts
 from nemeses.member.schema_change import NEMESIS, SchemaChange
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(400)]

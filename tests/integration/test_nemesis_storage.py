@@ -17,8 +17,8 @@ from dstest.core.node import LabInfo
 from dstest.core.protocols import NemesisContext
 from dstest.core.verdict import State
 from dstest.runner.session import Finished
-from nemeses.base.steps import Reverted
-from nemeses.disk import faultfs
+from nemeses.base.driver import Reverted
+from nemeses.disk import disk_fault
 from nemeses.disk.disk_error import DISK_FULL, FSYNC_ERROR, IO_ERROR, DiskErrorFault
 from nemeses.disk.power import NEMESIS as POWER
 from nemeses.disk.power import Power
@@ -83,7 +83,7 @@ class OnlyKilled(Power):
 
     async def cut(self, ctx: NemesisContext, record: LandingRecord) -> None:
         for name in record.facts["losers"]:
-            await faultfs.ask(ctx.node(name), "clear")
+            await disk_fault.ask(ctx.node(name), "clear")
 
 
 def test_a_kill_is_no_power_cut(lab: LabInfo, tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ class TooShort(SlowDisk):
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> None:
         for name in record.targets:
-            await faultfs.ask(ctx.node(name), "set", "sync_delay_us", 1000)
+            await disk_fault.ask(ctx.node(name), "set", "sync_delay_us", 1000)
 
 
 def test_a_delay_that_nobody_notices(lab: LabInfo, tmp_path: Path) -> None:

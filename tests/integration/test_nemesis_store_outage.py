@@ -11,9 +11,9 @@ from runs import RATE, killed_in_mid_fault, landed_and_healed, not_proven, on_no
 
 from clusters.labs.lxc import LAB
 from dstest.core.node import LabInfo
-from dstest.core.spec import RunSpec
+from dstest.core.run_record import RunSpec
 from dstest.runner.plugins import resolve
-from dstest.runner.progress import Quiet
+from dstest.runner.screen import Quiet
 from dstest.runner.session import Finished, run_session
 from nemeses.network.store_outage import NEMESIS, StoreOutage
 from nemeses.tools import nft

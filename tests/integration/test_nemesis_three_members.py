@@ -11,9 +11,9 @@ from runs import MUCH, SHORT, faults_of
 from systems_table import faults_on
 
 from dstest.core.node import LabInfo
-from dstest.core.spec import RunSpec
+from dstest.core.run_record import RunSpec
 from dstest.runner.plugins import resolve
-from dstest.runner.progress import Quiet
+from dstest.runner.screen import Quiet
 from dstest.runner.session import run_session
 
 OTHER = os.environ.get("DSTEST_OTHER_ETCD", "")

@@ -19,7 +19,7 @@ from runs import (
     run_here,
 )
 
-from clusters.supervise.on_node import override_of
+from clusters.supervise.member_set import override_of
 from dstest.core.errors import Exit
 from dstest.core.node import LabInfo
 from dstest.core.protocols import NemesisContext

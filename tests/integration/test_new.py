@@ -20,9 +20,8 @@ from runs import (
 
 from dstest.core.errors import Exit
 from dstest.core.node import LabInfo
-from dstest.core.plugin_files import FILES
-from dstest.scaffold.kinds import KINDS
-from dstest.scaffold.write import write
+from dstest.core.registry import FILES
+from dstest.extend.scaffold.write import KINDS, write
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 

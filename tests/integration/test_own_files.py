@@ -12,7 +12,7 @@ from runs import CALM, SHORT, SHORT_S, dstest, faults_of, latest
 
 from dstest.core.errors import Exit
 from dstest.core.node import LabInfo
-from dstest.core.plugin_files import FILES
+from dstest.core.registry import FILES
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 

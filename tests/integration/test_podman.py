@@ -15,8 +15,8 @@ import pytest
 from busy import assert_code
 from runs import CALM, dstest, faults_of, latest, start, wait_for
 
-from clusters.labs import host, network, podman_check, podman_machines, podman_processes, state
-from clusters.labs.packages import shared_packages
+from clusters.labs import host, hostcheck, network, podman_host, podman_machines, state
+from clusters.labs.image import shared_packages
 from clusters.labs.podman import LAB
 from dstest.core.errors import LabError
 from dstest.core.node import LabInfo
@@ -34,7 +34,7 @@ FORWARD = Path("/proc/sys/net/ipv4/ip_forward")
 @pytest.fixture(scope="module", autouse=True)
 def _can() -> None:
     try:
-        podman_check.tried()
+        hostcheck.trial()
     except LabError as error:
         pytest.skip(f"podman cannot run nodes here: {error.message}")
 
@@ -49,8 +49,8 @@ def lab_id() -> Iterator[str]:
 def traces(lab_id: str) -> list[str]:
     """What is on this host of a lab."""
     folder, tag = state.lab_dir(lab_id), state.tag_of(lab_id)
-    left = [f"process {pid}" for pid in podman_processes.helpers(folder)]
-    left += [f"process {pid}" for pid in podman_processes.firsts(folder)]
+    left = [f"process {pid}" for pid in podman_host.helpers(folder)]
+    left += [f"process {pid}" for pid in podman_host.firsts(folder)]
     left += [f"link {name}" for name in network.lab_links() if name.startswith(tag)]
     left += [f"mount {point}" for point in host.mounts_below(folder)]
     left += [f"cgroup {path}" for path in podman_machines._groups(tag)]
@@ -123,7 +123,7 @@ def test_what_a_killed_process_leaves_is_collected(
 
 def test_a_killed_monitor_does_not_hide_its_container(lab_id: str) -> None:
     LAB.up(lab_id, 1, packages=shared_packages())
-    monitors = podman_processes.helpers(state.lab_dir(lab_id))
+    monitors = podman_host.helpers(state.lab_dir(lab_id))
     assert monitors
     for pid in monitors:
         os.kill(pid, signal.SIGKILL)

@@ -17,8 +17,7 @@ import msgspec
 import pytest
 
 from clusters.remote import RemoteNode, connect, connect_all
-from clusters.remote.ssh_config import second_opinion
-from clusters.remote.tasks import run_everywhere
+from clusters.remote.chores import run_everywhere, second_opinion
 from dstest.core.errors import LabError, NotALabNode, RemoteError, RemoteLost, RemoteTimeout
 from dstest.core.limits import LEASE_RENEW_S, PROBE_UDP_PORT
 from dstest.core.node import LabInfo

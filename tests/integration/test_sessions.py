@@ -10,14 +10,14 @@ import pytest
 from busy import assert_code
 from runs import CALM, RATE, SHORT, SHORT_S, dstest, start, verdict_of, wait_for
 
+from dstest.campaign.session import ArmsPlan, begin
 from dstest.core.errors import Exit
 from dstest.core.node import LabInfo
 from dstest.core.protocols import Nemesis
-from dstest.core.spec import RunSpec
+from dstest.core.run_record import RunSpec
 from dstest.core.verdict import State
-from dstest.runner.arms import ArmsPlan, begin
 from dstest.runner.plugins import Plugins, resolve
-from dstest.runner.progress import Quiet
+from dstest.runner.screen import Quiet
 from nemeses.network.partition import NEMESIS
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(400)]

@@ -11,15 +11,15 @@ import pytest
 from runs import RATE, SHORT
 
 from clusters.systems.toykv.bugs import BUGS
+from dstest.campaign.shrink.candidate import aside_of
+from dstest.campaign.shrink.driver import shrink_run
+from dstest.campaign.shrink.reproducer import read_reproducer
 from dstest.core.node import LabInfo
 from dstest.core.reproducer import SCRIPT
-from dstest.core.spec import RunSpec
+from dstest.core.run_record import RunSpec
 from dstest.runner.plugins import resolve
-from dstest.runner.progress import Quiet
+from dstest.runner.screen import Quiet
 from dstest.runner.session import run_session
-from dstest.shrink.driver import shrink_run
-from dstest.shrink.record import aside_of
-from dstest.shrink.reread import read_reproducer
 
 pytestmark = [pytest.mark.lab, pytest.mark.selftest, pytest.mark.timeout(1500)]
 

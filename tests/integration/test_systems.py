@@ -16,9 +16,9 @@ from systems_table import TESTED, lacks
 
 from dstest.core import registry
 from dstest.core.errors import Exit
-from dstest.core.spec import RunSpec
+from dstest.core.run_record import RunSpec
 from dstest.runner.plugins import resolve
-from dstest.runner.progress import Quiet
+from dstest.runner.screen import Quiet
 from dstest.runner.session import run_session
 
 PAIRS = [(s, n) for s in TESTED for n in registry.names("nemeses") if n != "none"]

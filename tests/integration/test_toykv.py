@@ -9,9 +9,9 @@ from busy import assert_passed
 
 from clusters.systems.toykv.bugs import BUGS
 from dstest.core.node import LabInfo
-from dstest.core.spec import RunSpec
+from dstest.core.run_record import RunSpec
 from dstest.runner.plugins import resolve
-from dstest.runner.progress import Quiet
+from dstest.runner.screen import Quiet
 from dstest.runner.session import Finished, run_session
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(400)]

@@ -14,19 +14,19 @@ from typing import Any
 import pytest
 from runs import dstest, faults_of, latest, on_nodes, start, wait_for
 
-from clusters.labs import network, state, vm_machines, vm_trial
+from clusters.labs import network, state, vm_machines
 from clusters.labs.vm import LAB
-from clusters.labs.vm_image import MORE_PACKAGES
+from clusters.labs.vm_boot import MORE_PACKAGES
 from dstest.core.errors import Exit
 from dstest.core.node import LabInfo
-from nemeses.process import unsynced
+from nemeses.process import restart
 from nemeses.tools import netem, node_clock
 
 pytestmark = [
     pytest.mark.lab,
     pytest.mark.selftest,
     pytest.mark.skipif(os.geteuid() != 0, reason="making nodes needs root"),
-    pytest.mark.skipif(shutil.which(vm_trial.QEMU) is None, reason="qemu is not installed"),
+    pytest.mark.skipif(shutil.which(vm_machines.QEMU) is None, reason="qemu is not installed"),
     pytest.mark.timeout(400),
 ]
 
@@ -115,7 +115,7 @@ def test_packets_of_one_peer_are_delayed_and_counted(vms: LabInfo) -> None:
         n1, n2, n3 = nodes.values()
         peers = {"n1": n2, "n2": n1, "n3": n1}
         addresses = {name: peer.info.address for name, peer in peers.items()}
-        assert await netem.offered([n1, n2, n3], addresses)
+        assert await netem.is_supported([n1, n2, n3], addresses)
 
         async def ping(node: Any) -> float:
             done = await node.run(["ping", "-qc", "5", "-i", "0.2", n1.info.address])
@@ -139,10 +139,10 @@ def test_packets_of_one_peer_are_delayed_and_counted(vms: LabInfo) -> None:
 
 def test_a_power_cut_takes_what_was_not_synced(vms: LabInfo) -> None:
     async def lay(nodes: dict[str, Any]) -> bool:
-        return await unsynced.lay(nodes["n3"], "token", "/opt")
+        return await restart.lay(nodes["n3"], "token", "/opt")
 
     async def left(nodes: dict[str, Any]) -> dict[str, bool]:
-        return await unsynced.left(nodes["n3"], "token")
+        return await restart.left_on(nodes["n3"], "token")
 
     assert on_nodes(vms, lay)
     before = LAB.boots(LAB_ID)

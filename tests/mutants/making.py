@@ -19,18 +19,20 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 KEPT: Final = Path(__file__).with_name("mutants.jsonl")
 
 AREAS: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
-    "verdict": (36, ("dstest/judge/rules.py", "dstest/judge/decide.py", "dstest/judge/lints.py",
-                     "dstest/judge/budgets.py", "dstest/judge/evidence.py", "dstest/judge/rows.py",
+    "verdict": (36, ("dstest/judge/decide.py", "dstest/judge/lints.py",
+                     "dstest/judge/facts.py", "dstest/judge/evidence.py",
+                     "dstest/judge/audit_rows.py", "dstest/judge/audit.py",
                      "dstest/judge/session.py")),
     "plan lints": (16, ("dstest/plans/lint/*.py",)),
-    "reconciliation": (16, ("dstest/runner/reconcile.py", "dstest/runner/judgement.py")),
-    "landing": (36, ("nemeses/base/*.py", "dstest/core/landing.py", "dstest/runner/ticking.py")),
+    "reconciliation": (16, ("dstest/runner/judgement.py", "dstest/runner/judgement.py")),
+    "landing": (36, ("nemeses/base/*.py", "dstest/core/evidence.py",
+                     "dstest/runner/nemesis_loop.py")),
     "checkers": (24, ("checkers/*.py", "checkers/lin/*.py", "checkers/txn/*.py")),
     "C core": (44, ("checkers/csrc/txn/*.c", "checkers/csrc/iso/*.c", "checkers/csrc/ord/*.c",
                     "checkers/csrc/lin/*.c", "checkers/csrc/mon/*.c", "checkers/csrc/aut/*.c",
                     "checkers/csrc/ingest/*.c", "checkers/csrc/ops/*.c",
                     "checkers/csrc/stream/*.c")),
-    "readers": (20, ("dstest/store/*.py",)),
+    "readers": (20, ("dstest/history/*.py",)),
     "gate": (24, ("dstest/gate/*.py",)),
 }  # fmt: skip
 """Area -> so many mutants, in these files."""

@@ -134,7 +134,7 @@ class Map:
         if mutant.path.endswith(".c"):
             room = Path(mutant.path).parent.name
             package = f"checkers/{_WRAPPED.get(room, 'txn')}/"
-            paths = [p for p in self._paths if p.startswith(package) or p == "checkers/_native.py"]
+            paths = [p for p in self._paths if p.startswith(package) or p == "checkers/columns.py"]
             names = {name for path in paths for name in self._named(path)}
         else:
             names = self._named(mutant.path, line) or self._named(mutant.path)

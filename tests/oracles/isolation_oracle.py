@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import networkx as nx
 
-from checkers.second.brute_txn import ORDERS, executable
+from checkers.second.judges import ORDERS, executable
 
 __all__ = [
     "FAIL",

@@ -9,7 +9,7 @@ from typing import Any
 import networkx as nx
 from isolation_oracle import FAIL, INFO, MODELS, OK, Txn
 
-from checkers.second.brute_txn import in_an_order
+from checkers.second.judges import in_an_order
 
 __all__ = ["in_an_order", "random_ends", "random_lists", "satisfies"]
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import isolation_oracle
 
-from dstest.generator.rows import matches, run
+from dstest.history.generator.true_histories import matches, run
 
 __all__ = [
     "STRONG",

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkers._columns import I64, Columns
 from checkers._witness import RECENT, Rule, illegal
+from checkers.columns import I64, Columns
 
 __all__ = ["reduced"]
 

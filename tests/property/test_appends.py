@@ -13,12 +13,10 @@ import pytest
 from kv_load import falsified, kv_load
 from lin_oracle import explains
 
-from checkers._native import ILLEGAL, OK, Limits
+from checkers.columns import ILLEGAL, OK, Limits
 from checkers.lin import catalogue
-from checkers.lin.appends import trace
-from checkers.lin.encode import encode
-from checkers.lin.judged import UNTESTED
-from checkers.lin.search import search
+from checkers.lin.maps import trace
+from checkers.lin.search import UNTESTED, encode, search
 from checkers.linearizable import CHECKER
 from dstest.core.check import Budget
 from dstest.core.history import Header, History

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from checkers import _core
-from checkers._columns import (
+from checkers.columns import (
     CAS_FALSE,
     CAS_TRUE,
     CAS_UNKNOWN,

@@ -11,17 +11,21 @@ import numpy as np
 import pytest
 
 from checkers import _core
-from checkers._columns import (
+from checkers.columns import (
     CAS_FALSE,
     CAS_TRUE,
     CAS_UNKNOWN,
+    ILLEGAL,
     NEVER,
+    OK,
     READ,
     U8,
     WRITE,
     WRITE_UNKNOWN,
+    Decision,
+    Limits,
+    check_registers,
 )
-from checkers._native import ILLEGAL, OK, Decision, Limits, check_registers
 from checkers.lin.monitor import UNFIT
 from checkers.linearizable import CHECKER
 from dstest.core.check import Budget

@@ -13,13 +13,11 @@ import numpy as np
 import pytest
 from lin_oracle import MODELS, PERMITS, explains, loosened, random_history
 
-from checkers._columns import encode as encode_history
-from checkers._native import ILLEGAL, OK, Limits
-from checkers.lin import catalogue, logs, monitor, objects, reduction, registers
-from checkers.lin.encode import encode
-from checkers.lin.judged import UNTESTED
+from checkers.columns import ILLEGAL, OK, Limits
+from checkers.columns import encode as encode_history
+from checkers.lin import catalogue, monitor, objects, registers, tables
 from checkers.lin.model import Model
-from checkers.lin.search import search
+from checkers.lin.search import UNTESTED, encode, search
 from checkers.linearizable import CHECKER
 from dstest.core.check import Budget
 from dstest.core.history import Header, History
@@ -68,7 +66,7 @@ def test_search_and_monitor_agree_with_brute_force(model: str) -> None:
     wrong = disagreements(made, wanted, by_key(coded.keys, found.verdict))
     assert not wrong, f"search: {len(wrong)} differ, first {wrong[0]}"
     if model == "log":
-        findings = [logs.decide_log(coded, key) for key in range(len(coded.keys))]
+        findings = [objects.decide_log(coded, key) for key in range(len(coded.keys))]
         for key, finding in enumerate(findings):
             if finding.legal is not None:
                 assert finding.legal == (found.verdict[key] == OK), coded.keys[key]
@@ -94,7 +92,7 @@ def test_registers_in_other_words_agree_with_brute_force(model: str) -> None:
     ]
     history = together(made)
     if model not in catalogue.REGISTERS:
-        same = reduction.to_register(model, history)
+        same = tables.to_register(model, history)
         assert same is not None
         history = same
     columns = encode_history(history, "register" if model == "register" else "cas-register")

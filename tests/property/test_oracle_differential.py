@@ -19,7 +19,7 @@ from dstest.core import registry
 from dstest.core.check import Budget
 from dstest.core.history import History
 from dstest.core.op import Op, Outcome
-from dstest.generator.true_histories import KINDS, history
+from dstest.history.generator.true_histories import KINDS, history
 
 pytestmark = pytest.mark.slow
 

@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 from lin_oracle import explains
 
-from checkers._native import ILLEGAL, OK, Limits
+from checkers.columns import ILLEGAL, OK, Limits
 from checkers.lin import catalogue, monitor
-from checkers.lin.encode import encode
-from checkers.lin.judged import UNTESTED
-from checkers.lin.search import search
+from checkers.lin.search import UNTESTED, encode, search
 from checkers.linearizable import CHECKER
 from dstest.core.check import Budget
 from dstest.core.history import Header, History

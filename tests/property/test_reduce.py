@@ -15,7 +15,7 @@ import pytest
 from reduce_oracle import reduced
 
 from checkers import _core, _witness
-from checkers._columns import (
+from checkers.columns import (
     CAS_FALSE,
     CAS_TRUE,
     CAS_UNKNOWN,

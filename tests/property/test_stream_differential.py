@@ -10,13 +10,11 @@ from typing import Any
 
 import pytest
 
-from dstest.cli.check_stream import judge_stream
-from dstest.cli.check_txn import judge_transactions
+from dstest.check.stream import judge_stream
+from dstest.check.transactions import judge_transactions
 from dstest.core.check import Budget, Valid
 from dstest.core.errors import HistoryError
-from dstest.generator.gadgets import GADGETS
-from dstest.generator.histories import LEVELS, Spec, events
-from dstest.generator.writing import lines
+from dstest.history.generator.histories import GADGETS, LEVELS, Spec, events, lines
 
 pytestmark = pytest.mark.slow
 

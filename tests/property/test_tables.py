@@ -20,18 +20,15 @@ from msgspec.structs import replace
 
 from checkers.lin.catalogue import make
 from checkers.lin.model import freeze, plain
-from checkers.lin.tabled import columns_of
-from checkers.lin.told import coded_of
+from checkers.lin.tables import coded_of, columns_of
 from checkers.linearizable import CHECKER
-from checkers.ops.read import table_of
-from checkers.ops.table import OpTable
-from dstest.cli.check_lints import require_sound
-from dstest.cli.check_table import history_of
+from checkers.ops.table import OpTable, table_of
+from dstest.check.source import history_of, require_sound
 from dstest.core.check import Budget, CheckResult
 from dstest.core.errors import HistoryError
 from dstest.core.history import Header, History
 from dstest.core.op import Op
-from dstest.store.jsonl import read_stream
+from dstest.history.jsonl import read_stream
 
 pytestmark = pytest.mark.slow
 

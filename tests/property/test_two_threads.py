@@ -12,12 +12,12 @@ import pytest
 from lin_generator import MODELS, generate
 from msgspec.structs import replace
 
-from checkers import _core, _native
-from checkers._columns import Columns, encode
-from checkers._native import ILLEGAL, MEMORY, OK, Decision, Limits, check_registers
+from checkers import _core
+from checkers import columns as _native
+from checkers.columns import ILLEGAL, MEMORY, OK, Columns, Decision, Limits, check_registers, encode
 from checkers.lin import catalogue, monitor, registers
-from checkers.lin.chains import chains
-from checkers.lin.encode import encode as encode_calls
+from checkers.lin.registers import chains
+from checkers.lin.search import encode as encode_calls
 from checkers.linearizable import CHECKER
 from dstest.core.check import Budget
 from dstest.core.history import Header, History

@@ -10,7 +10,7 @@ import pytest
 from inconsistent_oracle import MODELS, allowed, random_history
 from isolation_oracle import jepsen
 
-from checkers.second.brute_txn import ORDERS, executable, in_an_order
+from checkers.second.judges import ORDERS, executable, in_an_order
 from checkers.txn.api import check
 from checkers.txn.ingest import load
 

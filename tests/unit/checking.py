@@ -11,9 +11,8 @@ from typer.testing import CliRunner
 
 from dstest.cli.app import app
 from dstest.core.errors import DstestError
-from dstest.generator.histories import Spec, events
-from dstest.generator.true_histories import history
-from dstest.generator.writing import lines
+from dstest.history.generator.histories import Spec, events, lines
+from dstest.history.generator.true_histories import history
 
 NEVER_CLEAN = {1, 2, 3}
 REFUSED = {2}

@@ -29,10 +29,10 @@ from gate_store import (
 from made_runs import registers
 from real_run import change_facts, change_record
 
-from dstest.core.spec import RunSpec, to_toml
+from dstest.core.run_record import RunSpec
+from dstest.history.layout import RunDir
+from dstest.runner.fault_plans import SCHEDULE
 from dstest.runner.plugins import resolve, schedule_of
-from dstest.runner.schedule_file import SCHEDULE
-from dstest.store.layout import RunDir
 
 Trick = Callable[[Path], None]
 
@@ -90,8 +90,7 @@ def a_verdict_and_its_sums(store: Path) -> None:
 
 def evidence_and_its_sums(store: Path) -> None:
     run = run_of(store, 1)
-    for name in ("evidence.json", "verdict.json"):
-        text(run, name, '"ops_consumed": 6', '"ops_consumed": 96')
+    text(run, "verdict.json", '"ops_consumed": 6', '"ops_consumed": 96')
     run.write_sums()
 
 
@@ -176,7 +175,6 @@ def _as_seed(store: Path, seed: int, other: int, *, plan: bool = True) -> RunDir
     assert meta is not None
     spec = msgspec.structs.replace(msgspec.convert(meta.spec, RunSpec), seed=other)
     change_facts(copy, spec=msgspec.to_builtins(spec))
-    copy.write("spec.toml", to_toml(spec))
     if plan:
         made = schedule_of(resolve(spec, list(meta.options_given or [])))
         copy.write_json(SCHEDULE, made)
@@ -227,7 +225,6 @@ def of_a_file_of_faults(store: Path) -> None:
     assert meta is not None
     spec = msgspec.convert({**meta.spec, "schedule": "faults.json"}, RunSpec)
     change_facts(run, spec=msgspec.to_builtins(spec))
-    run.write("spec.toml", to_toml(spec))
     sealed(run)
 
 
@@ -271,7 +268,6 @@ def _honestly_given(run: RunDir, given: list[str]) -> None:
     assert meta is not None
     spec = resolve(msgspec.convert(meta.spec, RunSpec), given).spec
     change_facts(run, spec=msgspec.to_builtins(spec), options_given=given)
-    run.write("spec.toml", to_toml(spec))
     sealed(run)
 
 

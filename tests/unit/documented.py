@@ -55,6 +55,8 @@ ELSEWHERE: Final = {
         "cli/test_integrity.py",
         f"{_RUNS}: what it refuses is tested, no run that it makes",
     ),
+    "explain": Executed("unit/sim/test_confirm.py", "wants a run that failed"),
+    "confirm": Executed("unit/sim/test_confirm.py", "makes runs"),
     "blame": Executed("integration/test_blame.py", _RUNS, "blame_run"),
     "shrink": Executed("integration/test_shrink.py", _RUNS, "shrink_run"),
     "kb (learn|show|fix|similar|stats)": Executed(
@@ -72,7 +74,7 @@ ELSEWHERE: Final = {
     ),
     "serve .*--export": Executed("cli/test_serve.py", "writes a place that is not there yet"),
     "serve .": Executed("cli/test_serve.py", "goes on until it is ended"),
-    "workers": Executed("unit/test_fan_put.py", "lays dstest on other machines"),
+    "workers": Executed("unit/test_pool_put.py", "lays dstest on other machines"),
     "compare .": Executed("unit/test_compare.py", "wants six runs"),
     "check --batch": Executed("cli/test_check_workers.py", "starts workers"),
     "check (history.txt|logs|c10-ok.txt|awdit.txt)": Executed(

@@ -9,8 +9,7 @@ import msgspec
 from made_runs import made, registers
 
 from dstest.core.op import Op, Outcome
-from dstest.plans.execution.state import Execution, ExecutionDir
-from dstest.plans.execution.steps import steps_of
+from dstest.plans.execution.state import Execution, ExecutionDir, steps_of
 from dstest.plans.reader import read_plan
 
 PLAN = """\

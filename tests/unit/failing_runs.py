@@ -15,9 +15,9 @@ from raw_segments import read_segment
 from dstest.core import registry
 from dstest.core.history import Header, History
 from dstest.core.op import Op
-from dstest.judge.canary_family import family_of
+from dstest.history.layout import RunDir
+from dstest.judge.mutants.families import family_of
 from dstest.runner.judgement import judge
-from dstest.store.layout import RunDir
 
 __all__ = ["FAMILIES", "crashed", "failing", "inconclusive", "passing", "stale_etcd"]
 
@@ -143,7 +143,7 @@ def crashed(path: Path) -> RunDir:
 
 _LATE: Final = frozenset(
     {"worker_exits", "clock_end_ns", "node_clocks_end_ns", "settled_ns", "load_s", "healthy"}
-    | {"residue", "records", "load", "traffic", "processes", "logs", "recoveries", "replicas"}
+    | {"residue", "load", "traffic", "processes", "logs", "recoveries", "replicas"}
 )
 
 

@@ -25,9 +25,9 @@ from dstest.core import registry
 
 GROUPS = ("checkers", "nemeses", "systems", "workloads")
 LATE = (
-    *("cli.check_batch", "cli.check_objects", "cli.check_sessions", "cli.check_stream"),
-    *("cli.report_one", "gate.commands", "nightly.begin", "plans.execution.driver"),
-    *("retention.verify", "runner.arms", "runner.replay", "shrink.driver"),
+    *("check.file", "check.transactions", "check.objects", "check.stream", "cli.report"),
+    *("gate.decision", "campaign.nightly.driver", "plans.execution.driver", "store.inventory"),
+    *("campaign.session", "runner.replay", "campaign.shrink.driver"),
 )
 """What commands import when they are called."""
 

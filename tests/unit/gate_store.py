@@ -16,20 +16,20 @@ from real_run import change_facts, change_record
 
 from checkers.slo import METRICS
 from dstest import __version__
-from dstest.compare.fair import FACTORS
+from dstest.campaign.session_check import arm_evidence
 from dstest.core.op import Op
-from dstest.core.spec import RunSpec, to_toml
+from dstest.core.run_record import RunSpec
 from dstest.gate.decision import Decision, decide
-from dstest.gate.reader import read_policy
-from dstest.gate.sound import require_sound
+from dstest.gate.policy import read_policy
+from dstest.gate.soundness import require_sound
+from dstest.history.layout import RunDir
 from dstest.judge.session import judge_session
 from dstest.report.session import write_session
+from dstest.runner.fault_plans import SCHEDULE
 from dstest.runner.judgement import judge
 from dstest.runner.plugins import resolve, schedule_of
-from dstest.runner.schedule_file import SCHEDULE
-from dstest.runner.session_check import arm_evidence
 from dstest.runner.session_file import ArmState, SessionDir, SessionFile
-from dstest.store.layout import RunDir
+from dstest.store.compare.measured import FACTORS
 
 GIVEN = ["shape=one", "direction=in", "action=drop", "fault_s=4", "quiet_s=10"]
 """Of these words each seed plans the one fault that `made_runs` has recorded."""
@@ -131,7 +131,6 @@ def recorded_at(
         checkers=[checker.name for checker in plugins.checkers],
         host={"dstest": __version__, "python": "3.11.2", "kernel": "6.1.0", "cpus": 2},
     )
-    run.write("spec.toml", to_toml(plugins.spec))
     schedule = schedule_of(plugins)
     run.write_json(SCHEDULE, schedule)
     planned(run, msgspec.to_builtins(schedule.plans))

@@ -28,11 +28,11 @@ from dstest.core import registry
 from dstest.core.evidence import AuditRow, Budgets, Evidence, Lint
 from dstest.core.history import History
 from dstest.core.op import Op, Outcome
+from dstest.history.layout import RunDir
+from dstest.history.segment import text_of
 from dstest.judge import audit
 from dstest.judge.facts import Alarm, RunFacts
 from dstest.runner import judgement as judgement_module
-from dstest.store.layout import RunDir
-from dstest.store.segment import text_of
 
 judgement: Any = judgement_module
 
@@ -86,17 +86,17 @@ def _segments(segments: Path) -> Iterator[Tried]:
 
 
 def _record(run: RunDir, meta: Any, folded: Any) -> Iterator[Tried]:
-    beside = judgement._beside(run)
     damaged = {**folded.counters, "damaged_lines": folded.counters["damaged_lines"] + 1}
     broken = {"damaged-line": folded._replace(counters=damaged)}
     board = meta.traffic or {}
     for node in [n for n in folded.by_node if board.get(n, {}).get("ok")][:1]:
         fewer = {**folded.by_node[node], "ok": board[node]["ok"] - 1}
         broken["one-answer-less"] = folded._replace(by_node={**folded.by_node, node: fewer})
-    if folded.records and meta.records is not None:
-        broken["no-record"] = folded._replace(records=folded.records[1:])
+    if folded.records:
+        other = replace(folded.records[0], nemesis="another")
+        broken["another-fault"] = folded._replace(records=[other, *folded.records[1:]])
     for kind, copy in broken.items():
-        yield Tried("reconcile", kind, bool(judgement.reconcile(copy, meta, beside).wrong))
+        yield Tried("reconcile", kind, bool(judgement.reconcile(copy, meta).wrong))
 
 
 def _broken_ops(ops: list[Op]) -> Iterator[tuple[str, list[Op]]]:

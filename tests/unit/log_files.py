@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from dstest.core.history import FaultWindow
 from dstest.core.protocols import LogReader
-from dstest.logs.catalogue import CHECKS, chosen
-from dstest.logs.clocks import Clocks
-from dstest.logs.findings import Finding, Outcome
-from dstest.logs.look import Asked, Extra, Look, look
-from dstest.logs.scene import Scene
-from dstest.logs.sources import sources_of
-from dstest.logs.windows import Window, Windows
+from dstest.debug.logs.analysis import CHECKS, Extra, LogAnalysis, Options, analyse, checks_named
+from dstest.debug.logs.lines import sources_of
+from dstest.debug.logs.scene import CheckOutcome, Clocks, Finding, Scene, Windows
 
 __all__ = [
     "CHECKS_NAMES",
@@ -38,18 +35,16 @@ def at(second: float) -> str:
     return f"2026-11-28T12:{int(minutes):02}:{rest:06.3f}Z"
 
 
-def fault(
-    begin: float, end: float, nodes: Sequence[str], explains: Sequence[str] = (), id_: str = "f1"
-) -> Window:
-    """A fault on these nodes, in seconds."""
-    return Window(
-        id=id_,
+def fault(begin: float, end: float, nodes: Sequence[str], id_: str = "f1") -> FaultWindow:
+    """A fault on these nodes that landed, in seconds."""
+    return FaultWindow(
+        epoch=id_,
         nemesis="partition",
         start_ns=int(begin * SECOND),
         healed_ns=int(end * SECOND),
         until_ns=int(end * SECOND),
-        nodes=frozenset(nodes),
-        explains=frozenset(explains),
+        nodes=tuple(nodes),
+        landed="yes",
     )
 
 
@@ -66,37 +61,37 @@ def looked(
     folder: Path,
     logs: Mapping[str, Sequence[str]],
     nodes: Sequence[str] = (),
-    faults: Sequence[Window] | None = None,
+    faults: Sequence[FaultWindow] | None = None,
     reader: LogReader | None = None,
     addresses: Mapping[str, str] | None = None,
-) -> Look:
+) -> LogAnalysis:
     """A look at these lines by node; with faults they are of a run."""
     sources = sources_of([written(folder, logs)])
     declared = list(nodes) or sorted(logs)
     windows = Windows(faults or [], known=faults is not None)
     scene = Scene(declared, windows, addresses or {}, named=bool(nodes))
     clocks = Clocks(ORIGIN, {})
-    return look(sources, scene, clocks, reader, Asked(CHECKS), Extra())
+    return analyse(sources, scene, clocks, reader, Options(CHECKS), Extra())
 
 
-def looked_at(files: Sequence[Path]) -> Look:
+def looked_at(files: Sequence[Path]) -> LogAnalysis:
     """A look at files, of nobody's run."""
     sources = sources_of(files)
     scene = Scene([one.node for one in sources], Windows([], known=False), {}, named=False)
-    return look(sources, scene, Clocks(None, {}), None, Asked(CHECKS), Extra())
+    return analyse(sources, scene, Clocks(None, {}), None, Options(CHECKS), Extra())
 
 
-def outcome(made: Look, check: str) -> Outcome:
+def outcome(made: LogAnalysis, check: str) -> CheckOutcome:
     """What this check came to."""
-    assert chosen([check])
+    assert checks_named([check])
     return next(one for one in made.outcomes if one.check == check)
 
 
-def found(made: Look, check: str) -> list[Finding]:
+def found(made: LogAnalysis, check: str) -> list[Finding]:
     """Its findings; it has to have looked at something."""
     one = outcome(made, check)
     assert not one.not_evaluated, one.not_evaluated
     return one.findings
 
 
-CHECKS_NAMES = [check.name for check in CHECKS]
+CHECKS_NAMES = [check.id for check in CHECKS]

@@ -11,21 +11,22 @@ import pytest
 from made_audit import but, good
 from made_meta import meta
 
+from dstest.campaign import session as arms
+from dstest.campaign import session_check
+from dstest.campaign.session import ArmsPlan, begin
+from dstest.campaign.session_check import SessionFinished
 from dstest.core import registry
 from dstest.core.errors import (
     Exit,
     Interrupted,
 )
 from dstest.core.evidence import Evidence
-from dstest.core.spec import RunSpec
+from dstest.core.run_record import RunSpec
+from dstest.history.layout import RunDir
 from dstest.judge.decide import decide
 from dstest.judge.evidence import build_evidence
-from dstest.runner import arms, session_check
-from dstest.runner.arms import ArmsPlan, begin
-from dstest.runner.progress import Quiet
+from dstest.runner.screen import Quiet
 from dstest.runner.session import Finished
-from dstest.runner.session_check import SessionFinished
-from dstest.store.layout import RunDir
 
 SYSTEM = SimpleNamespace(name="etcd", packages=("etcd-server",))
 HOST = {"dstest": "1", "python": "3", "kernel": "6", "cpus": 2}
@@ -64,7 +65,6 @@ class Runs:
         run.give_up_ballast()
         if isinstance(step, Interrupted):
             return Finished(path=run.path, exit_code=Exit.INTERRUPTED, failure=step)
-        run.write_json("evidence.json", step)
         verdict = decide(step)
         run.write_json("verdict.json", verdict)
         run.write_sums()
@@ -98,7 +98,7 @@ def without_a_lab(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "load", lambda _group, _name: Lab())
     monkeypatch.setattr(arms, "packages_for", lambda systems, builds: tuple(systems))
     # Run directories of these tests hold no more than their evidence.
-    monkeypatch.setattr(session_check, "verified", lambda run: run)
+    monkeypatch.setattr(session_check, "verify_run", lambda run: run)
 
 
 def start(

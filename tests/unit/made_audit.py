@@ -7,17 +7,14 @@ from typing import Any
 
 import msgspec
 
-from dstest.core.check import CheckResult, KeyCount, OpCount
-from dstest.core.claims import Fields
-from dstest.core.evidence import Evidence, LandingRecord, Signal
-from dstest.core.history import ClockSource, Header, History, Window
+from dstest.core.check import CheckResult, Fields, KeyCount, OpCount
+from dstest.core.evidence import Canary, Evidence, LandingRecord, Signal
+from dstest.core.history import ClockSource, FaultWindow, Header, History, Recovery
 from dstest.core.op import Op
-from dstest.core.run_meta import Recovery
 from dstest.core.verdict import State
 from dstest.judge.decide import decide
 from dstest.judge.evidence import build_evidence
-from dstest.judge.facts import Canary, ClockFact, RunFacts, Wire
-from dstest.judge.process_facts import ProcessFacts
+from dstest.judge.facts import ClockFact, ProcessFacts, RunFacts, Wire
 
 S = 1_000_000_000
 NODES = ["n1", "n2", "n3", "n4", "n5"]
@@ -58,10 +55,10 @@ def record(i: int, **changes: Any) -> LandingRecord:
     return LandingRecord(**(fields | changes))
 
 
-def windows() -> list[Window]:
+def windows() -> list[FaultWindow]:
     return [
-        Window(epoch=r.epoch, nemesis="partition", inject_start=r.injected_at or 0,
-               healed_at=r.healed_at)
+        FaultWindow(epoch=r.epoch, nemesis="partition", start_ns=r.injected_at or 0,
+               healed_ns=r.healed_at)
         for r in map(record, range(FAULTS))
     ]  # fmt: skip
 
@@ -74,7 +71,7 @@ def ops(rate: int = RATE, seconds: int = SECONDS) -> tuple[Op, ...]:
         start = i * S // rate
         end = start + 3_000_000
         epoch = next(
-            (w.epoch for w in found if start <= (w.healed_at or 0) and end >= w.inject_start), None
+            (w.epoch for w in found if start <= (w.healed_ns or 0) and end >= w.start_ns), None
         )
         made.append(
             Op(

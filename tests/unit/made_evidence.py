@@ -12,8 +12,8 @@ from dstest.core.evidence import (
     Evidence,
     FaultEvidence,
 )
-from dstest.judge.budgets import budgets
-from dstest.judge.view import RED_FLAGS, WEAK_ITEMS
+from dstest.judge.decide import RED_FLAGS, WEAK_ITEMS
+from dstest.judge.facts import budgets
 
 OK = AuditRow(status="ok", evidence="as it should be")
 SHORT = AuditRow(status="short", evidence="3 of 5")

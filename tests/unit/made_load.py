@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from dstest.core.evidence import LandingRecord
-from dstest.core.history import ClockSource
+from dstest.core.history import ClockSource, Recovery
 from dstest.core.op import Op
-from dstest.core.run_meta import Recovery, RunMeta
-from dstest.monitor.client import Load
-from dstest.monitor.look import Inputs
-from dstest.monitor.rows import Row
-from dstest.monitor.settings import Settings
-from dstest.monitor.windows import faults_of, unwell_ns_of
+from dstest.core.run_record import RunMeta
+from dstest.debug.monitor.analysis import Inputs
+from dstest.debug.monitor.client import Load, Sample
+from dstest.debug.monitor.settings import Settings, faults_of, unwell_ns_of
 
 SECOND = 1_000_000_000
 NODES = ("n1", "n2", "n3")
@@ -79,10 +77,10 @@ def settled(healed_s: float, settled_s: float | None) -> Recovery:
 
 def sampled(
     values: Mapping[str, Callable[[str, float], float | None]], seconds: int = 180
-) -> list[Row]:
+) -> list[Sample]:
     """A row per second, node and name; None where nothing was sampled."""
     return [
-        Row(time_ns=at * SECOND, node=node, name=name, value=found, unit="1")
+        Sample(time_ns=at * SECOND, node=node, name=name, value=found, unit="1")
         for at in range(seconds)
         for node in NODES
         for name, value in values.items()
@@ -109,7 +107,7 @@ def inputs(
         load_end_ns=load.end_ns,
         recoveries=None if recoveries is None else list(recoveries),
     )
-    faults = faults_of(records, meta, 0, settings.after_heal_s, load.timeout_ns)
+    faults = faults_of(records, meta, settings.after_heal_s, load.timeout_ns)
     given = {"nodes": NODES, "rows": [], "settings": settings, "faults": faults, **more}
     given["unwell_ns"] = unwell_ns_of(records, meta)
     return Inputs(load=load, **given)  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dstest.core.run_meta import RunMeta
+from dstest.core.run_record import RunMeta
 
 PLANNED: dict[str, Any] = {
     "spec": {},
@@ -38,7 +38,6 @@ WHOLE: dict[str, Any] = PLANNED | {
     "load_end_ns": 60_000_000_000,
     "healthy": {},
     "residue": {},
-    "records": [],
     "load": {},
     "traffic": {},
     "cpu_s": {},

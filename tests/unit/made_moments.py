@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 from made_report import S, report
 
 from dstest.core.check import Anomaly
-from dstest.core.history import RUN_END_NS, Window, epochs_of
+from dstest.core.evidence import Landed
+from dstest.core.history import RUN_END_NS, FaultWindow, epochs_of
 from dstest.core.op import Op
 from dstest.report.model import FaultView, RunReport
 
-__all__ = ["failing", "fault", "op", "stamped"]
+__all__ = ["failing", "fault", "never", "op", "stamped", "views"]
 
 
 def op(number: int, at_s: float, op_type: str = "read", **changes: Any) -> Op:
@@ -23,25 +25,53 @@ def op(number: int, at_s: float, op_type: str = "read", **changes: Any) -> Op:
     return Op(op_id=number, invoke_ts=at, op_type=op_type, **given | changes)
 
 
-def fault(name: str, start_s: float | None, end_s: float | None, landed: str = "yes") -> FaultView:
-    made = report().faults[0]
-    return msgspec.structs.replace(
-        made,
-        id=name,
+def fault(
+    name: str,
+    start_s: float,
+    end_s: float | None,
+    landed: Landed = "yes",
+    until_s: float | None = None,
+) -> FaultWindow:
+    """Of a partition of n1 from the others; the load had recovered at `until_s`, with the heal
+    where it is not given."""
+    return FaultWindow(
         epoch=name,
+        nemesis="partition",
+        kind="one, in",
+        nodes=("n1",),
         landed=landed,
-        start_ns=None if start_s is None else int(start_s * S),
-        end_ns=None if end_s is None else int(end_s * S),
+        heal_verified=True,
+        start_ns=int(start_s * S),
+        healed_ns=None if end_s is None else int(end_s * S),
+        until_ns=None if end_s is None else int((until_s or end_s) * S),
     )
 
 
-def stamped(ops: list[Op], faults: list[FaultView]) -> list[Op]:
-    """Each with the first fault window that it overlaps, as a sealed history has it."""
-    windows = [
-        Window(epoch=f.epoch, nemesis=f.nemesis, inject_start=f.start_ns, healed_at=f.end_ns)
-        for f in faults
-        if f.start_ns is not None
+def views(windows: Iterable[FaultWindow]) -> list[FaultView]:
+    """As a report has them."""
+    made = report().faults[0]
+    return [
+        msgspec.structs.replace(
+            made,
+            id=one.id,
+            nemesis=one.nemesis,
+            kind=one.kind,
+            targets=one.targets,
+            landed=one.landed,
+            heal_verified=one.heal_verified,
+            window=one,
+        )
+        for one in windows
     ]
+
+
+def never(name: str) -> FaultView:
+    """One that was never injected."""
+    return msgspec.structs.replace(report().faults[0], id=name, window=None)
+
+
+def stamped(ops: list[Op], windows: list[FaultWindow]) -> list[Op]:
+    """Each with the first fault window that it overlaps, as a sealed history has it."""
     return [
         msgspec.structs.replace(
             op, fault_epoch=next(iter(epochs_of(op, windows, RUN_END_NS)), None)
@@ -50,7 +80,7 @@ def stamped(ops: list[Op], faults: list[FaultView]) -> list[Op]:
     ]
 
 
-def failing(*ops: Op, faults: list[FaultView], text: str = "", **changes: Any) -> RunReport:
+def failing(*ops: Op, faults: list[FaultWindow], text: str = "", **changes: Any) -> RunReport:
     """A run that failed with these operations as its one witness."""
     made = report(fail=True)
     result = made.results["linearizable"]
@@ -61,5 +91,5 @@ def failing(*ops: Op, faults: list[FaultView], text: str = "", **changes: Any) -
     result = msgspec.structs.replace(result, anomalies=found, anomaly_types=list(found))
     history = msgspec.structs.replace(made.history, ops=list(ops))
     return msgspec.structs.replace(
-        made, results={"linearizable": result}, history=history, faults=faults
+        made, results={"linearizable": result}, history=history, faults=views(faults)
     )

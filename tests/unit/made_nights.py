@@ -5,30 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from dstest.campaign.nightly.cells import Expectation
+from dstest.campaign.nightly.outcome import TryResult
+from dstest.campaign.nightly.state import Item, Night, NightDir, Try
+from dstest.campaign.nightly.verdict import settle
 from dstest.core.verdict import State
-from dstest.nightly.cells import Expected
-from dstest.nightly.judged import settle
-from dstest.nightly.outcome import Judged
-from dstest.nightly.state import Item, Night, NightDir, Try
 
 __all__ = ["FAILS", "PASSES", "STRANGE", "item_of", "night_in", "night_with"]
 
-FAILS = Judged(state=State.FAIL_REPRODUCIBLE, exit=1, anomalies=["lost"], found_s=6.0)
-STRANGE = Judged(state=State.FAIL_REPRODUCIBLE, exit=1, anomalies=["torn"], found_s=6.0)
-PASSES = Judged(state=State.PASS_SMOKE, exit=0, planned=1, landed=1)
+FAILS = TryResult(state=State.FAIL_REPRODUCIBLE, exit=1, anomalies=["lost"], found_s=6.0)
+STRANGE = TryResult(state=State.FAIL_REPRODUCIBLE, exit=1, anomalies=["torn"], found_s=6.0)
+PASSES = TryResult(state=State.PASS_SMOKE, exit=0, planned=1, landed=1)
 
 
 def item_of(
     name: str,
     control: str,
-    tries: Sequence[Judged | None],
+    tries: Sequence[TryResult | None],
     seed: int = 1,
     why: str = "new",
     skipped: str = "",
 ) -> Item:
     """A cell whose tries came to this; None left no run."""
     red = control == "red"
-    expected = Expected(control=control, anomalies=("lost",) if red else (), by_fault=False)  # type: ignore[arg-type]
+    expected = Expectation(control=control, anomalies=("lost",) if red else (), by_fault=False)  # type: ignore[arg-type]
     item = Item(
         id=f"{name}.{seed}", cell=name, key=name, system="etcd", version="", workload="set",
         nemesis="kill", argv=["run"], files=[], expected=expected, limit_s=1, seed=seed, why=why,

@@ -7,7 +7,7 @@ OPTIONED = "from dstest.core.protocols import Option\n"
 WORKLOAD = '''\
 """A workload that fits etcd."""
 
-from dstest.core.claims import Fields
+from dstest.core.check import Fields
 from dstest.core.protocols import Option
 from workloads.register import REGISTER
 

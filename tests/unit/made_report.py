@@ -9,14 +9,19 @@ import msgspec
 from made_meta import meta
 
 from dstest.core.check import Anomaly, CheckResult, KeyCount, OpCount
-from dstest.core.evidence import AuditRow, CheckerEvidence, Evidence, FaultEvidence, LandingRecord
+from dstest.core.evidence import (
+    AuditRow,
+    Canary,
+    CheckerEvidence,
+    Evidence,
+    FaultEvidence,
+    LandingRecord,
+)
 from dstest.core.evidence import Signal as Signal_
-from dstest.core.history import ClockSource, Header, History, Window
+from dstest.core.history import ClockSource, FaultWindow, Header, History
 from dstest.core.op import Op
-from dstest.judge.budgets import budgets
-from dstest.judge.decide import decide
-from dstest.judge.facts import Canary
-from dstest.judge.view import RED_FLAGS, WEAK_ITEMS
+from dstest.judge.decide import RED_FLAGS, WEAK_ITEMS, decide
+from dstest.judge.facts import budgets
 from dstest.report.model import RunReport, build_report
 
 HOSTILE = "\x1b[2J\x00<script>alert(1)</script><img src=http://evil.test/x onerror=a()>|`*"
@@ -137,7 +142,7 @@ def report(*, hostile: bool = False, fail: bool = False, **changes: Any) -> RunR
         concurrency=10,
         seed=42,
         clock=ClockSource(host="control"),
-        windows=[Window(epoch="f1", nemesis="partition", inject_start=4 * S, healed_at=9 * S)],
+        windows=[FaultWindow(epoch="f1", nemesis="partition", start_ns=4 * S, healed_ns=9 * S)],
     )
     verdict = decide(
         found,
@@ -150,11 +155,15 @@ def report(*, hostile: bool = False, fail: bool = False, **changes: Any) -> RunR
         details=[{"kind": "stale-read", "mutant": text, "valid": False, "checker": "x"}],
     )
     return build_report(
-        verdict,
-        found,
+        msgspec.structs.replace(verdict, canary=canary),
         [record(i, hostile) for i in range(2)],
         History(header=header, ops=made),
-        meta(spec=SPEC, healthy={"n1": True}, ended_by=HOSTILE if hostile else None),
-        canary=canary,
+        meta(
+            spec=SPEC,
+            nodes=header.nodes,
+            system_version=header.system_version,
+            healthy={"n1": True},
+            ended_by=HOSTILE if hostile else None,
+        ),
         path=Path("store/x/run"),
     )

@@ -22,18 +22,17 @@ from real_run import Event, change_events
 from dstest import __version__
 from dstest.core import registry
 from dstest.core.evidence import LandingRecord, Signal
-from dstest.core.history import Window, epochs_of
+from dstest.core.history import FaultWindow, epochs_of
 from dstest.core.op import Op, Outcome
 from dstest.core.protocols import FaultPlan
-from dstest.core.spec import RunSpec, to_toml
+from dstest.core.run_record import RunSpec
 from dstest.core.verdict import Verdict
-from dstest.generator.simulated_clients import Sim
-from dstest.judge.process_facts import ProcessFacts
+from dstest.history.generator.simulated_clients import Sim
+from dstest.history.layout import RunDir
+from dstest.history.segment import SegmentWriter, Writer
+from dstest.judge.facts import ProcessFacts
+from dstest.runner.fault_plans import SCHEDULE, Schedule
 from dstest.runner.judgement import judge
-from dstest.runner.schedule_file import SCHEDULE, Schedule
-from dstest.store.events import Writer
-from dstest.store.layout import RunDir
-from dstest.store.segment import SegmentWriter
 
 S = 1_000_000_000
 LOAD_S = 28
@@ -154,13 +153,13 @@ def landed() -> LandingRecord:
 def _record(run: RunDir, ops: list[Op], nodes: int, record: LandingRecord) -> None:
     """The segments as the writers of a run leave them."""
     windows = [
-        Window(
+        FaultWindow(
             epoch=record.epoch,
             nemesis=record.nemesis,
-            inject_start=record.injected_at or 0,
-            landed_at=record.landed_at,
-            heal_start=record.heal_start,
-            healed_at=record.healed_at,
+            start_ns=record.injected_at or 0,
+            landed_ns=record.landed_at,
+            heal_ns=record.heal_start,
+            healed_ns=record.healed_at,
         )
     ]
     end_ns = max(op.complete_ts or op.invoke_ts for op in ops)
@@ -274,7 +273,6 @@ def recorded(
     names = [f"n{i + 1}" for i in range(nodes)]
     for name in names:
         run.write(f"nodes/{name}/etcd.log", LOG)
-    run.write("spec.toml", to_toml(spec))
     clock = {"name": "CLOCK_MONOTONIC", "resolution_ns": 1, "boot_id": "b", "host": "control"}
     run.write_json(
         "run.json",
@@ -318,7 +316,6 @@ def recorded(
             "load_end_ns": load_end_ns,
             "healthy": dict.fromkeys(names, True),
             "residue": {name: [] for name in names},
-            "records": [msgspec.to_builtins(record)],
             "load": {"offered": len(placed)},
             "traffic": _traffic(placed, nodes),
             "ended_by": None,

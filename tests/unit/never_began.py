@@ -10,7 +10,7 @@ from typing import Any
 from gate_store import GIVEN, recorded_at
 from real_run import change_facts
 
-from dstest.store.layout import RunDir
+from dstest.history.layout import RunDir
 
 _LATER = (
     *("system_version", "members", "workers", "node_clocks_start_ns", "clock_start_ns"),
@@ -22,7 +22,6 @@ _LATER = (
         "load_s",
         "healthy",
         "load_end_ns",
-        "records",
     ),
     *("worker_exits", "load", "traffic", "clock_end_ns", "node_clocks_end_ns", "cpu_s", "replicas"),
     *("processes", "logs"),

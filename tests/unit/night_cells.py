@@ -28,13 +28,12 @@ from executed_plan import stale
 from made_runs import LOAD_S, recorded, registers
 from real_run import change_facts
 
+from dstest.campaign.nightly.driver import begin
+from dstest.campaign.nightly.state import Night, NightDir
+from dstest.campaign.workers.commands import LOG, STORE
+from dstest.campaign.workers.task import Workspace
 from dstest.core.errors import Exit
 from dstest.core.op import Op
-from dstest.fan.commands import LOG, STORE
-from dstest.fan.task import Place
-from dstest.nightly import driver
-from dstest.nightly.begin import begin
-from dstest.nightly.state import Night, NightDir
 from dstest.runner.judgement import judge
 
 __all__ = ["MARKS", "cell", "fake_cell", "leave_one", "night_of", "run_offline"]
@@ -58,7 +57,7 @@ def _first(name: str) -> bool:
 
 
 def fake_cell(
-    place: Place,
+    place: Workspace,
     image: Sequence[str],
     argv: Sequence[str],
     files: dict[str, bytes],
@@ -147,7 +146,7 @@ def ready_offline(folder: Path, patch: pytest.MonkeyPatch, cells: str) -> None:
         marks.mkdir()
         leave_runs(marks, cells)
     patch.setenv(MARKS, str(marks))
-    patch.setattr(driver, "run_command", fake_cell)
+    patch.setattr("dstest.campaign.nightly.driver.run_command", fake_cell)
 
 
 def run_offline(

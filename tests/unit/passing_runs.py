@@ -9,10 +9,9 @@ import msgspec
 from made_runs import registers, transactions
 
 from dstest.core.op import Op
-from dstest.generator.simulated_clients import Sim
-from dstest.generator.true_histories import KINDS
-from dstest.generator.true_histories import history as true_history
-from dstest.generator.true_objects import of_set
+from dstest.history.generator.simulated_clients import Sim
+from dstest.history.generator.true_histories import KINDS, of_set
+from dstest.history.generator.true_histories import history as true_history
 
 COUNT = 700
 

@@ -15,13 +15,13 @@ from typing import Any, Final
 import msgspec
 from log_files import ORIGIN, at
 
-from clusters.systems.toykv.agents.journal import Journal
+from clusters.systems.toykv.agents.storage import Journal
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.history import ClockSource, Header
 from dstest.core.op import Op
-from dstest.core.spec import RunSpec
-from dstest.store.jsonl import write_ops
-from dstest.store.layout import RunDir
+from dstest.core.run_record import RunSpec
+from dstest.history.jsonl import write_ops
+from dstest.history.layout import RunDir
 
 __all__ = ["Cluster", "S", "line", "message", "ops_of", "partition", "planted"]
 

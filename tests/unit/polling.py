@@ -12,7 +12,7 @@ __all__ = ["until", "wait_for"]
 STEP_S = 0.01
 
 
-def wait_for(predicate: Callable[[], object], timeout_s: float = 10.0) -> None:
+def wait_for(predicate: Callable[[], object], timeout_s: float = 60.0) -> None:
     deadline = time.monotonic() + timeout_s
     while not predicate():
         assert time.monotonic() < deadline, f"still not so after {timeout_s} s"
@@ -20,7 +20,7 @@ def wait_for(predicate: Callable[[], object], timeout_s: float = 10.0) -> None:
 
 
 async def until(
-    predicate: Callable[[], object | Awaitable[object]], timeout_s: float = 10.0
+    predicate: Callable[[], object | Awaitable[object]], timeout_s: float = 60.0
 ) -> None:
     """The same in a task; what `predicate` returns may be awaited."""
     deadline = time.monotonic() + timeout_s

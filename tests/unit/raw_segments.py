@@ -10,8 +10,7 @@ from typing import Any, cast
 
 import msgspec
 
-from dstest.store.events import Event
-from dstest.store.segment import Damage, SegmentWriter, read_lines
+from dstest.history.segment import Damage, Event, SegmentWriter, read_lines
 
 __all__ = ["Raw", "append", "encode_line", "read_segment"]
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from raw_segments import encode_line, read_segment
 
-from dstest.store.layout import RunDir
+from dstest.history.layout import RunDir
 
 ARCHIVE = Path(__file__).parent.parent / "fixtures" / "partition-run.tar.xz"
 
@@ -63,15 +63,13 @@ def change_events(run: RunDir, change: Change) -> None:
 
 
 def change_record(run: RunDir, **changes: Any) -> None:
-    """Another landing record of the fault, wherever it is kept; `facts` are merged."""
-    facts = run.read_json("run.json")
-    (record,) = facts["records"]
+    """Another landing record of the fault; `facts` are merged."""
+    record = record_of(run)
     merged = {**record["facts"], **changes.pop("facts", {})}
     changed = {**record, **changes, "facts": merged}
     path = run.segments / "control.seg"
     kept = [e for e in read_segment(path) if e[0] not in ("e", "fault")]
     _write(path, [*kept, ["fault", changed]])
-    change_facts(run, records=[changed])
 
 
 def _write(path: Path, events: list[Event]) -> None:
@@ -81,8 +79,8 @@ def _write(path: Path, events: list[Event]) -> None:
 
 def record_of(run: RunDir) -> dict[str, Any]:
     """The landing record."""
-    (record,) = run.read_json("run.json")["records"]
-    return dict(record)
+    last = [event[1] for event in read_segment(run.segments / "control.seg") if event[0] == "fault"]
+    return dict(last[-1])
 
 
 def copied(value: Any) -> Any:

@@ -11,9 +11,8 @@ from typing import NamedTuple
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 
-from dstest.serve.cache import Cache
 from dstest.serve.http import application
-from dstest.serve.index import Index
+from dstest.store.index import Cache, Index
 
 __all__ = ["Answer", "Asker"]
 

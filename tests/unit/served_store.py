@@ -11,12 +11,11 @@ import msgspec
 from failing_runs import failing, inconclusive, passing
 
 from dstest.core import clock
-from dstest.core.live import LIVE, Counter, FaultNow, Live, NodeNow, Ops
+from dstest.core.run_record import LIVE, Counter, FaultNow, Live, NodeNow, Ops
+from dstest.history.layout import RunDir
+from dstest.history.sums import sums_of
 from dstest.runner.session import process_start_time
-from dstest.serve.cache import Cache
-from dstest.serve.index import Index
-from dstest.store.layout import RunDir
-from dstest.store.sums import sums_of
+from dstest.store.index import Cache, Index
 
 __all__ = [
     "FAILING",

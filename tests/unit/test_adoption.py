@@ -12,17 +12,16 @@ import msgspec
 import pytest
 
 from clusters.labs import state
-from clusters.labs.existing import adopt, agent_look
-from clusters.labs.existing.facts import HostFacts, LeftNow, differences, same_machine
-from clusters.labs.existing.survey import Surveyed
+from clusters.labs.existing import adopt, agent_survey
+from clusters.labs.existing.book import HostFacts, LeftNow, differences, same_machine
+from clusters.labs.existing.survey import MachineSurvey
 from dstest.core import registry
 from dstest.core.errors import FaultRefused, LabError
-from dstest.core.node import Completed, Foreign, LabInfo, Made, NodeInfo
-from dstest.core.node_features import FEATURES, alternatives
+from dstest.core.node import FEATURES, Completed, Foreign, LabInfo, Made, NodeInfo, alternatives
 from dstest.core.protocols import FaultPlan, NemesisTraits
 from dstest.runner import adoption
-from dstest.runner.homes import COMMON_HOMES
-from dstest.runner.node_check import check_features, check_installed, needs_of
+from dstest.runner.adoption import COMMON_HOMES
+from dstest.runner.before_load import check_features, check_installed, needs_of
 
 EMPTY = LeftNow(
     etc={},
@@ -41,7 +40,7 @@ EMPTY = LeftNow(
 
 def facts(**changes: Any) -> HostFacts:
     plain: dict[str, Any] = {
-        **agent_look.facts(
+        **agent_survey.facts(
             {"features": {}, "residues": {}, "packages": [], "names": [], "paths": []}
         ),
         "uid": 0,
@@ -54,7 +53,7 @@ def facts(**changes: Any) -> HostFacts:
     return msgspec.convert({**plain, **changes}, HostFacts)
 
 
-def machine(name: str = "n1", **changes: Any) -> Surveyed:
+def machine(name: str = "n1", **changes: Any) -> MachineSurvey:
     names = ("control", "control6", "ssh_from")
     given: dict[str, Any] = {k: changes.pop(k) for k in names if k in changes}
     info = NodeInfo(
@@ -62,7 +61,7 @@ def machine(name: str = "n1", **changes: Any) -> Surveyed:
     )
     changes.setdefault("addresses", [a for a in (info.address, info.address6) if a])
     shown: dict[str, Any] = {"control": "192.0.2.99", "control6": None, "ssh_from": "192.0.2.99"}
-    return Surveyed(
+    return MachineSurvey(
         info=info,
         alias=f"db-{name}",
         facts=facts(**changes),
@@ -73,7 +72,7 @@ def machine(name: str = "n1", **changes: Any) -> Surveyed:
     )
 
 
-def adopting(*seen: Surveyed, homes: Sequence[str] = ()) -> adoption.Adoption:
+def adopting(*seen: MachineSurvey, homes: Sequence[str] = ()) -> adoption.Adoption:
     return adoption.Adoption(
         lab_id="one", seen=list(seen), problems=[], foreign={}, homes=list(homes)
     )
@@ -110,14 +109,14 @@ def test_packages_are_told_by_dpkg_alone(
             return code, "a installed\nb config-files\nc installed"
         return 3, "no"
 
-    monkeypatch.setattr(agent_look, "said", said)
+    monkeypatch.setattr(agent_survey, "output_of", said)
     request = {"features": {}, "residues": {"r": "x"}, "names": [], "paths": []}
-    assert agent_look.facts({**request, "packages": ["a", "b"]})["packages"] == found
+    assert agent_survey.facts({**request, "packages": ["a", "b"]})["packages"] == found
 
 
 def test_a_long_list_of_leftovers_loses_whole_lines() -> None:
     """Half a line would be taken for something that is not ours."""
-    found = agent_look.residue_of("for i in $(seq 2000); do echo ours thing $i; done")
+    found = agent_survey.residue_of("for i in $(seq 2000); do echo ours thing $i; done")
     lines = found["text"].splitlines()
     assert len(found["text"]) <= 4000
     assert len(lines) > 100
@@ -127,8 +126,8 @@ def test_a_long_list_of_leftovers_loses_whole_lines() -> None:
 def test_what_takes_too_long_is_cut_off_within_the_time_of_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(agent_look.Clock, "end", 0.0)
-    status, _ = agent_look.said(["sleep", "30"])
+    monkeypatch.setattr(agent_survey.Clock, "end", 0.0)
+    status, _ = agent_survey.output_of(["sleep", "30"])
     assert status == -1
 
 
@@ -216,7 +215,7 @@ def test_more_files_than_are_told_one_by_one(tmp_path: Path) -> None:
     root = str(tmp_path)
 
     def looked(most: int = 5) -> LeftNow:
-        rows = agent_look.folded(agent_look.digests(root), root, most)
+        rows = agent_survey.fold(agent_survey.digests(root), root, most)
         assert len(rows) <= most
         return msgspec.structs.replace(EMPTY, etc=rows)
 
@@ -234,7 +233,7 @@ def test_more_files_than_are_told_one_by_one(tmp_path: Path) -> None:
     assert said(before, looked()) == ["/many/... differs", "/own differs"]
 
 
-PROBLEMS: dict[str, tuple[Callable[[], list[Surveyed]], str]] = {
+PROBLEMS: dict[str, tuple[Callable[[], list[MachineSurvey]], str]] = {
     "marked": (lambda: [machine(marker="two")], "belongs to lab 'two' already"),
     "no root": (lambda: [machine(uid=1000)], "sudo does not make root root"),
     "old": (lambda: [machine(python="3.8.10")], "has Python 3.8.10; 3.9 is needed"),
@@ -272,7 +271,7 @@ def test_only_directories_that_were_asked_about_can_be_removed() -> None:
 
 def test_what_is_run_by_sudo_is_listed_from_the_code() -> None:
     one = machine(info={"user": "ops", "sudo_password_path": "/x"})
-    (line,) = [line for line in adopt.touched("one", [one], []) if "sudo" in line]
+    (line,) = [line for line in adopt.effects("one", [one], []) if "sudo" in line]
     assert all(f"`{word}`" in line for word in ("python3", "timeout", "sh"))
 
 
@@ -396,18 +395,18 @@ def test_the_looks_are_shell() -> None:
 
 def test_one_question_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty answer is the one before, of the same user; who needs none is not asked."""
-    from clusters.labs.existing.entry import ASK, HostEntry, Place
+    from clusters.labs.existing.entry import ASK, HostEntry, SshPlace
     from clusters.labs.existing.survey import Asks
 
     def entry(alias: str, user: str, path: str = "", password: str = "") -> HostEntry:
-        ssh = Place(host=alias, user=user)
+        ssh = SshPlace(host=alias, user=user)
         return HostEntry(alias=alias, ssh=ssh, password_path=path, password=password)
 
     async def asks_there(_: str, entries: Sequence[HostEntry], __: Asks) -> list[HostEntry]:
         assert [one.alias for one in entries] == ["d", "e"]
         return [one for one in entries if one.alias == "e"]
 
-    monkeypatch.setattr(adoption, "asking", asks_there)
+    monkeypatch.setattr(adoption, "needing_password", asks_there)
     answers, asked = iter(["first", "", "other"]), []
 
     def password(question: str) -> str:
@@ -447,7 +446,7 @@ def test_a_machine_tells_its_own_addresses() -> None:
     argv = ["ip", "-o", "addr", "show", "up"]
     said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
     wanted = {line.split()[3].split("/")[0] for line in said.splitlines()}
-    assert {*agent_look.addresses()} == {a for a in wanted if a not in ("127.0.0.1", "::1")}
+    assert {*agent_survey.addresses()} == {a for a in wanted if a not in ("127.0.0.1", "::1")}
 
 
 @pytest.mark.parametrize("address", ["10.0.0.1; reboot", "fe80::1%eth0", ""])
@@ -476,13 +475,13 @@ def test_records_of_an_older_version_are_read(
     monkeypatch.setenv("DSTEST_LAB_DIR", str(tmp_path))
     adopted = adopting(machine()).adopted
     book.save(adopted)
-    book.write_found("one", "n1", EMPTY)
+    book.write_before("one", "n1", EMPTY)
     folder = book.folder_of("one")
     for name, gone in (("lab.json", ("homes", "names")), ("found-n1.json", ("hosts", "links"))):
         row = msgspec.json.decode((folder / name).read_bytes())
         old = {key: value for key, value in row.items() if key not in gone}
         (folder / name).write_bytes(msgspec.json.encode({**old, "shared_kernel": True}))
-    read, found = book.load("one"), book.read_found("one", "n1")
+    read, found = book.load("one"), book.read_before("one", "n1")
     assert read is not None
     assert found is not None
     assert adopt._request(read, read.nodes[0], found)["homes"] == []
@@ -530,8 +529,8 @@ def test_a_record_that_is_not_of_the_lab_is_none(
             book.load("one")
         with pytest.raises(LabError, match="it names lab"):
             adoption.release_lab("one")
-    book.write_found("one", "n1", EMPTY)
+    book.write_before("one", "n1", EMPTY)
     path.unlink()
     with pytest.raises(LabError, match="machines may carry our marks"):
         adoption.release_lab("one")
-    assert book.read_found("one", "n1") is not None
+    assert book.read_before("one", "n1") is not None

@@ -253,14 +253,14 @@ def test_what_somebody_has_mounted_there_ends_the_release_before_anything_goes(
 
 def test_they_are_the_same_wherever_they_are_written() -> None:
     """Programs that travel to nodes import nothing of ours."""
-    from clusters.labs import recipe
-    from clusters.labs.existing import agent_look
-    from clusters.remote import agent_services, bundle, tasks
-    from clusters.supervise import on_node
-    from dstest.runner.homes import COMMON_HOMES
+    from clusters.labs import image
+    from clusters.labs.existing import agent_survey
+    from clusters.remote import agent_services, bundle, chores
+    from clusters.supervise import member_set
+    from dstest.runner.adoption import COMMON_HOMES
 
-    places = {agent_look.MARKER, agent_mark.MARKER, bundle.MARKER_PATH, recipe.MARKER_PATH}
+    places = {agent_survey.MARKER, agent_mark.MARKER, bundle.MARKER_PATH, image.MARKER_PATH}
     assert len(places) == 1
     assert agent_mark.HOME_MARK == HOME_MARK
-    assert {on_node.HOME, str(agent_services.HOME), COMMON_HOMES[1]} == {on_node.HOME}
-    assert on_node.MEMBER == tasks.MEMBER
+    assert {member_set.HOME, str(agent_services.HOME), COMMON_HOMES[1]} == {member_set.HOME}
+    assert member_set.MEMBER == chores.MEMBER

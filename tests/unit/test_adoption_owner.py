@@ -16,15 +16,14 @@ import pytest
 from test_adoption import adopting, machine
 from typer.testing import CliRunner
 
-from clusters.labs import hostcheck, seclusion, state
+from clusters.labs import hostcheck, rootless, state
 from clusters.labs.existing import adopt, book
-from clusters.labs.existing.lab import LAB as HOSTS
+from clusters.labs.existing.adopt import LAB as HOSTS
 from clusters.labs.lxc import LAB as LXC
-from dstest.cli.lab import lab_app
-from dstest.cli.lab_status import look_at, text_of
+from dstest.cli.lab import lab_app, look_at, text_of
 from dstest.core.errors import ConfigError, DstestError, Exit, LabError
 from dstest.core.node import Made
-from dstest.runner import adoption, lab_lock
+from dstest.runner import adoption
 from dstest.runner.session import of_size
 
 pytestmark = pytest.mark.slow
@@ -32,7 +31,7 @@ pytestmark = pytest.mark.slow
 HOLD = """
 import sys
 from clusters.labs.existing import adopt, book
-with book.held(sys.argv[1]):
+with book.lock(sys.argv[1]):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -93,8 +92,8 @@ def test_a_release_while_somebody_adopts(more: Any, somebody: subprocess.Popen[s
 
 def test_whoever_is_killed_is_no_owner(folder: Path, somebody: subprocess.Popen[str]) -> None:
     somebody.kill()
-    somebody.wait(10)
-    with book.held("one"):
+    somebody.wait(60)
+    with book.lock("one"):
         pass
     assert not state.lock_path("lab-one").exists()
 
@@ -126,13 +125,13 @@ def test_a_run_and_a_release_at_once() -> None:
     book.save(adopting(machine()).adopted)
     info = HOSTS.known("one")
     assert info is not None
-    with lab_lock.alone(info):
-        assert lab_lock.in_use(info)
+    with adoption.alone(info):
+        assert adoption.in_use(info)
         with pytest.raises(LabError, match="another run uses lab one now"):
             adoption.release_lab("one")
     assert book.load("one") is not None
-    assert not lab_lock.in_use(info)
-    assert not lab_lock.lock_of(info).exists()
+    assert not adoption.in_use(info)
+    assert not adoption.lock_of(info).exists()
 
 
 def test_fewer_machines_than_are_adopted() -> None:
@@ -203,7 +202,7 @@ def test_a_chore_takes_either_name() -> None:
 def test_an_ordinary_users_doctor(monkeypatch: pytest.MonkeyPatch) -> None:
     """All is well without root where nodes come another way; not where they come by no way."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(seclusion, "tried", lambda: "one was made")
+    monkeypatch.setattr(rootless, "trial", lambda: "one was made")
     rows = {row.name: row for row in hostcheck.host_rows()}
     assert not rows["root"].ok
     assert rows["root"].optional
@@ -213,7 +212,7 @@ def test_an_ordinary_users_doctor(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused() -> str:
         raise LabError("no range of ids")
 
-    monkeypatch.setattr(seclusion, "tried", refused)
+    monkeypatch.setattr(rootless, "trial", refused)
     row = {row.name: row for row in hostcheck.host_rows()}["rootless"]
     assert (row.ok, row.optional) == (False, False)
     assert "--lab hosts" in str(row.remedy)

@@ -13,26 +13,25 @@ import msgspec
 import pytest
 from failing_runs import FAMILIES, failing, passing
 
+from dstest.campaign.shrink.reproducer import lines_of
 from dstest.cli.check_text import text_of
 from dstest.core.check import Anomaly, CheckResult, Spread
 from dstest.core.evidence import BlameProbe, Rerun
 from dstest.core.reproducer import Reproducer, Size
 from dstest.core.words import sentences
-from dstest.judge.blame import PROBES
-from dstest.judge.blame_file import PROBES_FILE, aside_of
-from dstest.report.after import after_failure
+from dstest.history.layout import RunDir
+from dstest.judge.blame import PROBES, PROBES_FILE, aside_of
 from dstest.report.findings import render_findings
 from dstest.report.html import render_html
-from dstest.report.junit import render_junit
 from dstest.report.model import RunReport, load_report
-from dstest.report.terminal import summary_text
-from dstest.results.gather import gather
-from dstest.results.junit import render_junit as suite
-from dstest.results.sarif import render_sarif
-from dstest.results.summary import render_summary
-from dstest.runner.integrity import verified
-from dstest.shrink.said import lines_of
-from dstest.store.layout import RunDir
+from dstest.report.remedies import after_failure
+from dstest.report.terminal import brief_text, summary_text
+from dstest.report.write import render_junit
+from dstest.runner.integrity import verify_run
+from dstest.store.export.formats import render_junit as suite
+from dstest.store.export.formats import render_summary
+from dstest.store.export.gather import gather
+from dstest.store.export.sarif import render_sarif
 
 pytestmark = pytest.mark.slow
 
@@ -107,7 +106,7 @@ def test_a_copy_elsewhere_is_as_good_as_the_original(run: RunDir, tmp_path: Path
     """The place of the original is in its findings, quoted for a shell."""
     copy = tmp_path / "copied"
     shutil.copytree(run.path, copy)
-    assert verified(RunDir(copy)).exit_code == 1
+    assert verify_run(RunDir(copy)).exit_code == 1
 
 
 def test_the_table_of_probes_says_how_those_that_were_not_run_are(report: RunReport) -> None:
@@ -118,7 +117,9 @@ def test_the_table_of_probes_says_how_those_that_were_not_run_are(report: RunRep
 @pytest.mark.parametrize("kind", sorted(FAMILIES))
 def test_the_terminal_says_where_it_lies_among_the_faults(kind: str, tmp_path: Path) -> None:
     text = summary_text(load_report(failing(tmp_path / "run", kind).path))
-    assert re.search(r"inside\s+fault\s+window|outside\s+every\s+fault\s+window", text)
+    assert re.search(
+        r"inside\s+fault\s+window|outside\s+every\s+fault|while\s+its\s+effects\s+may", text
+    )
 
 
 def many(report: RunReport, witnesses: int, counted: int) -> RunReport:
@@ -209,3 +210,34 @@ def test_a_reduction_without_the_fault_may_be_of_another_bug(kept: list[str]) ->
     )  # fmt: skip
     text = "\n".join(lines_of(cast(Reproducer, found), Path("x")))
     assert ("does not say that it is the same bug" in text) == (not kept)
+
+
+@pytest.mark.parametrize("kind", sorted(FAMILIES))
+def test_the_first_look_is_short(kind: str, tmp_path: Path) -> None:
+    report = load_report(failing(tmp_path / "run", kind).path)
+    text = brief_text(report)
+    assert len(text.splitlines()) <= 16, text
+    assert "why         dstest explain " in text and "next        dstest confirm " in text
+    assert "/report.html" in text
+    assert "landed yes" not in text and "landed yes" in summary_text(report)
+
+
+def test_the_first_look_says_that_replays_showed_nothing(report: RunReport) -> None:
+    import msgspec
+
+    rerun = Rerun(same_seed_runs=2, reproduced=0)
+    evidence = msgspec.structs.replace(report.evidence, rerun=rerun)
+    verdict = msgspec.structs.replace(report.verdict, reason="none of 2 re-runs showed it again")
+    text = brief_text(msgspec.structs.replace(report, evidence=evidence, verdict=verdict))
+    assert "none of 2 re-runs showed it again" in text and "not re-run yet" not in text
+    assert "next        dstest confirm " in text
+
+
+def test_the_first_look_shows_the_fault_that_did_not_land(report: RunReport) -> None:
+    import msgspec
+
+    one, *others = report.faults
+    odd = msgspec.structs.replace(one, landed="ambiguous")
+    text = brief_text(msgspec.structs.replace(report, faults=[odd, *others]))
+    assert f"{one.id} {one.nemesis}" in text and "injector: " in text
+    assert text.count("injector: ") == 1

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from clusters.remote import agent_chore
-from clusters.remote.bundle import piped, piped_argv
+from clusters.remote.bundle import pipe_text, piped_argv
 
 pytestmark = pytest.mark.slow
 
@@ -124,7 +124,7 @@ def test_neither_the_program_nor_the_command_stands_in_the_list_of_processes() -
     """As `pkill -f WORD` looks for it; what follows on standard input is the command's."""
     look = 'tr "\\0" " " <"/proc/$PPID/cmdline"; cat; echo "$WORD"'
     words = ["9", "sh", "-c", 'c=$LOOK; unset LOOK; eval "$c"']
-    given = piped(agent_chore, words, {"LOOK": look, "WORD": "needle"})
+    given = pipe_text(agent_chore, words, {"LOOK": look, "WORD": "needle"})
     done = subprocess.run(
         piped_argv(), input=given + b"rest\n", capture_output=True, timeout=20, check=True
     )

@@ -19,7 +19,7 @@ from polling import wait_for
 
 from clusters.remote import agent_lease, agent_main
 from clusters.remote.agent_exec import Refused
-from clusters.remote.local_agent import end_janitors, local_agent
+from clusters.remote.connection import end_janitors, local_agent
 from dstest.core.errors import LabError
 
 pytestmark = pytest.mark.slow
@@ -237,7 +237,7 @@ def test_the_janitor_outlives_its_agent_and_heals(tmp_path: Path) -> None:
     async def arm_and_die() -> None:
         async with local_agent("lab-7", run=run, marker=marker) as (client, pid):
             args = {"id": "f1", "heal": [["touch", str(flag)]], "ttl_s": 0.5}
-            await client.call("lease_arm", args, 10.0)
+            await client.call("lease_arm", args, 60.0)
             os.kill(pid, signal.SIGKILL)
 
     async def look() -> Any:
@@ -260,12 +260,12 @@ def test_a_dead_janitor_is_replaced_when_the_next_agent_comes(tmp_path: Path) ->
 
     async def main() -> None:
         async with local_agent("lab-7", run=run, marker=marker) as (client, _):
-            await client.call("lease_arm", {"id": "f1", **args}, 10.0)
+            await client.call("lease_arm", {"id": "f1", **args}, 60.0)
             kill_janitor(run)
             with pytest.raises(LabError, match="not running"):
-                await client.call("lease_arm", {"id": "f2", **args}, 10.0)
+                await client.call("lease_arm", {"id": "f2", **args}, 60.0)
         async with local_agent("lab-7", run=run, marker=marker) as (client, _):
-            await client.call("lease_arm", {"id": "f2", **args}, 10.0)
+            await client.call("lease_arm", {"id": "f2", **args}, 60.0)
             found = await client.call("lease_list", {}, 5.0)
             # The agent that armed f1 has ended: it may run out already.
             assert "f1" in {*found["armed"], *found["firing"], *found["healed"]}

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from clusters.remote.agent_processes import memory_kills
-from clusters.remote.answers import answer_of
-from clusters.remote.local_agent import end_janitors, local_agent
+from clusters.remote.agent_client import answer_of
+from clusters.remote.agent_probe import memory_kills
+from clusters.remote.connection import end_janitors, local_agent
 
 
 def test_of_each_group_of_both_versions(tmp_path: Path) -> None:

@@ -20,13 +20,13 @@ from polling import until, wait_for
 
 from clusters.remote import bundle
 from clusters.remote.agent_client import AgentClient
-from clusters.remote.local_agent import end_janitors, local_agent
+from clusters.remote.connection import end_janitors, local_agent
 from dstest.core import limits
 from dstest.core.errors import LabError, NotALabNode, RemoteError, RemoteLost, RemoteTimeout
 
 pytestmark = pytest.mark.slow
 
-ANSWER_S = 5.0
+ANSWER_S = 60.0
 """Long enough for an answer of an agent that has nothing else to do."""
 
 Body = Callable[[AgentClient, int], Awaitable[None]]
@@ -63,7 +63,7 @@ def _state(pid: int) -> str:
 
 
 async def exec_(client: AgentClient, *argv: str, **args: Any) -> Any:
-    return await client.call("exec", {"argv": list(argv), **args}, 10.0)
+    return await client.call("exec", {"argv": list(argv), **args}, 60.0)
 
 
 def test_a_host_without_the_marker_is_left_untouched(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_a_missed_deadline_leaves_the_connection_usable(with_agent: Any) -> None
 
 def test_a_killed_agent_fails_all_open_calls(with_agent: Any, tmp_path: Path) -> None:
     async def body(client: AgentClient, pid: int) -> None:
-        await client.call("lease_arm", {"id": "x", "heal": [["true"]], "ttl_s": 60}, 10.0)
+        await client.call("lease_arm", {"id": "x", "heal": [["true"]], "ttl_s": 60}, 60.0)
         began = [tmp_path / name for name in "abc"]
         scripts = [f"touch {path}; exec sleep 2" for path in began]
         calls = [asyncio.create_task(exec_(client, "sh", "-c", script)) for script in scripts]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from clusters.systems.etcd.system import SYSTEM
-from dstest.judge import alarm_kinds
-from dstest.judge.alarm_kinds import kind_of
+from dstest.judge import audit_rows
+from dstest.judge.audit_rows import kind_of
 
 
 def kind(line: str) -> tuple[str, bool] | None:
@@ -143,6 +143,6 @@ def test_each_alarm_has_a_hint_that_is_looked_for_first() -> None:
             found = [text + end for text in found for end in more]
         yield from found
 
-    for _, pattern in alarm_kinds._PATTERNS:
+    for _, pattern in audit_rows._PATTERNS:
         for text in shortest(_parser.parse(pattern)):
-            assert any(hint in text for hint in alarm_kinds._HINTS), (pattern, text)
+            assert any(hint in text for hint in audit_rows._HINTS), (pattern, text)

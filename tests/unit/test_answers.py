@@ -18,7 +18,6 @@ from clusters.supervise import Durable
 from dstest.core import answers, registry
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, Signal
-from dstest.core.plugin_files import offered
 from dstest.core.protocols import (
     Endpoint,
     Leadership,
@@ -30,13 +29,13 @@ from dstest.core.protocols import (
     Service,
     Timing,
 )
+from dstest.core.registry import offered
+from dstest.extend.scaffold.write import KINDS, write
 from dstest.runner.answers import check_members, check_places, check_relations, check_timing
-from dstest.runner.settle import all_serve
-from dstest.scaffold.kinds import KINDS
-from dstest.scaffold.write import write
+from dstest.runner.run import all_serve
 from nemeses.base import process_evidence
 from nemeses.base.leadership import lead
-from nemeses.base.path_evidence import use_of
+from nemeses.base.paths import use_of
 from nemeses.base.process_evidence import control, with_clients, without_majority
 from nemeses.base.process_fault import process_standing
 

@@ -23,6 +23,8 @@ from made_arms import (
 )
 from typer.testing import CliRunner
 
+from dstest.campaign import session as arms
+from dstest.campaign.session import begin, resume, shortfalls
 from dstest.cli.app import app
 from dstest.core import registry
 from dstest.core.errors import (
@@ -33,17 +35,14 @@ from dstest.core.errors import (
     LabError,
 )
 from dstest.core.node import Foreign, LabInfo, NodeInfo
-from dstest.core.spec import RunSpec
+from dstest.core.run_record import RunSpec
 from dstest.core.verdict import State
+from dstest.history.layout import RunDir
 from dstest.judge.decide import decide
 from dstest.report.session import session_text
-from dstest.runner import arms
-from dstest.runner.arms import begin, resume
-from dstest.runner.outlook import shortfalls
-from dstest.runner.progress import Quiet
+from dstest.runner.screen import Quiet
 from dstest.runner.session import Finished, process_start_time
 from dstest.runner.session_file import SessionDir
-from dstest.store.layout import RunDir
 
 
 @pytest.fixture(autouse=True)
@@ -212,7 +211,6 @@ def test_stopped_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
     def recover(path: Path, **how: object) -> Finished:
         judged.append(path)
-        RunDir.open(path).write_json("evidence.json", UNPROVEN)
         RunDir.open(path).write_json("verdict.json", decide(UNPROVEN))
         RunDir.open(path).write_sums()
         return Finished(path=path, exit_code=3, verdict=decide(UNPROVEN))
@@ -238,7 +236,6 @@ def test_a_violation_of_a_run_that_died_is_not_lost(
     done = start(tmp_path, Runs(CLEAN, Interrupted("killed")), monkeypatch)
 
     def recover(path: Path, **how: object) -> Finished:
-        RunDir.open(path).write_json("evidence.json", VIOLATED)
         RunDir.open(path).write_json("verdict.json", decide(VIOLATED))
         RunDir.open(path).write_sums()
         return Finished(path=path, exit_code=1, verdict=decide(VIOLATED))

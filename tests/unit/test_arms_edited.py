@@ -18,18 +18,19 @@ from made_arms import (
     without_a_lab,
 )
 
+from dstest.campaign import session as arms
+from dstest.campaign import session_check
+from dstest.campaign.session_check import SessionFinished
 from dstest.core.errors import (
     EvidenceError,
     Exit,
     Interrupted,
 )
+from dstest.history.layout import RunDir
 from dstest.judge.session import judge_session
 from dstest.report.session import write_session
-from dstest.runner import arms, session_check
-from dstest.runner.progress import Quiet
-from dstest.runner.session_check import SessionFinished
+from dstest.runner.screen import Quiet
 from dstest.runner.session_file import SessionDir, SessionFile
-from dstest.store.layout import RunDir
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +43,7 @@ def test_a_session_is_read_again_and_an_edited_one_refused(
 ) -> None:
     done = start(tmp_path, Runs(), monkeypatch)
     assert session_check.reread(done.path).verdict == done.verdict
-    for name in ("session.json", "junit.xml", "arms/n5-s2/" + "*/evidence.json"):
+    for name in ("session.json", "junit.xml", "arms/n5-s2/" + "*/verdict.json"):
         (file,) = done.path.glob(name)
         kept = file.read_bytes()
         file.write_bytes(kept.replace(b"PASS", b"pass", 1).replace(b"true", b"false", 1) + b" ")
@@ -77,7 +78,6 @@ def unfinish(directory: SessionDir, file: SessionFile) -> None:
     run = RunDir.open(directory.path / file.arms[1].attempts[-1])
     (run.path / "sha256sums").unlink()
     run.write_status("running")
-    run.write_json("evidence.json", CLEAN)
 
 
 def one_run_for_all(_: SessionDir, file: SessionFile) -> None:

@@ -37,15 +37,13 @@ from made_audit import (
 )
 
 from dstest.core.check import KeyCount
-from dstest.core.history import ClockSource, Header, History
-from dstest.core.run_meta import Recovery
+from dstest.core.evidence import Canary
+from dstest.core.history import ClockSource, Header, History, Recovery
 from dstest.core.verdict import State
 from dstest.judge.audit import TITLES, measure, red_flags, too_good, weak_items
-from dstest.judge.decide import decide
+from dstest.judge.decide import ALL_ROWS, decide
 from dstest.judge.evidence import build_evidence
-from dstest.judge.facts import Alarm, Canary, Gap, RunFacts
-from dstest.judge.process_facts import ProcessFacts
-from dstest.judge.view import ALL_ROWS
+from dstest.judge.facts import Alarm, Gap, ProcessFacts, RunFacts
 
 pytestmark = pytest.mark.slow
 

@@ -12,12 +12,10 @@ from dstest.core import registry
 from dstest.core.evidence import AuditRow
 from dstest.core.op import Outcome
 from dstest.core.verdict import State
-from dstest.judge._audit_logs import no_crash
-from dstest.judge.alarm_kinds import KINDS, kind_of
 from dstest.judge.audit import measure, red_flags
+from dstest.judge.audit_rows import KINDS, kind_of, no_crash
 from dstest.judge.evidence import build_evidence
-from dstest.judge.facts import Alarm, RunFacts
-from dstest.judge.process_facts import ProcessFacts, Seen
+from dstest.judge.facts import Alarm, ProcessEvent, ProcessFacts, RunFacts
 
 pytestmark = pytest.mark.slow
 
@@ -45,7 +43,7 @@ def seen(**changes: Any) -> ProcessFacts:
 
 def ended(node: str, at_s: float) -> ProcessFacts:
     after, before = int((at_s - 1) * S), int(at_s * S)
-    return seen(ends=[Seen(node=node, what="process 7", after_ns=after, before_ns=before)])
+    return seen(ends=[ProcessEvent(node=node, what="process 7", after_ns=after, before_ns=before)])
 
 
 def under(nemesis: str, **changes: Any) -> RunFacts:
@@ -106,7 +104,8 @@ def test_that_an_operation_failed_at_the_same_time_explains_nothing() -> None:
         ("kill", "n2", 46 * S, "short"),
         ("partition", "n2", 46 * S, "short"),
         ("of somebody else", "n2", 46 * S, "short"),
-        ("io-error", "n2", None, "short"),
+        ("partition", "n2", None, "short"),
+        ("io-error", "n3", None, "short"),
     ],
 )
 def test_a_fault_explains_by_node_time_and_kind(
@@ -115,6 +114,14 @@ def test_a_fault_explains_by_node_time_and_kind(
     facts = under(nemesis, alarms=[alarm("panic: failed to save", node=node, ts=ts)])
     assert row(facts).status == status, row(facts)
     assert (no_crash(facts) is None) is (status == "ok")
+
+
+def test_a_line_of_no_known_time_is_neither_explained_nor_a_violation_beside_such_a_fault() -> None:
+    """As of a run that died, whose clocks were not compared: no pass, and nobody is accused."""
+    facts = under("io-error", alarms=[alarm("panic: failed to save", node="n2", ts=None)])
+    assert row(facts).status == "short"
+    assert no_crash(facts) is None
+    assert judged(facts)[1] is State.PARTIAL_MODEL
 
 
 def test_a_fault_that_was_never_injected_explains_nothing() -> None:
@@ -151,7 +158,7 @@ def test_what_is_not_there_is_not_called_explained() -> None:
 
 
 def test_kills_for_lack_of_memory_and_core_files() -> None:
-    killed = Seen(node="n1", what="1 processes killed", after_ns=60 * S, before_ns=65 * S)
+    killed = ProcessEvent(node="n1", what="1 processes killed", after_ns=60 * S, before_ns=65 * S)
     assert row(but(processes=seen(oom_kills=[killed]))).status == "short"
     assert row(but(processes=seen(cores={"n4": ["/opt/etcd/core"]}))).status == "short"
     found = under("io-error", processes=seen(cores={"n2": ["/opt/etcd/core"]}))
@@ -165,7 +172,7 @@ MISSING: dict[str, dict[str, Any]] = {
     },
     "from 60.0 s to 90.0 s": {
         "processes": seen(
-            unseen=[Seen(node="n1", what="no look", after_ns=60 * S, before_ns=90 * S)]
+            unseen=[ProcessEvent(node="n1", what="no look", after_ns=60 * S, before_ns=90 * S)]
         )
     },
     "n3: etcd.log is empty": {"log_gaps": ["n3: etcd.log is empty"]},

@@ -16,9 +16,9 @@ from made_audit import (
     windows,
 )
 
-from dstest.core.claims import Fields
+from dstest.core.check import Fields
+from dstest.core.history import Recovery
 from dstest.core.op import Op
-from dstest.core.run_meta import Recovery
 from dstest.core.verdict import State
 from dstest.judge.audit import measure, red_flags
 from dstest.judge.decide import decide
@@ -91,7 +91,7 @@ def test_clients_that_hang_in_a_fault_are_not_missing_load() -> None:
 
 def test_a_slow_recovery_is_not_missing_load() -> None:
     """Nobody is answered for fifteen seconds after a heal, or at some other time."""
-    healed_ns = windows()[0].healed_at or 0
+    healed_ns = windows()[0].healed_ns or 0
 
     def mute(from_ns: int, *healed: Recovery) -> str:
         kept = tuple(
@@ -112,7 +112,7 @@ def test_a_slow_recovery_is_not_missing_load() -> None:
 
 def test_clients_that_ask_for_nothing_are_not_recovering() -> None:
     """A recovery excuses what nobody answers, not what nobody asks."""
-    healed_ns = windows()[0].healed_at or 0
+    healed_ns = windows()[0].healed_ns or 0
     kept = tuple(o for o in ops()[: 60 * RATE] if not 35 * S < o.invoke_ts < 42 * S)
     facts = minute(
         history=history(kept, windows=windows()[:2]),

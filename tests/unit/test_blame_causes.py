@@ -17,10 +17,10 @@ from dstest.core.evidence import BlameProbe
 from dstest.core.history import History
 from dstest.core.op import Op
 from dstest.core.verdict import Verdict
+from dstest.history.layout import RunDir
 from dstest.judge.blame import HOST_EVENTS, LINTS, QUIET, SELF_TEST, SWAP, blame
 from dstest.judge.host_events import HOST, HostSample
 from dstest.runner.judgement import judge
-from dstest.store.layout import RunDir
 
 pytestmark = pytest.mark.slow
 
@@ -214,14 +214,14 @@ def test_a_host_that_was_disturbed_at_another_time(tmp_path: Path, broken: list[
 
 
 def test_a_run_judged_again_says_the_same(tmp_path: Path, broken: list[Op]) -> None:
-    from dstest.runner.integrity import verified
+    from dstest.runner.integrity import verify_run
 
     run = recorded(tmp_path / "run", broken, "register")
     sampled(run, throttled)
     first = judged(run)
     run.write_sums()
     run.write_status(f"verdict: {first.verdict.value}")
-    again = verified(RunDir.open(run.path)).verdict
+    again = verify_run(RunDir.open(run.path)).verdict
     assert (again.blame, again.bug, again.evidence.probes) == (
         first.blame, first.bug, first.evidence.probes,
     )  # fmt: skip

@@ -13,12 +13,16 @@ import pytest
 from made_runs import another, recorded, registers
 from test_blame_causes import judged, sampled, stale, throttled
 
+from dstest.campaign import blame_runs
+from dstest.campaign.blame_runs import blame_run
 from dstest.core.errors import ConfigError, EvidenceError, Exit
 from dstest.core.evidence import BlameProbe
-from dstest.core.spec import RunSpec
-from dstest.judge.blame import QUIET, SWAP
-from dstest.judge.blame_file import (
+from dstest.core.run_record import RunSpec
+from dstest.history.layout import RunDir
+from dstest.judge.blame import (
     PROBES_FILE,
+    QUIET,
+    SWAP,
     Again,
     Asked,
     aside_of,
@@ -26,14 +30,11 @@ from dstest.judge.blame_file import (
     probes_of,
     read_blame,
 )
-from dstest.retention.verify import verified_asides
-from dstest.retention.walk import walk
-from dstest.runner import blame_runs
-from dstest.runner.blame_runs import blame_run
 from dstest.runner.judgement import judge
 from dstest.runner.plugins import Plugins, resolve
 from dstest.runner.session import Finished
-from dstest.store.layout import RunDir
+from dstest.store.inventory import walk
+from dstest.store.verify import check_asides
 
 pytestmark = pytest.mark.slow
 
@@ -185,7 +186,7 @@ def test_a_file_that_its_runs_contradict_is_not_believed(
     path.write_bytes(msgspec.json.encode(kept))
     with pytest.raises(EvidenceError, match="something else"):
         read_blame(failed.path)
-    [wrong] = verified_asides(walk(failed.path.parent), ())
+    [wrong] = check_asides(walk(failed.path.parent), ())
     assert wrong.path == aside_of(failed.path)
     assert "found something else" in wrong.what
 

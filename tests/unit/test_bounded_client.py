@@ -10,10 +10,9 @@ from typing import Any, cast
 import pytest
 
 from dstest.core.protocols import Client, OpDraft, Reply
-from dstest.runner import bounded
-from dstest.runner.bounded import BoundedClient
-from dstest.runner.raw_client import client_of
-from dstest.runner.worker import Worker
+from dstest.runner import worker
+from dstest.runner.worker import BoundedClient, Worker
+from dstest.runner.worker_config import client_of
 
 READ = OpDraft("read", "k")
 
@@ -36,7 +35,7 @@ class Hanging:
 
 
 def test_it_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded, "BEYOND_S", 0.2)
+    monkeypatch.setattr(worker, "BEYOND_S", 0.2)
     inner = Hanging()
 
     async def process() -> float:

@@ -15,17 +15,17 @@ from typing import Any, cast
 import pytest
 from typer.testing import CliRunner
 
-from clusters.labs import image, recipe
-from clusters.labs.packages import absent, packages_for, shared_packages, strange
+from clusters.labs import image
+from clusters.labs.image import absent, packages_for, shared_packages, strange
 from dstest.cli.app import app
 from dstest.core import registry
 from dstest.core.builds import build_of, builds_of, name_of
 from dstest.core.errors import ConfigError, Exit, LabError
 from dstest.core.node import Completed, Made
 from dstest.core.protocols import Member, Probe, Process, Service
-from dstest.core.spec import RunSpec, to_toml
-from dstest.report.command import command_of
-from dstest.runner.in_use import builds_in_use, files_of, programs_of, used_of
+from dstest.core.run_record import RunSpec
+from dstest.core.run_words import command_of
+from dstest.runner.before_load import builds_in_use, files_of, programs_of, used_of
 from dstest.runner.plugins import resolve
 from dstest.runner.session import require_packages
 
@@ -140,7 +140,7 @@ def test_a_tree_is_laid_over_what_is_there(tmp_path: Path) -> None:
     (tree / "opt").chmod(0o710)
     (root / "usr").chmod(0o755)
     script = tmp_path / "script"
-    script.write_text(recipe.TREE.replace("FOLDER", str(tree)))
+    script.write_text(image.TREE.replace("FOLDER", str(tree)))
     subprocess.run(["sh", str(script), str(root)], check=True)
     assert (root / "usr/lib/systemd/system/etcd.service").exists()
     assert (root / "usr/bin/etcd").exists()
@@ -248,7 +248,7 @@ def test_an_image_is_of_its_builds(deb: Path) -> None:
     named = packages_for([registry.load("systems", "etcd")], [name_of(deb)])
     assert plain == shared_packages()
     assert {*named} == {*plain, name_of(deb)}
-    assert recipe.image_hash(plain, "bookworm") != recipe.image_hash(named, "bookworm")
+    assert image.image_hash(plain, "bookworm") != image.image_hash(named, "bookworm")
 
 
 def test_a_build_is_laid_before_the_package_sources_go(
@@ -300,7 +300,7 @@ def test_a_lab_with_another_build_is_not_taken(deb: Path) -> None:
 
 def test_the_command_that_runs_it_again_names_the_build(deb: Path) -> None:
     spec = RunSpec(builds=(name_of(deb),))
-    assert f'builds = [\n    "{name_of(deb)}",\n]' in to_toml(spec)
+    assert spec.builds == (name_of(deb),)
     assert f"--system-version {name_of(deb)} " in command_of(
         {"builds": [name_of(deb)], "system": "etcd"}
     )

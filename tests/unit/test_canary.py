@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from canary_tried import KINDS, REGISTERS, canary
 
 from dstest.core.check import CheckResult
 from dstest.core.history import Header, History
 from dstest.core.op import Op
-from dstest.judge.canary import KINDS, canary, mutants
 
 
 def register(*steps: str, gap: int = 10) -> History:
@@ -45,7 +45,7 @@ def says(valid: Any) -> Any:
 
 
 def kinds(history: History) -> set[str]:
-    return {mutant.kind for mutant in mutants(history, 7)}
+    return {mutant.kind for mutant in REGISTERS.make(history, 7)}
 
 
 @pytest.mark.parametrize(
@@ -89,8 +89,8 @@ def test_nothing_to_mutate_is_zero_of_zero() -> None:
 
 def test_the_same_seed_makes_the_same_mutants() -> None:
     history = register("w1", "r1", "w2", "r2", "w3", "r3")
-    first = [(m.kind, m.description) for m in mutants(history, 3)]
-    assert first == [(m.kind, m.description) for m in mutants(history, 3)]
+    first = [(m.kind, m.description) for m in REGISTERS.make(history, 3)]
+    assert first == [(m.kind, m.description) for m in REGISTERS.make(history, 3)]
 
 
 def test_the_original_is_left_alone() -> None:

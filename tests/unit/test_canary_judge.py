@@ -7,15 +7,17 @@ import pytest
 from made_audit import but, good
 from made_runs import recorded, registers
 
-from dstest.judge._audit_oracle import oracle
-from dstest.judge.facts import Canary
+from dstest.core.evidence import Canary
+from dstest.judge.audit_rows import oracle
 from dstest.runner import judgement
 
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Canary:
     run = recorded(tmp_path_factory.mktemp("run") / "run", registers(count=700), "register")
-    return judgement.assess(run).canary
+    canary = judgement.assess(run).verdict.canary
+    assert isinstance(canary, Canary)
+    return canary
 
 
 def test_a_row_says_what_caught_it(kept: Canary) -> None:
@@ -77,7 +79,7 @@ def test_what_rf2_asks_of_canaries(canary: Canary, said: str | None) -> None:
 
 
 def test_old_rows_count_as_certain() -> None:
-    """Rows of canary.json without `sure` are of copies that were violations for certain."""
+    """Rows without `sure` are of copies that were violations for certain."""
     old = msgspec.convert(
         {"killed": 1, "total": 2, "details": [{"checker": "x", "valid": True}]}, Canary
     )
@@ -92,7 +94,7 @@ def test_a_register_whose_values_repeat_is_told_from_a_judge_without_time() -> N
     from dstest.core.check import Budget
     from dstest.core.history import Header, History
     from dstest.core.op import Op
-    from dstest.judge.canary_family import canaries
+    from dstest.judge.mutants.families import canaries
 
     ops = [
         Op(

@@ -10,8 +10,8 @@ from made_report import report
 
 from dstest.core import registry
 from dstest.core.evidence import Rerun
-from dstest.core.option_words import allowed
 from dstest.core.protocols import Caution, SystemTraits
+from dstest.core.run_words import allowed_values
 from dstest.report.html import render_html
 from dstest.report.model import RunReport, build_report
 from dstest.report.settings import documented
@@ -30,7 +30,7 @@ def test_what_they_name_are_options_with_such_values(name: str) -> None:
             assert values, (name, option)
             for value in values:
                 assert isinstance(value, given.type), (name, option, value)
-                assert not given.choices or value in given.choices, allowed(given)
+                assert not given.choices or value in given.choices, allowed_values(given)
 
 
 @pytest.mark.parametrize(
@@ -80,5 +80,6 @@ def test_what_is_known_of_its_seed(runs: int, shown: int, said: str) -> None:
     made = report(fail=True)
     again = Rerun(same_seed_runs=runs, reproduced=shown)
     evidence = msgspec.structs.replace(made.evidence, rerun=again)
-    built = build_report(made.verdict, evidence, made.records, made.history, made.meta)
+    verdict = msgspec.structs.replace(made.verdict, evidence=evidence)
+    built = build_report(verdict, made.records, made.history, made.meta)
     assert said in built.meaning

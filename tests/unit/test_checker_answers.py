@@ -15,9 +15,8 @@ from touched_runs import dstest
 from dstest.core.check import Anomaly, Budget, CheckResult, KeyCount, OpCount
 from dstest.core.errors import ConfigError
 from dstest.core.history import Header, History
-from dstest.generator.true_histories import history
-from dstest.judge.budgeted import budgeted
-from dstest.judge.checker_answers import asked, of_all
+from dstest.history.generator.true_histories import history
+from dstest.judge.checker_answers import ask_checker, bounded_answer, of_all
 
 pytestmark = pytest.mark.slow
 
@@ -44,8 +43,11 @@ class Mine:
 
 def answered(answer: Callable[[History], Any], made: History = MADE) -> CheckResult:
     """The same answer in a run and in `dstest check`; the copies of a canary are asked alike."""
-    found = budgeted(Mine(answer), made, "any", Budget())
-    assert asked(Mine(answer), made, "any", Budget(), looks=False).valid in (found.valid, True)
+    found = bounded_answer(Mine(answer), made, "any", Budget())
+    assert ask_checker(Mine(answer), made, "any", Budget(), looks=False).valid in (
+        found.valid,
+        True,
+    )
     return found
 
 
@@ -106,7 +108,7 @@ def test_what_is_no_answer_is_unknown(answer: Any, said: str) -> None:
     ],
 )
 def test_an_answer_about_a_part_is_none_about_the_whole(answer: CheckResult, said: str) -> None:
-    found = of_all(asked(Mine(lambda _: answer), MADE, "any", Budget()))
+    found = of_all(ask_checker(Mine(lambda _: answer), MADE, "any", Budget()))
     assert (found.valid, said in (found.reason or "")) == ("unknown", True), found.reason
 
 
@@ -157,7 +159,7 @@ def sets(made: History) -> CheckResult:
 def test_a_history_that_was_changed_is_not_judged(change: Callable[[History], CheckResult]) -> None:
     made = history("set-full", 1, 30)
     made.header.options["k"] = 1
-    found = budgeted(Mine(change), made, "any", Budget())
+    found = bounded_answer(Mine(change), made, "any", Budget())
     assert found.valid == "unknown"
     assert "checker mine changed the history" in (found.reason or "")
     assert len(made.ops) == N

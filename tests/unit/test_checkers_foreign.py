@@ -9,7 +9,7 @@ from dstest.core import registry
 from dstest.core.check import Budget
 from dstest.core.history import History
 from dstest.core.op import Op
-from dstest.generator.true_histories import KINDS, history
+from dstest.history.generator.true_histories import KINDS, history
 
 ANY = {"fairness", "final-state", "reconciliation", "slo"}
 

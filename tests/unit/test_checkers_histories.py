@@ -9,7 +9,7 @@ from notation import check, op
 
 from dstest.core import registry
 from dstest.core.check import Budget
-from dstest.core.history import Header, History, Window
+from dstest.core.history import FaultWindow, Header, History
 from dstest.core.op import Op
 
 pytestmark = pytest.mark.slow
@@ -546,7 +546,7 @@ def test_excluded_operations_have_reasons() -> None:
 
 
 def test_anomalies_are_split_by_fault_epoch() -> None:
-    window = Window(epoch="f1", nemesis="partition", inject_start=8, healed_at=20)
+    window = FaultWindow(epoch="f1", nemesis="partition", start_ns=8, healed_ns=20)
     ops = [op("1 add 7 @0-5", 0), op("2 read -> [] @10-15", 1)]
     stamped = Op(**{**{f: getattr(ops[1], f) for f in Op.__struct_fields__}, "fault_epoch": "f1"})
     history = History(header=Header(windows=[window]), ops=[ops[0], stamped])

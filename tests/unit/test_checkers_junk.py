@@ -10,7 +10,7 @@ import pytest
 
 from dstest.core import registry
 from dstest.core.check import Budget
-from dstest.generator.true_histories import KINDS, history
+from dstest.history.generator.true_histories import KINDS, history
 
 pytestmark = pytest.mark.slow
 

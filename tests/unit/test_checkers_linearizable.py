@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from lin_oracle import MODELS as ORACLE
 
-from checkers import _native
-from checkers._columns import Interner
+from checkers import columns
+from checkers.columns import Interner
 from checkers.linearizable import CHECKER
 from dstest.core.check import Budget, CheckResult
-from dstest.core.history import Header, History, Window
+from dstest.core.history import FaultWindow, Header, History
 from dstest.core.op import Op
 
 pytestmark = pytest.mark.slow
@@ -205,8 +205,8 @@ def test_a_witness_of_a_stale_read_has_three_operations() -> None:
     ops = parse(f"{noise} w100[100,101] r100[101,102] w200[103,104] w300[150,?] r200[105,106]")
     stale = Op(op_id=999, process_id=1, invoke_ts=107, complete_ts=108, op_type="read", output=100)
     windows = [
-        Window(epoch="f1", nemesis="partition", inject_start=50, healed_at=104),
-        Window(epoch="f2", nemesis="partition", inject_start=1000, healed_at=2000),
+        FaultWindow(epoch="f1", nemesis="partition", start_ns=50, healed_ns=104),
+        FaultWindow(epoch="f2", nemesis="partition", start_ns=1000, healed_ns=2000),
     ]
     history = History(header=Header(windows=windows), ops=[*ops, stale])
     (anomaly,) = CHECKER.check(history, "register", Budget()).anomalies["nonlinearizable"]
@@ -302,5 +302,5 @@ def test_the_stop_flag_ends_the_search() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(threading.Thread, "join", join)
         with pytest.raises(KeyboardInterrupt):
-            _native.interruptible(work, stop)
+            columns.interruptible(work, stop)
     assert stop[0] == 1

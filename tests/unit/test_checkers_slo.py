@@ -10,7 +10,7 @@ from checkers.slo import CHECKER, levels_of
 from dstest.core import registry
 from dstest.core.check import Budget, CheckResult
 from dstest.core.errors import ConfigError
-from dstest.core.history import Header, History, Window
+from dstest.core.history import FaultWindow, Header, History
 from dstest.core.op import Op
 
 MS = 1_000_000
@@ -94,7 +94,7 @@ def test_a_percentile_needs_operations_beyond_it() -> None:
 def test_only_the_load_counts_and_only_while_it_was_asked_for() -> None:
     late = [_op(5000 + n, 21 * SECOND + n, 900 * MS) for n in range(50)]
     assert _judge([*_steady(), *late], "max_ms<=2").valid is True
-    windows = [Window(epoch="f1", nemesis="kill", inject_start=5 * SECOND, healed_at=8 * SECOND)]
+    windows = [FaultWindow(epoch="f1", nemesis="kill", start_ns=5 * SECOND, healed_ns=8 * SECOND)]
     ops = _steady()
     ops[600] = _op(600, 6000 * MS, 900 * MS)
     for when, valid in (("all", False), ("faults", False), ("calm", True)):

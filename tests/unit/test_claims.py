@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from clusters.supervise import resp
-from clusters.systems.tarantool import deployment as tarantool
+from clusters.systems.tarantool import system as tarantool
 from dstest.core import registry
 
 NAMES = ("n1", "n2", "n3")
@@ -51,7 +51,7 @@ class Members:
         self.asked: list[str] = []
         monkeypatch.setattr(asyncio, "open_connection", self._opened)
         monkeypatch.setattr(resp, "connection", self._connection)
-        monkeypatch.setattr(tarantool, "connected", self._connected)
+        monkeypatch.setattr(tarantool, "connect", self._connected)
 
     async def _heard(self, address: str) -> Any:
         self.asked.append(ADDRESSES[address])

@@ -11,11 +11,10 @@ import pytest
 from clusters.supervise import OpsClient
 from dstest.core import registry
 from dstest.core.errors import ConfigError
-from dstest.core.plugin_files import offered
 from dstest.core.protocols import Endpoint, OpDraft, Reply
+from dstest.core.registry import offered
+from dstest.extend.scaffold.write import KINDS, write
 from dstest.runner.requirements import check_client, check_endpoints, check_requires, lacking
-from dstest.scaffold.kinds import KINDS
-from dstest.scaffold.write import write
 
 
 class Puts(OpsClient):

@@ -13,20 +13,19 @@ from made_runs import made, registers
 from typer.testing import CliRunner
 
 from dstest.cli.app import app
-from dstest.compare.fair import FACTORS, One, Side, same_in
-from dstest.compare.intervals import compared
-from dstest.compare.streams import disagreements, noticed
-from dstest.compare.student import t_quantile
 from dstest.core.errors import DstestError
 from dstest.core.history import Header, History
 from dstest.core.op import Op
+from dstest.store.compare.intervals import compare, t_quantile
+from dstest.store.compare.measured import FACTORS, RunOnSide, Side, same_in
+from dstest.store.compare.streams import disagreements, would_notice
 
 pytestmark = pytest.mark.slow
 
 
 def _judged(baseline: list[float], candidate: list[float], **more: Any) -> str:
     given = {"more_is_better": True, "tolerance": 0.05, **more}
-    return compared("ok_per_s", baseline, candidate, **given).judgement
+    return compare("ok_per_s", baseline, candidate, **given).judgement
 
 
 def test_a_difference_counts_where_its_whole_interval_does() -> None:
@@ -64,15 +63,15 @@ def test_the_interval_holds_the_true_ratio_as_often_as_it_says(runs: int) -> Non
     dice, held, times = random.Random(runs), 0, 300
     for _ in range(times):
         left, right = ([dice.lognormvariate(4.6, 0.1) for _ in range(runs)] for _ in range(2))
-        row = compared("p99_ms", left, right, more_is_better=False, tolerance=0.05)
+        row = compare("p99_ms", left, right, more_is_better=False, tolerance=0.05)
         held += row.ratio_interval[0] <= 1 <= row.ratio_interval[1]
     assert 0.93 <= held / times <= 0.99
 
 
 def test_many_comparisons_of_one_decision_are_asked_for_more() -> None:
     base, other = [100.0, 101.0, 99.0, 100.5], [103.0, 104.0, 102.5]
-    one = compared("p99_ms", base, other, more_is_better=False, tolerance=0.0)
-    many = compared("p99_ms", base, other, more_is_better=False, tolerance=0.0, comparisons=6)
+    one = compare("p99_ms", base, other, more_is_better=False, tolerance=0.0)
+    many = compare("p99_ms", base, other, more_is_better=False, tolerance=0.0, comparisons=6)
     assert one.judgement == "worse"
     assert many.ratio_interval[0] < one.ratio_interval[0]
     assert many.ratio_interval[1] > one.ratio_interval[1]
@@ -102,7 +101,7 @@ def test_zeros_may_differ_by_a_share_of_the_baseline() -> None:
     assert _judged(few, few) == "unknown"
 
 
-def _meta_facts(**facts: Any) -> One:
+def _meta_facts(**facts: Any) -> RunOnSide:
     spec: dict[str, Any] = {
         "builds": facts.pop("builds", []),
         "nemesis": facts.pop("nemesis", "kill"),
@@ -114,9 +113,9 @@ def _meta_facts(**facts: Any) -> One:
         "nodes": [],
     }
     plain |= {"faults_planned": 0, "clock": {}, **facts}
-    from dstest.core.run_meta import RunMeta
+    from dstest.core.run_record import RunMeta
 
-    return One(
+    return RunOnSide(
         path=Path("x"),
         meta=msgspec.convert(plain, RunMeta),
         history=_history([]),
@@ -177,7 +176,7 @@ def _with(at: int, **changes: Any) -> History:
 def test_answers_that_agree_and_one_that_does_not() -> None:
     same = disagreements(_history(STREAM), _history(STREAM))
     assert (same.compared, same.disagreeing, same.left_off) == (5, 0, {})
-    assert noticed(_history(STREAM), _history(STREAM))
+    assert would_notice(_history(STREAM), _history(STREAM))
     other = disagreements(_history(STREAM), _with(3, output=None))
     assert (other.disagreeing, other.shown[0].op_id) == (1, 3)
     assert (other.shown[0].left, other.shown[0].right) == (2, None)
@@ -202,12 +201,12 @@ def test_a_key_is_left_where_it_cannot_be_known(
 
 def test_what_both_refused_is_no_answer_to_change() -> None:
     refused = [msgspec.structs.replace(STREAM[0], error="busy", output=None), *STREAM[1:]]
-    assert noticed(_history(refused), _history(refused))
+    assert would_notice(_history(refused), _history(refused))
 
 
 def test_nothing_compared_is_no_agreement() -> None:
     left, right = _history(STREAM[:1]), _history([_op(9, "read", "z", 3)])
-    assert not noticed(left, right)
+    assert not would_notice(left, right)
 
 
 def _run(*argv: str) -> tuple[int, str]:

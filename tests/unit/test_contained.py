@@ -16,15 +16,15 @@ import msgspec
 import pytest
 from test_nemesis_loop import Told, loop_of, plan
 
-from dstest.core.contained import contained
 from dstest.core.errors import ConfigError, DstestError, HarnessError
+from dstest.core.processes import contained
 from dstest.core.protocols import OpDraft, Reply
-from dstest.core.run_meta import RunMeta
+from dstest.core.run_record import RunMeta
+from dstest.history.layout import RunDir
+from dstest.history.segment import Succeeded, Unknown
 from dstest.runner import session, worker
 from dstest.runner.run import Run
 from dstest.runner.worker_config import WorkerConfig
-from dstest.store.events import Succeeded, Unknown
-from dstest.store.layout import RunDir
 
 
 async def quits() -> None:

@@ -11,10 +11,10 @@ import pytest
 from made_runs import made, registers
 from served_store import indexed
 
-from dstest.results.gather import gather
-from dstest.retention.copies import Recorded, copies_among, recorded
+from dstest.history.layout import RunDir
 from dstest.runner.judgement import judge
-from dstest.store.layout import RunDir
+from dstest.store.export.gather import gather
+from dstest.store.verify import Recording, copies_among, operation_bytes
 
 FIRST = "etcd-register-partition/20260101T000000Z-7"
 SECOND = "etcd-register-partition/20260102T000000Z-7"
@@ -91,19 +91,21 @@ def test_as_many_bytes_of_other_operations_are_no_copy(tmp_path: Path) -> None:
     for name, text in lines.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "history.jsonl").write_bytes(text)
-        runs.append(Recorded(name=name, path=tmp_path / name, bytes=recorded(tmp_path / name)))
+        runs.append(
+            Recording(name=name, path=tmp_path / name, bytes=operation_bytes(tmp_path / name))
+        )
     assert {run.bytes for run in runs} == {len(b'{"a": 1}\n')}
     assert copies_among(runs) == {"three": "two"}
     (tmp_path / "two" / "history.jsonl").unlink()
     assert copies_among(runs) == {}
-    assert recorded(tmp_path / "two") == 0
+    assert operation_bytes(tmp_path / "two") == 0
 
 
 def test_only_runs_that_could_be_copies_are_read(tmp_path: Path) -> None:
-    runs = [Recorded(name=f"{n}", path=tmp_path, bytes=n) for n in (0, 0, 1, 2, 2, 3)]
+    runs = [Recording(name=f"{n}", path=tmp_path, bytes=n) for n in (0, 0, 1, 2, 2, 3)]
     read: list[int] = []
 
-    def digest(run: Recorded) -> str:
+    def digest(run: Recording) -> str:
         read.append(run.bytes)
         return ""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +16,7 @@ from dstest.core.errors import ConfigError, Exit, RemoteError
 from dstest.core.evidence import Budgets, CheckerEvidence, Evidence, FaultEvidence
 from dstest.core.op import Outcome
 from dstest.core.protocols import Option
-from dstest.core.spec import RunSpec, to_toml
+from dstest.core.run_record import RunSpec
 from dstest.core.verdict import State, Verdict, exit_code
 from dstest.runner.board import Board
 from dstest.runner.plugins import resolve
@@ -191,7 +191,7 @@ def test_the_board_is_shared(tmp_path: Path) -> None:
 @given(st.dictionaries(st.text(), st.one_of(st.text(), st.booleans(), st.integers(-9, 9))))
 def test_a_spec_is_read_as_it_was_written(options: dict[str, Any]) -> None:
     spec = RunSpec(options={**options, "pause.scope": "minority"})
-    assert tomllib.loads(to_toml(spec))["options"] == spec.options
+    assert msgspec.json.decode(msgspec.json.encode(spec), type=RunSpec) == spec
 
 
 def test_a_long_script_does_not_fill_a_message() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from dstest.core.errors import ConfigError
 from dstest.core.protocols import FaultPlan
-from nemeses.base.cut_sets import SHAPES, Path, cuts_for, named
+from nemeses.base.paths import SHAPES, Path, cuts_for, paths_in
 from nemeses.base.schedule import windows
 from nemeses.network.partition import Partition
 
@@ -115,10 +115,10 @@ def test_the_same_seed_plans_the_same_faults() -> None:
 
 def test_paths_by_name() -> None:
     paths = [("n1", "n2"), ("n3", "n1")]
-    assert named("n1:n2, n3->n1,n1->n2", names(3)) == paths
+    assert paths_in("n1:n2, n3->n1,n1->n2", names(3)) == paths
     for text in ("n1", "n1:n1", "n1:n9", "n1-n2", ":n1"):
         with pytest.raises(ValueError, match="no path between two of n1, n2, n3"):
-            named(text, names(3))
+            paths_in(text, names(3))
 
 
 def test_a_plan_for_given_paths() -> None:

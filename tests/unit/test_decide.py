@@ -19,13 +19,13 @@ from made_evidence import (
 from msgspec.structs import replace
 
 from dstest.core.evidence import (
+    AuditRow,
     Evidence,
     Lint,
     Rerun,
 )
 from dstest.core.verdict import State, Verdict
-from dstest.judge.decide import decide
-from dstest.judge.view import BREADTH, RED_FLAGS, STRENGTH, WEAK_ITEMS
+from dstest.judge.decide import BREADTH, RED_FLAGS, STRENGTH, WEAK_ITEMS, decide
 
 GOLDEN: list[tuple[str, Evidence, str, State]] = [
     ("all good", GOOD, "V15", State.PASS_HARDENING),
@@ -193,3 +193,14 @@ def test_a_pass_cannot_be_built_by_hand() -> None:
 )
 def test_the_reason_says_what_is_so(changes: dict[str, Any], said: str) -> None:
     assert said in decide(replace(GOOD, **changes)).reason
+
+
+@pytest.mark.parametrize(("table", "row"), [("redflags", "RF11"), ("weak_audit", "WO15")])
+def test_a_row_that_no_rule_asks_for_is_no_pass_where_it_is_short(table: str, row: str) -> None:
+    short = AuditRow(status="short", evidence="something new is lacking")
+    verdict = decide(replace(GOOD, **{table: {**getattr(GOOD, table), row: short}}), {})
+    assert (verdict.verdict, verdict.rule) == (State.PARTIAL_MODEL, "V10")
+    assert f"{row}: something new is lacking" in verdict.reason
+    fine = AuditRow(status="ok", evidence="")
+    verdict = decide(replace(GOOD, **{table: {**getattr(GOOD, table), row: fine}}), {})
+    assert verdict.verdict is State.PASS_HARDENING

@@ -6,7 +6,6 @@ import functools
 import itertools
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -20,12 +19,9 @@ from made_evidence import (
     short,
 )
 
-from dstest.core.evidence import Evidence, Lint, Rerun
-from dstest.core.tiers import Tier
+from dstest.core.evidence import Evidence, Lint, Rerun, Tier
 from dstest.core.verdict import State
-from dstest.judge.decide import decide, match
-from dstest.judge.rules import RULES, Rule
-from dstest.judge.view import RED_FLAGS, WEAK_ITEMS, View, view
+from dstest.judge.decide import RED_FLAGS, RULES, WEAK_ITEMS, Rule, View, decide, match, view
 
 pytestmark = pytest.mark.slow
 
@@ -254,7 +250,7 @@ def test_another_order_would_be_noticed(one: str, other: str) -> None:
 @pytest.mark.parametrize("index", range(len(RULES) - 1))
 def test_a_rule_left_out_would_be_noticed(index: int) -> None:
     if RULES[index].id == "V10" and RULES[index].state is State.PARTIAL_SURFACE:
-        never = replace(RULES[index], when=lambda v: False)
+        never = msgspec.structs.replace(RULES[index], when=lambda v: False)
         rules = [*RULES[:index], never, *RULES[index + 1 :]]
         evidence = msgspec.structs.replace(short("RF2"), checker=checker(canary_killed=0))
         assert rules[match(view(evidence), rules)].state is not State.PARTIAL_SURFACE

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 import clusters.systems
-from clusters.systems.etcd.clients import holds
-from clusters.systems.etcd.clients.definite import CONFLICT, DEFINITE_ERRORS
+from clusters.systems.etcd.clients import objects
+from clusters.systems.etcd.clients.connection import CONFLICT, DEFINITE_ERRORS
 from dstest.core.protocols import NOT_HELD, Definite, code_of
 from dstest.runner.worker import not_listed
 
 FOLDER = Path(clusters.systems.__path__[0]) / "etcd" / "clients"
-CONSTANTS = {"CONFLICT": CONFLICT, "EXPIRED": holds.EXPIRED, "NOT_HELD": NOT_HELD}
+CONSTANTS = {"CONFLICT": CONFLICT, "EXPIRED": objects.EXPIRED, "NOT_HELD": NOT_HELD}
 
 
 def text_of(argument: ast.expr) -> str:

@@ -6,8 +6,14 @@ from typing import Any
 
 import pytest
 
-from dstest.core.details import Details, FaultDetails, LeadDetails, PathDetails, ProcessDetails
-from dstest.core.evidence import LandingRecord
+from dstest.core.evidence import (
+    Details,
+    FaultDetails,
+    LandingRecord,
+    LeadDetails,
+    PathDetails,
+    ProcessDetails,
+)
 
 
 def record(**facts: Any) -> LandingRecord:

@@ -17,7 +17,7 @@ from dstest.core.evidence import LandingRecord
 from dstest.core.node import Completed
 from nemeses.disk import slow_disk
 from nemeses.disk.slow_disk import NEMESIS as SLOW_DISK
-from nemeses.tools.calls import SYNCS, WRITES, Samples, sample
+from nemeses.tools.groups import SYNCS, WRITES, Samples, sample
 
 pytestmark = pytest.mark.slow
 

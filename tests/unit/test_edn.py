@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dstest.core.errors import HistoryError
-from dstest.store.edn import Char, Keyword, Map, Plain, Symbol, Tagged, plain, read_all, where
+from dstest.history.edn import Char, Keyword, Map, Plain, Symbol, Tagged, plain, read_all, where
 
 
 def one(text: str) -> Any:

@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from checkers import txn
-from checkers.txn import _native, decided, ordered, stream
+from checkers.txn import _native, ingest, order_search, weak_models
 
 CSRC: Final = Path(txn.__file__).parents[1] / "csrc"
 STREAM_H: Final = CSRC / "stream" / "stream.h"
@@ -45,10 +45,10 @@ def named(members: type[IntEnum]) -> dict[str, int]:
 
 def test_a_stream_says_nothing_that_nobody_has_words_for() -> None:
     text = STREAM_H.read_text()
-    assert enum_in(text, "stream_status") == named(stream.Status)
-    assert enum_in(text, "stream_end") == named(stream.End)
-    assert {*stream.WHY} == {*stream.Status} - {stream.Status.GOING, stream.Status.REFUSED}
-    assert {*stream.ENDS} == {*stream.End}
+    assert enum_in(text, "stream_status") == named(ingest.Status)
+    assert enum_in(text, "stream_end") == named(ingest.End)
+    assert {*ingest.WHY} == {*ingest.Status} - {ingest.Status.GOING, ingest.Status.REFUSED}
+    assert {*ingest.ENDS} == {*ingest.End}
 
 
 @pytest.mark.parametrize(
@@ -62,12 +62,12 @@ def test_a_stream_says_nothing_that_nobody_has_words_for() -> None:
 def test_a_status_that_python_lacks_is_seen(old: str, new: str) -> None:
     text = STREAM_H.read_text()
     assert text.count(old) == 1
-    assert enum_in(text.replace(old, new), "stream_status") != named(stream.Status)
+    assert enum_in(text.replace(old, new), "stream_status") != named(ingest.Status)
 
 
 def test_a_stream_spends_as_the_rest_of_the_core_does() -> None:
     spent = enum_in((CSRC / "common" / "core_budget.h").read_text(), "core_spent")
-    said = named(stream.Status)
+    said = named(ingest.Status)
     for word in ("TIME", "MEMORY", "STOPPED"):
         assert said[f"STREAM_{word}"] == spent[f"CORE_{word}"]
 
@@ -112,11 +112,11 @@ SHORT: Final = {
 
 def test_models_that_are_decided() -> None:
     iso = enum_of("iso", "iso_model", count="ISO_MODELS")
-    assert [SHORT[name] for name in iso] == [*decided.MODELS]
+    assert [SHORT[name] for name in iso] == [*weak_models.MODELS]
     order = enum_of("ord", "ord_model", count="ORD_MODELS")
-    assert [SHORT[name] for name in order] == [*ordered.MODELS]
+    assert [SHORT[name] for name in order] == [*order_search.MODELS]
     words = {"NOT_ASKED": "open"}
     for folder in ("iso", "ord"):
         prefix = f"{folder.upper()}_"
         answers = [name.removeprefix(prefix) for name in enum_of(folder, f"{folder}_answer")]
-        assert [words.get(one, one.lower()) for one in answers] == [*decided.ANSWERS]
+        assert [words.get(one, one.lower()) for one in answers] == [*weak_models.ANSWERS]

@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 
 from dstest.core.evidence import LandingRecord
+from dstest.history.segment import Late, SegmentWriter, Writer, fold
 from dstest.runner.board import Board
 from dstest.runner.epochs import Journal, RunEpochs
-from dstest.store.events import Late, Writer
-from dstest.store.seal import fold
-from dstest.store.segment import SegmentWriter
 
 RECORD = LandingRecord(fault_id="f1", nemesis="kill", targets=["n1"], scheduled_at=0, epoch="f0")
 MS = 1_000_000

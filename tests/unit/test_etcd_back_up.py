@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from clusters.systems.etcd.deployment import EtcdDeployment
-from clusters.systems.etcd.files import STILL_TRIES
+from clusters.systems.etcd.deployment import STILL_TRIES, EtcdDeployment
 from dstest.core.errors import LabError
 
 

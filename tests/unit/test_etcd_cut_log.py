@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clusters.systems.etcd import files
+from clusters.systems.etcd import deployment as files
 from clusters.systems.etcd.deployment import EtcdDeployment
 from clusters.systems.etcd.on_node import START, STOP
 from dstest.core.errors import LabError

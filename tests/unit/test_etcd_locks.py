@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from clusters.systems.etcd.clients.definite import CONFLICT
-from clusters.systems.etcd.clients.holds import EtcdLockClient
+from clusters.systems.etcd.clients import CLIENTS, client_of
+from clusters.systems.etcd.clients.connection import CONFLICT
+from clusters.systems.etcd.clients.objects import EtcdLockClient
 from dstest.core.protocols import NOT_HELD, Definite, OpDraft
 
 pytestmark = pytest.mark.slow
@@ -94,3 +95,9 @@ def test_a_release_of_what_has_gone_says_that_it_is_not_held_where_it_may_expire
         return gone.value.code, again.value.code
 
     assert asyncio.run(main()) == (code, NOT_HELD)
+
+
+@pytest.mark.parametrize("capability", CLIENTS)
+def test_every_capability_has_a_client(capability: str) -> None:
+    # They are imported by name, so that no import of the system shows one that is not there.
+    assert client_of(capability, "n1", "127.0.0.1", {})

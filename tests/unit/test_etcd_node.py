@@ -18,7 +18,7 @@ import pytest
 
 from clusters.systems.etcd import on_node
 from clusters.systems.etcd.agents.rejoin import main
-from clusters.systems.etcd.auth import AUTH_REVISION, token
+from clusters.systems.etcd.on_node import AUTH_REVISION, token
 
 pytestmark = pytest.mark.slow
 
@@ -39,7 +39,7 @@ def test_scripts_are_shell() -> None:
         on_node.RESTORE_IF_DONE,
     ]
     for text in texts:
-        subprocess.run(["sh", "-n"], input=text, text=True, check=True, timeout=10)
+        subprocess.run(["sh", "-n"], input=text, text=True, check=True, timeout=60)
     config = json.loads(shlex.split(texts[0].splitlines()[1])[3])
     assert config["headers"] == {"Authorization": "token"}
 

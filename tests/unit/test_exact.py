@@ -15,9 +15,8 @@ from dstest.core.errors import HistoryError
 from dstest.core.history import ClockSource, Header
 from dstest.core.history import History as Made
 from dstest.core.op import Op
+from dstest.history.jsonl import read_history, write_exact
 from dstest.notebook import History
-from dstest.store.exact import write_exact
-from dstest.store.jsonl import read_history
 from dstest.testing.checks import Checks
 
 pytestmark = pytest.mark.slow

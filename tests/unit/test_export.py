@@ -8,8 +8,8 @@ import pytest
 
 from dstest.core.history import Header, History
 from dstest.core.op import Op
-from dstest.store.export import edn, export_lines
-from dstest.store.importers import load_history
+from dstest.history.export import edn, export_lines
+from dstest.history.importers import load_history
 
 
 def op(i: int, **fields: object) -> Op:

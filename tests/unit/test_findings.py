@@ -15,27 +15,27 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
+from dstest.campaign.known_bugs import measure as child
+from dstest.campaign.known_bugs import measure as measuring
+from dstest.campaign.known_bugs.entries.entry import Finding, pair
+from dstest.campaign.known_bugs.measure import (
+    CommandResult,
+    Measurements,
+    Trial,
+    as_expected,
+    by_command,
+    measure,
+    never_ran,
+    read,
+    with_trial,
+)
+from dstest.campaign.known_bugs.trials import CATALOGUE, by_id, markdown
 from dstest.cli.app import app
 from dstest.core import registry
 from dstest.core.errors import ConfigError, DstestError, Exit
-from dstest.core.shares import interval
-from dstest.core.spec import RunSpec
-from dstest.findings import child
-from dstest.findings import measure as measuring
-from dstest.findings.catalogue import CATALOGUE, by_id
-from dstest.findings.child import Ended, by_command
-from dstest.findings.entries.finding import Finding, pair
-from dstest.findings.measure import (
-    Measured,
-    Trial,
-    as_expected,
-    measure,
-    read,
-    refused,
-    with_trial,
-)
-from dstest.findings.page import markdown
-from dstest.judge.budgets import budgets, gaps
+from dstest.core.rates import interval
+from dstest.core.run_record import RunSpec
+from dstest.judge.facts import budgets, gaps
 from dstest.runner.plugins import resolve
 
 pytestmark = pytest.mark.slow
@@ -245,7 +245,7 @@ time.sleep(60)
 
 def test_who_is_ended_waits_until_its_run_has_healed(tmp_path: Path) -> None:
     ours = (
-        "import sys; from dstest.findings.child import by_command;"
+        "import sys; from dstest.campaign.known_bugs.measure import by_command;"
         f" by_command([], [sys.executable, '-c', {HEALS!r}, {str(tmp_path)!r}])"
     )
     process = subprocess.Popen([sys.executable, "-c", ours], stderr=subprocess.DEVNULL)
@@ -280,11 +280,11 @@ def test_an_interval_holds_its_share() -> None:
     assert (round(ten.low, 3), ten.high) == (0.722, 1.0)
 
 
-def ended(words: Sequence[str]) -> Ended:
+def ended(words: Sequence[str]) -> CommandResult:
     """Seed 2 finds nothing, seed 3 dies."""
     seed = int(flags(words)["seed"])
     if seed == 3:
-        return Ended(-11, {}, {})
+        return CommandResult(-11, {}, {})
     found: list[str] = ["lost"] if seed == 1 else []
     said: dict[str, Any] = {
         "verdict": {
@@ -293,7 +293,7 @@ def ended(words: Sequence[str]) -> Ended:
             "evidence": {"faults": [{"landed": "yes"}, {"landed": "no"}]},
         }
     }
-    return Ended(1 if found else 0, said, {"load_s": 7.5, "system_version": "1.2"})
+    return CommandResult(1 if found else 0, said, {"load_s": 7.5, "system_version": "1.2"})
 
 
 @pytest.fixture
@@ -303,8 +303,8 @@ def lost() -> Finding:
     return entry
 
 
-def measured(entry: Finding, seeds: Sequence[int]) -> list[Measured]:
-    known: list[Measured] = []
+def measured(entry: Finding, seeds: Sequence[int]) -> list[Measurements]:
+    known: list[Measurements] = []
     for trial in measure(entry, seeds, Path("store"), None, ended):
         known = with_trial(known, entry, trial)
     return known
@@ -313,7 +313,7 @@ def measured(entry: Finding, seeds: Sequence[int]) -> list[Measured]:
 def test_a_page_is_made_of_measurements(lost: Finding) -> None:
     known = measured(lost, (1, 2, 3))
     assert [trial.exit for trial in known[0].trials] == [1, 0, -11]
-    page = markdown(msgspec.json.decode(msgspec.json.encode(known), type=list[Measured]))
+    page = markdown(msgspec.json.decode(msgspec.json.encode(known), type=list[Measurements]))
     (line,) = [line for line in page.splitlines() if line.startswith("| R1 (finding)")]
     assert "1 of 3 (6% to 79%)" in line
     assert "| 8 s | 1.2 | lost |" in line
@@ -342,7 +342,7 @@ def test_what_is_measured_is_kept_and_not_run_again(
 ) -> None:
     asked: list[int] = []
 
-    def run(words: Sequence[str]) -> Ended:
+    def run(words: Sequence[str]) -> CommandResult:
         asked.append(int(flags(words)["seed"]))
         if asked[-1] == 3 and asked.count(3) == 1:
             raise KeyboardInterrupt
@@ -356,7 +356,7 @@ def test_what_is_measured_is_kept_and_not_run_again(
     done = CliRunner().invoke(app, words)
     assert asked == [1, 2, 3, 3]
     assert done.exit_code == Exit.NOT_PROVEN, "seeds 2 and 3 did not fail"
-    (row,) = msgspec.json.decode(results.read_bytes(), type=list[Measured])
+    (row,) = msgspec.json.decode(results.read_bytes(), type=list[Measurements])
     assert [trial.seed for trial in row.trials] == [1, 2, 3]
 
 
@@ -366,7 +366,7 @@ def test_a_run_without_end_is_no_finding(monkeypatch: pytest.MonkeyPatch) -> Non
     assert done.exit == Exit.INTERRUPTED
     assert "still running" in done.why
     (trial,) = measure(LOST, [1], Path("store"), None, lambda _: done)
-    assert not refused(trial), "a run that hangs is a miss"
+    assert not never_ran(trial), "a run that hangs is a miss"
 
 
 def test_the_array_for_programs() -> None:
@@ -471,7 +471,7 @@ def test_seeds_that_another_version_had_are_missing(
         for n in (1, 2)
     )
     path.write_bytes(
-        msgspec.json.encode([Measured(id=finding.id, command=finding.command, trials=[old])])
+        msgspec.json.encode([Measurements(id=finding.id, command=finding.command, trials=[old])])
     )
     monkeypatch.setattr(measuring, "measure", lambda *_: iter([new]))
     words = ["findings", finding.id, "--seeds", "2", "--results", str(path)]
@@ -487,9 +487,9 @@ def test_a_command_that_began_no_run_is_no_miss(
     """Another run in its lab says nothing of an entry; the next seeds would fare no better."""
     asked: list[Sequence[str]] = []
 
-    def run(words: Sequence[str]) -> Ended:
+    def run(words: Sequence[str]) -> CommandResult:
         asked.append(words)
-        return ended(words) if len(asked) == 1 else Ended(code, {}, {}, "the lab is in use")
+        return ended(words) if len(asked) == 1 else CommandResult(code, {}, {}, "the lab is in use")
 
     monkeypatch.setattr(measure, "__defaults__", (run,))
     results = tmp_path / "r.json"
@@ -507,9 +507,9 @@ def test_a_trial_is_told_a_lab_where_its_nodes_are_of_one(kind: list[str], told:
     asked: list[Sequence[str]] = []
     entry = msgspec.structs.replace(LOST, command=(*LOST.command, *kind))
 
-    def ended(argv: Sequence[str]) -> Ended:
+    def ended(argv: Sequence[str]) -> CommandResult:
         asked.append(argv)
-        return Ended(exit=Exit.PASS, said={}, meta={})
+        return CommandResult(exit=Exit.PASS, said={}, meta={})
 
     [*measure(entry, [1], Path("store"), "mine", ended)]
     assert ["--lab-id" in argv for argv in asked] == [told]

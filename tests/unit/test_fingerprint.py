@@ -18,7 +18,7 @@ from dstest.judge.blame import (
     SWAP,
     blame,
 )
-from dstest.judge.fingerprint import key_pattern, violation_fingerprint
+from dstest.judge.symptom import key_pattern, violation_fingerprint
 
 
 def violation(key: Any, kind: str = "stale-read", model: str | None = "register") -> CheckResult:

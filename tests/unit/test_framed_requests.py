@@ -9,9 +9,8 @@ import pytest
 from clusters.systems.mariadb import MariadbRequests
 from clusters.systems.nats.system import NatsRequests
 from clusters.systems.postgresql import SSL_ASKED, PostgresqlRequests
-from clusters.systems.rabbitmq.clients import AmqpRequests
-from clusters.systems.rabbitmq.deployment import HELLO
-from clusters.systems.zookeeper.requests import ZookeeperRequests
+from clusters.systems.rabbitmq.system import HELLO, AmqpRequests
+from clusters.systems.zookeeper.system import ZookeeperRequests
 
 
 def pg(letter: str, body: bytes = b"") -> bytes:

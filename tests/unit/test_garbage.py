@@ -5,11 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from dstest.runner.garbage import generation
+from dstest.runner.worker import generation
 
 LEAVES = """
 import gc
-from dstest.runner.garbage import Garbage
+from dstest.runner.worker import Garbage
 
 class Cycle:
     def __init__(self):

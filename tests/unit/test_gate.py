@@ -15,8 +15,8 @@ from dstest.core.errors import ConfigError, Exit
 from dstest.gate import gather
 from dstest.gate.decision import Decision
 from dstest.gate.page import render_page, why
-from dstest.gate.rules import RULES
-from dstest.store.layout import RunDir
+from dstest.gate.table import RULES
+from dstest.history.layout import RunDir
 
 pytestmark = pytest.mark.slow
 

@@ -37,10 +37,10 @@ from dstest.core.op import Op, Outcome
 from dstest.core.verdict import State, Verdict
 from dstest.gate.claims import claim_answer
 from dstest.gate.gather import Unit, gather
-from dstest.gate.reader import read_policy
-from dstest.plans.review.write import write_report
+from dstest.gate.policy import read_policy
+from dstest.history.layout import RunDir
+from dstest.plans.review.gather import write_report
 from dstest.runner.session_file import SessionDir
-from dstest.store.layout import RunDir
 
 pytestmark = pytest.mark.slow
 

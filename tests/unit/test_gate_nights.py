@@ -34,12 +34,10 @@ from dstest.core.errors import ConfigError, Exit
 from dstest.core.verdict import State
 from dstest.gate.claims import _judged_by_all
 from dstest.gate.decision import Decision
-from dstest.gate.html import render_html
-from dstest.gate.page import render_page, why
-from dstest.gate.policy import Claim
-from dstest.gate.reader import read_policy
+from dstest.gate.page import render_html, render_page, why
+from dstest.gate.policy import Claim, read_policy
+from dstest.history.layout import RunDir
 from dstest.runner.session_file import SessionDir
-from dstest.store.layout import RunDir
 
 pytestmark = pytest.mark.slow
 

@@ -9,11 +9,11 @@ import pytest
 from gate_store import POLICY
 
 from checkers.slo import METRICS
-from dstest.compare.fair import FACTORS
 from dstest.core.errors import ConfigError
-from dstest.gate.reader import read_policy
-from dstest.gate.rules import RULES
-from dstest.gate.sound import require_sound
+from dstest.gate.policy import read_policy
+from dstest.gate.soundness import require_sound
+from dstest.gate.table import RULES
+from dstest.store.compare.measured import FACTORS
 
 
 def refused(tmp_path: Path, text: str) -> ConfigError:

@@ -25,15 +25,15 @@ from gate_store import (
 )
 
 from dstest.core.errors import Exit
-from dstest.core.spec import RunSpec, to_toml
+from dstest.core.run_record import RunSpec
 from dstest.gate.decision import Decision
 from dstest.gate.gather import gather
-from dstest.gate.reader import read_policy
+from dstest.gate.policy import read_policy
+from dstest.history.layout import RunDir
 from dstest.plans.execution.state import ExecutionDir
-from dstest.plans.review.write import write_report
+from dstest.plans.review.gather import write_report
 from dstest.runner.plugins import resolve
 from dstest.runner.session_file import SessionDir, SessionFile
-from dstest.store.layout import RunDir
 
 pytestmark = pytest.mark.slow
 
@@ -72,7 +72,6 @@ def failing(directory: SessionDir, number: int) -> None:
                            seed=seed), GIVEN).spec  # fmt: skip
     facts = {**made.read_json("run.json"), "spec": msgspec.to_builtins(spec)}
     made.write_json("run.json", {**facts, "options_given": GIVEN})
-    made.write("spec.toml", to_toml(spec))
     shutil.rmtree(run.path)
     place = directory.arms / file.arms[number].id / made.path.name
     shutil.move(made.path, place)
@@ -172,7 +171,7 @@ def test_an_attempt_that_died_is_judged_as_well(store: Path) -> None:
     failing(directory, 1)
     file = directory.read()
     dead = arm(directory, 1)
-    for name in ("verdict.json", "evidence.json", "sha256sums", "history.jsonl", "faults.jsonl"):
+    for name in ("verdict.json", "sha256sums", "history.jsonl", "faults.jsonl"):
         (dead.path / name).unlink()
     dead.write_status("running")
     later = now() + datetime.timedelta(seconds=5)
@@ -226,10 +225,10 @@ OF_NO_RELEASE = {"G12", "G13", "G16"}
 
 
 def plan_answers(found: object, policy: str, store: Path) -> set[str]:
-    from dstest.gate.judged import Gathered
-    from dstest.gate.plans import plan_answer
+    from dstest.gate.asides import plan_answer
+    from dstest.gate.gather import StoreEvidence
 
-    assert isinstance(found, Gathered)
+    assert isinstance(found, StoreEvidence)
     path = store.parent / "release.toml"
     path.write_text(policy)
     policy_ = read_policy(path).policy

@@ -19,22 +19,20 @@ from real_run import change_facts
 from touched_runs import dstest
 
 from checkers.slo import METRICS
-from dstest.compare.fair import FACTORS
 from dstest.core import clock
 from dstest.core.errors import Exit
-from dstest.core.run_meta import RunMeta
+from dstest.core.run_record import RunMeta
 from dstest.core.verdict import State
 from dstest.gate.claims import Answer, claim_answer
 from dstest.gate.controls import control_answer
 from dstest.gate.decision import Decision, decide
-from dstest.gate.gather import gather
-from dstest.gate.judged import Gathered, JudgedRun, Unit, unit_of
-from dstest.gate.policy import Policy
-from dstest.gate.reader import read_policy
-from dstest.gate.sound import require_sound
-from dstest.gate.twice import doubles
-from dstest.retention.simulated import made_again
-from dstest.store.layout import RunDir
+from dstest.gate.gather import JudgedRun, StoreEvidence, Unit, gather, unit_of
+from dstest.gate.policy import Policy, read_policy
+from dstest.gate.provenance import doubles
+from dstest.gate.soundness import require_sound
+from dstest.history.layout import RunDir
+from dstest.store.compare.measured import FACTORS
+from dstest.store.verify import made_again
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -293,8 +291,8 @@ def pair(store: Path) -> tuple[JudgedRun, JudgedRun]:
     return one, other
 
 
-def gathered_of(*units: Unit) -> Gathered:
-    found = Gathered(units=units, plans=(), findings=())
+def gathered_of(*units: Unit) -> StoreEvidence:
+    found = StoreEvidence(units=units, plans=(), findings=())
     return one_more(found, same=doubles([run for run in found.runs if run.over]).same)
 
 

@@ -9,9 +9,15 @@ import pytest
 from checkers.txn.api import check
 from checkers.txn.ingest import load
 from dstest.core.errors import ConfigError
-from dstest.generator.gadgets import GADGETS, NEED_WFR, parse_injections
-from dstest.generator.histories import LEVELS, Spec, events
-from dstest.generator.writing import lines
+from dstest.history.generator.histories import (
+    GADGETS,
+    LEVELS,
+    NEED_WFR,
+    Spec,
+    events,
+    lines,
+    parse_injections,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -85,7 +91,7 @@ def test_names_that_nobody_knows_are_refused() -> None:
 
 
 def test_the_command_writes_a_file(tmp_path: Path) -> None:
-    from dstest.cli.generate import generate
+    from dstest.cli.simulate import generate
 
     path = tmp_path / "history.jsonl"
     generate(
@@ -98,7 +104,7 @@ def test_the_command_writes_a_file(tmp_path: Path) -> None:
 def test_a_register_history_is_linearizable_unless_asked(tmp_path: Path) -> None:
     from checkers.linearizable import CHECKER
     from dstest.core.check import Budget
-    from dstest.store.importers import load_history
+    from dstest.history.importers import load_history
 
     for inject, valid in (({}, True), ({"nonlinearizable": 1}, False)):
         spec = Spec(workload="register", txns=300, concurrency=5, inject=inject)

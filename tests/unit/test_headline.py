@@ -16,18 +16,18 @@ import typer
 from failing_runs import FAMILIES, failing, passing, stale_etcd
 from typer.testing import CliRunner
 
+from dstest.campaign.session_check import SessionFinished
 from dstest.cli.app import app
-from dstest.cli.finished import headline, printed
-from dstest.cli.sessions import show_session
+from dstest.cli.run import headline, printed, show_session
 from dstest.core.errors import Exit
 from dstest.core.history import Header
 from dstest.core.op import Op
 from dstest.judge.session import SessionVerdict
-from dstest.notebook import History, sources
-from dstest.report.headline import headline_of, headline_of_result
+from dstest.notebook import History
+from dstest.notebook import history as notebook_history
 from dstest.report.model import load_report
+from dstest.report.summarize import headline_of, headline_of_result
 from dstest.runner.session import Finished
-from dstest.runner.session_check import SessionFinished
 
 pytestmark = pytest.mark.slow
 
@@ -183,7 +183,7 @@ def passes_over(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> list
 
 def test_a_notebook_counts_operations_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = passing(tmp_path / "run").path
-    passes = passes_over(monkeypatch, sources, "each_op")
+    passes = passes_over(monkeypatch, notebook_history, "each_op")
     file = tmp_path / "h.jsonl"
     shutil.copy(run / "history.jsonl", file)
     for history in (History.from_run(run), History.from_file(file)):
@@ -211,10 +211,10 @@ def test_operations_in_memory_are_not_gone_through() -> None:
 
 def test_a_table_is_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pyarrow")
-    from dstest.notebook import parquet
+    from dstest.notebook import frames
 
     History.from_run(passing(tmp_path / "run").path).to_parquet(tmp_path / "h.parquet")
-    passes = passes_over(monkeypatch, parquet, "each_of_parquet")
+    passes = passes_over(monkeypatch, frames, "each_of_parquet")
     history = History.from_parquet(tmp_path / "h.parquet")
     passes.clear()
     assert {repr(history) for _ in range(3)} == {

@@ -20,7 +20,7 @@ from dstest.core.errors import ConfigError, LabError
 from dstest.core.node import Completed, Foreign, LabInfo, Made, NodeInfo
 from dstest.core.protocols import Member, Probe, Service, SystemTraits
 from dstest.core.residue import Residue, marked_only
-from dstest.runner import homes, residues
+from dstest.runner import adoption
 
 pytestmark = pytest.mark.slow
 
@@ -75,7 +75,7 @@ def lay(node: Here, lab: LabInfo = LAB, system: Any = None) -> None:
     deployment = Own().deploy([], {}) if system is None else system.deploy([], {})
     if system is None:
         deployment.members.clear()
-    asyncio.run(homes.lay_homes(lab, {"n1": node}, made, deployment))  # type: ignore[dict-item]
+    asyncio.run(adoption.lay_homes(lab, {"n1": node}, made, deployment))  # type: ignore[dict-item]
 
 
 def test_they_are_made_marked_and_found_again(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_a_refused_run_has_touched_no_node(tmp_path: Path) -> None:
     with pytest.raises(LabError, match=r"n1 has /opt/own \(log of s\)"):
         nodes["n2"].name = "n1"  # both have the member
         both: Any = {"n2": nodes["n1"], "n1": nodes["n2"]}
-        asyncio.run(homes.lay_homes(LAB, both, system, deployment))
+        asyncio.run(adoption.lay_homes(LAB, both, system, deployment))
     assert list((tmp_path / "n1/opt").iterdir()) == []
 
 
@@ -212,9 +212,9 @@ def test_a_path_that_is_not_what_it_says_is_refused_on_every_lab(tmp_path: Path,
             with pytest.raises(ConfigError, match=f"own: {field} of s is '"):
                 lay(Here(tmp_path / f"{n}{lab.lab_id}"), lab, Own(**places))
         with pytest.raises(ConfigError, match="below a directory of the system's own"):
-            homes.places_of(Own(**places))
+            adoption.places_of(Own(**places))
     with pytest.raises(ConfigError, match="directories of s"):
-        homes.places_of(Own(directories=("/opt/own/../x",)))
+        adoption.places_of(Own(directories=("/opt/own/../x",)))
 
 
 @pytest.mark.parametrize("where", ["data", "data/deep", "", "other"])
@@ -277,16 +277,16 @@ def test_a_user_that_is_none_is_named_before_anything_is_made(tmp_path: Path) ->
     )
     deployment: Any = SimpleNamespace(members={"n1": Member("n1", [service])})
     with pytest.raises(LabError, match="n1 has no user nosuch, as whom s is to run"):
-        asyncio.run(homes.lay_homes(LAB, {"n1": node}, system, deployment))  # type: ignore[dict-item]
+        asyncio.run(adoption.lay_homes(LAB, {"n1": node}, system, deployment))  # type: ignore[dict-item]
     assert list((tmp_path / "opt").iterdir()) == []
 
 
 def test_where_a_system_would_write_is_known_before_it_runs() -> None:
-    assert homes.places_of(Own(data=("/opt/own/data",), files={"/srv/x/conf": b""})) == [
+    assert adoption.places_of(Own(data=("/opt/own/data",), files={"/srv/x/conf": b""})) == [
         "/opt/own",
         "/srv/x",
     ]
-    assert homes.places_of(registry.load("systems", "etcd"))[0] == "/opt/etcd"
+    assert adoption.places_of(registry.load("systems", "etcd"))[0] == "/opt/etcd"
 
 
 def test_nodes_of_our_own_need_no_marks(tmp_path: Path) -> None:
@@ -331,7 +331,7 @@ def test_what_is_removed_from_a_home_names_the_home() -> None:
         for kind in traits.residues:
             inside = [home for home in traits.homes if f"{home}/" in kind.remove]
             assert inside in ([], [kind.home]), (name, kind.name)
-    guarded = {kind.name for kind in residues.residues(lab=LAB) if "/.dstest-lab" in kind.remove}
+    guarded = {kind.name for kind in adoption.residues(lab=LAB) if "/.dstest-lab" in kind.remove}
     assert {"etcd's files", "etcd's other build", "etcd's membership"} <= guarded
 
 
@@ -356,7 +356,7 @@ def test_on_machines_of_others_only_processes_of_our_services_are_touched() -> N
     theirs = subprocess.Popen(argv, start_new_session=True)
     try:
         theirs.send_signal(signal.SIGSTOP)
-        for kind in residues.residues(lab=LAB):
+        for kind in adoption.residues(lab=LAB):
             if kind.name not in ("stopped processes", "open files"):
                 continue
             argv = ["sh", "-c", kind.look]

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from dstest.core.clock import RunClock, monotonic_ns
+from dstest.history.layout import RunDir
 from dstest.judge.host_events import HOST, HostSample, events_of, near, watched
 from dstest.runner.blame_probes import read_samples
-from dstest.runner.host_sampler import HostSampler
-from dstest.store.layout import RunDir
+from dstest.runner.samplers import HostSampler
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clusters.supervise import HttpRequests, http
+from clusters.supervise import HttpRequests, wire
 from dstest.core.protocols import Endpoint, Indefinite, OpDraft
 
 
@@ -30,13 +30,13 @@ def asked(said: bytes, ask: Callable[[int], Awaitable[Any]]) -> tuple[Any, bytes
 
 
 def page(said: bytes) -> Any:
-    return asked(said, lambda port: http.page("127.0.0.1", port, "/x"))[0]
+    return asked(said, lambda port: wire.page("127.0.0.1", port, "/x"))[0]
 
 
 def test_a_page_is_read_as_json() -> None:
     found, heard = asked(
         b'HTTP/1.0 200 OK\r\nServer: x\r\n\r\n{"a": [1]}',
-        lambda port: http.page("127.0.0.1", port, "/x?y"),
+        lambda port: wire.page("127.0.0.1", port, "/x?y"),
     )
     assert found == {"a": [1]}
     assert heard == b"GET /x?y HTTP/1.0\r\n\r\n"
@@ -64,10 +64,10 @@ def test_a_page_that_ends_early() -> None:
 @pytest.mark.parametrize(("status", "text"), [(200, b"200 OK"), (503, b"503 took 200 ms")])
 def test_a_status_alone(status: int, text: bytes) -> None:
     said = b"HTTP/1.0 " + text + b"\r\n\r\n"
-    assert asked(said, lambda port: http.fetched("127.0.0.1", port, "/x"))[0] == (status, "")
+    assert asked(said, lambda port: wire.fetched("127.0.0.1", port, "/x"))[0] == (status, "")
 
 
-class Kept(http.HttpClient):
+class Kept(wire.HttpClient):
     """A client of one server, with what it has heard."""
 
     async def do_read(self, op: OpDraft) -> Any:

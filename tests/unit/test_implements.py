@@ -30,7 +30,7 @@ from dstest.core.protocols import (
     Unit,
 )
 
-CAPABILITIES = [*protocols_of(protocols.administration), *protocols_of(protocols.capabilities)]
+CAPABILITIES = protocols_of(protocols.capabilities)
 
 
 def test_what_a_capability_asks_for() -> None:

@@ -14,9 +14,9 @@ from dstest.core.check import Budget
 from dstest.core.errors import ConfigError, HistoryError
 from dstest.core.history import Header, History
 from dstest.core.op import Op, Outcome
-from dstest.store import jepsen
-from dstest.store.importers import load_history
-from dstest.store.jsonl import write_history
+from dstest.history import jepsen
+from dstest.history.importers import load_history
+from dstest.history.jsonl import write_history
 
 LOG = """\
 some other line
@@ -285,6 +285,6 @@ def test_a_small_file_that_unpacks_to_too_much_is_refused(
 ) -> None:
     path = tmp_path / "history.edn.gz"
     path.write_bytes(gzip.compress(b" " * 5000))
-    monkeypatch.setattr("dstest.store.importers.UNPACKED_BYTES_MAX", 4000)
+    monkeypatch.setattr("dstest.history.importers.UNPACKED_BYTES_MAX", 4000)
     with pytest.raises(HistoryError, match="unpacks to more"):
         load_history(path)

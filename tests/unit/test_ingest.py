@@ -14,8 +14,7 @@ from checkers.txn.columns import FAIL, INFO, NULL_READ, OK, TxnColumns
 from checkers.txn.ingest import load
 from dstest.core.errors import HistoryError, MemorySpent
 from dstest.core.history import Header
-from dstest.generator.histories import Spec, events
-from dstest.generator.writing import lines
+from dstest.history.generator.histories import Spec, events, lines
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from checkers.lin import maps, objects
-from checkers.lin.values import KvMap
+from checkers.lin.model import KvMap
 from checkers.linearizable import CHECKER
 from checkers.txn.api import check
 from checkers.txn.sessions.formats import load_sessions

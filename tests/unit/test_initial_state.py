@@ -9,7 +9,7 @@ from initial_states import CASES
 from notation import check
 
 from checkers.lin.catalogue import MODELS, STARTS
-from checkers.lin.values import KvMap
+from checkers.lin.model import KvMap
 from dstest.core.check import CheckResult
 from dstest.core.errors import ConfigError
 

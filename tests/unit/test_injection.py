@@ -14,14 +14,13 @@ import msgspec
 import pytest
 
 from clusters.labs import state
-from clusters.remote.openssh import ssh_argv
-from clusters.remote.sudo import Sudo
+from clusters.remote.login import Sudo, ssh_argv
 from dstest.core import registry
 from dstest.core.errors import ConfigError, DstestError
 from dstest.core.node import Login, NodeInfo
-from dstest.core.spec import RunSpec
+from dstest.core.run_record import RunSpec
+from dstest.runner.fault_plans import Schedule
 from dstest.runner.plugins import resolve, schedule_of
-from dstest.runner.schedule_file import Schedule
 
 pytestmark = pytest.mark.slow
 
@@ -137,7 +136,7 @@ def test_logins_with_strange_words(payload: str, tmp_path: Path) -> None:
         known_hosts_path=word,
         jumps=(jump, jump),
     )
-    subprocess.run(ssh_argv(node), env=fake_ssh(tmp_path), check=True, timeout=20)
+    subprocess.run(ssh_argv(node), env=fake_ssh(tmp_path), check=True, timeout=60)
     assert not (tmp_path / "owned").exists()
     lines = (tmp_path / "log").read_bytes().split(b"\0\n")
     assert len([line for line in lines if line]) == 3
@@ -149,7 +148,7 @@ def test_what_becomes_root(payload: str, user: str, tmp_path: Path) -> None:
     word = payload.format(tmp_path / "owned").replace("\x00", "")
     command = Sudo(NodeInfo(name="n1", address="192.0.2.1", user=user)).command(["printf", word])
     script = command.replace("exec sudo -n ", "exec ")
-    done = subprocess.run(["sh", "-c", script], capture_output=True, timeout=20, check=False)
+    done = subprocess.run(["sh", "-c", script], capture_output=True, timeout=60, check=False)
     assert not (tmp_path / "owned").exists()
     assert shlex.split(command)[-1] == word
     assert done.returncode in (0, 1, 2)

@@ -9,17 +9,12 @@ from made_moments import fault, op, stamped
 from made_report import S, report
 
 from checkers._spread import Spreads, epochs_met
-from dstest.core.history import RUN_END_NS, History, Window, ran_during
+from dstest.core.history import RUN_END_NS, History, ran_during
 from dstest.core.op import Op
 from dstest.notebook.frames import windows_of
-from dstest.report.errors import reasons
-from dstest.report.places import touches
+from dstest.report.service import reasons
 
 FAULTS = [fault("f1", 10, 15), fault("f2", 14, 16), fault("f3", 60, None)]
-WINDOWS = [
-    Window(epoch=f.epoch, nemesis="kill", inject_start=f.start_ns or 0, healed_at=f.end_ns)
-    for f in FAULTS
-]
 
 
 def made_ops() -> list[Op]:
@@ -35,9 +30,9 @@ def made_ops() -> list[Op]:
 
 def test_all_say_the_same() -> None:
     for one in made_ops():
-        inside = [f.epoch for f in FAULTS if touches(one, f)]
-        assert " ".join(inside) == windows_of(one, WINDOWS)
-        assert inside == epochs_met([one], WINDOWS, RUN_END_NS)
+        inside = [f.epoch for f in FAULTS if f.met_by(one)]
+        assert " ".join(inside) == windows_of(one, FAULTS)
+        assert inside == epochs_met([one], FAULTS, RUN_END_NS)
         assert one.fault_epoch == next(iter(inside), None)
 
 
@@ -46,7 +41,7 @@ def test_counts_by_window_and_reasons_agree_with_it() -> None:
     spreads = Spreads()
     for one in ops:
         spreads.add("lost", "k", [one], one)
-    first = [next((f.epoch for f in FAULTS if touches(one, f)), "none") for one in ops]
+    first = [next((f.epoch for f in FAULTS if f.met_by(one)), "none") for one in ops]
     counted = spreads.stats["anomalies_by_epoch"]["lost"]
     assert counted == {epoch: first.count(epoch) for epoch in counted}
     assert sum(counted.values()) == len(ops)
@@ -57,9 +52,8 @@ def test_counts_by_window_and_reasons_agree_with_it() -> None:
 
 def test_what_never_completed_runs_to_the_end_and_the_edges_count() -> None:
     open_ = op(1, 1.0, complete_ts=None, timeout_marker=True)
-    assert all(touches(open_, f) for f in FAULTS)
+    assert all(f.met_by(open_) for f in FAULTS)
     done = op(2, 9.99, complete_ts=10 * S)
     assert ran_during(done, 10 * S, 15 * S)
     assert ran_during(op(3, 15.0), 10 * S, 15 * S)
     assert not ran_during(op(4, 16.0), 10 * S, 15 * S)
-    assert not touches(done, fault("f9", None, None))

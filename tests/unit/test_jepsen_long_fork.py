@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from checkers.long_fork import CHECKER, REVERSE
-from dstest.cli.check_source import guess
+from dstest.check.source import guess
 from dstest.core import registry
 from dstest.core.check import Budget, CheckResult
 from dstest.core.history import History
-from dstest.store.jepsen import from_edn, pair
+from dstest.history.jepsen import from_edn, pair
 
 Txn = tuple[int, int, int, str, str, str]
 """Process, invoked at, completed at, how, what was asked, what it came to."""

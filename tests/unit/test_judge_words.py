@@ -13,10 +13,9 @@ from dstest.core.evidence import TAXDC_WORDS, AuditRow, BlameProbe, Lint, TaxDC
 from dstest.core.verdict import Bug
 from dstest.judge.audit import TITLES
 from dstest.judge.blame import CLASSES, PROBES, blame
-from dstest.judge.decide import decide
-from dstest.judge.page import LINTS
-from dstest.judge.rules import RULES
-from dstest.judge.taxdc import SEVERITIES
+from dstest.judge.decide import RULES, decide
+from dstest.judge.lints import LINTS
+from dstest.judge.symptom import SEVERITIES
 from dstest.judge.words import blame_words, bug_words, rule_words, spelled, words_of
 from dstest.report.html import render_html
 
@@ -44,7 +43,7 @@ def test_what_only_looks_like_an_id_stays(text: str) -> None:
 
 
 def test_every_row_lint_rule_and_class_has_words() -> None:
-    for name in (*TITLES, *LINTS):
+    for name in (*TITLES, *(lint.id for lint in LINTS)):
         assert words_of(name)
         assert "(should hold: " in spelled(f"{name}: seen")
     for rule in RULES:

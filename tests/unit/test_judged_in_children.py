@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from dstest.core.check import CheckResult
-from dstest.judge import budgeted
-from dstest.judge.budgeted import Job
+from dstest.judge import checker_answers
+from dstest.judge.checker_answers import Job
 
 JOBS = cast(
     "list[Job]",
@@ -43,9 +43,9 @@ def test_answers_are_read_by_whoever_asked(monkeypatch: pytest.MonkeyPatch) -> N
 
     json = SimpleNamespace(decode=decode, encode=msgspec.json.encode)
     fake = SimpleNamespace(json=json, DecodeError=msgspec.DecodeError)
-    monkeypatch.setattr(budgeted, "msgspec", fake)
-    monkeypatch.setattr(budgeted, "_in_child", in_child)
-    found = budgeted.run_jobs(JOBS)
+    monkeypatch.setattr(checker_answers, "msgspec", fake)
+    monkeypatch.setattr(checker_answers, "_in_child", in_child)
+    found = checker_answers.run_jobs(JOBS)
     assert [result.checker for result in found] == ["a", "b", "c", "d"]
     assert {*read} == {threading.get_ident()}
     assert threading.get_ident() not in waited
@@ -61,8 +61,8 @@ def test_answers_are_read_by_whoever_asked(monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )
 def test_no_answer_is_unknown(monkeypatch: pytest.MonkeyPatch, done: Any, reason: str) -> None:
-    monkeypatch.setattr(budgeted, "_in_child", lambda job: done)
-    (found,) = budgeted.run_jobs(JOBS[:1])
+    monkeypatch.setattr(checker_answers, "_in_child", lambda job: done)
+    (found,) = checker_answers.run_jobs(JOBS[:1])
     assert found.valid == "unknown"
     assert reason in str(found.reason)
 
@@ -73,7 +73,7 @@ TYPED = ("decode(", "convert(")
 
 def test_no_module_with_threads_learns_a_type_in_them() -> None:
     """Such a module decodes in its caller's thread, or by a decoder made when it is imported."""
-    root = Path(budgeted.__file__).parents[2]
+    root = Path(checker_answers.__file__).parents[2]
     tops = ("dstest", "clusters", "checkers", "nemeses", "workloads")
     files = [p for top in tops for p in (root / top).rglob("*.py")]
     found = {
@@ -83,4 +83,4 @@ def test_no_module_with_threads_learns_a_type_in_them() -> None:
         and any(f"msgspec.json.{word}" in text and "type=" in text for word in TYPED)
     }
     # It decodes after its threads have ended, as the first test sees.
-    assert found <= {"dstest/judge/budgeted.py"}
+    assert found <= {"dstest/judge/checker_answers.py"}

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from dstest.core.check import Anomaly, CheckResult, Valid, kinds_in, kinds_of
-from dstest.judge.budgeted import merged
-from dstest.judge.fingerprint import fingerprints_of
-from dstest.report.over_seeds import _found
+from dstest.judge.checker_answers import merge_answers
+from dstest.judge.symptom import fingerprints_of
+from dstest.report.moments import _anomaly_pairs
 
 pytestmark = pytest.mark.slow
 
@@ -45,7 +45,7 @@ def test_a_result_and_its_plain_data_are_named_alike(
     plain: Any = msgspec.to_builtins(result)
     assert result.kinds == kinds_of(plain) == kinds_in({"mine": plain}) == wanted
     assert {name.split("/")[1] for name in fingerprints_of(result)} == wanted
-    assert {kind for _, kind in _found({"checkers": {"mine": plain}})} == wanted
+    assert {kind for _, kind in _anomaly_pairs({"checkers": {"mine": plain}})} == wanted
 
 
 def test_what_is_no_result_has_no_kind() -> None:
@@ -53,7 +53,7 @@ def test_what_is_no_result_has_no_kind() -> None:
 
 
 def test_answers_that_are_joined_keep_the_names_of_all() -> None:
-    joined = merged([a_result(False, [], ["lost"]), a_result(False, ["stale"], [], "other")])
+    joined = merge_answers([a_result(False, [], ["lost"]), a_result(False, ["stale"], [], "other")])
     assert joined.anomaly_types == ["lost", "stale"]
 
 
@@ -68,9 +68,8 @@ def test_nobody_names_a_violation_by_its_types_alone() -> None:
     }
     assert reading == {
         "dstest/core/check.py",
-        "dstest/judge/budgeted.py",
-        "dstest/judge/canary_family.py",
         "dstest/judge/checker_answers.py",
-        "dstest/judge/fingerprint.py",
+        "dstest/judge/mutants/families.py",
+        "dstest/judge/symptom.py",
         "dstest/testing/run.py",  # a property of that name, which has kinds
     }

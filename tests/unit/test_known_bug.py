@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dstest.core.known_bug import Showing, showing
+from dstest.core.fingerprint import Showing, showing
 
 
 @pytest.mark.parametrize(

@@ -10,18 +10,17 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from clusters.labs.packages import absent, packages_for, shared_packages
-from clusters.labs.recipe import BASE_PACKAGES
+from clusters.labs.image import BASE_PACKAGES, absent, packages_for, shared_packages
+from dstest.campaign.session import begin, plan_arms
 from dstest.cli.app import app
 from dstest.core import registry
 from dstest.core.errors import LabError
 from dstest.core.node import LabInfo, Made, NodeInfo
-from dstest.core.plugin_files import FILES
 from dstest.core.protocols import SystemTraits
-from dstest.core.spec import RunSpec
-from dstest.runner.arms import begin, plan_arms
+from dstest.core.registry import FILES
+from dstest.core.run_record import RunSpec
 from dstest.runner.plugins import resolve
-from dstest.runner.progress import Quiet
+from dstest.runner.screen import Quiet
 from dstest.runner.session import require_packages, run_session
 
 OWN = """

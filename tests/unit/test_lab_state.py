@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from clusters.labs import container, host, image, leftovers, network, recipe, state
+from clusters.labs import bridged, container, host, image, network, state
 from clusters.labs.lxc import LAB
 from clusters.labs.state import LabState, Owner
 from dstest.core.errors import ConfigError, LabError
@@ -93,7 +93,7 @@ def test_which_labs_are_dead(
     state.save(a_lab(**changed))
     found = {1: ("demo", "c")} if running else {}
     monkeypatch.setattr("clusters.labs.container.monitors", lambda _=None: found)
-    assert leftovers._dead("demo", container) is dead
+    assert bridged._dead("demo", container) is dead
 
 
 def test_a_lock_excludes_and_leaves_no_file(own_dir: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_lock_that_stays_taken_is_an_error() -> None:
         with pytest.raises(LabError, match="held by another"), state.lock("x", timeout_s=0.2):
             pass
         holder.kill()
-        holder.wait(10)
+        holder.wait(60)
         with state.lock("x", timeout_s=5):
             pass
 
@@ -154,12 +154,12 @@ def test_a_subnet_follows_from_the_id_and_steps_aside(monkeypatch: pytest.Monkey
 def test_the_image_hash_depends_on_what_goes_in_and_not_on_its_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    one = recipe.image_hash(["a", "b"], "bookworm")
-    assert one == recipe.image_hash(["b", "a", "python3"], "bookworm")
-    assert one != recipe.image_hash(["a"], "bookworm")
-    assert one != recipe.image_hash(["a", "b"], "trixie")
-    monkeypatch.setattr(recipe, "SETUP", recipe.SETUP + "\n")
-    assert one != recipe.image_hash(["a", "b"], "bookworm")
+    one = image.image_hash(["a", "b"], "bookworm")
+    assert one == image.image_hash(["b", "a", "python3"], "bookworm")
+    assert one != image.image_hash(["a"], "bookworm")
+    assert one != image.image_hash(["a", "b"], "trixie")
+    monkeypatch.setattr(image, "SETUP", image.SETUP + "\n")
+    assert one != image.image_hash(["a", "b"], "bookworm")
 
 
 def test_sources_are_those_of_this_host_and_debian_only(monkeypatch: pytest.MonkeyPatch) -> None:

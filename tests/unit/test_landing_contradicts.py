@@ -8,8 +8,7 @@ import made_audit
 import msgspec
 import pytest
 
-from dstest.core.evidence import LandingRecord, Signal
-from dstest.core.landing import contradiction, heal_contradiction
+from dstest.core.evidence import LandingRecord, Signal, contradiction, heal_contradiction
 from dstest.judge.evidence import demoted
 
 CUT = made_audit.record(0)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dstest.core.details import LeadDetails
+from dstest.core.evidence import LeadDetails
 from dstest.core.protocols import Leadership, LeaderView, Member, Timing
 from nemeses.base.leadership import (
     Lead,
@@ -16,9 +16,9 @@ from nemeses.base.leadership import (
     lead,
     lead_of,
     lead_when_known,
-    moved,
     moved_to,
-    unmoved,
+    new_lead,
+    no_failover,
 )
 
 pytestmark = pytest.mark.slow
@@ -197,14 +197,14 @@ def test_of_several_groups_the_seed_draws_one() -> None:
 def test_what_the_record_says() -> None:
     ctx = context(Led(all_say("n3", epoch=8)))
     before = LeadDetails(leader_before="n1", term_before=7)
-    assert asyncio.run(moved(ctx, before, ["n1"])) == {"new_term": 8, "new_leader": "n3"}
-    assert asyncio.run(moved(context(Led(all_say("n1", epoch=7))), before, ["n1"])) == {}
-    assert unmoved(before) == "no new term after 7"
-    assert unmoved(LeadDetails(leader_before="n1")) == "nobody else leads than n1"
+    assert asyncio.run(new_lead(ctx, before, ["n1"])) == {"new_term": 8, "new_leader": "n3"}
+    assert asyncio.run(new_lead(context(Led(all_say("n1", epoch=7))), before, ["n1"])) == {}
+    assert no_failover(before) == "no new term after 7"
+    assert no_failover(LeadDetails(leader_before="n1")) == "nobody else leads than n1"
 
 
 def test_who_does_not_vote_makes_no_majority() -> None:
     """Four vote, one of them is away: two of three have to name the new one."""
     before = LeadDetails(leader_before="n1")
     two = context(Led(views({"n2": "n4", "n3": "n4", "n4": None, "n5": None})))
-    assert asyncio.run(moved(two, before, ["n1"])) == {"new_term": None, "new_leader": "n4"}
+    assert asyncio.run(new_lead(two, before, ["n1"])) == {"new_term": None, "new_leader": "n4"}

@@ -7,10 +7,10 @@ import subprocess
 from pathlib import Path
 
 from clusters.remote.bundle import RUN_PATH
-from clusters.remote.residues import LEASES
-from dstest.cli.lab_status import LabLook, text_of
+from clusters.remote.connection import LEASES
+from dstest.cli.lab import LabLook, text_of
 from dstest.core.node import LabInfo, NodeInfo
-from dstest.core.residue import Found, read_found
+from dstest.core.residue import Leftover, leftovers_of
 
 
 def armed(run: Path, lease_id: str, heal: list[list[str]], state: str = "leases") -> None:
@@ -23,7 +23,7 @@ def armed(run: Path, lease_id: str, heal: list[list[str]], state: str = "leases"
 def found_in(run: Path) -> list[str]:
     look = LEASES.look.replace(str(RUN_PATH), str(run))
     done = subprocess.run(["sh", "-c", look], capture_output=True, text=True, check=False)
-    return [one.what for one in read_found(LEASES, done.stdout.splitlines())]
+    return [one.what for one in leftovers_of(LEASES, done.stdout.splitlines())]
 
 
 def test_the_lease_of_a_fault_says_what_it_will_run(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_the_lease_of_a_run_says_what_it_is_for() -> None:
     info = LabInfo(lab_id="x", kind="lxc", nodes=[node], control="10.0.0.9")
     look = LabLook(
         lab_id="x", kind="lxc", state="running", lacks=[], lab=info,
-        used_by=[], left={"n1": [Found(residue="leases", what="lease run", ours=True)]},
+        used_by=[], left={"n1": [Leftover(residue="leases", what="lease run", ours=True)]},
         not_looked=None,
     )  # fmt: skip
     assert any(

@@ -8,7 +8,7 @@ import msgspec
 from made_runs import made, registers
 
 from dstest.core.errors import Exit
-from dstest.runner.integrity import verified
+from dstest.runner.integrity import verify_run
 
 
 def test_a_run_whose_keys_hold_line_ends_is_what_it_was(tmp_path: Path) -> None:
@@ -21,4 +21,4 @@ def test_a_run_whose_keys_hold_line_ends_is_what_it_was(tmp_path: Path) -> None:
     ops[at] = msgspec.structs.replace(ops[at], output=old.output)
     run, verdict = made(tmp_path / "run", ops, "register")
     assert verdict.verdict.failed
-    assert verified(run).exit_code == Exit.FAIL
+    assert verify_run(run).exit_code == Exit.FAIL

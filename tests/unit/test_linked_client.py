@@ -45,7 +45,7 @@ class Client(LinkedClient):
 
 def read(client: Client) -> Any:
     draft = OpDraft(op_type="read", key="1", input=None)
-    return asyncio.run(client.invoke(draft, 10.0)).output
+    return asyncio.run(client.invoke(draft, 60.0)).output
 
 
 def test_without_a_connection_nothing_was_sent() -> None:
@@ -70,8 +70,8 @@ def test_clients_without_a_connection_do_not_spin(monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_is_said_of_an_error_is_short() -> None:
-    assert ops.told("REFUSED", ValueError("no")) == "REFUSED: no"
-    assert len(ops.told("REFUSED", "x" * 999)) == ops.SAID_MAX
+    assert ops.error_text("REFUSED", ValueError("no")) == "REFUSED: no"
+    assert len(ops.error_text("REFUSED", "x" * 999)) == ops.SAID_MAX
 
 
 def test_a_client_knows_its_patience_and_its_nodes() -> None:

@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from dstest.core.evidence import Lint
-from dstest.core.history import ClockSource, Header, History, Window, epochs_of
+from dstest.core.history import ClockSource, FaultWindow, Header, History, epochs_of
 from dstest.core.op import Op
 from dstest.judge.lints import LintContext, lint
 
 MS = 1_000_000
-WINDOW = Window(
-    epoch="f1", nemesis="partition", inject_start=1_000 * MS, healed_at=2_000 * MS, heal_start=1_900
+WINDOW = FaultWindow(
+    epoch="f1", nemesis="partition", start_ns=1_000 * MS, healed_ns=2_000 * MS, heal_ns=1_900
 )
 CONTEXT = LintContext(
     op_types=frozenset({"read", "write"}),
@@ -170,7 +170,7 @@ def test_h01_reads_the_raw_records() -> None:
 
 
 def test_an_open_window_lasts_to_the_end_of_the_run() -> None:
-    windows = [Window(epoch="f1", nemesis="partition", inject_start=1_000 * MS)]
+    windows = [FaultWindow(epoch="f1", nemesis="partition", start_ns=1_000 * MS)]
     ops = [
         msgspec.structs.replace(o, fault_epoch="f1" if o.invoke_ts >= 1_000 * MS - 5 * MS else None)
         for o in clean_ops()
@@ -179,7 +179,7 @@ def test_an_open_window_lasts_to_the_end_of_the_run() -> None:
 
 
 def test_the_first_of_two_overlapping_windows_counts() -> None:
-    second = Window(epoch="f2", nemesis="kill", inject_start=1_500 * MS, healed_at=1_800 * MS)
+    second = FaultWindow(epoch="f2", nemesis="kill", start_ns=1_500 * MS, healed_ns=1_800 * MS)
     assert lint(history(clean_ops(), windows=[WINDOW, second]), context=CONTEXT) == Lint()
 
 
@@ -190,7 +190,7 @@ def test_epochs_are_recomputed_as_defined(seed: int) -> None:
     for i in range(dice.randrange(6)):
         start = dice.randrange(100)
         healed = None if dice.random() < 0.2 else start + dice.randrange(40)
-        windows.append(Window(epoch=f"f{i}", nemesis="kill", inject_start=start, healed_at=healed))
+        windows.append(FaultWindow(epoch=f"f{i}", nemesis="kill", start_ns=start, healed_ns=healed))
     ops = []
     for i in range(60):
         start = dice.randrange(140)

@@ -13,7 +13,7 @@ import pytest
 from dstest.core.errors import LabError
 from dstest.core.node import Completed
 from dstest.core.protocols import Endpoint, Member, Probe, Process, Service, Timing
-from dstest.runner.listeners import (
+from dstest.runner.before_load import (
     check_free,
     check_listeners,
     held_by_others,

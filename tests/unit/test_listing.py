@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from dstest.cli.listing import list_
 from dstest.core import registry
+from dstest.history.layout import RunDir
 from dstest.runner.session import process_start_time
-from dstest.store.layout import RunDir
 from workloads.capabilities import CAPABILITIES, markdown
 
 pytestmark = pytest.mark.slow

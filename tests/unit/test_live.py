@@ -13,27 +13,25 @@ import msgspec
 import pytest
 from made_runs import made, registers
 
-from dstest.core import live as core_live
+from dstest.core import run_record
 from dstest.core.clock import RunClock, monotonic_ns
 from dstest.core.errors import LabError
 from dstest.core.evidence import LandingRecord, Signal
-from dstest.core.live import LIVE, LIVE_PARTIAL, Live, read_live
 from dstest.core.protocols import FaultPlan, NemesisContext, Ticks, Timing
-from dstest.core.spec import RunSpec
+from dstest.core.run_record import LIVE, LIVE_PARTIAL, Live, RunSpec, read_live
+from dstest.history.layout import RunDir
+from dstest.history.sums import compare_sums
 from dstest.runner import live as runner_live
-from dstest.runner import ticking
+from dstest.runner import stand_watch
 from dstest.runner.board import Board
 from dstest.runner.epochs import NoEpochs
 from dstest.runner.live import LiveRun, state_of
-from dstest.runner.live_picture import picture
 from dstest.runner.load import LoadTraffic, NoTraffic
 from dstest.runner.nemesis_loop import NemesisLoop
 from dstest.runner.plugins import resolve
-from dstest.runner.progress import Quiet
+from dstest.runner.screen import Quiet, picture
 from dstest.runner.session import recover, run_session
-from dstest.runner.ticking import Ticker
-from dstest.store.layout import RunDir
-from dstest.store.sums import compare_sums
+from dstest.runner.stand_watch import Ticker
 
 pytestmark = pytest.mark.slow
 
@@ -245,9 +243,9 @@ class Broken(Counting):
 def test_a_counter_that_cannot_be_read_stands_with_its_age(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ticking, "_EVERY_NS", S // 10)
-    monkeypatch.setattr(ticking, "_STOOD_EVERY_NS", S // 10)
-    monkeypatch.setattr(ticking, "_CLEAR_NS", S // 5)
+    monkeypatch.setattr(stand_watch, "_EVERY_NS", S // 10)
+    monkeypatch.setattr(stand_watch, "_STOOD_EVERY_NS", S // 10)
+    monkeypatch.setattr(stand_watch, "_CLEAR_NS", S // 5)
     nemesis, ctx = Broken(), context()
     ticker = Ticker(cast(Any, nemesis), ctx)
     record = fault(name)
@@ -275,9 +273,9 @@ def test_no_reading_is_under_way_when_the_next_look_is_due(
                 self.ended.append(ctx.clock.now_ns())
             return None
 
-    monkeypatch.setattr(ticking, "_LIMIT_S", 0.1)
-    monkeypatch.setattr(ticking, "_CLEAR_NS", S // 5)
-    monkeypatch.setattr(ticking, "_EVERY_NS", S // 20)
+    monkeypatch.setattr(stand_watch, "_LIMIT_S", 0.1)
+    monkeypatch.setattr(stand_watch, "_CLEAR_NS", S // 5)
+    monkeypatch.setattr(stand_watch, "_EVERY_NS", S // 20)
     ctx, slow = context(), Slow()
     due_ns = ctx.clock.now_ns() + S
     asyncio.run(Ticker(cast(Any, slow), ctx).until(due_ns, {"f1": fault()}))
@@ -321,7 +319,7 @@ def test_the_detail_of_a_fault_without_a_counter() -> None:
     assert (row.counter, row.detail, row.state) == (None, "n3: gone", "in doubt")
     loop.healing = "f1"
     assert runner_live._fault(loop, record, 3 * S).state == "healing"
-    assert core_live.SCHEMA == "dstest.live/1"
+    assert run_record.LIVE_SCHEMA == "dstest.live/1"
 
 
 class NoLab:

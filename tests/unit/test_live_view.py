@@ -21,10 +21,8 @@ import msgspec
 import pytest
 from rich.cells import cell_len
 
-from dstest.core.live import Counter, FaultNow, Live, NextFault, NodeNow, Ops
-from dstest.runner.live_picture import picture
-from dstest.runner.live_view import LiveView, progress_for
-from dstest.runner.progress import Progress
+from dstest.core.run_record import Counter, FaultNow, Live, NextFault, NodeNow, Ops
+from dstest.runner.screen import LiveView, Progress, picture, progress_for
 
 pytestmark = pytest.mark.slow
 
@@ -243,7 +241,7 @@ def test_every_line_is_one_line() -> None:
 
 CHILD = """
 import sys, time
-from dstest.runner.live_view import progress_for
+from dstest.runner.screen import progress_for
 sys.path.insert(0, sys.argv[1])
 from test_live_view import snapshot
 ui = progress_for()

@@ -15,7 +15,7 @@ import pytest
 
 from dstest.core.clock import RunClock
 from dstest.core.errors import HarnessError
-from dstest.core.spec import RunSpec
+from dstest.core.run_record import RunSpec
 from dstest.runner.load import Load
 from dstest.runner.plugins import resolve
 

@@ -13,14 +13,13 @@ from made_report import S, report
 from made_runs import made, registers
 from real_run import change_facts
 
-from dstest.compare.fair import One, Side
-from dstest.compare.measured import differences_of
+from dstest.history.jsonl import read_history
+from dstest.history.layout import RunDir
 from dstest.report.model import RunReport, load_report
 from dstest.report.numbers import load_of
 from dstest.report.terminal import summary_text
-from dstest.serve.measures import figures_of
-from dstest.store.jsonl import read_history
-from dstest.store.layout import RunDir
+from dstest.store.compare.measured import RunOnSide, Side, differences_of
+from dstest.store.index import measure
 
 
 def with_final_reads(load_end_ns: int | None) -> RunReport:
@@ -54,10 +53,10 @@ def test_a_load_that_was_ended_is_measured_as_long_as_it_was_by_all(tmp_path: Pa
     header = json.loads(head)
     header["time_limit_s"] = 10 * header["time_limit_s"]
     run.history.write_text("\n".join([json.dumps(header), *rows]) + "\n")
-    assert _compared(run) == figures_of(run.path).ok_per_s
+    assert _compared(run) == measure(run.path).ok_per_s
     whole = _compared(run)
     change_facts(run, stopped_by="linearizable: nonlinearizable on key 0-1")
-    assert _compared(run) == figures_of(run.path).ok_per_s
+    assert _compared(run) == measure(run.path).ok_per_s
     assert _compared(run) > 2 * whole
 
 
@@ -65,7 +64,7 @@ def _compared(run: RunDir) -> float:
     """Operations served per second, as `dstest compare` has it."""
     found, history = run.read_meta(), read_history(run.history)
     assert found is not None
-    one = One(
+    one = RunOnSide(
         path=run.path, meta=found, verdict=load_report(run.path).verdict, digest="", history=history
     )
     a, b = (Side(name=name, runs=(one,)) for name in ("a", "b"))

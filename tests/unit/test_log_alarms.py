@@ -8,7 +8,7 @@ import pytest
 
 from clusters.supervise import SupervisedSystem
 from dstest.core import registry
-from dstest.judge.alarm_kinds import kind_of
+from dstest.judge.audit_rows import kind_of
 
 SUPERVISED = [
     system

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from log_files import at, fault, found, looked, outcome
+from msgspec.structs import replace
 
-from dstest.logs.catalogue import CHECKS
+from dstest.debug.logs.analysis import CHECKS
 
 NODES = ("n1", "n2", "n3")
 
@@ -227,10 +228,10 @@ def test_a_partition_is_expected_by_time_and_by_who_is_named(tmp_path: Path) -> 
 
 def test_lack_of_memory_wants_a_fault_that_explains_it(tmp_path: Path) -> None:
     logs = others([line(12, "ERROR", "out of memory")])
-    for number, (explains, nodes, expected) in enumerate(
-        [((), ["n1"], False), (["oom"], ["n1"], True), (["oom"], ["n2"], False)]
+    for number, (nemesis, nodes, expected) in enumerate(
+        [("partition", ["n1"], False), ("memory", ["n1"], True), ("memory", ["n2"], False)]
     ):
-        stands = [fault(10, 20, nodes, explains)]
+        stands = [replace(fault(10, 20, nodes), nemesis=nemesis)]
         (one,) = found(looked(tmp_path / str(number), logs, NODES, stands), "out_of_memory")
         assert one.expected is expected
 
@@ -297,7 +298,7 @@ def test_what_had_nothing_to_look_at_is_not_clean(tmp_path: Path) -> None:
 
 
 def test_all_twelve_are_there_and_calm_logs_are_clean(tmp_path: Path) -> None:
-    assert len({check.name for check in CHECKS}) == 12
+    assert len({check.id for check in CHECKS}) == 12
     assert looked(tmp_path, dict.fromkeys(NODES, CALM), NODES).findings == []
 
 

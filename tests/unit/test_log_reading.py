@@ -13,20 +13,18 @@ from hypothesis import strategies as st
 from log_files import CHECKS_NAMES, ORIGIN, SECOND, at, found, looked, looked_at
 from typer.testing import CliRunner
 
-from clusters.supervise import log_forms
-from clusters.supervise.redis_lines import REDIS_LINES
-from clusters.systems.etcd.log_lines import READER as ETCD
-from clusters.systems.toykv.log_lines import READER as TOYKV
+from clusters.supervise import log_lines
+from clusters.supervise.log_lines import REDIS_LINES
+from clusters.systems.etcd.system import READER as ETCD
+from clusters.systems.toykv.system import READER as TOYKV
 from dstest.cli.app import app
 from dstest.core import registry
 from dstest.core.errors import ConfigError, HistoryError
-from dstest.core.log_stamps import wall_time_ns
 from dstest.core.protocols import LogReader, SystemTraits
-from dstest.core.run_meta import RunMeta
-from dstest.logs.catalogue import chosen
-from dstest.logs.clocks import clocks_of_run
-from dstest.logs.lines import plain_record
-from dstest.logs.sources import Source, each_line, sources_of
+from dstest.core.run_record import RunMeta, wall_time_ns
+from dstest.debug.logs.analysis import checks_named
+from dstest.debug.logs.lines import Source, each_line, plain_record, sources_of
+from dstest.debug.logs.scene import clocks_of_run
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +54,7 @@ def test_forms(text: str, form: str, level: str, message: str) -> None:
 @given(st.text(max_size=300))
 def test_any_text_is_a_line(text: str) -> None:
     plain_record(text)
-    for reader in (ETCD, TOYKV, log_forms.POSTGRESQL_LINES):
+    for reader in (ETCD, TOYKV, log_lines.POSTGRESQL_LINES):
         reader.record_of(text)
 
 
@@ -87,16 +85,16 @@ def test_any_object_is_a_line(value: object) -> None:
 
 
 READ = [
-    (log_forms.POSTGRESQL_LINES, "2026-11-28 12:00:00.123 UTC [7] FATAL:  the end", "error"),
-    (log_forms.POSTGRESQL_LINES, "2026-11-28 12:00:00.1 UTC [7] a@b LOG:  checkpoint", "info"),
-    (log_forms.MARIADB_LINES, "2026-11-28 12:00:00 0 [Warning] InnoDB: slow", "warning"),
-    (log_forms.MARIADB_LINES, "2026-11-28  9:00:00 12 [ERROR] Aborted", "error"),
+    (log_lines.POSTGRESQL_LINES, "2026-11-28 12:00:00.123 UTC [7] FATAL:  the end", "error"),
+    (log_lines.POSTGRESQL_LINES, "2026-11-28 12:00:00.1 UTC [7] a@b LOG:  checkpoint", "info"),
+    (log_lines.MARIADB_LINES, "2026-11-28 12:00:00 0 [Warning] InnoDB: slow", "warning"),
+    (log_lines.MARIADB_LINES, "2026-11-28  9:00:00 12 [ERROR] Aborted", "error"),
     (REDIS_LINES, "7:M 28 Nov 2026 12:00:00.123 # Cluster state changed", "warning"),
-    (log_forms.NATS_LINES, "[7] 2026/11/28 12:00:00.123456 [ERR] no route", "error"),
-    (log_forms.RABBITMQ_LINES, "2026-11-28 12:00:00.1+00:00 [warning] <0.2.0> hm", "warning"),
-    (log_forms.TARANTOOL_LINES, "2026-11-28 12:00:00.123 [7] main/103/x.lua E> bad", "error"),
-    (log_forms.ZOOKEEPER_LINES, "2026-11-28 12:00:00,123 [myid:1] - WARN  [x:Y@1] - z", "warning"),
-    (log_forms.PATRONI_LINES, "2026-11-28 12:00:00,123 ERROR: failed", "error"),
+    (log_lines.NATS_LINES, "[7] 2026/11/28 12:00:00.123456 [ERR] no route", "error"),
+    (log_lines.RABBITMQ_LINES, "2026-11-28 12:00:00.1+00:00 [warning] <0.2.0> hm", "warning"),
+    (log_lines.TARANTOOL_LINES, "2026-11-28 12:00:00.123 [7] main/103/x.lua E> bad", "error"),
+    (log_lines.ZOOKEEPER_LINES, "2026-11-28 12:00:00,123 [myid:1] - WARN  [x:Y@1] - z", "warning"),
+    (log_lines.PATRONI_LINES, "2026-11-28 12:00:00,123 ERROR: failed", "error"),
     (ETCD, '{"level":"warn","ts":"2026-11-28T12:00:00.0Z","msg":"slow"}', "warning"),
     (TOYKV, "toykv: the disk refuses: [Errno 5]", "error"),
 ]
@@ -163,7 +161,7 @@ def test_times_are_those_of_the_run_by_what_was_measured_of_the_clock() -> None:
     clocks = clocks_of_run(meta)
     assert clocks.aligned("n1", ORIGIN + SECOND) == (SECOND - 3_000_000, 1_000_300)
     assert clocks.aligned("n2", ORIGIN + SECOND) == (SECOND, 0)
-    assert any("n2: not measured" in one for one in clocks.said(["n1", "n2"]))
+    assert any("n2: not measured" in one for one in clocks.describe(["n1", "n2"]))
 
 
 def test_a_line_that_follows_a_line_is_of_its_time_and_one_of_its_own_is_not(
@@ -204,8 +202,8 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
     with pytest.raises(HistoryError, match="cut off"):
         list(each_line(Source("n1", cut, "n1")))
     with pytest.raises(ConfigError, match="is no check"):
-        chosen(["latency"])
-    assert len(chosen(CHECKS_NAMES)) == len(CHECKS_NAMES)
+        checks_named(["latency"])
+    assert len(checks_named(CHECKS_NAMES)) == len(CHECKS_NAMES)
 
 
 def test_what_is_kept_does_not_grow_with_the_log(tmp_path: Path) -> None:

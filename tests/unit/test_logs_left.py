@@ -15,9 +15,9 @@ from dstest.core import registry
 from dstest.core.node import Completed, LabInfo, NodeInfo
 from dstest.core.protocols import LogFiles
 from dstest.core.residue import RUN_NOTE
-from dstest.core.run_meta import RunMeta
-from dstest.runner import log_fetch
-from dstest.store.layout import RunDir
+from dstest.core.run_record import RunMeta
+from dstest.history.layout import RunDir
+from dstest.runner import logs
 
 LOG = b"served\n"
 
@@ -57,7 +57,7 @@ def test_they_are_fetched_where_no_other_run_has_begun_since(
     meta: RunMeta = made_meta()
     meta.started, meta.pid, meta.lab_id = "2026-01-01T00:00:00Z", 7, "left"
     meta.nodes, meta.logs, meta.members = ["n1"], None, None
-    node = Left("n1", log_fetch.note_of(meta) if mine else b"another 8\n")
+    node = Left("n1", logs.note_of(meta) if mine else b"another 8\n")
     info = LabInfo(
         lab_id="left", kind="x", nodes=[NodeInfo(name="n1", address="192.0.2.1")], control="-"
     )
@@ -69,11 +69,11 @@ def test_they_are_fetched_where_no_other_run_has_begun_since(
     async def connected(_: LabInfo) -> dict[str, Any]:
         return {"n1": node}
 
-    monkeypatch.setattr(log_fetch, "connect_all", connected)
-    monkeypatch.setattr(log_fetch, "alone", lambda info: nullcontext())
+    monkeypatch.setattr(logs, "connect_all", connected)
+    monkeypatch.setattr(logs, "alone", lambda info: nullcontext())
     plugins = {"labs": lab, "systems": system}
     monkeypatch.setattr(registry, "load", lambda group, name: plugins[group])
-    said = log_fetch.fetch_left(run, meta)
+    said = logs.fetch_left(run, meta)
     if not mine:
         assert "another run has begun on n1" in said
         assert meta.logs is None
@@ -82,4 +82,4 @@ def test_they_are_fetched_where_no_other_run_has_begun_since(
     assert (run.nodes / "n1" / "log").read_bytes() == LOG
     told: Any = (meta.members, meta.log_files)
     assert told == (["n1"], {"n1": ["/opt/own/log"]})
-    assert log_fetch.fetch_left(run, meta) == ""
+    assert logs.fetch_left(run, meta) == ""

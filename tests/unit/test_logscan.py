@@ -11,10 +11,10 @@ import pytest
 from made_meta import meta
 
 from clusters.systems.etcd.system import SYSTEM
-from dstest.core.run_meta import KeptLog, Logs, RunMeta
-from dstest.judge.process_facts import ProcessFacts
-from dstest.runner.logscan import ALARMS_PER_SECOND_MAX, log_names, scan_logs
-from dstest.store.layout import RunDir
+from dstest.core.run_record import KeptLog, Logs, RunMeta
+from dstest.history.layout import RunDir
+from dstest.judge.facts import ProcessFacts
+from dstest.runner.logs import ALARMS_PER_SECOND_MAX, log_names, scan_logs
 
 START = (
     '{"level":"info","ts":"1970-01-01T00:00:01.000Z","caller":"embed/etcd.go:305",'

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from asyncmy.cursors import Cursor
 
-from clusters.sql.isolation_clients import PairsClient
-from clusters.systems.mariadb import DIALECT, MariadbClient, formatted
+from clusters.sql.clients import PairsClient
+from clusters.systems.mariadb import DIALECT, MariadbClient, format_sql
 from dstest.core.protocols import Endpoint, OpDraft
 
 AT = Endpoint(node="n1", address="10.0.0.1", port=3306)
@@ -31,7 +31,7 @@ def sent(text: str, *given: Any) -> str:
     """What would go over the wire."""
     connection: Any = Connection()
     cursor = Cursor(connection)
-    return str(cursor.mogrify(formatted(text), given))
+    return str(cursor.mogrify(format_sql(text), given))
 
 
 @pytest.mark.parametrize(

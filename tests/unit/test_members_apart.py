@@ -10,8 +10,8 @@ import pytest
 
 from dstest.core.evidence import LandingRecord
 from dstest.core.protocols import Endpoint, FaultPlan, Member, Probe, Process, Service, Timing
+from nemeses.base.driver import Choice
 from nemeses.base.process_fault import choose_processes
-from nemeses.base.steps import Choice
 from nemeses.member import credentials, versions
 from nemeses.process import rolling
 

@@ -8,7 +8,7 @@ from clusters.systems.postgresql import SYSTEM as POSTGRESQL
 from dstest.core import registry
 from dstest.core.errors import ConfigError
 from dstest.core.protocols import SystemTraits
-from dstest.core.spec import RunSpec
+from dstest.core.run_record import RunSpec
 from dstest.runner.plugins import resolve
 
 

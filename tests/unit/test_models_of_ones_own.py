@@ -9,8 +9,8 @@ import pytest
 from notation import op as parsed
 
 from checkers.lin import catalogue
+from checkers.lin.catalogue import Mutex
 from checkers.lin.containers import FifoQueue, Log, Stack
-from checkers.lin.locks import Mutex
 from checkers.lin.model import Call, Model
 from checkers.linearizable import CHECKER, LinearizableModel
 from dstest.core.check import Budget

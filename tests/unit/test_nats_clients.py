@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from nats.errors import NoRespondersError
 
-from clusters.systems.nats import clients
-from clusters.systems.nats.clients import LogClient, NatsClient, QueueClient
+from clusters.systems.nats import system
+from clusters.systems.nats.system import LogClient, NatsClient, QueueClient
 from dstest.core.protocols import Definite, Endpoint, Indefinite, OpDraft
 
 AT = Endpoint(node="n1", address="10.0.0.1", port=1)
@@ -57,8 +57,8 @@ def invoked(
     async def connected(*_: Any) -> Any:
         return SimpleNamespace(close=lambda: asyncio.sleep(0))
 
-    monkeypatch.setattr(clients, "request", server)
-    monkeypatch.setattr(clients, "connected", connected)
+    monkeypatch.setattr(system, "request", server)
+    monkeypatch.setattr(system, "connect", connected)
     client = kind(AT, [AT], OPTIONS)
     reply = asyncio.run(client.invoke(OpDraft(*op), 1.0))
     assert client.calls == len(server.asked)
@@ -141,8 +141,8 @@ def test_a_broken_connection_is_not_used_again(monkeypatch: pytest.MonkeyPatch) 
         made.append(1)
         return SimpleNamespace(close=lambda: asyncio.sleep(0))
 
-    monkeypatch.setattr(clients, "request", server)
-    monkeypatch.setattr(clients, "connected", connected)
+    monkeypatch.setattr(system, "request", server)
+    monkeypatch.setattr(system, "connect", connected)
     client = QueueClient(AT, [AT], OPTIONS)
     for _ in range(3):
         with pytest.raises(Definite, match="not-offered"):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typer import Typer
 from typer.testing import CliRunner
 
-from dstest.cli.nemeses import nemeses
+from dstest.cli.listing import nemeses
 from dstest.core import registry
 from nemeses.catalogue import CATALOGUE, markdown, rows
 

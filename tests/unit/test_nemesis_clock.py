@@ -20,10 +20,10 @@ from polling import wait_for
 from dstest.core.errors import ConfigError, FaultRefused, LabError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import Process
-from nemeses.clock import clock, lease_clock
-from nemeses.clock.clock import NEMESIS
+from nemeses.clock import clock
+from nemeses.clock import clock as lease_clock
+from nemeses.clock.clock import NEMESIS, End
 from nemeses.clock.clock_evidence import slopes
-from nemeses.clock.lease_clock import End
 from nemeses.tools.clock_tool import build
 
 pytestmark = pytest.mark.slow
@@ -236,7 +236,7 @@ SIGNAL = Signal(signal="Date", before={}, during={}, moved=True, detail="off by 
 )
 def test_lease_times_tell_the_monotonic_clock(found: End | None, why: str) -> None:
     record = leased()
-    proof, said = lease_clock.judged(record, found, 10**9)
+    proof, said = lease_clock.lease_ahead(record, found, 10**9)
     assert (proof is not None) is (why == "")
     assert why in said
     lease = {**record.facts["lease"], "proof": proof, "why": said}
@@ -254,14 +254,14 @@ def test_without_lease_times_no_monotonic_shift_has_landed() -> None:
         assert not shown.moved
         assert said in shown.detail
     other = {"leader": "n2", "term": 2, "ends_s": 5000.0, "doubt_s": 0.02}
-    found = lease_clock.judged(leased(lease={"id": 7, "before": other}), None, 0)
+    found = lease_clock.lease_ahead(leased(lease={"id": 7, "before": other}), None, 0)
     assert "n2 leads, whose clock is right" in found[1]
 
 
 def test_a_lease_slow_to_tell_a_rate() -> None:
     slow = leased(skew_s=0.0, rate=1.05)
-    assert lease_clock.judged(slow, End("n1", 2, 4999.5, 0.02), 10 * 10**9)[0] is None
-    assert lease_clock.judged(slow, End("n1", 2, 4998.5, 0.02), 30 * 10**9)[0] is not None
+    assert lease_clock.lease_ahead(slow, End("n1", 2, 4999.5, 0.02), 10 * 10**9)[0] is None
+    assert lease_clock.lease_ahead(slow, End("n1", 2, 4998.5, 0.02), 30 * 10**9)[0] is not None
 
 
 def test_a_monotonic_shift_is_for_who_leads() -> None:

@@ -14,14 +14,13 @@ from third_party import context
 
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import Probe, Process, Service
+from nemeses.base.driver import Proven
 from nemeses.base.process_fault import ProcessFault
-from nemeses.base.steps import Proven
 from nemeses.disk import disk_error, disk_fault
 from nemeses.disk.disk_error import DISK_FULL, FSYNC_ERROR
-from nemeses.disk.disk_fault import FAULT_SETTINGS
-from nemeses.disk.survivors import fate_of, is_worse, with_counts
+from nemeses.disk.disk_fault import FAULT_SETTINGS, fate_of, is_worse, with_counts
 from nemeses.observe.processes import ProcessSnapshot
-from nemeses.tools.calls import SYNCS, WRITES, Samples
+from nemeses.tools.groups import SYNCS, WRITES, Samples
 
 SECOND = 1_000_000_000
 SERVING = frozenset({100})

@@ -10,7 +10,7 @@ import textwrap
 from types import FunctionType
 
 import nemeses
-from dstest.extend import nemesis as extend
+from dstest.extend import nemesis
 from nemeses.base.driver import Driver
 
 MODULES = sorted(m.name for m in pkgutil.walk_packages(nemeses.__path__, "nemeses."))
@@ -20,7 +20,7 @@ def _kinds() -> list[type]:
     modules = [importlib.import_module(name) for name in MODULES]
     found = {
         kind
-        for module in (*modules, extend)
+        for module in (*modules, nemesis)
         for kind in vars(module).values()
         if isinstance(kind, type) and kind.__module__ == module.__name__
     }

@@ -16,7 +16,7 @@ from dstest.core.clock import RunClock, monotonic_ns
 from dstest.core.errors import ConfigError, HarnessError, LabError, RemoteError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import FaultPlan, NemesisContext, Timing
-from dstest.runner import nemesis_loop, ticking
+from dstest.runner import nemesis_loop, stand_watch
 from dstest.runner.epochs import NoEpochs
 from dstest.runner.load import NoTraffic
 from dstest.runner.nemesis_loop import NemesisLoop
@@ -102,8 +102,8 @@ class Flapping(Told):
 def test_a_fault_that_flaps_between_the_looks_has_not_landed(
     marks: tuple[str, ...], landed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ticking, "_STOOD_EVERY_NS", 20 * MS)
-    monkeypatch.setattr(ticking, "_CLEAR_NS", 5 * MS)
+    monkeypatch.setattr(stand_watch, "_STOOD_EVERY_NS", 20 * MS)
+    monkeypatch.setattr(stand_watch, "_CLEAR_NS", 5 * MS)
     loop = loop_of(Flapping(*marks))
     asyncio.run(loop.run([replace(plan("f1", 5), duration_ns=300 * MS)]))
     record = loop.records["f1"]
@@ -123,8 +123,8 @@ def test_looks_that_nobody_answers_are_counted(
                 raise RemoteError("n1", "nft list", 1, "")
             return {"n1": "7"}
 
-    monkeypatch.setattr(ticking, "_STOOD_EVERY_NS", 20 * MS)
-    monkeypatch.setattr(ticking, "_CLEAR_NS", 5 * MS)
+    monkeypatch.setattr(stand_watch, "_STOOD_EVERY_NS", 20 * MS)
+    monkeypatch.setattr(stand_watch, "_CLEAR_NS", 5 * MS)
     loop = loop_of(Silent(*("7",) * answered))
     asyncio.run(loop.run([replace(plan("f1", 5), duration_ns=300 * MS)]))
     stood = loop.records["f1"].facts["stood"]

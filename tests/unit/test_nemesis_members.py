@@ -13,17 +13,8 @@ from third_party import context
 
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord
-from nemeses.member import (
-    backup,
-    bitflip,
-    compaction,
-    config,
-    credentials,
-    logtail,
-    membership,
-    versions,
-)
-from nemeses.member.listings import incomplete
+from nemeses.member import backup, bitflip, compaction, config, credentials, membership, versions
+from nemeses.member.membership import incomplete
 from nemeses.observe.processes import ProcessSnapshot
 
 NODES = ["n1", "n2", "n3", "n4", "n5"]
@@ -227,18 +218,18 @@ def test_what_counts_as_a_cut_log(
         "bit-flip", ["n2"], applied_before={"n2": applied}, starts={"n2": starts},
         corruption_lines=lines,
     )  # fmt: skip
-    assert logtail.injector(hit, states).moved is injector
-    assert logtail.victim(hit, states).moved is victim
+    assert bitflip.tail_injector(hit, states).moved is injector
+    assert bitflip.tail_victim(hit, states).moved is victim
 
 
 def test_what_a_member_has_back_that_forgot() -> None:
     back = {**CUT, "put_back": True, "sha256_now": "aa"}
-    assert logtail.not_back("n2", back, {}) == []
-    assert logtail.not_back("n2", {**back, "sha256_now": "cc"}, {})
+    assert bitflip.not_back("n2", back, {}) == []
+    assert bitflip.not_back("n2", {**back, "sha256_now": "cc"}, {})
     new: Any = {"n1": FIVE}
     other = {**CUT, "put_back": False}
-    assert logtail.not_back("n2", other, new) == []
-    assert logtail.not_back("n2", other, {"n1": {**FIVE, "11": ["n2", False]}})
+    assert bitflip.not_back("n2", other, new) == []
+    assert bitflip.not_back("n2", other, {"n1": {**FIVE, "11": ["n2", False]}})
 
 
 def test_the_logs_of_two_members_are_not_cut_at_once() -> None:

@@ -15,7 +15,7 @@ import pytest
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord
 from dstest.core.protocols import FaultPlan, NemesisContext, Option
-from dstest.core.spec import RunSpec
+from dstest.core.run_record import RunSpec
 from dstest.runner.plugins import resolve
 from nemeses.base.schedule import WINDOW_OPTIONS, windows
 from nemeses.base.schedule import planned as planned_windows

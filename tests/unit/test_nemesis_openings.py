@@ -13,11 +13,11 @@ from third_party import context
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import LabInfo, NodeInfo
 from dstest.core.protocols import Timing
-from nemeses.base.path_evidence import Reached, landed_on_used_paths
+from nemeses.base.driver import with_signals
 from nemeses.base.path_fault import landing_s
-from nemeses.base.steps import with_signals
+from nemeses.base.paths import Reached, landed_on_used_paths
 from nemeses.network.new_connections import NEMESIS
-from nemeses.network.new_connections import judged as signals
+from nemeses.network.new_connections import signals_of as signals
 from nemeses.tools import nft
 
 PATHS = ("n1->n2", "n2->n1", "n1->n3")

@@ -17,15 +17,13 @@ from clusters.remote.agent_exec import process_info
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import Process
-from nemeses.base.landing import demote, landed
+from nemeses.base.driver import Observed, demote, landing, with_signals
 from nemeses.base.process_evidence import control, victim
-from nemeses.base.process_heal import still_standing
-from nemeses.base.scopes import SCOPES, fitting, victims
-from nemeses.base.steps import Observed, with_signals
+from nemeses.base.process_fault import SCOPES, fitting, still_standing, victims
 from nemeses.disk.power import losers
-from nemeses.observe.answers import probe_pairs
 from nemeses.observe.processes import ProcessSnapshot, signal_command
-from nemeses.process.gone import gone_signal
+from nemeses.observe.servers import probe_pairs
+from nemeses.process.absence import gone_signal
 from nemeses.process.kill import NEMESIS as KILL
 from nemeses.process.pause import NEMESIS as PAUSE
 from nemeses.process.pause import standstill
@@ -209,7 +207,7 @@ def test_a_lease_kills_what_a_stop_has_not_ended() -> None:
         run(start + 1)
         assert server.poll() is None
         run(start)
-        assert server.wait(5) == -9
+        assert server.wait(60) == -9
     finally:
         server.kill()
         server.wait()
@@ -277,7 +275,7 @@ def test_a_signal_reaches_each_process_that_is_the_one_it_was() -> None:
     rows[1] = msgspec.structs.replace(rows[1], start_time=rows[1].start_time + 1)
     try:
         subprocess.run(signal_command(rows, "KILL"), check=True, timeout=10)
-        assert [sleepers[0].wait(5), sleepers[1].poll(), sleepers[2].wait(5)] == [-9, None, -9]
+        assert [sleepers[0].wait(60), sleepers[1].poll(), sleepers[2].wait(60)] == [-9, None, -9]
     finally:
         for sleeper in sleepers:
             sleeper.kill()
@@ -285,7 +283,7 @@ def test_a_signal_reaches_each_process_that_is_the_one_it_was() -> None:
 
 
 def decided(given: LandingRecord, injector: Signal, victim: Signal, control: Signal) -> str:
-    return landed(with_signals(given, Observed(injector=injector, victim=victim, control=control)))
+    return landing(with_signals(given, Observed(injector=injector, victim=victim, control=control)))
 
 
 def test_landed_needs_both_sides_and_untouched_others() -> None:

@@ -10,17 +10,17 @@ import pytest
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import NodeInfo
-from nemeses.base.path_evidence import landed_on_used_paths
-from nemeses.base.steps import Observed, with_signals
+from nemeses.base.driver import Observed, with_signals
+from nemeses.base.paths import landed_on_used_paths
 from nemeses.network import corrupt, duplicate, latency, reorder
 from nemeses.network.latency import slow_pairs, waits
-from nemeses.network.queued import Queued, sent_once
+from nemeses.network.queued import QueueFault, sent_once
 from nemeses.tools import netqueue
 from nemeses.tools.netqueue import QueueSnapshot, Sender
 
 NODES = ["n1", "n2", "n3"]
 INFO = NodeInfo(name="n1", address="10.0.0.1", address6="fd00::1")
-FAULTS: list[Queued] = [latency.NEMESIS, duplicate.NEMESIS, reorder.NEMESIS, corrupt.NEMESIS]
+FAULTS: list[QueueFault] = [latency.NEMESIS, duplicate.NEMESIS, reorder.NEMESIS, corrupt.NEMESIS]
 LISTING = """\
 Chain dstest_fault (1 references)
     pkts      bytes target     prot opt in     out     source               destination
@@ -69,7 +69,7 @@ def test_what_nodes_answer_is_read() -> None:
 
 
 @pytest.mark.parametrize("nemesis", FAULTS, ids=lambda n: n.name)
-def test_plans_are_seeded_and_complete(nemesis: Queued) -> None:
+def test_plans_are_seeded_and_complete(nemesis: QueueFault) -> None:
     options = {key: option.default for key, option in nemesis.options.items()}
     plans = nemesis.plan(random.Random(1), NODES, 60.0, options)
     assert plans == nemesis.plan(random.Random(1), NODES, 60.0, options)
@@ -92,7 +92,7 @@ def test_plans_are_seeded_and_complete(nemesis: Queued) -> None:
         (corrupt.NEMESIS, "corrupt_percent", 60.0),
     ],
 )
-def test_what_cannot_be_asked_for(nemesis: Queued, option: str, value: float) -> None:
+def test_what_cannot_be_asked_for(nemesis: QueueFault, option: str, value: float) -> None:
     options = {key: o.default for key, o in nemesis.options.items()}
     with pytest.raises(ConfigError):
         nemesis.plan(random.Random(1), NODES, 60.0, {**options, option: value})
@@ -173,7 +173,7 @@ def burst(cut: tuple[int, ...], other: tuple[int, ...] = (200, 200, 0, 200)) -> 
         (corrupt.NEMESIS, burst((140, 140, 0, 200), (140, 140, 0, 200)), 5, True, True),
     ],
 )
-def test_bursts(nemesis: Queued, now: Any, moved: int, victim: bool, control: bool) -> None:
+def test_bursts(nemesis: QueueFault, now: Any, moved: int, victim: bool, control: bool) -> None:
     share = 0.25 if nemesis is reorder.NEMESIS else 0.3
     made = record(share=share, probe_before=burst((200, 200, 0, 200)))
     kernel = dict.fromkeys(

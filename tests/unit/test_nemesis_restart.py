@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from clusters.labs.guard import Guard
+from clusters.labs.bridged import Guard
 from dstest.core.errors import ConfigError
+from dstest.core.evidence import LandingRecord
 from dstest.core.registry import load
 from nemeses.mix import Mix
 from nemeses.network.split_brain import NEMESIS as SPLIT_BRAIN
 from nemeses.network.split_brain import Claim, Rivals, rivals
-from nemeses.process.restart import NEMESIS, lives_over
+from nemeses.process.restart import NEMESIS, Restart, lives_over
 
 BEFORE = {"n1": "5@10", "n2": "6@10", "n3": None}
 
@@ -59,7 +63,7 @@ def test_the_guard_of_a_lab_that_is_gone(tmp_path: Path, monkeypatch: pytest.Mon
     orphan = Guard("nowhere", {"n1": ["true"]})
     assert orphan._process.stdin is not None
     orphan._process.stdin.close()
-    assert orphan._process.wait(timeout=10) == 1
+    assert orphan._process.wait(timeout=60) == 1
 
 
 @pytest.mark.parametrize(
@@ -99,3 +103,18 @@ def test_a_split_brain_is_planned_as_a_partition_of_the_leader() -> None:
         ("leader", "drop", "both")
     }
     assert all(plan.facts["rounds"] == 4 for plan in plans)
+
+
+def test_what_became_of_what_was_not_synced_is_read_after_the_heal() -> None:
+    class Node:
+        async def run(self, argv: Any, **_: Any) -> Any:
+            return SimpleNamespace(stdout="synced=token\n", status=0)
+
+    fault = Restart()
+    fault._laid = {"n1": "token"}
+    context: Any = SimpleNamespace(node=lambda name: Node())
+    record = LandingRecord(
+        fault_id="f1", nemesis="restart", targets=["n1"], scheduled_at=0, epoch="fault:restart:f1"
+    )
+    facts = asyncio.run(fault.after_heal(context, record))
+    assert facts == {"unsynced": {"n1": {"synced": True, "unsynced": False}}, "page_cache": "lost"}

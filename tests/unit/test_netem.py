@@ -9,13 +9,11 @@ from typing import Any, cast
 
 import pytest
 
-from dstest.core.node import NodeInfo
-from dstest.core.node_features import FEATURES
-from nemeses.network.by_netem import _differ
+from dstest.core.node import FEATURES, NodeInfo
 from nemeses.network.corrupt import NEMESIS as CORRUPT
 from nemeses.network.duplicate import NEMESIS as DUPLICATE
 from nemeses.network.latency import NEMESIS as LATENCY
-from nemeses.network.queued import Queued
+from nemeses.network.queued import QueueFault, _differ
 from nemeses.network.reorder import NEMESIS as REORDER
 from nemeses.tools import netem
 
@@ -43,7 +41,7 @@ def test_words(nemesis: Any, facts: dict[str, Any], words: str) -> None:
 
 
 def test_what_netem_does_otherwise_is_left_to_our_queue() -> None:
-    assert type(CORRUPT).netem_words is Queued.netem_words
+    assert type(CORRUPT).netem_words is QueueFault.netem_words
 
 
 def test_each_sender_has_a_queue_for_its_traffic_and_one_for_probes() -> None:

@@ -13,18 +13,17 @@ import pytest
 from night_cells import cell, leave_one, run_offline
 from touched_runs import dstest
 
+from dstest.campaign.nightly.index import Trends, open_index, trends_of
+from dstest.campaign.nightly.outcome import judge_run
+from dstest.campaign.nightly.page import headline
+from dstest.campaign.nightly.reports import render_junit
+from dstest.campaign.nightly.state import Item, Night, NightDir
+from dstest.campaign.nightly.verdict import exit_now, exit_of, judge_night
+from dstest.campaign.workers.commands import STORE
+from dstest.campaign.workers.task import FOLDER, WORK
 from dstest.core.errors import Exit
 from dstest.core.verdict import State
-from dstest.fan.commands import STORE
-from dstest.fan.desk_paths import FOLDER, WORK
-from dstest.nightly.index import opened
-from dstest.nightly.judged import exit_now, exit_of, judge_night
-from dstest.nightly.junit import render_junit
-from dstest.nightly.outcome import judge_run
-from dstest.nightly.page import headline
-from dstest.nightly.state import Item, Night, NightDir
-from dstest.nightly.trends import Trends, trends_of
-from dstest.store.layout import RunDir
+from dstest.history.layout import RunDir
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -64,7 +63,7 @@ def _item(night: Night, cell: str) -> Item:
 
 
 def _trends(directory: NightDir) -> Trends:
-    with opened(directory.path.parent) as db:
+    with open_index(directory.path.parent) as db:
         return trends_of(db)
 
 

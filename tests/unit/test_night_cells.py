@@ -8,15 +8,14 @@ from pathlib import Path
 import pytest
 from night_cells import cell, night_of
 
+from dstest.campaign.nightly.cells import Cell, Expectation, cells_of, read_config, require_fitting
+from dstest.campaign.nightly.driver import plan_cells
+from dstest.campaign.nightly.outcome import TryResult, standing_of
+from dstest.campaign.nightly.seeds import fresh_seed, items_of, kept_seeds
+from dstest.campaign.nightly.state import Item, Night, Try
 from dstest.core.errors import ConfigError
 from dstest.core.standing import Standing, of_tries
 from dstest.core.verdict import State
-from dstest.nightly.begin import planned
-from dstest.nightly.cells import Cell, Expected, cells_of, require_fitting
-from dstest.nightly.config import read_config
-from dstest.nightly.outcome import Judged, standing_of
-from dstest.nightly.seeds import fresh_seed, items_of, kept_seeds
-from dstest.nightly.state import Item, Night, Try
 
 SIMULATED = {"lab": "sim", "system": "toykv", "workload": "set", "options": {}}
 RED = cell(12, control="red", anomalies=["nonlinearizable"], id="known-bug")
@@ -140,8 +139,8 @@ def test_what_can_be_done_about_it_is_what_the_run_says(
 
 def test_an_id_is_written_as_a_path_and_found_as_the_file_has_it(tmp_path: Path) -> None:
     path = night_of(tmp_path, RED + cell(11, id="K1"))
-    assert [one.id for one in planned(read_config(path), path, ["K1"])] == ["k1"]
-    assert [one.id for one in planned(read_config(path), path, ["k1"])] == ["k1"]
+    assert [one.id for one in plan_cells(read_config(path), path, ["K1"])] == ["k1"]
+    assert [one.id for one in plan_cells(read_config(path), path, ["k1"])] == ["k1"]
 
 
 def test_options_as_a_list_are_told_how_they_are_written(tmp_path: Path) -> None:
@@ -168,7 +167,7 @@ def _night(number: int, stood: Sequence[tuple[str, int, Standing]]) -> Night:
     items = [
         Item(
             id=f"{key}.{seed}", cell=key, key=key, system="", version="", workload="", nemesis="",
-            argv=[], files=[], expected=Expected(), limit_s=1, seed=seed, why="new",
+            argv=[], files=[], expected=Expectation(), limit_s=1, seed=seed, why="new",
             tries=[Try(number=1, started="", standing=standing)],
         )
         for key, seed, standing in stood
@@ -212,14 +211,14 @@ def test_kept_seeds_come_first_and_then_controls(tmp_path: Path) -> None:
     assert items[2].seed == fresh_seed("n", 3, cells[0].key, 0)
 
 
-PASS = Judged(state=State.PASS_SMOKE, exit=0, planned=1, landed=1)
-FAIL = Judged(state=State.FAIL_REPRODUCIBLE, exit=1, planned=1, landed=1, anomalies=["lost"])
-UNLANDED = Judged(state=State.FAIL_NONDETERMINISTIC, exit=1, planned=1, anomalies=["lost"])
-SHORT = Judged(state=State.PARTIAL_SURFACE, reason="one node")
-EARLY = Judged(state=State.PASS_SMOKE, exit=3)
-STRANGE = Judged(state=State.FAIL_REPRODUCIBLE, exit=1, landed=1, anomalies=["lost", "stale"])
-HAS_TO_PASS = Expected()
-HAS_TO_FAIL = Expected(control="red", anomalies=("lost",))
+PASS = TryResult(state=State.PASS_SMOKE, exit=0, planned=1, landed=1)
+FAIL = TryResult(state=State.FAIL_REPRODUCIBLE, exit=1, planned=1, landed=1, anomalies=["lost"])
+UNLANDED = TryResult(state=State.FAIL_NONDETERMINISTIC, exit=1, planned=1, anomalies=["lost"])
+SHORT = TryResult(state=State.PARTIAL_SURFACE, reason="one node")
+EARLY = TryResult(state=State.PASS_SMOKE, exit=3)
+STRANGE = TryResult(state=State.FAIL_REPRODUCIBLE, exit=1, landed=1, anomalies=["lost", "stale"])
+HAS_TO_PASS = Expectation()
+HAS_TO_FAIL = Expectation(control="red", anomalies=("lost",))
 
 
 @pytest.mark.parametrize(
@@ -230,20 +229,20 @@ HAS_TO_FAIL = Expected(control="red", anomalies=("lost",))
         (HAS_TO_PASS, UNLANDED, "failed"),
         (HAS_TO_PASS, SHORT, "no-verdict"),
         (HAS_TO_PASS, EARLY, "no-verdict"),
-        (Expected(short_of="one node"), SHORT, "as-it-must"),
-        (Expected(short_of="two nodes"), SHORT, "no-verdict"),
-        (Expected(short_of="one node"), FAIL, "failed"),
+        (Expectation(short_of="one node"), SHORT, "as-it-must"),
+        (Expectation(short_of="two nodes"), SHORT, "no-verdict"),
+        (Expectation(short_of="one node"), FAIL, "failed"),
         (HAS_TO_FAIL, FAIL, "as-it-must"),
         (HAS_TO_FAIL, PASS, "missed"),
         (HAS_TO_FAIL, SHORT, "no-verdict"),
         (HAS_TO_FAIL, UNLANDED, "missed"),
-        (Expected(control="red", anomalies=("lost",), by_fault=False), UNLANDED, "as-it-must"),
+        (Expectation(control="red", anomalies=("lost",), by_fault=False), UNLANDED, "as-it-must"),
         (HAS_TO_FAIL, STRANGE, "failed"),
-        (Expected(control="red", anomalies=("lost",), beside=("stale",)), STRANGE, "as-it-must"),
-        (Expected(control="red", anomalies=("torn",), beside=("lost",)), FAIL, "missed"),
+        (Expectation(control="red", anomalies=("lost",), beside=("stale",)), STRANGE, "as-it-must"),
+        (Expectation(control="red", anomalies=("torn",), beside=("lost",)), FAIL, "missed"),
     ],
 )
-def test_how_a_run_stands(expected: Expected, judged: Judged, standing: Standing) -> None:
+def test_how_a_run_stands(expected: Expectation, judged: TryResult, standing: Standing) -> None:
     found, why = standing_of(expected, judged)
     assert found == standing
     assert bool(why) == (standing != "as-it-must")

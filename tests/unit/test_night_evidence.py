@@ -11,10 +11,10 @@ import pytest
 from night_cells import cell, run_offline
 from touched_runs import dstest
 
+from dstest.campaign.nightly.outcome import TryResult
+from dstest.campaign.nightly.seeds import kept_seeds
+from dstest.campaign.nightly.state import Item, Night, NightDir
 from dstest.core.errors import Exit
-from dstest.nightly.outcome import Judged
-from dstest.nightly.seeds import kept_seeds
-from dstest.nightly.state import Item, Night, NightDir
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -144,7 +144,7 @@ def test_what_left_no_run_was_no_evidence(missed: Path, tmp_path: Path) -> None:
     directory = _copy(missed, tmp_path)
     night = directory.read()
     first = _item(night, "seldom").tries[0]
-    assert isinstance(first.judged, Judged)
+    assert isinstance(first.judged, TryResult)
     first.result, first.judged = "", None
     directory.save(night)
     assert _reported(directory)[0] == Exit.PASS

@@ -13,15 +13,14 @@ from made_nights import FAILS, PASSES, item_of, night_in, night_with
 from night_cells import cell, night_of, ready_offline, run_offline
 from touched_runs import dstest
 
+from dstest.campaign.nightly.cells import Cell, cells_of, read_config
+from dstest.campaign.nightly.driver import begin, plan_cells
+from dstest.campaign.nightly.page import counts_line, headline
+from dstest.campaign.nightly.seeds import kept_seeds
+from dstest.campaign.nightly.verdict import exit_of
 from dstest.core.errors import ConfigError, Exit
 from dstest.core.settings import line_of
-from dstest.nightly.begin import begin, planned
-from dstest.nightly.cells import Cell, cells_of
-from dstest.nightly.config import read_config
-from dstest.nightly.judged import exit_of
-from dstest.nightly.page import counted, headline
-from dstest.nightly.seeds import kept_seeds
-from dstest.report.meanings import known
+from dstest.report.meanings import table_meaning
 
 pytestmark = pytest.mark.slow
 
@@ -117,30 +116,30 @@ def test_builds_of_one_name_are_told_apart_by_what_is_in_them(tmp_path: Path) ->
 def test_anomalies_of_the_nights_that_are_documented_are_known() -> None:
     path = Path(__file__).parents[2] / "docs" / "nightly.toml"
     named = {a for row in read_config(path).cells for a in (*row.anomalies, *row.beside)}
-    assert all(map(known, named))
+    assert all(map(table_meaning, named))
 
 
 def test_anomalies_that_the_tests_of_checkers_find_are_known() -> None:
     from test_checkers_anomalies import CASES
 
-    assert all(known(row[1]) for row in CASES)
+    assert all(table_meaning(row[1]) for row in CASES)
 
 
 def test_a_control_beside_a_checker_of_ones_own_may_find_anything(tmp_path: Path) -> None:
     path = night_of(tmp_path, RED + cell(11))
-    assert [one.id for one in planned(read_config(path), path)] == ["known-bug", "c11"]
+    assert [one.id for one in plan_cells(read_config(path), path)] == ["known-bug", "c11"]
 
 
 def test_a_file_of_controls_alone_is_asked_with_their_names(tmp_path: Path) -> None:
     assert "nothing under test" in _refused(tmp_path, RED).message
     path = night_of(tmp_path, RED)
-    assert [one.id for one in planned(read_config(path), path, ["known-bug"])] == ["known-bug"]
+    assert [one.id for one in plan_cells(read_config(path), path, ["known-bug"])] == ["known-bug"]
 
 
 def test_one_night_of_a_name_at_a_time(tmp_path: Path) -> None:
     folder = tmp_path / "store" / "n"
     code = (
-        "import sys, time, pathlib\nfrom dstest.nightly.locks import alone\n"
+        "import sys, time, pathlib\nfrom dstest.campaign.nightly.state import alone\n"
         "with alone(pathlib.Path(sys.argv[1])):\n"
         "    print('held', flush=True)\n    time.sleep(600)\n"
     )
@@ -202,7 +201,9 @@ def test_counts_of_the_page() -> None:
     items[0].tries[1].result = "cells/x"
     night = night_with(1, items)
     night.spent_s = 61.0
-    assert counted(night) == "1 cell with its seed, 2 tries, of which 1 left a run, in 61 seconds"
+    assert (
+        counts_line(night) == "1 cell with its seed, 2 tries, of which 1 left a run, in 61 seconds"
+    )
 
 
 def test_a_word_that_is_nearly_a_command_is_no_file(tmp_path: Path) -> None:
@@ -246,14 +247,13 @@ def test_a_file_that_goes_missing_costs_its_cell_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "mine.deb").write_bytes(DEB)
-    from dstest.fan.commands import given_files as given
-    from dstest.nightly import driver
+    from dstest.campaign.workers.commands import given_files as given
 
     def gone(paths: list[str]) -> dict[str, bytes]:
         (tmp_path / "mine.deb").unlink(missing_ok=True)
         return given(paths)
 
-    monkeypatch.setattr(driver, "given_files", gone)
+    monkeypatch.setattr("dstest.campaign.nightly.driver.given_files", gone)
     text = RED + cell(11, id="built", version="mine.deb") + cell(11, id="good")
     code, directory, night = run_offline(tmp_path, monkeypatch, text)
     stood = {item.cell: item.standing for item in night.items}
@@ -268,7 +268,7 @@ def test_a_file_that_goes_missing_costs_its_cell_alone(
     shorter = cell(12, control="red", anomalies=["nonlinearizable"], id="known-bug", rate=9.0)
     night.items[0].tries[0].standing = "missed"
     directory.save(night)
-    monkeypatch.setattr("dstest.nightly.begin.Driver.run", lambda _: 0)
+    monkeypatch.setattr("dstest.campaign.nightly.driver.Driver.run", lambda _: 0)
     path = night_of(tmp_path, shorter + cell(11, id="good"))
     begin(path, store=tmp_path / "store", at=None, workers=1, say=said.append)
     assert any("1 kept seeds of cells that are no longer" in line for line in said), said

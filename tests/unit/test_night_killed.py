@@ -15,9 +15,10 @@ import msgspec
 import pytest
 from night_cells import cell, run_offline
 
+from dstest.campaign.nightly.driver import resume
+from dstest.campaign.nightly.state import Night, NightDir
+from dstest.core import processes
 from dstest.core.errors import ConfigError, Exit
-from dstest.nightly.begin import resume
-from dstest.nightly.state import Night, NightDir
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -46,13 +47,10 @@ def _night(folder: Path) -> Night | None:
 
 def _children(pid: int) -> set[int]:
     found = set()
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rsplit(")", 1)[1].split()
-        except OSError:
-            continue
-        if int(fields[1]) == pid and fields[0] != "Z":
-            found |= {int(stat.parent.name), *_children(int(stat.parent.name))}
+    for one, stat in processes.each("stat"):
+        fields = stat.rsplit(b")", 1)[1].split()
+        if int(fields[1]) == pid and fields[0] != b"Z":
+            found |= {one, *_children(one)}
     return found
 
 

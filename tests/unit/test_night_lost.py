@@ -9,16 +9,14 @@ from made_nights import PASSES
 from night_cells import cell, leave_one, night_of, run_offline
 from real_run import change_facts
 
+from dstest.campaign.nightly.cells import read_config
+from dstest.campaign.nightly.driver import Driver, night_after, plan_cells
+from dstest.campaign.nightly.seeds import kept_seeds
+from dstest.campaign.nightly.state import NightDir, Nights, Try
+from dstest.campaign.nightly.verdict import settle, take_up
 from dstest.core.errors import Exit
-from dstest.nightly.begin import night_after, planned
-from dstest.nightly.config import read_config
-from dstest.nightly.driver import Driver
-from dstest.nightly.judged import settle
-from dstest.nightly.leftovers import take_up
-from dstest.nightly.seeds import kept_seeds
-from dstest.nightly.state import NightDir, Nights, Try
+from dstest.history.layout import RunDir
 from dstest.runner.judgement import judge
-from dstest.store.layout import RunDir
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -50,7 +48,7 @@ def test_what_is_left_in_the_folder_of_a_fan_becomes_a_try(tmp_path: Path) -> No
     path = night_of(tmp_path, RED + cell(12, id="bad"))
     config = read_config(path)
     folder = tmp_path / "store" / "n"
-    night = night_after(Nights([], []), config, planned(config, path), folder)
+    night = night_after(Nights([], []), config, plan_cells(config, path), folder)
     directory = NightDir.create(tmp_path / "store", night, path.read_bytes())
     bad = next(item for item in night.items if item.cell == "bad")
     first = Try(number=1, started="20260101T000000Z", lost=1)
@@ -82,7 +80,7 @@ def test_a_run_that_ended_with_its_night_is_run_again(
     path = night_of(tmp_path, RED + cell(kind, id="this"))
     config = read_config(path)
     folder = tmp_path / "store" / "n"
-    night = night_after(Nights([], []), config, planned(config, path), folder)
+    night = night_after(Nights([], []), config, plan_cells(config, path), folder)
     directory = NightDir.create(tmp_path / "store", night, path.read_bytes())
     this = next(item for item in night.items if item.cell == "this")
     this.running = Try(number=1, started="20260101T000000Z")

@@ -11,17 +11,16 @@ import pytest
 from made_nights import FAILS, PASSES, STRANGE, item_of, night_in
 from touched_runs import dstest
 
+from dstest.campaign.nightly.index import CellTrend, Trends, open_index, rebuild, trends_of
+from dstest.campaign.nightly.state import Item, nights_in, number_after
 from dstest.core.errors import ConfigError
-from dstest.nightly.index import opened, rebuild
-from dstest.nightly.state import Item, nights_in, number_after
-from dstest.nightly.trends import CellTrend, Trends, trends_of
 
 SKIPPED = "the time of the night was spent before its turn"
 
 
 def _trends(folder: Path) -> Trends:
     rebuild(folder)
-    with opened(folder) as db:
+    with open_index(folder) as db:
         return trends_of(db)
 
 

@@ -9,11 +9,10 @@ import pytest
 from made_nights import FAILS, PASSES, item_of, night_in, night_with
 from touched_runs import dstest
 
+from dstest.campaign.nightly.outcome import TryResult
+from dstest.campaign.nightly.page import coverage_line, facts_of, headline
+from dstest.campaign.nightly.state import Item, Night
 from dstest.core.errors import Exit
-from dstest.nightly.outcome import Judged
-from dstest.nightly.page import headline
-from dstest.nightly.state import Item, Night
-from dstest.nightly.tested import facts_of, told
 
 SIMULATED = msgspec.structs.replace(
     PASSES, version="1.0", lab="sim", nodes=5, transport="in-process", load_s=20.0,
@@ -24,7 +23,7 @@ ON_NODES = msgspec.structs.replace(
 )
 
 
-def _item(name: str, control: str, judged: Judged | None, seed: int = 1, **more: str) -> Item:
+def _item(name: str, control: str, judged: TryResult | None, seed: int = 1, **more: str) -> Item:
     item = item_of(name, control, [judged], seed)
     item.tries[0].result = "" if judged is None else "cells/x"
     item.argv = ["run", "-o", "shape=leader"]
@@ -36,12 +35,12 @@ def _facts(night: Night) -> dict[str, str]:
 
 
 def test_a_row_says_what_its_run_has_tested() -> None:
-    assert told(_item("a", "", SIMULATED), SIMULATED) == (
+    assert coverage_line(_item("a", "", SIMULATED), SIMULATED) == (
         "etcd 1.0: set under kill (model linearizable, shape=leader), 5 nodes of lab sim, all in "
         "one process; 20 s of load, 3,791 operations judged, 1 of 1 fault landed; smoke"
     )
-    assert "one process" not in told(_item("a", "", ON_NODES), ON_NODES)
-    assert told(_item("a", "", PASSES), PASSES) == (
+    assert "one process" not in coverage_line(_item("a", "", ON_NODES), ON_NODES)
+    assert coverage_line(_item("a", "", PASSES), PASSES) == (
         "etcd: set under kill (shape=leader); 1 of 1 fault landed"
     ), "as far as an older version has written it down"
 
@@ -113,6 +112,6 @@ def test_a_night_that_nobody_works_on_says_how_it_goes_on(tmp_path: Path) -> Non
     ],
 )
 def test_a_simulation_with_a_verdict_comes_out_the_same(
-    control: str, judged: Judged | None, same: bool
+    control: str, judged: TryResult | None, same: bool
 ) -> None:
     assert _item("a", control, judged).repeats is same

@@ -12,11 +12,10 @@ from typer.testing import CliRunner
 
 from dstest.cli.app import app
 from dstest.core.verdict import State
-from dstest.report.headline import headline_of
 from dstest.report.html import render_html
 from dstest.report.model import load_report
+from dstest.report.summarize import headline_of, summary_of
 from dstest.report.terminal import summary_text
-from dstest.results.of_run import facts_of
 
 CLI = CliRunner()
 ACCUSED = "returned an old value"
@@ -30,7 +29,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_checker_had_found_something(run: Path) -> None:
     report = load_report(run)
     assert report.state is State.INCONCLUSIVE_ORACLE
-    assert facts_of(report).violations
+    assert summary_of(report).violations
 
 
 def test_its_page_and_its_headline(run: Path) -> None:

@@ -20,13 +20,13 @@ from made_runs import recorded, registers
 from session_files import old_json, plume, put, random_history
 
 from dstest.core.errors import ConfigError, DstestError, EvidenceError, HistoryError
-from dstest.core.history import Header, Window
+from dstest.core.history import FaultWindow, Header
 from dstest.core.op import FIELDS, Op, Outcome
-from dstest.notebook import History, parquet, plot_anomaly, plot_latency, plot_outcomes, plot_rate
+from dstest.history.export import export_lines
+from dstest.history.jsonl import read_history, write_ops
+from dstest.notebook import History, frames, plot_anomaly, plot_latency, plot_outcomes, plot_rate
 from dstest.report import numbers
 from dstest.report.numbers import per_second, seconds_of
-from dstest.store.export import export_lines
-from dstest.store.jsonl import read_history, write_ops
 
 pytestmark = pytest.mark.slow
 
@@ -81,7 +81,7 @@ def odd_ops() -> list[Op]:
 
 HEADER = Header(
     workload="register", model="register", seed=7, nodes=["n1"],
-    windows=[Window(epoch="f1", nemesis="partition", inject_start=2 * S, healed_at=3 * S)],
+    windows=[FaultWindow(epoch="f1", nemesis="partition", start_ns=2 * S, healed_ns=3 * S)],
 )  # fmt: skip
 
 
@@ -94,7 +94,7 @@ def plain(of: Any) -> str:
 def test_parquet_gives_the_same_history(
     rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parquet, "ROWS", rows)
+    monkeypatch.setattr(frames, "ROWS", rows)
     made = History.of(HEADER, odd_ops())
     made.to_parquet(tmp_path / "h.parquet")
     again = History.from_parquet(tmp_path / "h.parquet")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from dstest.campaign.shrink.candidate import Attempt, CandidateRuns
 from dstest.core.evidence import Rerun
 from dstest.core.reproducer import Rate
-from dstest.shrink.record import Attempt, Tried
 
 
 def test_reruns_on_nodes_are_a_number_of_runs() -> None:
@@ -36,6 +36,6 @@ def test_one_that_is_another_simulation_is_told() -> None:
 )
 def test_a_rate_is_of_runs_that_can_differ(digests: list[str], said: str) -> None:
     made = [Attempt(judged=True, came=True, confirms=True, digest=one) for one in digests]
-    tried = Tried(candidate=None, attempts=made)  # type: ignore[arg-type]
+    tried = CandidateRuns(candidate=None, attempts=made)  # type: ignore[arg-type]
     assert tried.rate.said == said
     assert msgspec.json.decode(msgspec.json.encode(tried.rate), type=Rate) == tried.rate

@@ -11,12 +11,12 @@ from gate_store import run_at
 from touched_runs import dstest
 
 from dstest.core.evidence import CheckerEvidence, CheckerOps
+from dstest.history.layout import RunDir
 from dstest.report.findings import result_of
 from dstest.report.model import load_report
-from dstest.retention.contents import contents_of
-from dstest.retention.walk import walk
-from dstest.serve.reading import row_of
-from dstest.store.layout import RunDir
+from dstest.store.contents import contents_of
+from dstest.store.inventory import walk
+from dstest.store.rows import row_of
 
 SOURCES = Path(__file__).resolve().parents[2] / "dstest"
 
@@ -52,7 +52,7 @@ def test_a_checker_that_judged_nothing_is_not_hidden_by_another() -> None:
 
 def test_nobody_else_sums_over_checkers() -> None:
     """`ops_consumed` is for whoever compares it with `ops_eligible`, or looks whether it is 0."""
-    of_one_checker = {"gate/claims.py", "plans/trace/executed.py"}
+    of_one_checker = {"gate/claims.py", "plans/trace/matrix.py"}
     using = {
         str(path.relative_to(SOURCES))
         for path in SOURCES.rglob("*.py")

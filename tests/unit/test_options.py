@@ -10,7 +10,7 @@ import pytest
 from dstest.core import registry
 from dstest.core.errors import ConfigError
 from dstest.core.protocols import Option
-from dstest.core.spec import RunSpec
+from dstest.core.run_record import RunSpec
 from dstest.runner.plugins import resolve
 
 SPEC = RunSpec(time_limit_s=60.0, seed=1)

@@ -12,11 +12,11 @@ import pytest
 from isolation_oracle import INFO, OK, ORDERS, Txn, executable, jepsen, random_transactions
 from list_isolation_oracle import in_an_order, random_ends
 
-from checkers.txn import columns, ordered
+from checkers.txn import columns, order_search
 from checkers.txn.as_registers import replacing
 from checkers.txn.columns import TxnColumns
 from checkers.txn.ingest import load
-from checkers.txn.order_replay import PROVABLE, refuted
+from checkers.txn.order_replay import PROVABLE, refutation
 from dstest.core.check import Budget
 
 pytestmark = pytest.mark.slow
@@ -50,7 +50,7 @@ def test_some_order_is_accepted_exactly_where_there_is_one(kind: str, model: str
     for history in histories(kind, range(250)):
         c = columns_of(history)
         holds = (executable if kind == "registers" else in_an_order)(history, model)
-        found = any(refuted(c, kind == "lists", model, order) is None for order in orders(c))
+        found = any(refutation(c, kind == "lists", model, order) is None for order in orders(c))
         assert found == holds, (history, model)
         said[holds] += 1
     assert min(said.values()) > 15
@@ -62,19 +62,19 @@ def test_the_order_that_was_found_is_accepted(kind: str) -> None:
     accepted = broken = 0
     for history in histories(kind, range(400)):
         c = columns_of(history)
-        for model in ordered.MODELS:
+        for model in order_search.MODELS:
             of = replacing(c)[0] if kind == "lists" else c
-            found = ordered.decide(of, [model], Budget())
+            found = order_search.decide(of, [model], Budget())
             if found.decisions[model] != "valid":
                 continue
             if kind == "lists" and not in_an_order(history, model):
                 continue  # lists that contradict one another are not looked at by it
-            assert refuted(c, kind == "lists", model, found.order) is None, (history, model)
+            assert refutation(c, kind == "lists", model, found.order) is None, (history, model)
             accepted += 1
             for i in range(len(found.order) - 1):
                 other = [*found.order]
                 other[i], other[i + 1] = other[i + 1], other[i]
-                broken += refuted(c, kind == "lists", model, other) is not None
+                broken += refutation(c, kind == "lists", model, other) is not None
     assert accepted > 300
     assert broken > 100
 
@@ -99,18 +99,18 @@ SERIAL = [txn(0, OK, ("w", "x", 1)), txn(1, OK, ("r", "x", 1)), txn(2, INFO, ("w
 )
 def test_why_an_order_is_refused(order: list[int], why: str) -> None:
     c = columns_of(jepsen(SERIAL))
-    assert refuted(c, False, "serializable", [0, 1]) is None
-    assert refuted(c, False, "serializable", [0, 1, 2]) is None
-    assert why in str(refuted(c, False, "serializable", order))
+    assert refutation(c, False, "serializable", [0, 1]) is None
+    assert refutation(c, False, "serializable", [0, 1, 2]) is None
+    assert why in str(refutation(c, False, "serializable", order))
 
 
 def test_a_value_written_twice_proves_nothing() -> None:
     c = columns_of(jepsen([*SERIAL, txn(3, OK, ("w", "x", 1))]))
-    assert "writes 1 to 'x'" in str(refuted(c, False, "serializable", [0, 1, 3]))
+    assert "writes 1 to 'x'" in str(refutation(c, False, "serializable", [0, 1, 3]))
 
 
 def test_all_that_can_be_searched_for_can_be_replayed() -> None:
-    assert set(PROVABLE) == set(ordered.MODELS) == set(ORDERS)
+    assert set(PROVABLE) == set(order_search.MODELS) == set(ORDERS)
 
 
 @pytest.mark.timeout(60)
@@ -134,6 +134,6 @@ def test_many_sessions_are_no_cliff() -> None:
         key_names=["x"],
         value_names=n.tolist(),
     )
-    assert refuted(c, False, "strong-session-serializable", n.tolist()) is None
+    assert refutation(c, False, "strong-session-serializable", n.tolist()) is None
     other = [1, 0, *n[2:].tolist()]
-    assert "place" in str(refuted(c, False, "strong-session-serializable", other))
+    assert "place" in str(refutation(c, False, "strong-session-serializable", other))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dstest.core.errors import ConfigError
-from dstest.core.spec import RunSpec
+from dstest.core.run_record import RunSpec
 from dstest.runner.plugins import resolve
 
 

@@ -12,16 +12,15 @@ from third_party import context
 
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, Signal
-from dstest.core.spec import RunSpec
+from dstest.core.run_record import RunSpec
 from dstest.judge.audit import measure, red_flags
 from dstest.runner.plugins import resolve
 from nemeses.base import path_fault
-from nemeses.base.cut_sets import Path
-from nemeses.base.path_evidence import _injector, landed_on_used_paths, use_of, used_paths
-from nemeses.base.steps import Observed, with_signals
+from nemeses.base.driver import Observed, with_signals
+from nemeses.base.paths import Path, _injector, landed_on_used_paths, use_of, used_paths
 from nemeses.network import latency, partition
 from nemeses.network.loss import _injector as lost
-from nemeses.network.new_connections import judged
+from nemeses.network.new_connections import signals_of
 from nemeses.tools.netqueue import QueueSnapshot, Sender
 
 CUTS: list[Path] = [("n1", "n2"), ("n2", "n1"), ("n1", "n3")]
@@ -112,7 +111,7 @@ def injectors(given: LandingRecord, counted: dict[str, int]) -> dict[str, bool]:
     sight = QueueSnapshot(
         pids=[1], served=True, hooked=2, counted={"a": 1}, senders={"a": Sender(seen=1)}
     )
-    injector = judged(given, counted, reach).injector
+    injector = signals_of(given, counted, reach).injector
     return {
         "partition": _injector(given, counted).moved,
         "loss": lost(given, seen).moved,

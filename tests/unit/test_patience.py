@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from test_supervised_deployment import made
 
-from dstest.core import patience
+from dstest.core import answers
+from dstest.core.answers import in_time
 from dstest.core.errors import ConfigError, LabError
-from dstest.core.patience import in_time
 from dstest.core.protocols import (
     Leadership,
     LeaderView,
@@ -27,9 +27,8 @@ from dstest.core.protocols import (
     Timing,
 )
 from dstest.runner.answers import check_relations
-from dstest.runner.listeners import held_by_others
-from dstest.runner.run import Run
-from dstest.runner.settle import all_serve
+from dstest.runner.before_load import held_by_others
+from dstest.runner.run import Run, all_serve
 
 pytestmark = pytest.mark.slow
 
@@ -66,7 +65,7 @@ class Mute(Leadership, Membership, Replicas, Processes):
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("ASK_S", "WORK_S", "GRACE_S"):
-        monkeypatch.setattr(patience, name, 0.05)
+        monkeypatch.setattr(answers, name, 0.05)
 
 
 class Heard:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clusters.supervise import http
+from clusters.supervise import wire
 from clusters.systems import patroni
 from clusters.systems.patroni import REST, SYSTEM, PatroniDeployment
 from dstest.core.node import Node
@@ -66,7 +66,7 @@ def test_leaders_are_what_each_patroni_knows(monkeypatch: pytest.MonkeyPatch) ->
         assert (port, path) == (REST, "/cluster")
         return json.loads(said[NODE_AT[address]].partition("\r\n\r\n")[2])
 
-    monkeypatch.setattr(http, "page", shown)
+    monkeypatch.setattr(wire, "page", shown)
     views = asyncio.run(deployment().leaders())
     rows = [(view.member, view.leader, view.epoch) for view in views]
     assert rows == [("n1", "n1", 1), ("n2", "n3", 2), ("n3", None, None)]
@@ -102,7 +102,7 @@ def test_a_primary_writes_and_standbys_follow(
     async def writing(self: PatroniDeployment, names: list[str]) -> dict[str, bool]:
         return dict.fromkeys(names, writes)
 
-    monkeypatch.setattr(http, "fetched", fetched)
+    monkeypatch.setattr(wire, "fetched", fetched)
     monkeypatch.setattr(PatroniDeployment, "ask", ask)
     monkeypatch.setattr(PatroniDeployment, "writing", writing)
     found = asyncio.run(deployment().healthy())

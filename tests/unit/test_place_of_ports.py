@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 # The package has a function of that name.
-residues = importlib.import_module("clusters.supervise.residues")
+residues = importlib.import_module("clusters.supervise.system")
 
 
 @pytest.fixture(name="port")

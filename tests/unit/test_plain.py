@@ -10,8 +10,8 @@ import pytest
 
 from dstest.core.errors import HarnessError
 from dstest.core.evidence import Signal
-from dstest.core.plain import legible, odd_in
-from dstest.store.layout import RunDir
+from dstest.core.plugin_shape import legible, not_json
+from dstest.history.layout import RunDir
 
 ODD = {
     "a number": ({"version": math.nan}, "version = nan"),
@@ -28,7 +28,7 @@ ODD = {
 @pytest.mark.parametrize("name", ODD)
 def test_what_cannot_be_read_is_not_written(name: str, tmp_path: Path) -> None:
     value, said = ODD[name]
-    assert said in odd_in(value)
+    assert said in not_json(value)
     run = RunDir(tmp_path)
     with pytest.raises(HarnessError) as told:
         run.write_json("run.json", value)
@@ -40,7 +40,7 @@ def test_what_cannot_be_read_is_not_written(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [{"a": [1, 2.5, None, True, "ü", 2**70]}, [], {1: "x"}, b"x"])
 def test_what_can_is(value: Any, tmp_path: Path) -> None:
-    assert odd_in(value) == ""
+    assert not_json(value) == ""
     RunDir(tmp_path).write_json("x.json", value)
     RunDir(tmp_path).read_json("x.json")
 

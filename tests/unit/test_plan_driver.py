@@ -14,10 +14,16 @@ from made_runs import made, recorded, registers
 
 from dstest.core import registry
 from dstest.core.errors import ConfigError, Exit
-from dstest.plans.execution import capabilities, driver
+from dstest.plans.execution import driver
 from dstest.plans.execution.driver import Driver, begin, resume
-from dstest.plans.execution.state import Capability, Execution, ExecutionDir, Step
-from dstest.plans.execution.steps import asked_for, steps_of
+from dstest.plans.execution.state import (
+    Capability,
+    Execution,
+    ExecutionDir,
+    Step,
+    select_steps,
+    steps_of,
+)
 from dstest.plans.reader import read_plan
 
 pytestmark = pytest.mark.slow
@@ -56,7 +62,7 @@ def acts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Act]]:
     monkeypatch.setattr(Driver, "_command", command)
     monkeypatch.setattr(driver, "require_sound", lambda plan: None)
     monkeypatch.setattr(driver, "lint", lambda plan: [])
-    monkeypatch.setattr(capabilities, "host_rows", list)
+    monkeypatch.setattr(driver, "host_rows", list)
     return planned
 
 
@@ -144,8 +150,8 @@ def test_a_run_that_died_is_judged_first(acts: list[tuple[str, Act]], tmp_path: 
         raise KeyboardInterrupt
 
     def recovers(step: Step, folder: Path, argv: Sequence[str]) -> int:
+        from dstest.history.layout import RunDir
         from dstest.runner.judgement import judge
-        from dstest.store.layout import RunDir
 
         run = RunDir.open(Path(argv[1]))
         judge(run)
@@ -236,7 +242,7 @@ def test_one_that_runs_is_left_alone(acts: list[tuple[str, Act]], tmp_path: Path
 
 def test_steps(tmp_path: Path) -> None:
     plan = read_plan(ETCD)
-    steps = asked_for(plan, "smoke", ["S1"])
+    steps = select_steps(plan, "smoke", ["S1"])
     assert [step.id for step in steps if step.argv] == ["S1"]
     assert {step.reason for step in steps if step.scenario == "S2"} == {"it was not asked for"}
     release = {step.id: step for step in steps_of(plan, "release")}
@@ -245,4 +251,4 @@ def test_steps(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no such budget"):
         steps_of(plan, "quick")
     with pytest.raises(ConfigError, match="none of that id"):
-        asked_for(plan, "smoke", ["S99"])
+        select_steps(plan, "smoke", ["S99"])

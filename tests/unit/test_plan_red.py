@@ -11,13 +11,17 @@ from red_plan import BUILD, CANARY, ONE, directory_of, with_red
 
 from dstest.core.verdict import State
 from dstest.gate.gather import gather as gathered_at_the_gate
-from dstest.plans.execution.outcome import Outcome, RunOutcome
-from dstest.plans.execution.red import RedSide, held_to_red
-from dstest.plans.execution.state import ExecutionDir
-from dstest.plans.execution.steps import asked_for, steps_of
+from dstest.plans.execution.state import (
+    ExecutionDir,
+    Outcome,
+    RedSide,
+    RunOutcome,
+    held_to_red,
+    select_steps,
+    steps_of,
+)
 from dstest.plans.reader import read_text
-from dstest.plans.review.gather import gather
-from dstest.plans.review.write import REPORT, reviewed, write_report
+from dstest.plans.review.gather import REPORT, gather, review_again, write_report
 from dstest.report.review.model import Report
 
 pytestmark = pytest.mark.slow
@@ -47,7 +51,7 @@ def test_the_red_side_runs_first_with_the_bug_and_nothing_else() -> None:
     assert red.argv[red.argv.index("--seeds") + 1] == "3"
     assert red.argv[red.argv.index("--tier") + 1] == "smoke", "that it can be red is the question"
     assert green.argv[green.argv.index("--tier") + 1] == "hardening"
-    assert [step.side for step in asked_for(plan, "smoke", ["S1"])] == ["red", "green"]
+    assert [step.side for step in select_steps(plan, "smoke", ["S1"])] == ["red", "green"]
     old = read_text(ONE.encode(), "plan.md")
     assert [step.id for step in steps_of(old, "smoke")] == ["S1"]
 
@@ -107,7 +111,7 @@ def test_broken_copies_are_a_red_side(tmp_path: Path) -> None:
 
 def test_no_broken_copy_is_no_red_side() -> None:
     from dstest.core.evidence import CheckerEvidence, Evidence
-    from dstest.plans.execution.red import _canary
+    from dstest.plans.execution.state import _canary
 
     def done(killed: int, total: int) -> Outcome:
         checker = CheckerEvidence(canary_killed=killed, canary_total=total)
@@ -134,10 +138,10 @@ def test_of_an_old_plan_it_is_said_and_its_verdict_stays_with_a_concern(tmp_path
     assert (report.outcome, report.never_red) == ("DONE_WITH_CONCERNS", ("S1",))
     assert "Never seen red, so no evidence yet: S1." in report.headline
     write_report(directory)
-    assert reviewed(directory)[1] == []
+    assert review_again(directory)[1] == []
     page = directory.path / REPORT
     page.write_text(page.read_text().replace("| never seen red | S1 |", "| yes | S1 |"))
-    assert [broken.rule for broken in reviewed(directory)[1]] == ["R19"]
+    assert [broken.rule for broken in review_again(directory)[1]] == ["R19"]
 
 
 def test_of_a_claim_that_needs_no_history_nothing_is_held_back(tmp_path: Path) -> None:

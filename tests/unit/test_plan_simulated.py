@@ -10,14 +10,13 @@ import pytest
 
 from dstest.core.errors import ConfigError, Exit
 from dstest.core.verdict import State
-from dstest.plans.execution import capabilities
+from dstest.plans.execution import driver
 from dstest.plans.execution.driver import begin
 from dstest.plans.execution.state import ExecutionDir
 from dstest.plans.lint import lint
 from dstest.plans.reader import read_plan
-from dstest.plans.review.gather import gather
-from dstest.plans.review.write import reviewed
-from dstest.plans.trace.matrix import Traced, trace
+from dstest.plans.review.gather import gather, review_again
+from dstest.plans.trace.matrix import TraceMatrix, trace
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -31,7 +30,7 @@ def _never() -> list[object]:
 
 def execute(path: Path, store: Path, *only: str) -> tuple[int, ExecutionDir]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(capabilities, "host_rows", _never)
+        patch.setattr(driver, "host_rows", _never)
         code = begin(
             path, budget="smoke", only=only, store=store, lab_id=None, allow_missing=False,
             commit="", say=lambda _: None,
@@ -59,7 +58,7 @@ def test_each_scenario_was_red_and_then_green(
     assert {row.verdict for row in report.results} == {State.PASS_SMOKE}
     ((_, lines),) = report.besides
     rows = [line.split(" | ") for line in lines if line.startswith("| yes |")]
-    assert len(rows) == 2 and reviewed(executed)[1] == []
+    assert len(rows) == 2 and review_again(executed)[1] == []
     for row in rows:
         record_property("shown", f"{row[1]} was red under {row[2]}: {row[4].strip(' |')}")
 
@@ -148,7 +147,7 @@ def test_a_link_that_is_taken_out_is_a_hole(
     record_property("shown", f"hole: {hole}")
 
 
-def traced_as(text: str, executed: ExecutionDir, folder: Path) -> Traced:
+def traced_as(text: str, executed: ExecutionDir, folder: Path) -> TraceMatrix:
     """The trace of another text of the plan, as if that had been executed."""
     import hashlib
     import shutil

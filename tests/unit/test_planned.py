@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from dstest.core import registry
 from dstest.core.errors import ConfigError
 from dstest.core.protocols import FaultPlan, NemesisTraits
-from dstest.core.spec import RunSpec
-from dstest.runner.planned import completed
+from dstest.core.run_record import RunSpec
+from dstest.runner.fault_plans import completed
 from dstest.runner.plugins import resolve
 from nemeses.none import NoNemesis
 

@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 from third_party import BARE
 
-from dstest.core import plugin_files, registry
+from dstest.core import registry
 from dstest.core.errors import ConfigError
-from dstest.core.plugin_files import (
+from dstest.core.registry import (
     FILES,
     check_digests,
     digests,
+    files_in_use,
     named_in,
     plugin_in,
     unchanged,
     use,
-    used,
 )
-from dstest.core.spec import RunSpec
+from dstest.core.run_record import RunSpec
 from dstest.runner.plugins import resolve
 
 
@@ -43,7 +43,7 @@ def test_a_file_is_a_plug_in_by_its_name(toy: Path) -> None:
     assert plugin_in("systems", toy) == "toy"
     assert registry.load("systems", "toy").doc == "a toy"
     assert registry.load("systems", "toy") is registry.load("systems", "toy")
-    assert used() == [toy]
+    assert files_in_use() == [toy]
 
 
 def test_names_and_files_mix(toy: Path, tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_relative_path_is_found_from_elsewhere(
 def test_a_run_can_be_planned_on_one(toy: Path) -> None:
     with pytest.raises(ConfigError, match=r"plug-ins of .*mydb\.py are asked for"):
         resolve(RunSpec(system="toy", nemesis="none", files=(str(toy),)), [])
-    assert used() == [], "a spec runs no file"
+    assert files_in_use() == [], "a spec runs no file"
     use([toy])
     plugins = resolve(RunSpec(system="toy", nemesis="none", files=(str(toy),)), [])
     assert plugins.system.name == "toy"
@@ -90,7 +90,7 @@ def test_what_is_no_plug_in_is_refused(toy: Path, text: str, said: str) -> None:
     toy.write_text(text)
     with pytest.raises(ConfigError, match=said):
         use([toy])
-    assert used() == []
+    assert files_in_use() == []
 
 
 def test_what_cannot_be_used(toy: Path, tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_run_is_judged_with_the_file_it_was_made_with(
     with pytest.raises(ConfigError, match="was made with") as refused:
         check_digests(made, copies)
     assert f"{FILES}={toy} before" in (refused.value.remedy or ""), "the file itself is unchanged"
-    assert used() == [], "a run directory has no file run, changed or not"
+    assert files_in_use() == [], "a run directory has no file run, changed or not"
     use([toy])
     check_digests(made, copies)
     toy.write_text(BARE + "\n# changed\n")
@@ -144,7 +144,7 @@ def test_a_run_is_judged_with_the_file_it_was_made_with(
     assert unchanged(made) == ()
     monkeypatch.setenv(FILES, str(copies / "mydb.py"))
     check_digests(made, copies)
-    assert plugin_files.used() == [copies / "mydb.py"]
+    assert registry.files_in_use() == [copies / "mydb.py"]
     assert unchanged(made) == (str(copies / "mydb.py"),)
 
 
@@ -170,12 +170,12 @@ def test_an_error_is_placed_in_the_users_file(toy: Path) -> None:
         registry.load("systems", "toy").fails()
     except ValueError as error:
         line = toy.read_text().splitlines().index("    return int('x y')") + 1
-        assert plugin_files.place_of(error) == f"{toy}, line {line}"
+        assert registry.place_of(error) == f"{toy}, line {line}"
     try:
         len(3)  # type: ignore[arg-type]
     except TypeError as error:
-        assert plugin_files.place_of(error).startswith(f"{__file__}, line ")
-    assert plugin_files.place_of(ValueError()) == "no known line"
+        assert registry.place_of(error).startswith(f"{__file__}, line ")
+    assert registry.place_of(ValueError()) == "no known line"
 
 
 @pytest.mark.parametrize("name", ["a\udcff/mine.py", "mine\udcff.py"])

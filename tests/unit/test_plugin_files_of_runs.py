@@ -11,11 +11,11 @@ from real_run import unpack
 from third_party import BARE
 
 from dstest.core.errors import ConfigError
-from dstest.core.plugin_files import FILES, digests, used
+from dstest.core.registry import FILES, digests, files_in_use
+from dstest.history.layout import RunDir
 from dstest.report.remedies import remedies
 from dstest.runner.integrity import judged_aside
 from dstest.runner.replay import spec_of
-from dstest.store.layout import RunDir
 
 RERUN = ["It has not been re-run with the same seed: one is needed to call it reproducible."]
 
@@ -83,6 +83,6 @@ def test_the_command_of_a_replay_has_the_files_in_use(
     assert words == ["dstest", "replay", str(run.path), "--times", "3"]
     name, _, files = setting.partition("=")
     monkeypatch.setenv(name, files)
-    assert used() == [tmp_path / "mydb.py"]
+    assert files_in_use() == [tmp_path / "mydb.py"]
     assert spec_of(meta).files == (files,)
     assert os.pathsep not in files

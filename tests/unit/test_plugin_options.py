@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import tomllib
 from pathlib import Path
 
 import msgspec
@@ -13,9 +11,9 @@ from third_party import BARE
 
 from dstest.core import registry
 from dstest.core.errors import ConfigError
-from dstest.core.plugin_files import FILES, use
 from dstest.core.protocols import Option
-from dstest.core.spec import RunSpec, held, said_in, to_toml
+from dstest.core.registry import FILES, use
+from dstest.core.run_record import RunSpec
 from dstest.runner.plugins import resolve
 
 WHOLE = {"system": OPTIONED + BARE, "workload": WORKLOAD, "nemesis": NEMESIS, "checker": CHECKER}
@@ -48,19 +46,16 @@ GOOD = [
 
 
 @pytest.mark.parametrize("words", GOOD)
-def test_a_default_that_can_be_held_agrees_in_both_files(tmp_path: Path, words: str) -> None:
+def test_a_default_that_can_be_held_is_read_as_it_was_written(tmp_path: Path, words: str) -> None:
     declared(tmp_path, f"{{'x': Option({words}, help='h')}}")
     files = (str(tmp_path / "mine.py"),)
     spec = resolve(RunSpec(workload="mine", nemesis="none", files=files), []).spec
     in_json = msgspec.json.decode(msgspec.json.encode(spec))
-    assert "x" in in_json["options"]
-    for kept in (in_json, msgspec.to_builtins(spec)):
-        assert tomllib.loads(to_toml(spec)) == said_in(kept)
+    value = spec.options["x"]
+    assert in_json["options"]["x"] == (list(value) if isinstance(value, tuple) else value)
 
 
 BAD = [
-    ("type=dict, default={'a': None}", "cannot hold its default"),
-    ("type=list, default=[None, 1]", "cannot hold its default"),
     ("type=list, default=[float('inf')]", "cannot hold its default"),
     ("type=dict, default={1: 2}", "cannot hold its default"),
     ("type=str, default='a\\ud800b'", "cannot hold its default"),
@@ -122,8 +117,3 @@ def test_what_no_file_can_hold_is_not_taken_from_the_user(kind: type, text: str)
     options = {"x": Option(type=kind, default=kind(), help="h")}
     with pytest.raises(ConfigError, match="cannot be written down"):
         registry.parse_options([f"x={text}"], options)
-
-
-@pytest.mark.parametrize("value", [None, math.inf, {1: 2}, {"a": None}, b"", {1}, "\ud800"])
-def test_what_cannot_be_held(value: object) -> None:
-    assert not held(value)

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from third_party import BARE, ship
 
-from dstest.core import plugin_files, registry
+from dstest.core import registry
 from dstest.core.errors import ConfigError
-from dstest.core.plugin_files import FILES, use
 from dstest.core.plugin_shape import require_name
-from dstest.store.layout import new_directory
+from dstest.core.registry import FILES, use
+from dstest.history.layout import new_directory
 
 pytestmark = pytest.mark.slow
 
@@ -42,7 +42,7 @@ def test_other_names_are_refused_in_every_group(tmp_path: Path, word: str, name:
     path.write_text(f"class Mine:\n    name = {name!r}\n{word} = Mine()\n")
     with pytest.raises(ConfigError, match=rf"mine\.py: {word} is called .* no name of a plug-in"):
         use([path])
-    assert plugin_files.used() == []
+    assert registry.files_in_use() == []
 
 
 MALFORMED = [
@@ -196,4 +196,4 @@ def test_a_file_finds_those_beside_it(tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     path.write_text("from shared_words import WORDS\n" + BARE.replace('"a toy"', "WORDS"))
     use([path])
-    assert plugin_files.offered(path)["systems"].doc == "a toy of two files"
+    assert registry.offered(path)["systems"].doc == "a toy of two files"

@@ -8,10 +8,10 @@ import pytest
 from made_plugins import CHECKER, NEMESIS, WORKLOAD, with_line
 from third_party import BARE
 
-from dstest.cli.fits import matrix
+from dstest.cli.listing import matrix
 from dstest.core.errors import ConfigError
-from dstest.core.plugin_files import FILES, use
-from dstest.core.spec import RunSpec
+from dstest.core.registry import FILES, use
+from dstest.core.run_record import RunSpec
 from dstest.runner.plugins import resolve
 
 pytestmark = pytest.mark.slow

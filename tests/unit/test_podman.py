@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clusters.labs import podman_check, podman_host, podman_images, podman_machines
-from clusters.labs import podman_processes as processes
+from clusters.labs import hostcheck, podman_host, podman_machines
 from clusters.labs.podman import LAB
 from clusters.labs.podman_host import Settings
 from dstest.core.errors import LabError
@@ -80,11 +79,11 @@ def test_what_runs_from_a_store_is_found_by_its_environment(tmp_path: Path) -> N
     words = [*podman_host.environment(store), sys.executable, "-c", "input()"]
     with subprocess.Popen(words, stdin=subprocess.PIPE) as child:
         try:
-            while child.pid not in processes.helpers(store):
+            while child.pid not in podman_host.helpers(store):
                 assert child.poll() is None
-            assert processes.helpers(tmp_path)[child.pid] == store
-            assert child.pid not in processes.helpers(tmp_path / "labs" / "two")
-            assert child.pid not in processes.helpers(tmp_path / "labs" / "on")
+            assert podman_host.helpers(tmp_path)[child.pid] == store
+            assert child.pid not in podman_host.helpers(tmp_path / "labs" / "two")
+            assert child.pid not in podman_host.helpers(tmp_path / "labs" / "on")
         finally:
             child.kill()
 
@@ -92,8 +91,8 @@ def test_what_runs_from_a_store_is_found_by_its_environment(tmp_path: Path) -> N
 def test_this_process_is_no_node(tmp_path: Path) -> None:
     import os
 
-    assert not processes.is_first_of(os.getpid(), tmp_path)
-    assert processes.firsts(tmp_path) == {}
+    assert not podman_host.is_first_of(os.getpid(), tmp_path)
+    assert podman_host.firsts(tmp_path) == {}
 
 
 def test_a_host_without_podman_says_what_it_lacks(
@@ -101,7 +100,7 @@ def test_a_host_without_podman_says_what_it_lacks(
 ) -> None:
     monkeypatch.setattr("clusters.labs.host.missing_tools", lambda of: ["podman"])
     with pytest.raises(LabError, match="lacks podman") as told:
-        podman_check.tried()
+        hostcheck.trial()
     assert "apt-get install" in str(told.value.remedy)
     assert "podman" in LAB.missing()
 
@@ -111,13 +110,13 @@ def test_containers_of_other_labs_are_none_of_ours(
 ) -> None:
     labs = own_dir / "labs"
     uppers = {7: labs / "one/podman/storage/x/diff", 8: labs / "two/nodes/dst-n1/upper"}
-    monkeypatch.setattr(processes, "firsts", lambda _: uppers)
+    monkeypatch.setattr(podman_host, "firsts", lambda _: uppers)
     assert podman_machines.monitors() == {7: ("one", "of process 7")}
     assert podman_machines.monitors("two") == {}
     assert LAB.list() == ["one"]
 
 
 def test_without_a_store_there_is_no_image() -> None:
-    assert not podman_images.exists("localhost/dstest-node:x")
-    assert podman_images.remove_unused(set()) == []
-    assert podman_images.remove_temporaries() == []
+    assert not podman_host.exists("localhost/dstest-node:x")
+    assert podman_host.remove_unused(set()) == []
+    assert podman_host.remove_temporaries() == []

@@ -10,7 +10,7 @@ import pytest
 
 from dstest.core.errors import LabError
 from dstest.core.protocols import Member, Probe, Service
-from dstest.runner.probes import check_probes
+from dstest.runner.before_load import check_probes
 
 pytestmark = pytest.mark.slow
 

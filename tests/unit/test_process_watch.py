@@ -15,10 +15,10 @@ import pytest
 from dstest.core.errors import RemoteLost
 from dstest.core.node import Completed
 from dstest.core.protocols import Process
-from dstest.runner import log_fetch, process_watch
-from dstest.runner.log_fetch import fetch_logs, fetch_settings_and_cores
-from dstest.runner.process_watch import ProcessWatch
-from dstest.store.layout import RunDir, opened_log
+from dstest.history.layout import RunDir, opened_log
+from dstest.runner import samplers
+from dstest.runner.logs import fetch_logs, fetch_settings_and_cores
+from dstest.runner.samplers import ProcessWatch
 
 S = 1_000_000_000
 
@@ -49,7 +49,7 @@ class Node:
         if argv[0] == "readlink":
             text = "/opt/etcd\n"
         else:
-            assert argv[2] == process_watch._CORES
+            assert argv[2] == samplers._CORES
             text = self.cores
         return Completed(status=0, stdout=text, stderr="")
 
@@ -224,8 +224,8 @@ def test_a_large_log_is_kept_compressed_part_by_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bytes_max: int
 ) -> None:
     """Whatever the parts cut through; what others read by its name stays as it is."""
-    monkeypatch.setattr(log_fetch, "PLAIN_BYTES_MAX", 8)
-    monkeypatch.setattr(log_fetch, "PART_BYTES", 4)
+    monkeypatch.setattr("dstest.runner.logs.PLAIN_BYTES_MAX", 8)
+    monkeypatch.setattr("dstest.runner.logs.PART_BYTES", 4)
     text = b"aa\nbb\ncc\ndd\nee\nff"
     run, node = RunDir(tmp_path), Logging("n1", text)
     deployment = SimpleNamespace(log_files=lambda: {"n1": ["/l/log", "/l/spans"]})
@@ -253,7 +253,7 @@ def test_logs_of_one_base_name_do_not_overwrite_each_other(tmp_path: Path) -> No
 def test_settings_and_cores_are_kept_whole_or_not_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_fetch, "CORE_BYTES_MAX", 4)
+    monkeypatch.setattr("dstest.runner.logs.CORE_BYTES_MAX", 4)
     nodes = {n: Logging(n, text) for n, text in (("n1", b"abcd"), ("n2", b"abcde"))}
     service = SimpleNamespace(files={"/etc/db.conf": b""})
     members = {n: SimpleNamespace(services=[service]) for n in nodes}

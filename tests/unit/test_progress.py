@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import io
+import time
 from pathlib import Path
 
 import pytest
 
 from dstest.cli.output import Telling
-from dstest.core import clock
-from dstest.runner.progress import Progress, Quiet
+from dstest.runner.screen import Progress, Quiet
 
 
 def test_what_is_said_is_kept(tmp_path: Path) -> None:
@@ -47,14 +47,26 @@ def test_a_disk_that_is_full_ends_the_log_and_not_the_run() -> None:
     assert shown.getvalue().count("second") == 1
 
 
-def test_a_long_command_says_what_it_is_at(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """After two seconds, and then every five."""
-    now_s = 0.0
-    monkeypatch.setattr(clock, "monotonic_ns", lambda: int(now_s * 1e9))
-    tell = Telling()
-    for tenths in range(120):
-        now_s = tenths / 10
-        tell(f"at {now_s:g}")
-    assert capsys.readouterr().err.splitlines() == ["dstest: at 2", "dstest: at 7"]
+def test_a_long_command_says_what_it_is_at(capsys: pytest.CaptureFixture[str]) -> None:
+    """Also one that does not come to say so itself, and only while it lasts."""
+    with Telling("begun", first_s=0.05, every_s=0.2) as tell:
+        wait_for(capsys, "dstest: begun\n")
+        tell("at 1")
+        tell("at 2")
+        wait_for(capsys, "dstest: at 2\n")
+    with Telling("soon over"):
+        pass
+    assert "soon over" not in capsys.readouterr().err
+
+
+def wait_for(capsys: pytest.CaptureFixture[str], text: str) -> None:
+    seen = ""
+    end_s = time.monotonic() + 60
+    while text not in (seen := seen + capsys.readouterr().err) and time.monotonic() < end_s:
+        time.sleep(0.01)
+    assert text in seen
+
+
+def test_a_path_gives_no_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    with Telling("x\n::error::boo\x1b[31m", first_s=0.01):
+        wait_for(capsys, "dstest: x\\n::error::boo\ufffd[31m\n")

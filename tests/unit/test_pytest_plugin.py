@@ -12,14 +12,14 @@ import pytest
 from faked_runs import MARKED, PLUGIN, Runs, comes_with, ended, shown_of
 from gate_store import run_at, session_at
 
-from dstest.core import own_commands
+from dstest.core import processes
 from dstest.core.check import CheckResult
 from dstest.core.history import Header
 from dstest.core.verdict import Verdict
 from dstest.notebook import History
 from dstest.runner.session_file import SessionDir
 from dstest.testing import checks, keeper, lab, run
-from dstest.testing.asked import Asked, words_of
+from dstest.testing.run import MarkerArgs, words_of
 
 pytestmark = pytest.mark.slow
 
@@ -289,10 +289,10 @@ def test_a_lab_goes_when_its_holder_does(code: int, tmp_path: Path) -> None:
 
 def test_words_of_a_marker() -> None:
     given = {"nodes": [3, 5], "system_version": ["a.deb", "b.deb"], "checkers": ["set"]}
-    text = " ".join(words_of(Asked(given)))
+    text = " ".join(words_of(MarkerArgs(given)))
     assert text == "--nodes 3,5 --system-version a.deb --system-version b.deb --checker set"
-    assert Asked(given | {"nodes": "3,7"}).nodes == 7
-    assert Asked(given).nodes == Asked({"nodes": (5, "3")}).nodes == 5
+    assert MarkerArgs(given | {"nodes": "3,7"}).nodes == 7
+    assert MarkerArgs(given).nodes == MarkerArgs({"nodes": (5, "3")}).nodes == 5
 
 
 def test_a_malformed_marker_is_an_error_of_its_own_test(
@@ -331,13 +331,13 @@ def test_options_of_a_check_are_written_as_those_of_a_marker(
         asked.append(list(words))
         return CheckResult(valid=True, checker="x")
 
-    monkeypatch.setattr(checks, "checked", fake)
-    monkeypatch.setattr(own_commands, "checked", fake)
+    monkeypatch.setattr(checks, "check_answer", fake)
+    monkeypatch.setattr(processes, "check_answer", fake)
     checks.Checks(tmp_path, tmp_path)("h.jsonl", options=given)
     History.of(Header(), []).check(options=given)
     pairs = ["wfr-keys=true", "decide=false", "permits=3", "anomalies=G0,G1a"]
     said = [word for pair in pairs for word in ("-o", pair)]
-    assert asked == [said, said] and words_of(Asked({"options": given})) == said
+    assert asked == [said, said] and words_of(MarkerArgs({"options": given})) == said
 
 
 def test_a_project_without_it_is_not_disturbed(pytester: pytest.Pytester) -> None:
@@ -348,7 +348,7 @@ def test_a_project_without_it_is_not_disturbed(pytester: pytest.Pytester) -> Non
 
         def test_it():
             ours = {n for n in sys.modules if n.split(".")[0] in ("dstest", "checkers", "msgspec")}
-            allowed = {"dstest", "dstest.testing", "dstest.testing.plugin", "dstest.testing.guard"}
+            allowed = {"dstest", "dstest.testing", "dstest.testing.plugin"}
             assert ours <= allowed, ours
             assert not {"numpy", "typer", "asyncio"} & {*sys.modules}
         """
@@ -358,5 +358,5 @@ def test_a_project_without_it_is_not_disturbed(pytester: pytest.Pytester) -> Non
 
 
 def test_the_verdict_is_that_of_the_judge(passed: dict[str, Any]) -> None:
-    found = run.Run(passed, Asked({}))
+    found = run.Run(passed, MarkerArgs({}))
     assert isinstance(found.verdict, Verdict) and found.problem == ""

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from clusters.systems.rabbitmq import clients
-from clusters.systems.rabbitmq.clients import DeadLettersClient, QueueClient
-from clusters.systems.rabbitmq.link import Link
+from clusters.systems.rabbitmq import system
+from clusters.systems.rabbitmq.system import DeadLettersClient, Link, QueueClient
 from dstest.core.protocols import Definite, Endpoint, Indefinite, OpDraft
 
 AT = Endpoint(node="n1", address="10.0.0.1", port=1)
@@ -74,7 +73,7 @@ def invoked(
     async def all_of() -> list[Any]:
         return [(await client.invoke(OpDraft(*op), 1.0)).output for op in ops]
 
-    monkeypatch.setattr(clients, "connected", connected)
+    monkeypatch.setattr(system, "connect", connected)
     client = kind(AT, [AT], {"op_timeout_s": 1.0, "queues": "quorum", **options})
     found = asyncio.run(all_of())
     assert client.calls == len(broker.asked)

@@ -16,10 +16,10 @@ from real_run import change_events, change_facts, change_record, record_of, unpa
 
 from dstest.core.evidence import Evidence
 from dstest.core.verdict import State, Verdict
+from dstest.history.layout import RunDir
+from dstest.judge.decide import ALL_ROWS
 from dstest.judge.session import ArmEvidence, judge_session
-from dstest.judge.view import ALL_ROWS
 from dstest.runner.judgement import assess, judge
-from dstest.store.layout import RunDir
 
 pytestmark = pytest.mark.slow
 
@@ -214,19 +214,6 @@ def reproduced(run: RunDir) -> None:
     change_facts(run, rerun={"same_seed_runs": 2, "reproduced": 1})
 
 
-def schedule(**changes: Any) -> Callable[[RunDir], None]:
-    def change(run: RunDir) -> None:
-        told = run.read_json("schedule.json")
-        run.write_json("schedule.json", {**told, "plans": [{**told["plans"][0], **changes}]})
-
-    return change
-
-
-def other_spec(run: RunDir) -> None:
-    path = run.path / "spec.toml"
-    path.write_text(path.read_text().replace("time_limit_s = 24.0", "time_limit_s = 300.0"))
-
-
 def without_faults(run: RunDir) -> None:
     """No fault was planned, and none stood: every stamp goes with it."""
     from raw_segments import encode_line, read_segment
@@ -323,8 +310,6 @@ BROKEN: dict[str, Case] = {
     "H14 claims": (facts(claims=["liveness"]), set(), {"H14"}, ORACLE),
     "H14 nodes": (facts(nodes=["n2", "n3", "n4", "n5"]), set(), {"H14"}, ORACLE),
     "H14 plan": (facts(faults_planned=2), {"RF3", "RF4"}, {"H14"}, ORACLE),
-    "H14 schedule": (schedule(duration_ns=1), set(), {"H14"}, ORACLE),
-    "H14 spec": (other_spec, set(), {"H14"}, ORACLE),
     "V01 nothing": (empty, set(), set(), State.NOT_RUN),
     "V02 lacking": (
         facts(missing_capability=["no NFQUEUE"]),

@@ -12,20 +12,18 @@ from typing import Any
 
 import msgspec
 import pytest
-from real_run import change_events, change_facts, change_record, unpack
+from real_run import change_events, change_facts, change_record, record_of, unpack
 from test_real_run import FAULT, MODEL, NARROW, ORACLE, SMOKE, SURFACE, S, judged, lints, shorts
 
 from dstest.core import registry
-from dstest.core.check import Budget, CheckResult, KeyCount, OpCount
-from dstest.core.claims import Fields
+from dstest.core.check import Budget, CheckResult, Fields, KeyCount, OpCount
 from dstest.core.evidence import Evidence
 from dstest.core.history import History
-from dstest.core.spec import RunSpec, to_toml
 from dstest.core.verdict import State
-from dstest.judge.budgets import budgets
-from dstest.judge.rows import ok
+from dstest.history.layout import RunDir
+from dstest.judge.audit_rows import ok
+from dstest.judge.facts import budgets
 from dstest.judge.session import ArmEvidence, judge_session
-from dstest.store.layout import RunDir
 
 pytestmark = pytest.mark.slow
 
@@ -87,7 +85,6 @@ def workload(options: dict[str, Any] | None = None, **changes: Any) -> Plug:
             spec = run.read_json("run.json")["spec"]
             changed = {**spec, "options": {**spec["options"], **options}}
             change_facts(run, spec=changed)
-            run.write("spec.toml", to_toml(msgspec.convert(changed, RunSpec)))
 
     return plug
 
@@ -140,7 +137,7 @@ def unread(run: RunDir) -> set[int]:
 
 def quiet_node(run: RunDir, _: pytest.MonkeyPatch) -> None:
     """During the fault hardly anybody asks n3 for anything."""
-    (record,) = run.read_json("run.json")["records"]
+    record = record_of(run)
     free, gone = unread(run), set()
 
     def drop(event: list[Any]) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -10,21 +9,17 @@ from typing import Any
 
 import msgspec
 import pytest
-import tomli_w
 from made_meta import PLANNED, WHOLE
 from raw_segments import append, encode_line
 
 from dstest.core.evidence import LandingRecord
-from dstest.core.run_meta import RunMeta
-from dstest.runner.reconcile import Beside, Reconciled, issued, reconcile
-from dstest.store.events import Header, Late, Writer
-from dstest.store.seal import fold
-from dstest.store.segment import SegmentWriter
+from dstest.core.run_record import RunMeta
+from dstest.history.segment import Header, Late, SegmentWriter, Writer, fold
+from dstest.runner.judgement import Reconciled, issued, reconcile
 
 NODES = ("n1", "n2")
 PLANS = [{"fault_id": "f1", "nemesis": "partition", "start_ns": 100, "duration_ns": 9, "facts": {}}]
 SPEC = {"nodes": 2, "time_limit_s": 9.0, "options": {"fault_s": 5.0}}
-SCHEDULE = {"nodes": 2, "time_limit_s": 9.0, "options": {"fault_s": 5.0}, "plans": PLANS}
 RECORD = LandingRecord(
     fault_id="f1", nemesis="partition", targets=["n1"], scheduled_at=100, epoch="f1"
 )
@@ -46,12 +41,12 @@ def worker(path: Path, number: int, ops: int = 20) -> None:
     writer.close()
 
 
-def run(path: Path) -> dict[str, Any]:
+def run(path: Path, plans: list[dict[str, Any]] = PLANS) -> dict[str, Any]:
     """The segments of a whole run in `path`; returns its run.json."""
     worker(path, 0)
     worker(path, 1)
     control = SegmentWriter(path / "control.seg", Writer(control=True))
-    append(control, ["note", 1, {"planned": PLANS}])
+    append(control, ["note", 1, {"planned": plans}])
     append(control, ["fault", msgspec.to_builtins(RECORD)])
     control.finish()
     control.close()
@@ -65,14 +60,12 @@ def run(path: Path) -> dict[str, Any]:
         "faults_planned": 1,
         "load": {"offered": 40},
         "traffic": {node: dict(per_node) for node in NODES},
-        "records": [msgspec.to_builtins(RECORD)],
         "ended_by": None,
     }
 
 
-def agreed(path: Path, meta: dict[str, Any], **schedule: Any) -> Reconciled:
-    beside = Beside(schedule=SCHEDULE | schedule, spec=meta.get("spec"))
-    return reconcile(fold(path), RunMeta.of(meta), beside)
+def agreed(path: Path, meta: dict[str, Any]) -> Reconciled:
+    return reconcile(fold(path), RunMeta.of(meta))
 
 
 def test_a_whole_run_agrees(tmp_path: Path) -> None:
@@ -160,11 +153,6 @@ def no_control(path: Path, _: dict[str, Any]) -> None:
     (path / "control.seg").unlink()
 
 
-def no_fault_in_control(path: Path, _: dict[str, Any]) -> None:
-    kept = lines(path / "control.seg")
-    (path / "control.seg").write_bytes(b"".join(kept[:2]) + encode_line(["e", 2]))
-
-
 def fact(**changes: Any) -> Callable[[Path, dict[str, Any]], None]:
     def change(_: Path, meta: dict[str, Any]) -> None:
         meta.update(changes)
@@ -209,8 +197,6 @@ BROKEN: dict[str, tuple[Callable[[Path, dict[str, Any]], None], str]] = {
         "no known shape",
     ),
     "no journal": (no_control, "control.seg is missing"),
-    "no landing record": (no_fault_in_control, "the record of f1"),
-    "edited record": (fact(records=[]), "the record of f1"),
     "other plan": (fact(faults_planned=0), "plans 0 faults"),
     "no status of any worker": (fact(worker_exits=[]), "exit statuses of 0 workers, there were 2"),
     "no status of one": (fact(worker_exits=[0]), "exit statuses of 1 workers, there were 2"),
@@ -240,9 +226,8 @@ def test_what_does_not_agree_is_named(name: str, tmp_path: Path) -> None:
 
 def test_edges_of_which_the_workers_heard_late_are_said(tmp_path: Path) -> None:
     meta = run(tmp_path)
-    beside = Beside(schedule=SCHEDULE, spec=meta.get("spec"))
     late = [Late("f1", 5_000_000, 6_000_000), Late("f1", 20_000_000, 62_000_000)]
-    found = reconcile(fold(tmp_path)._replace(late=late), RunMeta.of(meta), beside)
+    found = reconcile(fold(tmp_path)._replace(late=late), RunMeta.of(meta))
     assert found.wrong == []
     assert any("late of 2" in line and "42 ms" in line for line in found.forgiven)
 
@@ -280,7 +265,7 @@ def test_an_unknown_status_is_missing_and_one_before_the_load_may_be(tmp_path: P
 
 def test_a_dead_run_is_forgiven_what_it_could_not_write(tmp_path: Path) -> None:
     meta = run(tmp_path)
-    for name in ("worker_exits", "workers", "traffic", "load", "records"):
+    for name in ("worker_exits", "workers", "traffic", "load"):
         del meta[name]
     meta["ended_by"] = "the process died"
     for name in ("worker-0.seg", "worker-1.seg", "control.seg"):
@@ -306,37 +291,15 @@ def test_a_run_that_was_stopped_by_a_violation_waited_for_nothing(tmp_path: Path
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"plans": []}, "schedule.json 0"),
-        ({"plans": [{**PLANS[0], "facts": {"shape": "one"}}]}, "plans other faults"),
-        (
-            {"plans": [{**PLANS[0], "start_ns": 200}]},
-            "schedule.json plans it as partition at 2e-07",
-        ),
-        ({"plans": [{**PLANS[0], "nemesis": "kill"}]}, "schedule.json plans it as kill"),
-        ({"plans": [{**PLANS[0], "fault_id": "f7"}]}, "schedule.json has none"),
-        ({"nodes": 3}, "made for nodes = 3"),
-        ({"time_limit_s": 8.0}, "made for time_limit_s"),
-        ({"options": {"fault_s": 6.0}}, "made for options"),
+        ({"start_ns": 200}, "control.seg plans it as partition at 2e-07"),
+        ({"nemesis": "kill"}, "control.seg plans it as kill"),
+        ({"fault_id": "f7"}, "control.seg has none"),
     ],
 )
-def test_a_schedule_that_was_not_followed(
-    changes: dict[str, Any], said: str, tmp_path: Path
-) -> None:
-    meta = run(tmp_path)
-    assert said in " ".join(agreed(tmp_path, meta, **changes).wrong)
+def test_a_plan_that_was_not_followed(changes: dict[str, Any], said: str, tmp_path: Path) -> None:
+    meta = run(tmp_path, [{**PLANS[0], **changes}])
+    assert said in " ".join(agreed(tmp_path, meta).wrong)
 
 
-@pytest.mark.parametrize("spec", [{}, {**SPEC, "nodes": 3}, {**SPEC, "options": {}}])
-def test_a_spec_of_another_run(spec: dict[str, Any], tmp_path: Path) -> None:
-    meta = run(tmp_path)
-    found = reconcile(fold(tmp_path), RunMeta.of(meta), Beside(schedule=SCHEDULE, spec=spec)).wrong
-    assert "spec.toml asks for something else than run.json" in found
-
-
-@pytest.mark.parametrize("value", [[], (), {}, "", 0, False, (1, 2)], ids=repr)
-def test_an_option_that_is_empty_is_asked_for_in_both(value: object, tmp_path: Path) -> None:
-    told = {"fault_s": 5.0, "x": value}
-    meta = run(tmp_path) | {"spec": {**SPEC, "options": told}}
-    spec = tomllib.loads(tomli_w.dumps({**SPEC, "options": told}))
-    beside = Beside(schedule=SCHEDULE, spec=spec)
-    assert reconcile(fold(tmp_path), RunMeta.of(meta), beside).wrong == []
+def test_a_plan_of_another_number_of_faults(tmp_path: Path) -> None:
+    assert "control.seg 2" in " ".join(agreed(tmp_path, run(tmp_path, PLANS * 2)).wrong)

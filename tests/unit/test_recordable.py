@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dstest.core.plugin_shape import DEPTH_MAX, why_no_draft, why_not
 from dstest.core.protocols import OpDraft
-from dstest.core.recordable import DEPTH_MAX, why_no_draft, why_not
 
 
 def nested(depth: int) -> Any:
@@ -59,7 +59,7 @@ def test_what_is_not_recorded_says_why(value: Any, said: str) -> None:
 def test_the_deepest_value_can_be_read_again() -> None:
     value = nested(DEPTH_MAX)
     assert why_not(value) == ""
-    from dstest.store.jsonl import require_plain
+    from dstest.history.jsonl import require_plain
 
     require_plain(json.dumps({"ops": {"input": value}}).encode(), 1)
 

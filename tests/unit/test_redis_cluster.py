@@ -10,10 +10,13 @@ import pytest
 from redis.exceptions import MovedError, ResponseError
 
 from clusters.supervise import ops, resp
-from clusters.systems.redis_cluster.clients import CAS
-from clusters.systems.redis_cluster.deployment import ClusterDeployment
-from clusters.systems.redis_cluster.shards import PORTS, primaries_of
-from clusters.systems.redis_cluster.system import SYSTEM
+from clusters.systems.redis_cluster.system import (
+    CAS,
+    PORTS,
+    SYSTEM,
+    ClusterDeployment,
+    primaries_of,
+)
 from dstest.core import clock
 from dstest.core.protocols import Definite, Endpoint, Indefinite, OpDraft
 
@@ -126,7 +129,7 @@ def test_without_the_primary_of_a_slot_nothing_was_sent(
 
     monkeypatch.setattr(ops, "PAUSE_S", 0.2)
     if unreachable:
-        monkeypatch.setattr(resp, "connected", connected)
+        monkeypatch.setattr(resp, "connect", connected)
     else:
         monkeypatch.setitem(SAID, "10.0.0.1:6379", row("master"))
         monkeypatch.setitem(SAID, "10.0.0.2:6379", row("master"))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from clusters.supervise.redis_lines import REDIS_LINES
+from clusters.supervise.log_lines import REDIS_LINES
 
 A, B = "a1" * 20, "b2" * 20
 ODDS = "Partial resynchronization not accepted: Requested offset for second ID was"

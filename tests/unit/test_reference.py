@@ -6,14 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from dstest.cli.reference.pages import PAGES, code, every_command, table
 from dstest.core import registry
-from dstest.reference.commands import every_command
-from dstest.reference.pages import PAGES
-from dstest.reference.tables import code, table
 from dstest.runner.plugins import options_of
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
-AGAIN = "python -m dstest.reference docs/reference"
+AGAIN = "python -m dstest.cli.reference docs/reference"
 
 
 @pytest.mark.parametrize("name", PAGES)

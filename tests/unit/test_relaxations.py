@@ -14,11 +14,10 @@ from dstest.core.check import Budget
 from dstest.core.evidence import BlameProbe
 from dstest.core.history import History
 from dstest.core.protocols import Relaxation, SystemTraits
-from dstest.generator.histories import Spec, events
-from dstest.generator.writing import lines
+from dstest.history.generator.histories import Spec, events, lines
+from dstest.history.jsonl import read_stream
 from dstest.judge.blame import PROBES, RELAXED, blame
-from dstest.runner.blame_probes import _Found, _relaxed
-from dstest.store.jsonl import read_stream
+from dstest.runner.blame_probes import _FirstViolation, _relaxed
 
 SNAPSHOT = Relaxation(
     model="snapshot-isolation", source="its manual", option="isolation", value="repeatable-read"
@@ -37,7 +36,7 @@ def skewed(level: str) -> History:
 def test_a_documented_relaxation(isolation: str, fired: bool) -> None:
     history = skewed("snapshot-isolation")
     assert LIST_APPEND.check(history, "serializable", Budget()).valid is False
-    found = _Found(LIST_APPEND, "serializable", None, [])
+    found = _FirstViolation(LIST_APPEND, "serializable", None, [])
     facts = but(history=history, options={"isolation": isolation})
     said = _relaxed(found, facts, SystemTraits(relaxations=(SNAPSHOT,)))
     assert said.fired is fired
@@ -48,7 +47,7 @@ def test_what_is_weaker_than_even_that_is_a_violation() -> None:
     spec = Spec(txns=80, concurrency=4, seed=3, inject={"G1c": 1})
     history = read_stream(BytesIO(b"".join(lines(events(spec), spec, "jsonl"))))
     facts = but(history=history, options={"isolation": "repeatable-read"})
-    found = _Found(LIST_APPEND, "serializable", None, [])
+    found = _FirstViolation(LIST_APPEND, "serializable", None, [])
     assert _relaxed(found, facts, SystemTraits(relaxations=(SNAPSHOT,))).fired is False
 
 
@@ -64,7 +63,7 @@ def test_old_reads_of_zookeeper_stay_a_violation(reads: str, fired: bool | None,
     """Nothing here judges sequential consistency of registers: whether it explains what was seen is
     not known, which takes nothing from the blame."""
     zookeeper = SystemTraits.of(registry.load("systems", "zookeeper"))
-    found = _Found(registry.load("checkers", "linearizable"), "register", None, [])
+    found = _FirstViolation(registry.load("checkers", "linearizable"), "register", None, [])
     probe = _relaxed(found, but(options={"reads": reads}), zookeeper)
     assert (probe.fired, probe.said) == (fired, said)
     rest = {name: BlameProbe(fired=False, said="-") for name, row in PROBES.items() if row.for_sut}

@@ -14,14 +14,14 @@ from touched_runs import dstest
 
 from dstest.core import registry
 from dstest.core.evidence import Rerun
+from dstest.core.run_words import command_of
+from dstest.history.layout import RunDir
+from dstest.judge.audit_rows import UNEXPLAINED
 from dstest.judge.decide import decide
 from dstest.judge.evidence import build_evidence
-from dstest.judge.rows import UNEXPLAINED
-from dstest.report.command import command_of
 from dstest.report.model import load_report
 from dstest.report.remedies import remedies
 from dstest.runner import session
-from dstest.store.layout import RunDir
 
 pytestmark = pytest.mark.slow
 

@@ -15,8 +15,8 @@ import pytest
 import clusters.remote
 from clusters.remote import bundle
 from clusters.remote.agent_client import AgentClient
+from clusters.remote.chores import parse_ssh_config
 from clusters.remote.connection import refuse_control_host
-from clusters.remote.ssh_config import parse_ssh_config
 from dstest.core.errors import LabError, NotALabNode, RemoteLost, RemoteTimeout
 from dstest.core.node import NodeInfo
 

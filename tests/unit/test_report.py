@@ -13,18 +13,16 @@ from made_report import SPEC, evidence, ops, report
 
 from dstest.core.evidence import CheckerEvidence
 from dstest.core.history import Header, History
+from dstest.core.run_words import command_of
 from dstest.core.verdict import State
-from dstest.judge.decide import decide
-from dstest.judge.view import RED_FLAGS, WEAK_ITEMS
-from dstest.report.command import command_of
-from dstest.report.embedded import scripts
+from dstest.judge.decide import RED_FLAGS, WEAK_ITEMS, decide
 from dstest.report.findings import render_findings
-from dstest.report.html import FAULT_DETAILS_MAX, render_html
-from dstest.report.junit import render_junit
+from dstest.report.html import FAULT_DETAILS_MAX, render_html, scripts
 from dstest.report.moments import DETAILED_MAX, headline, moments
 from dstest.report.plots import POINTS_MAX, latency_svg, rate_svg
 from dstest.report.terminal import summary_text
 from dstest.report.timeline import label, sentence, timeline_svg
+from dstest.report.write import render_junit
 
 pytestmark = pytest.mark.slow
 
@@ -276,7 +274,7 @@ def test_terminal_summary() -> None:
 
 def test_what_was_never_injected_has_nothing_to_heal() -> None:
     made = report()
-    fault = msgspec.structs.replace(made.faults[0], start_ns=None, heal_verified=True)
+    fault = msgspec.structs.replace(made.faults[0], window=None, heal_verified=True)
     said = summary_text(msgspec.structs.replace(made, faults=[fault]))
     assert "never injected, nothing to heal" in said
 

@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 from dstest.cli.report import report as report_command
 from dstest.core.errors import ConfigError
+from dstest.history.jsonl import write_history
 from dstest.report.model import load_report
 from dstest.report.write import render, summary, write_reports
-from dstest.store.jsonl import write_history
 
 
 @pytest.fixture
@@ -27,9 +27,8 @@ def run_dir(tmp_path: Path) -> Path:
     faults = b"".join(msgspec.json.encode(r) + b"\n" for r in records)
     (tmp_path / "faults.jsonl").write_bytes(faults)
     (tmp_path / "run.json").write_bytes(msgspec.json.encode(meta(spec=SPEC).plain))
-    (tmp_path / "evidence.json").write_bytes(msgspec.json.encode(made.evidence))
     (tmp_path / "verdict.json").write_bytes(msgspec.json.encode(made.verdict))
-    write_reports(tmp_path, made.verdict, records, made.history, meta(spec=SPEC), made.canary)
+    write_reports(tmp_path, made.verdict, records, made.history, meta(spec=SPEC))
     return tmp_path
 
 

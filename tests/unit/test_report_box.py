@@ -7,12 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 from made_meta import meta
-from made_moments import fault, op
+from made_moments import fault, op, views
 from made_report import SPEC, report
 
 from dstest.core.op import Op
-from dstest.report.besides import besides
-from dstest.report.html import render_html
+from dstest.report.html import besides, render_html
 from dstest.report.model import RunReport
 from dstest.report.service import stretches
 from dstest.report.settings import settings
@@ -126,19 +125,19 @@ def served(*at_s: float) -> list[Op]:
 def test_the_longest_silence_of_all_while_no_fault_stood() -> None:
     busy = [n / 10 for n in range(100)]
     tried = [op(900 + n, 10 + n, complete_ts=None, timeout_marker=True) for n in range(25)]
-    made = msgspec.structs.replace(report(fail=True), faults=[fault("f1", 9.5, 20)])
+    made = msgspec.structs.replace(report(fail=True), faults=views([fault("f1", 9.5, 20)]))
     ops = sorted([*served(*busy, 35.0, 35.1), *tried], key=lambda o: o.invoke_ts)
-    outages = stretches(ops, made.faults)
+    outages = stretches(ops, made.windows)
     (row,) = besides(made, outages)
     assert (
         row.said == "No operation succeeded from 20.0 s to 35.0 s (15.0 s), while no fault stood."
     )
     whole = next(n for n, o in enumerate(outages, 1) if o.what.startswith("No operation"))
     assert row.anchor == f"outage-{whole}"
-    longer = msgspec.structs.replace(made, faults=[fault("f1", 9.5, 31)])
-    assert besides(longer, stretches(ops, longer.faults)) == []
-    never = msgspec.structs.replace(made, faults=[fault("f1", 9.5, None)])
-    assert besides(never, stretches(ops, never.faults)) == []
+    longer = msgspec.structs.replace(made, faults=views([fault("f1", 9.5, 31)]))
+    assert besides(longer, stretches(ops, longer.windows)) == []
+    never = msgspec.structs.replace(made, faults=views([fault("f1", 9.5, None)]))
+    assert besides(never, stretches(ops, never.windows)) == []
     history = msgspec.structs.replace(made.history, ops=ops)
     page = render_html(msgspec.structs.replace(made, history=history))
     assert f'<a href="#{row.anchor}"' in page

@@ -15,17 +15,19 @@ from served_store import sealed
 from typer.testing import CliRunner
 
 from dstest.cli.app import app
-from dstest.cli.finished import printed
+from dstest.cli.run import printed
 from dstest.core.op import Op
+from dstest.history.layout import RunDir
 from dstest.report import columns, html, model
 from dstest.report.columns import packed
 from dstest.report.model import load_report
 from dstest.report.service import stretches
 from dstest.runner.judgement import judge_reported
 from dstest.runner.session import Finished
-from dstest.serve import measures
-from dstest.serve.measures import figures_of
-from dstest.store.layout import RunDir
+from dstest.store import index
+from dstest.store.export.gather import result_of_run
+from dstest.store.inventory import walk
+from dstest.store.rows import key_of, row_of
 
 pytestmark = pytest.mark.slow
 
@@ -118,13 +120,15 @@ def test_what_a_run_came_to_is_told_from_the_report_that_was_drawn(
     assert told[0] == told[1]
 
 
-def test_figures_and_headline_of_a_failed_run_take_one_look_at_its_history(
+def test_a_list_of_runs_takes_no_look_at_their_histories(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = sealed(failing(tmp_path / "run").path)
     calls: list[str] = []
-    counted(monkeypatch, calls, (model, "read_history"), (measures, "read_history"))
-    found = figures_of(run, failed=True)
-    assert found.headline.startswith("etcd")
-    assert found.ok_per_s is not None
-    assert calls == ["read_history"]
+    counted(monkeypatch, calls, (model, "read_history"), (index, "read_history"))
+    place = walk(run).places[0]
+    row = row_of(run, place, key_of(place))
+    assert row.headline.startswith("etcd")
+    assert row.figures is not None and row.figures.ok_per_s is not None
+    assert result_of_run(run).run is not None
+    assert calls == []

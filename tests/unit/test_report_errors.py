@@ -13,14 +13,13 @@ from made_report import report
 from dstest.core.evidence import CheckerEvidence, CheckerOps
 from dstest.core.history import Header, History
 from dstest.core.op import Op
-from dstest.judge.decide import decide
+from dstest.judge.decide import decide, judged_text, share
 from dstest.judge.evidence import build_evidence
-from dstest.judge.judged import judged, share
-from dstest.report.errors import unusual
 from dstest.report.findings import render_findings
 from dstest.report.html import render_html
 from dstest.report.model import RunReport, build_report
 from dstest.report.remedies import Remedy, without_method
+from dstest.report.service import unusual
 from dstest.report.terminal import summary_text
 
 
@@ -126,12 +125,15 @@ def test_operations_are_counted_once_and_by_checker_where_they_differ() -> None:
         rows = {n: CheckerOps(eligible=e, consumed=c) for n, (e, c) in counts.items()}
         return CheckerEvidence(ran=list(counts), by_checker=rows, ops_consumed=4, ops_eligible=4)
 
-    assert judged(of(set=(1000, 1000), order=(1000, 1000))) == "set, order judged 1,000 operations"
+    assert (
+        judged_text(of(set=(1000, 1000), order=(1000, 1000)))
+        == "set, order judged 1,000 operations"
+    )
     assert share(of(set=(1000, 1000), order=(1000, 1000))) == "1,000 of 1,000"
     uneven = of(set=(40, 40), order=(40, 38))
-    assert judged(uneven) == "set judged 40 and order 38 operations"
+    assert judged_text(uneven) == "set judged 40 and order 38 operations"
     assert share(uneven) == "40 of 40 by set, 38 of 40 by order"
-    assert judged(CheckerEvidence(ran=["set"], ops_consumed=40)) == "set judged 40 operations"
+    assert judged_text(CheckerEvidence(ran=["set"], ops_consumed=40)) == "set judged 40 operations"
 
 
 @pytest.mark.parametrize(
@@ -149,7 +151,7 @@ def test_a_run_that_was_cut_short_says_that_first_and_offers_what_helps(
     verdict = decide(evidence)
     assert verdict.reason.startswith(f"The run ended before its time: {by}")
     meta = msgspec.structs.replace(report().meta, ended_by=by)
-    made = build_report(verdict, evidence, [], history(op(1)), meta, path=tmp_path)
+    made = build_report(verdict, [], history(op(1)), meta, path=tmp_path)
     text = summary_text(made)
     assert said in text.splitlines()[2], text
     told = text.partition("why not better")[2]

@@ -6,17 +6,16 @@ import re
 from typing import Any
 
 import msgspec
-from made_moments import fault, op, stamped
+from made_moments import fault, op, stamped, views
 from made_report import report
 
 from dstest.core import registry
 from dstest.core.check import Anomaly, Budget, CheckResult
-from dstest.core.history import Header, History
+from dstest.core.history import FaultWindow, Header, History
 from dstest.core.op import Op
 from dstest.report.html import render_html
-from dstest.report.kinds import kinds
-from dstest.report.model import FaultView, RunReport
-from dstest.report.moments import moments
+from dstest.report.model import RunReport
+from dstest.report.moments import kinds, moments
 
 
 def judged(ops: list[Op], *names: str) -> dict[str, CheckResult]:
@@ -28,10 +27,10 @@ def judged(ops: list[Op], *names: str) -> dict[str, CheckResult]:
     return found
 
 
-def failing(ops: list[Op], results: dict[str, Any], faults: list[FaultView]) -> RunReport:
+def failing(ops: list[Op], results: dict[str, Any], faults: list[FaultWindow]) -> RunReport:
     made = report(fail=True)
     history = msgspec.structs.replace(made.history, ops=ops)
-    return msgspec.structs.replace(made, results=results, history=history, faults=faults)
+    return msgspec.structs.replace(made, results=results, history=history, faults=views(faults))
 
 
 def losses(count: int = 40) -> list[Op]:
@@ -92,8 +91,8 @@ def test_a_run_of_before_tells_of_its_witnesses_and_says_so() -> None:
     assert kind.said == (
         "found by set-full, 16 of them with a witness. Of the 16 with a witness: acknowledged or "
         "first read from 0.01 s to 15.01 s by n1 (8) and n2 (8), 6 inside f1 (partition) and 10 "
-        "outside every fault window; seen to be missing at 100.01 s by n3, all outside every "
-        "fault window. All are on key k."
+        "outside every fault; seen to be missing at 100.01 s by n3, all outside every fault. "
+        "All are on key k."
     )
 
 

@@ -19,11 +19,10 @@ from dstest.core.op import Op
 from dstest.report.charts import axis_of
 from dstest.report.findings import render_findings
 from dstest.report.html import render_html
-from dstest.report.leaders import recorded_changes
-from dstest.report.logs import around, read_logs
+from dstest.report.logs import around, read_logs, recorded_changes
 from dstest.report.model import RunReport
 from dstest.report.moments import headline, moments
-from dstest.report.service import SHOWN_MAX, first_shown, least_ns, placed, stretches
+from dstest.report.service import SHOWN_MAX, first_shown, instant_text, least_ns, stretches
 
 
 def txn(number: int, at_s: float, mops: list[list[object]]) -> Op:
@@ -219,7 +218,7 @@ def test_an_anomaly_is_not_placed_after_a_heal_that_nothing_proves(
     stood = msgspec.structs.replace(fault("f1", 4, 9), **changes)
     (found,) = moments(failing(op(1, 11 - 0.01), faults=[stood]), [])
     assert said in found.where
-    assert said in placed(11 * S, [stood])
+    assert said in instant_text(11 * S, [stood])
 
 
 def test_a_command_on_the_page_can_be_copied_whatever_the_path() -> None:

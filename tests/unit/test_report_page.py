@@ -15,33 +15,28 @@ import msgspec
 import numpy as np
 import pytest
 from made_meta import meta
-from made_moments import failing, fault, op
+from made_moments import failing, fault, never, op, views
 from made_report import HOSTILE, S, record, report
 
 from checkers.kafka import _NAMES as KAFKA
 from checkers.sessions import GUARANTEES
-from checkers.txn.models import ANOMALIES
-from checkers.txn.tables import PROSCRIBES
+from checkers.txn.models import ANOMALIES, PROSCRIBES
 from checkers.watch import _NAMES as WATCH
 from dstest.core import registry
 from dstest.core.check import Anomaly, CheckResult
 from dstest.core.evidence import Rerun
 from dstest.core.op import Op
-from dstest.judge.alarm_kinds import CRASHES
-from dstest.report import columns, embedded
-from dstest.report.axis import Axis, ticks
-from dstest.report.charts import axis_of, charts
+from dstest.judge.audit_rows import CRASHES
+from dstest.report import columns, html
+from dstest.report.charts import Axis, axis_of, charts, ticks
 from dstest.report.columns import packed
 from dstest.report.html import render_html
-from dstest.report.leaders import recorded_changes
-from dstest.report.logs import LINES_MAX, around, read_logs, spoken
-from dstest.report.loops import loop_svg
-from dstest.report.meanings import known, meaning_of
-from dstest.report.moments import headline, moments
-from dstest.report.over_seeds import arms_of, often
+from dstest.report.logs import LINES_MAX, around, read_logs, recorded_changes, spoken
+from dstest.report.meanings import meaning_of, table_meaning
+from dstest.report.moments import arms_of, headline, moments, often
+from dstest.report.places import read_wrongly
 from dstest.report.service import stretches
-from dstest.report.stale import read_wrongly
-from dstest.report.timeline import timeline_svg, told
+from dstest.report.timeline import full_label, loop_svg, timeline_svg
 
 pytestmark = pytest.mark.slow
 
@@ -55,9 +50,9 @@ ROOT = Path(__file__).resolve().parents[2]
     ("at_s", "said"),
     [
         (5.0, "inside fault window f1 (partition one, in on n1)"),
-        (12.1, "outside every fault window: 3.1 s after f1 (partition) was healed and 7.9 s"),
-        (1.0, "outside every fault window: 3.0 s before f1 (partition) was injected"),
-        (26.0, "outside every fault window: 1.0 s after f2 (partition) was healed."),
+        (12.1, "outside every fault: 3.1 s after f1 (partition) was healed and 7.9 s"),
+        (1.0, "outside every fault: 3.0 s before f1 (partition) was injected"),
+        (26.0, "outside every fault: 1.0 s after f2 (partition) was healed."),
     ],
 )
 def test_an_anomaly_is_placed_among_the_fault_windows(at_s: float, said: str) -> None:
@@ -70,7 +65,7 @@ def test_an_anomaly_is_placed_among_the_fault_windows(at_s: float, said: str) ->
 def test_a_witness_that_began_inside_a_window_and_shows_outside_says_both() -> None:
     made = failing(op(1, 5, "write", input=1), op(2, 12, output=None), faults=[fault("f1", 4, 9)])
     (found,) = moments(made, [])
-    assert "outside every fault window: 3.0 s after f1 (partition) was healed" in found.where
+    assert "outside every fault: 3.0 s after f1 (partition) was healed" in found.where
     assert "Earlier operations of its witness ran inside fault window f1" in found.where
     assert [f.id for f in found.beside] == ["f1"]
 
@@ -78,8 +73,8 @@ def test_a_witness_that_began_inside_a_window_and_shows_outside_says_both() -> N
 def test_a_run_without_faults_and_a_fault_without_heal() -> None:
     none = moments(failing(op(1, 5), faults=[]), [])
     assert none[0].where == "No fault was injected in this run."
-    never = [fault("f1", None, None)]
-    assert "No fault was injected" in moments(failing(op(1, 5), faults=never), [])[0].where
+    planned = msgspec.structs.replace(failing(op(1, 5), faults=[]), faults=[never("f1")])
+    assert "No fault was injected" in moments(planned, [])[0].where
     stands = [fault("f1", 4, None)]
     assert "inside fault window f1" in moments(failing(op(1, 500), faults=stands), [])[0].where
 
@@ -215,7 +210,7 @@ def test_the_code_names_anomalies() -> None:
 
 @pytest.mark.parametrize("name", sorted(every_name()))
 def test_every_anomaly_that_a_checker_can_give_has_its_meaning(name: str) -> None:
-    found = known(name)
+    found = table_meaning(name)
     assert found is not None, f"static/anomalies.toml says nothing of {name}"
     assert found.told
     assert found.means.endswith((".", ")"))
@@ -225,14 +220,14 @@ def test_every_anomaly_that_a_checker_can_give_has_its_meaning(name: str) -> Non
 
 
 def test_names_that_are_put_together() -> None:
-    plain, timed = known("G-single"), known("G-single-item-realtime")
+    plain, timed = table_meaning("G-single"), table_meaning("G-single-item-realtime")
     assert plain is not None
     assert timed is not None
     assert timed.means.startswith(plain.means)
     assert "real time" in timed.means.lower()
     assert "single keys" in timed.means
-    assert known("endings") is None
-    assert known("never-heard-of") is None
+    assert table_meaning("endings") is None
+    assert table_meaning("never-heard-of") is None
 
 
 def test_a_checker_of_ones_own_says_what_its_anomalies_mean(monkeypatch: Any) -> None:
@@ -417,7 +412,7 @@ def test_all_charts_have_one_axis_and_windows_at_the_same_places() -> None:
 
 
 def test_a_fault_that_is_not_proven_is_drawn_otherwise() -> None:
-    made = msgspec.structs.replace(report(), faults=[fault("f1", 4, 9, "no")])
+    made = msgspec.structs.replace(report(), faults=views([fault("f1", 4, 9, "no")]))
     drawn, _ = charts(made, axis_of(made), [])
     assert 'class="window unproven"' in drawn[0].svg
     assert "landed: no" in drawn[0].svg
@@ -444,9 +439,9 @@ def test_a_witness_has_a_row_per_operation_and_the_fault_behind_it() -> None:
 def test_a_transaction_is_told_as_what_it_did() -> None:
     mops = [["r", 5, [1, 2, 3, 4, 5]], ["append", 5, 6], ["r", 7, None]]
     done = op(1, 1, "txn", key=None, input=3, output=mops)
-    assert told(done) == "r 5 → [… 3 4 5], append 5 6, r 7 → nil"
-    assert told(op(1, 1, "txn", key=None, input=mops, error="x")).endswith("→ fail")
-    assert told(op(1, 1, "txn", input=3, output=4)) == "txn 3 → 4"
+    assert full_label(done) == "r 5 → [… 3 4 5], append 5 6, r 7 → nil"
+    assert full_label(op(1, 1, "txn", key=None, input=mops, error="x")).endswith("→ fail")
+    assert full_label(op(1, 1, "txn", input=3, output=4)) == "txn 3 → 4"
 
 
 def test_a_cycle_is_drawn_and_a_long_one_told() -> None:
@@ -535,11 +530,11 @@ def test_the_page_says_what_it_leaves_out() -> None:
     made = report(fail=True, count=3000)
     axis = axis_of(made)
     found = moments(made, [])
-    whole = embedded.embedded(made, axis, found, 10**6)
+    whole = html.embedded(made, axis, found, 10**6)
     assert "All 3,000 operations are here" in whole.said
-    part = embedded.embedded(made, axis, found, 12_000)
+    part = html.embedded(made, axis, found, 12_000)
     assert "history.jsonl" in part.said
-    none = embedded.embedded(made, axis, found, 300)
+    none = html.embedded(made, axis, found, 300)
     assert none.run == ""
     assert "no room" in none.said
 

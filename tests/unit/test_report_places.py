@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 from made_meta import meta
-from made_moments import failing, fault, op
+from made_moments import failing, fault, op, views
 from made_report import S, report
 
 from dstest.core import registry
@@ -31,7 +31,7 @@ def test_what_stood_between_two_operations_is_not_said_to_have_met_one() -> None
     ops = (op(35, 0.07, "write", input=1), op(47189, 27.5, output=None))
     faults = [fault("f1", 4.5, 12.2), fault("f2", 16.3, 24.6), fault("f3", 30.1, 37.3)]
     found = only(moments(failing(*ops, faults=faults), []))
-    assert "It shows at 27.51 s, outside every fault window: 2.9 s after f2" in found.where
+    assert "It shows at 27.51 s, outside every fault: 2.9 s after f2" in found.where
     assert "ran inside" not in found.where
     assert (
         "Fault window f1 (partition one, in on n1) and fault window f2 (partition one, in on n1) "
@@ -92,7 +92,7 @@ def test_a_message_that_was_lost_before_any_fault_and_missed_after_three() -> No
     faults = [fault("f1", 4.9, 28.3), fault("f2", 32.0, 49.4), fault("f3", 52.7, 69.1)]
     found = only(moments(failing(*ops, faults=faults, text=LOST, type="lost"), []))
     assert found.where.startswith(
-        "Acknowledged at 4.66 s, outside every fault window: 0.2 s before f1 (partition) was "
+        "Acknowledged at 4.66 s, outside every fault: 0.2 s before f1 (partition) was "
         "injected; seen to be missing at 87.85 s, 18.8 s after f3 (partition) was healed. "
         "Fault window f1 "
     )
@@ -227,8 +227,29 @@ def test_of_two_answers_that_exclude_each_other_the_later_gave_it_away() -> None
     result = registry.load("checkers", "list-append").check(history, "serializable", Budget())
     made = msgspec.structs.replace(
         report(fail=True), results={"list-append": result}, history=history,
-        faults=[fault("f1", 8, 12)],
+        faults=views([fault("f1", 8, 12)]),
     )  # fmt: skip
     first = next(m for m in moments(made, []) if m.anomaly.type == "incompatible-order")
     assert first.culprit == 4
-    assert first.where.startswith("It shows at 20.01 s, outside every fault window: 8.0 s after f1")
+    assert first.where.startswith("It shows at 20.01 s, outside every fault: 8.0 s after f1")
+
+
+def test_after_a_heal_its_effects_may_last_until_the_recovery() -> None:
+    late = fault("f1", 4, 9, until_s=14)
+    for at_s, said in (
+        (
+            12.0,
+            "3.0 s after f1 (partition) was healed, while its effects may have lasted (until 14",
+        ),
+        (15.0, "outside every fault: 6.0 s after f1 (partition) was healed"),
+    ):
+        (found,) = moments(failing(op(1, at_s), faults=[late]), [])
+        assert said in found.where
+    to_the_end = msgspec.structs.replace(late, until_ns=None)
+    (found,) = moments(failing(op(1, 15.0), faults=[to_the_end]), [])
+    assert "while its effects may have lasted (to the end)" in found.where
+    never_landed = msgspec.structs.replace(to_the_end, landed="no")
+    (found,) = moments(failing(op(1, 15.0), faults=[never_landed]), [])
+    assert "outside every fault: 6.0 s after f1 (partition, not proven to have landed)" in (
+        found.where
+    )

@@ -12,9 +12,9 @@ from made_report import report
 from dstest.core.op import FINAL_IDS, Op
 from dstest.notebook import plots
 from dstest.report.columns import packed
-from dstest.report.errors import REASONS_MAX, reasons
 from dstest.report.html import render_html
 from dstest.report.logs import read_logs, spoken
+from dstest.report.service import REASONS_MAX, reasons
 from dstest.report.timeline import story, timeline_svg
 
 

@@ -17,6 +17,7 @@ from third_party import BARE, LINKED, PROCESSES, ship
 
 from clusters.systems.etcd.deployment import EtcdDeployment
 from clusters.systems.etcd.system import SYSTEM as ETCD
+from dstest.campaign.session import begin, plan_arms
 from dstest.core import registry
 from dstest.core.errors import ConfigError, FaultRefused
 from dstest.core.implements import members_of
@@ -27,9 +28,8 @@ from dstest.core.protocols import (
     Pause,
     PlanOptions,
 )
-from dstest.core.spec import RunSpec
+from dstest.core.run_record import RunSpec
 from dstest.runner import replay
-from dstest.runner.arms import begin, plan_arms
 from dstest.runner.plugins import resolve, schedule_of
 from dstest.runner.requirements import check_lab, check_plans, deployed, lacking
 from nemeses.mix import Mix
@@ -268,10 +268,10 @@ def test_a_replay_is_refused_before_there_is_a_lab(
     run = unpack(tmp_path / "run")
     facts = run.read_json("run.json")
     change_facts(run, spec={**facts["spec"], "system": "toy", "workload": "register"})
-    (run.path / "evidence.json").touch()
+    (run.path / "verdict.json").touch()
     nothing = SimpleNamespace(verdict=SimpleNamespace(evidence=SimpleNamespace()))
     nothing.verdict.evidence.violation_fingerprint = None
-    monkeypatch.setattr(replay, "verified", lambda found: nothing)
+    monkeypatch.setattr(replay, "verify_run", lambda found: nothing)
 
     def ran(*given: Any, **more: Any) -> None:
         raise AssertionError("it must not come to a run")

@@ -16,9 +16,9 @@ from clusters.remote import agent_lease
 from dstest.core import registry
 from dstest.core.errors import LabError
 from dstest.core.node import Completed
-from dstest.core.residue import Found, Residue, read_found
-from dstest.runner import residues
-from dstest.runner.guard import RUN, SERVE, Guard
+from dstest.core.residue import Leftover, Residue, leftovers_of
+from dstest.runner import adoption
+from dstest.runner.adoption import RUN, SERVE, Guard
 from nemeses.base.process_fault import ProcessFault
 
 TABLE = Residue(name="table", mark="its name", look="look table", remove="remove table", rank=20)
@@ -56,7 +56,7 @@ class Planted:
 
 
 def begin(node: Planted, *kinds: Residue) -> dict[str, list[str]]:
-    return asyncio.run(residues.begin_clean({"n1": node}, kinds or (TABLE, FILES)))  # type: ignore[dict-item]
+    return asyncio.run(adoption.begin_clean({"n1": node}, kinds or (TABLE, FILES)))  # type: ignore[dict-item]
 
 
 def test_a_clean_node_is_let_alone() -> None:
@@ -91,20 +91,20 @@ def test_a_node_that_cannot_be_looked_at_refuses_the_run() -> None:
 
 
 def test_kept_and_routine_things() -> None:
-    assert read_found(SERVER, ["ours server 7", ""]) == [
-        Found(residue="server", what="server 7", ours=True, kept=True)
+    assert leftovers_of(SERVER, ["ours server 7", ""]) == [
+        Leftover(residue="server", what="server 7", ours=True, kept=True)
     ]
     node = Planted(files=["ours files in /opt/dstest"], server=["ours server 7"])
-    left = asyncio.run(residues.leaks({"n1": node}, (SERVER, FILES)))  # type: ignore[dict-item]
+    left = asyncio.run(adoption.leaks({"n1": node}, (SERVER, FILES)))  # type: ignore[dict-item]
     assert left == {"n1": ["server 7"]}, "a server is a leak, tools go as a matter of course"
     assert node.removed == [], "but not while what is left may need them to go"
     node = Planted(files=["ours files in /opt/dstest"])
-    assert asyncio.run(residues.leaks({"n1": node}, (SERVER, FILES))) == {"n1": []}  # type: ignore[dict-item]
+    assert asyncio.run(adoption.leaks({"n1": node}, (SERVER, FILES))) == {"n1": []}  # type: ignore[dict-item]
     assert node.removed == ["files"]
 
 
 def test_every_script_is_one_and_every_kind_has_a_mark() -> None:
-    kinds = residues.residues()
+    kinds = adoption.residues()
     assert [kind.rank for kind in kinds] == sorted(kind.rank for kind in kinds)
     assert len({kind.name for kind in kinds}) == len(kinds)
     for kind in kinds:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clusters.supervise.resp_raw import raw_clients
+from clusters.supervise.resp import raw_clients
 from clusters.systems.redis_sentinel import SYSTEM
 from dstest.core.protocols import Definite, Endpoint, Indefinite, OpDraft, Reply
 

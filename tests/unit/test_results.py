@@ -14,25 +14,21 @@ from made_report import HOSTILE, report
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic_sarif.model import StaticAnalysisResultsFormatSarifVersion210JsonSchema as Sarif
 
-from dstest.ci.github import command
 from dstest.core.verdict import State
-from dstest.report.junit import kind_of
-from dstest.report.junit import render_junit as render_own
-from dstest.results.gather import worst
-from dstest.results.github import annotated
-from dstest.results.junit import render_junit
-from dstest.results.model import Result
-from dstest.results.of_run import facts_of
-from dstest.results.otlp import endpoint_of, render_otlp
-from dstest.results.prometheus import render_prometheus
-from dstest.results.sarif import render_sarif
-from dstest.results.summary import render_summary
+from dstest.report.ci_formats import command
+from dstest.report.summarize import summary_of
+from dstest.report.write import kind_of
+from dstest.report.write import render_junit as render_own
+from dstest.store.export.formats import Result, annotation_lines, render_junit, render_summary
+from dstest.store.export.gather import worst
+from dstest.store.export.sarif import render_sarif
+from dstest.store.export.telemetry import endpoint_of, render_otlp, render_prometheus
 
 NOW_NS = 1_800_000_000 * 10**9
 
 
 def result(state: State | None, exit_code: int, **made: Any) -> Result:
-    facts = facts_of(report(**made)) if made else None
+    facts = summary_of(report(**made)) if made else None
     return Result(
         path=Path("store/x/run"), kind="run", state=state, reason="the reason", exit=exit_code,
         run=facts, command="" if facts is None else facts.command,
@@ -62,7 +58,7 @@ def test_what_is_no_pass_is_red_in_every_format(made: Result, kind: str) -> None
     suite = ElementTree.fromstring(render_junit([made]))
     assert [child.tag for child in suite.iter() if child.tag in ("failure", "error")] == [kind]
     assert suite.get("skipped") == "0" and suite.find(".//skipped") is None
-    assert [line.partition(" ")[0] for line in annotated([made])] == ["::error"]
+    assert [line.partition(" ")[0] for line in annotation_lines([made])] == ["::error"]
     log = json.loads(render_sarif([made], made.exit))
     assert [row["level"] for row in log["runs"][0]["results"]] == ["error"]
     Sarif.model_validate(log)
@@ -79,7 +75,7 @@ def test_a_pass_is_green_in_every_format() -> None:
     made = result(State.PASS_SMOKE, 0, count=200)
     suite = ElementTree.fromstring(render_junit([made]))
     assert (suite.get("failures"), suite.get("errors")) == ("0", "0")
-    assert list(annotated([made])) == []
+    assert list(annotation_lines([made])) == []
     assert json.loads(render_sarif([made], 0))["runs"][0]["results"] == []
     assert "1 of 1 passed" in render_summary([made])
     assert one_hot(render_prometheus([made], NOW_NS)) == ["PASS-smoke"]
@@ -118,10 +114,10 @@ def test_a_run_has_the_same_properties_in_its_own_file_and_among_others(
     made = report(hostile=hostile)
     meta = msgspec.structs.replace(made.meta, ended_by=early)
     made = msgspec.structs.replace(made, meta=meta)
-    facts = facts_of(made)
+    facts = summary_of(made)
     among = Result(
         path=Path("store/x/run"), kind="run", state=made.state, reason="the reason",
-        exit=3 if early else 0, run=facts, command=facts.command,
+        exit=3 if early else 0, run=facts, command=facts.command, rule=made.verdict.rule,
     )  # fmt: skip
     theirs, own = properties(render_junit([among])), properties(render_own(made))
     assert theirs.pop("path") == "store/x/run"
@@ -142,7 +138,7 @@ def test_the_place_of_a_violation_is_the_operation_that_its_checker_names() -> N
     (anomaly,) = found.anomalies["stale-read"]
     rows = {"stale-read": [msgspec.structs.replace(anomaly, culprit=4)]}
     results = {"linearizable": msgspec.structs.replace(found, anomalies=rows)}
-    facts = facts_of(msgspec.structs.replace(made, results=results))
+    facts = summary_of(msgspec.structs.replace(made, results=results))
     shown = msgspec.structs.replace(result(State.FAIL_NONDETERMINISTIC, 1, fail=True), run=facts)
     place = json.loads(render_sarif([shown], 1))["runs"][0]["results"][0]["locations"][0]
     line = place["physicalLocation"]["region"]["startLine"]
@@ -155,8 +151,8 @@ def test_anomalies_are_counted_with_a_witness_or_without_and_each_once() -> None
     one = shown.results["linearizable"]
     counted = msgspec.structs.replace(one, stats={"anomalies": {"stale-read": 40}})
     both = msgspec.structs.replace(shown, results={"linearizable": one, "other": counted})
-    facts = facts_of(both)
-    assert (facts.anomalies, {checker: n for checker, _, n in facts.counted}) == (
+    facts = summary_of(both)
+    assert (facts.anomalies, {one.checker: one.count for one in facts.counted}) == (
         40, {"linearizable": 1, "other": 40},
     )  # fmt: skip
     made = Result(
@@ -174,7 +170,7 @@ def test_what_a_system_says_stays_in_its_place() -> None:
     made = result(State.FAIL_NONDETERMINISTIC, 1, fail=True, hostile=True)
     made = msgspec.structs.replace(made, reason=f"{HOSTILE}\n::error::forged\r\n| a | b |")
     ElementTree.fromstring(render_junit([made]))
-    lines = list(annotated([made]))
+    lines = list(annotation_lines([made]))
     assert len(lines) == 1 and "\n" not in lines[0] and "\r" not in lines[0]
     Sarif.model_validate(json.loads(render_sarif([made], 1)))
     summary = render_summary([made])
@@ -221,7 +217,7 @@ def test_a_long_summary_is_cut_and_says_so() -> None:
 
 
 def test_many_annotations_are_counted() -> None:
-    lines = list(annotated([result(None, 3)] * 25))
+    lines = list(annotation_lines([result(None, 3)] * 25))
     assert len(lines) == 10 and lines[-1].endswith(
         "::16 more of 25 are not a pass; the log names them"
     )

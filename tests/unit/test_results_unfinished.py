@@ -10,10 +10,10 @@ import pytest
 from made_nights import PASSES, item_of, night_with
 from made_runs import made, registers
 
+from dstest.campaign.nightly.state import NightDir
 from dstest.core.check import CheckResult
-from dstest.judge.fingerprint import fingerprints_of
-from dstest.nightly.state import NightDir
-from dstest.results.gather import gather, worst
+from dstest.judge.symptom import fingerprints_of
+from dstest.store.export.gather import gather, worst
 
 
 @pytest.mark.parametrize(("ended", "code"), [("20260101T010000Z", 0), ("", 3)])

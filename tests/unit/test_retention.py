@@ -17,11 +17,10 @@ from real_run import change_facts
 from touched_runs import dstest, undecided
 
 from dstest.core.errors import ConfigError, Exit
-from dstest.retention.look import entries
-from dstest.retention.prune import delete, plan
-from dstest.retention.walk import walk
+from dstest.history.layout import RunDir, link_latest
 from dstest.runner.session import process_start_time
-from dstest.store.layout import RunDir, link_latest
+from dstest.store.inventory import entries, walk
+from dstest.store.prune import delete, plan
 
 pytestmark = pytest.mark.slow
 
@@ -135,7 +134,8 @@ def edited_to_a_pass(store: Path) -> None:
 def a_violation_beside_its_verdict(store: Path) -> None:
     """A verdict of another kind, whose evidence has a violation all the same."""
     run = RunDir(run_of(store, 1))
-    run.write_json("evidence.json", {**run.read_json("evidence.json"), "violation": True})
+    told = run.read_json("verdict.json")
+    run.write_json("verdict.json", {**told, "evidence": {**told["evidence"], "violation": True}})
     run.write_sums()
 
 

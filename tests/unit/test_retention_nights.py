@@ -13,13 +13,13 @@ from gate_store import DAY, NAME, now, run_at
 from made_nights import FAILS, PASSES, item_of, night_with
 from touched_runs import dstest
 
+from dstest.campaign.nightly.seeds import kept_seeds
+from dstest.campaign.nightly.state import NightDir, nights_in
 from dstest.core.errors import Exit
 from dstest.gate.gather import gather
-from dstest.nightly.seeds import kept_seeds
-from dstest.nightly.state import NightDir, nights_in
-from dstest.retention.look import entries
-from dstest.retention.prune import delete, plan
-from dstest.store.layout import RunDir
+from dstest.history.layout import RunDir
+from dstest.store.inventory import entries
+from dstest.store.prune import delete, plan
 
 pytestmark = pytest.mark.slow
 
@@ -86,7 +86,8 @@ def _run(night: Path, name: str) -> RunDir:
 
 def _evidence(night: Path) -> None:
     run = _run(night, "good")
-    run.write_json("evidence.json", {**run.read_json("evidence.json"), "violation": True})
+    told = run.read_json("verdict.json")
+    run.write_json("verdict.json", {**told, "evidence": {**told["evidence"], "violation": True}})
     run.write_sums()
 
 

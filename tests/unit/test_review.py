@@ -14,23 +14,20 @@ from executed_plan import executed, stale
 from made_runs import made, registers
 from passing_runs import RUNS
 
+from dstest.campaign.launch import Budget
+from dstest.campaign.steps.commands import differences
 from dstest.core.errors import EvidenceError
 from dstest.core.history import ClockSource
-from dstest.core.plugin_files import digests
-from dstest.core.run_meta import RunMeta
-from dstest.core.spec import RunSpec
+from dstest.core.registry import digests
+from dstest.core.run_record import RunMeta, RunSpec
 from dstest.core.verdict import State
-from dstest.plans.execution.outcome import outcome_of
-from dstest.plans.execution.state import ExecutionDir
-from dstest.plans.launch import Budget
+from dstest.plans.execution.state import ExecutionDir, outcome_of
 from dstest.plans.reader import read_plan
-from dstest.plans.review.gather import gather
-from dstest.plans.review.write import REPORT, reviewed, write_report
+from dstest.plans.review.gather import REPORT, gather, review_again, write_report
 from dstest.report.findings import review_of
 from dstest.report.model import load_report
-from dstest.report.review.render import render
+from dstest.report.review.model import render
 from dstest.report.review.rules import RULES, review
-from dstest.steps.own import differences
 
 pytestmark = pytest.mark.slow
 
@@ -53,7 +50,7 @@ def passed(tmp_path_factory: pytest.TempPathFactory) -> ExecutionDir:
 
 def test_a_true_report_breaks_no_rule(failed: ExecutionDir, passed: ExecutionDir) -> None:
     for directory, outcome, code in ((failed, "FAIL", 1), (passed, "DONE_WITH_CONCERNS", 3)):
-        truth, broken = reviewed(directory)
+        truth, broken = review_again(directory)
         assert broken == []
         assert (truth.outcome, truth.exit_code) == (outcome, code)
     assert [rule.id for rule in RULES] == [f"R{n:02}" for n in range(1, 20)]
@@ -231,7 +228,7 @@ def test_a_report_of_a_part_is_not_done(tmp_path: Path) -> None:
     assert truth.outcome == "DONE_WITH_CONCERNS"
     near = next(row for row in truth.results if row.id == "S2/near")
     assert near.verdict is State.INCONCLUSIVE_ORACLE  # its run lies there
-    assert reviewed(directory)[1]
+    assert review_again(directory)[1]
 
 
 def test_a_run_of_something_else_is_none(tmp_path: Path) -> None:

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 import typer
 
-from clusters.labs import leftovers, rootless, seclusion, state
+from clusters.labs import bridged, rootless, state
 from clusters.labs.rootless import LAB
 from clusters.labs.state import LabState
-from dstest.cli import secluded
+from dstest.cli import lab_common
 from dstest.core import registry
 from dstest.core.errors import ConfigError, LabError
 from dstest.core.node import Inspects, Restarts, Secluded
-from dstest.core.spec import RunSpec
+from dstest.core.run_record import RunSpec
 
 
 @pytest.fixture(autouse=True)
@@ -46,14 +46,14 @@ def test_what_it_is() -> None:
 
 def test_a_lab_is_held_by_a_lock_and_not_by_a_pid(own_dir: Path) -> None:
     saved("one")
-    assert seclusion.held_by("one") is None
-    with seclusion._holding("one"):
-        assert seclusion.held_by("one") == seclusion.Held(os.getpid())
+    assert rootless.holder_of("one") is None
+    with rootless._holding("one"):
+        assert rootless.holder_of("one") == rootless.Holder(os.getpid())
         assert LAB.users("one") == [os.getpid()]
         assert "that command" in LAB.examine("one")[0]
         with (
             pytest.raises(LabError, match="another command has lab one"),
-            seclusion._holding("one"),
+            rootless._holding("one"),
         ):
             pass
         with pytest.raises(LabError, match="lives in process"):
@@ -64,23 +64,23 @@ def test_a_lab_is_held_by_a_lock_and_not_by_a_pid(own_dir: Path) -> None:
 
 def test_who_has_not_said_its_pid_yet_has_it_all_the_same(own_dir: Path) -> None:
     saved("one")
-    with seclusion._holding("one"):
-        seclusion._lock("one").write_text("")
-        assert seclusion.held_by("one") == seclusion.Held(None)
+    with rootless._holding("one"):
+        rootless._lock("one").write_text("")
+        assert rootless.holder_of("one") == rootless.Holder(None)
         with pytest.raises(LabError, match="just starting"):
             LAB.down("one")
 
 
 def test_who_only_looks_keeps_nobody_from_it(own_dir: Path) -> None:
     saved("one")
-    path = seclusion._lock("one")
+    path = rootless._lock("one")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
     with path.open() as looker:
         fcntl.flock(looker, fcntl.LOCK_SH)
         gone = threading.Timer(0.1, lambda: fcntl.flock(looker, fcntl.LOCK_UN))
         gone.start()
-        with seclusion._holding("one"):
+        with rootless._holding("one"):
             assert LAB.users("one") == [os.getpid()]
         gone.join()
 
@@ -88,7 +88,7 @@ def test_who_only_looks_keeps_nobody_from_it(own_dir: Path) -> None:
 def test_a_written_pid_alone_holds_nothing(own_dir: Path) -> None:
     (own_dir / "rootless").mkdir(parents=True)
     (own_dir / "rootless" / "one").write_text("1")
-    assert seclusion.held_by("one") is None
+    assert rootless.holder_of("one") is None
 
 
 def test_what_a_living_command_has_is_not_collected(
@@ -100,11 +100,11 @@ def test_what_a_living_command_has_is_not_collected(
         kept.append(keep)
         return []
 
-    monkeypatch.setattr(leftovers, "collect", collect)
-    monkeypatch.setattr(seclusion, "inside", lambda: True)
+    monkeypatch.setattr(bridged, "collect", collect)
+    monkeypatch.setattr(rootless, "inside", lambda: True)
     saved("one")
     saved("two")
-    with (own_dir / "labs" / "one" / "x").open("w"), seclusion._holding("one"):
+    with (own_dir / "labs" / "one" / "x").open("w"), rootless._holding("one"):
         LAB.gc()
     assert kept == [frozenset({"one"})]
 
@@ -160,7 +160,7 @@ def test_a_run_goes_within_with_its_words_and_ends_with_that_code(
     )
     monkeypatch.setattr("sys.argv", ["dstest", "run", "--lab", "outside"])
     with pytest.raises(typer.Exit) as ended:
-        secluded.enter(RunSpec(lab="outside"), None, keep_lab=False)
+        lab_common.enter(RunSpec(lab="outside"), None, keep_lab=False)
     assert ended.value.exit_code == 3
     ((lab_id, packages, words),) = lab.ran
     assert lab_id == f"run-{os.getpid()}"
@@ -168,13 +168,13 @@ def test_a_run_goes_within_with_its_words_and_ends_with_that_code(
     assert "etcd-server" in packages
     assert words == ["run", "--lab", "outside", "--lab-id", lab_id]
     with pytest.raises(ConfigError, match="cannot be kept"):
-        secluded.enter(RunSpec(lab="outside"), "x", keep_lab=True)
+        lab_common.enter(RunSpec(lab="outside"), "x", keep_lab=True)
     monkeypatch.setattr(lab, "inside", lambda: True)
-    secluded.enter(RunSpec(lab="outside"), "x", keep_lab=False)
+    lab_common.enter(RunSpec(lab="outside"), "x", keep_lab=False)
 
 
 def test_the_lock_is_that_of_flock(own_dir: Path) -> None:
-    with seclusion._holding("one") as held, pytest.raises(BlockingIOError):
+    with rootless._holding("one") as held, pytest.raises(BlockingIOError):
         again = (own_dir / "rootless" / "one").open("r")
         try:
             fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)

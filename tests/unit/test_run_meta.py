@@ -9,8 +9,8 @@ import pytest
 from made_meta import PLANNED, WHOLE, meta
 
 from dstest.core.errors import EvidenceError
-from dstest.core.run_meta import RunMeta
-from dstest.store.layout import RunDir
+from dstest.core.run_record import RunMeta
+from dstest.history.layout import RunDir
 
 
 def test_what_was_read_is_what_is_written() -> None:

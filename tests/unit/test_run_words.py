@@ -14,21 +14,18 @@ import msgspec
 import pytest
 from made_meta import meta
 
+from dstest.campaign.launch import Arm, Budget, Run
+from dstest.campaign.launch import argv_of as argv_of_arm
+from dstest.campaign.shrink.candidate import Candidate, compact
+from dstest.campaign.shrink.original import argv_of
+from dstest.campaign.shrink.reductions import shorter
+from dstest.campaign.shrink.runs import candidate_of, schedule_of, spec_for
+from dstest.campaign.steps.commands import differences
 from dstest.core import run_words
 from dstest.core.errors import ConfigError
-from dstest.core.option_words import pair_of
-from dstest.core.run_meta import RunMeta
-from dstest.core.run_words import at_least, number
-from dstest.core.spec import RunSpec
-from dstest.plans.launch import Arm, Budget, Run
-from dstest.plans.launch import argv_of as argv_of_arm
-from dstest.report.command import command_of
+from dstest.core.run_record import RunMeta, RunSpec
+from dstest.core.run_words import at_least, command_of, number, pair_of
 from dstest.runner.plugins import Plugins, resolve
-from dstest.shrink.candidate import Candidate, compact
-from dstest.shrink.faults import shorter
-from dstest.shrink.reproducer import argv_of
-from dstest.shrink.runs import candidate_of, schedule_of, spec_for
-from dstest.steps.own import differences
 from nemeses.base.schedule import windows
 
 OTHERWISE: Final[dict[str, Any]] = {
@@ -227,9 +224,9 @@ def test_the_order_of_words_stays_as_it_was() -> None:
 ROOT: Final = Path(inspect.getfile(run_words)).parents[2]
 APART: Final = {
     "dstest/core/run_words.py": "the writer",
-    "dstest/steps/own.py": "the reader",
+    "dstest/campaign/steps/commands.py": "the reader",
     "dstest/cli/run.py": "the command itself",
-    "dstest/shrink/reread.py": "commands of reductions as earlier versions wrote them",
+    "dstest/campaign/shrink/reproducer.py": "commands of reductions as earlier versions wrote them",
 }
 """Files that name a switch of `dstest run` as a word, and why they may."""
 
@@ -239,5 +236,5 @@ def test_nobody_else_writes_the_words_of_a_run() -> None:
     files = [path for room in rooms for path in (ROOT / room).rglob("*.py")]
     flags = re.compile(r'"--(time-limit|stop-on-violation|no-monitor|concurrency)"')
     named = {p.relative_to(ROOT).as_posix() for p in files if flags.search(p.read_text())}
-    examples = {name for name in named if name.startswith("dstest/findings/entries/")}
+    examples = {name for name in named if name.startswith("dstest/campaign/known_bugs/entries/")}
     assert named - examples == set(APART)

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 from dstest.cli.app import app
 from dstest.core import registry
 from dstest.core.errors import ConfigError
-from dstest.core.spec import RunSpec
+from dstest.core.run_record import RunSpec
+from dstest.runner.fault_plans import Schedule, read_schedule
 from dstest.runner.plugins import Plugins, resolve, schedule_of
-from dstest.runner.schedule_file import Schedule, read_schedule
 
 
 def plugins(**spec: Any) -> Plugins:

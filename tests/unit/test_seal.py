@@ -10,12 +10,10 @@ import pytest
 from raw_segments import append
 
 from dstest.core.evidence import LandingRecord
-from dstest.core.history import Header, History, epochs_of
+from dstest.core.history import Header, History, epochs_of, windows_of
 from dstest.core.op import Outcome
-from dstest.store.events import Writer
-from dstest.store.jsonl import read_history, read_raw, write_history
-from dstest.store.seal import fold, windows_of
-from dstest.store.segment import SegmentWriter
+from dstest.history.jsonl import read_history, read_raw, write_history
+from dstest.history.segment import SegmentWriter, Writer, fold
 
 WORKER = Writer(worker=0)
 CONTROL = Writer(control=True)

@@ -11,16 +11,14 @@ import pytest
 from lin_oracle import MODELS, PERMITS, explains, random_history
 
 from checkers.linearizable import CHECKER as LINEARIZABLE
-from checkers.second.judges import OBJECTS, OfTransactions
-from checkers.second.porcupine import linearizable
+from checkers.second.judges import OBJECTS, OfTransactions, linearizable
 from checkers.second.specimens import object_histories
 from checkers.txn.plugin import LIST_APPEND, RW_REGISTER
 from dstest.core.check import Anomaly, Budget
 from dstest.core.history import Header, History
 from dstest.core.op import Op
-from dstest.generator.histories import Spec, events
-from dstest.generator.writing import lines
-from dstest.store.jsonl import read_stream
+from dstest.history.generator.histories import Spec, events, lines
+from dstest.history.jsonl import read_stream
 
 STEPS = 200_000
 TXN = {"list-append": LIST_APPEND, "rw-register": RW_REGISTER}

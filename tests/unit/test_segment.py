@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from raw_segments import append, read_segment
 
 from dstest.core.errors import HistoryError
-from dstest.store import segment
-from dstest.store.events import Succeeded, Writer
-from dstest.store.segment import Damage, SegmentWriter
+from dstest.history import segment
+from dstest.history.segment import Damage, SegmentWriter, Succeeded, Writer
 
 pytestmark = pytest.mark.slow
 

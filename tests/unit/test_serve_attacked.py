@@ -12,12 +12,12 @@ from served_http import Asker
 from served_store import FAILING, PASSING, indexed, made_store, sealed, still_running, telling
 
 from dstest.core import clock
-from dstest.retention.look import entries
-from dstest.serve import index as index_module
+from dstest.history.layout import RunDir
 from dstest.serve.export import export
 from dstest.serve.live import live_of
 from dstest.serve.views import Views
-from dstest.store.layout import RunDir
+from dstest.store import index as index_module
+from dstest.store.inventory import entries
 
 pytestmark = pytest.mark.slow
 
@@ -44,7 +44,7 @@ def deep_in(run: Path, name: str) -> None:
     sealed(run)
 
 
-@pytest.mark.parametrize("name", ["verdict.json", "evidence.json", "run.json"])
+@pytest.mark.parametrize("name", ["verdict.json", "run.json"])
 def test_one_deep_file_is_of_one_run(name: str, store: Path, tmp_path: Path) -> None:
     deep_in(store / PASSING, name)
     index = indexed(store)
@@ -56,7 +56,7 @@ def test_one_deep_file_is_of_one_run(name: str, store: Path, tmp_path: Path) -> 
     assert "damaged" in page
     found, _ = entries(store)
     state = {entry.path.name: entry.state for entry in found}[Path(PASSING).name]
-    assert not state.startswith("PASS") or name == "evidence.json"
+    assert not state.startswith("PASS")
 
 
 def test_a_deep_live_file_is_no_answer_of_500(store: Path) -> None:

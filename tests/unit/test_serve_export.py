@@ -20,7 +20,7 @@ from served_store import (
 
 from dstest.core.errors import ConfigError
 from dstest.serve.export import export
-from dstest.serve.index import Index
+from dstest.store.index import Index
 
 TOUCHED = "other/20260401T000000Z-9"
 RUNNING = "other+more/20260402T000000Z-9"

@@ -243,7 +243,7 @@ def live(server: Asker) -> dict[str, Any]:
 
 
 def test_a_run_that_goes_on_is_told(server: Asker) -> None:
-    from dstest.store.layout import RunDir
+    from dstest.history.layout import RunDir
 
     run = RunDir(server.store / RUNNING)
     told = live(server)

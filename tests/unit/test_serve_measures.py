@@ -8,9 +8,9 @@ from pathlib import Path
 from made_runs import made, registers
 from real_run import change_facts
 
-from dstest.compare.measured import METRICS
-from dstest.serve.measures import figures_of
-from dstest.serve.row import Figures
+from dstest.core.summary import Figures
+from dstest.store.compare.measured import METRICS
+from dstest.store.index import measure
 
 
 def test_a_load_that_was_ended_is_measured_as_long_as_it_was(tmp_path: Path) -> None:
@@ -19,9 +19,9 @@ def test_a_load_that_was_ended_is_measured_as_long_as_it_was(tmp_path: Path) -> 
     header = json.loads(head)
     header["time_limit_s"] = 10 * header["time_limit_s"]
     run.history.write_text("\n".join([json.dumps(header), *rows]) + "\n")
-    whole = figures_of(run.path)
+    whole = measure(run.path)
     change_facts(run, stopped_by="linearizable: nonlinearizable on key 0-1")
-    ended = figures_of(run.path)
+    ended = measure(run.path)
     assert whole.ok_per_s is not None
     assert ended.ok_per_s is not None
     assert ended.ok_per_s > 2 * whole.ok_per_s
@@ -29,4 +29,4 @@ def test_a_load_that_was_ended_is_measured_as_long_as_it_was(tmp_path: Path) -> 
 
 
 def test_every_metric_that_is_compared_has_its_figure() -> None:
-    assert {*METRICS} == {*Figures.__struct_fields__} - {"why", "whys", "headline"}
+    assert {*METRICS} == {*Figures.__struct_fields__} - {"why", "whys", "unbounded"}

@@ -6,24 +6,22 @@ from typing import Any
 
 import pytest
 
-from dstest.serve.charts import Dot, dots
-from dstest.serve.links import Site, cell_address, run_address
-from dstest.serve.pages import figure, neighbours, stamp
-from dstest.serve.query import Asked, asked_of, choices, found
-from dstest.serve.row import Figures, Row, Tested
-from dstest.serve.trends import cells, sign_of
-from dstest.serve.triage import triage
+from dstest.core.summary import Figures, Tested
+from dstest.serve.pages import Site, cell_address, figure, neighbours, run_address, stamp
+from dstest.serve.views import Dot, dots, triage
+from dstest.store.query import Query, cells, choices, query_of, select, sign_of
+from dstest.store.rows import RunRow
 
 A, B = "linearizable/stale-read/#/register", "set/lost/*/set"
 
 
-def a_row(day: int, said: str = "PASS-smoke", **more: Any) -> Row:
+def a_row(day: int, said: str = "PASS-smoke", **more: Any) -> RunRow:
     test = Tested(
         id=more.pop("test", "t1"),
         system=more.pop("system", "etcd"),
         workload="register",
         nemesis=more.pop("nemesis", "partition,kill"),
-        seed=more.pop("seed", "7"),
+        seed=more.pop("seed", 7),
     )
     code = 1 if said.startswith("FAIL") else 0 if said.startswith("PASS") else 3
     given: dict[str, Any] = {
@@ -35,7 +33,7 @@ def a_row(day: int, said: str = "PASS-smoke", **more: Any) -> Row:
         "started": f"2026010{day}T000000Z",
         "test": test,
     }
-    return Row(**{**given, **more})
+    return RunRow(**{**given, **more})
 
 
 FAILED = "FAIL-reproducible"
@@ -50,7 +48,7 @@ ROWS = [
 ]  # fmt: skip
 
 
-def days(rows: list[Row]) -> list[int]:
+def days(rows: list[RunRow]) -> list[int]:
     return [int(row.started[6:8]) for row in rows]
 
 
@@ -74,14 +72,14 @@ def days(rows: list[Row]) -> list[int]:
     ],
 )
 def test_what_is_asked_for(asked: dict[str, str], wanted: list[int]) -> None:
-    assert days(found(ROWS, asked_of(asked))) == wanted
+    assert days(select(ROWS, query_of(asked))) == wanted
 
 
 def test_what_is_asked_for_comes_back_as_words() -> None:
-    asked = asked_of({"system": "etcd", "down": "0", "page": "3", "odd": "1"})
+    asked = query_of({"system": "etcd", "down": "0", "page": "3", "odd": "1"})
     assert asked.plain == {"system": "etcd", "down": "0", "page": "3"}
-    assert asked_of(asked.plain) == asked
-    assert Asked().plain == {}
+    assert query_of(asked.plain) == asked
+    assert Query().plain == {}
 
 
 def test_choices_count_runs() -> None:
@@ -104,7 +102,7 @@ def test_a_violation_over_runs() -> None:
 def test_trends_count_what_was_judged() -> None:
     numbers = {1: 100.0, 2: 300.0, 3: 200.0}
 
-    def figures(row: Row) -> Figures | None:
+    def figures(row: RunRow) -> Figures | None:
         known = numbers.get(int(row.started[6:8]))
         return None if known is None else Figures(ok_per_s=known)
 

@@ -11,10 +11,10 @@ import pytest
 from failing_runs import failing, stale_etcd
 from served_store import FAILING, PASSING, indexed, made_store, sealed
 
-from dstest.compare.measured import METRICS, metric_words
-from dstest.serve.index import Index
-from dstest.serve.query import Asked, asked_of, found, unread
 from dstest.serve.views import Views
+from dstest.store.compare.measured import METRICS, metric_words
+from dstest.store.index import Index
+from dstest.store.query import Query, query_of, select, unparsed
 
 pytestmark = pytest.mark.slow
 
@@ -30,9 +30,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
     failing(store / LOST, "total-queue")
     for ref in (STALE, LOST):
         sealed(store / ref, started=Path(ref).name.partition("-")[0])
-    made = indexed(store)
-    made.measures.some(made.shown.counted, 60.0, lambda: False)
-    return made
+    return indexed(store)
 
 
 @pytest.fixture(scope="module")
@@ -47,25 +45,25 @@ def plain(page: str | None) -> str:
 
 
 def test_the_list_says_what_the_database_did(views: Views) -> None:
-    text = plain(views.runs(Asked()))
+    text = plain(views.runs(Query()))
     assert SAID.capitalize() in text or SAID[:1].upper() + SAID[1:] in text
     assert "Lost what it had acknowledged, on key q." in text
 
 
 @pytest.mark.parametrize("words", ["stale read", "Newer CONFIRMED", "etcd returned old"])
 def test_it_is_found_by_what_it_did(index: Index, views: Views, words: str) -> None:
-    rows = found(index.shown.rows.values(), Asked(words=words), index.measures.headline)
+    rows = select(index.shown.rows.values(), Query(words=words))
     assert {row.ref for row in rows} == {STALE, FAILING}
-    assert "2 of 5 runs" in plain(views.runs(Asked(words=words)))
+    assert "2 of 5 runs" in plain(views.runs(Query(words=words)))
 
 
 def test_it_is_known_in_short_before_its_history_was_read(index: Index) -> None:
     fresh = indexed(index.store)
     rows = {row.ref: row for row in fresh.shown.rows.values()}
-    said = fresh.measures.headline(rows[LOST])
+    said = rows[LOST].headline
     assert said == "etcd 3.4.23 lost what it had acknowledged, on key q."
-    assert fresh.measures.headline(rows[STALE]).startswith("etcd 3.4.23 ")
-    assert fresh.measures.headline(rows[PASSING]) == ""
+    assert rows[STALE].headline.startswith("etcd 3.4.23 ")
+    assert rows[PASSING].headline == ""
 
 
 def test_the_page_of_a_run_says_it(views: Views) -> None:
@@ -88,7 +86,7 @@ def test_a_run_that_is_not_to_be_believed_has_none(tmp_path: Path) -> None:
     index = indexed(store)
     row = index.shown.rows[FAILING]
     assert row.standing == "damaged"
-    assert index.measures.headline(row) == ""
+    assert row.headline == ""
 
 
 def test_two_runs_are_told_in_words(views: Views) -> None:
@@ -118,8 +116,8 @@ def test_every_metric_has_words() -> None:
     ],
 )
 def test_a_time_can_be_read(given: str, stamp: str) -> None:
-    assert asked_of({"since": given}).since == stamp
-    assert unread({"since": given}) == {}
+    assert query_of({"since": given}).since == stamp
+    assert unparsed({"since": given}) == {}
 
 
 @pytest.mark.parametrize(
@@ -127,8 +125,8 @@ def test_a_time_can_be_read(given: str, stamp: str) -> None:
 )
 def test_a_time_that_is_none_is_said_and_hides_nothing(views: Views, given: str) -> None:
     words = {"since": given}
-    assert unread(words) == words
-    page = views.runs(asked_of(words), unread(words))
+    assert unparsed(words) == words
+    page = views.runs(query_of(words), unparsed(words))
     text = plain(page)
     assert "5 of 5 runs" in text
     assert f"Cannot read this time, so no run is left out for it: since “{given}”" in text

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from clusters.systems.toykv.effects import EFFECTS
+from clusters.systems.toykv.system import EFFECTS
 from dstest.core.history import Header, History
 from dstest.core.op import Op
-from dstest.effects.reading import effects_of
-from dstest.effects.result import Answer, judged
+from dstest.judge.server_journal import Answer, effects_of, judge_effects
 
 NODES = ("n1", "n2", "n3")
 
@@ -68,7 +67,9 @@ def _answer(
         (folder / name / EFFECTS.file).write_text("".join(f"{row}\n" for row in rows))
     effects = effects_of(folder, NODES, EFFECTS)
     assert effects is not None
-    return judged(History(header=Header(), ops=OPS if ops is None else ops), effects, EFFECTS)
+    return judge_effects(
+        History(header=Header(), ops=OPS if ops is None else ops), effects, EFFECTS
+    )
 
 
 def _kinds(answer: Answer) -> list[str]:

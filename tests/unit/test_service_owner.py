@@ -13,15 +13,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from clusters.remote.agent_start import prepare
+from clusters.remote.agent_groups import prepare
 from clusters.supervise import SupervisedDeployment
-from clusters.supervise.on_node import spec
+from clusters.supervise.member_set import spec
 from dstest.core.node import Completed
 from dstest.core.protocols import Probe, Service
 
 
 def here(argv: Sequence[str]) -> Completed:
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=10, check=True)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
     return Completed(status=0, stdout=done.stdout, stderr=done.stderr)
 
 

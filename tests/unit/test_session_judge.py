@@ -8,15 +8,14 @@ import msgspec
 import pytest
 from made_audit import but, good
 
+from dstest.campaign.session import plan_arms
 from dstest.core.errors import ConfigError, Exit
-from dstest.core.evidence import Evidence
-from dstest.core.tiers import Tier
+from dstest.core.evidence import Evidence, Tier
 from dstest.core.verdict import State
 from dstest.judge.decide import aggregate_seeds, decide
 from dstest.judge.evidence import build_evidence
 from dstest.judge.facts import RunFacts
 from dstest.judge.session import ArmEvidence, SessionVerdict, judge_session
-from dstest.runner.arms import plan_arms
 
 pytestmark = pytest.mark.slow
 

@@ -14,9 +14,9 @@ import session_files as made
 from session_files import History, put
 from session_verdicts import verdicts
 
-from checkers._start import Start
+from checkers._findings import Start
 from checkers.txn import api
-from checkers.txn.opmaps import from_op_maps
+from checkers.txn.plugin import from_op_maps
 from checkers.txn.sessions.builder import INITIAL_TXN
 from checkers.txn.sessions.formats import load_sessions, sessions_in
 from dstest.core.errors import ConfigError, HistoryError

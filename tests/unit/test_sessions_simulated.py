@@ -13,8 +13,8 @@ from real_run import change_facts
 from touched_runs import dstest
 
 from dstest.core.errors import Exit
+from dstest.history.layout import RunDir
 from dstest.runner.session_file import SessionDir
-from dstest.store.layout import RunDir
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

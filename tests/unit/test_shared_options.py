@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from clusters.supervise import SupervisedSystem
-from clusters.supervise.some_nodes import MEMBERS
-from dstest.cli.fits import matrix, shared_option
+from clusters.supervise.system import MEMBERS
+from dstest.cli.listing import matrix, shared_option
 from dstest.core.protocols import Option
 
 

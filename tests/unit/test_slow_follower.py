@@ -11,8 +11,8 @@ from third_party import context
 
 from dstest.core.evidence import LandingRecord
 from dstest.core.protocols import FaultPlan, LeaderView, Member, Process, Timing, Unit
-from nemeses.base.steps import Choice
-from nemeses.observe.progress import SILENT, lags, only_log
+from nemeses.base.driver import Choice
+from nemeses.observe.servers import SILENT, lags, only_log
 from nemeses.process import slow_follower
 
 pytestmark = pytest.mark.slow

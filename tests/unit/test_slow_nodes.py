@@ -13,7 +13,7 @@ from third_party import context
 
 from clusters.remote.agent_groups import Groups
 from clusters.remote.bundle import first_frame
-from clusters.remote.node import RemoteNode
+from clusters.remote.connection import RemoteNode
 from dstest.core.errors import FaultRefused, RemoteLost
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import NodeInfo
@@ -21,7 +21,7 @@ from dstest.core.protocols import Timing
 from dstest.judge.evidence import _fault
 from dstest.runner.answers import allow_for_slowness
 from nemeses.base.path_fault import landing_s
-from nemeses.process import unsynced
+from nemeses.process import restart
 from nemeses.process.memory import MEMORY, Memory
 
 
@@ -84,7 +84,7 @@ KEPT = {"synced": True, "unsynced": True}
     ],
 )
 def test_what_became_of_unsynced_writes(rows: Any, found: str) -> None:
-    assert unsynced.what_became(rows) == found
+    assert restart.what_became(rows) == found
 
 
 @pytest.mark.parametrize(("facts", "said"), [({}, "kept"), ({"page_cache": "lost"}, "lost")])

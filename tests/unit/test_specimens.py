@@ -6,9 +6,9 @@ import pytest
 
 from dstest.core import registry
 from dstest.core.check import Budget
-from dstest.generator.true_histories import KINDS
-from dstest.judge.checker_answers import asked
-from dstest.runner.specimens import specimens
+from dstest.history.generator.true_histories import KINDS
+from dstest.judge.checker_answers import ask_checker
+from dstest.runner.blame_probes import specimens
 
 pytestmark = pytest.mark.slow
 
@@ -28,9 +28,9 @@ def test_no_checker_of_ours_is_to_blame(name: str, model: str, workload: str) ->
     made = specimens(checker, model, workload, 7)
     assert made.right
     for history in made.right:
-        assert asked(checker, history, model, Budget()).valid in (True, "unknown")
+        assert ask_checker(checker, history, model, Budget()).valid in (True, "unknown")
     for what, history in made.wrong:
-        assert asked(checker, history, model, Budget()).valid in (False, "unknown"), what
+        assert ask_checker(checker, history, model, Budget()).valid in (False, "unknown"), what
 
 
 def test_of_what_nobody_knows_there_are_none() -> None:
@@ -43,6 +43,6 @@ def test_a_workload_that_shares_its_name_with_one_of_transactions() -> None:
     checker = registry.load("checkers", "slo")
     made = specimens(checker, "slo", "register", 1)
     for history in made.right:
-        assert asked(checker, history, "slo", Budget()).valid in (True, "unknown")
+        assert ask_checker(checker, history, "slo", Budget()).valid in (True, "unknown")
     for what, history in made.wrong:
-        assert asked(checker, history, "slo", Budget()).valid in (False, "unknown"), what
+        assert ask_checker(checker, history, "slo", Budget()).valid in (False, "unknown"), what

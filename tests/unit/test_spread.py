@@ -12,10 +12,9 @@ from checkers._findings import ANOMALIES_MAX
 from checkers._spread import KEYS_MAX
 from dstest.core import registry
 from dstest.core.check import Anomaly, Budget, CheckResult, Stuck
-from dstest.core.history import Header, History, Window
+from dstest.core.history import FaultWindow, Header, History
 from dstest.core.op import Op
-from dstest.report.kinds import _windows
-from dstest.report.tally import tallies
+from dstest.report.moments import _windows, tallies
 
 MS = 1_000_000
 
@@ -152,7 +151,7 @@ def test_a_transaction_that_read_what_failed_is_the_culprit() -> None:
 
 def test_terminal_and_page_have_one_account_of_where_anomalies_fell() -> None:
     """Acknowledged in the fault, and after its heal; missing at the very end."""
-    window = Window(epoch="f1", nemesis="partition", inject_start=0, healed_at=195 * MS)
+    window = FaultWindow(epoch="f1", nemesis="partition", start_ns=0, healed_ns=195 * MS)
     checker = registry.load("checkers", "no-lost-ack")
     header = Header(model=checker.models[0], windows=[window])
     found = checker.check(History(header=header, ops=losses(40)), header.model, Budget())
@@ -165,3 +164,60 @@ def test_terminal_and_page_have_one_account_of_where_anomalies_fell() -> None:
     assert "20 inside f1 (partition) and 20 after the heal of f1 (partition)" in _windows(
         found.spreads["lost"].known, faults
     )
+
+
+@pytest.mark.parametrize(
+    ("until_ms", "after", "outside"), [(None, 20, 20), (291, 10, 20), (195, 0, 20)]
+)
+def test_an_effect_lasts_until_the_measured_recovery(
+    until_ms: int | None, after: int, outside: int
+) -> None:
+    window = FaultWindow(
+        epoch="f1",
+        nemesis="partition",
+        landed="yes",
+        start_ns=0,
+        healed_ns=195 * MS,
+        until_ns=None if until_ms is None else until_ms * MS,
+    )
+    checker = registry.load("checkers", "no-lost-ack")
+    header = Header(model=checker.models[0], windows=[window])
+    found = checker.check(History(header=header, ops=losses(40)), header.model, Budget())
+    assert isinstance(found.spreads, dict)
+    known = found.spreads["lost"].known
+    assert known is not None
+    assert sum((known.after or {}).values()) == after
+    assert known.outside == outside
+    said = _windows(known, [window])
+    if until_ms is None:
+        assert said == "20 inside f1 (partition) and 20 after the heal of f1 (partition)"
+    elif after:
+        assert said == (
+            "20 inside f1 (partition), 10 after the heal of f1 (partition), until 0.3 s and 10 "
+            "outside every fault"
+        )
+    else:
+        assert said == "20 inside f1 (partition) and 20 outside every fault"
+
+
+def test_windows_with_and_without_a_recovery_may_end_together() -> None:
+    both = [
+        FaultWindow(epoch="f1", nemesis="kill", start_ns=0, healed_ns=195 * MS, until_ns=300 * MS),
+        FaultWindow(epoch="f2", nemesis="kill", start_ns=0, healed_ns=195 * MS),
+    ]
+    for windows in (both, both[::-1]):
+        header = Header(model="durable", windows=windows)
+        checker = registry.load("checkers", "no-lost-ack")
+        found = checker.check(History(header=header, ops=losses(40)), "durable", Budget())
+        assert isinstance(found.spreads, dict)
+        assert found.spreads["lost"].known.after == {"f2": 20}
+
+
+def test_a_fault_that_has_not_landed_has_no_effects() -> None:
+    window = FaultWindow(epoch="f1", nemesis="kill", start_ns=0, healed_ns=195 * MS, landed="no")
+    checker = registry.load("checkers", "no-lost-ack")
+    header = Header(model=checker.models[0], windows=[window])
+    found = checker.check(History(header=header, ops=losses(40)), header.model, Budget())
+    assert isinstance(found.spreads, dict)
+    assert found.spreads["lost"].known.outside == 20
+    assert not found.spreads["lost"].known.after

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from clusters.sql import SqlClient, clients_on
-from clusters.sql.schema import schema, table_of
+from clusters.sql.clients import schema, table_of
 from clusters.systems.galera import GaleraClient
 from clusters.systems.mariadb import DIALECT as MARIADB
-from clusters.systems.postgresql import DIALECT, PostgresqlClient, numbered
+from clusters.systems.postgresql import DIALECT, PostgresqlClient, number_marks
 from clusters.systems.postgresql import SYSTEM as POSTGRESQL
 from dstest.core.protocols import Definite, Endpoint, Indefinite, OpDraft
 
@@ -330,8 +330,8 @@ def test_dialects_have_places_for_the_table_and_two_values(dialect: Any) -> None
 
 
 def test_places_are_numbered() -> None:
-    assert numbered("UPDATE t SET v = ? WHERE k = ?") == "UPDATE t SET v = $1 WHERE k = $2"
-    assert numbered("BEGIN") == "BEGIN"
+    assert number_marks("UPDATE t SET v = ? WHERE k = ?") == "UPDATE t SET v = $1 WHERE k = $2"
+    assert number_marks("BEGIN") == "BEGIN"
 
 
 @pytest.mark.parametrize(("at", "certain"), [("INSERT", True), ("COMMIT", False)])

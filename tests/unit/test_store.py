@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from dstest.core.errors import ConfigError, HarnessError, HistoryError
-from dstest.store.jsonl import read_history
-from dstest.store.layout import RunDir, link_latest
+from dstest.history.jsonl import read_history
+from dstest.history.layout import RunDir, link_latest
 
 HEAD = '{"schema":"dstest.history/1"}\n'
 OP = '{"op_id":1,"process_id":0,"invoke_ts":5,"op_type":"read"}\n'

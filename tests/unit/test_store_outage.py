@@ -11,10 +11,9 @@ import pytest
 
 from dstest.core.evidence import LandingRecord
 from dstest.core.protocols import Process
-from nemeses.base.landing import landed
-from nemeses.base.steps import Healing, Reverted, with_facts, with_signals
-from nemeses.network.store_outage import NEMESIS, judged, read_on
-from nemeses.observe.processes import replaced
+from nemeses.base.driver import Healing, Reverted, landing, with_facts, with_signals
+from nemeses.network.store_outage import NEMESIS, read_on, signals_of
+from nemeses.observe.processes import replacements
 from nemeses.tools.nft import store_rules
 
 S = 10**9
@@ -46,9 +45,11 @@ def outcome(found: LandingRecord | None = None, **given: Any) -> tuple[str, str]
         "hit": [],
     }
     begun = found or record()
-    seen = judged(begun, **{**what, "unled": [], **given}, now_ns=NOW_NS, found={})
+    seen = signals_of(begun, **{**what, "unled": [], **given}, now_ns=NOW_NS, found={})
     after = with_signals(begun, seen)
-    return landed(after), "; ".join((seen.injector.detail, seen.victim.detail, seen.control.detail))
+    return landing(after), "; ".join(
+        (seen.injector.detail, seen.victim.detail, seen.control.detail)
+    )
 
 
 def test_it_has_landed_when_all_of_it_shows() -> None:
@@ -150,8 +151,8 @@ def test_who_was_replaced_is_told_by_any_of_its_services() -> None:
     found = record(processes={"n1": rows, "n2": rows})
     same = [Process(*row) for row in rows]
     other = [Process("etcd", 10, 1), Process("patroni", 30, 9)]
-    assert replaced(found, {"n1": same, "n2": same[:2]}, ["n1", "n2"]) == []
-    assert replaced(found, {"n1": same, "n2": other}, ["n1", "n2"]) == ["n2"]
-    assert replaced(found, {"n1": same[:1]}, ["n1", "n2"]) == ["n1", "n2"]
+    assert replacements(found, {"n1": same, "n2": same[:2]}, ["n1", "n2"]) == []
+    assert replacements(found, {"n1": same, "n2": other}, ["n1", "n2"]) == ["n2"]
+    assert replacements(found, {"n1": same[:1]}, ["n1", "n2"]) == ["n1", "n2"]
     one = record(processes={"n1": rows[:1]})
-    assert replaced(one, {"n1": other}, ["n1"]) == [], "the fault is about one service"
+    assert replacements(one, {"n1": other}, ["n1"]) == [], "the fault is about one service"

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from dstest.core.errors import EvidenceError
-from dstest.retention.verify import verified_sums, wrong_sums
-from dstest.retention.walk import walk
-from dstest.store.layout import RunDir
-from dstest.store.sums import compare_sums, sums_of
+from dstest.history.layout import RunDir
+from dstest.history.sums import compare_sums, sums_of
+from dstest.store.inventory import walk
+from dstest.store.verify import check_sums, wrong_sums
 
 
 def made(store: Path, name: str) -> Path:
@@ -39,7 +39,7 @@ def test_a_folder_that_may_not_be_read_hides_no_other(
     walked = walk(tmp_path)
     assert [place.path for place in walked.places] == [good]
     assert [(odd.path, odd.why) for odd in walked.odd] == [(closed, "unreadable")]
-    assert any("cannot be looked at" in row.what for row in verified_sums(walked))
+    assert any("cannot be looked at" in row.what for row in check_sums(walked))
 
 
 def test_a_run_that_may_not_be_read_is_no_bug_of_ours(

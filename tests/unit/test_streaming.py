@@ -20,14 +20,12 @@ from dstest.core.errors import ConfigError
 from dstest.core.history import History
 from dstest.core.op import Outcome
 from dstest.core.protocols import CheckerTraits
-from dstest.core.spec import RunSpec
-from dstest.generator.true_histories import KINDS, history
-from dstest.runner import following
-from dstest.runner.following import Following, prefix
+from dstest.core.run_record import RunSpec
+from dstest.history.generator.true_histories import KINDS, history
+from dstest.history.segment import SegmentWriter, Writer
+from dstest.runner import streaming
 from dstest.runner.plugins import resolve
-from dstest.runner.streaming import Look
-from dstest.store.events import Writer
-from dstest.store.segment import SegmentWriter
+from dstest.runner.streaming import Following, StreamCheck, prefix
 
 pytestmark = pytest.mark.slow
 
@@ -76,7 +74,9 @@ def _segment(folder: Path, made: History) -> None:
 
 def look(folder: Path, made: History, cut_ns: int) -> Any:
     _segment(folder, made)
-    asked = Look(segments=str(folder), checker="set-full", model="linearizable", cut_ns=cut_ns)
+    asked = StreamCheck(
+        segments=str(folder), checker="set-full", model="linearizable", cut_ns=cut_ns
+    )
     done = subprocess.run(
         [sys.executable, "-m", "dstest.runner.streaming"],
         input=msgspec.json.encode(asked) + b"\n",
@@ -198,7 +198,7 @@ def test_keys_without_news_are_forgotten_and_stay_so(tmp_path: Path) -> None:
     run.invoke(0, "a", 10)
     run.done(0, 11)
     assert seen(following_, 20) == [(0, "a", False)]
-    late = 20 + following.IDLE_NS + 1
+    late = 20 + streaming.IDLE_NS + 1
     run.invoke(1, "b", late)
     assert seen(following_, late) == [(1, "b", True)]
     run.invoke(2, "a", late + 1)
@@ -209,7 +209,7 @@ def test_keys_without_news_are_forgotten_and_stay_so(tmp_path: Path) -> None:
 def test_whole_histories_are_kept_up_to_a_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "OPS_MAX", 3)
+    monkeypatch.setattr(streaming, "OPS_MAX", 3)
     run = Writing(tmp_path / "segments")
     following_ = Following(run.folder, keyed=False)
     for n in range(3):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clusters.remote.sudo import Sudo, password_of
+from clusters.remote.login import Sudo, password_of
 from dstest.core.errors import LabError
 from dstest.core.node import NodeInfo
 

@@ -14,10 +14,10 @@ import pytest
 
 from clusters.remote import agent_probe
 from clusters.supervise import HttpRequests, LineRequests, RespRequests
-from clusters.supervise.on_node import spec
+from clusters.supervise.member_set import spec
 from dstest.core.errors import ConfigError
 from dstest.core.protocols import Probe, Service
-from nemeses.observe.answers import ask_from_control
+from nemeses.observe.servers import ask_from_control
 
 pytestmark = pytest.mark.slow
 

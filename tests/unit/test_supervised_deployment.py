@@ -13,15 +13,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from clusters.remote.agent_start import PREPARE_S
+from clusters.remote.agent_groups import PREPARE_S
 from clusters.supervise import Durable, FullMesh, SupervisedSystem
-from clusters.supervise.on_node import GROUPS, MEMBER, PROGRAM
+from clusters.supervise.member_set import GROUPS, MEMBER, PROGRAM
 from clusters.systems.memcached import SYSTEM as MEMCACHED
 from clusters.systems.redis_sentinel import SYSTEM as REDIS
 from dstest.core.errors import ConfigError, LabError
 from dstest.core.node import Completed
 from dstest.core.protocols import LocalFile, Member, Process, Service
-from dstest.core.protocols.services import Probe, Timing
+from dstest.core.protocols.systems import Probe, Timing
 
 pytestmark = pytest.mark.slow
 

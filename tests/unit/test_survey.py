@@ -17,9 +17,8 @@ import msgspec
 import pytest
 from hostile_server import Lies, hostile
 
-from clusters.labs.existing import agent_look, survey
-from clusters.labs.existing.arrive import arrive
-from clusters.labs.existing.entry import HostEntry, Place
+from clusters.labs.existing import agent_survey, survey
+from clusters.labs.existing.entry import HostEntry, SshPlace, arrive
 from dstest.core.errors import DstestError, LabError, NotALabNode, RemoteError
 from dstest.core.node import NodeInfo
 
@@ -30,7 +29,7 @@ REQUEST = survey.Request(features={}, residues={}, packages=[], paths=[])
 ASKS = survey.Asks(accept=lambda *_: False)
 
 EMPTY: dict[str, Any] = {"features": {}, "residues": {}, "packages": [], "names": [], "paths": []}
-HERE = agent_look.facts(EMPTY)
+HERE = agent_survey.facts(EMPTY)
 FACTS = {**HERE, "boot_id": "another"}
 FOUND: dict[str, Any] = {
     "etc": {},
@@ -117,7 +116,7 @@ def surveyed(folder: Path, lies: Lies, user: str = "root", number: int = 1) -> A
                 place = folder / f"machine{i}"
                 place.mkdir()
                 info = await stack.enter_async_context(hostile(place, lies))
-                ssh = Place(
+                ssh = SshPlace(
                     host=info.address,
                     port=info.port,
                     user=user,
@@ -237,7 +236,7 @@ def arrived(folder: Path, before: str, accept: bool) -> None:
         async with hostile(folder, telling({})) as info:
             known = folder / "known"
             known.write_text(f"{before} {known_line(folder)}")
-            place = Place(
+            place = SshPlace(
                 host=info.address,
                 port=info.port,
                 user="root",

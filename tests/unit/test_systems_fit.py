@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from dstest.cli.listing import list_
 from dstest.core import registry
 from dstest.core.errors import ConfigError
-from dstest.core.spec import RunSpec
+from dstest.core.run_record import RunSpec
 from dstest.runner.plugins import resolve
 from dstest.runner.requirements import lacking
 

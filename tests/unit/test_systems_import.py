@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from dstest.core import registry
-from dstest.core.plugin_files import FILES
 from dstest.core.protocols import Endpoint
-from dstest.scaffold.kinds import KINDS
-from dstest.scaffold.write import write
+from dstest.core.registry import FILES
+from dstest.extend.scaffold.write import KINDS, write
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dstest.core.check import CheckResult
-from dstest.report.tally import tallies
+from dstest.report.moments import tallies
 
 
 def told(*, valid: bool = False, **stats: Any) -> list[str]:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from asynctnt.exceptions import ErrorCode, TarantoolDatabaseError, TarantoolNotConnectedError
 
-from clusters.systems.tarantool import clients
-from clusters.systems.tarantool.clients import (
+from clusters.systems.tarantool import system
+from clusters.systems.tarantool.system import (
     IprotoRequests,
     RegisterClient,
     SetClient,
@@ -46,7 +46,7 @@ def invoked(
         asked.append(address)
         return SimpleNamespace(eval=evaluate, disconnect=lambda: asyncio.sleep(0))
 
-    monkeypatch.setattr(clients, "connected", connected)
+    monkeypatch.setattr(system, "connect", connected)
     client = kind(
         EVERY[1], EVERY, {"op_timeout_s": 1.0, "replication": replication, "reads": reads}
     )

@@ -13,8 +13,7 @@ from dstest.core.check import Anomaly, CheckResult
 from dstest.core.evidence import Evidence, NearFault, Symptom, TaxDC
 from dstest.core.protocols import CheckerTraits, NemesisTraits
 from dstest.core.verdict import Bug
-from dstest.judge.symptom import symptom_of
-from dstest.judge.taxdc import UNCLASSIFIED, classify
+from dstest.judge.symptom import UNCLASSIFIED, classify, symptom_of
 
 
 def near(taxdc: TaxDC, *, after: bool = False, tags: tuple[str, ...] = ()) -> NearFault:

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from dstest.core.errors import ConfigError, Exit
-from dstest.core.thresholds import thresholds_of
-from dstest.monitor.settings import LEAST, MOST
-from dstest.monitor.settings import Settings as OfMonitor
-from dstest.patterns.settings import Settings as OfDebug
+from dstest.core.settings import thresholds_of
+from dstest.debug.monitor.settings import LEAST, MOST
+from dstest.debug.monitor.settings import Settings as OfMonitor
+from dstest.debug.patterns.model import Settings as OfDebug
 
 TABLES: list[tuple[Any, str, str]] = [
     (OfDebug(), "stuck_s", "attempts_least"),

@@ -11,21 +11,21 @@ from typing import Any
 import pytest
 from toykv_cluster import NAMES, Inside, Processes, until
 
-from clusters.systems.toykv.agents.disk import Disk
 from clusters.systems.toykv.agents.machine import Machine
-from clusters.systems.toykv.agents.membership import (
+from clusters.systems.toykv.agents.main import real_around
+from clusters.systems.toykv.agents.storage import (
+    Disk,
     Member,
     Members,
-    joined,
     majority,
     nth_best,
     voters,
+    with_member,
 )
-from clusters.systems.toykv.agents.real import real_around
 from clusters.systems.toykv.bugs import BUGS, NONE, command
 from clusters.systems.toykv.system import SYSTEM
 from dstest.core import registry
-from dstest.core.claims import GATED
+from dstest.core.check import GATED
 
 pytestmark = pytest.mark.slow
 
@@ -293,9 +293,9 @@ def test_an_entry_is_synced_before_it_counts(
 def test_a_member_that_comes_back_counts_once() -> None:
     members: Members = [[1, "n1", "a:1", True], [2, "n2", "b:1", True], [3, "n3", "c:1", True]]
     back: Member = [3, "n3", "d:1", True]
-    now = joined(members, back, "none")
+    now = with_member(members, back, "none")
     assert now == [*members[:2], back]
-    twice = joined(members, back, "membership-double-entry")
+    twice = with_member(members, back, "membership-double-entry")
     for found, alone in ((now, 0), (twice, 9)):
         assert majority(found) == 2
         assert nth_best({3: 9}, voters(found), majority(found)) == alone

@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-from clusters.systems.toykv.agents.around import Around
 from clusters.systems.toykv.agents.consensus import Consensus
-from clusters.systems.toykv.agents.disk import Disk
-from clusters.systems.toykv.agents.journal import Journal
+from clusters.systems.toykv.agents.storage import Around, Disk, Journal
 from dstest.sim.files import SimFiles
-from dstest.spec.merged import merged
+from dstest.spec.merge import merge
 
 
 class Host:
@@ -44,7 +42,7 @@ class Host:
 def votes(*hosts: Host) -> list[Any]:
     """What was voted and counted, in the merged order."""
     files = {one.name: "".join(f"{line}\n" for line in one.lines).encode() for one in hosts}
-    said = merged(files)
+    said = merge(files)
     assert not said.left_out and not said.damaged
     return [event.fields["term"] for event in said.events if event.kind in ("vote", "count")]
 

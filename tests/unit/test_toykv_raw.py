@@ -10,7 +10,7 @@ import pytest
 from toykv_cluster import Processes
 
 from clusters.systems.toykv.clients import CLIENTS
-from clusters.systems.toykv.raw import RAW_CLIENTS
+from clusters.systems.toykv.system import RAW_CLIENTS
 from dstest.core.protocols import Definite, Endpoint, OpDraft
 
 pytestmark = pytest.mark.slow

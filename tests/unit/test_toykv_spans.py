@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clusters.systems.toykv.agents.spans import Spans, context_of
+from clusters.systems.toykv.agents.wire import Spans, context_of
 
 
 def made(lines: list[str] | None) -> Spans:

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dstest.core.errors import HistoryError
-from dstest.traces.reading import read_file, read_lines
-from dstest.traces.spans import Message, Span
+from dstest.debug.traces.spans import Message, Span, read_file, read_lines
 
 OWN = {
     "traceId": "t1",
@@ -93,8 +92,8 @@ def test_otlp_json_on_one_line_or_on_many(tmp_path: Path) -> None:
 def test_what_this_project_exports_can_be_read_again(tmp_path: Path) -> None:
     """Runs as traces of OpenTelemetry, which `dstest report --otlp` writes."""
     pytest.importorskip("opentelemetry.sdk.trace")
-    from dstest.results.model import Result
-    from dstest.results.otlp import render_otlp
+    from dstest.store.export.formats import Result
+    from dstest.store.export.telemetry import render_otlp
 
     made = Result(path=tmp_path, kind="run", state=None, reason="x", exit=3)
     (span,) = read(render_otlp([made], 5 * 10**9))

@@ -8,15 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dstest.traces.flows import flows_of, loops_of, messages_of, storms_of
-from dstest.traces.look import look
-from dstest.traces.path import critical_path, own_time
-from dstest.traces.skew import corrections, moved, pairs_of
-from dstest.traces.spans import Message, Span
-from dstest.traces.told import as_mermaid, as_text, tree_lines
-from dstest.traces.tree import Trace, forest
-from dstest.traces.vectors import contradictions, relation
-from dstest.traces.work import parallel_of, unbalanced, work_of
+from dstest.debug.traces.analysis import analyse, as_mermaid, as_text, tree_lines
+from dstest.debug.traces.flows import (
+    corrections,
+    critical_path,
+    flows_of,
+    imbalance,
+    loops_of,
+    messages_of,
+    own_time,
+    pairs_of,
+    parallel_of,
+    shift,
+    storms_of,
+    work_of,
+)
+from dstest.debug.traces.spans import Message, Span, Trace, contradictions, forest, relation
 
 pytestmark = pytest.mark.slow
 
@@ -110,7 +117,7 @@ def test_orphans_several_roots_and_loops_of_parents_are_kept() -> None:
     assert [s.id for s in trace.orphans] == ["orphan"]
     assert {s.id for s in trace.looped} == {"x", "self"}
     assert sorted(s.id for _, s in trace.walk()) == sorted(trace.spans)
-    text = "\n".join(as_text(look(trace.spans.values()), "x", []))
+    text = "\n".join(as_text(analyse(trace.spans.values()), "x", []))
     assert "its parent gone is not there" in text and "below itself" in text
 
 
@@ -161,8 +168,8 @@ def test_clocks_that_differ_are_found_to_half_of_the_quickest_ways() -> None:
     assert pair.offset_ns == 250 * MS and pair.doubt_ns == MS
     by = corrections([pair], "a")
     assert by == {"a": 0, "b": pair.offset_ns}
-    for call in (moved(s, by) for s in calls if s.kind == "server"):
-        parent = moved(next(s for s in calls if s.id == call.parent), by)
+    for call in (shift(s, by) for s in calls if s.kind == "server"):
+        parent = shift(next(s for s in calls if s.id == call.parent), by)
         assert parent.start_ns <= call.start_ns and call.end_ns <= parent.end_ns
 
 
@@ -218,10 +225,10 @@ def test_a_message_that_goes_back_under_its_id_is_a_loop_and_an_answer_is_none()
 
 def test_load_that_is_unbalanced_and_a_node_that_did_nothing() -> None:
     trace = one(*(span(f"s{n}", n, n + 1, node="a" if n < 10 else "b") for n in range(13)))
-    assert "more than 3 times" in unbalanced(work_of([trace]))
+    assert "more than 3 times" in imbalance(work_of([trace]))
     even = one(*(span(f"s{n}", n, n + 1, node="ab"[n % 2]) for n in range(10)))
-    assert unbalanced(work_of([even])) == ""
-    assert "c 0" in unbalanced(work_of([even], ["a", "b", "c"]))
+    assert imbalance(work_of([even])) == ""
+    assert "c 0" in imbalance(work_of([even], ["a", "b", "c"]))
 
 
 @pytest.mark.parametrize(
@@ -289,7 +296,7 @@ def test_own_times_are_within_spans_and_all_can_be_told(
     given_rows: list[tuple[int, int | None, int, int, int]],
 ) -> None:
     spans = made_of(given_rows)
-    found = look(spans)
+    found = analyse(spans)
     for trace in found.traces.traces.values():
         for s in trace.spans.values():
             assert 0 <= own_time(trace, s) <= s.duration_ns
@@ -304,7 +311,7 @@ def test_a_deep_chain_is_told_in_lines_that_can_be_read() -> None:
         span(f"s{at}", at, 2 * deep - at, f"s{at - 1}" if at else "", node=f"n{at % 3}")
         for at in range(deep)
     ]
-    lines = list(as_text(look(spans, ["n0", "n1", "n2"], {}), "deep", []))
+    lines = list(as_text(analyse(spans, ["n0", "n1", "n2"], {}), "deep", []))
     assert len(lines) < 400
     assert max(map(len, lines)) < 250
     assert any("stretches that are no longer" in line for line in lines)

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from clusters.remote import agent_send, transfers
-from clusters.remote.chores import Said, on_each
-from clusters.remote.tasks import _logs_in, render
+from clusters.remote.chores import CommandResult, _logs_in, on_each, render
 from clusters.remote.transfers import Fetched, Limits, get, put
 from dstest.core.errors import ConfigError, LabError
 from dstest.core.node import NodeInfo
@@ -45,12 +44,12 @@ def sends(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """What every node sends, in parts."""
     parts: list[bytes] = []
 
-    def run_on(*_: Any, take: Any = None, **__: Any) -> Said:
+    def run_on(*_: Any, take: Any = None, **__: Any) -> CommandResult:
         try:
             take(iter(parts))
         except LabError as error:
-            return Said(status=None, error=error.message)
-        return Said(status=0)
+            return CommandResult(status=None, error=error.message)
+        return CommandResult(status=0)
 
     monkeypatch.setattr(transfers, "run_on", run_on)
     return parts
@@ -180,8 +179,12 @@ def test_what_cannot_be_put(tmp_path: Path) -> None:
 
 
 def test_a_node_that_is_gone_does_not_hold_up_the_others() -> None:
-    def chore(info: NodeInfo, _: threading.Event) -> Said:
-        return Said(status=None, error="gone") if info.name == "n1" else Said(status=0)
+    def chore(info: NodeInfo, _: threading.Event) -> CommandResult:
+        return (
+            CommandResult(status=None, error="gone")
+            if info.name == "n1"
+            else CommandResult(status=0)
+        )
 
     got = on_each(NODES, chore)
     assert [one.ok for one in got.values()] == [False, True]
@@ -190,8 +193,8 @@ def test_a_node_that_is_gone_does_not_hold_up_the_others() -> None:
 def test_what_was_said_steers_no_terminal() -> None:
     text = render(
         {
-            "n1": Said(status=0, stdout="\x1b[31mred\ufffd", cut_bytes=5),
-            "n2": Said(status=None, error="no end within 1 s", stdout="half\n"),
+            "n1": CommandResult(status=0, stdout="\x1b[31mred\ufffd", cut_bytes=5),
+            "n2": CommandResult(status=None, error="no end within 1 s", stdout="half\n"),
         }
     )
     assert text == (
@@ -229,7 +232,7 @@ def test_only_a_regular_file_is_replaced_and_keeps_its_mode(tmp_path: Path) -> N
 def sent(folder: Path, name: str, to: Path, **limits: int) -> Fetched:
     """What the program that runs on nodes sends, as the control host takes it."""
 
-    def run_on(info: NodeInfo, argv: list[str], *_: Any, take: Any, **__: Any) -> Said:
+    def run_on(info: NodeInfo, argv: list[str], *_: Any, take: Any, **__: Any) -> CommandResult:
         argv[0] = sys.executable
         with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
             assert child.stdout is not None
@@ -237,9 +240,9 @@ def sent(folder: Path, name: str, to: Path, **limits: int) -> Fetched:
             try:
                 take(iter(lambda: child.stdout.read(1 << 16), b""))  # type: ignore[union-attr]
             except LabError as error:
-                return Said(status=None, error=error.message)
+                return CommandResult(status=None, error=error.message)
             said = child.stderr.read().decode()
-            return Said(status=child.wait(10), stderr=said)
+            return CommandResult(status=child.wait(60), stderr=said)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(transfers, "run_on", run_on)

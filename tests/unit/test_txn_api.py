@@ -15,8 +15,7 @@ import pytest
 
 from checkers.txn._native import analyse
 from checkers.txn.api import check
-from checkers.txn.opmaps import from_op_maps
-from checkers.txn.plugin import LIST_APPEND
+from checkers.txn.plugin import LIST_APPEND, from_op_maps
 from dstest.core.check import Budget, CheckResult
 from dstest.core.history import Header, History
 from dstest.core.op import Op
@@ -274,8 +273,8 @@ def test_plug_in_judges_a_run() -> None:
 
 def test_drawing() -> None:
     from checkers.txn.models import lattice
-    from dstest.report.lattice import lattice_svg
-    from dstest.report.loops import loop_file
+    from dstest.report.plots import lattice_svg
+    from dstest.report.timeline import loop_file
 
     (anomaly,) = answer("ax1ay1", "rx1ry").anomalies["G-single-item"]
     assert loop_file(anomaly) == loop_file(anomaly)

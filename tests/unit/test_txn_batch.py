@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 from checkers.txn.batch import run_batch
-from dstest.generator.histories import Spec, events
-from dstest.generator.writing import lines
+from dstest.history.generator.histories import Spec, events, lines
 
 SKEW = [
     {"type": "ok", "process": 0, "value": [["append", "x", 1], ["r", "y", []]]},

@@ -24,8 +24,8 @@ from places import OUTER, OWN, ROOTS
 
 from checkers.txn import ingest
 from checkers.txn.api import DEFAULT_MODELS, check
-from checkers.txn.opmaps import from_op_maps
-from checkers.txn.tested import VACUOUS
+from checkers.txn.columns import VACUOUS
+from checkers.txn.plugin import from_op_maps
 from dstest.core.check import CheckResult
 
 FILES = ("cases.json", "random.json", "random2.json.gz")

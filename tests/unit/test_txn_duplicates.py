@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from checkers.txn.duplicates import written_twice
+from checkers.txn.columns import double_writers
 from checkers.txn.ingest import load
 
 
@@ -17,7 +17,7 @@ def said(*txns: list[list[Any]]) -> str | None:
         {"index": i, "type": kind, "process": n, "f": "txn", "value": mops}
         for i, (kind, n, mops) in enumerate(events)
     ]
-    return written_twice(load(json.dumps(rows).encode(), "json", threads=1))
+    return double_writers(load(json.dumps(rows).encode(), "json", threads=1))
 
 
 @pytest.mark.parametrize("value", [3, "a", True])

@@ -14,13 +14,12 @@ import pytest
 from checkers.txn import _native, models
 from checkers.txn.api import check
 from checkers.txn.batch import run_batch
-from checkers.txn.opmaps import from_op_maps
-from checkers.txn.plugin import LIST_APPEND, RW_REGISTER
+from checkers.txn.plugin import LIST_APPEND, RW_REGISTER, from_op_maps
 from dstest.core.check import Budget, CheckResult
 from dstest.core.errors import ConfigError
 from dstest.core.history import Header, History
 from dstest.core.op import Op
-from dstest.core.spec import RunSpec
+from dstest.core.run_record import RunSpec
 from dstest.runner.plugins import resolve
 
 Event = dict[str, Any]

@@ -15,7 +15,7 @@ from checkers.txn.api import check
 from checkers.txn.as_registers import registers_of
 from checkers.txn.columns import NIL, TxnColumns
 from checkers.txn.ingest import load
-from checkers.txn.opmaps import from_op_maps
+from checkers.txn.plugin import from_op_maps
 
 pytestmark = pytest.mark.slow
 

@@ -11,13 +11,12 @@ import pytest
 from isolation_oracle import INFO, OK, ORDERS, Txn, jepsen
 from list_isolation_oracle import in_an_order, random_ends
 
-from checkers.txn.api import check
+from checkers.txn.api import check, silent
 from checkers.txn.as_registers import replacing
 from checkers.txn.columns import TxnColumns
 from checkers.txn.exact import look_at_lists
 from checkers.txn.ingest import load
-from checkers.txn.opmaps import from_op_maps
-from checkers.txn.silent import silent
+from checkers.txn.plugin import from_op_maps
 from dstest.core.check import Budget
 
 pytestmark = pytest.mark.slow

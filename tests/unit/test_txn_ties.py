@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import random
 
-from checkers.second.clojure_hash import _hash, path
-from checkers.txn.api import check
-from checkers.txn.opmaps import from_op_maps
-from checkers.txn.ties import value_hashes
+from checkers.second.elle import _hash, path
+from checkers.txn.api import check, value_hashes
+from checkers.txn.plugin import from_op_maps
 
 
 def test_hashes_are_clojures() -> None:

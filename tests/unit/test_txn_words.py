@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from checkers.txn.api import check
-from checkers.txn.opmaps import from_op_maps
+from checkers.txn.plugin import from_op_maps
 from dstest.core.check import Budget, CheckResult
 
 MODELS = ("read-committed", "causal-cerone", "snapshot-isolation", "serializable")

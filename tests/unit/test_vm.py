@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from clusters.labs import cpio, host, state, vm, vm_boot, vm_image, vm_machines, vm_trial
+from clusters.labs import host, state, vm, vm_boot, vm_machines
 from clusters.labs.state import LabState
 from clusters.labs.vm import LAB
 from dstest.core import registry
@@ -46,7 +46,7 @@ def a_lab(**changed: Any) -> LabState:
 
 
 def test_an_archive_has_what_was_put_into_it() -> None:
-    made = cpio.archive({"a/b": (stat.S_IFREG | 0o600, b"text"), "c": (cpio.DIRECTORY, b"")})
+    made = vm_boot.archive({"a/b": (stat.S_IFREG | 0o600, b"text"), "c": (vm_boot.DIRECTORY, b"")})
     assert made.startswith(b"070701")
     assert len(made) % 4 == 0
     assert [made.index(name) for name in (b"a\0", b"a/b\0", b"c\0", b"TRAILER!!!\0")] == sorted(
@@ -60,7 +60,7 @@ def test_a_node_archive_keeps_modes(tmp_path: Path) -> None:
     (files / "etc").mkdir(parents=True)
     (files / "etc/key").write_text("secret")
     (files / "etc/key").chmod(0o600)
-    entries = dict(cpio.files_below(files, "node/files"))
+    entries = dict(vm_boot.files_below(files, "node/files"))
     assert stat.S_IMODE(entries["node/files/etc/key"][0]) == 0o600
     assert stat.S_ISDIR(entries["node/files/etc"][0])
     made = vm_boot.node_archive(files, "10.77.7.1", "fd77:7::1")
@@ -119,8 +119,8 @@ def test_machines_are_found_by_their_command_line_and_killed(own_dir: Path) -> N
     ours = str(vm_machines.folder_of(lab, "n2") / vm_machines.PID_FILE)
     other = str(own_dir.parent / "elsewhere/labs/v-unit/nodes/x/qemu.pid")
     running = [
-        pretend(vm_trial.QEMU, "-pidfile", ours),
-        pretend(vm_trial.QEMU, "-pidfile", other),
+        pretend(vm_machines.QEMU, "-pidfile", ours),
+        pretend(vm_machines.QEMU, "-pidfile", other),
         pretend("python3", "-pidfile", ours),
     ]
     try:
@@ -146,7 +146,7 @@ def image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "image"
     (folder / "vm").mkdir(parents=True)
     (folder / "vm/release").write_text("6.1-cloud\n")
-    monkeypatch.setattr(vm_trial, "_version", lambda: "qemu 7")
+    monkeypatch.setattr(vm_machines, "_version", lambda: "qemu 7")
     return folder
 
 
@@ -154,7 +154,7 @@ def test_kvm_is_used_where_a_guest_ran_and_only_tried_once(
     image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "kvm").touch()
-    monkeypatch.setattr(vm_trial, "KVM", tmp_path / "kvm")
+    monkeypatch.setattr(vm_machines, "KVM", tmp_path / "kvm")
     asked = []
 
     def run(argv: list[str], **_: Any) -> Any:
@@ -162,12 +162,12 @@ def test_kvm_is_used_where_a_guest_ran_and_only_tried_once(
         return SimpleNamespace(stdout=f"{vm_boot.RUNS}\n", stderr="", returncode=0)
 
     monkeypatch.setattr(host, "run", run)
-    assert vm_trial.accelerator(image).accelerator == "kvm"
-    assert vm_trial.accelerator(image).accelerator == "kvm"
+    assert vm_machines.accelerator(image).accelerator == "kvm"
+    assert vm_machines.accelerator(image).accelerator == "kvm"
     assert len(asked) == 1
     assert asked[0][0] == "timeout"
     (image / "vm/release").write_text("6.2-cloud\n")
-    vm_trial.accelerator(image)
+    vm_machines.accelerator(image)
     assert len(asked) == 2
 
 
@@ -182,23 +182,23 @@ def test_a_device_that_runs_no_guest_is_not_used(
     image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: Any, why: str
 ) -> None:
     (tmp_path / "kvm").touch()
-    monkeypatch.setattr(vm_trial, "KVM", tmp_path / "kvm")
+    monkeypatch.setattr(vm_machines, "KVM", tmp_path / "kvm")
     monkeypatch.setattr(host, "run", lambda *_, **__: done)
-    trial = vm_trial.accelerator(image)
+    trial = vm_machines.accelerator(image)
     assert trial.accelerator == "tcg"
     assert why in trial.why
 
 
 def test_no_device_is_no_kvm(image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vm_trial, "KVM", tmp_path / "none")
-    assert vm_trial.accelerator(image).accelerator == "tcg"
+    monkeypatch.setattr(vm_machines, "KVM", tmp_path / "none")
+    assert vm_machines.accelerator(image).accelerator == "tcg"
 
 
 def test_memory_and_disk_are_looked_at_first(tmp_path: Path) -> None:
     with pytest.raises(LabError, match=r"9999 virtual machines take .* GB of memory"):
         vm._check_memory(9999)
     with pytest.raises(LabError, match=r"machines take 1000000\.0 GB of disk"):
-        vm_image.room(tmp_path / "not/yet", 10**15, "machines take")
+        vm_boot.room(tmp_path / "not/yet", 10**15, "machines take")
 
 
 def test_what_it_says_of_its_nodes(own_dir: Path) -> None:
@@ -207,10 +207,10 @@ def test_what_it_says_of_its_nodes(own_dir: Path) -> None:
     info = LAB.info(lab, 2)
     assert info.made is not None
     assert {node.slowness for node in info.nodes} == {vm.SLOWNESS["tcg"]}
-    trial = vm_trial.Trial(
+    trial = vm_machines.Trial(
         accelerator="kvm", why="it ran", host_kernel="h", qemu="q", guest_kernel="6.1"
     )
-    vm_trial.keep(lab, trial)
+    vm_machines.write_trial(lab, trial)
     facts = LAB.info(lab, 2).facts
     assert (facts["accelerator"], facts["guest_kernel"]) == ("kvm", "6.1")
 
@@ -221,17 +221,17 @@ def test_its_nodes_may_be_restarted_and_have_clocks() -> None:
 
 
 def test_a_missing_program_names_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "missing_tools", lambda of: ["qemu-img", vm_trial.QEMU])
+    monkeypatch.setattr(host, "missing_tools", lambda of: ["qemu-img", vm_machines.QEMU])
     lacks = LAB.missing()
     assert str(lacks["qemu-img"]).endswith("qemu-utils")
-    assert str(lacks[vm_trial.QEMU]).endswith("qemu-system-x86")
+    assert str(lacks[vm_machines.QEMU]).endswith("qemu-system-x86")
     assert ("root" in lacks) == (os.geteuid() != 0)
 
 
 def test_names_of_any_length_in_bytes_are_read_back(tmp_path: Path) -> None:
     """By sizes in the headers, as a kernel does; by cpio as well, where it is there."""
     files = {"x" * n + "ä": (stat.S_IFREG | 0o644, b"text" * n) for n in range(1, 9)}
-    data, at, found = cpio.archive(files), 0, {}
+    data, at, found = vm_boot.archive(files), 0, {}
     while True:
         assert data[at : at + 6] == b"070701"
         fields = [int(data[at + 6 + 8 * i : at + 14 + 8 * i], 16) for i in range(13)]

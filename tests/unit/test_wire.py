@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from clusters.systems.etcd.clients.http2 import Http2Requests
+from clusters.systems.etcd.clients.connection import Http2Requests
 from dstest.runner.tap import Tap
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"

@@ -16,9 +16,8 @@ from dstest.core.check import Anomaly, Budget, CheckResult
 from dstest.core.history import Header, History
 from dstest.core.op import Op
 from dstest.core.registry import load
-from dstest.report.loops import CYCLES_DRAWN_MAX, MEMBERS_MAX
-from dstest.report.witness_files import TIMELINES_MAX, witness_files
-from dstest.store.jsonl import write_history
+from dstest.history.jsonl import write_history
+from dstest.report.timeline import CYCLES_DRAWN_MAX, MEMBERS_MAX, TIMELINES_MAX, witness_files
 
 
 def result(*anomalies: Anomaly) -> CheckResult:

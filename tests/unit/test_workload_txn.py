@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from clusters.systems.etcd.clients.txn import _apply
+from clusters.systems.etcd.clients.register import _apply
 from dstest.core.history import Header, History
 from dstest.core.op import Op
-from dstest.judge.canary_txn import KINDS, txn_mutants
+from dstest.judge.mutants.transactions import KINDS, txn_mutants
 from workloads.txn import LIST_APPEND, RW_REGISTER, TxnWorkload
 
 DEFAULTS = {key: option.default for key, option in LIST_APPEND.options.items()}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, RolledBackError
 
-from clusters.systems.zookeeper.clients import TRIES, RegisterClient
+from clusters.systems.zookeeper.system import TRIES, RegisterClient
 from dstest.core.protocols import Definite, Endpoint, Indefinite, OpDraft
 
 AT = Endpoint(node="n1", address="10.0.0.1", port=2181)

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from clusters.systems.toykv.agents.consensus import Consensus
-from clusters.systems.toykv.agents.disk import Disk
-from clusters.systems.toykv.agents.front import Front
-from clusters.systems.toykv.agents.real import real_around
-from clusters.systems.toykv.agents.server import first_id
+from clusters.systems.toykv.agents.main import real_around
+from clusters.systems.toykv.agents.server import Front, first_id
+from clusters.systems.toykv.agents.storage import Disk
 from clusters.systems.toykv.agents.wire import NotSent
 
 __all__ = ["Inside", "Processes", "until"]
@@ -72,7 +71,7 @@ class Processes:
     def kill(self, name: str) -> None:
         process = self.running.pop(name)
         process.kill()
-        process.wait(10)
+        process.wait(60)
 
     def __enter__(self) -> Processes:
         for name in NAMES:

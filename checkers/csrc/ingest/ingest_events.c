@@ -15,7 +15,7 @@ enum field {
     HARMLESS = 128
 };
 
-/* Says nothing of what an operation did; dstest/store/jepsen_keys.py has the same. */
+/* Says nothing of what an operation did; dstest/history/jepsen_keys.py has the same. */
 static int is_harmless(const char *name, int64_t size)
 {
     static const char *const names[] = {"node",      "debug",     "trace",         "source",

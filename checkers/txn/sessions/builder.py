@@ -13,9 +13,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from checkers._start import Start
-from checkers.txn.begun import begun
-from checkers.txn.columns import FAIL, NIL, NULL_READ, OK, READ, WRITE, TxnColumns
+from checkers._findings import Start
+from checkers.txn.columns import FAIL, NIL, NULL_READ, OK, READ, WRITE, TxnColumns, start_at_null
 from dstest.core.errors import HistoryError
 
 I64 = NDArray[np.int64]
@@ -157,6 +156,6 @@ class Sessions:
             weak=self.weak,
         )
         if start is not None:
-            made = begun(made, "rw-register", start)
+            made = start_at_null(made, "rw-register", start)
         # What names no value is a read of the start, whatever that is.
         return replace(made, mop_known=np.where(first, NULL_READ, made.mop_known).astype(np.uint8))

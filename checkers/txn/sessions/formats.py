@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from checkers._start import Start
+from checkers._findings import Start
 from checkers.txn.columns import TxnColumns
-from checkers.txn.ingest import MEMORY_MB, MORE, bytes_of, unpacked
+from checkers.txn.ingest import MEMORY_MB, MORE, bytes_of, unpack
 from checkers.txn.sessions import awdit, cobra, dbcop, plume
 from checkers.txn.sessions.builder import Sessions
 from dstest.core.errors import ConfigError, HistoryError, MemorySpent
@@ -37,7 +38,7 @@ def _text(path: Path, limit: int) -> bytes:
     raw = bytes_of(path)
     if len(raw) > limit:
         raise MemorySpent("memory budget spent on reading", remedy=MORE)
-    return bytes(unpacked(raw, limit))
+    return bytes(unpack(raw, limit))
 
 
 def _plume(path: Path, limit: int) -> tuple[Sessions, Start | None]:
@@ -137,8 +138,6 @@ def _head(path: Path) -> bytes:
         return b""  # the reader says what is wrong with it
     if head[:2] != b"\x1f\x8b":
         return head
-    import zlib
-
     try:
         return zlib.decompressobj(31).decompress(head, _HEAD_BYTES)
     except zlib.error:

@@ -1,4 +1,8 @@
-"""Taking machines into use, and giving them back as they were.
+"""The `hosts` lab: machines that exist already, taken into use and given back as they were.
+
+    dstest lab adopt nodes.toml --lab-id staging
+    dstest run --lab hosts --lab-id staging
+    dstest lab release --lab-id staging
 
 What is written on a machine is the marker, and the nodes' names into /etc/hosts where they do not
 lead to them; everything else a run lays there and takes away.
@@ -15,32 +19,30 @@ from typing import Any, Final
 import asyncssh
 import msgspec
 
+from clusters.labs import state
 from clusters.labs.existing import agent_mark, book
-from clusters.labs.existing.asked import ask
-from clusters.labs.existing.book import Adopted
-from clusters.labs.existing.facts import Difference, LeftNow, differences
-from clusters.labs.existing.itself import not_its_own
-from clusters.labs.existing.survey import LOOK_S, Surveyed, look
+from clusters.labs.existing.book import Adopted, Difference, LeftNow, differences, not_its_own
+from clusters.labs.existing.survey import LOOK_S, MachineSurvey, ask, look
 from clusters.remote.bundle import MARKER_PATH, RUN_PATH, start_argv
 from clusters.remote.chores import CHORE_ARGV
 from clusters.remote.login import log_in
 from dstest.core import limits
-from dstest.core.errors import DstestError, LabError
-from dstest.core.node import NodeInfo
+from dstest.core.errors import ConfigError, DstestError, LabError
+from dstest.core.node import LabInfo, NodeInfo
 
 MARK_S: Final = 30.0
 RELEASE_S: Final = MARK_S + LOOK_S + limits.SSH_CONNECT_TIMEOUT_S
 """A node that has to be entered through more than one jump host has less time to look."""
 
 
-class _Said(msgspec.Struct):
+class _MarkAnswer(msgspec.Struct):
     said: list[str]
     stays: list[str]
     laid: list[str]
     kept: list[str]
 
 
-_SAID: Final = msgspec.json.Decoder(_Said)
+_MARK_ANSWER: Final = msgspec.json.Decoder(_MarkAnswer)
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +52,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     said: list[str]
 
 
-def problems_of(seen: Sequence[Surveyed]) -> list[str]:
+def problems_of(seen: Sequence[MachineSurvey]) -> list[str]:
     """Why these machines cannot be nodes, in words."""
     found = []
     for one in seen:
@@ -80,7 +82,7 @@ def problems_of(seen: Sequence[Surveyed]) -> list[str]:
     return found
 
 
-def touched(lab_id: str, seen: Sequence[Surveyed], homes: Sequence[str]) -> list[str]:
+def effects(lab_id: str, seen: Sequence[MachineSurvey], homes: Sequence[str]) -> list[str]:
     """What adopting and running does to the machines, in words."""
     lines = [
         f"write {MARKER_PATH} ({lab_id}): faults are made only where it stands",
@@ -103,7 +105,7 @@ def touched(lab_id: str, seen: Sequence[Surveyed], homes: Sequence[str]) -> list
     return lines
 
 
-def _programs(seen: Sequence[Surveyed]) -> list[str]:
+def _programs(seen: Sequence[MachineSurvey]) -> list[str]:
     """What sudo is asked to run there, and what for."""
     python, chore = start_argv()[0], CHORE_ARGV[0]
     rows = [
@@ -115,7 +117,7 @@ def _programs(seen: Sequence[Surveyed]) -> list[str]:
     return rows
 
 
-def _names_for(one: Surveyed, seen: Sequence[Surveyed]) -> str:
+def _names_for(one: MachineSurvey, seen: Sequence[MachineSurvey]) -> str:
     """Lines for /etc/hosts, of those names that lead elsewhere or nowhere there."""
     lines = []
     for other in seen:
@@ -128,7 +130,7 @@ def _names_for(one: Surveyed, seen: Sequence[Surveyed]) -> str:
 
 def adopted_of(
     lab_id: str,
-    seen: Sequence[Surveyed],
+    seen: Sequence[MachineSurvey],
     as_found: Mapping[str, list[str]],
     homes: Sequence[str],
 ) -> Adopted:
@@ -166,7 +168,7 @@ def adopted_of(
     )
 
 
-def about(one: Surveyed) -> str:
+def about(one: MachineSurvey) -> str:
     """A line on what the machine is."""
     facts = one.facts
     return (
@@ -175,14 +177,14 @@ def about(one: Surveyed) -> str:
     )
 
 
-async def mark(adopted: Adopted, seen: Sequence[Surveyed]) -> None:
+async def mark(adopted: Adopted, seen: Sequence[MachineSurvey]) -> None:
     """Write the markers. What was there before is written down first, on our side. Raises LabError
     where any of the machines is not marked; a release takes back what the others carry."""
     for one in seen:
-        book.write_found(adopted.lab_id, one.info.name, one.found)
+        book.write_before(adopted.lab_id, one.info.name, one.found)
     book.save(adopted)
 
-    async def each(one: Surveyed) -> str:
+    async def each(one: MachineSurvey) -> str:
         try:
             async with asyncio.timeout(limits.SSH_CONNECT_TIMEOUT_S + MARK_S):
                 connection = await _open(one.info)
@@ -231,7 +233,7 @@ async def release(adopted: Adopted) -> tuple[dict[str, Comparison], dict[str, st
 
     async def each(info: NodeInfo) -> Comparison | str:
         try:
-            before = book.read_found(adopted.lab_id, info.name)
+            before = book.read_before(adopted.lab_id, info.name)
             if before is None:
                 return "nobody wrote down what was there before"
             async with asyncio.timeout(RELEASE_S):
@@ -271,6 +273,110 @@ async def _open(info: NodeInfo) -> asyncssh.SSHClientConnection:
 
 async def _ask(
     connection: asyncssh.SSHClientConnection, info: NodeInfo, act: str, request: Mapping[str, Any]
-) -> _Said:
+) -> _MarkAnswer:
     """What `agent_mark` does there. Raises LabError."""
-    return await ask(connection, info, (agent_mark, act), request, _SAID, MARK_S)
+    return await ask(connection, info, (agent_mark, act), request, _MARK_ANSWER, MARK_S)
+
+
+UNTOUCHED = "its adoption was cut off before it touched a machine: dstest lab release --lab-id {0}"
+HALF_ADOPTED = (
+    "its adoption did not come to an end, so that not all machines are marked:"
+    " dstest lab release --lab-id {0} takes back what was marked, then adopt them again"
+)
+HALF_RELEASED = (
+    "its release did not come to an end, so that not all machines are marked any more:"
+    " dstest lab release --lab-id {0} goes on, with --forget it gives up on those that are left;"
+    " then adopt them again"
+)
+
+
+class HostsLab:
+    """Implements `dstest.core.node.Lab` and `Inspects`. It makes nothing and removes nothing."""
+
+    name = "hosts"
+    doc = "machines of your own that `dstest lab adopt` has looked at and marked"
+
+    def up(
+        self,
+        lab_id: str,
+        nodes: int,
+        *,
+        packages: Sequence[str],
+        progress: Any = None,
+        persistent: bool = False,
+    ) -> LabInfo:
+        """The adopted machines, all of them. Raises ConfigError where there are none."""
+        info = self.status(lab_id)
+        if lacks := self.examine(lab_id):
+            raise ConfigError(
+                f"lab {lab_id} cannot be used: {lacks[0]}",
+                remedy=f"dstest lab release --lab-id {lab_id}",
+            )
+        if info is None:
+            there = ", ".join(self.list()) or "none"
+            raise ConfigError(
+                f"no machines are adopted as lab {lab_id}",
+                remedy=f"dstest lab adopt FILE --lab-id {lab_id}; adopted: {there}",
+            )
+        return info
+
+    def down(self, lab_id: str) -> list[str]:
+        """Machines of the user's are not removed: raises ConfigError where they are adopted."""
+        if book.load(lab_id) is None:
+            return []
+        raise ConfigError(
+            f"lab {lab_id} is made of machines of yours, which are not taken down",
+            remedy=f"`dstest lab release --lab-id {lab_id}` takes our marks away",
+        )
+
+    def status(self, lab_id: str) -> LabInfo | None:
+        """See `Lab.status`; whether the machines run shows when they are connected to."""
+        adopted = book.load(lab_id)
+        return self._info(adopted) if adopted is not None and adopted.whole else None
+
+    def known(self, lab_id: str) -> LabInfo | None:
+        """See `Inspects.known`."""
+        adopted = book.load(lab_id)
+        return None if adopted is None else self._info(adopted)
+
+    def examine(self, lab_id: str) -> list[str]:
+        """See `Inspects.examine`."""
+        adopted = book.load(lab_id)
+        if adopted is None:
+            what = UNTOUCHED if lab_id in self.list() else ""
+        elif adopted.releasing:
+            what = HALF_RELEASED
+        else:
+            what = "" if adopted.marked else HALF_ADOPTED
+        return [what.format(lab_id)] if what else []
+
+    def users(self, lab_id: str) -> list[int]:
+        """See `Inspects.users`: nobody owns them."""
+        return []
+
+    def starting(self, lab_id: str) -> bool:
+        """See `Inspects.starting`."""
+        return False
+
+    def list(self) -> list[str]:
+        """See `Lab.list`."""
+        return state.adopted_ids()
+
+    def missing(self) -> Mapping[str, str]:
+        """See `Lab.missing`: this host needs nothing."""
+        return {}
+
+    def _info(self, adopted: Adopted) -> LabInfo:
+        return LabInfo(
+            lab_id=state.check_lab_id(adopted.lab_id),
+            kind=self.name,
+            nodes=adopted.nodes,
+            control=adopted.control,
+            control6=adopted.control6,
+            ssh_from=adopted.ssh_from,
+            adopted=adopted.foreign,
+            facts=adopted.facts,
+        )
+
+
+LAB = HostsLab()

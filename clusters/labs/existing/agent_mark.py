@@ -66,7 +66,7 @@ def with_lines(before: bytes | None, lines: str) -> bytes:
     return text + (b"\n" if text and not text.endswith(b"\n") else b"") + lines.encode()
 
 
-def unmarked(now: bytes, before: bytes | None, lines: str, lab_id: str) -> bytes | None:
+def without_lines(now: bytes, before: bytes | None, lines: str, lab_id: str) -> bytes | None:
     """The file without our lines: as it was before, where nobody else has changed it."""
     if lines and now == with_lines(before, lines):
         return before
@@ -134,7 +134,7 @@ def mark(request: dict, root: str = "") -> dict:  # type: ignore[type-arg]
             os.unlink(temporary)
     if request["lines"]:
         now = content(hosts)
-        base = unmarked(now, before_of(request), request["lines"], lab_id) if now else now
+        base = without_lines(now, before_of(request), request["lines"], lab_id) if now else now
         if now != (wanted := with_lines(base, request["lines"])):
             replace(hosts, wanted)
     return {"said": [], "stays": [], "laid": [], "kept": []}
@@ -162,7 +162,7 @@ def unmark(request: dict, root: str = "") -> dict:  # type: ignore[type-arg]
     whose = there.decode(errors="replace").strip()
     if whose != lab_id:
         raise SystemExit(f"it belongs to lab {whose!r} now")
-    if points := mounted([root + home for home in request["homes"]], lab_id):
+    if points := mounts_in([root + home for home in request["homes"]], lab_id):
         raise SystemExit(
             f"mounted in what is to be removed: {', '.join(points)}; unmount that first, no"
             " directory was removed"
@@ -177,7 +177,7 @@ def unmark(request: dict, root: str = "") -> dict:  # type: ignore[type-arg]
         row, left = remove_home(root + home, lab_id, owned)
         said += [f"{home} {row}"] if row else []
         kept += [path[len(root) :] for path in left]
-    for place in [request["run"], *sorted(listed(root + "/run"))]:
+    for place in [request["run"], *sorted(names_in(root + "/run"))]:
         path = root + (place if place.startswith("/") else f"/run/{place}")
         if place == request["run"]:
             subprocess.run(["rm", "-rf", "--one-file-system", path], check=True)
@@ -188,9 +188,9 @@ def unmark(request: dict, root: str = "") -> dict:  # type: ignore[type-arg]
     return {"said": said, "stays": standing(request, root), "laid": laid, "kept": kept}
 
 
-def mounted(homes: list[str], lab_id: str) -> list[str]:
+def mounts_in(homes: list[str], lab_id: str) -> list[str]:
     """Where in directories with our mark another file system is mounted: it is somebody else's."""
-    ours = [os.path.realpath(home) for home in homes if marked(home, lab_id)]
+    ours = [os.path.realpath(home) for home in homes if has_mark(home, lab_id)]
     found = []
     for line in (content_or_none("/proc/self/mounts") or b"").splitlines():
         point = re.sub(rb"\\([0-7]{3})", lambda m: bytes([int(m[1], 8)]), line.split()[1])
@@ -199,7 +199,7 @@ def mounted(homes: list[str], lab_id: str) -> list[str]:
     return found
 
 
-def marked(home: str, lab_id: str) -> bool:
+def has_mark(home: str, lab_id: str) -> bool:
     """Does it carry the mark of this lab?"""
     mark = content_or_none(os.path.join(home, HOME_MARK)) or b""
     return mark.decode(errors="replace").strip() == lab_id
@@ -207,7 +207,7 @@ def marked(home: str, lab_id: str) -> bool:
 
 def laid_of(lab_id: str, root: str) -> list[str]:
     """The directories that runs of this lab have noted, where the note itself carries its mark."""
-    if not marked(root + os.path.dirname(LAID), lab_id):
+    if not has_mark(root + os.path.dirname(LAID), lab_id):
         return []
     return list(dict.fromkeys(os.fsdecode(content_or_none(root + LAID) or b"").splitlines()))
 
@@ -215,7 +215,7 @@ def laid_of(lab_id: str, root: str) -> list[str]:
 def remains(request: dict, root: str) -> list[str]:  # type: ignore[type-arg]
     """What shows that it was not us who took the marker away, which goes last."""
     left = [path for path in (request["run"],) if os.path.lexists(root + path)]
-    left += [home for home in standing(request, root) if marked(root + home, request["lab_id"])]
+    left += [home for home in standing(request, root) if has_mark(root + home, request["lab_id"])]
     with contextlib.suppress(OSError, SystemExit):
         left += [HOSTS] if own_lines(request["lab_id"], content(root + HOSTS) or b"") else []
     return left
@@ -229,7 +229,7 @@ def give_back_hosts(request: dict, path: str) -> list[str]:  # type: ignore[type
     now, before = content(path), before_of(request)
     if now is None:
         return []
-    wanted = unmarked(now, before, request["lines"], request["lab_id"])
+    wanted = without_lines(now, before, request["lines"], request["lab_id"])
     if wanted == now:
         return []
     if wanted is None:
@@ -274,7 +274,7 @@ def content_or_none(path: str) -> bytes | None:
         return None
 
 
-def listed(folder: str) -> list[str]:
+def names_in(folder: str) -> list[str]:
     try:
         return os.listdir(folder)
     except OSError:
@@ -289,12 +289,12 @@ def remove_home(home: str, lab_id: str, owned: list[str]) -> tuple[str, list[str
     for unborn in glob.glob(glob.escape(home) + ".dstest.*"):
         # Of a run that was killed while it made one, which has nothing but the mark at most.
         bare = os.path.isdir(unborn) and not os.path.islink(unborn)
-        if bare and {HOME_MARK}.issuperset(listed(unborn)):
+        if bare and {HOME_MARK}.issuperset(names_in(unborn)):
             subprocess.run(["rm", "-rf", "--one-file-system", unborn], check=True)
     if os.path.lexists(home):
         if os.path.islink(home) or not os.path.isdir(home):
             return "stays: it is no directory", []
-        if not marked(home, lab_id):
+        if not has_mark(home, lab_id):
             return f"stays: it carries no mark of ours ({HOME_MARK})", []
         ours = [path for path in owned if path == home or path.startswith(f"{home}/")]
         if ours and home not in ours:
@@ -330,7 +330,7 @@ def clear(home: str, ours: list[str]) -> None:
 def not_of(home: str, ours: list[str]) -> list[str]:
     """The topmost paths in it that are neither ours nor lead there, without our mark."""
     found = []
-    for name in sorted(listed(home)):
+    for name in sorted(names_in(home)):
         path = f"{home}/{name}"
         leads = any(one.startswith(f"{path}/") for one in ours)
         if path in ours or name == HOME_MARK:

@@ -1,4 +1,6 @@
-"""Looking at machines before they are adopted: nothing is changed there."""
+"""Looking at machines before they are adopted, by programs of ours that run there as root and
+answer with one JSON object: nothing is changed there.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +11,24 @@ import re
 import socket
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final, TypeVar
 
 import asyncssh
 import msgspec
 
-from clusters.labs.existing import agent_look, book
-from clusters.labs.existing.arrive import Accept, Arrived, arrive
-from clusters.labs.existing.asked import ask
-from clusters.labs.existing.entry import ASK, HostEntry
-from clusters.labs.existing.facts import HostFacts, LeftNow, address_in
-from clusters.labs.existing.itself import refuse_doubles, refuse_this_machine
+from clusters.labs.existing import agent_survey, book
+from clusters.labs.existing.book import (
+    HostFacts,
+    LeftNow,
+    address_in,
+    refuse_doubles,
+    refuse_this_machine,
+)
+from clusters.labs.existing.entry import ASK, Accept, Arrival, HostEntry, arrive
+from clusters.remote.bundle import argv_of
 from clusters.remote.connection import refuse_control_host
-from clusters.remote.root_command import run_as_root
-from clusters.remote.sudo import password_of
+from clusters.remote.login import password_of, run_as_root
 from dstest.core import clock, limits
 from dstest.core.errors import (
     ConfigError,
@@ -33,6 +39,8 @@ from dstest.core.errors import (
     reason_of,
 )
 from dstest.core.node import NodeInfo
+
+T = TypeVar("T")
 
 LOOK_S: Final = 60.0
 """Of each look; the machine itself stops trying things a while before."""
@@ -45,7 +53,36 @@ ALL_S: Final = 2 * LOOK_S + 2 * (LISTEN_S + ASK_S) + 2 * ASK_S
 WORDS_MAX: Final = 2000
 _NO_TTY: Final = re.compile(r"must have a tty|no tty present and no askpass", re.IGNORECASE)
 
-T = TypeVar("T")
+_FACTS: Final = msgspec.json.Decoder(HostFacts)
+_FOUND: Final = msgspec.json.Decoder(LeftNow)
+
+
+async def ask(
+    connection: asyncssh.SSHClientConnection,
+    info: NodeInfo,
+    words: tuple[ModuleType, str],
+    request: Mapping[str, Any],
+    decoder: msgspec.json.Decoder[T],
+    timeout_s: float,
+) -> T:
+    """What a program says there, by its module and its mode. Raises LabError for no answer, or one
+    that is none."""
+    module, mode = words
+    text = await run_as_root(
+        connection,
+        info,
+        [*argv_of(module), mode],
+        stdin=msgspec.json.encode(request),
+        timeout_s=timeout_s,
+    )
+    try:
+        return decoder.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise LabError(
+            f"{info.name}: what it says of itself makes no sense: {error}",
+            remedy="a shell there that prints something of its own does that: `ssh HOST true` must"
+            " print nothing",
+        ) from None
 
 
 class _Peer(msgspec.Struct):
@@ -58,8 +95,6 @@ class _Peer(msgspec.Struct):
             self.peer = address_in(self.peer)
 
 
-_FACTS: Final = msgspec.json.Decoder(HostFacts)
-_FOUND: Final = msgspec.json.Decoder(LeftNow)
 _PEER: Final = msgspec.json.Decoder(_Peer)
 
 
@@ -73,7 +108,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     paths: list[str]
 
 
-class Surveyed(msgspec.Struct, frozen=True, kw_only=True):
+class MachineSurvey(msgspec.Struct, frozen=True, kw_only=True):
     """A machine that was looked at. `lines` pin its host keys and those of its jump hosts.
     `control` is our address as it sees clients (None: they do not reach it), `ssh_from` where SSH
     comes from, `clock_ahead_s` its clock minus ours, to a second or so."""
@@ -97,7 +132,7 @@ class Asks(msgspec.Struct, frozen=True, kw_only=True):
 
 async def survey(
     lab_id: str, entries: Sequence[HostEntry], request: Request, asks: Asks
-) -> list[Surveyed]:
+) -> list[MachineSurvey]:
     """All machines, named n1, n2, ... in the order of the list. Raises LabError, NotALabNode for
     this machine and for one that is named twice, ConfigError for what cannot be a node."""
     names = [f"n{i}" for i in range(1, len(entries) + 1)]
@@ -109,11 +144,13 @@ async def survey(
     return seen
 
 
-async def asking(lab_id: str, entries: Sequence[HostEntry], asks: Asks) -> list[HostEntry]:
+async def needing_password(
+    lab_id: str, entries: Sequence[HostEntry], asks: Asks
+) -> list[HostEntry]:
     """Those of the machines at which sudo asks for a password. Raises as `survey`."""
 
     async def one(entry: HostEntry) -> bool:
-        async with _entered(lab_id, "n1", entry, asks) as (info, arrived):
+        async with _enter(lab_id, "n1", entry, asks) as (info, arrived):
             return await _sudo_asks(info, arrived, entry)
 
     found = await _all_of(map(one, entries))
@@ -143,17 +180,17 @@ async def _one(
     request: Request,
     names: Sequence[str],
     asks: Asks,
-) -> Surveyed:
+) -> MachineSurvey:
     folder = book.folder_of(lab_id)
-    async with _entered(lab_id, name, entry, asks) as (bare, arrived):
+    async with _enter(lab_id, name, entry, asks) as (bare, arrived):
         info = await _with_sudo(bare, arrived, entry, folder)
-        return await _looked_at(info, arrived, entry, request, names)
+        return await _look_at(info, arrived, entry, request, names)
 
 
 @contextlib.asynccontextmanager
-async def _entered(
+async def _enter(
     lab_id: str, name: str, entry: HostEntry, asks: Asks
-) -> AsyncIterator[tuple[NodeInfo, Arrived]]:
+) -> AsyncIterator[tuple[NodeInfo, Arrival]]:
     """The machine, and the connection to it. Whatever goes wrong is a LabError that names it."""
     folder = book.folder_of(lab_id)
     address, address6 = await _addresses(entry)
@@ -186,13 +223,13 @@ async def _entered(
             arrived.connection.abort()
 
 
-async def _looked_at(
+async def _look_at(
     info: NodeInfo,
-    arrived: Arrived,
+    arrived: Arrival,
     entry: HostEntry,
     request: Request,
     names: Sequence[str],
-) -> Surveyed:
+) -> MachineSurvey:
     connection = arrived.connection
     question = {
         **msgspec.to_builtins(request),
@@ -207,7 +244,7 @@ async def _looked_at(
         await _seen_as(connection, info, address) if address else None
         for address in (info.address, info.address6)
     ]
-    return Surveyed(
+    return MachineSurvey(
         info=info,
         alias=entry.alias,
         facts=facts,
@@ -233,7 +270,7 @@ def _asked_for(info: NodeInfo, facts: HostFacts, request: Request) -> HostFacts:
     )
 
 
-def _info(bare: NodeInfo, entry: HostEntry, arrived: Arrived) -> NodeInfo:
+def _info(bare: NodeInfo, entry: HostEntry, arrived: Arrival) -> NodeInfo:
     """The node as it will be connected to."""
     login = arrived.login
     return msgspec.structs.replace(
@@ -274,7 +311,7 @@ async def _addresses(entry: HostEntry) -> tuple[str, str | None]:
     return address, address6
 
 
-async def _sudo_asks(info: NodeInfo, arrived: Arrived, entry: HostEntry) -> bool:
+async def _sudo_asks(info: NodeInfo, arrived: Arrival, entry: HostEntry) -> bool:
     """Does sudo ask for a password, whatever a session before has left? Raises LabError where there
     is none."""
     if info.user == "root":
@@ -299,7 +336,7 @@ async def _sudo_asks(info: NodeInfo, arrived: Arrived, entry: HostEntry) -> bool
     return False
 
 
-async def _with_sudo(info: NodeInfo, arrived: Arrived, entry: HostEntry, folder: Path) -> NodeInfo:
+async def _with_sudo(info: NodeInfo, arrived: Arrival, entry: HostEntry, folder: Path) -> NodeInfo:
     """With the place of a sudo password, where one is needed."""
     if not await _sudo_asks(info, arrived, entry):
         return info
@@ -323,8 +360,8 @@ async def _ask(
     request: Mapping[str, Any],
     decoder: msgspec.json.Decoder[T],
 ) -> T:
-    """What `agent_look` says there. Raises LabError."""
-    return await ask(connection, info, (agent_look, mode), request, decoder, LOOK_S)
+    """What `agent_survey` says there. Raises LabError."""
+    return await ask(connection, info, (agent_survey, mode), request, decoder, LOOK_S)
 
 
 async def _seen_as(

@@ -1,23 +1,27 @@
-"""What an operator does to a running etcd: compact, compare, remove and rejoin, reconfigure."""
+"""What an operator does to a running etcd: read its metrics (`/metrics` at its client port),
+compact, compare, remove and rejoin, reconfigure; and why a member did not do it, in any nemesis's
+words.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import shlex
 from collections.abc import Sequence
 from typing import Any, Final
 
 from clusters.supervise import Durable, FullMesh
-from clusters.supervise.on_node import held, override_of
+from clusters.supervise.member_set import exclusive, override_of
 from clusters.systems.etcd import on_node
-from clusters.systems.etcd.clients.stub import Stub
-from clusters.systems.etcd.metrics import metrics, number, wal_syncs
-from clusters.systems.etcd.reasons import why_not
+from clusters.systems.etcd.clients.connection import CLIENT_PORT, Stub
 from clusters.systems.etcd.wire import message
 from dstest.core import clock
 from dstest.core.errors import LabError
 from dstest.core.node import Node
 from dstest.core.protocols import (
+    REFUSED,
+    UNANSWERED,
     Compacts,
     Digests,
     Divergence,
@@ -30,6 +34,10 @@ from dstest.core.protocols import (
     Revisions,
     SyncStats,
 )
+
+TIMEOUT_S: Final = 2.0
+DATE_TIMEOUT_S: Final = 1.0
+_SYNC: Final = re.compile(r"^etcd_disk_wal_fsync_duration_seconds_(sum|count) (\S+)$", re.MULTILINE)
 
 Member = tuple[str, bool]
 """(name, is it a learner?); a member that has not started has no name."""
@@ -50,6 +58,67 @@ _QUOTA: Final = "etcd_server_quota_backend_bytes"
 _COMPACTIONS: Final = "etcd_debugging_mvcc_db_compaction_total_duration_milliseconds_count"
 _DROPPED: Final = "etcd_debugging_mvcc_db_compaction_keys_total"
 _COMPACTED: Final = "etcd_debugging_mvcc_compact_revision"
+
+
+async def metrics(address: str) -> str | None:
+    """The page; None where no member answers within two seconds."""
+    return await http_get(address, "/metrics")
+
+
+async def http_get(address: str, path: str) -> str | None:
+    """A page at the client port, with its headers; None where no member answers in two seconds."""
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            reader, writer = await asyncio.open_connection(address, CLIENT_PORT)
+            try:
+                writer.write(f"GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n".encode())
+                return (await reader.read(-1)).decode("utf-8", "replace")
+            finally:
+                writer.close()
+    except (OSError, TimeoutError):
+        return None
+
+
+async def http_date(address: str) -> str | None:
+    """The `Date` of an answer, as soon as it is read; None where none comes within a second."""
+    try:
+        async with asyncio.timeout(DATE_TIMEOUT_S):
+            reader, writer = await asyncio.open_connection(address, CLIENT_PORT)
+            try:
+                writer.write(b"GET /version HTTP/1.0\r\n\r\n")
+                while line := await reader.readline():
+                    key, _, value = line.decode("latin-1").partition(":")
+                    if key.lower() == "date":
+                        return value.strip()
+            finally:
+                writer.close()
+    except (OSError, TimeoutError):
+        return None
+    return None
+
+
+def wal_syncs(page: str) -> tuple[int, float] | None:
+    """Syncs of the write-ahead log since the start, and their seconds in all."""
+    found = {name: float(value) for name, value in _SYNC.findall(page.replace("\r", ""))}
+    if set(found) != {"sum", "count"}:
+        return None
+    return int(found["count"]), found["sum"]
+
+
+def number(page: str, name: str) -> float | None:
+    """The value of a metric without labels."""
+    found = re.search(rf"^{re.escape(name)} (\S+)", page, re.MULTILINE)
+    return float(found[1]) if found else None
+
+
+LATE = "Deadline Exceeded"
+
+
+def why_not(text: str, refusal: str) -> str:
+    """`text` is what gRPC tells of a call, empty where it succeeded; a refusal has `refusal`."""
+    if LATE in text:
+        return UNANSWERED + text
+    return REFUSED + text if refusal in text else text
 
 
 class EtcdAdmin(
@@ -286,7 +355,7 @@ class EtcdAdmin(
 
     def rejoin_command(self, learner: bool) -> list[str]:
         """Makes a node whose member was removed join anew; may take several goes."""
-        return held(on_node.REJOIN, *(["learner"] if learner else []))
+        return exclusive(on_node.REJOIN, *(["learner"] if learner else []))
 
     async def rejoin(self, name: str, *, learner: bool) -> None:
         """Join anew; returns when it is a voting member. LabError where it is not after 27 s."""
@@ -313,7 +382,7 @@ class EtcdAdmin(
     def bounce_command(self, *first: str) -> list[str]:
         """Kills a member, runs a command, starts it; does not wait until it serves."""
         between = f"{shlex.join(first)} && " if first else ""
-        return held("sh", "-c", f"{on_node.STOP} && {between}exec {on_node.START}")
+        return exclusive("sh", "-c", f"{on_node.STOP} && {between}exec {on_node.START}")
 
     def unconfigure_command(self) -> list[str]:
         """`unconfigure` and `bounce`."""

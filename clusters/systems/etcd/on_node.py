@@ -1,23 +1,32 @@
-"""What of etcd lies on a node: its files, and the programs that change them or let it join anew.
+"""What of etcd lies on a node: its files, the programs that change them or let it join anew, and
+the secret by which members check tokens.
 
-They are there so that a node's janitor can do what we would have done. Each is harmless where there
-is nothing to do, and runs while nobody else starts or stops the member (`held`): a lease and a heal
-may both come. `REMOVED` holds the id of a member that was removed, or is about to be, from before
-the removal until the node has joined again as another member.
+The programs are there so that a node's janitor can do what we would have done. Each is harmless
+where there is nothing to do, and runs while nobody else starts or stops the member (`exclusive`): a
+lease and a heal may both come. `REMOVED` holds the id of a member that was removed, or is about to
+be, from before the removal until the node has joined again as another member.
+
+Nobody logs in: whoever has the secret issues tokens (JSON web tokens), here we for all clients. A
+token names its user and the revision of the user database that it was issued for; ours is what it
+is once `auth_steps` have been taken.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import hmac
 import io
 import json
 import shlex
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from clusters.supervise.on_node import HOME as SERVICES
-from clusters.supervise.on_node import PROGRAM
+from clusters.supervise.member_set import HOME as SERVICES
+from clusters.supervise.member_set import PROGRAM
+from clusters.systems.etcd.wire import message
 
 HOME: Final = "/opt/etcd"
 DATA: Final = f"{HOME}/data"
@@ -61,6 +70,16 @@ RESTORE: Final = (
 
 RESTORE_IF_DONE: Final = f"[ ! -f {BACKUP_DONE} ] || {{ {RESTORE}; }}; exec {START}"
 
+SECRET: Final = "dstest-lab"
+"""Of a lab that exists for a test: it keeps nothing from anybody."""
+
+SECRET_FILE: Final = f"{HOME}/secret"
+SECRET_KEPT: Final = f"{HOME}/secret.kept"
+"""A copy that no fault touches."""
+
+USER: Final = "root"
+AUTH_REVISION: Final = 3
+
 
 def url(address: str, port: int) -> str:
     """`http://` and the address, which may be IPv6."""
@@ -86,11 +105,11 @@ def programs() -> dict[str, bytes]:
     agents = Path(__file__).parent / "agents"
     return {
         f"{REJOIN}.py": (agents / "rejoin.py").read_bytes(),
-        FLIP: _packed(agents, "flip_bytes", "cut_log", "wal"),
+        FLIP: _pack(agents, "flip_bytes", "cut_log", "wal"),
     }
 
 
-def _packed(folder: Path, *modules: str) -> bytes:
+def _pack(folder: Path, *modules: str) -> bytes:
     """Programs of a folder as one file for Python to run; it starts in the first."""
     package = __name__.rpartition(".")[0] + f".{folder.name}"
     files = {
@@ -106,3 +125,37 @@ def _packed(folder: Path, *modules: str) -> bytes:
         for path, text in files.items():
             packed.writestr(zipfile.ZipInfo(path), text)
     return data.getvalue()
+
+
+def auth_steps() -> tuple[tuple[str, Any], ...]:
+    """Method and request, in this order, on a cluster without users."""
+    return (
+        ("auth_user_add", message("AuthUserAddRequest")(name=USER, password="unused")),
+        ("auth_user_grant", message("AuthUserGrantRoleRequest")(user=USER, role="root")),
+        ("auth_enable", message("AuthEnableRequest")()),
+    )
+
+
+def auth_flag() -> tuple[str, str]:
+    """What makes a member check tokens."""
+    return (
+        "--auth-token",
+        f"jwt,sign-method=HS256,pub-key={SECRET_FILE},priv-key={SECRET_FILE},ttl=24h",
+    )
+
+
+def _text(data: bytes) -> bytes:
+    return base64.urlsafe_b64encode(data).rstrip(b"=")
+
+
+def token(secret: str) -> str:
+    """A token for the user who may do everything (RFC 7519, HS256), which does not expire."""
+    parts = ({"alg": "HS256", "typ": "JWT"}, {"revision": AUTH_REVISION, "username": USER})
+    body = b".".join(_text(json.dumps(part).encode()) for part in parts)
+    signature = hmac.new(secret.encode(), body, hashlib.sha256).digest()
+    return f"{body.decode()}.{_text(signature).decode()}"
+
+
+def token_for(options: Mapping[str, Any]) -> str:
+    """The token of a run's clients; empty where the cluster asks for none."""
+    return token(SECRET) if options.get("auth") else ""

@@ -1,24 +1,226 @@
-"""The system `etcd`: what it is made of and what can be asked of it."""
+"""The system `etcd`: what can be asked of it and of its members, what a line of its log says (JSON
+of zap, with raft's own words in it), and what it and faults may leave on a node.
+
+Sources: https://etcd.io/docs/v3.4/metrics/ for the names of metrics; raft/raft.go and
+etcdserver/api/rafthttp of etcd 3.4 for what is logged when.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
-from clusters.supervise.documented import ETCD
-from clusters.supervise.some_nodes import MEMBERS, first_members
-from clusters.systems.etcd.asked import ASKS
-from clusters.systems.etcd.clients.definite import CONFLICT, DEFINITE_ERRORS
-from clusters.systems.etcd.clients.http2 import Http2Requests
-from clusters.systems.etcd.clients.offered import CLIENTS, client_of
+import msgspec
+
+from clusters.supervise.system import ETCD, MEMBERS, first_members, residues
+from clusters.systems.etcd import on_node
+from clusters.systems.etcd.clients import CLIENTS, client_of
+from clusters.systems.etcd.clients.connection import (
+    CLIENT_PORT,
+    CONFLICT,
+    DEFINITE_ERRORS,
+    Http2Requests,
+)
 from clusters.systems.etcd.clients.raw import RAW_CLIENTS
-from clusters.systems.etcd.clients.stub import CLIENT_PORT
 from clusters.systems.etcd.deployment import EtcdDeployment
-from clusters.systems.etcd.log_lines import READER
-from clusters.systems.etcd.on_node import HOME, OTHER_HOME
-from clusters.systems.etcd.residues import RESIDUES
+from clusters.systems.etcd.on_node import HOME, OTHER_BINARY, OTHER_HOME, PEER_PORT
 from dstest.core.node import Node
-from dstest.core.protocols import Asks, Client, Deployment, Endpoint, LogReader, Option, Relaxation
+from dstest.core.protocols import (
+    Asks,
+    Client,
+    Deployment,
+    Endpoint,
+    LogReader,
+    LogRecord,
+    Option,
+    Reading,
+    Relaxation,
+)
+from dstest.core.protocols.systems import Topic, Vote
+from dstest.core.residue import Residue
+
+_SYNC: Final = "etcd_disk_wal_fsync_duration_seconds"
+_COMMIT: Final = "etcd_disk_backend_commit_duration_seconds"
+_TRIP: Final = "etcd_network_peer_round_trip_time_seconds"
+
+ASKS: Final = (
+    Asks(
+        port=CLIENT_PORT,
+        send="GET /metrics HTTP/1.0\r\n\r\n",
+        form="text",
+        every_s=2.0,  # a page has a hundred kilobytes
+        readings=(
+            Reading(name="leads", unit="1", at="etcd_server_is_leader"),
+            Reading(name="has_leader", unit="1", at="etcd_server_has_leader"),
+            Reading(name="leader_changes", unit="1", at="etcd_server_leader_changes_seen_total"),
+            Reading(name="commit", unit="1", at="etcd_server_proposals_committed_total"),
+            Reading(name="applied", unit="1", at="etcd_server_proposals_applied_total"),
+            Reading(name="queue", unit="1", at="etcd_server_proposals_pending"),
+            Reading(
+                name="proposals_failed",
+                unit="1/s",
+                at="etcd_server_proposals_failed_total",
+                kind="rate",
+            ),
+            Reading(name="db_size", unit="B", at="etcd_mvcc_db_total_size_in_bytes"),
+            Reading(
+                name="fsync",
+                unit="ms",
+                at=f"{_SYNC}_sum",
+                over=f"{_SYNC}_count",
+                kind="mean",
+                scale=1000,
+            ),
+            Reading(
+                name="backend_commit",
+                unit="ms",
+                at=f"{_COMMIT}_sum",
+                over=f"{_COMMIT}_count",
+                kind="mean",
+                scale=1000,
+            ),
+            Reading(
+                name="peer_round_trip",
+                unit="ms",
+                at=f"{_TRIP}_sum",
+                over=f"{_TRIP}_count",
+                kind="mean",
+                scale=1000,
+            ),
+            Reading(
+                name="peer_sent",
+                unit="B/s",
+                at="etcd_network_peer_sent_bytes_total",
+                kind="rate",
+            ),
+        ),
+    ),
+)
+
+_LEVELS: Final = {
+    "debug": "debug",
+    "info": "info",
+    "warn": "warning",
+    "error": "error",
+    **dict.fromkeys(("dpanic", "panic", "fatal"), "critical"),
+}
+_CAST: Final = re.compile(r"([0-9a-f]+) \[.*\] cast (?:MsgPreVote|MsgVote) for .* at term (\d+)")
+_REJECTED: Final = re.compile(
+    r"([0-9a-f]+) \[.*\] rejected (?:MsgPreVote|MsgVote) from .* at term (\d+)"
+)
+_CANDIDATE: Final = re.compile(r"([0-9a-f]+) became candidate at term (\d+)")
+"""It votes for itself."""
+
+_LATE: Final = (
+    "timed out waiting for read index response",
+    "stepped down to follower since quorum is not active",
+)
+_APART: Final = ("lost TCP streaming connection", "failed to reach the peer URL", "became inactive")
+_FAILED: Final = (*_APART, "prober detected unhealthy status", "failed to dial", "failed to get ")
+_PEERS: Final = ("remote-peer-id", "peer-id", "remote-member-id", "to")
+_NOTHING: Final[frozenset[Topic]] = frozenset({"calm"})
+
+_FILES: Final = " ".join(
+    # A file that was only half written has its later name in its own.
+    [*(p for p in on_node.STRAYS if p != on_node.REMOVED), f"{HOME}/*.dstest.*"]
+)
+
+FILES: Final = Residue(
+    name="etcd's files",
+    mark=f"it is in {HOME}, where nothing but ours is",
+    look=f"for path in {_FILES}; do [ ! -e $path ] || echo ours file $path; done",
+    remove=f"rm -rf {_FILES}",
+    rank=70,
+    home=HOME,
+)
+
+OTHER_BUILD: Final = Residue(
+    name="etcd's other build",
+    mark=f"it is in {OTHER_HOME}, where nothing but ours is",
+    look=f"[ ! -e {OTHER_BINARY} ] || echo ours file {OTHER_BINARY}",
+    remove=f"rm -rf {OTHER_BINARY}",
+    rank=70,
+    home=OTHER_HOME,
+)
+
+REMOVED: Final = Residue(
+    name="etcd's membership",
+    mark=f"{on_node.REMOVED} names the member",
+    look=f"[ ! -e {on_node.REMOVED} ] || echo ours member that was removed and is not back",
+    remove=f"rm -f {on_node.REMOVED}",
+    rank=70,
+    janitor=False,
+    home=HOME,
+)
+
+RESIDUES: Final = (*residues((CLIENT_PORT, PEER_PORT), HOME), FILES, OTHER_BUILD, REMOVED)
+
+
+class EtcdLines:
+    """One JSON object each. Only slow requests are told of with their time, which says nothing of
+    how long requests take."""
+
+    form = "etcd's JSON"
+
+    def record_of(self, line: str) -> LogRecord | None:
+        if not line.startswith('{"level"'):
+            return None
+        try:
+            fields: dict[str, Any] = msgspec.json.decode(line)
+        except (msgspec.DecodeError, RecursionError):
+            return None
+        message = str(fields.get("msg", ""))
+        error = str(fields.get("error", ""))
+        vote, ballot = _vote(message)
+        level = _LEVELS.get(str(fields.get("level")), "")
+        return LogRecord(
+            message=f"{message}: {error}" if error else message,
+            level=level,
+            peer=next((str(fields[key]) for key in _PEERS if key in fields), ""),
+            aliases=_aliases(fields),
+            vote=vote,
+            ballot=ballot,
+            topics=_topics(message, level),
+        )
+
+
+def _vote(message: str) -> tuple[Vote, str]:
+    if (found := _CAST.match(message)) or (found := _CANDIDATE.match(message)):
+        return "granted", found[2]
+    if found := _REJECTED.match(message):
+        return "rejected", found[2]
+    return "", ""
+
+
+def _topics(message: str, level: str) -> frozenset[Topic]:
+    """Nothing for lines of which its words do not tell; empty where they may."""
+    found: set[Topic] = set()
+    if any(words in message for words in _LATE):
+        found.add("consensus-timeout")
+    if any(words in message for words in _APART):
+        found.add("cut-off")
+    if any(words in message for words in _FAILED):
+        found.add("connection")
+    if found:
+        return frozenset(found)
+    return _NOTHING if level in ("info", "debug") else frozenset()
+
+
+def _aliases(fields: Mapping[str, Any]) -> dict[str, str]:
+    """Ids of members by the URLs at which they are, and of the one whose log it is."""
+    found = {str(fields["local-member-id"]): ""} if "local-member-id" in fields else {}
+    for id_, urls in (
+        ("remote-peer-id", "remote-peer-urls"),
+        ("added-peer-id", "added-peer-peer-urls"),
+    ):
+        told = fields.get(urls)
+        if id_ in fields and isinstance(told, list) and told:
+            found[str(fields[id_])] = str(told[0])
+    return found
+
+
+READER: Final[LogReader] = EtcdLines()
 
 
 class Etcd:

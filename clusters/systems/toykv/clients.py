@@ -7,8 +7,8 @@ import secrets
 from collections.abc import Mapping
 from typing import Any, Final
 
-from clusters.supervise import OpsClient, StreamClient, told
-from dstest.core.operation import OPERATION
+from clusters.supervise import OpsClient, StreamClient, error_text
+from dstest.core.op import OPERATION
 from dstest.core.protocols import Definite, Indefinite, OpDraft
 
 __all__ = ["CLIENTS", "ToyClient"]
@@ -41,8 +41,8 @@ class ToyClient(StreamClient):
             case {"ok": _}:
                 return dict(said)
             case {"no": code}:
-                raise Definite(told(code, said.get("why", "")))
-        raise Indefinite(told("unknown", said.get("unknown")))
+                raise Definite(error_text(code, said.get("why", "")))
+        raise Indefinite(error_text("unknown", said.get("unknown")))
 
 
 class RegisterClient(ToyClient):

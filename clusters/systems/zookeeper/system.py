@@ -1,4 +1,5 @@
-"""ZooKeeper: an ensemble with a leader; reads are answered by the member that is asked.
+"""ZooKeeper, by the library `kazoo`: an ensemble with a leader; reads are answered by the member
+that is asked.
 
 Writes are linearizable; a read may be old (ZooKeeper Programmer's Guide, Consistency Guarantees).
 Behind a `sync` it is so by less: a leader applies a write after it has told the followers, so one
@@ -8,14 +9,259 @@ has confirmed is as linearizable as the writes are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
 
-from clusters.supervise import NOT_CONNECTED, SupervisedSystem
-from clusters.supervise.log_forms import ZOOKEEPER_LINES
-from clusters.systems.zookeeper.clients import CONFLICT, RegisterClient
-from clusters.systems.zookeeper.deployment import HOME, PORT, ZookeeperDeployment
-from clusters.systems.zookeeper.requests import ZookeeperRequests
-from dstest.core.protocols import Option, Relaxation
+from clusters.supervise import (
+    NOT_CONNECTED,
+    BlockingClient,
+    Durable,
+    FramedRequests,
+    SupervisedSystem,
+)
+from clusters.supervise.log_lines import ZOOKEEPER_LINES
+from dstest.core.node import Node
+from dstest.core.protocols import (
+    Definite,
+    Ending,
+    Endpoint,
+    Leadership,
+    LeaderView,
+    Linked,
+    OpDraft,
+    Option,
+    Probe,
+    Relaxation,
+    Replication,
+    Service,
+    Timing,
+    Unit,
+)
+
+CONFLICT: Final = "conflict"
+TRIES: Final = 12
+
+HOME: Final = "/opt/zookeeper"
+PORT: Final = 2181
+JAVA: Final = ("java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+CLASSES: Final = "/etc/zookeeper/conf:/usr/share/java/*"
+MAIN: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+CONFIG: Final = f"""\
+tickTime=500
+initLimit=20
+syncLimit=8
+dataDir={HOME}/data
+clientPort={PORT}
+maxClientCnxns=0
+admin.enableServer=false
+4lw.commands.whitelist=*
+"""
+
+
+class Session:
+    """A session of the library `kazoo`, which is not told to retry."""
+
+    def __init__(self, address: str, port: int, wait_s: float) -> None:
+        from kazoo.client import KazooClient
+
+        self.client = KazooClient(
+            hosts=f"{address}:{port}",
+            timeout=wait_s,
+            connection_retry={"max_tries": 0},
+            command_retry={"max_tries": 0},
+        )
+        try:
+            self.client.start(timeout=wait_s)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        with suppress(Exception):
+            self.client.stop()
+            self.client.close()
+
+
+class RegisterClient(BlockingClient):
+    """read, write, cas of a node's data."""
+
+    def connect(self, to: Endpoint) -> Session:
+        return Session(to.dial or to.address, to.port, self.wait_s)
+
+    def _do(self, act: str, *given: Any, **more: Any) -> Any:
+        asked = getattr(self.link(self.at).client, f"{act}_async")(*given, **more)
+        return asked.get(timeout=self.wait_s)
+
+    def _read(self, path: str) -> tuple[Any, int]:
+        """The value and its version; -1 where there is none."""
+        reads = self.options["reads"]
+        if reads == "sync":
+            self._do("sync", "/")
+        if reads != "confirmed":
+            return self._get(path)
+        for _ in range(TRIES):
+            value, version = self._get(path)
+            if self._is_latest(path, version):
+                return value, version
+        raise Definite(CONFLICT)
+
+    def _is_latest(self, path: str, version: int) -> bool:
+        """Does a transaction, which changes nothing, find this version?"""
+        deal = self.link(self.at).client.transaction()
+        if version < 0:
+            deal.create(path)
+            deal.delete(path)
+        else:
+            deal.check(path, version)
+        results = deal.commit_async().get(timeout=self.wait_s)
+        return not any(isinstance(result, Exception) for result in results)
+
+    def _get(self, path: str) -> tuple[Any, int]:
+        from kazoo.exceptions import NoNodeError
+
+        try:
+            data, stat = self._do("get", path)
+        except NoNodeError:
+            return None, -1
+        return json.loads(data), stat.version
+
+    def _write(self, path: str, value: Any) -> None:
+        from kazoo.exceptions import NodeExistsError, NoNodeError
+
+        data = json.dumps(value).encode()
+        try:
+            self._do("set", path, data)
+        except NoNodeError:
+            try:
+                self._do("create", path, data)
+            except NodeExistsError:
+                self._do("set", path, data)
+
+    def _cas(self, path: str, old: Any, new: Any) -> bool:
+        """However reads are done, only the latest value says that it held something else. A version
+        that has moved on says nothing of the value: it is read again."""
+        from kazoo.exceptions import BadVersionError
+
+        for _ in range(TRIES):
+            value, version = self._get(path)
+            if version >= 0 and value == old:
+                with suppress(BadVersionError):
+                    self._do("set", path, json.dumps(new).encode(), version=version)
+                    return True
+            elif self._is_latest(path, version):
+                return False
+        raise Definite(CONFLICT)
+
+    async def do_read(self, op: OpDraft) -> Any:
+        return (await self.blocking(self._read, f"/register-{op.key}"))[0]
+
+    async def do_write(self, op: OpDraft) -> None:
+        await self.blocking(self._write, f"/register-{op.key}", op.input)
+
+    async def do_cas(self, op: OpDraft) -> bool:
+        return bool(await self.blocking(self._cas, f"/register-{op.key}", *op.input))
+
+
+class ZookeeperDeployment(Durable, Linked, Leadership, Replication):
+    """A member on each node."""
+
+    timing = Timing(start_s=60.0, failover_s=20.0, rejoin_s=20.0)
+    replication_unit = Unit("transactions", 50)
+    _leader: str | None = None
+
+    def services(self, node: Node) -> Sequence[Service]:
+        ids = {name: i for i, name in enumerate(self.nodes, 1)}
+        peers = [
+            f"server.{ids[name]}={peer.info.address}:2888:3888" for name, peer in self.nodes.items()
+        ]
+        data, config = f"{HOME}/data", f"{HOME}/zoo.cfg"
+        return [
+            Service(
+                name="zookeeper",
+                argv=(*JAVA, "-cp", CLASSES, MAIN, config),
+                data=(data,),
+                files={
+                    config: (CONFIG + "\n".join(peers) + "\n").encode(),
+                    f"{data}/myid": f"{ids[node.name]}\n".encode(),
+                },
+                log=f"{HOME}/log",
+                probe=Probe(PORT, b"ruok", b"imok"),
+                ports={"peer": 3888},
+                # What a Java machine says that has run its hooks on SIGTERM.
+                ending=Ending(statuses=(143,)),
+            )
+        ]
+
+    async def _told(self, node: Node) -> dict[str, str]:
+        """What a member says of itself; nothing where it is part of no quorum."""
+        said = await self.text(node, PORT, b"srvr")
+        rows = (line.partition(": ") for line in said.splitlines())
+        return {name: value for name, _, value in rows}
+
+    async def _srvr(self) -> dict[str, dict[str, str]]:
+        """What each member says of itself."""
+        found = {name: row or {} for name, row in (await self.answers(self._told)).items()}
+        led = [name for name, row in found.items() if row.get("Mode") == "leader"]
+        self._leader = led[0] if len(led) == 1 else self._leader
+        return found
+
+    def links(self) -> list[tuple[str, str]] | None:
+        """The leader and each of the others, as last seen: followers have nothing to say to each
+        other until they elect."""
+        others = [name for name in self.members if name != self._leader]
+        if self._leader is None:
+            return None
+        return [pair for n in others for pair in ((self._leader, n), (n, self._leader))]
+
+    async def healthy(self) -> dict[str, bool]:
+        """Is each member part of the quorum?"""
+        return {name: "Mode" in row for name, row in (await self._srvr()).items()}
+
+    async def version(self) -> str:
+        rows = (await self._srvr()).values()
+        told = (r["Zookeeper version"] for r in rows if "Zookeeper version" in r)
+        return ", ".join(sorted({text.split("-")[0] for text in told}))
+
+    async def leaders(self) -> list[LeaderView]:
+        return [
+            LeaderView(
+                member=name,
+                leader=name if row["Mode"] == "leader" else None,
+                epoch=int(row["Zxid"], 16) >> 32,
+                tells=row["Mode"] == "leader",
+            )
+            for name, row in (await self._srvr()).items()
+            if "Mode" in row and "Zxid" in row
+        ]
+
+    async def claims(self, name: str, group: str) -> bool:
+        row = await self.answer(name, self._told) or {}
+        return row.get("Mode") == "leader"
+
+    async def progress(self) -> dict[str, dict[str, int] | None]:
+        rows = await self._srvr()
+        return {
+            n: {"": int(r["Zxid"], 16) & 0xFFFFFFFF} if "Zxid" in r else None
+            for n, r in rows.items()
+        }
+
+
+OWN: Final = frozenset({-11, 11, 100, 101, 105})
+"""Types of requests that the library makes by itself: closing, pings, authentication, watches."""
+
+
+class ZookeeperRequests(FramedRequests):
+    """Requests of a session, without those of the library (ZooKeeper, zookeeper.jute)."""
+
+    def frame(self, head: bytes, number: int) -> tuple[int, bool] | None:
+        if len(head) < (4 if number == 0 else 12):
+            return None
+        length = int.from_bytes(head[:4], "big")
+        if number == 0:
+            return 4 + length, False
+        return 4 + length, int.from_bytes(head[8:12], "big", signed=True) not in OWN
 
 
 class Zookeeper(SupervisedSystem):

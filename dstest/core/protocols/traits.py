@@ -13,15 +13,16 @@ from typing import Any, Self
 import msgspec
 
 from dstest.core.evidence import PageCache, TaxDC, Transport
-from dstest.core.protocols.checkers import SecondJudge
-from dstest.core.protocols.effects import EffectLog
-from dstest.core.protocols.faults import When
-from dstest.core.protocols.logs import LogReader
-from dstest.core.protocols.options import Option
-from dstest.core.protocols.sampling import Asks
-from dstest.core.protocols.services import EndpointKind
-from dstest.core.protocols.simulable import Simulable, SimulatedFaults
-from dstest.core.protocols.systems import Caution, Relaxation
+from dstest.core.protocols.faults import Simulable, SimulatedFaults, When
+from dstest.core.protocols.systems import (
+    Asks,
+    Caution,
+    EffectLog,
+    EndpointKind,
+    LogReader,
+    Relaxation,
+)
+from dstest.core.protocols.workloads import Option, SecondJudge
 from dstest.core.residue import Residue
 
 
@@ -34,7 +35,7 @@ class _Traits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckerTraits(_Traits, frozen=True, kw_only=True):
-    """`mutants` is the family of broken copies that it must reject (`dstest.judge.canary_family`);
+    """`mutants` is the family of broken copies that it must reject (`dstest.judge.mutants`);
     without one they are those of registers, and it may accept some. `keyed`: operations of
     different keys have nothing to do with each other. `prefix_closed`: a violation in the part of a
     history up to some instant is a violation of the whole. `op_types`: by model, the operations
@@ -43,7 +44,7 @@ class CheckerTraits(_Traits, frozen=True, kw_only=True):
     given as (`dstest check --initial`); a model that is not there takes none. `tables`: it makes
     use of operations that are an `OpTable` (checkers/ops/table.py); others are given a list.
     `claims`: what a run claims besides where it asks this with `--checker`
-    (`dstest.core.claims`). `breaks`: which claim a type of anomaly breaks, where it is not simply
+    (`dstest.core.check`). `breaks`: which claim a type of anomaly breaks, where it is not simply
     those of the workload. `means`: what a type of anomaly means, as a paragraph for somebody who
     has never heard of it, where the report does not know it; `did`: what the system did then, as
     it follows the system's name in a sentence. `forbidden_by`: how many models forbid a type of
@@ -79,14 +80,14 @@ class LabTraits(_Traits, frozen=True, kw_only=True):
 class NemesisTraits(_Traits, frozen=True, kw_only=True):
     """`requires_when`: what only some of its faults ask of the system. `requires_lab`: protocols of
     `dstest.core.node` that it asks of the lab. `residues`: what it may leave on a node. `explains`:
-    the kinds of alarms (`dstest.judge.alarm_kinds`; `exit` for ends of processes) that the targets
+    the kinds of alarms (`dstest.judge.audit_rows`; `exit` for ends of processes) that the targets
     of its faults may give while they stand. `page_cache`: what becomes of unsynced writes where its
     faults end servers, so that they are `kept` or `lost`; empty for any other fault.
     `shows_at_clients`: it is proven by what clients of its targets see, so that it is refused where
     clients go where the system sends them (`EndpointKind`). `restarts_nodes`: what other nemeses
     have laid on a node does not survive its faults. `injects`: it plans at least one fault.
     `members_least`: with fewer members it cannot be proven. `needs`: features of nodes
-    (`dstest.core.node_features`) without which none of its faults can be injected; of `one|another`
+    (`dstest.core.node`) without which none of its faults can be injected; of `one|another`
     either is enough. `taxdc`: the type of bug that a violation under its faults shows, `taxdc_tags`
     what it is about besides. `disturbs_host`: kinds of events of the control host
     (`dstest.judge.host_events`) that its own faults cause where nodes share its kernel.

@@ -1,24 +1,50 @@
-"""From a toolbox and candidate claims to claims, hypotheses and what could test them."""
+"""From a toolbox and candidate claims to claims, hypotheses and what could test them, with the
+options of a nemesis that a fault asks for, where their defaults may not bring it about."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
 
-from dstest.core import plugin_files, registry
+from dstest.campaign.fit import planned_faults
+from dstest.campaign.launch import Arm, Budget, Run
+from dstest.core import registry
 from dstest.core.errors import ConfigError
-from dstest.judge.budgets import SHAPES, TIERS
-from dstest.plans.draft.aims import KIND_OF, aimed
-from dstest.plans.draft.scan import Found
-from dstest.plans.fit import planned
-from dstest.plans.launch import Arm, Budget, Run
+from dstest.judge.facts import SHAPES, TIER_NEEDS
+from dstest.plans.choice import PICKER, PITFALLS, Choice, Pattern, Tool, Toolbox, fitting_nemeses
+from dstest.plans.draft.sources import Candidate
 from dstest.plans.model import BUDGETS, Claim, Hypothesis
-from dstest.plans.picker import PICKER, Choice
-from dstest.plans.pitfalls import PITFALLS, Pattern
-from dstest.plans.toolbox import Tool, Toolbox, fitting_nemeses
+
+_AIMS: Final = MappingProxyType(
+    {
+        "N06": {"direction": "in"},
+        "N10": {"shape": "one"},
+        "N11": {"shape": "majority"},
+        "N12": {"shape": "leader"},
+    }
+)
+"""Number of a fault -> options, of a nemesis that has them with these values among its choices."""
+
+KIND_OF: Final = MappingProxyType(
+    {
+        "safety": "correctness",
+        "durability": "durability",
+        "idempotency": "idempotency/replay",
+        "isolation": "correctness",
+        "ordering": "correctness",
+        "membership": "configuration",
+        "boundary": "configuration",
+        "liveness": "liveness",
+        "fairness": "performance/fairness",
+        "performance-SLO": "performance/fairness",
+        "operational": "upgrade/rollback",
+    }
+)
+"""Category of claims -> the kind of a hypothesis that comes from no pitfall."""
 
 FILL: Final = "<fill: {}>"
 """What only a person can write."""
@@ -26,9 +52,17 @@ FILL: Final = "<fill: {}>"
 _RATE: Final = 300.0
 _TRIES: Final = 3
 
-
 Key = tuple[str, str, str]
 """Workload, nemesis and options of an experiment."""
+
+
+def aim(number: str, nemesis: Any) -> dict[str, str] | None:
+    """The options by which a nemesis brings a fault about, None where it has no such options."""
+    wanted = _AIMS.get(number, {})
+    for key, value in wanted.items():
+        if key not in nemesis.options or value not in nemesis.options[key].choices:
+            return None
+    return dict(wanted)
 
 
 class Experiment(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +88,7 @@ class Material(msgspec.Struct, frozen=True, kw_only=True):
     untested: dict[str, str]
 
 
-def material(box: Toolbox, found: Sequence[Found] | None, *, each: int = 1) -> Material:
+def material(box: Toolbox, found: Sequence[Candidate] | None, *, each: int = 1) -> Material:
     """What the registry gives for these candidates; for one claim of each kind that can be tested
     where `found` is None, since nobody has looked. `each` is under how many of its faults a pitfall
     is tested at most."""
@@ -65,7 +99,7 @@ def material(box: Toolbox, found: Sequence[Found] | None, *, each: int = 1) -> M
 
 
 def _claims(
-    usable: list[Choice], found: Sequence[Found] | None
+    usable: list[Choice], found: Sequence[Candidate] | None
 ) -> tuple[list[Claim], dict[str, list[Choice]]]:
     """Claims, and for each the rows of the picker that may judge it."""
     claims: list[Claim] = []
@@ -201,7 +235,7 @@ class _Drafter:
         tool = self._rows[row.category, row.model]
         for number in numbers:
             for name, nemesis in self._nemeses.items():
-                options = aimed(number, nemesis) if number in nemesis.faults else None
+                options = aim(number, nemesis) if number in nemesis.faults else None
                 if options is None:
                     continue
                 for workload in tool.workloads[:3]:
@@ -231,7 +265,7 @@ class _Drafter:
             nemesis=nemesis,
             checkers=(*registry.load("workloads", workload).checkers, *besides),
             checker=besides,
-            plugin=tuple(map(_from_here, plugin_files.used())),
+            plugin=tuple(map(_from_here, registry.files_in_use())),
             concurrency=20,
             rate=_RATE if paced else None,
             options={**options, **row.options},
@@ -276,7 +310,7 @@ def _budgets(run: Run) -> dict[str, Budget]:
     found: dict[str, Budget] = {}
     for tier in BUDGETS:
         shape = next(one for name, one in SHAPES.items() if name == tier)
-        need = int(next(numbers for name, numbers in TIERS.items() if name == tier)["faults"])
+        need = int(next(numbers for name, numbers in TIER_NEEDS.items() if name == tier)["faults"])
         sizes = ((3,), shape.sizes[:1]) if tier == BUDGETS[0] else (shape.sizes,)
         budget = next(filter(None, (_budget(run, s, shape, need) for s in sizes)), None)
         if budget is None:
@@ -290,7 +324,7 @@ def _budget(run: Run, sizes: tuple[int, ...], shape: Any, need: int) -> Budget |
     for _ in range(_TRIES):
         budget = Budget(nodes=sizes, duration_s=seconds, faults=0, seeds=shape.seeds)
         try:
-            counts = [planned(run, Arm(name=""), budget, size) for size in sizes]
+            counts = [planned_faults(run, Arm(name=""), budget, size) for size in sizes]
         except ConfigError:
             return None
         if min(counts) >= need:

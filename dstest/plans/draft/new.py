@@ -10,13 +10,11 @@ import msgspec
 
 from dstest.core import clock, registry
 from dstest.core.errors import ConfigError
-from dstest.plans.draft.diff import Change, File
+from dstest.plans.choice import PICKER, Toolbox, toolbox
 from dstest.plans.draft.material import FILL, material
 from dstest.plans.draft.render import Draft, markdown
-from dstest.plans.draft.scan import Found, Module, modules_of, scan, tests_in
+from dstest.plans.draft.sources import Candidate, Change, File, Module, modules_of, scan, tests_in
 from dstest.plans.model import MissingClaim
-from dstest.plans.picker import PICKER
-from dstest.plans.toolbox import Toolbox, toolbox
 
 CLAIMS_MAX: Final = 60
 _MISSING_MAX: Final = 20
@@ -40,7 +38,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     author: str = ""
 
 
-class Written(msgspec.Struct, frozen=True, kw_only=True):
+class NewPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The file, and what it holds: numbers of claims, hypotheses and scenarios. `left_out` are
     candidates for claims beyond the bound."""
 
@@ -64,7 +62,7 @@ def _count(files: tuple[File, ...]) -> str:
     return f"{len(files)} file{'' if len(files) == 1 else 's'}"
 
 
-def write(request: Request) -> Written:
+def write(request: Request) -> NewPlan:
     """Write the plan that is asked for. Raises ConfigError, and writes nothing, where a file is in
     the way or the change needs no plan."""
     change = request.change
@@ -92,7 +90,7 @@ def write(request: Request) -> Written:
         left_out=len(found or ()) - len(kept or ()),
     )
     _write(path, markdown(draft))
-    return Written(
+    return NewPlan(
         path=path,
         claims=len(made.claims),
         hypotheses=len(made.hypotheses),
@@ -116,7 +114,7 @@ def _place(slug: str) -> Path:
     return folder / f"{slug}.md"
 
 
-def _missing(box: Toolbox, found: list[Found] | None, *, whole: bool) -> list[MissingClaim]:
+def _missing(box: Toolbox, found: list[Candidate] | None, *, whole: bool) -> list[MissingClaim]:
     """Errors of which no document speaks; in a plan of the whole also behaviours that dstest could
     test and for which no promise was found."""
     if found is None:

@@ -1,42 +1,256 @@
-"""From a plan to its verdicts: looks, then executes one step after the other, and can go on.
+"""From a plan to its verdicts: looks for what its scenarios need, executes one step after the
+other, can go on, and tells people in session-log.md, written anew at each step.
 
-Each step is a command of dstest in a process of its own, so that a crash of one run is one run's.
-The process gets SIGTERM when this one dies, at which it heals and seals; `resume` then begins with
-the step that was running. A step's verdict is read out of what its run left, never out of what its
-command said (`outcome.py`).
+Each step is a command of dstest in a process of its own, which heals and seals when this one dies;
+`resume` then begins with the step that was running. A step's verdict is read out of what its run
+left (`state.py`), never out of what its command said.
 """
 
 from __future__ import annotations
 
 import os
+import platform
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Final
 
-from dstest.core import clock
+from clusters.labs.hostcheck import host_rows
+from dstest import __version__
+from dstest.campaign.steps.commands import last_words, results_in, start
+from dstest.core import clock, registry
 from dstest.core.errors import ConfigError, DstestError, Exit
-from dstest.core.lab_words import lab_id_words
-from dstest.core.run_meta import RunMeta
+from dstest.core.node import FEATURES, remedy_of
+from dstest.core.run_record import RunMeta, RunSpec
+from dstest.core.run_words import lab_id_words
 from dstest.core.verdict import State
-from dstest.plans.execution.capabilities import capabilities_of, lacking, toolbox
-from dstest.plans.execution.logbook import session_log
-from dstest.plans.execution.outcome import Outcome, judges_of, outcome_of
-from dstest.plans.execution.red import held_to_red, red_side_of
-from dstest.plans.execution.state import Execution, ExecutionDir, Step
-from dstest.plans.execution.steps import asked_for
+from dstest.history.layout import RunDir
+from dstest.plans.execution.state import (
+    Capability,
+    Execution,
+    ExecutionDir,
+    Outcome,
+    Step,
+    held_to_red,
+    judges_of,
+    outcome_of,
+    red_side_of,
+    select_steps,
+)
 from dstest.plans.lint import lint, require_sound
 from dstest.plans.model import Plan
 from dstest.plans.reader import read_plan
-from dstest.runner.integrity import finished
+from dstest.report.review.model import md, table
+from dstest.runner.integrity import is_finished
 from dstest.runner.session import process_start_time
-from dstest.runner.session_file import SessionDir, is_session
-from dstest.steps.process import last_words, start
-from dstest.steps.results import results_in, runs_of
-from dstest.store.layout import RunDir
+from dstest.runner.session_file import SessionDir, is_session, runs_of
+
+_GROUP_OF: Final = {
+    "lab": "labs",
+    "system": "systems",
+    "workload": "workloads",
+    "nemesis": "nemeses",
+    "checker": "checkers",
+}
+"""The word of a requirement -> the group of plug-ins."""
 
 Say = Callable[[str], None]
-Began = Callable[[Path], object]
+OnStart = Callable[[Path], object]
 """Is given the directory of an execution before its first step."""
+
+
+def capabilities_of(plan: Plan) -> list[Capability]:
+    """The matrix: this host first, then what the labs of the scenarios lack on it, then the rows of
+    section 6b.
+
+    Asked before anything is started or touched. A plug-in is there or not; a program or right of
+    this host is tried by `clusters/labs/hostcheck.py`; what only a node can tell (a feature of its
+    kernel, a package) is looked for by every run before its load, and stands here as not known yet.
+    """
+    every = [scenario.id for scenario in plan.scenarios]
+    by_lab: dict[str, list[str]] = {}
+    for scenario in plan.scenarios:
+        kind = RunSpec().lab if scenario.run is None else scenario.run.lab or RunSpec().lab
+        by_lab.setdefault(kind, []).append(scenario.id)
+    made_here = by_lab.get(RunSpec().lab, [])
+    rows = [
+        Capability(
+            needs="python",
+            present=True,
+            version=platform.python_version(),
+            source="this process",
+            scenarios=every,
+        ),
+        Capability(
+            needs="dstest",
+            present=True,
+            version=__version__,
+            source="this process",
+            scenarios=every,
+        ),
+    ]
+    rows += [
+        Capability(
+            needs=row.name,
+            present=row.ok,
+            version="",
+            source=row.detail,
+            scenarios=made_here,
+            install=row.remedy or "",
+        )
+        for row in (host_rows() if made_here else ())
+        if not row.optional
+    ]
+    rows += [row for kind, ids in by_lab.items() for row in _of_lab(kind, ids)]
+    rows += [_row(r.needs, r.floor, list(r.scenarios), r.install) for r in plan.requirements]
+    return rows
+
+
+def _of_lab(kind: str, scenarios: list[str]) -> list[Capability]:
+    """What a kind of labs lacks on this host."""
+    try:
+        lacks = dict(registry.load("labs", kind).missing())
+    except DstestError as error:
+        lacks = {f"lab {kind}": error.remedy or error.message}
+    return [
+        Capability(
+            needs=what,
+            present=False,
+            version="",
+            source=f"asked of the lab {kind}",
+            scenarios=scenarios,
+            install=remedy,
+        )
+        for what, remedy in lacks.items()
+    ]
+
+
+def _row(needs: str, floor: str, scenarios: list[str], install: str) -> Capability:
+    kind, _, name = needs.partition(" ")
+    name = name.strip("`")
+    if kind in _GROUP_OF and name:
+        there = all(part in registry.names(_GROUP_OF[kind]) for part in name.split(","))
+        source = f"dstest list: {_GROUP_OF[kind]}" if there else f"no {kind} of that name"
+        return Capability(
+            needs=needs,
+            present=there,
+            version=__version__ if there else "",
+            source=source,
+            scenarios=scenarios,
+            install=install or f"`dstest new {kind} {name}` writes one",
+        )
+    feature = needs.strip("`")
+    return Capability(
+        needs=needs,
+        present=None,
+        version=floor,
+        source="looked for on each node before its run",
+        scenarios=scenarios,
+        install=install or (remedy_of(feature) if feature in FEATURES else ""),
+    )
+
+
+def lacking(rows: Iterable[Capability]) -> list[Capability]:
+    """Those that are known not to be there."""
+    return [row for row in rows if row.present is False]
+
+
+def toolbox() -> dict[str, list[str]]:
+    """Every plug-in that there is, by group."""
+    return {group: sorted(registry.names(group)) for group in registry.GROUPS}
+
+
+def _there(present: bool | None) -> str:
+    return {True: "yes", False: "NO", None: "asked on the nodes"}[present]
+
+
+def session_log(
+    directory: ExecutionDir, execution: Execution, metas: dict[str, list[RunMeta]]
+) -> str:
+    """The page. `metas` are the run.json of each step's runs, by its id."""
+    head = [
+        f"# Session log: {md(execution.slug)}",
+        "",
+        f"- Plan: {md(execution.plan_path)}, sha256 {execution.plan_sha256[:16]}",
+        f"- Directory: {md(directory.path)}",
+        f"- System: {md(execution.system)}",
+        f"- Commit under test: {md(execution.commit or 'not told')}",
+        f"- Budget: {execution.budget}",
+        f"- Started {execution.started}, ended {execution.ended or 'not yet'}",
+        f"- Outcome: {execution.outcome or 'open'}",
+        "",
+    ]
+    return "\n".join(
+        [
+            *head,
+            "## Toolbox discovered",
+            "",
+            *(f"- {group}: {', '.join(names)}" for group, names in execution.toolbox.items()),
+            "",
+            "## Environment capability matrix",
+            "",
+            *table(
+                ("Requirement", "Present", "Version", "Source", "Scenarios"),
+                (
+                    (r.needs, _there(r.present), r.version or "-", r.source, ", ".join(r.scenarios))
+                    for r in execution.capabilities
+                ),
+            ),
+            "## Preconditions",
+            "",
+            *_preconditions(execution, metas),
+            "## Scenario timeline",
+            "",
+            *table(
+                ("UTC", "Scenario", "Event", "Notes"),
+                ((e.utc, e.step or "-", e.event, e.notes or "-") for e in execution.events),
+            ),
+            "## Scenario verdicts",
+            "",
+            *table(
+                ("Arm", "Budget asked for", "Verdict", "Notes"),
+                (
+                    (s.id, execution.budget, s.state or "pending", s.reason or "-")
+                    for s in execution.steps
+                ),
+            ),
+            "## Artifacts",
+            "",
+            *(_artifact(directory, step) for step in execution.steps),
+            "",
+        ]
+    )
+
+
+def _preconditions(execution: Execution, metas: dict[str, list[RunMeta]]) -> list[str]:
+    """What each run had found before its load, as it wrote that down itself."""
+    rows = []
+    for step in execution.steps:
+        for meta in metas.get(step.id, []):
+            healthy = meta.healthy or {}
+            up = [name for name, well in healthy.items() if well]
+            rows.append(
+                (
+                    step.id,
+                    f"{len(up)} of {len(meta.members or meta.nodes)} members well"
+                    if healthy
+                    else "not recorded",
+                    meta.system_version or "not told",
+                    f"{meta.faults_planned} faults planned"
+                    if meta.faults_planned
+                    else "no fault planned",
+                    "logs and processes watched" if meta.processes else "processes not watched",
+                )
+            )
+    if not rows:
+        return ["No run has begun yet.", ""]
+    return table(("Step", "Cluster at the end", "Version", "Fault plane", "Observability"), rows)
+
+
+def _artifact(directory: ExecutionDir, step: Step) -> str:
+    log = directory.log_of(step)
+    said = f", `{directory.relative(log)}`" if log.exists() else ""
+    return f"- {md(step.id)}: {f'`{step.result}`' if step.result else 'nothing'}{said}"
 
 
 def begin(
@@ -49,7 +263,7 @@ def begin(
     allow_missing: bool,
     commit: str,
     say: Say,
-    began: Began = Path,
+    began: OnStart = Path,
 ) -> int:
     """Execute a plan; the exit code. Raises ConfigError where the plan cannot be run as it is, or
     something that it needs is not there and `allow_missing` is not given: then nothing was touched.
@@ -57,7 +271,7 @@ def begin(
     plan = read_plan(plan_path)
     require_sound(plan)
     _require_change(plan)
-    steps = asked_for(plan, budget, only)
+    steps = select_steps(plan, budget, only)
     rows = capabilities_of(plan)
     absent = [row for row in lacking(rows) if _of(row.scenarios, steps)]
     if absent and not allow_missing:
@@ -146,7 +360,7 @@ class Driver:
         return self._finish()
 
     def _finish(self) -> int:
-        from dstest.plans.review.write import write_report
+        from dstest.plans.review.gather import write_report
 
         execution = self._execution
         execution.ended = execution.ended or clock.utc_stamp()
@@ -212,13 +426,13 @@ class Driver:
         return held_to_red(done, red_side_of(self._dir, scenario, step, steps, done))
 
     def _end(self, step: Step, state: State, reason: str) -> None:
-        from dstest.plans.review.write import write_finding
+        from dstest.plans.review.gather import write_finding
 
         step.status, step.ended = "done", clock.utc_stamp()
         step.state, step.reason = state.value, reason
         self._execution.note(step.id, state.value, reason)
         self._save()
-        # What a failure needs is written before the next scenario begins (discipline 2.6).
+        # What a failure needs is written before the next scenario begins.
         write_finding(self._dir, self._plan, self._execution, step.scenario)
         wanted = ", as it has to" if step.side == "red" and state.failed else ""
         self._say(f"{step.id}: {state.value}{wanted}")
@@ -239,7 +453,7 @@ class Driver:
         whole = is_session(last)
         if whole and SessionDir.open(last).read().verdict is None:
             return ["resume", str(last)]
-        if not whole and not finished(RunDir.open(last)):
+        if not whole and not is_finished(RunDir.open(last)):
             self._say(f"{step.id}: its run died; judging what it left")
             self._command(step, ["recover", str(last), "--json"])
         step.result = self._dir.relative(last)

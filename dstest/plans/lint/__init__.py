@@ -1,4 +1,4 @@
-"""The rules L01 to L37 of a test plan (discipline 6.1): place, rule and remedy of each finding."""
+"""The rules L01 to L37 of a test plan: place, rule and remedy of each finding."""
 
 from __future__ import annotations
 

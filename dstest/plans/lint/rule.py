@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final, Literal
 
 import msgspec
 
+from dstest.core import rules
 from dstest.plans.model import Item, Plan
 
 Severity = Literal["error", "warning"]
 
-Place = tuple[int, str]
+Where = tuple[int, str]
 """(line, what is wrong there)."""
 
 _BLOCKING: Final = frozenset({*range(3, 7), 10, 17, *range(19, 26), 37})
-"""Numbers of the rules without which a scenario must not run (discipline 6.1, 7.3)."""
+"""Numbers of the rules without which a scenario must not run."""
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """`check` finds each place where a plan breaks the rule."""
+class Rule(rules.Rule[Plan, Iterable[Where]], frozen=True, kw_only=True):
+    """It finds each place where a plan breaks it."""
 
-    id: str
-    title: str
     remedy: str
-    check: Callable[[Plan], Iterable[Place]]
 
     @property
     def severity(self) -> Severity:
@@ -42,6 +40,6 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     remedy: str
 
 
-def at(place: Item | int, what: str) -> Place:
+def at(place: Item | int, what: str) -> Where:
     """What is wrong with an item, or in a line."""
     return (place if isinstance(place, int) else place.line), what

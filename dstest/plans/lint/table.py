@@ -5,30 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from dstest.core.errors import ConfigError
-from dstest.plans.lint import (
-    adequacy,
-    budgets,
-    claims,
-    faults,
-    fields,
-    hypotheses,
-    oracles,
-    red,
-    scope,
-    skeletons,
-    surfaces,
-    tools,
-)
+from dstest.plans.lint import runs, scenarios, scope
 from dstest.plans.lint.rule import Finding, Rule
 from dstest.plans.model import Plan
 
-_TOPICS: Final = (
-    *(scope, claims, hypotheses, tools, fields, oracles, faults, surfaces),
-    *(budgets, skeletons, adequacy, red),
-)
-
 RULES: Final[tuple[Rule, ...]] = tuple(
-    sorted((rule for topic in _TOPICS for rule in topic.RULES), key=lambda rule: rule.id)
+    sorted((*scope.RULES, *scenarios.RULES, *runs.RULES), key=lambda rule: rule.id)
 )
 """By their numbers."""
 
@@ -38,7 +20,7 @@ def lint(plan: Plan) -> list[Finding]:
     found = [
         Finding(rule=rule.id, severity=rule.severity, line=line, what=what, remedy=rule.remedy)
         for rule in RULES
-        for line, what in rule.check(plan)
+        for line, what in rule.find(plan)
     ]
     return sorted(found, key=lambda finding: (finding.line, finding.rule))
 

@@ -1,5 +1,2 @@
-"""The findings report of a plan that was executed, made from its runs alone.
-
-`gather.py` makes the report, `claims.py` what it says of hypotheses and claims, `write.py` lays it
-down and holds what lies there to the rules R01 to R19 (`dstest/report/review/rules.py`).
-"""
+"""The findings report of a plan that was executed, made from its runs alone: `gather.py` makes it,
+lays it down and holds what lies there to the rules R01 to R19 (`dstest/report/review/rules.py`)."""

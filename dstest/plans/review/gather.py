@@ -1,45 +1,178 @@
-"""From the directory of an execution to its findings report. Nothing is taken from what the
-commands printed, nor from what execution.json says of verdicts: every run is read again."""
+"""The findings report of an execution, made from its runs alone and held to the rules: coverage,
+adequacy and confidence by claim and hypothesis, and what was seen red before it was green.
+
+Nothing is taken from what commands printed, nor from what execution.json says of verdicts.
+"""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from dstest.core.errors import EvidenceError
+from dstest.campaign.shrink.reproducer import read_reproducer
+from dstest.core.errors import EvidenceError, HarnessError
 from dstest.core.evidence import AuditRow
 from dstest.core.verdict import State
 from dstest.judge.audit import TITLES
-from dstest.judge.blame_file import read_blame
+from dstest.judge.blame import read_blame
 from dstest.judge.decide import aggregate
-from dstest.plans.execution.outcome import Outcome, RunOutcome, judges_of, outcome_of
-from dstest.plans.execution.red import NEVER, RedSide, held_to_red, red_side_of
-from dstest.plans.execution.state import Execution, ExecutionDir, Step, not_its_own
-from dstest.plans.execution.steps import not_asked_for, steps_of, steps_of_scenario
-from dstest.plans.model import Plan, Scenario
+from dstest.plans.execution.state import (
+    NEVER,
+    Execution,
+    ExecutionDir,
+    Outcome,
+    RedSide,
+    RunOutcome,
+    Step,
+    folder_of,
+    held_to_red,
+    judges_of,
+    not_its_own,
+    outcome_of,
+    red_side_of,
+    skip,
+    steps_of,
+    steps_of_scenario,
+)
+from dstest.plans.model import Adequacy, Plan, Scenario, Threat
 from dstest.plans.reader import read_plan
-from dstest.plans.review.claims import adequacy, confidence, coverage
-from dstest.plans.review.red import TITLE, red_lines
 from dstest.report.findings import finding_of, result_of, version_of
 from dstest.report.model import RunReport, load_report
 from dstest.report.review.model import (
+    AdequacyRow,
     AuditLine,
+    Confidence,
+    CoverageRow,
     Disclosure,
     FindingText,
     Green,
     Report,
     Result,
     SurfaceRow,
+    confidence_of,
+    render,
+    table,
 )
-from dstest.shrink.reread import read_reproducer
+from dstest.report.review.rules import Broken, review
+
+States = Mapping[str, State]
+"""The verdict of each scenario that was asked for; arms are folded."""
+
+TITLE: Final = "Red first"
 
 _WORST: Final = ("short", "ok", "n/a")
 """Of several runs the first of these that one has."""
 
+REPORT = "findings/report.md"
 
-class Judged(msgspec.Struct, frozen=True, kw_only=True):
+
+def _states_text(scenarios: Sequence[str], states: States) -> str:
+    return ", ".join(
+        f"{id} {states[id].value if id in states else 'not asked for'}" for id in scenarios
+    )
+
+
+def _of(scenarios: Collection[Scenario], states: States) -> list[State]:
+    return [states.get(one.id, State.NOT_RUN) for one in scenarios]
+
+
+def coverage(plan: Plan, states: States) -> tuple[CoverageRow, ...]:
+    """Each hypothesis: what became of the scenarios that close it, or why there is none."""
+    rows = []
+    for hypothesis in plan.hypotheses:
+        closing = [one for one in plan.scenarios if hypothesis.id in one.closes]
+        found = _of(closing, states)
+        if not closing:
+            result = "not exercised: no scenario closes it"
+        elif any(state.failed for state in found):
+            result = "falsified: a violation was observed"
+        elif all(state.passed for state in found):
+            result = "not falsified by what ran"
+        else:
+            lacking = [one.id for one in closing if not states.get(one.id, State.NOT_RUN).passed]
+            result = f"not exercised to the end: {', '.join(lacking)}"
+        rows.append(
+            CoverageRow(
+                hypothesis=hypothesis.id,
+                statement=hypothesis.statement,
+                scenarios=_states_text([one.id for one in closing], states) or "no scenario",
+                result=result,
+            )
+        )
+    return tuple(rows)
+
+
+def adequacy(plan: Plan, states: States) -> tuple[AdequacyRow, ...]:
+    """Each claim of section 7b after the run. A threat is covered where one of its scenarios ended
+    as PASS-hardening or with a violation; a claim of which a scenario did not deliver is not
+    adequately tested, whatever the others say."""
+    return tuple(_adequate(plan, row, states) for row in plan.adequacy)
+
+
+def _adequate(plan: Plan, row: Adequacy, states: States) -> AdequacyRow:
+    mine = [one for one in plan.scenarios if row.claim in one.falsifies]
+    open_ = [t for t in row.threats if not _covered(t, states)]
+    undelivered = [
+        one.id
+        for one in mine
+        if not (state := states.get(one.id, State.NOT_RUN)).passed and not state.failed
+    ]
+    if any(state.failed for state in _of(mine, states)):
+        after = "answered: a violation was observed"
+    elif undelivered:
+        after = f"not enough: {', '.join(undelivered)} did not deliver"
+    elif open_ or not row.threats:
+        named = ", ".join(f"{t.letter} ({t.text})" for t in open_) or "none is named"
+        after = f"not enough: threats without a hardening pass: {named}"
+    else:
+        after = "adequate for the threats that are named"
+    return AdequacyRow(
+        claim=row.claim,
+        argument=row.why,
+        ran=_states_text([one.id for one in mine], states) or "nothing",
+        after=after,
+    )
+
+
+def _covered(threat: Threat, states: States) -> bool:
+    found = [states[id] for id in threat.scenarios if id in states]
+    return any(state is State.PASS_HARDENING or state.failed for state in found)
+
+
+def confidence(plan: Plan, states: States) -> tuple[Confidence, ...]:
+    """Each claim in one of the three lists."""
+    rows = []
+    for claim in plan.claims:
+        mine = [one for one in plan.scenarios if claim.id in one.falsifies]
+        asked = [states[one.id] for one in mine if one.id in states]
+        change, why = confidence_of(asked)
+        rows.append(Confidence(claim=claim.id, change=change, why=why))
+    return tuple(rows)
+
+
+_COLUMNS: Final = ("Seen red", "Arm", "Under", "Its verdict", "What was seen")
+
+
+def red_lines(sides: Sequence[RedSide]) -> tuple[str, ...]:
+    """A row for each arm."""
+    rows = (
+        (
+            "yes" if side.answer == "red" else NEVER,
+            side.of,
+            side.under,
+            "-" if side.state is None else side.state.value,
+            side.said,
+        )
+        for side in sides
+    )
+    return (*table(_COLUMNS, rows),)
+
+
+class StepResult(msgspec.Struct, frozen=True, kw_only=True):
     """A step, its scenario, what it came to, its red side, and the reports of its runs."""
 
     step: Step
@@ -51,10 +184,10 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
 def gather(directory: ExecutionDir) -> Report:
     """The whole report. Raises as `judged_in`."""
-    return _report(directory, *judged_in(directory))
+    return _report(directory, *step_results(directory))
 
 
-def judged_in(directory: ExecutionDir) -> tuple[Execution, Plan, list[Judged]]:
+def step_results(directory: ExecutionDir) -> tuple[Execution, Plan, list[StepResult]]:
     """Each arm of an execution, read again. Raises ConfigError where the plan's copy cannot be
     read, EvidenceError where it is not the plan that was executed."""
     execution = directory.read()
@@ -72,15 +205,15 @@ def judged_in(directory: ExecutionDir) -> tuple[Execution, Plan, list[Judged]]:
             remedy="take the directory from where it was made",
         )
     absent = [step for step in steps_of(plan, execution.budget) if step.id not in known]
-    execution.steps = [*execution.steps, *map(not_asked_for, absent)]
+    execution.steps = [*execution.steps, *map(skip, absent)]
     greens = [step for step in execution.steps if _green_one(step)]
-    return execution, plan, [_judged(directory, execution, plan, step) for step in greens]
+    return execution, plan, [_step_result(directory, execution, plan, step) for step in greens]
 
 
 def of_scenario(directory: ExecutionDir, plan: Plan, execution: Execution, scenario: str) -> Report:
     """The report of one scenario, as far as its steps are done."""
     steps = [step for step in execution.steps if step.scenario == scenario]
-    judged = [_judged(directory, execution, plan, step) for step in steps if _green_one(step)]
+    judged = [_step_result(directory, execution, plan, step) for step in steps if _green_one(step)]
     found = _report(directory, execution, plan, judged)
     return msgspec.structs.replace(found, name=f"{plan.slug}, {scenario}")
 
@@ -89,14 +222,16 @@ def _green_one(step: Step) -> bool:
     return step.side == "green"
 
 
-def _judged(directory: ExecutionDir, execution: Execution, plan: Plan, step: Step) -> Judged:
+def _step_result(
+    directory: ExecutionDir, execution: Execution, plan: Plan, step: Step
+) -> StepResult:
     scenario = plan.scenario(step.scenario)
     assert scenario is not None
     outcome = _outcome(directory, execution, scenario, step)
     red = red_side_of(directory, scenario, step, execution.steps, outcome)
     outcome = held_to_red(outcome, red)
     paths = [run.path for run in outcome.runs if run.evidence is not None]
-    return Judged(
+    return StepResult(
         step=step,
         scenario=scenario,
         outcome=outcome,
@@ -142,7 +277,7 @@ def _outcome(
 
 
 def _report(
-    directory: ExecutionDir, execution: Execution, plan: Plan, judged: list[Judged]
+    directory: ExecutionDir, execution: Execution, plan: Plan, judged: list[StepResult]
 ) -> Report:
     results = _results(judged)
     states = {row.scenario_id: row.state for row in _folded(judged)}
@@ -183,7 +318,7 @@ def _report(
     )
 
 
-def _never_red(plan: Plan, one: Judged) -> bool:
+def _never_red(plan: Plan, one: StepResult) -> bool:
     """Has it passed, and nobody has seen it fail?"""
     unnamed = one.red.answer == "unnamed" and plan.serious(one.scenario)
     return unnamed and one.outcome.state.passed
@@ -195,9 +330,9 @@ class _Folded(msgspec.Struct, frozen=True, kw_only=True):
     arms: tuple[str, ...]
 
 
-def _folded(judged: list[Judged]) -> list[_Folded]:
-    """One verdict for each scenario (discipline 2.4)."""
-    by_scenario: dict[str, list[Judged]] = {}
+def _folded(judged: list[StepResult]) -> list[_Folded]:
+    """One verdict for each scenario."""
+    by_scenario: dict[str, list[StepResult]] = {}
     for one in judged:
         by_scenario.setdefault(one.scenario.id, []).append(one)
     return [
@@ -210,7 +345,7 @@ def _folded(judged: list[Judged]) -> list[_Folded]:
     ]
 
 
-def _results(judged: list[Judged]) -> tuple[Result, ...]:
+def _results(judged: list[StepResult]) -> tuple[Result, ...]:
     rows = []
     for folded in _folded(judged):
         mine = [one for one in judged if one.scenario.id == folded.scenario_id]
@@ -234,7 +369,7 @@ def _results(judged: list[Judged]) -> tuple[Result, ...]:
     return tuple(rows)
 
 
-def _result(one: Judged) -> Result:
+def _result(one: StepResult) -> Result:
     """The row of a step; of several runs the numbers are added."""
     step, outcome = one.step, one.outcome
     if not one.reports:
@@ -272,7 +407,7 @@ def _result(one: Judged) -> Result:
     )
 
 
-def _findings(judged: list[Judged]) -> tuple[FindingText, ...]:
+def _findings(judged: list[StepResult]) -> tuple[FindingText, ...]:
     """One for each step that failed, from the first of its runs that did."""
     found: list[FindingText] = []
     for one in judged:
@@ -287,7 +422,7 @@ def _findings(judged: list[Judged]) -> tuple[FindingText, ...]:
     return tuple(found)
 
 
-def _headline(judged: list[Judged], never_red: tuple[str, ...]) -> str:
+def _headline(judged: list[StepResult], never_red: tuple[str, ...]) -> str:
     failed = [one for one in judged if one.outcome.state.failed]
     passed = [one for one in judged if one.outcome.state.passed]
     if failed:
@@ -306,7 +441,7 @@ def _headline(judged: list[Judged], never_red: tuple[str, ...]) -> str:
     )
 
 
-def _surfaces(judged: list[Judged]) -> tuple[SurfaceRow, ...]:
+def _surfaces(judged: list[StepResult]) -> tuple[SurfaceRow, ...]:
     rows = []
     for one in judged:
         if one.scenario.surfaces is None:
@@ -326,7 +461,7 @@ def _surfaces(judged: list[Judged]) -> tuple[SurfaceRow, ...]:
     return tuple(rows)
 
 
-def _green(one: Judged) -> Green:
+def _green(one: StepResult) -> Green:
     """The audit over all runs of a step: each row as it was in the run where it was worst."""
     rows = []
     for name, title in TITLES.items():
@@ -347,3 +482,30 @@ def _row(run: RunOutcome, name: str) -> AuditRow | None:
     if run.evidence is None:
         return None
     return (run.evidence.redflags | run.evidence.weak_audit).get(name)
+
+
+def write_report(directory: ExecutionDir) -> Report:
+    """findings/report.md. Where it cannot be written it is printed, which is said."""
+    report = gather(directory)
+    text = render(report)
+    try:
+        directory.write(REPORT, text)
+    except HarnessError as error:
+        sys.stdout.write(text)
+        sys.stderr.write(f"dstest: the report could not be written, so it is above: {error}\n")
+    return report
+
+
+def write_finding(directory: ExecutionDir, plan: Plan, execution: Execution, scenario: str) -> None:
+    """findings/<scenario>.md, as the execution proceeds."""
+    text = render(of_scenario(directory, plan, execution, scenario))
+    directory.write(f"findings/{folder_of(scenario)}.md", text)
+
+
+def review_again(directory: ExecutionDir) -> tuple[Report, list[Broken]]:
+    """What the evidence gives, and the rules that the report which lies there breaks."""
+    truth = gather(directory)
+    path = directory.path / REPORT
+    if not path.is_file():
+        return truth, [Broken(rule="R19", what=f"{REPORT} is not there")]
+    return truth, review(path.read_text(errors="replace"), truth, directory.findings)

@@ -1,26 +1,177 @@
 """The matrix of a plan: what is required, which claims stand for it, which invariants say so, which
-scenarios execute these, and what that has shown. A hole is a place where the chain is not whole."""
+scenarios execute these, and what that has shown. A hole is a place where the chain is not whole.
+
+What the runs of a scenario have executed of an invariant is counted in them, never taken from what
+the plan says. The easiest way to keep a requirement is to write a weaker one down, so claims are
+held to the words of their requirements, and these to their sources (`stated`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from dstest.core.errors import ConfigError, Exit
+from dstest.core import registry
+from dstest.core.errors import ConfigError, DstestError, Exit
+from dstest.history.importers import load_history
 from dstest.judge.decide import aggregate
-from dstest.plans.execution.red import NEVER
-from dstest.plans.execution.state import ExecutionDir
-from dstest.plans.model import Claim, Invariant, Plan, Scenario
-from dstest.plans.review.gather import Judged, judged_in
-from dstest.plans.trace.executed import Conformance, Executed, Executor, executor_of
-from dstest.plans.trace.stated import stated
+from dstest.plans.execution.state import NEVER, ExecutionDir, RunOutcome
+from dstest.plans.model import Claim, Invariant, Obligation, Plan, Scenario
+from dstest.plans.review.gather import StepResult, step_results
+from dstest.spec.compose import load
+from dstest.spec.conform import conform_history
+from dstest.spec.conformance import ConformResult
 
 NOTHING: Final = "-"
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class Execution(msgspec.Struct, frozen=True, kw_only=True):
+    """How often it was `asked` in these runs, each of them at least once; `broken`: it did not
+    hold. `said` is either in words."""
+
+    asked: int
+    said: str
+    broken: bool = False
+
+
+Executor = Callable[[Sequence[RunOutcome]], Execution]
+
+
+class Conformance:
+    """Runs held to specifications, each once: several invariants of one are asked at a time."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, Path], ConformResult] = {}
+
+    def of(self, name: str, run: Path) -> ConformResult:
+        """Raises DstestError for records that the specification cannot take."""
+        if (name, run) not in self._found:
+            self._found[name, run] = _conformed(name, run)
+        return self._found[name, run]
+
+
+def executor_of(one: Invariant, held: Conformance) -> Executor:
+    """Who executes an invariant. Raises ConfigError where there is nobody of that name.
+
+    `checker NAME` has judged operations of each of the runs; of `spec NAME ID` the specification
+    takes the whole history of a run, and its invariant was asked on the way.
+    """
+    kind, *names = one.by.split()
+    if kind == "checker" and len(names) == 1:
+        registry.load("checkers", names[0])
+        return lambda runs: _by_checker(names[0], runs)
+    if kind == "spec" and len(names) == 2:
+        known = [inv.id for inv in load(names[0]).invariants]
+        if names[1] not in known:
+            raise ConfigError(
+                f"{one.id}: {names[0]} has no invariant {names[1]}", remedy=", ".join(known)
+            )
+        return lambda runs: _by_spec(names[0], names[1], runs, held)
+    raise ConfigError(
+        f"{one.id}: {one.by!r} executes nothing", remedy="`spec NAME ID`, or `checker NAME`"
+    )
+
+
+def _by_checker(name: str, runs: Sequence[RunOutcome]) -> Execution:
+    counts = []
+    broken = False
+    for run in runs:
+        checker = None if run.evidence is None else run.evidence.checker
+        ran = checker is not None and name in checker.ran
+        own = None if checker is None else checker.by_checker.get(name)
+        alone = checker.ops_consumed if checker is not None and ran and own is None else 0
+        counts.append(own.consumed if ran and own is not None else alone)
+        broken = broken or bool(run.kinds.get(name))
+    if not counts or not all(counts):
+        return Execution(asked=0, said=f"{name} judged nothing in a run", broken=broken)
+    said = f"{name} judged {sum(counts):,} operations"
+    return Execution(asked=sum(counts), said=said, broken=broken)
+
+
+def _by_spec(name: str, id: str, runs: Sequence[RunOutcome], held: Conformance) -> Execution:
+    total = 0
+    for run in runs:
+        try:
+            found = held.of(name, run.path)
+        except DstestError as error:
+            return Execution(asked=0, said=f"{name} cannot take its records: {error.message}")
+        count = found.counts.get(id)
+        failed = count is not None and count.failed > 0
+        if found.verdict == "reject" or failed:
+            what = f"its records are no behaviour of {name}, at {found.index}: {found.record}"
+            return Execution(asked=0, said=f"{id} is false" if failed else what, broken=True)
+        if found.verdict != "accept" or count is None or not count.passed:
+            return Execution(asked=0, said=f"{name} came to {found.verdict}, {id} never asked")
+        total += count.passed
+    if not total:
+        return Execution(asked=0, said="no run")
+    return Execution(asked=total, said=f"{id} of {name} was true {total:,} times")
+
+
+def _conformed(name: str, run: Path) -> ConformResult:
+    weak: list[str] = []
+    history = load_history(run / "history.jsonl", weak=weak)
+    found = conform_history(load(name), history.ops)
+    if weak and found.verdict == "accept":
+        found.verdict = "vacuous"
+    return found
+
+
+_WORDS: Final = re.compile(
+    r"\b(MUST NOT|MUST|SHALL NOT|SHALL|SHOULD NOT|SHOULD|REQUIRED|NOT RECOMMENDED|RECOMMENDED"
+    r"|MAY|OPTIONAL)\b"
+)
+_LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
+_BYTES_MAX: Final = 4 * 1024 * 1024
+
+
+def statement_errors(plan: Plan, one: Obligation) -> Iterator[str]:
+    """What is wrong with a requirement and its claims, in words.
+
+    MUST becomes SHOULD, or is left out: the words of RFC 2119 (Bradner, 1997; in capitals alone,
+    RFC 8174) that a requirement has must stand in its claims as well, and a requirement whose
+    source is a file must stand there.
+    """
+    claims = [claim for id in one.claims if (claim := plan.claim(id)) is not None]
+    if not one.claims:
+        yield f"{one.id} is a requirement without a claim"
+    for id in one.claims:
+        if plan.claim(id) is None:
+            yield f"{one.id} cites {id}, and there is no such claim"
+    said = Counter(word for claim in claims for word in _WORDS.findall(claim.text))
+    lost = Counter(_WORDS.findall(one.text)) - said
+    if claims and lost:
+        named = ", ".join(claim.id for claim in claims)
+        yield f"{one.id} says {', '.join(sorted(lost))}, and {named} does not"
+    if (file := _file(plan, one.source)) is not None and not _stands(one.text, file):
+        yield f"{one.id} does not stand in {file.name} in these words"
+
+
+def _file(plan: Plan, source: str) -> Path | None:
+    """The file that a source names, None where it is none that is there: then nobody can tell."""
+    link = _LINK.search(source)
+    name = (link[1] if link else source.strip("` ")).partition("#")[0]
+    name = re.sub(r":\d+$", "", name)
+    if not name or "://" in name:
+        return None
+    for folder in (Path(plan.path).absolute().parent, Path.cwd()):
+        path = folder / name
+        if path.is_file() and path.stat().st_size <= _BYTES_MAX:
+            return path
+    return None
+
+
+def _stands(text: str, file: Path) -> bool:
+    """Word for word, wherever its lines end."""
+    return " ".join(text.split()) in " ".join(file.read_text(errors="replace").split())
+
+
+class MatrixRow(msgspec.Struct, frozen=True, kw_only=True):
     """A chain, by ids; `-` where a part of it is not there. `evidence` is the scenario's verdict,
     and how often the invariant was asked in its runs."""
 
@@ -31,10 +182,10 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     evidence: str
 
 
-class Traced(msgspec.Struct, frozen=True, kw_only=True):
+class TraceMatrix(msgspec.Struct, frozen=True, kw_only=True):
     """`holes` name each place where something is missing, `violations` what was shown false."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[MatrixRow, ...]
     holes: tuple[str, ...]
     violations: tuple[str, ...]
 
@@ -45,14 +196,14 @@ class Traced(msgspec.Struct, frozen=True, kw_only=True):
         return Exit.NOT_PROVEN if self.holes else Exit.PASS
 
 
-def trace(plan: Plan, directory: ExecutionDir | None) -> Traced:
+def trace(plan: Plan, directory: ExecutionDir | None) -> TraceMatrix:
     """The matrix of a plan and one execution of it; without one, no scenario has evidence.
 
     Raises ConfigError where the execution is one of another plan, EvidenceError as `judged_in`.
     """
-    judged: dict[str, list[Judged]] = {}
+    judged: dict[str, list[StepResult]] = {}
     if directory is not None:
-        _, executed, arms = judged_in(directory)
+        _, executed, arms = step_results(directory)
         if executed.sha256 != plan.sha256:
             raise ConfigError(
                 f"{directory.path} is an execution of another plan, or of an earlier text of this",
@@ -66,18 +217,18 @@ def trace(plan: Plan, directory: ExecutionDir | None) -> Traced:
 class _Matrix:
     """Of a plan whose arms were read again, by the ids of their scenarios."""
 
-    def __init__(self, plan: Plan, judged: Mapping[str, Sequence[Judged]]) -> None:
+    def __init__(self, plan: Plan, judged: Mapping[str, Sequence[StepResult]]) -> None:
         self._plan = plan
         self._judged = judged
         self._holes: list[str] = []
         self._violations: list[str] = []
         self._executors: dict[str, Executor] = {}
         self._held = Conformance()
-        self._shown: dict[tuple[str, str], Executed] = {}
+        self._shown: dict[tuple[str, str], Execution] = {}
 
-    def traced(self) -> Traced:
+    def traced(self) -> TraceMatrix:
         plan = self._plan
-        self._holes += [hole for one in plan.obligations for hole in stated(plan, one)]
+        self._holes += [hole for one in plan.obligations for hole in statement_errors(plan, one)]
         if not plan.obligations:
             self._holes.append("the plan states no requirement: section 1b has no table of them")
         if not plan.invariants:
@@ -89,7 +240,7 @@ class _Matrix:
         for claim in plan.claims:
             self._holes += self._of_claim(claim)
         self._holes += self._unexecuted()
-        return Traced(
+        return TraceMatrix(
             rows=tuple(self._rows()),
             holes=tuple(dict.fromkeys(self._holes)),
             violations=tuple(dict.fromkeys(self._violations)),
@@ -123,7 +274,7 @@ class _Matrix:
                     self._violations.append(f"{id} is violated in {one.id}: {shown.said}")
         self._holes += self._without_evidence(one, arms)
 
-    def _without_evidence(self, one: Scenario, arms: Sequence[Judged]) -> Iterator[str]:
+    def _without_evidence(self, one: Scenario, arms: Sequence[StepResult]) -> Iterator[str]:
         if not arms:
             yield f"{one.id} is a scenario without evidence: never executed"
             return
@@ -161,14 +312,14 @@ class _Matrix:
                 if shown is not None and not shown.asked and not shown.broken:
                     yield f"{one.id} was not executed in {scenario.id}: {shown.said}"
 
-    def _rows(self) -> Iterator[Row]:
+    def _rows(self) -> Iterator[MatrixRow]:
         plan = self._plan
         asked = {id for one in plan.obligations for id in one.claims}
         chains = [(one.id, id) for one in plan.obligations for id in one.claims or (NOTHING,)]
         chains += [(NOTHING, claim.id) for claim in plan.claims if claim.id not in asked]
         for requirement, claim in chains:
             for invariant, scenario in self._links(claim):
-                yield Row(
+                yield MatrixRow(
                     requirement=requirement,
                     claim=claim,
                     invariant=invariant,

@@ -1,5 +1,5 @@
 """The findings report: what a reviewer decides from, and the rules R01 to R19 that it is held to.
 
-`model.py` is what it says, as data; `render.py` writes it as Markdown, `parse.py` reads that back;
-`rules.py` holds a report that lies somewhere against what the evidence gives.
+`model.py` is what it says, as data; `render.py` writes it as Markdown; `rules.py` reads that back,
+and holds a report that lies somewhere against what the evidence gives.
 """

@@ -1,38 +1,53 @@
 """R01 to R19: does a findings report say what the evidence gives, whole and in sober words?
 
-The truth is a `Report` made anew from the run directories; the page is what lies somewhere, written
-by us or edited since. A rule says what is wrong in one sentence, and nothing where all is well.
-Source: discipline 6.3.
+The truth is a `Report` made anew from the run directories; the page, read back as sections, their
+tables and their `- Name: text` lines (`parse`), is what lies somewhere, written by us or edited
+since. A rule says what is wrong in one sentence, and nothing where all is well.
 """
 
 from __future__ import annotations
 
+import html
 import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, get_args
 
 import msgspec
 
 from dstest.core.evidence import TaxDC
+from dstest.core.rules import Rule
 from dstest.core.verdict import State
 from dstest.judge.audit import TITLES
 from dstest.judge.decide import aggregate
-from dstest.judge.taxdc import UNCLASSIFIED
-from dstest.report.review.model import CONFIDENCE, Report
-from dstest.report.review.parse import Page, Section, parse
-from dstest.report.review.render import END, NO_RELEASE, NO_RELEASE_RUN, NO_SURFACES, render
+from dstest.judge.symptom import UNCLASSIFIED
+from dstest.report.review.model import (
+    CONFIDENCE,
+    END,
+    NO_RELEASE,
+    NO_RELEASE_RUN,
+    NO_SURFACES,
+    Report,
+    render,
+)
+
+_ESCAPED: Final = re.compile(r"\\([\\`*_\[\]|#])")
+_CELL: Final = re.compile(r"(?<!\\)\|")
+_LINE: Final = re.compile(r"- (?P<name>[^:]+): ?(?P<text>.*)")
+_FENCE: Final = re.compile(r"`{3,}")
 
 BANNED: Final = ("cannot happen", "can not happen", "guarantees", "impossible", "proves")
 """Words that no test can carry (also R16's for what a plan quotes: L31)."""
 
 BLAMES: Final = ("SUT", "harness", "checker", "environment", "unknown")
+
 TYPES: Final = (*filter(None, get_args(TaxDC)), UNCLASSIFIED.strip(": "))
 """TaxDC's, and that it is not known, with the reason behind it."""
 
 _STATES: Final = frozenset(state.value for state in State)
 _REDUCED: Final = re.compile(r"from [\d,]+ .*to [\d,]+ .*over [\d,]+ |not reduced.*: .+")
+
 _SOBER: Final = ("Summary", "Findings", "Coverage summary", "Adequacy", "Confidence")
 """Sections with words of ours; what a plan says is left to L31."""
 
@@ -41,6 +56,100 @@ _FREE: Final = ("- Directory: ", "- Root cause: ", "- Next action: ", "- Reducti
 
 _QUOTED: Final = frozenset({"Statement", "The plan's argument"})
 """Columns that quote the plan."""
+
+
+def _plain(text: str) -> str:
+    return html.unescape(_ESCAPED.sub(r"\1", text)).strip()
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands below a heading. `fields` are its `- Name: text` lines, `rows` those of its
+    table, by column; `text` is all other lines."""
+
+    title: str
+    fields: tuple[tuple[str, str], ...]
+    rows: tuple[dict[str, str], ...]
+    text: str
+
+    def field(self, name: str) -> str | None:
+        """The text of the first line of this name."""
+        return next((text for found, text in self.fields if found == name), None)
+
+    def all(self, name: str) -> list[str]:
+        return [text for found, text in self.fields if found == name]
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """`head` stands before the first section; `parts` are the sections of the third level, by the
+    second-level section that they are in."""
+
+    head: Section
+    sections: dict[str, Section]
+    parts: dict[str, tuple[Section, ...]]
+    end: str
+
+
+def parse(text: str) -> Page:
+    """The page as sections. Whatever is missing is simply not there."""
+    chunks = list(_chunks(text))
+    sections: dict[str, Section] = {}
+    parts: dict[str, tuple[Section, ...]] = {}
+    head = _section("", [])
+    at = ""
+    for level, title, lines in chunks:
+        made = _section(title, lines)
+        if level < 2:
+            head = made
+        elif level == 2:
+            at = title
+            sections[title] = made
+        else:
+            parts[at] = (*parts.get(at, ()), made)
+    last = [line for line in text.splitlines() if line.strip()]
+    return Page(head=head, sections=sections, parts=parts, end=last[-1] if last else "")
+
+
+def _chunks(text: str) -> Iterator[tuple[int, str, list[str]]]:
+    """(level, title, lines) of each heading's own part; what is in a fence is no heading."""
+    level, title, lines, fence = 0, "", list[str](), ""
+    for line in text.splitlines():
+        mark = _FENCE.match(line)
+        if fence:
+            fence = "" if mark and mark[0] == fence else fence
+        elif mark:
+            fence = mark[0]
+        elif line.startswith("#"):
+            yield level, title, lines
+            hashes, _, name = line.partition(" ")
+            level, title, lines = len(hashes), _plain(name), []
+            continue
+        lines.append(line)
+    yield level, title, lines
+
+
+def _section(title: str, lines: list[str]) -> Section:
+    tables = [line for line in lines if line.startswith("|")]
+    found = [_LINE.fullmatch(line) for line in lines]
+    return Section(
+        title=title,
+        fields=tuple((_plain(m["name"]), _plain(m["text"])) for m in found if m),
+        rows=tuple(_rows(tables)),
+        text="\n".join(
+            _plain(line) for line, m in zip(lines, found, strict=True) if not m and line[:1] != "|"
+        ).strip(),
+    )
+
+
+def _rows(lines: list[str]) -> Iterator[dict[str, str]]:
+    if len(lines) < 3:
+        return
+    names = _cells(lines[0])
+    for line in lines[2:]:
+        yield dict(zip(names, _cells(line), strict=False))
+
+
+def _cells(line: str) -> list[str]:
+    return [_plain(cell) for cell in _CELL.split(line.strip())[1:-1]]
 
 
 class Broken(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,16 +181,10 @@ class _Case(msgspec.Struct, frozen=True, kw_only=True):
         return self.page.parts.get("Findings", ())
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    id: str
-    title: str
-    check: Callable[[_Case], Iterator[str]]
-
-
 def review(text: str, truth: Report, place: Path) -> list[Broken]:
     """Every rule that the page breaks. `place` is the directory that its paths start from."""
     case = _Case(page=parse(text), truth=truth, place=place, text=text)
-    found = [Broken(rule=rule.id, what=said) for rule in RULES for said in rule.check(case)]
+    found = [Broken(rule=rule.id, what=said) for rule in RULES for said in rule.find(case)]
     if not found and (line := _other_line(text, render(truth))):
         found.append(Broken(rule="R19", what=f"line {line} is not what the evidence gives"))
     return found
@@ -176,14 +279,14 @@ def _each_failure(case: _Case) -> Iterator[str]:
             yield f"finding {title} is not there"
 
 
-def _told(case: _Case, name: str) -> Iterator[tuple[Section, list[str]]]:
+def _sections_with(case: _Case, name: str) -> Iterator[tuple[Section, list[str]]]:
     for found in case.findings:
         yield found, found.all(name)
 
 
 def _blame(case: _Case) -> Iterator[str]:
     wanted = {f.id: f.blame for f in case.truth.findings}
-    for found, said in _told(case, "Blame"):
+    for found, said in _sections_with(case, "Blame"):
         id = found.title.partition(":")[0]
         if len(said) != 1 or said[0].split()[:1] == []:
             yield f"{id}: exactly one blame, not {len(said)}"
@@ -195,7 +298,7 @@ def _blame(case: _Case) -> Iterator[str]:
 
 def _type(case: _Case) -> Iterator[str]:
     wanted = {f.id: f.taxdc for f in case.truth.findings}
-    for found, said in _told(case, "TaxDC type"):
+    for found, said in _sections_with(case, "TaxDC type"):
         id = found.title.partition(":")[0]
         word = re.split(r"[\s:,;]", said[0])[0] if len(said) == 1 else ""
         if word not in TYPES:
@@ -205,7 +308,7 @@ def _type(case: _Case) -> Iterator[str]:
 
 
 def _reduction(case: _Case) -> Iterator[str]:
-    for found, said in _told(case, "Reduction"):
+    for found, said in _sections_with(case, "Reduction"):
         if len(said) != 1 or not _REDUCED.match(said[0]):
             id = found.title.partition(":")[0]
             yield f"{id}: from N to k over M runs, or `not reduced: ` and why"
@@ -316,27 +419,24 @@ def _whole(case: _Case) -> Iterator[str]:
         yield "the report has no end: it was cut off, or could not be written whole"
 
 
-RULES: Final = tuple(
-    Rule(id=id, title=title, check=check)
-    for id, title, check in (
-        ("R01", "it says what was tested, as the runs recorded it", _under_test),
-        ("R02", "its first sentence is the session verdict", _headline),
-        ("R03", "each result has one of the ten verdicts, that of its evidence", _verdicts),
-        ("R04", "a pass has its numbers: operations judged, faults landed", _numbers),
-        ("R05", "a scenario with arms is what they amount to", _aggregates),
-        ("R06", "each artifact is there", _artifacts),
-        ("R07", "each failure has a finding", _each_failure),
-        ("R08", "each finding has exactly one blame, that of the probes", _blame),
-        ("R09", "each finding has one TaxDC type", _type),
-        ("R10", "each finding says how far it was reduced, or why not", _reduction),
-        ("R11", "each hypothesis is there with what became of it", _hypotheses),
-        ("R12", "each surface is there, and those that are missing", _surfaces),
-        ("R13", "what the plan says in the place of a release budget, word for word", _release),
-        ("R14", "no claim reads better than what ran for it", _adequate),
-        ("R15", "each claim is in exactly one list of confidence", _lists),
-        ("R16", "no word that a test cannot carry", _words),
-        ("R17", "all 24 rows of the audit, with status and evidence", _rows_of_the_audit),
-        ("R18", "the session verdict is what the results amount to", _session),
-        ("R19", "the report is whole", _whole),
-    )
+RULES: Final[tuple[Rule[_Case, Iterator[str]], ...]] = (
+    Rule("R01", "it says what was tested, as the runs recorded it", _under_test),
+    Rule("R02", "its first sentence is the session verdict", _headline),
+    Rule("R03", "each result has one of the ten verdicts, that of its evidence", _verdicts),
+    Rule("R04", "a pass has its numbers: operations judged, faults landed", _numbers),
+    Rule("R05", "a scenario with arms is what they amount to", _aggregates),
+    Rule("R06", "each artifact is there", _artifacts),
+    Rule("R07", "each failure has a finding", _each_failure),
+    Rule("R08", "each finding has exactly one blame, that of the probes", _blame),
+    Rule("R09", "each finding has one TaxDC type", _type),
+    Rule("R10", "each finding says how far it was reduced, or why not", _reduction),
+    Rule("R11", "each hypothesis is there with what became of it", _hypotheses),
+    Rule("R12", "each surface is there, and those that are missing", _surfaces),
+    Rule("R13", "what the plan says in the place of a release budget, word for word", _release),
+    Rule("R14", "no claim reads better than what ran for it", _adequate),
+    Rule("R15", "each claim is in exactly one list of confidence", _lists),
+    Rule("R16", "no word that a test cannot carry", _words),
+    Rule("R17", "all 24 rows of the audit, with status and evidence", _rows_of_the_audit),
+    Rule("R18", "the session verdict is what the results amount to", _session),
+    Rule("R19", "the report is whole", _whole),
 )

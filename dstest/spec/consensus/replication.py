@@ -1,7 +1,10 @@
-"""Logs, what of them is on disks by the word of their servers, and what is committed.
+"""Logs and elections of servers that agree: what of a log is on disks by the word of their servers,
+what is committed, and who leads, by one vote of each server in a term. Each of the two parts leaves
+to the other what it knows: `Replication` who leads, `Election` who is behind.
 
 Source: Ongaro and Ousterhout, "In Search of an Understandable Consensus Algorithm" (2014), sections
-5.3 and 5.4 and figure 3. Who leads is said by the part of the election.
+5.2 to 5.4 and figure 3; of the jumps of `Chain`, a log as a value: Myers, "An Applicative
+Random-Access Stack" (1983).
 """
 
 from __future__ import annotations
@@ -9,13 +12,102 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from dstest.spec import FrozenDict, Spec, Step, action, invariant, when
-from dstest.spec.consensus.chain import EMPTY, Chain, Row
+
+SHOWN_MAX: Final = 3
+"""Entries that are told of a log."""
 
 Last = tuple[int, int]
 """Term and index of the last entry of a log."""
+
+Unsaid = tuple[int, int | None] | None
+"""Term and vote of a server that starts, where they are not those of its last line."""
+
+
+class Row(NamedTuple):
+    """An entry: its term, what stands for its content, and the ids of those that vote from there
+    on, None where it does not change them."""
+
+    term: int
+    mark: str
+    voters: tuple[int, ...] | None = None
+
+
+class Chain:
+    """Entries are counted from 1; `index`, `term` and `row` are of the last, `voters` of the last
+    that says so."""
+
+    __slots__ = ("_hash", "_jump", "before", "index", "row", "voters")
+
+    def __init__(self, before: Chain | None, row: Row) -> None:
+        self.before, self.row = before, row
+        self.index: int = before.index + 1 if before else 0
+        inherited: tuple[int, ...] = before.voters if before else ()
+        self.voters: tuple[int, ...] = inherited if row.voters is None else row.voters
+        self._hash: int = hash((before._hash, row)) if before else 0
+        self._jump: Chain = self
+        if before is not None:
+            far = before._jump
+            even = before.index - far.index == far.index - far._jump.index
+            self._jump = far._jump if even else before
+
+    @property
+    def term(self) -> int:
+        """Of the last entry; 0 where there is none."""
+        return self.row.term
+
+    def then(self, *rows: Row) -> Chain:
+        """With these entries behind."""
+        made = self
+        for row in rows:
+            made = Chain(made, row)
+        return made
+
+    def upto(self, index: int) -> Chain:
+        """The first so many entries; all of them where there are no more."""
+        at = self
+        while at.index > index:
+            assert at.before is not None
+            at = at._jump if at._jump.index >= index else at.before
+        return at
+
+    def begins(self, other: Chain) -> bool:
+        """Does the other one have all of these entries, in their places?"""
+        return self.index <= other.index and other.upto(self.index) == self
+
+    def rows(self, first: int) -> tuple[Row, ...]:
+        """The entries from this index on."""
+        found = list[Row]()
+        at: Chain | None = self
+        while at is not None and at.index >= max(first, 1):
+            found.append(at.row)
+            at = at.before
+        return tuple(reversed(found))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Chain):
+            return NotImplemented
+        one, two = self, other
+        if (one._hash, one.index) != (two._hash, two.index):
+            return False
+        while one is not two:
+            if one.row != two.row or one.before is None or two.before is None:
+                return False
+            one, two = one.before, two.before
+        return True
+
+    def __repr__(self) -> str:
+        more = "... " if self.index > SHOWN_MAX else ""
+        last = " ".join(f"{r.term}:{r.mark}" for r in self.rows(self.index + 1 - SHOWN_MAX))
+        return f"<{self.index}: {more}{last}>" if self.index else "<>"
+
+
+EMPTY: Final = Chain(None, Row(0, ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,3 +324,135 @@ def matched(one: Chain, two: Chain) -> bool:
             return a == b
         a, b = a.before, b.before
     return True
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Of each server that has started its term and vote (`None`: it has not voted); who leads.
+    `granted` are (term, candidate, voter) and `elected` (term, server), of all that ever was."""
+
+    term: FrozenDict[int, int] = field(default_factory=FrozenDict)
+    vote: FrozenDict[int, int | None] = field(default_factory=FrozenDict)
+    leads: frozenset[int] = frozenset()
+    granted: frozenset[tuple[int, int, int]] = frozenset()
+    elected: frozenset[tuple[int, int]] = frozenset()
+
+    def grants(self, server: int, candidate: int) -> Terms:
+        """A server gives its vote of its term."""
+        given = (self.term[server], candidate, server)
+        return replace(
+            self, vote=self.vote.with_({server: candidate}), granted=self.granted | {given}
+        )
+
+    def has(self, server: int, term: int) -> bool:
+        """Is the server there, and in this term?"""
+        return self.term.get(server) == term
+
+
+def one_step(s: Terms, server: int, unsaid: tuple[int, int | None]) -> bool:
+    """Is it a newer term, a vote in the term, or that the server wanted to be elected?"""
+    term, vote = unsaid
+    known = s.term.get(server, 0)
+    if term == known:
+        return s.vote.get(server) is None
+    return term > known and (vote is None or (vote == server and term == known + 1))
+
+
+class Election(Spec):
+    """One vote in a term, and a leader with most of them."""
+
+    def initial(self) -> Iterable[Terms]:
+        yield Terms()
+
+    @action()
+    @when("term and vote kept", lambda s, server, unsaid: not unsaid or one_step(s, server, unsaid))
+    def start(self, s: Terms, server: int, unsaid: Unsaid) -> Terms:
+        """It knows its term and vote, and does not lead. A vote that no line tells of was given as
+        the server died, and has reached nobody."""
+        term, vote = unsaid or (s.term.get(server, 0), s.vote.get(server))
+        return replace(
+            s,
+            term=s.term.with_({server: term}),
+            vote=s.vote.with_({server: vote}),
+            leads=s.leads - {server},
+        )
+
+    @action()
+    @when("newer", lambda s, server, term: s.term.get(server, term) < term)
+    @when("somebody's", lambda s, term: any(term <= one for one in s.term.values()))
+    def learn_term(self, s: Terms, server: int, term: int) -> Terms:
+        """Who leads does so no more."""
+        return replace(
+            s,
+            term=s.term.with_({server: term}),
+            vote=s.vote.with_({server: None}),
+            leads=s.leads - {server},
+        )
+
+    @action()
+    @when("next term", lambda s, server, term: s.term.get(server, term) + 1 == term)
+    @when("follows", lambda s, server: server not in s.leads)
+    def campaign(self, s: Terms, server: int, term: int) -> Terms:
+        return replace(s, term=s.term.with_({server: term})).grants(server, server)
+
+    @action()
+    @when("own term", lambda s, server, term: s.has(server, term))
+    @when("one vote", lambda s, server, candidate: s.vote[server] in (None, candidate))
+    def vote(self, s: Terms, server: int, term: int, candidate: int) -> Terms:
+        return s.grants(server, candidate)
+
+    @action()
+    @when("own term", lambda s, server, term: s.has(server, term))
+    @when("follows", lambda s, server: server not in s.leads)
+    @when("granted", lambda s, server, term, votes: {(term, server, v) for v in votes} <= s.granted)
+    def lead(self, s: Terms, server: int, term: int, votes: tuple[int, ...]) -> Terms:
+        return replace(s, leads=s.leads | {server}, elected=s.elected | {(term, server)})
+
+    @action()
+    @when("leads", lambda s, server: server in s.leads)
+    def resign(self, s: Terms, server: int) -> Terms:
+        """In its term, as most do not answer."""
+        return replace(s, leads=s.leads - {server})
+
+    @action()
+    @when("own term", lambda s, server, term: s.has(server, term))
+    @when("leads", lambda s, server: server in s.leads)
+    def append(self, s: Terms, server: int, term: int) -> Terms:
+        return s
+
+    @action()
+    @when("own term", lambda s, server, term: s.has(server, term))
+    @when("follows", lambda s, server: server not in s.leads)
+    def accept(self, s: Terms, server: int, term: int) -> Terms:
+        return s
+
+    @action()
+    @when("own term", lambda s, server, term: s.has(server, term))
+    def ack(self, s: Terms, server: int, term: int) -> Terms:
+        return s
+
+    @action()
+    @when("own term", lambda s, server, term: s.has(server, term))
+    @when("leads", lambda s, server: server in s.leads)
+    def commit(self, s: Terms, server: int, term: int) -> Terms:
+        return s
+
+    @action()
+    @when("own term", lambda s, server, term: s.has(server, term))
+    @when("follows", lambda s, server: server not in s.leads)
+    def learn(self, s: Terms, server: int, term: int) -> Terms:
+        return s
+
+    @invariant("RF1", "election safety: at most one leader is elected in a term")
+    def one_leader(self, s: Terms) -> bool:
+        return len({term for term, _ in s.elected}) == len(s.elected)
+
+    @invariant("RF2", "a server gives one vote in a term")
+    def one_vote(self, s: Terms) -> bool:
+        return len({(term, voter) for term, _, voter in s.granted}) == len(s.granted)
+
+    @invariant("RF3", "the term of a server never falls", kind="action")
+    def terms_rise(self, before: Terms, step: Step, after: Any) -> bool:
+        return before.term is after.term or all(
+            after.term.get(server, -1) >= term for server, term in before.term.items()
+        )

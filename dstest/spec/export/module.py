@@ -10,11 +10,21 @@ import msgspec
 
 from dstest.core.errors import ConfigError
 from dstest.spec.declare import DeclaredAction, Spec, actions_of, invariants_of
-from dstest.spec.export.kinds import BOOL, NOTHING, STATE, Kind, kind_of_hint, kind_of_value
-from dstest.spec.export.language import Language, Scope, Text, wanted
-from dstest.spec.export.translate import Translator
-from dstest.spec.expressions import function_of
+from dstest.spec.export.translate import (
+    BOOL,
+    NOTHING,
+    STATE,
+    Kind,
+    Language,
+    Scope,
+    Text,
+    Translator,
+    kind_of_hint,
+    kind_of_value,
+    wanted,
+)
 from dstest.spec.model import Model, fields_of
+from dstest.spec.mutate import function_of
 
 DONE: Final = "done()"
 """What says in which states a specification may stay."""

@@ -7,9 +7,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dstest.spec.export.kinds import Kind
 from dstest.spec.export.module import ExportedAction, exported
-from dstest.spec.export.translate import Translator
+from dstest.spec.export.translate import Kind, Translator
 from dstest.spec.model import Model, Step, fields_of
 
 

@@ -1,4 +1,5 @@
-"""Expressions of Python as those of another language, with the kind of each.
+"""Expressions of Python as those of another language, with the kind of each, read off annotations
+and values.
 
 A language says how it writes each operation (`Language`); here it is found out which operation it
 is, since `in`, `|` and `len` mean one thing of a list and another of a set.
@@ -7,31 +8,212 @@ is, since `in`, `|` and `len` mean one thing of a list and another of a set.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
-from typing import Any
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from dstest.core.errors import ConfigError
-from dstest.spec.export.kinds import (
-    BOOL,
-    INT,
-    NOTHING,
-    STATE,
-    Kind,
-    alike,
-    either,
-    kind_of_value,
-    list_of,
-    set_of,
-)
-from dstest.spec.export.language import Language, Scope, Text, wanted
-from dstest.spec.export.rows import part, place
-from dstest.spec.expressions import function_of
+from dstest.spec.mutate import function_of
 
 _SIGNS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}
 _SETS = {ast.BitOr: "|", ast.BitAnd: "&", ast.Sub: "-"}
 _COMPARED = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """`name` is int, bool, str, list, set, state, or nothing for what an empty list or set holds.
+    `of` is what a list or set holds."""
+
+    name: str
+    of: Kind | None = None
+
+    def __str__(self) -> str:
+        return self.name if self.of is None else f"{self.name} of {self.of}"
+
+
+INT: Final = Kind("int")
+BOOL: Final = Kind("bool")
+STR: Final = Kind("str")
+STATE: Final = Kind("state")
+NOTHING: Final = Kind("nothing")
+
+_PLAIN: Final = {int: INT, bool: BOOL, str: STR}
+
+
+def list_of(kind: Kind) -> Kind:
+    """A sequence."""
+    return Kind("list", kind)
+
+
+def set_of(kind: Kind) -> Kind:
+    """A finite set."""
+    return Kind("set", kind)
+
+
+def alike(a: Kind, b: Kind) -> bool:
+    """May one stand where the other does? What an empty list holds may be anything."""
+    if NOTHING in (a, b):
+        return True
+    if a.name != b.name:
+        return False
+    return a.of is None or b.of is None or alike(a.of, b.of)
+
+
+def either(a: Kind, b: Kind) -> Kind:
+    """Of two that are alike the one that knows more: an empty list is a list of anything."""
+    if a == NOTHING:
+        return b
+    if a.of is not None and b.of is not None:
+        return Kind(a.name, either(a.of, b.of))
+    return a
+
+
+def kind_of_hint(hint: Any, where: str) -> Kind:
+    """Of an annotation. Raises ConfigError for one that has no counterpart."""
+    if hint in _PLAIN:
+        return _PLAIN[hint]
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin is tuple and len(args) == 2 and args[1] is Ellipsis:
+        return list_of(kind_of_hint(args[0], where))
+    if origin is frozenset and len(args) == 1:
+        return set_of(kind_of_hint(args[0], where))
+    shown = hint if isinstance(hint, types.GenericAlias | types.UnionType) else repr(hint)
+    if isinstance(hint, type) and not isinstance(hint, types.GenericAlias):
+        shown = hint.__qualname__
+    raise ConfigError(
+        f"{where} is {shown}, which is not exported",
+        remedy="int, bool, str, tuple[T, ...] or frozenset[T] of such",
+    )
+
+
+def kind_of_value(value: Any, where: str) -> Kind:
+    """Of a constant. Raises ConfigError for one that has no counterpart."""
+    if type(value) in _PLAIN:
+        return _PLAIN[type(value)]
+    if isinstance(value, tuple | frozenset | range | list | set):
+        found = NOTHING
+        for one in value:
+            inner = kind_of_value(one, where)
+            if not alike(found, inner):
+                raise ConfigError(
+                    f"{where} holds values of several types", remedy="one type, to be exported"
+                )
+            found = either(found, inner)
+        return (set_of if isinstance(value, frozenset | set) else list_of)(found)
+    raise ConfigError(
+        f"{where} is {value!r}, which is not exported",
+        remedy="int, bool, str, tuples and sets of such",
+    )
+
+
+class Text(msgspec.Struct, frozen=True):
+    """A piece of the other language."""
+
+    text: str
+    kind: Kind
+
+
+class Language(Protocol):
+    """How one language writes what a specification says. All take and give its text."""
+
+    def word(self, name: str) -> str: ...
+    def literal(self, value: Any) -> str: ...
+    def both(self, parts: list[str]) -> str: ...
+    def either(self, parts: list[str]) -> str: ...
+    def negation(self, one: str) -> str: ...
+    def arithmetic(self, sign: str, left: str, right: str) -> str: ...
+    def quotient(self, one: str, divisor: str) -> str: ...
+    def rest(self, one: str, divisor: str) -> str: ...
+    def compare(self, sign: str, left: str, right: str) -> str: ...
+    def choice(self, condition: str, yes: str, no: str) -> str: ...
+    def let(self, name: str, value: str, body: str) -> str: ...
+    def field(self, state: str, name: str) -> str: ...
+    def record(self, fields: Mapping[str, str]) -> str: ...
+    def changed(self, state: str, fields: Mapping[str, str]) -> str: ...
+    def a_list(self, parts: list[str]) -> str: ...
+    def a_set(self, parts: list[str]) -> str: ...
+    def at(self, row: str, index: str) -> str: ...
+    def part(self, row: str, start: str, end: str) -> str: ...
+    def joined(self, parts: list[str]) -> str: ...
+    def length(self, row: str) -> str: ...
+    def size(self, group: str) -> str: ...
+    def in_list(self, one: str, row: str) -> str: ...
+    def in_set(self, one: str, group: str) -> str: ...
+    def of_sets(self, sign: str, left: str, right: str) -> str: ...
+    def upto(self, start: str, end: str) -> str: ...
+    def members(self, row: str) -> str: ...
+    def every(self, name: str, group: str, body: str) -> str: ...
+    def some(self, name: str, group: str, body: str) -> str: ...
+
+
+class Scope(msgspec.Struct, frozen=True):
+    """What names mean where an expression stands. `state` is the name of the state, `fields` are
+    its own; `constants` is the specification."""
+
+    state: str
+    fields: Mapping[str, Kind]
+    state_class: type
+    constants: Any
+    names: Mapping[str, Text]
+    outside: Mapping[str, Any]
+    where: str
+
+    def with_name(self, name: str, text: Text) -> Scope:
+        """With one name more."""
+        return msgspec.structs.replace(self, names={**self.names, name: text})
+
+
+def wanted(of: Text, kind: Kind, what: str) -> str:
+    """The text. Raises ConfigError where it is of another kind."""
+    if not alike(of.kind, kind):
+        remedy = f"{kind}: bool(..) of what is only taken for true" if kind == BOOL else str(kind)
+        raise ConfigError(
+            f"{what} is {of.kind} where {kind} is wanted, which is not exported", remedy=remedy
+        )
+    return of.text
+
+
+def place(to: Language, row: Text, at: Text) -> str:
+    """Counted from the front.
+
+    Python counts from the end below 0; other languages count from the front, and go wrong outside
+    of the sequence.
+    """
+    if at.text.isdigit():
+        return at.text
+    length = to.length(row.text)
+    if at.text.startswith("-") and at.text[1:].isdigit():
+        return to.arithmetic("-", length, at.text[1:])
+    below = to.compare("<", at.text, to.literal(0))
+    return to.choice(below, to.arithmetic("+", length, at.text), at.text)
+
+
+def part(to: Language, row: Text, lower: Text | None, upper: Text | None) -> Text:
+    """`row[lower:upper]`; None is the beginning or the end.
+
+    It goes no further than the sequence, as in Python.
+    """
+    start = to.literal(0) if lower is None else _within(to, row, lower)
+    end = to.length(row.text) if upper is None else _within(to, row, upper)
+    if lower is not None and upper is not None:
+        end = _larger(to, start, end)
+    return Text(to.part(row.text, start, end), row.kind)
+
+
+def _within(to: Language, row: Text, bound: Text) -> str:
+    at, length = place(to, row, bound), to.length(row.text)
+    if at == to.literal(0):
+        return at
+    if not at.isdigit():
+        at = _larger(to, to.literal(0), at)
+    return to.choice(to.compare("<", at, length), at, length)
+
+
+def _larger(to: Language, a: str, b: str) -> str:
+    return to.choice(to.compare("<", a, b), b, a)
 
 
 class Translator:

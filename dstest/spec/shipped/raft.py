@@ -1,7 +1,6 @@
-"""Raft as toykv's servers do it: elections and the log, held against what each of them wrote down.
-
-`dstest spec conform raft RUN` reads the `protocol.jsonl` of each server of a run, puts the lines
-into an order in which none comes before one that it may have come from, and takes them as steps.
+"""Raft as toykv's servers do it: elections and the log, held against the `protocol.jsonl` of each
+server of a run (`dstest spec conform raft RUN`): the lines are put into an order in which none
+comes before one that it may have come from, and taken as steps.
 
 | line | step |
 |---|---|
@@ -28,9 +27,7 @@ from itertools import combinations
 from typing import Any, ClassVar
 
 from dstest.spec import FrozenDict, Record, Spec, Step, System, action, invariant, maps, when
-from dstest.spec.consensus.chain import EMPTY, Row
-from dstest.spec.consensus.election import Election, Terms
-from dstest.spec.consensus.replication import Last, Logs, Replication
+from dstest.spec.consensus.replication import EMPTY, Election, Last, Logs, Replication, Row, Terms
 
 
 def whose(s: Any, server: int, first: int, rows: tuple[Row, ...]) -> bool:

@@ -6,15 +6,13 @@ import msgspec
 import pytest
 from made_load import NODES, fault, inputs, sampled, settled, steady
 
-from clusters.systems.etcd.asked import ASKS as ETCD
-from clusters.systems.toykv.asked import ASKS as TOYKV
+from clusters.systems.etcd.system import ASKS as ETCD
+from clusters.systems.toykv.system import ASKS as TOYKV
 from dstest.core.errors import Exit
-from dstest.monitor.alerts import Alert, severe
-from dstest.monitor.client import Load, client_rows
-from dstest.monitor.look import NEEDS, Monitored, look
-from dstest.monitor.rows import UNITS
-from dstest.monitor.settings import Settings
-from dstest.monitor.told import as_text, code_of
+from dstest.debug.monitor.alerts import NODE_RULES, RULES, Alert, severe
+from dstest.debug.monitor.analysis import RunAnalysis, analyse, as_text, code_of
+from dstest.debug.monitor.client import UNITS, Load, client_rows
+from dstest.debug.monitor.settings import Settings
 
 pytestmark = pytest.mark.slow
 
@@ -30,12 +28,12 @@ HEALTHY = {
 }
 
 
-def of(found: Monitored, rule: str) -> list[Alert]:
+def of(found: RunAnalysis, rule: str) -> list[Alert]:
     return [alert for alert in found.alerts if alert.rule == rule]
 
 
 def test_a_clean_run_raises_nothing() -> None:
-    found = look(inputs(steady(), rows=sampled(HEALTHY)))
+    found = analyse(inputs(steady(), rows=sampled(HEALTHY)))
     assert found.alerts == []
     assert found.health.score == 1.0
     assert code_of(found) is Exit.PASS
@@ -44,14 +42,14 @@ def test_a_clean_run_raises_nothing() -> None:
 
 def test_no_rule_waits_for_what_no_system_supplies() -> None:
     supplied = {one.name for asks in (ETCD, TOYKV) for ask in asks for one in ask.readings}
-    needed = {name for names in NEEDS.values() for name in names}
+    needed = {name for rule in (*NODE_RULES, *RULES) for name in rule.needs}
     assert needed <= supplied | UNITS.keys()
     assert {row.name.partition(".")[0] for row in client_rows(steady(seconds=3))} <= UNITS.keys()
 
 
 def test_two_seconds_of_latency_are_told_within_ten() -> None:
     slow = steady(took_ms=lambda s: 1900.0 if 100 <= s < 120 else 10.0)
-    found = look(inputs(slow, fault(end_s=120.0), recoveries=[settled(120.0, 121.0)]))
+    found = analyse(inputs(slow, fault(end_s=120.0), recoveries=[settled(120.0, 121.0)]))
     (spike,) = of(found, "latency_spike")
     assert spike.raised_ns <= 110e9
     assert spike.severity == "high"
@@ -61,7 +59,7 @@ def test_two_seconds_of_latency_are_told_within_ten() -> None:
 
 
 def test_the_same_without_a_fault_is_a_failure() -> None:
-    found = look(inputs(steady(took_ms=lambda s: 1900.0 if 100 <= s < 120 else 10.0)))
+    found = analyse(inputs(steady(took_ms=lambda s: 1900.0 if 100 <= s < 120 else 10.0)))
     assert {alert.rule for alert in severe(found.alerts)} == {
         "latency_spike",
         "latency_p95",
@@ -72,14 +70,14 @@ def test_the_same_without_a_fault_is_a_failure() -> None:
 
 def test_a_fault_that_is_not_proven_warrants_nothing() -> None:
     slow = steady(took_ms=lambda s: 1900.0 if 100 <= s < 106 else 10.0)
-    found = look(inputs(slow, fault(landed="ambiguous"), recoveries=[settled(106.0, 107.0)]))
+    found = analyse(inputs(slow, fault(landed="ambiguous"), recoveries=[settled(106.0, 107.0)]))
     (spike,) = of(found, "latency_spike")
     assert (spike.warranted_by, spike.unproven, spike.expected) == ([], ["f1"], False)
 
 
 def test_what_goes_on_after_the_fault_is_not_explained_by_it() -> None:
     slow = steady(took_ms=lambda s: 1900.0 if 100 <= s < 150 else 10.0)
-    found = look(inputs(slow, fault(end_s=106.0), recoveries=[settled(106.0, 108.0)]))
+    found = analyse(inputs(slow, fault(end_s=106.0), recoveries=[settled(106.0, 108.0)]))
     (spike,) = of(found, "latency_spike")
     assert spike.warranted_by == ["f1"]
     assert spike.unexplained > 5
@@ -91,7 +89,7 @@ def test_what_a_fault_leaves_behind_has_a_severity_of_its_own() -> None:
     def took(s: float) -> float:
         return 1900.0 if 100 <= s < 106 else 25.0 if 106 <= s < 130 else 10.0
 
-    found = look(inputs(steady(took_ms=took), fault(), recoveries=[settled(106.0, 108.0)]))
+    found = analyse(inputs(steady(took_ms=took), fault(), recoveries=[settled(106.0, 108.0)]))
     (spike,) = of(found, "latency_spike")
     assert (spike.severity, spike.unexplained_severity) == ("high", "low")
     assert spike.unexplained >= 3
@@ -100,12 +98,12 @@ def test_what_a_fault_leaves_behind_has_a_severity_of_its_own() -> None:
 
 
 def test_a_latency_that_rises_by_less_than_half_is_none() -> None:
-    found = look(inputs(steady(took_ms=lambda s: 14.5 if 100 <= s < 120 else 10.0)))
+    found = analyse(inputs(steady(took_ms=lambda s: 14.5 if 100 <= s < 120 else 10.0)))
     assert found.alerts == []
 
 
 def test_one_slow_operation_is_none() -> None:
-    found = look(inputs(steady(took_ms=lambda s: 1900.0 if 100 <= s < 100.005 else 10.0)))
+    found = analyse(inputs(steady(took_ms=lambda s: 1900.0 if 100 <= s < 100.005 else 10.0)))
     assert found.alerts == []
 
 
@@ -113,7 +111,7 @@ def test_one_blip_is_one_alert() -> None:
     def took(s: float) -> float:
         return 300.0 if 90 <= s < 95 or 100 <= s < 105 else 10.0
 
-    (spike,) = of(look(inputs(steady(took_ms=took))), "latency_spike")
+    (spike,) = of(analyse(inputs(steady(took_ms=took))), "latency_spike")
     assert spike.end_ns is not None
     assert (spike.begin_ns // 10**9, spike.end_ns // 10**9) == (90, 110)
 
@@ -122,12 +120,12 @@ def test_two_blips_apart_are_two() -> None:
     def took(s: float) -> float:
         return 300.0 if 90 <= s < 95 or 130 <= s < 135 else 10.0
 
-    assert len(of(look(inputs(steady(took_ms=took))), "latency_spike")) == 2
+    assert len(of(analyse(inputs(steady(took_ms=took))), "latency_spike")) == 2
 
 
 def test_an_alert_that_stands_at_the_end_has_none() -> None:
     (spike,) = of(
-        look(inputs(steady(took_ms=lambda s: 300.0 if s > 160 else 10.0))), "latency_spike"
+        analyse(inputs(steady(took_ms=lambda s: 300.0 if s > 160 else 10.0))), "latency_spike"
     )
     assert spike.end_ns is None
 
@@ -139,7 +137,7 @@ def test_throughput(share: float, severity: str | None) -> None:
     def served(s: float) -> bool:
         return not 155 <= s < 175 or round(s * 100) % 100 < share * 100
 
-    found = of(look(inputs(steady(served=served))), "throughput_drop")
+    found = of(analyse(inputs(steady(served=served))), "throughput_drop")
     assert [alert.severity for alert in found] == ([] if severity is None else [severity])
 
 
@@ -150,7 +148,7 @@ def test_errors(every: int, severity: str | None) -> None:
     def error(number: int, s: float) -> str | None:
         return "no-leader: nobody" if 100 <= s < 120 and number % every == 0 else None
 
-    found = of(look(inputs(steady(error=error))), "error_rate")
+    found = of(analyse(inputs(steady(error=error))), "error_rate")
     assert [alert.severity for alert in found] == ([] if severity is None else [severity])
 
 
@@ -158,14 +156,14 @@ def test_a_race_is_no_error() -> None:
     def error(number: int, s: float) -> str | None:
         return "compare-failed: it was another" if number % 3 == 0 else None
 
-    assert look(inputs(steady(error=error))).alerts == []
+    assert analyse(inputs(steady(error=error))).alerts == []
 
 
 def test_unknown_outcomes_are_timeouts_and_slow() -> None:
     def error(number: int, s: float) -> str | None:
         return "unknown: TimeoutError()" if 100 <= s < 110 and number % 4 == 0 else None
 
-    found = look(inputs(steady(error=error)))
+    found = analyse(inputs(steady(error=error)))
     assert {"timeouts", "error_rate", "latency_spike"} <= {alert.rule for alert in found.alerts}
 
 
@@ -177,7 +175,7 @@ def test_resources(name: str, limit: float, above: bool) -> None:
     def value(node: str, s: float) -> float:
         return limit * (1.01 if above else 1.0) if node == "n2" and 60 <= s < 80 else 1.0
 
-    found = look(inputs(steady(), rows=sampled({**HEALTHY, name: value})))
+    found = analyse(inputs(steady(), rows=sampled({**HEALTHY, name: value})))
     assert [(a.rule, a.node, a.severity) for a in found.alerts] == (
         [(name, "n2", "medium")] if above else []
     )
@@ -185,7 +183,7 @@ def test_resources(name: str, limit: float, above: bool) -> None:
 
 def test_a_server_that_answers_nobody() -> None:
     dead = {**HEALTHY, "answers": lambda node, s: float(not (node == "n3" and 60 <= s < 75))}
-    (alert,) = look(inputs(steady(), rows=sampled(dead))).alerts
+    (alert,) = analyse(inputs(steady(), rows=sampled(dead))).alerts
     assert (alert.rule, alert.node, alert.severity) == ("node_silent", "n3", "high")
 
 
@@ -206,7 +204,7 @@ def test_a_fault_explains_what_is_wrong_with_its_own_nodes(
     given = inputs(
         steady(), fault(landed=landed), rows=sampled(dead), recoveries=[settled(106.0, 108.0)]
     )
-    found = look(given)
+    found = analyse(given)
     (alert,) = found.alerts
     assert (alert.rule, alert.node) == ("node_silent", node)
     assert (alert.warranted_by, alert.expected) == (warranted, expected)
@@ -218,25 +216,25 @@ def test_a_fault_explains_what_is_wrong_with_its_own_nodes(
 
 def test_a_load_that_never_went_well_again_is_explained_until_the_next_fault() -> None:
     slow = steady(took_ms=lambda s: 1900.0 if s >= 100 else 10.0)
-    first = look(inputs(slow, fault(), recoveries=[settled(106.0, None)]))
+    first = analyse(inputs(slow, fault(), recoveries=[settled(106.0, None)]))
     # What is found while it stands is the fault's, as in logs; that it never ends is not.
     assert [alert.rule for alert in severe(first.alerts)] == ["not_recovered"]
     both = (fault(), fault("f2", 140.0, 141.0, landed="ambiguous"))
     recoveries = [settled(106.0, None), settled(141.0, None)]
-    assert severe(look(inputs(slow, *both, recoveries=recoveries)).alerts)
+    assert severe(analyse(inputs(slow, *both, recoveries=recoveries)).alerts)
 
 
 def test_of_a_run_that_goes_on_a_fault_shows_for_a_while_after_its_heal() -> None:
     def took(until_s: float) -> Load:
         return steady(took_ms=lambda s: 1900.0 if 100 <= s < until_s else 10.0)
 
-    assert severe(look(inputs(took(130.0), fault(), recoveries=None)).alerts) == []
-    assert severe(look(inputs(took(160.0), fault(), recoveries=None)).alerts)
+    assert severe(analyse(inputs(took(130.0), fault(), recoveries=None)).alerts) == []
+    assert severe(analyse(inputs(took(160.0), fault(), recoveries=None)).alerts)
 
 
 def test_a_server_that_missed_one_question_is_not_silent() -> None:
     late = {**HEALTHY, "answers": lambda node, s: float(not (node == "n3" and s == 62))}
-    assert look(inputs(steady(), rows=sampled(late))).alerts == []
+    assert analyse(inputs(steady(), rows=sampled(late))).alerts == []
 
 
 @pytest.mark.parametrize(
@@ -244,14 +242,14 @@ def test_a_server_that_missed_one_question_is_not_silent() -> None:
 )
 def test_proposals_that_fail(failed: float, severity: str | None) -> None:
     rows = sampled({**HEALTHY, "proposals_failed": lambda node, s: failed})
-    found = of(look(inputs(steady(), rows=rows)), "consensus_failures")
+    found = of(analyse(inputs(steady(), rows=rows)), "consensus_failures")
     assert [alert.severity for alert in found] == ([] if severity is None else [severity])
 
 
 def test_thresholds_are_the_users() -> None:
     load = steady(took_ms=lambda s: 14.5 if 100 <= s < 120 else 10.0)
     strict = msgspec.structs.replace(Settings(), latency_times=1.2, latency_slack_ms=1.0)
-    assert of(look(inputs(load, settings=strict)), "latency_spike")
+    assert of(analyse(inputs(load, settings=strict)), "latency_spike")
 
 
 def test_what_is_missing_is_told() -> None:
@@ -263,18 +261,20 @@ def test_what_is_missing_is_told() -> None:
         "refused": "No space left on device",
     }
     for rows in (sampled(HEALTHY, 20), []):
-        told = "\n".join(as_text("run", look(inputs(steady(), rows=rows)), cost))
+        told = "\n".join(as_text("run", analyse(inputs(steady(), rows=rows)), cost))
         assert "samples are missing: writing them down was refused (No space left" in told
         assert "samples of n2 are missing: n2: no answer" in told
         assert "samples of n1" not in told
         assert ("their times are known to 3.0 ms" in told) is bool(rows)
-    well = "\n".join(as_text("run", look(inputs(steady())), {"nodes": {"n1": {"samples": 20}}}))
+    well = "\n".join(as_text("run", analyse(inputs(steady())), {"nodes": {"n1": {"samples": 20}}}))
     assert "missing" not in well
 
 
 def test_what_is_told_to_people() -> None:
     slow = steady(took_ms=lambda s: 1900.0 if 100 <= s < 106 else 10.0)
-    found = look(inputs(slow, fault(), rows=sampled(HEALTHY), recoveries=[settled(106.0, 107.0)]))
+    found = analyse(
+        inputs(slow, fault(), rows=sampled(HEALTHY), recoveries=[settled(106.0, 107.0)])
+    )
     told = "\n".join(as_text("run", found, {"nodes": {n: {"samples": 180} for n in NODES}}))
     assert "samples: n1 180, n2 180, n3 180" in told
     assert "high latency_spike from 100.0 s to" in told

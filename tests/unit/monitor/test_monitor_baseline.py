@@ -7,19 +7,24 @@ import pytest
 from made_load import SECOND, fault, inputs, op, steady
 
 from dstest.core.errors import ConfigError, EvidenceError
-from dstest.core.thresholds import thresholds_of
-from dstest.monitor.client import Clients, Load, client_rows
-from dstest.monitor.look import look
-from dstest.monitor.rows import encoded, read_rows, series_of
-from dstest.monitor.settings import LEAST, Settings
-from dstest.monitor.told import as_text
-from dstest.runner.monitored import measured_of
+from dstest.core.settings import thresholds_of
+from dstest.debug.monitor.analysis import analyse, as_text
+from dstest.debug.monitor.client import (
+    Clients,
+    Load,
+    client_rows,
+    encode_rows,
+    read_rows,
+    series_of,
+)
+from dstest.debug.monitor.settings import LEAST, Settings
+from dstest.runner.measurements import measured_of
 
 pytestmark = pytest.mark.slow
 
 
 def test_a_long_run_is_measured_after_its_warm_up() -> None:
-    base = look(inputs(steady(seconds=200))).baseline
+    base = analyse(inputs(steady(seconds=200))).baseline
     assert (base.status, base.whole) == ("accepted", True)
     assert (base.start_ns, base.end_ns) == (30 * SECOND, 150 * SECOND)
     assert base.throughput == pytest.approx(100, rel=0.01)
@@ -27,7 +32,7 @@ def test_a_long_run_is_measured_after_its_warm_up() -> None:
 
 
 def test_it_ends_before_the_first_fault_and_says_so() -> None:
-    base = look(inputs(steady(), fault(start_s=40.0, end_s=50.0))).baseline
+    base = analyse(inputs(steady(), fault(start_s=40.0, end_s=50.0))).baseline
     assert base.status == "accepted"
     assert base.end_ns == 40 * SECOND
     assert base.start_ns == 8 * SECOND
@@ -35,7 +40,7 @@ def test_it_ends_before_the_first_fault_and_says_so() -> None:
 
 
 def test_a_short_one_says_so_and_nothing_is_held_against_it() -> None:
-    short = look(inputs(steady(), fault(start_s=5.0, end_s=8.0)))
+    short = analyse(inputs(steady(), fault(start_s=5.0, end_s=8.0)))
     assert (short.baseline.status, short.baseline.whole) == ("accepted", False)
     assert short.baseline.said.startswith("short (4 s of the 120 asked), measured from 1 s on")
     assert "baseline: accepted, short (4 s of the 120 asked)" in "\n".join(
@@ -44,7 +49,7 @@ def test_a_short_one_says_so_and_nothing_is_held_against_it() -> None:
     judged = measured_of(short)
     assert judged is not None
     assert not judged.accepted
-    whole = look(inputs(steady()))
+    whole = analyse(inputs(steady()))
     judged = measured_of(whole)
     assert judged is not None
     assert judged.accepted
@@ -56,14 +61,14 @@ def test_it_has_to_hold_still(swing: float, status: str) -> None:
     def served(s: float) -> bool:
         return int(s / 10) % 2 == 0 or round(s * 100) % 100 >= 100 * swing
 
-    base = look(inputs(steady(served=served))).baseline
+    base = analyse(inputs(steady(served=served))).baseline
     assert base.status == status
 
 
 def test_without_time_or_operations_there_is_none() -> None:
-    assert look(inputs(steady(), fault(start_s=2.0))).baseline.status == "none"
-    assert look(inputs(steady(rate=0.5))).baseline.status == "none"
-    empty = look(inputs(Load(ops=[], end_ns=None)))
+    assert analyse(inputs(steady(), fault(start_s=2.0))).baseline.status == "none"
+    assert analyse(inputs(steady(rate=0.5))).baseline.status == "none"
+    empty = analyse(inputs(Load(ops=[], end_ns=None)))
     assert (empty.baseline.status, empty.alerts) == ("none", [])
     assert empty.unmeasured["latency_spike"] == "no baseline"
 
@@ -74,7 +79,7 @@ def test_an_unstable_baseline_weighs_less() -> None:
             160 <= s < 175 and round(s * 100) % 100 < 85
         )
 
-    found = look(inputs(steady(served=served)))
+    found = analyse(inputs(steady(served=served)))
     assert found.baseline.status == "unstable"
     assert [a.severity for a in found.alerts if a.rule == "throughput_drop"] in ([], ["medium"])
 
@@ -107,9 +112,9 @@ def test_a_given_up_operation_took_as_long_as_its_timeout() -> None:
 def test_rows_come_back_as_they_were(tmp_path) -> None:  # type: ignore[no-untyped-def]
     rows = list(client_rows(steady(seconds=3)))
     path = tmp_path / "rows.jsonl"
-    path.write_bytes(encoded(rows) + b'{"time_ns":1,"no')
+    path.write_bytes(encode_rows(rows) + b'{"time_ns":1,"no')
     assert list(read_rows(path)) == rows, "the torn line of a run that goes on is left out"
-    path.write_bytes(b'{"time_ns":1,"no\n' + encoded(rows))
+    path.write_bytes(b'{"time_ns":1,"no\n' + encode_rows(rows))
     with pytest.raises(EvidenceError, match="line 1"):
         list(read_rows(path))
     assert list(read_rows(tmp_path / "none.jsonl")) == []

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from dstest.core.errors import ConfigError
-from dstest.monitor.complexity import CLASSES, class_named, fit
+from dstest.debug.monitor.scale import CLASSES, class_named, fit
 from dstest.sim.world import Host, World
 
 SIZES = (3, 5, 9, 17, 33)

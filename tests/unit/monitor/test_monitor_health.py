@@ -9,11 +9,9 @@ import msgspec
 import pytest
 from made_load import NODES, inputs, sampled, steady
 
-from dstest.monitor.aggregate import summary_of
-from dstest.monitor.health import NodeHealth, cluster_health
-from dstest.monitor.look import look
-from dstest.monitor.settings import Settings
-from dstest.monitor.told import as_text
+from dstest.debug.monitor.analysis import analyse, as_text
+from dstest.debug.monitor.baseline import NodeHealth, cluster_health, summary_of
+from dstest.debug.monitor.settings import Settings
 
 pytestmark = pytest.mark.slow
 
@@ -47,7 +45,7 @@ def one_bad(
 def test_a_node_that_lacks_one_thing(
     name: str, bad: Callable[[float], float], criterion: str
 ) -> None:
-    health = look(inputs(steady(), rows=sampled(one_bad(name, bad)))).health
+    health = analyse(inputs(steady(), rows=sampled(one_bad(name, bad)))).health
     first = next(node for node in health.nodes if node.node == "n1")
     assert first.criteria[criterion] is False
     assert not first.healthy
@@ -59,21 +57,21 @@ def test_a_node_that_lacks_one_thing(
 @pytest.mark.parametrize("name", ["answer_time", "rss", "cpu"])
 def test_nearly_too_much_is_well(name: str) -> None:
     near = {"answer_time": 999.0, "rss": 511e6, "cpu": 79.0}[name]
-    health = look(inputs(steady(), rows=sampled(one_bad(name, lambda s: near)))).health
+    health = analyse(inputs(steady(), rows=sampled(one_bad(name, lambda s: near)))).health
     assert health.score == 1.0
 
 
 def test_a_lag_of_some_entries_is_none() -> None:
     rows = sampled(one_bad("applied", lambda s: 50.0 * s - 150))
-    assert look(inputs(steady(), rows=rows)).health.score == 1.0
+    assert analyse(inputs(steady(), rows=rows)).health.score == 1.0
 
 
 def test_what_nobody_measured_is_open_and_not_well() -> None:
-    health = look(inputs(steady())).health
+    health = analyse(inputs(steady())).health
     assert {name for name, met in health.nodes[0].criteria.items() if met is None} == {
         *("resources", "participation", "synchronized"),
     }
-    empty = look(inputs(steady(served=lambda s: False)))
+    empty = analyse(inputs(steady(served=lambda s: False)))
     assert empty.health.score is None
 
 
@@ -95,7 +93,7 @@ def test_a_node_that_served_nothing_is_not_ill() -> None:
     ops = [msgspec.structs.replace(op, node_seen="n1" if op.node_seen else None) for op in load.ops]
     lost = [made_load.op(10**6 + n, 170.0, 0, "unknown: connection lost") for n in range(4)]
     lost = [msgspec.structs.replace(op, process_id=2) for op in lost]
-    health = look(inputs(msgspec.structs.replace(load, ops=[*ops, *lost]))).health
+    health = analyse(inputs(msgspec.structs.replace(load, ops=[*ops, *lost]))).health
     (third,) = [node for node in health.nodes if node.node == "n3"]
     assert (third.criteria["error_rate"], third.score) == (None, None)
     assert (health.score, health.healthy, health.measured) == (1.0, 1, 1)
@@ -104,12 +102,12 @@ def test_a_node_that_served_nothing_is_not_ill() -> None:
 
 def test_a_node_whose_clients_lose_much_is_ill() -> None:
     load = steady(error=lambda number, s: "unknown: gone" if number % 3 == 2 else None)
-    health = look(inputs(load)).health
+    health = analyse(inputs(load)).health
     assert [node.criteria["error_rate"] for node in health.nodes] == [True, True, False]
 
 
 def test_little_measured_does_not_read_as_all_well() -> None:
-    told = "\n".join(as_text("run", look(inputs(steady())), None))
+    told = "\n".join(as_text("run", analyse(inputs(steady())), None))
     assert "health at the end of the load: 1 of what was measured" in told
     assert "6 of 15 criteria measured" in told
     assert "n1: well in the 2 measured; not measured: resources" in told
@@ -134,11 +132,11 @@ def slow(s: float) -> float:
 @pytest.mark.parametrize(("rss", "found"), [(600e6, True), (500e6, False)])
 def test_memory_pressure_takes_both(rss: float, found: bool) -> None:
     rows = sampled({**WELL, "rss": lambda node, s: rss if node == "n2" else 30e6})
-    pressed = look(inputs(steady(took_ms=slow), rows=rows)).correlations
+    pressed = analyse(inputs(steady(took_ms=slow), rows=rows)).correlations
     assert [(one.name, one.node) for one in pressed] == (
         [("memory-pressure", "n2")] if found else []
     )
-    assert look(inputs(steady(), rows=rows)).correlations == []
+    assert analyse(inputs(steady(), rows=rows)).correlations == []
 
 
 @pytest.mark.parametrize(("cpu", "found"), [(95.0, True), (60.0, False)])
@@ -147,9 +145,9 @@ def test_a_cpu_bottleneck_takes_both(cpu: float, found: bool) -> None:
         return not 100 <= s < 120 or round(s * 100) % 100 < 40
 
     rows = sampled({**WELL, "cpu": lambda node, s: cpu if 100 <= s < 120 else 10.0})
-    names = {one.name for one in look(inputs(steady(served=served), rows=rows)).correlations}
+    names = {one.name for one in analyse(inputs(steady(served=served), rows=rows)).correlations}
     assert names == ({"cpu-bottleneck"} if found else set())
-    assert look(inputs(steady(), rows=rows)).correlations == []
+    assert analyse(inputs(steady(), rows=rows)).correlations == []
 
 
 def test_quantiles_of_a_series() -> None:

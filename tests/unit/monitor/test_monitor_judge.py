@@ -10,12 +10,14 @@ from made_audit import but, good, history, limping
 from dstest.core.evidence import AuditRow
 from dstest.core.verdict import State
 from dstest.judge.evidence import build_evidence
-from dstest.judge.facts import Measured
+from dstest.judge.facts import MeasuredBaseline
 from dstest.judge.session import BASELINE, ArmEvidence, evidence_among
 
 pytestmark = pytest.mark.slow
 
-SAME = Measured(accepted=True, ok_per_s=1.0, p99_ms=1e6, said="accepted: measured for 120 s")
+SAME = MeasuredBaseline(
+    accepted=True, ok_per_s=1.0, p99_ms=1e6, said="accepted: measured for 120 s"
+)
 
 
 def row(**changes: Any) -> AuditRow:
@@ -24,9 +26,9 @@ def row(**changes: Any) -> AuditRow:
     return evidence.redflags["RF8"]
 
 
-def changed(**fields: Any) -> Measured:
+def changed(**fields: Any) -> MeasuredBaseline:
     values = {"accepted": True, "ok_per_s": 1.0, "p99_ms": 1e6, "said": "accepted", **fields}
-    return Measured(**values)
+    return MeasuredBaseline(**values)
 
 
 def test_a_recovery_that_reaches_it_is_told() -> None:

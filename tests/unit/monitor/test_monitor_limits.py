@@ -10,17 +10,16 @@ from made_load import SECOND, fault, inputs, sampled, settled, steady
 
 from clusters.remote.agent_readings import numbers_in
 from dstest.core.errors import ConfigError, EvidenceError, Exit
-from dstest.core.thresholds import thresholds_of
-from dstest.monitor.alerts import Alert, severe
-from dstest.monitor.look import Monitored, look
-from dstest.monitor.rows import Row, encoded, read_rows
-from dstest.monitor.settings import LEAST, MOST, Settings
-from dstest.monitor.told import code_of
+from dstest.core.settings import thresholds_of
+from dstest.debug.monitor.alerts import Alert, severe
+from dstest.debug.monitor.analysis import RunAnalysis, analyse, code_of
+from dstest.debug.monitor.client import Sample, encode_rows, read_rows
+from dstest.debug.monitor.settings import LEAST, MOST, Settings
 
 pytestmark = pytest.mark.slow
 
 
-def of(found: Monitored, rule: str) -> list[Alert]:
+def of(found: RunAnalysis, rule: str) -> list[Alert]:
     return [alert for alert in found.alerts if alert.rule == rule]
 
 
@@ -30,7 +29,7 @@ def test_the_largest_threshold_is_reckoned_with(name: str) -> None:
     largest = thresholds_of(Settings(), None, [word], least=LEAST, most=MOST)
     rows = sampled({"answers": lambda node, s: 1.0, "rss": lambda node, s: 1e6})
     for load in (steady(seconds=40), msgspec.structs.replace(steady(seconds=40), end_ns=None)):
-        look(inputs(load, fault(start_s=20.0), rows=rows, every_s=1.0, settings=largest))
+        analyse(inputs(load, fault(start_s=20.0), rows=rows, every_s=1.0, settings=largest))
 
 
 def test_proposals_that_all_fail() -> None:
@@ -40,7 +39,7 @@ def test_proposals_that_all_fail() -> None:
             "commit": lambda node, s: min(s, 60.0) * 100,
         }
     )
-    (alert,) = of(look(inputs(steady(), rows=rows)), "consensus_failures")
+    (alert,) = of(analyse(inputs(steady(), rows=rows)), "consensus_failures")
     assert alert.severity == "critical" and alert.end_ns is None and alert.value == 1.0
 
 
@@ -51,7 +50,7 @@ def test_a_baseline_that_varies_hides_no_service_that_stands() -> None:
         share = (1.0, 0.6, 0.2)[int(s // 10) % 3] if s < 155 else 0.01
         return s % 1.0 < share
 
-    found = look(inputs(steady(served=served)))
+    found = analyse(inputs(steady(served=served)))
     assert found.baseline.spread * 3 > found.baseline.throughput
     (alert,) = of(found, "throughput_drop")
     assert alert.severity == "critical" and alert.end_ns is None
@@ -59,7 +58,7 @@ def test_a_baseline_that_varies_hides_no_service_that_stands() -> None:
 
 
 def test_a_load_whose_clients_all_hang_is_looked_at_to_its_end() -> None:
-    (alert,) = of(look(inputs(steady(served=lambda s: s < 160))), "throughput_drop")
+    (alert,) = of(analyse(inputs(steady(served=lambda s: s < 160))), "throughput_drop")
     assert alert.severity == "critical" and alert.end_ns is None
     assert alert.begin_ns <= 165 * SECOND
 
@@ -67,11 +66,11 @@ def test_a_load_whose_clients_all_hang_is_looked_at_to_its_end() -> None:
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 1.7e308])
 def test_what_is_no_measured_number_is_not_kept_and_not_read(value: float, tmp_path: Path) -> None:
     rows = [
-        Row(time_ns=at, node="n1", name="queue", value=one, unit="1")
+        Sample(time_ns=at, node="n1", name="queue", value=one, unit="1")
         for at, one in enumerate((1.0, value))
     ]
     path = tmp_path / "nodes.jsonl"
-    path.write_bytes(encoded(rows))
+    path.write_bytes(encode_rows(rows))
     assert list(read_rows(path)) == rows[:1]
     if value > 0 and value != float("inf"):
         path.write_bytes(msgspec.json.encode(rows[1]) + b"\n")
@@ -97,13 +96,13 @@ def test_what_a_server_says_beside_its_numbers() -> None:
 def test_a_load_that_never_goes_well_again_is_nobodys_fault_window() -> None:
     """What a fault did is explained by it; that nothing is served after its heal is not."""
     load = steady(error=lambda number, s: "timeout" if s >= 100 else None)
-    never = look(inputs(load, fault(), recoveries=[settled(106.0, None)]))
+    never = analyse(inputs(load, fault(), recoveries=[settled(106.0, None)]))
     (alert,) = severe(never.alerts)
     assert (alert.rule, alert.severity, alert.begin_ns) == ("not_recovered", "high", 106 * SECOND)
     assert code_of(never) is Exit.FAIL
 
     again = fault("f2", 150.0, 156.0)
-    soon = look(inputs(load, fault(), again, recoveries=[settled(106.0, None)]))
+    soon = analyse(inputs(load, fault(), again, recoveries=[settled(106.0, None)]))
     assert of(soon, "not_recovered") == []  # the next fault came before it could
     well = steady(error=lambda number, s: "timeout" if 100 <= s < 110 else None)
-    assert severe(look(inputs(well, fault(), recoveries=[settled(106.0, 110.0)])).alerts) == []
+    assert severe(analyse(inputs(well, fault(), recoveries=[settled(106.0, 110.0)])).alerts) == []

@@ -16,16 +16,16 @@ from clusters.remote import agent_samples
 from clusters.remote.agent_client import AgentClient
 from clusters.remote.agent_groups import Groups
 from clusters.remote.agent_readings import Readings, numbers_in, numbers_of
-from clusters.remote.local_agent import end_janitors, local_agent
-from clusters.systems.etcd.asked import ASKS as ETCD
-from clusters.systems.toykv.asked import ASKS as TOYKV
+from clusters.remote.connection import end_janitors, local_agent
+from clusters.systems.etcd.system import ASKS as ETCD
+from clusters.systems.toykv.system import ASKS as TOYKV
 from dstest.core.clock import RunClock, monotonic_ns
 from dstest.core.errors import RemoteLost, RemoteTimeout
 from dstest.core.protocols import Member, Probe, Service
-from dstest.core.run_meta import RunMeta
-from dstest.monitor.rows import NODES, read_rows, series_of
-from dstest.runner.node_sampler import NodeSampler, every_s, rows_of
-from dstest.store.layout import RunDir
+from dstest.core.run_record import RunMeta
+from dstest.debug.monitor.client import NODES, read_rows, series_of
+from dstest.history.layout import RunDir
+from dstest.runner.samplers import NodeSampler, every_s, rows_of
 
 pytestmark = pytest.mark.slow
 

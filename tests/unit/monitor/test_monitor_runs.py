@@ -14,16 +14,16 @@ import msgspec
 import pytest
 
 from dstest.core.errors import EvidenceError
-from dstest.core.spec import RunSpec
-from dstest.monitor.rows import BASELINE, CLIENT, NODES, read_rows, series_of
-from dstest.report.measured_file import Measured, alert_lines, read_measured
-from dstest.runner.integrity import verified
-from dstest.runner.monitored import monitored
+from dstest.core.run_record import RunSpec
+from dstest.debug.monitor.client import BASELINE, CLIENT, NODES, read_rows, series_of
+from dstest.history.layout import RunDir
+from dstest.history.sums import SUMS, sums_of
+from dstest.report.model import BaselineView, alert_lines, read_baseline
+from dstest.runner.integrity import verify_run
+from dstest.runner.measurements import monitored
 from dstest.runner.plugins import resolve
-from dstest.runner.progress import Progress
+from dstest.runner.screen import Progress
 from dstest.runner.session import Finished, recover, run_session
-from dstest.store.layout import RunDir
-from dstest.store.sums import SUMS, sums_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -68,7 +68,6 @@ def test_it_has_what_a_simulated_process_has(faulty: Path) -> None:
     meta = meta_of(faulty)
     assert meta["monitor"]["nodes"]["n1"]["samples"] == len(series["n1", "answers"])
     assert "monitor" not in meta["spec"] or meta["spec"]["monitor"] is True
-    assert "monitor" not in (faulty / "spec.toml").read_text()
 
 
 def test_sampling_changes_nothing_of_a_simulation(faulty: Path, tmp_path: Path) -> None:
@@ -76,10 +75,10 @@ def test_sampling_changes_nothing_of_a_simulation(faulty: Path, tmp_path: Path) 
     assert meta_of(bare)["digest"] == meta_of(faulty)["digest"]
     assert "monitor" not in meta_of(bare)
     assert not (bare / "metrics").exists()
-    assert "monitor = false" in (bare / "spec.toml").read_text()
+    assert meta_of(bare)["spec"]["monitor"] is False
     assert "What was measured" not in (bare / "findings.md").read_text()
-    assert read_measured(bare) is None
-    assert verified(RunDir(bare)).verdict.verdict is verified(RunDir(faulty)).verdict.verdict
+    assert read_baseline(bare) is None
+    assert verify_run(RunDir(bare)).verdict.verdict is verify_run(RunDir(faulty)).verdict.verdict
     without, _, _ = monitored(bare)
     assert not without.sampled
     assert "rss" in without.unmeasured
@@ -104,7 +103,7 @@ def test_faults_warrant_their_alerts(faulty: Path) -> None:
     found, _, _ = monitored(faulty)
     assert found.alerts
     assert all(alert.expected for alert in found.alerts), found.alerts
-    measured = read_measured(faulty)
+    measured = read_baseline(faulty)
     assert measured is not None
     assert measured.alerts == found.alerts
     findings = (faulty / "findings.md").read_text()
@@ -151,10 +150,10 @@ def test_who_changes_it_and_its_sum_is_found(faulty: Path, tmp_path: Path, name:
     shutil.copytree(faulty, copy)
     CHANGES[name](copy / name)
     with pytest.raises(EvidenceError):
-        verified(RunDir(copy))
+        verify_run(RunDir(copy))
     sealed_again(copy)
     with pytest.raises(EvidenceError, match="metrics/"):
-        verified(RunDir(copy), "all")
+        verify_run(RunDir(copy), "all")
 
 
 def test_a_run_that_died_is_judged_with_the_samples_that_it_has(
@@ -162,7 +161,7 @@ def test_a_run_that_died_is_judged_with_the_samples_that_it_has(
 ) -> None:
     copy = tmp_path / faulty.name
     shutil.copytree(faulty, copy)
-    for name in (SUMS, CLIENT, BASELINE, "verdict.json", "evidence.json", "history.jsonl"):
+    for name in (SUMS, CLIENT, BASELINE, "verdict.json", "history.jsonl"):
         (copy / name).unlink()
     died(copy, meta_of(copy))
     lines = (copy / NODES).read_bytes().splitlines(keepends=True)
@@ -171,7 +170,7 @@ def test_a_run_that_died_is_judged_with_the_samples_that_it_has(
     assert found.sampled
     recover(copy)
     assert (copy / BASELINE).is_file()
-    assert verified(RunDir(copy))
+    assert verify_run(RunDir(copy))
 
 
 def test_a_run_whose_samples_were_lost_says_so(faulty: Path, tmp_path: Path) -> None:
@@ -180,17 +179,17 @@ def test_a_run_whose_samples_were_lost_says_so(faulty: Path, tmp_path: Path) -> 
     shutil.copytree(faulty, copy)
     shutil.rmtree(copy / "metrics")
     died(copy, meta_of(copy))
-    for name in (SUMS, "verdict.json", "evidence.json"):
+    for name in (SUMS, "verdict.json"):
         (copy / name).unlink()
     recover(copy)
-    measured = read_measured(copy)
+    measured = read_baseline(copy)
     assert measured is not None
     missed = [alert.node for alert in measured.severe if alert.rule == "samples_missing"]
     assert missed == ["n1", "n2", "n3"]
     assert (
         "on n2 from 0.0 s to the end: no sample of it at all" in (copy / "findings.md").read_text()
     )
-    assert verified(RunDir(copy))
+    assert verify_run(RunDir(copy))
 
 
 def test_a_run_of_before_is_judged_as_it_was(faulty: Path, tmp_path: Path) -> None:
@@ -201,18 +200,18 @@ def test_a_run_of_before_is_judged_as_it_was(faulty: Path, tmp_path: Path) -> No
     meta = meta_of(copy)
     del meta["monitor"], meta["spec"]["monitor"]
     died(copy, meta)
-    for name in (SUMS, "verdict.json", "evidence.json"):
+    for name in (SUMS, "verdict.json"):
         (copy / name).unlink()
     recover(copy)
-    evidence = json.loads((copy / "evidence.json").read_bytes())
+    evidence = json.loads((copy / "verdict.json").read_bytes())["evidence"]
     assert "measured baseline" not in evidence["redflags"]["RF8"]["evidence"]
     assert not (copy / "metrics").exists()
-    assert verified(RunDir(copy))
+    assert verify_run(RunDir(copy))
 
 
 def test_lines_are_sentences(faulty: Path) -> None:
-    measured = read_measured(faulty)
-    assert isinstance(measured, Measured)
+    measured = read_baseline(faulty)
+    assert isinstance(measured, BaselineView)
     assert all(line.endswith(".") for line in alert_lines(measured))
     calm = msgspec.structs.replace(measured, alerts=[])
     assert alert_lines(calm)[-1] == "No alert."

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from planted_runs import Cluster, journal_files, op, ops_of, partition, planted
 
-from dstest.patterns.debug import Debugged, debugged
-from dstest.patterns.model import Detection
+from dstest.debug.patterns.diagnosis import Diagnosis, diagnose
+from dstest.debug.patterns.model import Detection
 
 pytestmark = pytest.mark.slow
 
 
-def signs(found: Debugged, number: int, sign: str) -> list[Detection]:
+def signs(found: Diagnosis, number: int, sign: str) -> list[Detection]:
     """What a sign of a pattern has found."""
     of = (h for h in found.hypotheses if h.number == number)
     return [d for h in of for d in h.detections if d.sign == sign]
@@ -34,9 +34,9 @@ def stepped_down(path: Path, next_s: float) -> Path:
 
 
 def test_entries_of_a_leader_that_stepped_down_wait_for_the_next_one(tmp_path: Path) -> None:
-    (late,) = signs(debugged(stepped_down(tmp_path / "late", 40)), 4, "late")
+    (late,) = signs(diagnose(stepped_down(tmp_path / "late", 40)), 4, "late")
     assert (late.count, late.nodes, late.alarm) == (10, ["n1"], True), late
-    assert not signs(debugged(stepped_down(tmp_path / "soon", 23)), 4, "late")
+    assert not signs(diagnose(stepped_down(tmp_path / "soon", 23)), 4, "late")
 
 
 def refused(path: Path, *, lets_go: bool = False) -> Path:
@@ -56,9 +56,9 @@ def refused(path: Path, *, lets_go: bool = False) -> Path:
 
 
 def test_locks_that_are_refused_at_once_are_waited_for_as_well(tmp_path: Path) -> None:
-    (circle,) = signs(debugged(refused(tmp_path / "circle")), 16, "circle")
+    (circle,) = signs(diagnose(refused(tmp_path / "circle")), 16, "circle")
     assert circle.alarm and circle.strength == "proven" and len(circle.rows) == 2, circle
-    assert not signs(debugged(refused(tmp_path / "goes", lets_go=True)), 16, "circle")
+    assert not signs(diagnose(refused(tmp_path / "goes", lets_go=True)), 16, "circle")
 
 
 def altered_on_the_way(path: Path) -> Path:
@@ -81,7 +81,7 @@ def altered_on_the_way(path: Path) -> Path:
 
 
 def test_what_was_altered_on_its_way_is_not_what_two_leaders_sent(tmp_path: Path) -> None:
-    found = debugged(altered_on_the_way(tmp_path / "run"))
+    found = diagnose(altered_on_the_way(tmp_path / "run"))
     assert found.hypotheses[0].pattern == "byzantine-corruption", found.hypotheses
     assert not signs(found, 1, "conflicting-commits") and not signs(found, 20, "commits-differ")
 
@@ -105,7 +105,7 @@ def two_leaders_of_one_term(path: Path) -> Path:
 
 
 def test_what_two_leaders_of_one_term_commit_is_theirs(tmp_path: Path) -> None:
-    found = debugged(two_leaders_of_one_term(tmp_path / "run"))
+    found = diagnose(two_leaders_of_one_term(tmp_path / "run"))
     (conflict,) = signs(found, 1, "conflicting-commits")
     assert conflict.nodes == ["n1", "n3"] and conflict.alarm, conflict
     assert found.hypotheses[0].pattern == "split-brain"
@@ -137,7 +137,7 @@ def slower(path: Path, share: float, *, until: float = 60, fault: bool = False) 
 def test_a_member_that_falls_behind_more_and_more_is_told_though_it_comes_back(
     tmp_path: Path,
 ) -> None:
-    found = debugged(slower(tmp_path / "slower", 0.3))
+    found = diagnose(slower(tmp_path / "slower", 0.3))
     (falls,) = signs(found, 23, "falls-behind")
     assert falls.nodes == ["n3"] and falls.alarm, falls
     assert found.hypotheses[0].pattern == "incomplete-sync", found.hypotheses
@@ -147,7 +147,7 @@ def test_a_member_that_falls_behind_more_and_more_is_told_though_it_comes_back(
         ("fault", slower(tmp_path / "fault", 0.3, fault=True)),
         ("short", slower(tmp_path / "short", 0.3, until=27)),
     ):
-        assert not signs(debugged(run), 23, "falls-behind"), name
+        assert not signs(diagnose(run), 23, "falls-behind"), name
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_a_member_that_falls_behind_more_and_more_is_told_though_it_comes_back(
     ],
 )
 def test_lines_of_damage(tmp_path: Path, said: str, told: bool) -> None:
-    found = debugged(planted(tmp_path / "run", logs={"n2": [said]}))
+    found = diagnose(planted(tmp_path / "run", logs={"n2": [said]}))
     damage = signs(found, 22, "damage-told")
     assert bool(damage) is told, damage
     if told:
@@ -175,14 +175,14 @@ def queue_of(path: Path, depths: list[float]) -> Path:
 
 def test_a_queue_that_grew_for_long_is_told_though_it_was_emptied_at_last(tmp_path: Path) -> None:
     grew = [26.0 * s for s in range(77)]
-    emptied = debugged(queue_of(tmp_path / "emptied", [*grew, 3, 0, 1]))
+    emptied = diagnose(queue_of(tmp_path / "emptied", [*grew, 3, 0, 1]))
     (depth,) = signs(emptied, 25, "depth")
     assert depth.severity == "high" and depth.alarm and depth.nodes == ["n1"], depth
     for name, depths in (
         ("burst", [*[3.0] * 60, *(200.0 * s for s in range(10)), *[2.0] * 10]),
         ("tides", [300.0 * (s % 20) for s in range(80)]),
     ):
-        assert not signs(debugged(queue_of(tmp_path / name, depths)), 25, "depth"), name
+        assert not signs(diagnose(queue_of(tmp_path / name, depths)), 25, "depth"), name
 
 
 def blocked(path: Path, *, reads_too: bool = False, some: bool = False) -> Path:
@@ -201,12 +201,12 @@ def blocked(path: Path, *, reads_too: bool = False, some: bool = False) -> Path:
 
 
 def test_changes_of_a_key_that_are_never_served_starve_though_reads_are(tmp_path: Path) -> None:
-    found = debugged(blocked(tmp_path / "run"))
+    found = diagnose(blocked(tmp_path / "run"))
     (starved,) = signs(found, 26, "never-served")
     assert starved.said.startswith("changes of key k1 ") and starved.alarm, starved
-    (whole,) = signs(debugged(blocked(tmp_path / "whole", reads_too=True)), 26, "never-served")
+    (whole,) = signs(diagnose(blocked(tmp_path / "whole", reads_too=True)), 26, "never-served")
     assert whole.said.startswith("key k1 "), "all of it is told once"
-    assert not signs(debugged(blocked(tmp_path / "some", some=True)), 26, "never-served")
+    assert not signs(diagnose(blocked(tmp_path / "some", some=True)), 26, "never-served")
 
 
 def in_turn(path: Path, second_s: float, lasts_s: float = 30) -> Path:
@@ -227,17 +227,17 @@ def test_a_key_that_lived_while_nobody_was_served_does_not_starve(tmp_path: Path
             return {}
         return {"key": f"k{number % 5 + 5}", "error": "Definite: no-leader"}
 
-    assert not signs(debugged(planted(tmp_path / "run", ops_of(change))), 26, "never-served")
+    assert not signs(diagnose(planted(tmp_path / "run", ops_of(change))), 26, "never-served")
 
 
 def test_members_that_fail_in_turn_for_long_are_a_cascade_though_they_come_back(
     tmp_path: Path,
 ) -> None:
-    (found,) = signs(debugged(in_turn(tmp_path / "turn", 26)), 12, "onsets")
+    (found,) = signs(diagnose(in_turn(tmp_path / "turn", 26)), 12, "onsets")
     assert found.nodes == ["n2", "n3"] and found.alarm, found
     for name, run in (
         ("apart", in_turn(tmp_path / "apart", 45, 15)),
         ("short", in_turn(tmp_path / "short", 24, 6)),
         ("together", in_turn(tmp_path / "together", 20)),
     ):
-        assert not signs(debugged(run), 12, "onsets"), name
+        assert not signs(diagnose(run), 12, "onsets"), name

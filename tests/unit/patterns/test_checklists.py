@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from planted_runs import LOAD_S, Cluster, journal_files, op, ops_of, partition, planted
 
-from dstest.patterns.catalogue import PATTERNS
-from dstest.patterns.checklists import LISTS, Asked, Box
-from dstest.patterns.debug import debugged
+from dstest.debug.patterns.analysis import PATTERNS
+from dstest.debug.patterns.checklists import LISTS, Box, _SignItem
+from dstest.debug.patterns.diagnosis import diagnose
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +29,7 @@ def led(path: Path, *, split: bool = False) -> Path:
 
 
 def boxes(path: Path) -> dict[str, Box]:
-    return {box.text: box for one in debugged(path).checklists.values() for box in one}
+    return {box.text: box for one in diagnose(path).checklists.values() for box in one}
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_what_the_decisive_sign_looked_at_is_ticked_and_says_so(tmp_path: Path) 
 
 def test_decisive_signs_are_signs_of_their_pattern() -> None:
     signs = {pattern.id: {sign.id for sign in pattern.signs} for pattern in PATTERNS}
-    asked = [one for every in LISTS.values() for one in every if isinstance(one, Asked)]
+    asked = [one for every in LISTS.values() for one in every if isinstance(one, _SignItem)]
     assert len(asked) > 20
     for one in asked:
         assert signs[one.pattern].issuperset(one.decisive), one

@@ -10,11 +10,11 @@ import pytest
 from planted_runs import op, planted
 
 from dstest.core.check import Anomaly, CheckResult
-from dstest.patterns.debug import Debugged, debugged
-from dstest.store.layout import RunDir
+from dstest.debug.patterns.diagnosis import Diagnosis, diagnose
+from dstest.history.layout import RunDir
 
 
-def found_by(path: Path, *anomalies: Anomaly, **how: Any) -> Debugged:
+def found_by(path: Path, *anomalies: Anomaly, **how: Any) -> Diagnosis:
     """A run in which a checker found these."""
     run = planted(path, **how)
     kinds = {one.type: [two for two in anomalies if two.type == one.type] for one in anomalies}
@@ -23,7 +23,7 @@ def found_by(path: Path, *anomalies: Anomaly, **how: Any) -> Debugged:
     )
     told = {"verdict": "FAIL", "checkers": {"set-full": msgspec.to_builtins(result)}}
     RunDir(run).write_json("verdict.json", told)
-    return debugged(run)
+    return diagnose(run)
 
 
 @pytest.mark.parametrize("kind", ["cut", "found"])

@@ -12,9 +12,9 @@ import msgspec
 import pytest
 from planted_runs import Cluster, journal_files, planted
 
-from dstest.patterns.debug import Debugged, debugged
-from dstest.runner.log_fetch import fetch_logs
-from dstest.store.layout import RunDir
+from dstest.debug.patterns.diagnosis import Diagnosis, diagnose
+from dstest.history.layout import RunDir
+from dstest.runner.logs import fetch_logs
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +32,7 @@ class OnDisk:
         return self.text[:bytes_max] if from_start else self.text[-bytes_max:]
 
 
-def fetched(path: Path, cluster: Cluster) -> Debugged:
+def fetched(path: Path, cluster: Cluster) -> Diagnosis:
     """What is found where two thirds of each journal fit."""
     files = journal_files(cluster)
     longest = max(len("".join(rows)) for rows in files.values())
@@ -46,7 +46,7 @@ def fetched(path: Path, cluster: Cluster) -> Debugged:
     run = planted(path / "run", files=there)
     told = json.loads((run / "run.json").read_bytes())
     (run / "run.json").write_bytes(msgspec.json.encode({**told, "logs": msgspec.to_builtins(kept)}))
-    return debugged(run)
+    return diagnose(run)
 
 
 def elected(*, doubled: bool) -> Cluster:
@@ -94,6 +94,6 @@ def test_what_was_not_kept_is_not_missed(tmp_path: Path) -> None:
 
 
 def test_of_a_whole_one_the_boxes_are_ticked(tmp_path: Path) -> None:
-    found = debugged(planted(tmp_path, files=journal_files(elected(doubled=False))))
+    found = diagnose(planted(tmp_path, files=journal_files(elected(doubled=False))))
     ticked = {box.text for box in found.checklists["consensus"] if box.state == "ok"}
     assert {"one vote a term", "decisions within 5 s"} <= ticked

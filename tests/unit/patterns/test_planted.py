@@ -21,8 +21,8 @@ from planted_runs import (
     planted,
 )
 
-from dstest.patterns.catalogue import PATTERNS
-from dstest.patterns.debug import Debugged, debugged
+from dstest.debug.patterns.analysis import PATTERNS
+from dstest.debug.patterns.diagnosis import Diagnosis, diagnose
 
 pytestmark = pytest.mark.slow
 
@@ -511,14 +511,14 @@ def taken_back(path: Path, **write: Any) -> Path:
 
 
 def test_what_was_shown_and_rolled_back_is_a_dirty_read(tmp_path: Path) -> None:
-    found = debugged(taken_back(tmp_path / "run"))
+    found = diagnose(taken_back(tmp_path / "run"))
     assert found.hypotheses[0].number == 9 and found.hypotheses[0].alarm, told(found)
-    acked = debugged(taken_back(tmp_path / "acked", took_ms=5.0))
+    acked = diagnose(taken_back(tmp_path / "acked", took_ms=5.0))
     ranks = {h.number: h.rank for h in acked.alarms}
     assert ranks[5] == 1 and 9 not in ranks, told(acked)
 
 
-def told(found: Debugged) -> list[tuple[int, int, str, bool]]:
+def told(found: Diagnosis) -> list[tuple[int, int, str, bool]]:
     return [(h.rank, h.number, h.detections[0].said, h.alarm) for h in found.hypotheses]
 
 
@@ -529,7 +529,7 @@ def test_there_are_twenty_seven_and_each_is_planted() -> None:
 
 @pytest.mark.parametrize("number", CASES, ids=lambda n: f"{n}-{PATTERNS[n - 1].id}")
 def test_a_planted_pattern_is_among_the_first_three(number: int, tmp_path: Path) -> None:
-    found = debugged(CASES[number][0](tmp_path / "run"))
+    found = diagnose(CASES[number][0](tmp_path / "run"))
     ranks = {h.number: h for h in found.hypotheses}
     assert number in ranks, told(found)
     one = ranks[number]
@@ -540,7 +540,7 @@ def test_a_planted_pattern_is_among_the_first_three(number: int, tmp_path: Path)
 
 @pytest.mark.parametrize("number", CASES, ids=lambda n: f"{n}-{PATTERNS[n - 1].id}")
 def test_a_near_miss_of_it_is_no_alarm(number: int, tmp_path: Path) -> None:
-    found = debugged(CASES[number][1](tmp_path / "run"))
+    found = diagnose(CASES[number][1](tmp_path / "run"))
     alarms = {h.number for h in found.alarms}
     assert number not in alarms, told(found)
     answer = found.answers[number - 1]

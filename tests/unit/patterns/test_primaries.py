@@ -10,8 +10,8 @@ import pytest
 from log_files import ORIGIN
 from planted_runs import S, ops_of, partition, planted
 
-from dstest.core.log_stamps import wall_time_ns
-from dstest.patterns.debug import Debugged, debugged
+from dstest.core.run_record import wall_time_ns
+from dstest.debug.patterns.diagnosis import Diagnosis, diagnose
 
 IDS = {node: digit * 40 for node, digit in (("n1", "a"), ("n2", "b"), ("n3", "c"))}
 ODDS = "Partial resynchronization not accepted: Requested offset for second ID was {}, but I can "
@@ -66,7 +66,7 @@ def one_leads(until: float = 1e9) -> list[Any]:
     return ops_of(lambda number, s: {"node_seen": "n1" if s < until else "n2"})
 
 
-def split(found: Debugged) -> list[tuple[str, str, str]]:
+def split(found: Diagnosis) -> list[tuple[str, str, str]]:
     return [
         (d.strength, d.severity, d.said)
         for h in found.hypotheses
@@ -75,10 +75,10 @@ def split(found: Debugged) -> list[tuple[str, str, str]]:
     ]
 
 
-def made(path: Path, **how: Any) -> Debugged:
+def made(path: Path, **how: Any) -> Diagnosis:
     how.setdefault("logs", logs())
     how.setdefault("records", [partition(25, 33)])
-    return debugged(planted(path / "run", system="redis-cluster", **how))
+    return diagnose(planted(path / "run", system="redis-cluster", **how))
 
 
 def test_an_old_primary_that_goes_on_taking_writes_is_a_split_brain(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_one_that_had_ended_meanwhile_was_no_primary(tmp_path: Path) -> None:
 
 
 def test_who_says_nothing_of_it_was_not_looked_at(tmp_path: Path) -> None:
-    found = debugged(planted(tmp_path / "run"))
+    found = diagnose(planted(tmp_path / "run"))
     (answer,) = (one for one in found.answers if one.pattern == "split-brain")
     assert "no line tells what its server is" in answer.missing["two-primaries"]
 
@@ -141,11 +141,11 @@ def test_what_was_not_kept_may_have_ended_it(tmp_path: Path) -> None:
     run = planted(
         tmp_path, system="redis-cluster", logs=logs(), records=[partition(25, 33)], ops=one_leads()
     )
-    assert split(debugged(run))
+    assert split(diagnose(run))
     meta = json.loads((run / "run.json").read_bytes())
     kept = {"n1/server.log": {"bytes": 9_000_000, "kept": 8_000_000, "hole_at": 4_000_000}}
     (run / "run.json").write_text(json.dumps({**meta, "logs": {"files": kept, "lost": {}}}))
-    found = debugged(run)
+    found = diagnose(run)
     assert split(found) == []
     (answer,) = (one for one in found.answers if one.pattern == "split-brain")
     assert "1,000,000 of 9,000,000 bytes were not kept" in answer.partly["two-primaries"]

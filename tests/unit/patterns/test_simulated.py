@@ -15,10 +15,10 @@ import msgspec
 import pytest
 
 from clusters.systems.toykv.bugs import BUGS
-from dstest.core.spec import RunSpec
-from dstest.patterns.debug import Debugged, debugged
+from dstest.core.run_record import RunSpec
+from dstest.debug.patterns.diagnosis import Diagnosis, diagnose
 from dstest.runner.plugins import resolve
-from dstest.runner.progress import Progress
+from dstest.runner.screen import Progress
 from dstest.runner.session import run_session
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
@@ -91,7 +91,7 @@ def asked(words: list[str]) -> tuple[RunSpec, list[str]]:
     return msgspec.convert({**msgspec.to_builtins(RunSpec()), **fields}, RunSpec), pairs
 
 
-def told(found: Debugged) -> list[tuple[int, int, float, str, bool]]:
+def told(found: Diagnosis) -> list[tuple[int, int, float, str, bool]]:
     return [
         (h.rank, h.number, h.total, h.detections[0].said, h.alarm) for h in found.hypotheses[:6]
     ]
@@ -103,12 +103,12 @@ def shown(bug: str, store: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def dirty_read(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Debugged]:
+def dirty_read(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Diagnosis]:
     run = shown("dirty-read", tmp_path_factory.mktemp("dirty"))
-    return run, debugged(run)
+    return run, diagnose(run)
 
 
-def require_cause(bug: str, found: Debugged) -> None:
+def require_cause(bug: str, found: Diagnosis) -> None:
     assert found.verdict.startswith("FAIL"), found.verdict
     ranks = {h.number: h.rank for h in found.alarms}
     assert ranks.get(CAUSES[bug], 99) <= 3, told(found)
@@ -120,20 +120,20 @@ def test_every_bug_has_its_cause() -> None:
     assert set(CAUSES) == set(BUGS) == set(commands())
 
 
-def test_a_planted_bug_is_among_the_first_three(dirty_read: tuple[Path, Debugged]) -> None:
+def test_a_planted_bug_is_among_the_first_three(dirty_read: tuple[Path, Diagnosis]) -> None:
     require_cause("dirty-read", dirty_read[1])
 
 
 @pytest.mark.parametrize("bug", QUICK)
 @pytest.mark.long
 def test_so_are_the_quick_ones(bug: str, tmp_path: Path) -> None:
-    require_cause(bug, debugged(shown(bug, tmp_path)))
+    require_cause(bug, diagnose(shown(bug, tmp_path)))
 
 
 @pytest.mark.selftest
 @pytest.mark.parametrize("bug", sorted(set(CAUSES) - {"dirty-read", *QUICK}))
 def test_the_other_bugs_are_as_well(bug: str, tmp_path: Path) -> None:
-    require_cause(bug, debugged(shown(bug, tmp_path)))
+    require_cause(bug, diagnose(shown(bug, tmp_path)))
 
 
 @pytest.mark.parametrize("workload", CLEAN)
@@ -146,7 +146,7 @@ def test_a_healthy_run_gives_no_alarm(workload: str, tmp_path: Path) -> None:
             *("--seed", str(seed), "--time-limit", "30"),
         ]
     )
-    found = debugged(ran(tmp_path, spec))
+    found = diagnose(ran(tmp_path, spec))
     assert found.verdict == "PASS-smoke", found.verdict
     assert found.alarms == [] and found.code == 0, told(found)
     if nemesis != "none":
@@ -156,11 +156,11 @@ def test_a_healthy_run_gives_no_alarm(workload: str, tmp_path: Path) -> None:
 
 
 def test_what_was_planted_is_not_looked_at(
-    dirty_read: tuple[Path, Debugged], tmp_path: Path
+    dirty_read: tuple[Path, Diagnosis], tmp_path: Path
 ) -> None:
     """The same history under the name of another bug, or of none, is debugged the same."""
     run = Path(shutil.copytree(dirty_read[0], tmp_path / dirty_read[0].name))
     for name in ("run.json", "history.jsonl"):
         text = (run / name).read_text()
         (run / name).write_text(text.replace("dirty-read", "none"))
-    assert told(debugged(run)) == told(dirty_read[1])
+    assert told(diagnose(run)) == told(dirty_read[1])

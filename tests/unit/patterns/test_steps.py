@@ -7,12 +7,12 @@ from pathlib import Path
 import msgspec
 from planted_runs import op, ops_of, partition, planted
 
-from dstest.core.spec import RunSpec
-from dstest.patterns.debug import Debugged, debugged
-from dstest.store.layout import RunDir
+from dstest.core.run_record import RunSpec
+from dstest.debug.patterns.diagnosis import Diagnosis, diagnose
+from dstest.history.layout import RunDir
 
 
-def refused_seen(path: Path, fault_s: float, lab: str = "lxc", system: str = "toykv") -> Debugged:
+def refused_seen(path: Path, fault_s: float, lab: str = "lxc", system: str = "toykv") -> Diagnosis:
     """A read at 32 s shows a write that was refused; a fault begins at some time."""
     ops = ops_of(load_s=20)
     ops += [
@@ -24,10 +24,10 @@ def refused_seen(path: Path, fault_s: float, lab: str = "lxc", system: str = "to
     records = [partition(fault_s, fault_s + 5)]
     run = planted(path, ops, records=records, spec=msgspec.to_builtins(spec), system=system)
     RunDir(run).write_json("verdict.json", {"verdict": "FAIL", "checkers": {}})
-    return debugged(run)
+    return diagnose(run)
 
 
-def asked(found: Debugged) -> dict[str, str]:
+def asked(found: Diagnosis) -> dict[str, str]:
     return dict(found.tests["dirty-read"])
 
 

@@ -8,9 +8,9 @@ import msgspec
 from planted_runs import LOAD_S, S, op, ops_of, partition, planted
 
 from dstest.core.evidence import LandingRecord
-from dstest.patterns.debug import debugged
-from dstest.patterns.history import quiet_seconds
-from dstest.patterns.scene import Scene
+from dstest.debug.patterns.diagnosis import diagnose
+from dstest.debug.patterns.history import quiet_seconds
+from dstest.debug.patterns.scene import Scene
 
 
 def proven_late(begin: float, landed: float, end: float) -> LandingRecord:
@@ -28,7 +28,7 @@ def lost_adds(path: Path, record: LandingRecord) -> Path:
 
 
 def test_what_was_lost_before_the_proof_was_lost_in_the_fault(tmp_path: Path) -> None:
-    found = debugged(lost_adds(tmp_path / "run", proven_late(4.4, 7.3, 11)))
+    found = diagnose(lost_adds(tmp_path / "run", proven_late(4.4, 7.3, 11)))
     first = found.hypotheses[0]
     assert first.number == 21 and first.alarm, first
     gone = next(one for one in first.detections if one.sign == "gone")
@@ -38,7 +38,7 @@ def test_what_was_lost_before_the_proof_was_lost_in_the_fault(tmp_path: Path) ->
 
 def test_a_fault_that_did_not_land_explains_nothing(tmp_path: Path) -> None:
     run = lost_adds(tmp_path / "run", partition(4.4, 11, landed="no"))
-    found = debugged(run)
+    found = diagnose(run)
     gone = next(d for h in found.hypotheses for d in h.detections if d.sign == "gone")
     assert gone.window == "no fault", gone
 

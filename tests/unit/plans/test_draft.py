@@ -8,9 +8,15 @@ from pathlib import Path
 import pytest
 
 from dstest.core.errors import ConfigError
-from dstest.plans.draft.diff import Change, changed_by_diff, changed_by_git
 from dstest.plans.draft.new import Request, too_small, write
-from dstest.plans.draft.scan import category_of, modules_of, scan
+from dstest.plans.draft.sources import (
+    Change,
+    category_of,
+    change_from_diff,
+    change_from_git,
+    modules_of,
+    scan,
+)
 from dstest.plans.lint import lint
 from dstest.plans.model import Plan
 from dstest.plans.reader import read_plan
@@ -68,7 +74,7 @@ def commit(repo: Path, *edits: tuple[str, str, str]) -> Change:
         assert old in text
         (repo / name).write_text(text.replace(old, new))
     git(repo, "commit", "-q", "-am", "append returns the next offset")
-    return changed_by_git(repo, "HEAD~1..HEAD")
+    return change_from_git(repo, "HEAD~1..HEAD")
 
 
 def plan_of(repo: Path, change: Change | None) -> Plan:
@@ -171,10 +177,10 @@ def test_a_diff_without_its_repository_is_read_line_by_line(tmp_path: Path) -> N
         ("+import y\n", False),
     ):
         path.write_text(head + text)
-        assert bool(too_small(changed_by_diff(path))) is quiet, text
+        assert bool(too_small(change_from_diff(path))) is quiet, text
     path.write_text("nothing\n")
     with pytest.raises(ConfigError, match="changes no file"):
-        changed_by_diff(path)
+        change_from_diff(path)
 
 
 def test_a_file_that_is_renamed_or_is_no_text_may_behave_otherwise(tmp_path: Path) -> None:
@@ -184,14 +190,14 @@ def test_a_file_that_is_renamed_or_is_no_text_may_behave_otherwise(tmp_path: Pat
         "diff --git a/b.go b/c.go\nsimilarity index 100%\nrename from b.go\nrename to c.go\n"
         "diff --git a/x.png b/x.png\nBinary files a/x.png and b/x.png differ\n"
     )
-    change = changed_by_diff(path)
+    change = change_from_diff(path)
     assert [file.path for file in change.behaviour] == ["a.so", "c.go"]
 
 
 def test_revisions_that_are_none_are_refused(repo: Path) -> None:
     for text in ("nowhere..HEAD", "..", "--output=x"):
         with pytest.raises(ConfigError) as caught:
-            changed_by_git(repo, text)
+            change_from_git(repo, text)
         assert "--change OLD..NEW" in str(caught.value.remedy)
 
 
@@ -206,10 +212,10 @@ def test_a_module_is_a_folder_or_a_file_of_a_common_one(repo: Path) -> None:
 
 def test_a_part_of_a_repository_is_one(repo: Path) -> None:
     commit(repo, ("src/store/log.py", "return x", "return x + 1"), ("README.md", "demo", "x"))
-    change = changed_by_git(repo / "src", "HEAD")
+    change = change_from_git(repo / "src", "HEAD")
     assert [file.path for file in change.behaviour] == ["store/log.py"]
     quiet = commit(repo, ("src/store/log.py", "The log.", "A log."))
-    assert too_small(changed_by_git(repo / "src", "HEAD")) and quiet.files
+    assert too_small(change_from_git(repo / "src", "HEAD")) and quiet.files
     assert {one.source.split(":")[0] for one in scan(repo / "src")} == {
         "`store/log.py", "`web/http.py",
     }  # fmt: skip

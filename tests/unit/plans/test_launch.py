@@ -8,8 +8,8 @@ import pytest
 from plan_mutations import SOUND, changed, read
 from typer.main import get_command
 
+from dstest.campaign.launch import Arm, Budget, Run, argv_of
 from dstest.cli.commands import app_of
-from dstest.plans.launch import Arm, Budget, Run, argv_of
 from dstest.plans.model import BUDGETS, Scenario
 
 PLAN = read(SOUND)

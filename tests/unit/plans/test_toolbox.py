@@ -8,15 +8,22 @@ from typing import Any
 import msgspec
 import pytest
 
+from dstest.campaign.fit import fit_of
+from dstest.campaign.launch import Arm, Run
 from dstest.core import registry
-from dstest.core.claims import CATEGORIES, GATED
-from dstest.plans.confusables import CONFUSABLES
-from dstest.plans.fit import fit_of
-from dstest.plans.launch import Arm, Run
-from dstest.plans.picker import PICKER, checkers_of, rows_of, workloads_of
-from dstest.plans.pitfalls import KINDS, PITFALLS
-from dstest.plans.techniques import TECHNIQUES
-from dstest.plans.toolbox import Tool, toolbox
+from dstest.core.check import CATEGORIES, GATED
+from dstest.plans.choice import (
+    CONFUSABLES,
+    KINDS,
+    PICKER,
+    PITFALLS,
+    TECHNIQUES,
+    Tool,
+    checkers_of,
+    rows_of,
+    toolbox,
+    workloads_of,
+)
 from nemeses.catalogue import CATALOGUE
 
 ETCD = toolbox("etcd")
@@ -121,9 +128,9 @@ def test_an_arm_may_differ() -> None:
 def test_a_file_of_ones_own_is_in_the_toolbox(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dstest.core.plugin_files import FILES
-    from dstest.scaffold.kinds import KINDS as NEW
-    from dstest.scaffold.write import write
+    from dstest.core.registry import FILES
+    from dstest.extend.scaffold.write import KINDS as NEW
+    from dstest.extend.scaffold.write import write
 
     monkeypatch.setenv(FILES, "")
     skeleton, _ = write(NEW["nemesis"], "slow-link", tmp_path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dstest.plans.lint.void import void_in
+from dstest.plans.lint.scenarios import void_in
 
 VOID = [
     "`linearizable`: whatever it says, it passes",

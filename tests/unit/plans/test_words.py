@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dstest.plans.document import Line, Table, blocks_of
-from dstest.plans.lint.adequacy import sentences_of
-from dstest.plans.lint.oracles import named_checkers
-from dstest.plans.words import ids, listed, placeholders, threats_of
+from dstest.plans.lint.runs import sentences_of
+from dstest.plans.lint.scenarios import named_checkers
+from dstest.plans.model import Line, Table, blocks_of, ids, placeholders, split_names, threats_of
 
 
 def test_ids_in_their_order_each_once() -> None:
@@ -25,7 +24,7 @@ def test_ids_in_their_order_each_once() -> None:
     ],
 )
 def test_lists(text: str, names: tuple[str, ...]) -> None:
-    assert listed(text) == names
+    assert split_names(text) == names
 
 
 def test_threats_and_who_faces_them() -> None:

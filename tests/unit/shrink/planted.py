@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from dstest.campaign.shrink.candidate import Attempt, Candidate, Progress
+from dstest.campaign.shrink.oracle import Oracle
 from dstest.core.protocols import FaultPlan
-from dstest.shrink.candidate import Candidate
-from dstest.shrink.oracle import Oracle
-from dstest.shrink.record import Attempt, Progress
 
 S = 1_000_000_000
 

@@ -16,24 +16,23 @@ from test_blame_causes import judged, sampled, stale
 from typer.testing import CliRunner
 
 from dstest import __version__
+from dstest.campaign.shrink import original
+from dstest.campaign.shrink import runs as cluster_runs
+from dstest.campaign.shrink.candidate import HISTORY, PROGRESS, Attempt, Candidate, alone, aside_of
+from dstest.campaign.shrink.driver import shrink_run
+from dstest.campaign.shrink.original import script_of
+from dstest.campaign.shrink.runs import ClusterRuns, candidate_of
 from dstest.cli.app import app
 from dstest.core.errors import ConfigError, EvidenceError, Exit
 from dstest.core.reproducer import REPRODUCER, SCRIPT, Reproducer
-from dstest.judge.fingerprint import fingerprints_of
+from dstest.history.jsonl import read_history
+from dstest.history.layout import RunDir
+from dstest.judge.symptom import fingerprints_of
 from dstest.runner.judgement import judge
 from dstest.runner.plugins import Plugins, resolve
-from dstest.runner.progress import Progress as Ui
 from dstest.runner.replay import spec_of
+from dstest.runner.screen import Progress as Ui
 from dstest.runner.session import Finished
-from dstest.shrink import original
-from dstest.shrink import runs as cluster_runs
-from dstest.shrink.candidate import Candidate
-from dstest.shrink.driver import shrink_run
-from dstest.shrink.record import HISTORY, PROGRESS, Attempt, alone, aside_of
-from dstest.shrink.reproducer import script_of
-from dstest.shrink.runs import ClusterRuns, candidate_of
-from dstest.store.jsonl import read_history
-from dstest.store.layout import RunDir
 
 pytestmark = pytest.mark.slow
 
@@ -291,7 +290,7 @@ def cluster(
     monkeypatch.setattr(cluster_runs, "run_session", run_session)
     meta = failed.read_meta()
     assert meta is not None
-    fingerprint = failed.read_json("evidence.json")["violation_fingerprint"]
+    fingerprint = failed.read_json("verdict.json")["evidence"]["violation_fingerprint"]
     aside = aside_of(failed.path)
     aside.mkdir(exist_ok=True)
     return ClusterRuns(meta, fingerprint, aside, None, Ui()), made

@@ -12,19 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shrink.planted import Planted, S, Simulated, faults, has, oracle_of, start_of
 
+from dstest.campaign.shrink.candidate import Attempt, Candidate, Progress, compact
+from dstest.campaign.shrink.driver import Reduction, confirm, reduce
+from dstest.campaign.shrink.oracle import ALPHA, BETA, STRICT, SequentialTest, TimeUp
+from dstest.campaign.shrink.reductions import ddmin
 from dstest.core.errors import ConfigError
-from dstest.shrink.candidate import Candidate, compact
-from dstest.shrink.ddmin import ddmin
-from dstest.shrink.oracle import TimeUp
-from dstest.shrink.record import Attempt, Progress
-from dstest.shrink.reducer import Reduced, confirmed, reduced
-from dstest.shrink.sequential import ALPHA, BETA, STRICT, SequentialTest
 
 HUNDRED = faults(100)
 
 
-def run(start: Candidate, runs: Planted, near: list[str], before_ns: int | None) -> Reduced:
-    return reduced(
+def run(start: Candidate, runs: Planted, near: list[str], before_ns: int | None) -> Reduction:
+    return reduce(
         start,
         oracle_of(runs),
         near=near,
@@ -96,7 +94,7 @@ def test_of_many_faults_by_a_loss_the_first_ones_are_tried_first() -> None:
 def test_where_the_violation_misleads_the_search_is_complete() -> None:
     runs = Planted(lambda c: has(c, "f10", "f57", "f100"))
     oracle, start = oracle_of(runs), start_of(HUNDRED)
-    found = reduced(
+    found = reduce(
         start, oracle, near=["f99"], before_ns=30 * S, op_types=frozenset({"read"}), sure=5
     )
     assert [plan.fault_id for plan in found.candidate.plans] == ["f10", "f57", "f100"]
@@ -162,7 +160,7 @@ def test_steps_that_cost_the_rate_are_taken_back() -> None:
     while not oracle.shows(small):  # by luck, as a step is taken
         oracle = oracle_of(Planted(rule, random.randrange(1000)))
         oracle.shows(large)
-    best = confirmed(small, oracle, 5)
+    best = confirm(small, oracle, 5)
     assert best == large
     rate = oracle.progress.rate_of(best)
     assert (rate.runs, rate.came) == (10, 10)
@@ -189,7 +187,7 @@ def test_where_the_time_is_up_what_was_measured_decides() -> None:
     small = msgspec.structs.replace(large, nodes=3, concurrency=3)
     oracle = oracle_of(Planted(lambda c: float(c == large)), most=5)
     oracle.shown += [large, small]
-    assert confirmed(small, oracle, 3) == large
+    assert confirm(small, oracle, 3) == large
     rate = oracle.progress.rate_of(large)
     assert (rate.runs, rate.came) == (2, 2)
 
@@ -214,12 +212,12 @@ def test_nothing_is_run_twice_by_who_goes_on() -> None:
         "sure": 2,
     }
     with pytest.raises(TimeUp):
-        reduced(start, oracle, **how)
+        reduce(start, oracle, **how)
     again = oracle_of(Planted(lambda c: has(c, "f3")))
     again.progress = oracle.progress
-    found = reduced(start, again, **how)
+    found = reduce(start, again, **how)
     whole = oracle_of(Planted(lambda c: has(c, "f3")))
-    assert found == reduced(start, whole, **how)
+    assert found == reduce(start, whole, **how)
     assert again.progress == whole.progress
 
 
@@ -318,7 +316,7 @@ def test_who_is_chosen_for_its_rate_is_run_again() -> None:
     runs = Planted(lambda c: 1.0 if c == often else 0.2)
     oracle = oracle_of(runs)
     oracle.shown += [often, rare]
-    best = confirmed(rare, oracle, 5)
+    best = confirm(rare, oracle, 5)
     assert best == often
     rate = oracle.progress.rate_of(best)
     assert (rate.runs, rate.came) == (10, 10)
@@ -385,7 +383,7 @@ def test_one_simulation_decides_about_a_candidate(width: int) -> None:
     runs = Simulated(lambda c: float(has(c, "f1")), width=width)
     oracle = oracle_of(runs, simulated=True, say=said.append)
     start = start_of(faults(6))
-    found = reduced(
+    found = reduce(
         start, oracle, near=["f1"], before_ns=5 * S, op_types=frozenset({"read", "write"}), sure=5
     )
     assert [plan.fault_id for plan in found.candidate.plans] == ["f1"]
@@ -393,12 +391,12 @@ def test_one_simulation_decides_about_a_candidate(width: int) -> None:
     assert any(line.startswith("gone, as one simulation shows: ") for line in said)
     assert not any(" of " in line.partition(":")[0] for line in said)
     searched = len(runs.made)
-    assert confirmed(found.candidate, oracle, 5) == found.candidate
+    assert confirm(found.candidate, oracle, 5) == found.candidate
     assert oracle.progress.rate_of(found.candidate).said == (
         "5 of 5 runs, one simulation, byte for byte"
     )
     on_nodes = Planted(lambda c: float(has(c, "f1")), width=width)
-    reduced(
+    reduce(
         start,
         oracle_of(on_nodes),
         near=["f1"],

@@ -14,10 +14,10 @@ import pytest
 from clusters.systems.toykv.bugs import BUGS
 from clusters.systems.toykv.simulated import SIMULATED
 from dstest.core.errors import Exit
-from dstest.core.spec import RunSpec
-from dstest.judge.fingerprint import all_fingerprints
+from dstest.core.run_record import RunSpec
+from dstest.judge.symptom import all_fingerprints
 from dstest.runner.plugins import resolve
-from dstest.runner.progress import Progress
+from dstest.runner.screen import Progress
 from dstest.runner.session import run_session
 from dstest.runner.simulated_run import simulated_version
 

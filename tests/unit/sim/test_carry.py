@@ -15,13 +15,13 @@ from typer.testing import CliRunner
 
 from dstest.cli.app import app
 from dstest.core.errors import ConfigError, EvidenceError, Exit
-from dstest.core.spec import RunSpec
+from dstest.core.run_record import RunSpec
 from dstest.core.verdict import State
-from dstest.runner import carry as carry_module
-from dstest.runner.carry import Carrying, carry, carrying
+from dstest.runner import replay
+from dstest.runner.fault_plans import SCHEDULE, read_schedule
 from dstest.runner.plugins import resolve
-from dstest.runner.progress import Progress
-from dstest.runner.schedule_file import SCHEDULE, read_schedule
+from dstest.runner.replay import Carrying, carry, carrying
+from dstest.runner.screen import Progress
 from dstest.runner.session import Finished, run_session
 
 pytestmark = pytest.mark.slow
@@ -135,7 +135,7 @@ def test_a_run_on_nodes_is_not_carried(failed: Finished, tmp_path: Path) -> None
         carrying(run, "podman", None)
 
 
-@pytest.mark.parametrize("name", [SCHEDULE, "history.jsonl", "evidence.json"])
+@pytest.mark.parametrize("name", [SCHEDULE, "history.jsonl", "verdict.json"])
 def test_edited_files_are_refused(name: str, failed: Finished, tmp_path: Path) -> None:
     run = _copied(failed.path, tmp_path)
     (run / name).write_text((run / name).read_text() + " ")
@@ -157,7 +157,7 @@ def asked(failed: Finished) -> Carrying:
 def standing_in(monkeypatch: pytest.MonkeyPatch, *runs: Finished) -> None:
     """These are what comes of the runs on nodes, one after the other."""
     following: Iterator[Finished] = iter(runs)
-    monkeypatch.setattr(carry_module, "run_session", lambda *_, **__: next(following))
+    monkeypatch.setattr(replay, "run_session", lambda *_, **__: next(following))
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,12 @@ import pytest
 from checkers import slo
 from dstest.core.check import Budget
 from dstest.core.errors import HistoryError
-from dstest.core.spec import RunSpec
-from dstest.report.numbers import by_type, lateness_said
+from dstest.core.run_record import RunSpec
+from dstest.history.jsonl import read_history
+from dstest.report.numbers import by_type, lateness_text
 from dstest.runner.plugins import resolve
-from dstest.runner.progress import Progress
+from dstest.runner.screen import Progress
 from dstest.runner.session import run_session
-from dstest.store.jsonl import read_history
 
 pytestmark = pytest.mark.slow
 
@@ -69,7 +69,7 @@ def test_latencies_from_when_due_are_those_of_the_history(run: Path) -> None:
 
 def test_the_page_says_both(run: Path) -> None:
     text = (run / "report.html").read_text()
-    said = lateness_said(read_history(run / "history.jsonl"))
+    said = lateness_text(read_history(run / "history.jsonl"))
     assert said is not None and said in text
     assert "p99 ms from due" in text
 
@@ -92,12 +92,12 @@ def test_service_levels_count_from_when_due(run: Path) -> None:
 
 def test_what_was_never_sent_was_not_served(run: Path) -> None:
     history = read_history(run / "history.jsonl")
-    assert float(slo.measured(history, "p90_ms", stopped=False)) < math.inf
+    assert float(slo.measure(history, "p90_ms", stopped=False)) < math.inf
     history.header.counters["unsent"] = len(history.ops) // 5
-    assert slo.measured(history, "p90_ms", stopped=False) == math.inf
-    assert float(slo.measured(history, "ok_ratio", stopped=False)) < 0.9
+    assert slo.measure(history, "p90_ms", stopped=False) == math.inf
+    assert float(slo.measure(history, "ok_ratio", stopped=False)) < 0.9
     history.header.options["slo_in"] = "faults"
-    assert "never sent" in str(slo.measured(history, "p90_ms", stopped=False))
+    assert "never sent" in str(slo.measure(history, "p90_ms", stopped=False))
 
 
 def test_a_load_that_ends_in_a_pause_says_what_it_never_sent(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_closed_loop_has_no_times_of_its_own(tmp_path: Path) -> None:
         '"fault_epoch":null}\n'
     )
     history = read_history(path)
-    assert (history.ops[0].due_ns, lateness_said(history)) == (5, None)
+    assert (history.ops[0].due_ns, lateness_text(history)) == (5, None)
     path.write_text(
         path.read_text().replace('"fault_epoch":null', '"fault_epoch":null,"due_ts":"x"')
     )

@@ -7,20 +7,19 @@ import re
 
 import pytest
 
-from dstest.cli.blame import blame as blame_command
-from dstest.core.spec import RunSpec
-from dstest.judge.blame import HOST_EVENTS, QUIET, SWAP
-from dstest.judge.blame_file import PROBES_FILE, aside_of
+from dstest.campaign.blame_runs import blame_run
+from dstest.cli.shrink import blame as blame_command
+from dstest.core.run_record import RunSpec
+from dstest.history.layout import RunDir
+from dstest.judge.blame import HOST_EVENTS, PROBES_FILE, QUIET, SWAP, aside_of
 from dstest.report.findings import render_findings
 from dstest.report.html import render_html
-from dstest.report.junit import render_junit
 from dstest.report.model import load_report
 from dstest.report.terminal import summary_text
-from dstest.runner.blame_runs import blame_run
+from dstest.report.write import render_junit
 from dstest.runner.plugins import resolve
-from dstest.runner.progress import Progress
+from dstest.runner.screen import Progress
 from dstest.runner.session import run_session
-from dstest.store.layout import RunDir
 
 pytestmark = pytest.mark.slow
 

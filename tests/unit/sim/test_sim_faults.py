@@ -6,18 +6,17 @@ from collections.abc import Iterable
 
 import pytest
 
-from dstest.sim.faults import Fault, Profile, Struck
 from dstest.sim.loop import VirtualLoop
 from dstest.sim.network import Network
-from dstest.sim.simulate import simulate, wanted_of
-from dstest.sim.world import World
+from dstest.sim.simulate import sim_spec_of, simulate
+from dstest.sim.world import Fault, FaultResult, Profile, World
 
 pytestmark = pytest.mark.slow
 
 
-def struck(kind: str, *hosts: str, direction: str = "both") -> Struck:
+def struck(kind: str, *hosts: str, direction: str = "both") -> FaultResult:
     fault = Fault(kind=kind, at_s=1.5, stands_s=2.0, hosts=hosts, direction=direction)  # type: ignore[arg-type]
-    (found,) = simulate(wanted_of("toykv", "register", [], time_s=6.0, plan=(fault,)), 1).faults
+    (found,) = simulate(sim_spec_of("toykv", "register", [], time_s=6.0, plan=(fault,)), 1).faults
     return found
 
 
@@ -82,7 +81,7 @@ def test_a_process_that_is_called_dead_and_is_served_has_not_been_killed(
 
 def test_drawn_faults_land_mostly() -> None:
     """Those of the default profile, of which few strike what nobody uses at the time."""
-    wanted = wanted_of("toykv", "register", [], time_s=40.0, profile=Profile())
+    wanted = sim_spec_of("toykv", "register", [], time_s=40.0, profile=Profile())
     found = [one for seed in (1, 2, 3) for one in simulate(wanted, seed).faults]
     missed = [one.fault for one in found if one.landed is None]
     assert len(found) > 12 and len(missed) <= len(found) // 10, missed

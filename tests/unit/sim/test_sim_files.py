@@ -6,8 +6,7 @@ import random
 
 import pytest
 
-from dstest.sim.files import SimFiles
-from dstest.sim.written import damaged, lost_of
+from dstest.sim.files import SimFiles, damaged, lost_of
 
 
 def files(seed: int = 1) -> SimFiles:

@@ -94,14 +94,14 @@ def test_a_system_with_such_a_call_is_refused(
     system = registry.load("systems", "toykv")
     simulable = SystemTraits.of(system).simulable
     assert simulable is not None
-    simulate.wanted_of("toykv", "register", [])
+    simulate.sim_spec_of("toykv", "register", [])
     monkeypatch.setattr(simulable, "modules", (*simulable.modules, "planted_server"))
     with pytest.raises(ConfigError, match=r"planted_server.py, line 4: time.time\(\)"):
-        simulate.wanted_of("toykv", "register", [])
+        simulate.sim_spec_of("toykv", "register", [])
 
 
 def test_a_system_that_names_no_modules_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     simulable = SystemTraits.of(registry.load("systems", "toykv")).simulable
     monkeypatch.setattr(simulable, "modules", ())
     with pytest.raises(ConfigError, match="does not name the modules"):
-        simulate.wanted_of("toykv", "register", [])
+        simulate.sim_spec_of("toykv", "register", [])

@@ -11,19 +11,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from clusters.systems.toykv.simulated import SimulatedToykv
-from clusters.systems.toykv.simulated_members import SimulatedAdministration
+from clusters.systems.toykv.simulated import SimulatedAdministration, SimulatedToykv
 from clusters.systems.toykv.system import Toykv
 from dstest.core.errors import ConfigError, Exit, LabError
 from dstest.core.protocols import LeaderView
-from dstest.core.spec import RunSpec
+from dstest.core.run_record import RunSpec
 from dstest.core.verdict import State, Verdict
 from dstest.runner.plugins import Plugins, resolve
-from dstest.runner.progress import Progress
 from dstest.runner.replay import replay
+from dstest.runner.screen import Progress
 from dstest.runner.session import Finished, run_session
 from dstest.sim.files import SimFiles
-from nemeses.member.simulated_members import SimulatedMembership
+from nemeses.member.membership import SimulatedMembership
 
 pytestmark = pytest.mark.slow
 
@@ -48,8 +47,7 @@ def why(done: Finished) -> str:
 
 
 def records(done: Finished) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((done.path / "run.json").read_bytes())["records"]
-    return found
+    return [json.loads(line) for line in (done.path / "faults.jsonl").read_bytes().splitlines()]
 
 
 FOR_LEADER = [

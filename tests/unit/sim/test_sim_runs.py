@@ -15,28 +15,27 @@ import msgspec
 import pytest
 
 from clusters.systems.toykv.simulated import SimulatedToykv
+from dstest.campaign.session import ArmsPlan, begin
 from dstest.core.clock import sleep_s, wall_ns
 from dstest.core.errors import ConfigError, DstestError, EvidenceError, Exit
 from dstest.core.op import FIELDS
-from dstest.core.spec import RunSpec
+from dstest.core.run_record import RunSpec
 from dstest.core.verdict import State, Verdict
 from dstest.gate.decision import decide
-from dstest.gate.reader import read_policy
+from dstest.gate.policy import read_policy
+from dstest.history.layout import EVENTS, RunDir
+from dstest.history.sums import SUMS
 from dstest.judge.session import ArmEvidence, judge_session
-from dstest.runner.arms import ArmsPlan, begin
-from dstest.runner.integrity import verified
+from dstest.runner.integrity import verify_run
 from dstest.runner.judgement import assess
 from dstest.runner.plugins import Plugins, resolve
-from dstest.runner.progress import Progress
 from dstest.runner.replay import replay
+from dstest.runner.screen import Progress
 from dstest.runner.session import Finished, recover, run_session
-from dstest.runner.simulated_load import SimulatedLoad
+from dstest.runner.simulated_run import SimulatedLoad
 from dstest.sim.files import SimFiles
 from dstest.sim.world import World
-from dstest.store.layout import EVENTS, RunDir
-from dstest.store.sums import SUMS
-from nemeses.base.simulated_paths import SimulatedCut
-from nemeses.base.simulated_processes import SimulatedKill
+from nemeses.base.simulated import SimulatedCut, SimulatedKill
 
 pytestmark = pytest.mark.slow
 
@@ -74,7 +73,7 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.sampled(2)
 def test_a_sound_system_is_smoke_and_no_more(nemesis: str, tmp_path: Path) -> None:
     given = [] if nemesis == "none" else SHORT
-    done = ran(tmp_path, *given, nemesis=nemesis, time_limit_s=30.0)
+    done = ran(tmp_path, *given, nemesis=nemesis, time_limit_s=30.0, rate=120.0)
     assert (done.verdict.verdict, done.exit_code) == (State.PASS_SMOKE, Exit.PASS), why(done)
     faults = done.verdict.evidence.faults
     assert bool(faults) == (nemesis != "none")
@@ -87,8 +86,9 @@ def test_a_sound_system_is_smoke_and_no_more(nemesis: str, tmp_path: Path) -> No
 
 def test_a_run_directory_has_all_that_any_has(clean: Path) -> None:
     names = {path.name for path in clean.iterdir()}
-    assert names >= {"spec.toml", "run.json", "schedule.json", "segments", "history.jsonl"}
-    assert names >= {"faults.jsonl", "evidence.json", "verdict.json", "canary.json", "junit.xml"}
+    assert names >= {"run.json", "schedule.json", "segments", "history.jsonl"}
+    assert names >= {"faults.jsonl", "verdict.json", "junit.xml"}
+    assert not names & {"spec.toml", "evidence.json", "canary.json"}, "a fact is in one file"
     assert names >= {"report.html", "findings.md", "sha256sums", "status", "run.log", EVENTS}
     meta = json.loads((clean / "run.json").read_bytes())
     assert (meta["lab"], meta["transport"], meta["failures"]) == ("sim", "in-process", [])
@@ -100,7 +100,7 @@ def test_a_run_directory_has_all_that_any_has(clean: Path) -> None:
 
 
 def test_what_has_no_nodes_is_not_applicable(clean: Path) -> None:
-    evidence = json.loads((clean / "evidence.json").read_bytes())
+    evidence = json.loads((clean / "verdict.json").read_bytes())["evidence"]
     assert evidence["transport"] == "in-process"
     rows = {**evidence["redflags"], **evidence["weak_audit"]}
     assert rows["RF5"]["status"] == "n/a" and "simulation" in rows["RF5"]["evidence"]
@@ -112,7 +112,7 @@ def test_what_has_no_nodes_is_not_applicable(clean: Path) -> None:
 
 
 def test_judged_again_it_is_the_same(clean: Path) -> None:
-    assert verified(RunDir(clean), "all").verdict.verdict is State.PASS_SMOKE
+    assert verify_run(RunDir(clean), "all").verdict.verdict is State.PASS_SMOKE
     assert recover(clean).exit_code == Exit.PASS
 
 
@@ -140,9 +140,9 @@ def test_a_planted_bug_is_a_violation_that_comes_again(tmp_path: Path) -> None:
 PROGRAM = """
 import io, sys
 from pathlib import Path
-from dstest.core.spec import RunSpec
+from dstest.core.run_record import RunSpec
 from dstest.runner.plugins import resolve
-from dstest.runner.progress import Progress
+from dstest.runner.screen import Progress
 from dstest.runner.session import run_session
 spec = RunSpec(system="toykv", lab="sim", nodes=3, concurrency=6, time_limit_s=24.0, seed=7,
                nemesis="partition,power", workload=sys.argv[2])
@@ -429,7 +429,7 @@ def test_the_declared_path_cannot_be_edited_away(clean: Path, tmp_path: Path) ->
         meta = {**meta, "transport": "network", "spec": {**meta["spec"], "lab": lab}}
         (run.path / "run.json").write_text(json.dumps(meta))
         with pytest.raises(EvidenceError):
-            verified(run)
+            verify_run(run)
         judged = assess(run)
         assert judged.verdict.verdict is State.INCONCLUSIVE_ORACLE, judged.verdict.reason
         assert judged.verdict.evidence.transport == "in-process"
@@ -503,7 +503,7 @@ def test_a_gate_counts_it_as_smoke_where_its_lab_is_named(
 def test_edited_evidence_is_refused(clean: Path, tmp_path: Path) -> None:
     for number, (name, old, new) in enumerate(
         [
-            ("evidence.json", '"in-process"', '"network"'),
+            ("verdict.json", '"in-process"', '"network"'),
             ("verdict.json", "PASS-smoke", "PASS-hardening"),
             ("history.jsonl", '"ok"', '"OK"'),
         ]
@@ -512,7 +512,7 @@ def test_edited_evidence_is_refused(clean: Path, tmp_path: Path) -> None:
         path = run.path / name
         path.write_text(path.read_text().replace(old, new, 1) + " ")
         with pytest.raises(DstestError):
-            verified(run)
+            verify_run(run)
 
 
 def _copied(path: Path, to: Path) -> RunDir:

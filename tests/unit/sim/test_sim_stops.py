@@ -16,17 +16,16 @@ import pytest
 
 from dstest.core.clock import sleep_s
 from dstest.core.errors import Exit, HarnessError
-from dstest.core.spec import RunSpec
-from dstest.runner import session, simulated_stop
+from dstest.core.run_record import RunSpec
+from dstest.history.layout import EVENTS, RunDir
+from dstest.history.segment import SegmentWriter
+from dstest.history.sums import SUMS
+from dstest.runner import session, simulated_run
 from dstest.runner.plugins import resolve
-from dstest.runner.progress import Progress
+from dstest.runner.screen import Progress
 from dstest.runner.session import Finished, run_session
-from dstest.runner.simulated_load import SimulatedLoad
-from dstest.runner.simulated_run import SimulatedRun
+from dstest.runner.simulated_run import SimulatedLoad, SimulatedRun
 from dstest.runner.worker import Worker
-from dstest.store.layout import EVENTS, RunDir
-from dstest.store.segment import SegmentWriter
-from dstest.store.sums import SUMS
 
 pytestmark = pytest.mark.slow
 
@@ -150,7 +149,7 @@ def test_a_turn_that_never_ends_is_interrupted_in_its_middle(
             pass
 
     monkeypatch.setattr(SimulatedLoad, "check", check)
-    monkeypatch.setattr(simulated_stop, "_PATIENCE_S", 0.2)
+    monkeypatch.setattr(simulated_run, "_PATIENCE_S", 0.2)
     done = ran(tmp_path)
     assert done.exit_code == Exit.INTERRUPTED and (done.path / SUMS).is_file()
 

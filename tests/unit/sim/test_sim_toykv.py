@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from dstest.core.errors import ConfigError
-from dstest.sim.faults import Fault, Profile, kinds_of
 from dstest.sim.files import SimFiles
-from dstest.sim.simulate import Simulated, simulate, wanted_of
-from dstest.sim.sweep import Swept, seen_in, sweep
-from dstest.sim.world import World
+from dstest.sim.simulate import SimResult, sim_spec_of, simulate
+from dstest.sim.sweep import Swept, seed_result, sweep
+from dstest.sim.world import Fault, Profile, World, kinds_of
 
 pytestmark = pytest.mark.slow
 
@@ -42,7 +41,7 @@ SEEDS = 30
 @pytest.mark.sampled(5)
 def test_a_planted_bug_is_found(bug: str) -> None:
     workload, anomaly, kinds = FOUND[bug]
-    wanted = wanted_of(
+    wanted = sim_spec_of(
         "toykv",
         workload,
         [f"bug={bug}"],
@@ -59,7 +58,7 @@ def test_a_planted_bug_is_found(bug: str) -> None:
 @pytest.mark.parametrize("workload", ["register", "set", "queue", "ledger", "unique-ids"])
 @pytest.mark.sampled(2)
 def test_what_has_no_bug_shows_none(workload: str) -> None:
-    wanted = wanted_of(
+    wanted = sim_spec_of(
         "toykv", workload, [], profile=Profile(kinds=("partition", "kill", "pause", "power"))
     )
     swept = Swept()
@@ -78,8 +77,8 @@ def kept(self: SimFiles, least: int = 0) -> None:
         file.synced = bytes(file.data)
 
 
-def one(seed: int = 3, **more: object) -> Simulated:
-    return simulate(wanted_of("toykv", "register", [], time_s=5.0, **more), seed)
+def one(seed: int = 3, **more: object) -> SimResult:
+    return simulate(sim_spec_of("toykv", "register", [], time_s=5.0, **more), seed)
 
 
 def test_the_same_seed_is_the_same_in_this_process() -> None:
@@ -92,8 +91,8 @@ def test_the_same_seed_is_the_same_in_this_process() -> None:
 
 
 OWN = (
-    "from dstest.sim.simulate import simulate, wanted_of\n"
-    "print(simulate(wanted_of('toykv', 'register', [], time_s=5.0), 3).digest)\n"
+    "from dstest.sim.simulate import simulate, sim_spec_of\n"
+    "print(simulate(sim_spec_of('toykv', 'register', [], time_s=5.0), 3).digest)\n"
 )
 
 
@@ -112,7 +111,7 @@ def test_a_fault_that_nobody_feels_has_not_landed() -> None:
     """A cut that is mended at once holds up nothing."""
     done = one(plan=(Fault(kind="partition", at_s=1.0, stands_s=0.0, hosts=("n1",)),))
     assert [struck.landed for struck in done.faults] == [None]
-    assert seen_in(done).vacuous == "no fault landed"
+    assert seed_result(done).vacuous == "no fault landed"
 
 
 def cut_power(*hosts: str, time_s: float = 5.0) -> Fault:
@@ -134,7 +133,7 @@ def test_a_power_cut_that_took_nothing_has_not_landed(monkeypatch: pytest.Monkey
     monkeypatch.setattr(World, "stall", lambda self, name: None)
     done = one(plan=(cut_power("n1", "n2"),))
     assert [struck.landed for struck in done.faults] == [None]
-    assert seen_in(done).vacuous == "no fault landed"
+    assert seed_result(done).vacuous == "no fault landed"
 
 
 def test_a_power_cut_that_one_victim_did_not_feel_has_not_landed(
@@ -160,16 +159,16 @@ def test_a_window_stands_in_the_history() -> None:
     done = one(plan=(Fault(kind="pause", at_s=1.0, stands_s=2.0, hosts=("n1", "n2")),))
     (window,) = done.history.header.windows
     assert window.nemesis == "pause"
-    assert window.healed_at is not None
-    assert window.healed_at - window.inject_start == pytest.approx(2e9, abs=1e3)
+    assert window.healed_ns is not None
+    assert window.healed_ns - window.start_ns == pytest.approx(2e9, abs=1e3)
 
 
 def test_what_cannot_be_simulated_is_refused() -> None:
     with pytest.raises(ConfigError, match="etcd cannot be simulated") as error:
-        wanted_of("etcd", "register", [])
+        sim_spec_of("etcd", "register", [])
     assert "toykv" in (error.value.remedy or "")
     with pytest.raises(ConfigError, match="has no clients for watch"):
-        wanted_of("toykv", "watch", [])
+        sim_spec_of("toykv", "watch", [])
     with pytest.raises(ConfigError, match="no simulated fault 'kil'"):
         kinds_of("partition,kil")
 

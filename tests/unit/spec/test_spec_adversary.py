@@ -16,12 +16,11 @@ from typer.testing import CliRunner
 from dstest.cli.app import app
 from dstest.core.errors import ConfigError, Exit
 from dstest.spec import Spec, Step, System, action, invariant, when
-from dstest.spec.adversary import allowed
 from dstest.spec.against import Driven, drive_against, subject_of
+from dstest.spec.compose import allowed
 from dstest.spec.declare import ADVERSARIES
-from dstest.spec.explore import explore
+from dstest.spec.explore import explore, walk
 from dstest.spec.model import Model, model_of
-from dstest.spec.walk import walk
 
 pytestmark = pytest.mark.slow
 

@@ -11,9 +11,8 @@ import pytest
 
 from dstest.core.errors import ConfigError
 from dstest.spec import FrozenDict, Spec, action, invariant, when
-from dstest.spec.alike import alike
-from dstest.spec.consensus.chain import EMPTY, Row
-from dstest.spec.explore import explore
+from dstest.spec.consensus.replication import EMPTY, Row
+from dstest.spec.explore import alike, explore
 from dstest.spec.model import model_of
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dstest.spec.chart import arrows_of, chart, side_by_side
 from dstest.spec.model import Step
+from dstest.spec.trace import arrows_of, chart, side_by_side
 
 STEPS = [Step("want", (0,)), Step("want", (1,)), Step("enter", (0,))]
 

@@ -14,12 +14,12 @@ from dstest.core.errors import ConfigError
 from dstest.core.op import Op
 from dstest.spec import Record, Spec, Step, action, invariant, maps, when
 from dstest.spec.conform import conform_history
-from dstest.spec.conformed import Conformed, as_data, lines
+from dstest.spec.conformance import ConformResult, as_data, lines
 from dstest.spec.model import model_of
-from dstest.spec.replay import without_guards
 from dstest.spec.shipped.list_append import ListAppend
 from dstest.spec.shipped.queue import Queue
 from dstest.spec.shipped.register import Register
+from dstest.spec.taking import without_guards
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +28,7 @@ def ops(text: str) -> list[Op]:
     return [parsed(line, n) for n, line in enumerate(text.strip().splitlines())]
 
 
-def conformed(text: str, spec: Spec | None = None, **options: Any) -> Conformed:
+def conformed(text: str, spec: Spec | None = None, **options: Any) -> ConformResult:
     return conform_history(model_of(spec or Register()), ops(text), **options)
 
 

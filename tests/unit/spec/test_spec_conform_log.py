@@ -12,9 +12,9 @@ import pytest
 from dstest.core.errors import ConfigError, HistoryError
 from dstest.spec import Record, Spec, Step, System, action, invariant, maps, when
 from dstest.spec.conform import conform_log
-from dstest.spec.conformed import Conformed
-from dstest.spec.log_file import read_log
+from dstest.spec.conformance import ConformResult
 from dstest.spec.mapping import Event
+from dstest.spec.merge import read_log
 from dstest.spec.model import model_of
 
 
@@ -80,7 +80,7 @@ def event(text: str) -> Event:
     return Event(kind, {field: int(value)} if field else {})
 
 
-def conformed(*lines: str, spec: Spec | None = None, **options: Any) -> Conformed:
+def conformed(*lines: str, spec: Spec | None = None, **options: Any) -> ConformResult:
     return conform_log(model_of(spec or Journal()), [event(line) for line in lines], **options)
 
 
@@ -249,7 +249,7 @@ def test_each_key_has_a_log_of_its_own_and_all_have_the_gaps() -> None:
     class Journals(Journal):
         per_key = True
 
-    def keyed(*rows: str) -> Conformed:
+    def keyed(*rows: str) -> ConformResult:
         made = []
         for row in rows:
             one = event(row[2:])

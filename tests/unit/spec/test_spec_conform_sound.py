@@ -16,10 +16,9 @@ from dstest.cli.app import app
 from dstest.core.errors import ConfigError, Exit, HistoryError
 from dstest.core.op import FIELDS, Op
 from dstest.spec import Record, Spec, Step, maps
-from dstest.spec.bounds import Watch
 from dstest.spec.conform import conform_history
-from dstest.spec.conformed import lines
-from dstest.spec.model import model_of
+from dstest.spec.conformance import lines
+from dstest.spec.model import Watch, model_of
 from dstest.spec.shipped.queue import Queue
 from dstest.spec.shipped.register import Register
 
@@ -217,7 +216,7 @@ class Taken(Spec):
 def test_a_mapping_that_gives_no_step_is_told_at_its_line(
     body: str, said: str, remedy: str, tmp_path: Path
 ) -> None:
-    from dstest.spec.load import load
+    from dstest.spec.compose import load
 
     file = tmp_path / "taken.py"
     file.write_text(mapped(body))

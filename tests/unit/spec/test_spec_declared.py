@@ -10,7 +10,7 @@ import pytest
 
 from dstest.core.errors import ConfigError
 from dstest.spec import Spec, Step, action, invariant, maps, when
-from dstest.spec.load import load
+from dstest.spec.compose import load
 
 
 @dataclass(frozen=True)

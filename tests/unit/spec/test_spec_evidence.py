@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from clusters.systems.toykv.agents.real import lines_into
+from clusters.systems.toykv.agents.main import lines_into
 from dstest.cli.app import app
 from dstest.core.errors import EvidenceError, Exit, HistoryError
-from dstest.spec.merged import merged
-from dstest.store.layout import EVENTS
-from dstest.store.sums import sums_of
+from dstest.history.layout import EVENTS
+from dstest.history.sums import sums_of
+from dstest.spec.merge import merge
 
 pytestmark = pytest.mark.slow
 
@@ -222,15 +222,15 @@ def row(seq: int, run: int | None = None, **saw: list[int]) -> bytes:
 def test_the_torn_last_line_of_a_start_is_no_loss() -> None:
     torn = b'{"seq": 3, "ki'
     for text in (torn, torn + b"\n" + row(1, run=2)):
-        assert merged({"n1": row(1, run=1) + row(2) + text}).lost == []
-    heard = merged({"n1": row(1, run=1) + row(2) + torn, "n2": row(1, run=1, n1=[1, 3])})
+        assert merge({"n1": row(1, run=1) + row(2) + text}).lost == []
+    heard = merge({"n1": row(1, run=1) + row(2) + torn, "n2": row(1, run=1, n1=[1, 3])})
     assert (heard.lost, heard.left_out) == ([], {"n2": 1})
-    more = merged({"n1": row(1, run=1) + row(2) + torn, "n2": row(1, run=1, n1=[1, 4])})
+    more = merge({"n1": row(1, run=1) + row(2) + torn, "n2": row(1, run=1, n1=[1, 4])})
     assert more.lost == ["n2, line 1: comes from line 4 of run 1 of n1, which is in no file"]
-    assert merged({"n1": row(1, run=1) + torn + b"\n"}).lost == [
+    assert merge({"n1": row(1, run=1) + torn + b"\n"}).lost == [
         "n1, line 2: cannot be read, and is not cut off"
     ]
-    assert merged({"n1": row(1, run=1) + torn + b"\n" + torn}).lost == [
+    assert merge({"n1": row(1, run=1) + torn + b"\n" + torn}).lost == [
         "n1: the last 2 lines cannot be read"
     ]
 
@@ -247,7 +247,7 @@ def test_a_log_that_is_no_file(run: Path, make: Callable[[Path], None]) -> None:
 
 def test_a_line_that_is_nested_deeply(tmp_path: Path) -> None:
     deep = b'{"seq": 2, "kind": "a", "x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}\n"
-    said = merged({"n1": row(1, run=1) + deep + row(3)})
+    said = merge({"n1": row(1, run=1) + deep + row(3)})
     assert said.damaged == {"n1": 1} and said.lost
     path = tmp_path / "log.jsonl"
     path.write_bytes(deep + b'{"kind": "a"}\n')

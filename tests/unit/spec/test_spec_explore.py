@@ -15,7 +15,7 @@ from dstest.spec import Spec, action, invariant, when
 from dstest.spec.declare import KINDS
 from dstest.spec.explore import explore
 from dstest.spec.model import model_of
-from dstest.spec.replay import replay
+from dstest.spec.taking import replay
 
 
 @pytest.mark.parametrize("sizes", [(3, 5), (2, 4), (4, 7), (6, 9)])

@@ -11,9 +11,9 @@ import textbook
 
 from dstest.core.errors import ConfigError
 from dstest.spec import Spec, System, action, invariant, when
+from dstest.spec.compose import load
 from dstest.spec.export.quint import as_quint
 from dstest.spec.export.tla import as_cfg, as_tla
-from dstest.spec.load import load
 from dstest.spec.model import model_of
 
 

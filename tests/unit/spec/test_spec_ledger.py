@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dstest.core.errors import ConfigError
-from dstest.spec.ledger import Mismatch, circles, forgiven, read, record
+from dstest.spec.ledger import Mismatch, circles, forgiven, read_mismatches, record
 
 
 def seen(commit: str, action: str = "append", ignores: int = 0) -> Mismatch:
@@ -17,13 +17,13 @@ def seen(commit: str, action: str = "append", ignores: int = 0) -> Mismatch:
 
 def test_three_commits_that_did_not_help(tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.jsonl"
-    assert read(ledger) == []
+    assert read_mismatches(ledger) == []
     for commit in ("a", "a", "b"):
         record(ledger, seen(commit))
     record(ledger, seen("c", action="vote"))
-    assert circles(read(ledger)) == []
+    assert circles(read_mismatches(ledger)) == []
     record(ledger, seen("d"))
-    (circle,) = circles(read(ledger))
+    (circle,) = circles(read_mismatches(ledger))
     assert (circle.action, circle.commits) == ("append", ("a", "b", "d"))
 
 
@@ -49,7 +49,7 @@ def test_a_damaged_line(tmp_path: Path) -> None:
     with ledger.open("a") as file:
         file.write('{"action": 3}\n')
     with pytest.raises(ConfigError, match="line 2"):
-        read(ledger)
+        read_mismatches(ledger)
 
 
 def test_a_last_line_without_its_end(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_a_last_line_without_its_end(tmp_path: Path) -> None:
     record(ledger, seen("a"))
     ledger.write_bytes(ledger.read_bytes().rstrip(b"\n"))
     record(ledger, seen("b"))
-    assert [one.commit for one in read(ledger)] == ["a", "b"]
+    assert [one.commit for one in read_mismatches(ledger)] == ["a", "b"]
     assert ledger.read_bytes().count(b"\n") == 2
 
 

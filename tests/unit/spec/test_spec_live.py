@@ -8,11 +8,9 @@ from typing import Any
 import textbook
 
 from dstest.sim.world import Host, World
-from dstest.spec.counts import vacuous
-from dstest.spec.explore import explore
+from dstest.spec.explore import explore, walk
 from dstest.spec.live import Broken, Monitor
-from dstest.spec.model import model_of
-from dstest.spec.walk import walk
+from dstest.spec.model import model_of, vacuous
 
 
 def monitor(found: list[Broken]) -> Monitor:

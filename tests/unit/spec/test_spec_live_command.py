@@ -63,7 +63,7 @@ def test_a_violation_counts_within_one_sample(bad: Any, id_: str, tmp_path: Path
     words = ("raft-status", "-", "--json", "--metrics", str(metrics))
     said = run(*words, given=lines(*HEALTHY, bad))
     assert said.exit_code == Exit.FAIL
-    found = json.loads(said.output)
+    found = json.loads(said.stdout)
     assert [(one["sample"], one["id"]) for one in found["broken"]] == [(3, id_)]
     assert found["invariants"][id_] == {"passed": 2, "failed": 1}
     assert f'id="{id_}",result="failed"}} 1' in metrics.read_text()
@@ -107,7 +107,7 @@ def test_members_that_are_asked(member: str) -> None:
     gone = "127.0.0.1:1"
     words = ("--ask", member, "--ask", gone, "--every", "0.05", "--count", "3")
     said = run("raft-status", *words, "--json")
-    found = json.loads(said.output)
+    found = json.loads(said.stdout)
     assert (found["samples"], found["unanswered"], found["healthy"]) == (3, 0, False)
     assert [(one["sample"], one["id"]) for one in found["broken"]] == [(3, "RS2")]
 

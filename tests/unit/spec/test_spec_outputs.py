@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from dstest.cli import spec as commands
+from dstest.cli import spec
 from dstest.cli.app import app
 from dstest.core.errors import ConfigError, Exit
 
@@ -66,7 +66,7 @@ def test_the_answer_is_printed_before_the_file_is_written(
     def refused(*_: object) -> None:
         raise ConfigError("cannot write: No space left on device", remedy="another")
 
-    monkeypatch.setattr(commands, "write_whole", refused)
+    monkeypatch.setattr(spec, "write_whole", refused)
     done = CliRunner().invoke(app, ["spec", command, "up.py", "--out", "x.json"])
     assert "U1 is violated" in done.output and isinstance(done.exception, ConfigError)
 

@@ -10,16 +10,15 @@ import msgspec
 import pytest
 from raft_by_hand import counted
 
-from dstest.sim.faults import Profile, kinds_of
-from dstest.sim.simulate import simulate, wanted_of
+from dstest.sim.simulate import sim_spec_of, simulate
+from dstest.sim.world import Profile, kinds_of
+from dstest.spec.compose import load, of_logs
 from dstest.spec.conform import conform_log
-from dstest.spec.conformed import Conformed
-from dstest.spec.explore import explore
-from dstest.spec.load import load, of_logs
+from dstest.spec.conformance import ConformResult
+from dstest.spec.explore import explore, walk
 from dstest.spec.mapping import Event
-from dstest.spec.merged import merged
+from dstest.spec.merge import merge
 from dstest.spec.model import Model
-from dstest.spec.walk import walk
 
 pytestmark = pytest.mark.slow
 
@@ -126,7 +125,7 @@ def test_walks_of_three_servers_and_three_terms_hold() -> None:
 @cache
 def events(bug: str, workload: str, faults: str, seed: int, time_s: float) -> tuple[Event, ...]:
     """What the servers of a simulation have written, merged."""
-    wanted = wanted_of(
+    wanted = sim_spec_of(
         "toykv",
         workload,
         [f"bug={bug}"],
@@ -136,12 +135,12 @@ def events(bug: str, workload: str, faults: str, seed: int, time_s: float) -> tu
     )
     done = simulate(wanted, seed)
     assert done.landed or faults == "none"
-    made = merged({name: files[FILE].encode() for name, files in done.notes.items()})
+    made = merge({name: files[FILE].encode() for name, files in done.notes.items()})
     assert (made.left_out, made.damaged) == ({}, {})
     return tuple(made.events)
 
 
-def conformed(rows: tuple[Event, ...] | list[Event], model: Model | None = None) -> Conformed:
+def conformed(rows: tuple[Event, ...] | list[Event], model: Model | None = None) -> ConformResult:
     return conform_log(model or of_logs(load("raft")), rows)
 
 

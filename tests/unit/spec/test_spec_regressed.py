@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dstest.core.errors import ConfigError
-from dstest.spec.regressed import first_bad
+from dstest.spec.mutate import first_bad
 
 pytestmark = pytest.mark.slow
 

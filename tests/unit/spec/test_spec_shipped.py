@@ -11,12 +11,12 @@ import pytest
 from notation import op as parsed
 
 from dstest.core.errors import ConfigError
-from dstest.generator.true_histories import history
+from dstest.history.generator.true_histories import history
 from dstest.spec import FrozenDict, Spec, shipped
+from dstest.spec.compose import load
 from dstest.spec.conform import conform_history
-from dstest.spec.conformed import Conformed
+from dstest.spec.conformance import ConformResult
 from dstest.spec.explore import explore
-from dstest.spec.load import load
 from dstest.spec.model import Guard, Model, model_of
 from dstest.spec.shipped.kv import Kv
 from dstest.spec.shipped.list_append import ListAppend
@@ -97,7 +97,7 @@ def test_each_guard_is_held_by_an_invariant(name: str, action: str, guard: str) 
     assert explore(changed, max_states=20_000).outcome == ("holds" if harmless else "violated")
 
 
-def conformed(spec: Spec, text: str) -> Conformed:
+def conformed(spec: Spec, text: str) -> ConformResult:
     rows = [line.strip() for line in text.strip().splitlines()]
     timed = [f"{line} @{2 * n + 1}-{2 * n + 2}" for n, line in enumerate(rows)]
     return conform_history(model_of(spec), [parsed(line, n) for n, line in enumerate(timed)])

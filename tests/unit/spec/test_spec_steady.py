@@ -18,9 +18,8 @@ from dstest.core.errors import ConfigError
 from dstest.core.op import Op
 from dstest.spec import Spec, Step, action, invariant, maps, when
 from dstest.spec.conform import conform_history
-from dstest.spec.explore import explore
+from dstest.spec.explore import explore, walk
 from dstest.spec.model import model_of
-from dstest.spec.walk import walk
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,11 @@ import pytest
 
 from dstest.core.errors import ConfigError
 from dstest.spec import Spec, System, action, invariant, when
-from dstest.spec.explore import explore
-from dstest.spec.load import load
+from dstest.spec.compose import load
+from dstest.spec.explore import explore, walk
 from dstest.spec.model import model_of
-from dstest.spec.replay import replay
-from dstest.spec.trace_file import read_trace, steps_in, to_bytes
-from dstest.spec.walk import walk
-from dstest.spec.why import why
+from dstest.spec.taking import replay, why
+from dstest.spec.trace import read_trace, steps_in, to_bytes
 
 
 @dataclass(frozen=True)

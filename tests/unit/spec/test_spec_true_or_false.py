@@ -14,14 +14,12 @@ from dstest.spec import Record, Spec, Step, action, invariant, maps, when
 from dstest.spec.against import drive_against
 from dstest.spec.conform import conform_history, conform_log
 from dstest.spec.drive import drive_to
-from dstest.spec.explore import explore
+from dstest.spec.explore import explore, walk
 from dstest.spec.live import Monitor
 from dstest.spec.mapping import Event
 from dstest.spec.model import Model, model_of
 from dstest.spec.mutate import campaign
-from dstest.spec.replay import replay
-from dstest.spec.walk import walk
-from dstest.spec.why import why
+from dstest.spec.taking import replay, why
 
 pytestmark = pytest.mark.slow
 

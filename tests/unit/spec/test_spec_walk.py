@@ -9,9 +9,9 @@ import textbook
 
 from dstest.core.errors import ConfigError
 from dstest.spec import action, when
+from dstest.spec.explore import walk
 from dstest.spec.model import model_of
-from dstest.spec.replay import replay
-from dstest.spec.walk import walk
+from dstest.spec.taking import replay
 
 
 def test_a_planted_violation_is_found_and_its_walk_is_one_of_the_model() -> None:

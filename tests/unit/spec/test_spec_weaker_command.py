@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from dstest.cli.app import app
 from dstest.core.errors import ConfigError
-from dstest.spec.waivers import read_waivers
+from dstest.spec.ledger import read_waivers
 
 MODEL = """
 from dstest.spec import Spec, action, invariant

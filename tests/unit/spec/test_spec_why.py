@@ -13,10 +13,8 @@ import textbook
 from dstest.core.errors import ConfigError
 from dstest.spec import Spec, System, action, when
 from dstest.spec.drive import drive_along, drive_to
-from dstest.spec.knock import knock
 from dstest.spec.model import Model, Step, model_of
-from dstest.spec.replay import replay, without_guards
-from dstest.spec.why import why
+from dstest.spec.taking import knock, replay, why, without_guards
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ import pytest
 
 from dstest.core.errors import ConfigError
 from dstest.spec.against import drive_against
+from dstest.spec.compose import load
 from dstest.spec.explore import explore
-from dstest.spec.load import load
 
 HEAD = """from dataclasses import dataclass, replace
 from dstest.spec import Spec, action, invariant, when

@@ -110,7 +110,7 @@ def _write(path: Path, data: bytes, offset: int, size: int) -> None:
         os.fsync(file.fileno())
 
 
-def shown(state: dict[str, Any]) -> dict[str, Any]:
+def with_file(state: dict[str, Any]) -> dict[str, Any]:
     """The state with what the file is now."""
     path = Path(state["path"])
     data = path.read_bytes() if path.exists() else b""
@@ -146,7 +146,7 @@ def heal(state_path: Path) -> dict[str, Any]:
             if broken.name not in state["files"]:
                 broken.unlink()
         Path(state["marker"]).unlink(missing_ok=True)
-    state = {**shown(state), "put_back": put_back}
+    state = {**with_file(state), "put_back": put_back}
     copy.unlink(missing_ok=True)
     state_path.unlink()
     return state

@@ -92,7 +92,7 @@ def flip(state_path: Path, argv: list[str]) -> None:
     patch(path, [(at, new) for at, _, new in rows])
 
 
-def shown(state: dict[str, Any]) -> dict[str, Any]:
+def with_bytes(state: dict[str, Any]) -> dict[str, Any]:
     """The state with the bytes as they are now."""
     with open(state["path"], "rb") as file:
         for row in state["bytes"]:
@@ -110,7 +110,7 @@ def heal(state_path: Path) -> dict[str, Any]:
         old, new = (bytes.fromhex(state["bytes"][0][key]) for key in ("old", "new"))
         rows = [(at, old) for at in occurrences(path.read_bytes(), new)]
     patch(path, rows)
-    shown(state)["sha256_now"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    with_bytes(state)["sha256_now"] = hashlib.sha256(path.read_bytes()).hexdigest()
     state_path.unlink()
     return state
 
@@ -124,9 +124,9 @@ def main(argv: list[str]) -> None:
     if state_path.exists():
         known = json.loads(state_path.read_text(encoding="utf-8"))
         if known["what"] == "tail":
-            state = cut_log.heal(state_path) if verb == "heal" else cut_log.shown(known)
+            state = cut_log.heal(state_path) if verb == "heal" else cut_log.with_file(known)
         else:
-            state = heal(state_path) if verb == "heal" else shown(known)
+            state = heal(state_path) if verb == "heal" else with_bytes(known)
     elif cut_log.copy_of(state_path).exists():
         state = {"what": "tail", "left": str(cut_log.copy_of(state_path))}
     sys.stdout.write(json.dumps(state) + "\n")

@@ -1,1 +1,37 @@
-"""What one logical process asks of a member of etcd."""
+"""Which etcd client offers which capability; their library is imported with the first of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, Final
+
+from dstest.core.protocols import Client
+
+CLIENTS: Final = {
+    "bank": ("objects", "EtcdBankClient"),
+    "counter": ("objects", "EtcdCounterClient"),
+    "group": ("objects", "EtcdGroupClient"),
+    "ledger": ("objects", "EtcdLedgerClient"),
+    "lease": ("objects", "EtcdLeaseClient"),
+    "lock": ("objects", "EtcdLockClient"),
+    "log": ("streams", "EtcdLogClient"),
+    "queue": ("objects", "EtcdQueueClient"),
+    "register": ("register", "EtcdClient"),
+    "session": ("streams", "EtcdSessionClient"),
+    "set": ("objects", "EtcdSetClient"),
+    "txn-append": ("register", "EtcdTxnClient"),
+    "txn-register": ("register", "EtcdTxnClient"),
+    "unique-ids": ("objects", "EtcdIdClient"),
+    "watch": ("streams", "EtcdWatchClient"),
+}
+"""Capability -> module and class."""
+
+
+def client_of(capability: str, node: str, address: str, options: Mapping[str, Any]) -> Client:
+    """A client at this node. Raises ValueError for a capability that no client offers."""
+    if capability not in CLIENTS:
+        raise ValueError(f"etcd offers no {capability} client")
+    module, name = CLIENTS[capability]
+    made: Client = getattr(import_module(f"{__name__}.{module}"), name)(node, address, options)
+    return made

@@ -13,8 +13,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from clusters.supervise.http import answer_of, post
-from clusters.systems.etcd.auth import token_for
+from clusters.supervise.wire import answer_of, post
+from clusters.systems.etcd.on_node import token_for
 from dstest.core.protocols import Definite, Endpoint, Indefinite, OpDraft, Reply
 
 _INVALID: Final = 3

@@ -1,4 +1,5 @@
-"""etcd clients: one logical process's view of one member, over gRPC.
+"""etcd clients of registers and of transactions: one logical process's view of one member, over
+gRPC.
 
 Nothing is retried: gRPC's own retries are off, and a call is sent only on a connection that is
 ready, so that a member that cannot be reached gives a *definite* failure (nothing left this host)
@@ -8,14 +9,14 @@ instead of an unknown one.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import grpc.aio
 
-from clusters.systems.etcd.clients.definite import DEFINITE_ERRORS
-from clusters.systems.etcd.clients.dial import Dialed
-from clusters.systems.etcd.clients.stub import Stub
-from clusters.systems.etcd.wire import COMPARE_EQUAL, COMPARE_VALUE, message
+from clusters.systems.etcd.clients.connection import CONFLICT, DEFINITE_ERRORS, MemberClient, Stub
+from clusters.systems.etcd.wire import COMPARE_EQUAL, COMPARE_MOD, COMPARE_VALUE, message
+from dstest.core import clock
 from dstest.core.protocols import Definite, Indefinite, OpDraft, Reply
 
 
@@ -26,7 +27,7 @@ def classify(error: grpc.aio.AioRpcError) -> Exception:
     return Definite(text) if code in DEFINITE_ERRORS else Indefinite(text)
 
 
-class EtcdClient(Dialed):
+class EtcdClient(MemberClient):
     """Registers under `/dstest/<key>`; values are JSON text. Reads of an absent key give None."""
 
     async def invoke(self, op: OpDraft, timeout_s: float) -> Reply:
@@ -60,3 +61,112 @@ class EtcdClient(Dialed):
         request = message("TxnRequest")(compare=[compare], success=[put])
         response = await stub.txn(request, timeout=timeout_s)
         return bool(response.succeeded)
+
+
+def _etcd_key(key: Any) -> bytes:
+    return f"/dstest/txn/{key}".encode()
+
+
+class EtcdTxnClient(MemberClient):
+    """`["append"|"w"|"r", key, value]` micro-ops. Lists and values are JSON text.
+
+    The keys are read in one etcd transaction, which is atomic. Appends and writes are worked out
+    here and sent in a second one, guarded by comparing modification revisions: where another client
+    was faster, nothing is written and the transaction failed definitely. Read-only transactions are
+    over after the first step.
+
+    `guard` says which keys are compared: `all` that were touched (serializable), the `written` ones
+    alone (write skew becomes possible) or `none` (updates get lost). The last two exist to be
+    caught.
+    """
+
+    def __init__(self, node: str, address: str, options: Mapping[str, Any]) -> None:
+        super().__init__(node, address, options)
+        self._guard = options.get("guard", "all")
+
+    async def invoke(self, op: OpDraft, timeout_s: float) -> Reply:
+        """One transaction; both steps share the time."""
+        stub = self._stub
+        if stub is None or not stub.ready:
+            raise Definite("not-connected")
+        if op.op_type != "txn":
+            raise Definite(f"unsupported operation: {op.op_type}")
+        deadline_ns = clock.monotonic_ns() + int(timeout_s * 1e9)
+        try:
+            seen, revisions = await self._read(stub, op.input, timeout_s)
+        except grpc.aio.AioRpcError as error:
+            # Nothing was sent yet that could write.
+            raise Definite(f"read phase: {classify(error)}") from None
+        output, changed = _apply(op.input, seen)
+        if not changed:
+            return Reply(output, self._node)
+        left_s = max(0.001, (deadline_ns - clock.monotonic_ns()) / 1e9)
+        try:
+            await self._write(stub, changed, revisions, left_s)
+        except grpc.aio.AioRpcError as error:
+            raise classify(error) from None
+        return Reply(output, self._node)
+
+    async def _read(
+        self, stub: Stub, micro_ops: list[list[Any]], timeout_s: float
+    ) -> tuple[dict[Any, Any], dict[Any, int]]:
+        keys = list(dict.fromkeys(key for _, key, _ in micro_ops))
+        ranges = [
+            message("RequestOp")(
+                request_range=message("RangeRequest")(
+                    key=_etcd_key(key), serializable=self._serializable
+                )
+            )
+            for key in keys
+        ]
+        reply = await stub.txn(message("TxnRequest")(success=ranges), timeout=timeout_s)
+        seen: dict[Any, Any] = {}
+        revisions: dict[Any, int] = {}
+        for key, response in zip(keys, reply.responses, strict=True):
+            pairs = response.response_range.kvs
+            seen[key] = json.loads(pairs[0].value) if pairs else None
+            revisions[key] = pairs[0].mod_revision if pairs else 0
+        return seen, revisions
+
+    async def _write(
+        self, stub: Stub, changed: dict[Any, Any], revisions: dict[Any, int], timeout_s: float
+    ) -> None:
+        guarded = {"all": revisions, "written": changed, "none": {}}[self._guard]
+        compares = [
+            message("Compare")(
+                result=COMPARE_EQUAL,
+                target=COMPARE_MOD,
+                key=_etcd_key(key),
+                mod_revision=revisions[key],
+            )
+            for key in guarded
+        ]
+        puts = [
+            message("RequestOp")(
+                request_put=message("PutRequest")(
+                    key=_etcd_key(key), value=json.dumps(value).encode()
+                )
+            )
+            for key, value in changed.items()
+        ]
+        request = message("TxnRequest")(compare=compares, success=puts)
+        reply = await stub.txn(request, timeout=timeout_s)
+        if not reply.succeeded:
+            raise Definite(CONFLICT)
+
+
+def _apply(
+    micro_ops: list[list[Any]], seen: dict[Any, Any]
+) -> tuple[list[list[Any]], dict[Any, Any]]:
+    """Results of the micro-ops in order, and the new values of written keys."""
+    now = dict(seen)
+    changed: dict[Any, Any] = {}
+    output: list[list[Any]] = []
+    for kind, key, value in micro_ops:
+        if kind == "r":
+            output.append(["r", key, now[key]])
+            continue
+        now[key] = [*(now[key] or []), value] if kind == "append" else value
+        changed[key] = now[key]
+        output.append([kind, key, value])
+    return output, changed

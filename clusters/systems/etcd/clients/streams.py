@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import grpc.aio
 
-from clusters.systems.etcd.clients.ops import EtcdOps, after_prefix
+from clusters.systems.etcd.clients.objects import EtcdOps, after_prefix
 from clusters.systems.etcd.wire import (
     SORT_ASCEND,
     SORT_BY_CREATE,

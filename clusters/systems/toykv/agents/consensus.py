@@ -13,14 +13,21 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from clusters.systems.toykv.agents.around import Around
-from clusters.systems.toykv.agents.disk import Disk, Entry
-from clusters.systems.toykv.agents.journal import TAIL, Journal, Row, row_of
 from clusters.systems.toykv.agents.leading import Leading
 from clusters.systems.toykv.agents.machine import Answer, Machine
-from clusters.systems.toykv.agents.membership import Members, majority, voters
-from clusters.systems.toykv.agents.spans import Context, Spans
-from clusters.systems.toykv.agents.wire import Peer
+from clusters.systems.toykv.agents.storage import (
+    TAIL,
+    Around,
+    Disk,
+    Entry,
+    Journal,
+    Members,
+    Row,
+    majority,
+    row_of,
+    voters,
+)
+from clusters.systems.toykv.agents.wire import Context, Peer, Spans
 
 __all__ = ["ELECTION_S", "TICK_S", "Consensus"]
 

@@ -12,16 +12,16 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from clusters.systems.toykv.agents.machine import Answer
-from clusters.systems.toykv.agents.membership import (
+from clusters.systems.toykv.agents.storage import (
     Members,
-    joined,
     majority,
     nth_best,
-    promoted,
-    removed,
     voters,
+    with_member,
+    with_vote,
+    without_member,
 )
-from clusters.systems.toykv.agents.spans import CURRENT, Context
+from clusters.systems.toykv.agents.wire import CURRENT, Context
 
 if TYPE_CHECKING:
     from clusters.systems.toykv.agents.consensus import Consensus
@@ -163,7 +163,7 @@ class Leading:
         for member in (int(m[0]) for m in members if not m[3]):
             lag = self._disk.last - self._match.get(member, 0)
             if lag <= CAUGHT_UP and member in self._match and self._may_change():
-                self._change(promoted(members, member))
+                self._change(with_vote(members, member))
 
     def _may_change(self) -> bool:
         """The change before, and an entry of this term, must be committed."""
@@ -178,9 +178,9 @@ class Leading:
         """A member joins or leaves; refused while another change is under way."""
         members = self._server.members
         if request["op"] == "join":
-            wanted = joined(members, request["value"], self._server.bug)
+            wanted = with_member(members, request["value"], self._server.bug)
         else:
-            wanted = removed(members, request["value"])
+            wanted = without_member(members, request["value"])
         if wanted == members:
             return {"ok": None}
         if not self._may_change():

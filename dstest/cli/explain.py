@@ -1,0 +1,150 @@
+"""`dstest explain`: why a run went as it did, on one page: what was asked of the system, what the
+checkers found, what patterns of failure it shows, what logs and measurements say that no fault of
+ours explains. `debug`, `logs`, `monitor` and `trace` are its parts at length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from dstest.cli.completion import runs
+from dstest.cli.output import Telling, say
+from dstest.core.errors import DstestError, EvidenceError, Exit
+from dstest.core.words import one_line, shell_word
+
+if TYPE_CHECKING:
+    from dstest.debug.patterns.diagnosis import Diagnosis
+    from dstest.report.model import RunReport
+
+SHOWN_MAX: Final = 5
+"""Rows of a part: each says which command has all of them."""
+
+
+def explain(
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A run directory.", autocompletion=runs)
+    ],
+    json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+) -> None:
+    """Why did it go so? Settings, what was found, the likeliest causes with their evidence, and
+    what logs and measurements show that no fault explains.
+
+    `dstest debug`, `logs`, `monitor` and `trace` have each part at length. Exit 0 where the run is
+    a pass and nothing of high or critical severity is unexplained, 1 where something is or the run
+    failed, 2 for what cannot be read, 3 where it proved nothing or nothing could be looked for.
+    """
+    import msgspec
+
+    from dstest.debug.patterns.diagnosis import as_object, diagnose
+    from dstest.debug.patterns.model import Settings
+    from dstest.history.layout import RunDir
+    from dstest.report.model import load_report
+    from dstest.runner.integrity import code_of, intact, is_finished
+
+    opened = RunDir.open(run)
+    if not is_finished(opened):
+        raise EvidenceError(
+            f"{opened.path} was not judged to its end",
+            remedy=f"`dstest recover {shell_word(opened.path)}` judges it",
+        )
+    intact(opened)
+    with Telling(f"reading {opened.path}") as tell:
+        report = load_report(opened.path)
+        tell("looking for patterns of failure")
+        found = diagnose(run, Settings())
+        tell("reading logs")
+        logs = _part(_logs, opened.path)
+        tell("reading measurements")
+        alerts = _part(_alerts, opened.path)
+    if json_:
+        parts = {"logs": logs, "monitor": alerts}
+        told = {"run": str(opened.path), "why": list(_why(report)), **parts}
+        say(msgspec.json.encode({**told, "debug": as_object(found)}).decode())
+    else:
+        for line in _page(report, found, logs, alerts):
+            say(one_line(line))
+    codes = {int(found.code), code_of(report.verdict, report.meta)}
+    raise typer.Exit(int(Exit.FAIL) if Exit.FAIL in codes else max(codes))
+
+
+def _part(look: Any, path: Path) -> list[str] | str:
+    """Its rows, or why there are none."""
+    try:
+        rows: list[str] = look(path)
+    except DstestError as error:
+        return error.message
+    return rows
+
+
+def _why(report: RunReport) -> Iterator[str]:
+    """What was asked, and what came out; a documented setting before all else."""
+    from dstest.report.moments import headline, moments
+    from dstest.report.settings import documented, settings
+
+    yield from documented(report)
+    yield settings(report)
+    if report.state.failed:
+        yield headline(report, moments(report, ()))[0]
+    else:
+        yield report.verdict.reason
+
+
+def _logs(path: Path) -> list[str]:
+    """Findings that no fault explains."""
+    from dstest.debug.logs.analysis import Options, analyse
+    from dstest.debug.logs.run_logs import run_logs
+
+    of = run_logs(path)
+    found = analyse(of.sources, of.scene, of.clocks, of.reader, Options(), of.extra)
+    rows = [one for one in found.findings if one.bad]
+    where = [f" on {','.join(one.nodes)}" if one.nodes else "" for one in rows]
+    return [
+        f"{one.severity} {one.check}{on}, {one.window}: {one.said}"
+        for one, on in zip(rows, where, strict=True)
+    ]
+
+
+def _alerts(path: Path) -> list[str]:
+    """Alerts that no fault explains."""
+    from dstest.debug.monitor.alerts import severe
+    from dstest.debug.monitor.analysis import alert_line
+    from dstest.debug.monitor.settings import Settings
+    from dstest.runner.measurements import monitored
+
+    found, _, _ = monitored(path, Settings())
+    return [alert_line(alert) for alert in severe(found.alerts)]
+
+
+def _page(
+    report: RunReport, found: Diagnosis, logs: list[str] | str, alerts: list[str] | str
+) -> Iterator[str]:
+    from dstest.debug.patterns.diagnosis import likeliest
+
+    where = shell_word(report.path)
+    yield f"{report.state.value}  {report.path}"
+    yield from (f"  {line}" for line in _why(report) if line)
+    yield ""
+    yield "Likeliest causes"
+    yield from (f"  {line}" for line in likeliest(found))
+    yield f"  all, with what tests them: dstest debug {where}"
+    yield ""
+    yield "Logs, what no fault explains"
+    yield from _rows(logs, f"dstest logs {where}")
+    yield ""
+    yield "Measurements, what no fault explains"
+    yield from _rows(alerts, f"dstest monitor {where}")
+    if report.state.failed:
+        yield ""
+        yield f"is it there again, and whose is it: dstest confirm {where}"
+
+
+def _rows(rows: list[str] | str, command: str) -> Iterator[str]:
+    if isinstance(rows, str):
+        yield f"  not looked at: {rows}"
+        return
+    yield from (f"  {row}" for row in rows[:SHOWN_MAX] or ["nothing"])
+    more = f"{len(rows) - SHOWN_MAX} more, and " if len(rows) > SHOWN_MAX else ""
+    yield f"  {more}all that was read: {command}"

@@ -1,0 +1,1 @@
+"""Run directories: the crash-safe event log, the sealed history, and what surrounds them."""

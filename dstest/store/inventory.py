@@ -1,0 +1,450 @@
+"""What lies in a store: runs, sessions, executed plans and nights, found by what lies in them, and
+what each says of itself at a glance. Nothing here is judged again.
+
+No link is followed: the only one that a store has of its own is `latest`, and what it points to is
+found by itself. What stands beside a run (`RUN.blame`, `RUN.shrink`) belongs to it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+from dstest.core.errors import ConfigError, DstestError, Exit
+from dstest.core.verdict import State
+from dstest.history.layout import RunDir
+from dstest.history.segment import Damage, read_lines
+from dstest.history.sums import SUMS
+from dstest.runner.integrity import is_finished
+from dstest.runner.session import process_start_time
+
+_INVOCATION: Final = b'["i",'
+_JUDGED: Final = ("verdict.json", "evidence.json", "sha256sums")
+Kind = Literal["run", "session", "plan", "night"]
+
+ASIDE: Final = (".blame", ".shrink")
+"""Ends of the names of directories that are kept beside a run."""
+
+_MARKS: Final = (
+    *(("night.json", "night"), ("session.json", "session"), ("execution.json", "plan")),
+    ("segments", "run"),
+)
+_LEFT_OF_A_RUN: Final = (
+    *("run.json", "verdict.json", "evidence.json", "history.jsonl", "sha256sums", "sha256sums.sig"),
+    *("status", "spec.toml", "schedule.json", "canary.json", "faults.jsonl", "host.jsonl"),
+    *("run.log", "live.json", "findings.md", ".ballast"),
+)
+"""Names that only what dstest made has: a folder with one of them is not passed over."""
+
+_LATEST: Final = "latest"
+_FOLDERS_MAX: Final = 100_000
+"""More are no store: somebody has given the root of a disk."""
+_EMPTY_MAX: Final = 5_000
+"""Folders without anything of ours in them, after which none is expected any more."""
+
+_FAILED: Final = frozenset(state.value for state in State if state.failed)
+_OF_A_NIGHT: Final[dict[Any, str]] = {
+    int(Exit.PASS): "PASS",
+    int(Exit.FAIL): "FAIL",
+    int(Exit.NOT_PROVEN): "NOT PROVEN",
+}
+_FACTS: Final[dict[Kind, str]] = {
+    "run": "run.json",
+    "session": "session.json",
+    "plan": "execution.json",
+    "night": "night.json",
+}
+_UNKNOWN: Final = "unreadable"
+Life = Literal["over", "running", "died"]
+
+
+def asked_anything(run: Path) -> bool:
+    """Has it recorded an operation? What cannot be read may hold one.
+
+    One that has not found nothing, and hides nothing: its lab did not come up, its servers did not
+    start, or it was interrupted before.
+    """
+    damage: list[Damage] = []
+    try:
+        for path in sorted((run / "segments").glob("worker-*")):
+            if any(line.startswith(_INVOCATION) for line in read_lines(path, damage)):
+                return True
+        return any(found.lines for found in damage) or _sealed_operations(run / "history.jsonl")
+    except OSError:
+        return True
+
+
+def _sealed_operations(history: Path) -> bool:
+    """Is there a line after the first, which is no operation?"""
+    if not history.is_file():
+        return False
+    with history.open("rb") as file:
+        file.readline()
+        return bool(file.readline())
+
+
+def never_started(run: Path) -> bool:
+    """Did it end, without a verdict, before it asked for anything?"""
+    return not any((run / name).exists() for name in _JUDGED) and not asked_anything(run)
+
+
+_OWED: Final = ("failed", "missed")
+"""A later night asks such a seed again, and learns of it here."""
+
+
+def of_night(path: Path) -> tuple[set[Path], bool]:
+    """(the runs that found a known bug as they must, whether a try failed or a control missed)"""
+    try:
+        items = (RunDir(path).read_json("night.json") or {})["items"]
+        tries = [(item["expected"]["control"], one) for item in items for one in item["tries"]]
+        known = {
+            path / one["result"]
+            for control, one in tries
+            if control == "red" and one["standing"] == "as-it-must" and one["result"]
+        }
+        return known, any(one["standing"] in _OWED for _, one in tries)
+    except (DstestError, AttributeError, KeyError, TypeError, ValueError):
+        return set(), True
+
+
+_FORM: Final = "%Y%m%dT%H%M%SZ"
+
+
+def time_of(stamp: str | None) -> datetime.datetime | None:
+    """The time, None where it is no such stamp."""
+    try:
+        return datetime.datetime.strptime(f"{stamp}+0000", f"{_FORM}%z")
+    except ValueError:
+        return None
+
+
+def stamp_of(time_ns: int) -> str:
+    """The stamp of a wall clock."""
+    return datetime.datetime.fromtimestamp(time_ns / 1e9, datetime.UTC).strftime(_FORM)
+
+
+_TOLD: Final = {
+    "link": "a symbolic link, and a store has none but `latest`",
+    "cut": "a part of a run, and its segments are gone",
+    "orphan": "it is named as if it belonged to a run that is not there",
+    "foreign": "no part of a run, session, plan or night",
+    "unreadable": "it cannot be looked at: make it readable",
+}
+
+
+class StorePlace(msgspec.Struct, frozen=True, kw_only=True):
+    """A run, a session, an executed plan or a night. `within` is the one that it is a part of, None
+    where it stands by itself; `asides` are the directories that belong to a run."""
+
+    path: Path
+    kind: Kind
+    within: Path | None = None
+    asides: tuple[Path, ...] = ()
+
+
+class Stray(msgspec.Struct, frozen=True, kw_only=True):
+    """What should not be there. `why` is `link`, `cut` (a part of a run; the rest is gone),
+    `orphan` (it is named as if it belonged to a run that is not there), `unreadable` (nobody lets
+    us look) or `foreign` (no part of anything, which does no harm)."""
+
+    path: Path
+    why: Literal["link", "cut", "orphan", "unreadable", "foreign"]
+
+    @property
+    def told(self) -> str:
+        """In words."""
+        return _TOLD[self.why]
+
+
+class Inventory(msgspec.Struct, frozen=True, kw_only=True):
+    """All that was found, in the order of paths; what has runs stands before them. `folders` are
+    those that were looked into, which are no runs: whatever comes or goes changes one of them."""
+
+    places: tuple[StorePlace, ...]
+    odd: tuple[Stray, ...]
+    folders: tuple[Path, ...] = ()
+
+
+def walk(store: Path) -> Inventory:
+    """What lies in this directory, which may be a single one of them as well.
+
+    Raises ConfigError where it is none, or has more folders than any store.
+    """
+    if not store.is_dir():
+        raise ConfigError(f"{store} is no directory", remedy="give a store, or a run of one")
+    places: list[StorePlace] = []
+    odd: list[Stray] = []
+    left: list[tuple[Path, Path | None]] = [(store.resolve(), None)]
+    folders: list[Path] = []
+    looked = 0
+    while left:
+        folder, within = left.pop()
+        looked += 1
+        if looked > _FOLDERS_MAX:
+            raise ConfigError(
+                f"{store} has more than {_FOLDERS_MAX:,} folders", remedy="give the store alone"
+            )
+        if looked > _EMPTY_MAX and not places:
+            raise ConfigError(
+                f"{store} has no run in its first {_EMPTY_MAX:,} folders",
+                remedy="give the store alone: a directory of runs, such as ./store",
+            )
+        before = len(places)
+        try:
+            below = _here(folder, within, places, odd)
+        except PermissionError as error:
+            if folder == store.resolve():
+                raise ConfigError(
+                    f"{store} cannot be looked at: {error.strerror}", remedy="make it readable"
+                ) from None
+            odd.append(Stray(path=folder, why="unreadable"))
+            continue
+        left += reversed(below)
+        if not any(place.kind == "run" for place in places[before:]):
+            folders.append(folder)
+    odd += _foreign(store.resolve(), places, {one.path for one in odd})
+    return Inventory(places=tuple(places), odd=tuple(odd), folders=tuple(folders))
+
+
+def _foreign(store: Path, places: Sequence[StorePlace], known: Collection[Path]) -> Iterator[Stray]:
+    """Files and folders of a store that are no part of anything: beside the folders of its names,
+    and in them. Hidden ones are a tool's; beside nights lies what is over many of them."""
+    if any(place.path == store for place in places):
+        return  # what was given is a run, session, plan or night itself
+    names = {place.path.parent for place in places if place.path.parent.parent == store}
+    above = {place.path for place in places} | {up for p in places for up in p.path.parents}
+    of_nights = {place.path.parent for place in places if place.kind == "night"}
+    for folder in [store, *sorted(names - of_nights)] if names else []:
+        for entry in _entries(folder):
+            path = Path(entry.path)
+            mine = path in above or path.suffix in ASIDE or path in known
+            hidden = entry.name.startswith(".") or entry.is_symlink()
+            if not (mine or hidden or (path.is_dir() and not _entries(path))):
+                yield Stray(path=path, why="foreign")
+
+
+def _here(
+    folder: Path, within: Path | None, places: list[StorePlace], odd: list[Stray]
+) -> list[tuple[Path, Path | None]]:
+    """What this folder is, and the folders below it that are still to be looked at."""
+    kind = kind_of(folder)
+    if kind is not None:
+        places.append(StorePlace(path=folder, kind=kind, within=within, asides=_asides(folder)))
+    elif any((folder / name).is_file() for name in _LEFT_OF_A_RUN):
+        odd.append(Stray(path=folder, why="cut"))
+    if kind == "run":
+        return []
+    inner = folder if kind is not None else within
+    below: list[tuple[Path, Path | None]] = []
+    for entry in _entries(folder):
+        path = Path(entry.path)
+        if entry.is_symlink():
+            if not _own_link(path):
+                odd.append(Stray(path=path, why="link"))
+        elif entry.is_dir(follow_symlinks=False):
+            if path.suffix not in ASIDE or _is_run(path):
+                below.append((path, inner))
+            elif kind_of(path.with_suffix("")) != "run":
+                odd.append(Stray(path=path, why="orphan"))
+    return below
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except PermissionError:
+        raise
+    except OSError as error:
+        raise ConfigError(
+            f"{folder} cannot be looked at: {error.strerror}", remedy="is its disk well?"
+        ) from None
+
+
+def kind_of(folder: Path) -> Kind | None:
+    """What a folder is by what lies in it, None for no such thing."""
+    for name, kind in _MARKS:
+        if (folder / name).exists():
+            return kind  # type: ignore[return-value]
+    return None
+
+
+def _own_link(path: Path) -> bool:
+    """`latest`, which points to what lies beside it."""
+    return path.name == _LATEST and path.resolve().is_relative_to(path.parent.resolve())
+
+
+def _asides(run: Path) -> tuple[Path, ...]:
+    beside = [run.with_name(run.name + suffix) for suffix in ASIDE]
+    return tuple(
+        path for path in beside if path.is_dir() and not path.is_symlink() and not _is_run(path)
+    )
+
+
+def _is_run(aside: Path) -> bool:
+    """Is it a run, that was only called as if it belonged to another one?"""
+    return kind_of(aside) == "run" or (aside / "verdict.json").exists()
+
+
+def links_in(run: Path) -> Iterator[Path]:
+    """Symbolic links inside a run directory, which has none of its own."""
+    with os.scandir(run) as entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            if entry.is_symlink():
+                yield Path(entry.path)
+            elif entry.is_dir():
+                yield from links_in(Path(entry.path))
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """A run, session, executed plan or night that stands by itself, with all that belongs to it.
+
+    `state` is its verdict as it says, `life` whether it is over. `failed`: it, or any run in it,
+    says that it found a violation; but for the runs of a night's red controls that are as they must
+    be, and with what a night missed. `bytes` is what it takes on disk with its `asides`, `runs` how
+    many run directories it has. `started` is as it wrote it down, empty where it did not. `asked`:
+    a run of it has asked its system for something, or nobody can say that none has.
+    """
+
+    path: Path
+    kind: Kind
+    state: str
+    life: Life
+    failed: bool
+    started: str
+    bytes: int
+    runs: int
+    asides: tuple[Path, ...] = ()
+    asked: bool = True
+
+    def age_days(self, now_ns: int) -> float | None:
+        """Since it started; None where nobody knows."""
+        began = time_of(self.started)
+        return None if began is None else (now_ns / 1e9 - began.timestamp()) / 86_400
+
+
+def entries(
+    store: Path, tell: Callable[[str], None] = lambda what: None
+) -> tuple[list[Entry], Inventory]:
+    """What stands by itself in a store, oldest first, and all that was found. `tell` is told how
+    far it has come."""
+    walked = walk(store)
+    found = []
+    inner = _runs_of_each(walked.places)
+    for number, (place, runs) in enumerate(inner, 1):
+        tell(f"{store}: {number} of {len(inner)}, {place.path.name}")
+        found.append(_entry(place, runs))
+    return sorted(found, key=lambda entry: (entry.started, str(entry.path))), walked
+
+
+def _runs_of_each(places: Sequence[StorePlace]) -> list[tuple[StorePlace, list[StorePlace]]]:
+    """What stands by itself, each with its runs. `places` have what has runs before these, so that
+    whatever a run lies in is known when it comes."""
+    found: dict[Path, tuple[StorePlace, list[StorePlace]]] = {}
+    top: dict[Path, Path] = {}
+    for place in places:
+        above = place.path if place.within is None else top[place.within]
+        top[place.path] = above
+        _, runs = found.setdefault(above, (place, []))
+        if place.kind == "run":
+            runs.append(place)
+    return list(found.values())
+
+
+def size_bytes(folder: Path) -> int:
+    """What the files below a directory take on its disk; links count as themselves."""
+    total = 0
+    for at, names, files in os.walk(folder, followlinks=False):
+        for name in [*names, *files]:
+            try:
+                total += Path(at, name).lstat().st_blocks * 512
+            except OSError:
+                continue  # it went meanwhile
+    return total
+
+
+def _entry(place: StorePlace, inner: Sequence[StorePlace]) -> Entry:
+    asides = [aside for run in inner for aside in run.asides]
+    outside = [aside for aside in asides if not aside.is_relative_to(place.path)]
+    state, life, started = state_of(place)
+    failed = state in {*_FAILED, "FAIL"}
+    known: Collection[Path] = ()
+    if place.kind == "night":
+        known, missed = of_night(place.path)
+        failed = failed or missed
+    return Entry(
+        path=place.path,
+        kind=place.kind,
+        state=state,
+        life=life,
+        failed=failed or any(_found_violation(run.path) for run in inner if run.path not in known),
+        started=started,
+        bytes=size_bytes(place.path) + sum(map(size_bytes, outside)),
+        runs=len(inner),
+        asides=tuple(asides),
+        asked=_asked_for_anything(place, state, life, inner),
+    )
+
+
+def _asked_for_anything(
+    place: StorePlace, state: str, life: Life, inner: Sequence[StorePlace]
+) -> bool:
+    if life != "died" or state == _UNKNOWN or place.kind not in ("run", "session"):
+        return True
+    return not all(never_started(run.path) for run in inner)
+
+
+def state_of(place: StorePlace) -> tuple[str, Life, str]:
+    """The state that it says it came to, whether it is over, when it started."""
+    name = _FACTS[place.kind]
+    try:
+        plain = RunDir(place.path).read_json(name) or {}
+        state, over = _verdict(place, plain)
+        started = str(plain.get("started") or _stamp_of(place.path))
+        alive = _alive(plain)
+    except Exception:  # whatever lies there: nobody else can be kept from being shown by it
+        return _UNKNOWN, "died", _stamp_of(place.path)
+    # Whoever made it may still be at it, also after its verdict.
+    if alive:
+        return state or "running", "running", started
+    return (state, "over", started) if over else ("died", "died", started)
+
+
+def _verdict(place: StorePlace, plain: dict[str, Any]) -> tuple[str, bool]:
+    """What it says that it came to, and whether that is its last word."""
+    if place.kind == "night":
+        return _OF_A_NIGHT.get(plain.get("exit"), ""), bool(plain.get("ended"))
+    if place.kind == "plan":
+        state = str(plain.get("outcome") or "")
+        return state, bool(state)
+    if place.kind == "session":
+        state = str((plain.get("verdict") or {}).get("state") or "")
+        return state, bool(state) and (place.path / SUMS).is_file()
+    run = RunDir(place.path)
+    told = run.read_json("verdict.json") or {}
+    return str(told.get("verdict") or ""), bool(told) and is_finished(run)
+
+
+def _found_violation(path: Path) -> bool:
+    """Does a run say that it found a violation, or does its evidence, whatever its verdict?"""
+    run = RunDir(path)
+    try:
+        told = run.read_json("verdict.json") or {}
+        evidence = told.get("evidence") or {}
+        return told.get("verdict") in _FAILED or bool(evidence.get("violation"))
+    except Exception:
+        return True  # nobody can say that it did not
+
+
+def _alive(plain: dict[str, Any]) -> bool:
+    began = process_start_time(int(plain.get("pid") or 0))
+    return began is not None and began == plain.get("pid_start_time")
+
+
+def _stamp_of(path: Path) -> str:
+    return path.name.partition("-")[0]

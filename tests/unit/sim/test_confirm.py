@@ -1,0 +1,125 @@
+"""`dstest confirm` and `dstest explain` of a run that failed, and of one that did not."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+import dstest
+from dstest.campaign import confirm
+from dstest.cli.app import app
+from dstest.core.errors import ConfigError, DstestError, Exit, Interrupted
+from dstest.core.evidence import Rerun
+from dstest.core.run_record import RunSpec
+from dstest.history.layout import RunDir
+from dstest.runner import replay
+from dstest.runner.integrity import verify_run
+from dstest.runner.session import Finished
+
+pytestmark = pytest.mark.slow
+
+SPEC = RunSpec(system="toykv", lab="sim", nemesis="none", nodes=3, time_limit_s=25.0, seed=3)
+
+
+@pytest.fixture(scope="module")
+def stale(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    store = tmp_path_factory.mktemp("stale")
+    done = dstest.run(SPEC, ["bug=stale-follower-read"], store=store)
+    assert done.exit_code == Exit.FAIL
+    return done.path
+
+
+def command(*words: str) -> Any:
+    return CliRunner().invoke(app, [*words, "--json"])
+
+
+def test_each_part_is_done_or_it_is_said_why_not(stale: Path, tmp_path: Path) -> None:
+    words = ("confirm", str(stale), "--times", "1", "--within", "0.9", "--store", str(tmp_path))
+    done = command(*words)
+    assert done.exit_code == Exit.FAIL, done.output
+    found = msgspec.json.decode(done.stdout)
+    assert found["verdict"] == "FAIL-reproducible"
+    assert (found["reproduced"], found["replays"]) == (1, 1)
+    assert found["blame"]["why_not"], "a simulation has one client"
+    assert found["reproducer"] is None and "dstest shrink" in found["left"]["shrink"]
+
+
+def test_what_does_not_come_again_is_not_made_small(
+    stale: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = RunDir.open(shutil.copytree(stale, tmp_path / stale.name))
+    meta = opened.read_meta()
+    assert meta is not None
+    meta.rerun = Rerun(same_seed_runs=2, reproduced=0)
+    opened.write_meta(meta)
+    original = Finished(path=opened.path, exit_code=1, verdict=None)
+    monkeypatch.setattr(confirm, "verify_run", lambda run: verify_run(RunDir.open(stale)))
+    monkeypatch.setattr(confirm, "replay", lambda *_, **__: [original, original, original])
+    monkeypatch.setattr(confirm, "blame_run", lambda *_, **__: None)
+    monkeypatch.setattr(confirm, "shrink_run", lambda *_, **__: pytest.fail("it was made small"))
+    found = confirm.confirm_run(opened.path, within_s=1e6, times=2, store=tmp_path)
+    assert not found.reproduced and "did not come again" in found.left["shrink"]
+
+
+def test_there_is_nothing_to_confirm_without_a_violation(tmp_path: Path) -> None:
+    done = dstest.run(SPEC, store=tmp_path)
+    with pytest.raises(ConfigError, match="has no violation"):
+        confirm.confirm_run(done.path, within_s=60.0, times=1, store=tmp_path)
+    said = command("explain", str(done.path))
+    assert said.exit_code == Exit.PASS, said.output
+    assert msgspec.json.decode(said.stdout)["debug"]["hypotheses"] == []
+
+
+def test_the_page_begins_with_what_was_asked_and_found(stale: Path) -> None:
+    said = CliRunner().invoke(app, ["explain", str(stale)])
+    assert said.exit_code == Exit.FAIL, said.output
+    lines = said.stdout.splitlines()
+    assert lines[0].startswith("FAIL-") and "bug=stale-follower-read" in lines[1]
+    assert "stale" in lines[2] and f"dstest confirm {stale}" in said.stdout
+
+
+def test_an_unfinished_run_is_no_answer(stale: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(stale, tmp_path / stale.name))
+    for name in ("verdict.json", "sha256sums"):
+        (run / name).unlink()
+    (run / "status").write_text("running\n")
+    for words in (("explain", str(run)), ("confirm", str(run)), ("check", str(run))):
+        done = CliRunner().invoke(app, [*words])
+        assert isinstance(done.exception, DstestError), (words, done.output)
+        assert "not judged to its end" in done.exception.message
+        assert "dstest recover" in (done.exception.remedy or "")
+
+
+def test_options_and_schedule_of_a_spec_are_those_of_the_run(tmp_path: Path) -> None:
+    spec = msgspec.structs.replace(SPEC, options={"bug": "stale-follower-read"})
+    assert dstest.run(spec, store=tmp_path).exit_code == Exit.FAIL
+    with pytest.raises(ConfigError):
+        dstest.run(msgspec.structs.replace(SPEC, schedule="/nowhere/schedule.json"), store=tmp_path)
+    with pytest.raises(ConfigError):
+        dstest.run(SPEC, "bug=none", store=tmp_path)
+
+
+def test_a_replay_that_was_interrupted_says_nothing(
+    stale: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Path(shutil.copytree(stale, tmp_path / "r" / stale.name))
+    cut = Finished(path=run, exit_code=130, verdict=None, failure=Interrupted("stopped"))
+    monkeypatch.setattr(replay, "run_session", lambda *_, **__: cut)
+    before = RunDir.open(run).read_meta()
+    with pytest.raises(Interrupted):
+        confirm.confirm_run(run, within_s=600.0, times=2, store=tmp_path)
+    after = RunDir.open(run).read_meta()
+    assert before is not None and after is not None and after.rerun == before.rerun
+    verify_run(RunDir.open(run))
+
+
+def test_a_run_that_proved_nothing_is_explained_and_no_pass(tmp_path: Path) -> None:
+    done = dstest.run(msgspec.structs.replace(SPEC, time_limit_s=10.0), store=tmp_path)
+    assert done.exit_code == Exit.NOT_PROVEN
+    said = command("explain", str(done.path))
+    assert said.exit_code == Exit.NOT_PROVEN, said.output
