@@ -167,7 +167,6 @@ class Run:
         self._kinds = adoption.residues(plugins.system, plugins.nemesis, lab=lab)
         self._meta = meta
         meta.host = host.host_of(SystemTraits.of(plugins.system).client_packages)
-        meta.lab = lab.kind
 
     async def execute(self) -> DstestError | None:
         """Run to the end. Raises nothing of ours: the error that ended it early is returned, None

@@ -42,7 +42,7 @@ from dstest.runner.screen import LOG, Progress, progress_for
 from dstest.runner.session_file import SessionFile
 from dstest.runner.simulated_fit import check_lab, check_tier
 from dstest.runner.simulated_run import SimulatedRun, stopping
-from dstest.runner.transport import simulates
+from dstest.runner.transport import declared, simulates
 
 DEFAULT_LAB: Final = "default"
 
@@ -85,6 +85,8 @@ def _initial(plugins: Plugins, tier: Tier) -> RunMeta:
         faults_planned=len(plugins.plans),
         claims=sorted(plugins.claims),
         plugin_files=registry.digests(spec.files),
+        lab=spec.lab,
+        transport=declared(plugins.lab, plugins.system),
         clock=host.clock_source(),
         started=clock.utc_stamp(),
         pid=os.getpid(),

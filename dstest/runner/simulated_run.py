@@ -57,7 +57,6 @@ from dstest.runner.run import failure_of
 from dstest.runner.samplers import every_s, metrics_file, rows_of
 from dstest.runner.simulated_fit import simulated_nemesis
 from dstest.runner.tap import Tap
-from dstest.runner.transport import declared
 from dstest.runner.worker import Worker
 from dstest.runner.worker_config import WorkerConfig
 from dstest.sim.simulate import SETTLE_S, client_of
@@ -373,8 +372,6 @@ class SimulatedRun:
         self._going: asyncio.Task[Any] | None = None
         self._sampler: SimulatedSampler | None = None
         meta.host = host.host_of(SystemTraits.of(plugins.system).client_packages)
-        meta.lab = lab.kind
-        meta.transport = declared(plugins.lab, plugins.system)
         meta.clock = ClockSource(name="SIMULATED_MONOTONIC", resolution_ns=1, host="simulation")
 
     def execute(self, stop: Stop) -> DstestError | None:

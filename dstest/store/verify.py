@@ -170,7 +170,7 @@ def made_again(one: RunMeta, one_path: Path, other: RunMeta, other_path: Path) -
     """
     simulated = "network" not in (one.transport, other.transport)
     apart = one.started != other.started and recorded_name(one_path) != recorded_name(other_path)
-    return simulated and apart and _words(one) == _words(other)
+    return simulated and apart and _words(one) == _words(other) and _same_system(one, other)
 
 
 def _words(meta: RunMeta) -> tuple[object, ...]:
@@ -183,9 +183,14 @@ def _words(meta: RunMeta) -> tuple[object, ...]:
         sorted((meta.plugin_files or {}).values()),
         meta.lab,
         meta.transport,
-        meta.system_version,
-        meta.builds_in_use,
     )
+
+
+def _same_system(one: RunMeta, other: RunMeta) -> bool:
+    """Of one version? A run that died before its system served has noted none: it is of any."""
+    return any(
+        meta.system_version is None and not whole(meta) for meta in (one, other)
+    ) or (one.system_version, one.builds_in_use) == (other.system_version, other.builds_in_use)
 
 
 def whole(meta: RunMeta) -> bool:

@@ -230,14 +230,17 @@ def test_a_night_that_was_cut_off_and_made_again(
     assert decided(store).exit == Exit.NOT_PROVEN
 
 
-@pytest.mark.parametrize("after_bytes", [0, 150_000])
+@pytest.mark.parametrize("where", ["began", "served", "asked", 150_000])
 @pytest.mark.sampled(1)
 def test_a_simulation_that_was_killed_does_not_keep_a_release_back(
-    after_bytes: int, made: Path, tmp_path: Path
+    where: str | int, made: Path, tmp_path: Path
 ) -> None:
-    """When it was made is known from the beginning of its load."""
+    """Wherever it died: before it noted its version, its clocks, or anything that it recorded."""
     store = Path(shutil.copytree(made / "store", tmp_path / "store", symlinks=True))
-    died = _ended(store, after_bytes, signal.SIGKILL)
+    if isinstance(where, int):
+        died = _ended(store, where, signal.SIGKILL)
+    else:
+        died = _killed_before_note(store, {"began": 2, "served": 3, "asked": 4}[where])
     # G24 where it had no more than begun.
     assert rules(decided(store)) in ({"G03"}, {"G24"}), "it is to be recovered first"
     code, said = dstest("recover", died.path)
@@ -246,11 +249,40 @@ def test_a_simulation_that_was_killed_does_not_keep_a_release_back(
     assert decision.findings == () and decision.exit == Exit.PASS, decision.findings
 
 
+KILLED = """
+import os, signal, sys
+from dstest.__main__ import main
+from dstest.history.layout import RunDir
+left, noted = int(sys.argv.pop(1)), RunDir.write_meta
+def write_meta(run, meta):
+    global left
+    left -= 1
+    if not left:
+        os.kill(os.getpid(), signal.SIGKILL)
+    noted(run, meta)
+RunDir.write_meta = write_meta
+main()
+"""
+
+
+def _words_again(store: Path) -> list[str]:
+    """Of the claimed run of a store, once more."""
+    seed = seed_of(claimed(store))
+    return [*WORDS, "--seed", str(seed), "--time-limit", "20", "--store", str(store / "died")]
+
+
+def _killed_before_note(store: Path, note: int) -> RunDir:
+    """The claimed run once more, killed as it notes its facts for the given time, counted from 1."""
+    words = ["-c", KILLED, str(note), "run", *_words_again(store)]
+    subprocess.run([sys.executable, *words], check=False, timeout=200)
+    (died,) = runs_in(store / "died")
+    return died
+
+
 def _ended(store: Path, after_bytes: int, by: signal.Signals) -> RunDir:
     """The claimed run of a store once more, ended when it has recorded so much."""
-    seed = seed_of(claimed(store))
-    words = [*WORDS, "--seed", str(seed), "--time-limit", "20", "--store", str(store / "died")]
-    with subprocess.Popen([sys.executable, "-m", "dstest", "run", *words]) as process:
+    words = ["-m", "dstest", "run", *_words_again(store)]
+    with subprocess.Popen([sys.executable, *words]) as process:
         until = time.monotonic() + 200
         while not _recorded(store / "died", after_bytes) and time.monotonic() < until:
             time.sleep(0.02)
