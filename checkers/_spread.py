@@ -6,6 +6,7 @@ here is of all of them.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -15,7 +16,7 @@ import msgspec
 
 from dstest.core.check import Sightings, Spread
 from dstest.core.history import FaultWindow, epochs_of
-from dstest.core.op import Op
+from dstest.core.op import Op, last_ns
 from dstest.core.words import quoted
 
 KEYS_MAX: Final = 8
@@ -32,10 +33,6 @@ def epochs_met(ops: Iterable[Op], windows: list[FaultWindow], end_ns: int) -> li
         stamped = [] if op.fault_epoch is None else [op.fault_epoch]
         found.update(dict.fromkeys(epochs_of(op, windows, end_ns) or stamped))
     return list(found)
-
-
-def _last_ns(op: Op) -> int:
-    return op.invoke_ts if op.complete_ts is None else op.complete_ts
 
 
 class _Heals:
@@ -64,17 +61,13 @@ class _Answers:
     def __init__(self, heals: _Heals) -> None:
         self._heals = heals
         self.after: dict[str, int] = {}
-        self.first_ns: int | None = None
-        self.last_ns = 0
+        self.times = array("q")
         self.outside = 0
         self.nodes: dict[str, int] = {}
         self.epochs: dict[str, int] = {}
 
     def add(self, op: Op, at: int) -> None:
-        if self.first_ns is None or at < self.first_ns:
-            self.first_ns = at
-        if at > self.last_ns:
-            self.last_ns = at
+        self.times.append(at)
         epoch, node = op.fault_epoch, op.node_seen
         if epoch:
             self.epochs[epoch] = self.epochs.get(epoch, 0) + 1
@@ -86,15 +79,16 @@ class _Answers:
             self.nodes[node] = self.nodes.get(node, 0) + 1
 
     def told(self) -> Sightings | None:
-        if self.first_ns is None:
+        if not self.times:
             return None
         return Sightings(
-            first_ns=self.first_ns,
-            last_ns=self.last_ns,
+            first_ns=min(self.times),
+            last_ns=max(self.times),
             nodes=dict(self.nodes),
             epochs=dict(self.epochs),
             outside=self.outside,
             after=dict(self.after) if self._heals else msgspec.UNSET,
+            over_time=Sightings.parts_of(self.times),
         )
 
 
@@ -127,7 +121,7 @@ class Spreads:
         if telling is None:
             row.nowhere += 1
             return
-        at = _last_ns(telling)
+        at = last_ns(telling)
         row.told.add(telling, at)
         first: Op | None = None
         for op in witness:

@@ -94,6 +94,7 @@ ETCD: Final[tuple[Caution, ...]] = (
         says="a power cut may lose what was acknowledged",
         source="etcd, Configuration options: unsafe-no-fsync",
         when={"unsafe_no_fsync": (True,)},
+        power=True,
     ),
 )
 
@@ -103,6 +104,7 @@ MARIADB: Final[tuple[Caution, ...]] = (
         "it read it",
         source="MariaDB, innodb_snapshot_isolation",
         when={"isolation": ("repeatable-read",), "snapshot_isolation": (False,)},
+        instead={"snapshot_isolation": True},
     ),
     Caution(
         says="what was committed in the last second may be lost in a crash",
@@ -117,6 +119,7 @@ GALERA: Final[tuple[Caution, ...]] = (
         says="a read does not wait for what other members have committed",
         source="MariaDB, wsrep_sync_wait",
         when={"sync_wait": (0,)},
+        instead={"sync_wait": 1},
     ),
 )
 
@@ -132,6 +135,7 @@ NATS: Final[tuple[Caution, ...]] = (
         says="it syncs its files every two minutes: a power cut of all servers may lose what "
         "was acknowledged",
         source="NATS, JetStream configuration: sync_interval",
+        power=True,
     ),
 )
 
@@ -140,6 +144,7 @@ POSTGRESQL: Final[tuple[Caution, ...]] = (
         says="a power cut may lose or damage what was acknowledged",
         source="PostgreSQL 15, 20.5 Write Ahead Log: fsync",
         when={"fsync": ("off",)},
+        power=True,
     ),
     Caution(
         says="a crash may lose the last commits that were acknowledged",
@@ -154,6 +159,7 @@ PATRONI: Final[tuple[Caution, ...]] = (
         says="a failover may lose what the old primary had acknowledged",
         source="Patroni 3.0, Replication modes: Asynchronous mode durability",
         when={"replication": ("asynchronous",)},
+        instead={"replication": "synchronous"},
     ),
 )
 
@@ -192,11 +198,14 @@ REDIS_SENTINEL: Final[tuple[Caution, ...]] = (
         says="a power cut may lose the last second of what was acknowledged",
         source="Redis, Persistence: How durable is the append only file?",
         when={"appendfsync": ("everysec",)},
+        power=True,
+        instead={"appendfsync": "always"},
     ),
     Caution(
         says="a power cut may lose what the operating system had not written yet",
         source="Redis, Persistence: How durable is the append only file?",
         when={"appendfsync": ("no",)},
+        power=True,
     ),
 )
 
@@ -205,17 +214,21 @@ TARANTOOL: Final[tuple[Caution, ...]] = (
         says="it replicates asynchronously: what was acknowledged may be lost with a member",
         source="Tarantool, Replication: Synchronous replication",
         when={"replication": ("asynchronous",)},
+        instead={"replication": "synchronous"},
     ),
     Caution(
         says="without its transaction manager a reader sees what is not confirmed yet and may "
         "be rolled back",
         source="Tarantool, Transactions: memtx_use_mvcc_engine",
         when={"replication": ("synchronous",), "reads": ("local",)},
+        instead={"reads": "confirmed"},
     ),
     Caution(
         says="it syncs nothing: a power cut may lose what was acknowledged",
         source="Tarantool, wal_mode",
         when={"wal_mode": ("none", "write")},
+        power=True,
+        instead={"wal_mode": "fsync"},
     ),
 )
 

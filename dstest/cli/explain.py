@@ -84,7 +84,7 @@ def _why(report: RunReport) -> Iterator[str]:
     from dstest.report.moments import headline, moments
     from dstest.report.settings import documented, settings
 
-    yield from documented(report)
+    yield from (one.says for one in documented(report))
     yield settings(report)
     if report.state.failed:
         yield headline(report, moments(report, ()))[0]

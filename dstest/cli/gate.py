@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dstest.gate.decision import Decision
     from dstest.gate.policy import ReadPolicy
 
+_DRAFT: Final = "draft"
 _FILES: Final = ("decision.md", "decision.html", "decision.json", "junit.xml", "results.sarif")
 """What --out holds."""
 
@@ -21,9 +22,15 @@ _FILES: Final = ("decision.md", "decision.html", "decision.json", "junit.xml", "
 def gate(
     stores: Annotated[
         list[Path],
-        typer.Argument(metavar="STORE...", help="Stores, or runs, sessions and plans of them."),
+        typer.Argument(
+            metavar="[draft] STORE...",
+            help="Stores, or runs, sessions and plans of them. With the word `draft` before them:"
+            " print a policy that asks for what lies there.",
+        ),
     ],
-    policy: Annotated[Path, typer.Option(help="What is asked for: a TOML file (docs/gate.md).")],
+    policy: Annotated[
+        Path | None, typer.Option(help="What is asked for: a TOML file (docs/gate.md).")
+    ] = None,
     baseline: Annotated[
         list[Path] | None,
         typer.Option(help="A store of before, where the policy asks for a baseline."),
@@ -39,7 +46,8 @@ def gate(
 ) -> None:
     """Judge all runs again, unless the policy believes them, and decide by it whether a release is
     let through. Exit 0 where it is, 1 where a violation stands, 3 where evidence is missing, old,
-    edited or too little, 2 where the policy asks for nothing or cannot be read."""
+    edited or too little, 2 where the policy asks for nothing or cannot be read. `dstest gate draft
+    STORE > release.toml` writes a policy to begin with."""
     import msgspec
 
     from checkers.slo import METRICS
@@ -50,6 +58,9 @@ def gate(
     from dstest.gate.soundness import require_sound
     from dstest.store.compare.measured import FACTORS
 
+    if policy is None:
+        _draft(stores)
+        return
     clear({"--out": out}, [*stores, *(baseline or [])], _FILES)
     require_folder(out, "--out")
     read = read_policy(policy)
@@ -77,6 +88,21 @@ def gate(
         for line in annotation_lines(decision, read):
             typer.echo(line)
     raise typer.Exit(decision.exit)
+
+
+def _draft(stores: list[Path]) -> None:
+    from dstest.core.errors import ConfigError
+    from dstest.gate.draft import draft
+    from dstest.gate.gather import stores_of
+
+    remedy = "`dstest gate draft STORE > release.toml` writes one to begin with"
+    if str(stores[0]) != _DRAFT:
+        raise ConfigError("--policy is missing: what is to be asked of these runs?", remedy=remedy)
+    if not stores[1:]:
+        raise ConfigError("gate draft: of which store?", remedy=remedy)
+    with Telling("reading the stores"):
+        text = draft(stores_of(stores[1:]))
+    typer.echo(text, nl=False)
 
 
 def _flat(text: str) -> str:

@@ -6,7 +6,7 @@ records must hold for the claim to be judged.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
@@ -99,11 +99,16 @@ class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
     stuck: Stuck | UnsetType = UNSET
 
 
+OVER_TIME: Final = 200
+"""Parts of time in which anomalies are counted: as fine as a drawing of a run can be."""
+
+
 class Sightings(msgspec.Struct, frozen=True, kw_only=True):
     """Answers, one of each of many anomalies: when the first and the last came, ns of run time, and
     how many by node and by fault epoch; `outside` counts those in none, `after` those of them that
     came after the heal of a fault, by the last one, before the load had recovered from it, where
-    heals are known; where nobody measured recoveries, until the next fault or the end."""
+    heals are known; where nobody measured recoveries, until the next fault or the end. `over_time`
+    counts them in equal parts of the time from the first to the last; older files have none."""
 
     first_ns: int
     last_ns: int
@@ -111,6 +116,16 @@ class Sightings(msgspec.Struct, frozen=True, kw_only=True):
     epochs: dict[str, int] = msgspec.field(default_factory=dict)
     outside: int = 0
     after: dict[str, int] | UnsetType = UNSET
+    over_time: list[int] | UnsetType = UNSET
+
+    @staticmethod
+    def parts_of(times_ns: Sequence[int]) -> list[int]:
+        """What `over_time` is of answers at these times, of which there is one at least."""
+        first, span = min(times_ns), max(times_ns) - min(times_ns) + 1
+        parts = [0] * min(OVER_TIME, span)
+        for at in times_ns:
+            parts[(at - first) * len(parts) // span] += 1
+        return parts
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):

@@ -278,7 +278,8 @@ class Symptom(msgspec.Struct, frozen=True, kw_only=True):
     each other, from `start_ns` to `end_ns`; None where it names none. `concurrent`: some of
     these operations, or others on their keys, overlap. `faults` are near. `alarms` are kinds of log
     lines that no fault explains and that came before its end. `unhealthy` are members that did not
-    serve in the end.
+    serve in the end. `documented` are the weaker models that the system promises with the settings
+    of the run, where nothing shows that it broke those as well.
     """
 
     checker: str
@@ -290,6 +291,7 @@ class Symptom(msgspec.Struct, frozen=True, kw_only=True):
     faults: list[NearFault] = msgspec.field(default_factory=list)
     alarms: list[str] = msgspec.field(default_factory=list)
     unhealthy: list[str] = msgspec.field(default_factory=list)
+    documented: list[str] = msgspec.field(default_factory=list)
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):

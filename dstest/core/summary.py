@@ -12,7 +12,8 @@ from dstest.core.history import FaultWindow, Recovery
 
 
 class Tested(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run tested; runs that share all but the seed have the same `id`."""
+    """What a run tested; runs that share all but the seed have the same `id`. `settings` are the
+    `-o` that were given."""
 
     id: str = ""
     system: str = ""
@@ -22,6 +23,7 @@ class Tested(msgspec.Struct, frozen=True, kw_only=True):
     model: str = ""
     nodes: int = 0
     seed: int | None = None
+    settings: tuple[str, ...] = ()
 
     @property
     def cell(self) -> tuple[str, str, str]:

@@ -9,7 +9,7 @@ be left out: it keeps the claim open.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -237,23 +237,25 @@ def landed_by_kind(runs: Iterable[JudgedRun]) -> Counter[str]:
     )
 
 
-def _seeds(runs: Iterable[JudgedRun]) -> set[int]:
+def seeds_of(runs: Iterable[JudgedRun]) -> set[int]:
+    """Their seeds."""
     return {int(run.meta.spec.get("seed", -1)) for run in runs}
 
 
-def _sizes(runs: Iterable[JudgedRun]) -> set[int]:
+def sizes_of(runs: Iterable[JudgedRun]) -> set[int]:
+    """How many members their clusters had."""
     return {len(run.meta.members or run.meta.nodes) for run in runs}
 
 
-def _operations(claim: Claim, runs: Iterable[JudgedRun]) -> int:
-    """Those that each checker of the claim has judged: an operation counts once."""
-    return sum(_judged_by_all(claim, run.evidence.checker) for run in runs)
+def operations_judged(checkers: Collection[str], runs: Iterable[JudgedRun]) -> int:
+    """Those that each of these checkers has judged: an operation counts once."""
+    return sum(_judged_by_all(checkers, run.evidence.checker) for run in runs)
 
 
-def _judged_by_all(claim: Claim, found: CheckerEvidence) -> int:
+def _judged_by_all(checkers: Collection[str], found: CheckerEvidence) -> int:
     if not found.by_checker:  # there was one
         return found.ops_consumed
-    judged = (ops.consumed for name, ops in found.by_checker.items() if name in claim.checkers)
+    judged = (ops.consumed for name, ops in found.by_checker.items() if name in checkers)
     return min(judged, default=0)
 
 
@@ -261,10 +263,10 @@ def _passed_text(claim: Claim, runs: Sequence[JudgedRun]) -> str:
     if not runs:
         return "nothing that counts"
     landed = ", ".join(f"{n} {kind}" for kind, n in sorted(landed_by_kind(runs).items()))
-    sizes = ", ".join(map(str, sorted(_sizes(runs), reverse=True)))
+    sizes = ", ".join(map(str, sorted(sizes_of(runs), reverse=True)))
     return (
-        f"{len(runs)} runs passed, {len(_seeds(runs))} seeds, on {sizes} nodes; faults landed: "
-        f"{landed or 'none'}; operations judged: {_operations(claim, runs):,}"
+        f"{len(runs)} runs passed, {len(seeds_of(runs))} seeds, on {sizes} nodes; faults landed: "
+        f"{landed or 'none'}; operations judged: {operations_judged(claim.checkers, runs):,}"
     )
 
 
@@ -292,12 +294,12 @@ def _below_tier(there: _Tally) -> Iterator[str]:
 
 
 def _few_seeds(there: _Tally) -> Iterator[str]:
-    if (seeds := len(_seeds(there.counted))) < there.claim.seeds:
+    if (seeds := len(seeds_of(there.counted))) < there.claim.seeds:
         yield f"{seeds} of {there.claim.seeds} seeds"
 
 
 def _no_size(there: _Tally) -> Iterator[str]:
-    if absent := sorted({*there.claim.sizes} - _sizes(there.counted)):
+    if absent := sorted({*there.claim.sizes} - sizes_of(there.counted)):
         yield f"no run with {', '.join(map(str, absent))} nodes"
 
 
@@ -310,7 +312,7 @@ def _few_faults(there: _Tally) -> Iterator[str]:
 
 def _few_operations(there: _Tally) -> Iterator[str]:
     wanted = there.claim.operations
-    if (judged := _operations(there.claim, there.counted)) < wanted:
+    if (judged := operations_judged(there.claim.checkers, there.counted)) < wanted:
         yield f"{judged:,} of {wanted:,} operations judged"
 
 
@@ -333,9 +335,11 @@ def _counts(claim: Claim, passed: Sequence[Unit], runs: Sequence[JudgedRun]) -> 
 
     best = max((unit.met for unit in passed), key=TIERS.index, default="none")
     yield Count("tier", claim.tier, best)
-    yield Count("seeds", str(claim.seeds), str(len(_seeds(runs))))
-    yield Count("sizes", sizes(claim.sizes), sizes(_sizes(runs)))
-    yield Count("operations", f"{claim.operations:,}", f"{_operations(claim, runs):,}")
+    yield Count("seeds", str(claim.seeds), str(len(seeds_of(runs))))
+    yield Count("sizes", sizes(claim.sizes), sizes(sizes_of(runs)))
+    yield Count(
+        "operations", f"{claim.operations:,}", f"{operations_judged(claim.checkers, runs):,}"
+    )
     landed = landed_by_kind(runs)
     for kind, wanted in claim.faults.items():
         yield Count(f"faults: {kind}", str(wanted), str(landed[kind]))

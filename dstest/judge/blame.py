@@ -30,7 +30,7 @@ SWAP: Final = "generator swap"
 HOST_EVENTS: Final = "host events"
 QUIET: Final = "replay on a quiet host"
 
-Who = Literal["harness", "checker", "environment"]
+Who = Literal["harness", "checker", "environment", "settings"]
 
 SUT: Final = "SUT"
 _UNKNOWN: Final = "unknown"
@@ -41,6 +41,8 @@ CLASSES: Final[Mapping[str, str]] = {
     "harness": "the test did it, by its client or its records, and not the system",
     "checker": "the judge is wrong about this history, and not the system",
     "environment": "the host that the test ran on did it, and not the system",
+    "settings": "the system keeps what it promises with the settings of the run, and that is less "
+    "than the run was held to",
     _UNKNOWN: "nobody can tell yet whose fault it is: these probes have no result",
 }
 """What each blame says."""
@@ -92,7 +94,7 @@ PROBES: Final[Mapping[str, About]] = {
         asks="does a slow second judge, and brute force on the witness, find nothing wrong?",
     ),
     RELAXED: About(
-        who="checker",
+        who="settings",
         asks="is it in order by the weaker model that the system documents?",
     ),
     QUIET: About(
@@ -135,6 +137,8 @@ def blame(evidence: Evidence, more: Mapping[str, BlameProbe] | None = None) -> s
         if name in fired and fired.issuperset(about.beside):
             return about.who
     needed = [name for name, about in PROBES.items() if about.for_sut]
+    if evidence.symptom is not None and evidence.symptom.documented:
+        needed.append(RELAXED)  # whether the system broke what it promises is not known without
     if HOST_EVENTS in fired:
         # A host that was disturbed is out of it where the violation came again on a quiet one.
         needed.append(QUIET)

@@ -49,12 +49,18 @@ _TAGS: Final = {
 }
 """By broken claim."""
 
+DOCUMENTED: Final = "documented"
+
 SEVERITIES: Final = {
     "P0": "data are lost or wrong, or another promise of safety is broken",
     "P1": "members did not serve in the end",
     "P2": "users see it, and all members served again",
+    DOCUMENTED: "the system documents that it promises less with these settings",
 }
 """What each weight says; the first that fits."""
+
+NOT_BY_MODEL: Final = frozenset({"durability", "idempotency", "liveness", "operational"})
+"""No model that is weaker allows these to be broken."""
 
 _P0: Final = GATED | {"boundary"}
 _P1: Final = frozenset({"liveness", "operational"})
@@ -256,6 +262,9 @@ def _tags(s: Symptom) -> tuple[list[str], list[str]]:
 
 
 def _severity(s: Symptom) -> tuple[str, list[str]]:
+    if s.documented:
+        models = " or ".join(s.documented)
+        return DOCUMENTED, [f"With these settings the system promises {models} only."]
     serious = sorted(_P0 & set(s.claims))
     if serious:
         return "P0", [f"What was broken is a claim of {', '.join(serious)}: P0."]

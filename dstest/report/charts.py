@@ -261,10 +261,11 @@ def framed(height: float, label: str, parts: Iterable[str]) -> str:
 
 
 class Chart(NamedTuple):
-    """A drawing with its heading."""
+    """A drawing with its heading; `closer` where it is for a second look."""
 
     title: str
     svg: str
+    closer: bool = False
 
 
 def axis_of(report: RunReport, leaders: Sequence[LeaderChange] = ()) -> Axis:
@@ -415,7 +416,7 @@ def _rate(axis: Axis, name: str, ops: Sequence[Op], bin_ns: int, foot: str) -> C
     said_as = ", ".join(text for _, text in legend)
     drawn = [axis.behind(_TOP, bottom), grid, *lines, _legend(legend), foot and axis.scale(bottom)]
     label = f"{name}: operations per second over time by outcome; in all {said_as}"
-    return Chart(f"{name}: operations per second", framed(height, label, drawn))
+    return Chart(f"{name}: operations per second", framed(height, label, drawn), True)
 
 
 def _latency(axis: Axis, name: str, ops: Sequence[Op], bin_ns: int, foot: str) -> Chart:
@@ -428,7 +429,7 @@ def _latency(axis: Axis, name: str, ops: Sequence[Op], bin_ns: int, foot: str) -
     title = f"{name}: latency of those that succeeded, ms"
     if not every:
         text = f'<text class="name" x="{LEFT}" y="{_TOP + 12}">none succeeded</text>'
-        return Chart(title, framed(_TOP + _LANE, f"{name}: none succeeded", [text]))
+        return Chart(title, framed(_TOP + _LANE, f"{name}: none succeeded", [text]), True)
     for row in bins:
         row.sort()
     every.sort()
@@ -454,7 +455,7 @@ def _latency(axis: Axis, name: str, ops: Sequence[Op], bin_ns: int, foot: str) -
     height = bottom + (22 if foot else 4)
     label = f"{name}: latency over time; of the whole run " + ", ".join(text for _, text in legend)
     drawn = [axis.behind(_TOP, bottom), grid, *lines, _legend(legend), foot and axis.scale(bottom)]
-    return Chart(title, framed(height, label, drawn))
+    return Chart(title, framed(height, label, drawn), True)
 
 
 def charts(report: RunReport, axis: Axis, outages: Sequence[Stretch]) -> tuple[list[Chart], str]:
@@ -465,9 +466,8 @@ def charts(report: RunReport, axis: Axis, outages: Sequence[Stretch]) -> tuple[l
         groups.setdefault(op.op_type, []).append(op)
     names = sorted(groups, key=lambda name: (-len(groups[name]), name))
     bin_ns = _bin_ns(axis, max((len(group) for group in groups.values()), default=0))
-    for name in names[:TYPES_MAX]:
-        drawn.append(_rate(axis, name, groups[name], bin_ns, ""))
-        drawn.append(_latency(axis, name, groups[name], bin_ns, "seconds"))
+    for draw in (_rate, _latency):
+        drawn += [draw(axis, name, groups[name], bin_ns, "seconds") for name in names[:TYPES_MAX]]
     left = names[TYPES_MAX:]
     told = f"Without charts of their own: {', '.join(left)}." if left else ""
     return drawn, told

@@ -17,12 +17,14 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from dstest.core.check import Anomaly
+from dstest.core.errors import DstestError
 from dstest.core.history import FaultWindow
 from dstest.core.run_record import RunMeta
 from dstest.core.verdict import State
 from dstest.core.words import printable, shell_word
 from dstest.debug.monitor.analysis import alert_line
 from dstest.debug.monitor.client import BASELINE, CLIENT, NODES
+from dstest.debug.patterns.diagnosis import causes
 from dstest.history.layout import EVENTS
 from dstest.judge.audit_rows import NOT_SERVING, UNEXPLAINED
 from dstest.judge.decide import share
@@ -34,7 +36,8 @@ from dstest.report.model import RunReport, alert_lines
 from dstest.report.moments import Moment, arms_of, headline, kinds, moments, others, sentence
 from dstest.report.numbers import number
 from dstest.report.service import ALL_MAX, Stretch, first_shown, least_ns, reasons, stretches
-from dstest.report.settings import documented, settings
+from dstest.report.settings import documented, settings, ways_out
+from dstest.report.strip import strip_svg
 from dstest.report.terminal import probe_rows
 from dstest.report.timeline import is_cycle, loop_svg, story, timeline_svg
 
@@ -336,6 +339,35 @@ def _silent(moment: Moment) -> list[tuple[str, str, str]]:
     return [(", ".join(nodes), name, why) for (name, why), nodes in groups.items()]
 
 
+def _first(report: RunReport, found: Sequence[Moment], axis: Axis) -> dict[str, Any]:
+    """What a person looks at first: every anomaly over the run, why, what to do, the worst one."""
+    from markupsafe import Markup
+
+    together = kinds(report, found)
+    worst = next((m for m in found if m.ops), None)
+    told = [kind.spread.told for kind in together if kind.spread.told is not None]
+    narrow = (
+        "" if worst is None
+        else timeline_svg(worst.ops, report.windows, worst.culprit, narrow=True)
+    )  # fmt: skip
+    return {
+        "strip": Markup(strip_svg(axis, report.history.ops, told)),
+        "narrow": Markup(narrow),
+        "why": [one.says for one in documented(report)] + _causes(report),
+        "steps": [*ways_out(report), *report.steps()],
+        "explain": f"dstest explain {shell_word(report.path)}",
+    }
+
+
+def _causes(report: RunReport) -> list[str]:
+    """What servers' own records show to lie behind it; nothing where they cannot be read, which
+    `dstest explain` tells."""
+    try:
+        return causes(Path(report.path))
+    except DstestError:
+        return []
+
+
 @cache
 def templates() -> Any:
     """Those of reports, each compiled once."""
@@ -416,7 +448,7 @@ def render_html(report: RunReport) -> str:
         "headline": main or spelled(report.verdict.reason),
         "exact": exact,
         "settings": settings(report),
-        "documented": documented(report) if report.state.failed else [],
+        "first": _first(report, found, axis) if report.state.failed and found else None,
         "besides": besides(report, outages),
         "reasons": reasons(report.history),
         "rule_words": rule_words(report.verdict.rule, report.state),
@@ -430,8 +462,11 @@ def render_html(report: RunReport) -> str:
         "twins": twins,
         "unlisted": max(0, len(listed) - LISTED_MAX),
         "steps": _next_steps(report),
-        "charts": [(chart.title, Markup(chart.svg)) for chart in drawn],
-        "sampled": [(chart.title, Markup(chart.svg)) for chart in series_charts(run, axis)],
+        "charts": [(chart.title, Markup(chart.svg)) for chart in drawn if not chart.closer],
+        "closer": [
+            *((chart.title, Markup(chart.svg)) for chart in drawn if chart.closer),
+            *((chart.title, Markup(chart.svg)) for chart in series_charts(run, axis)),
+        ],
         "fault_samples": fault_samples(run, report.records),
         "measured": [] if report.measured is None else alert_lines(report.measured),
         "charts_left_out": charts_left_out,

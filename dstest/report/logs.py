@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from dstest.core import registry
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, LeadDetails
@@ -178,7 +180,35 @@ def spoken(logs: Sequence[NodeLog]) -> list[tuple[int, str, str]]:
     return sorted(found)[:SPOKEN_MAX]
 
 
+_WORTH: Final = re.compile(r"\b(?:warn|warning|err|error|fatal|crit|critical|panic)\b", re.I)
+_CLOSE_NS: Final = 500_000_000
+"""Lines that say nothing special count so near to the moment alone."""
+
+_PLAIN: Final = frozenset({"level", "lvl", "msg", "message", "ts", "time", "caller", "timestamp"})
+
+
+def _reduced(text: str) -> str:
+    """A line of JSON as its level and message, with what else it says in one word each."""
+    if not text.startswith("{"):
+        return text
+    try:
+        said = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return text
+    what = said.get("msg", said.get("message")) if isinstance(said, dict) else None
+    if not isinstance(what, str):
+        return text
+    more = [
+        f"{name}={value}"
+        for name, value in said.items()
+        if name not in _PLAIN and isinstance(value, str | int | float)
+    ]
+    level = said.get("level", said.get("lvl", ""))
+    return " ".join([*([f"{level}:"] if level else []), what, *more])
+
+
 def _cut(text: str) -> str:
+    text = _reduced(text)
     return text if len(text) <= WIDTH_MAX else text[: WIDTH_MAX - 1] + "…"
 
 
@@ -187,13 +217,20 @@ def _with_alarm(line: LogLine, log: NodeLog) -> LogLine:
     return LogLine(line.time_ns, _cut(line.text), alarm[0] if alarm else "")
 
 
+def _tells(line: LogLine, start_ns: int, end_ns: int) -> bool:
+    """Is it an alarm, a warning, about who leads, or very near?"""
+    close = start_ns - _CLOSE_NS <= line.time_ns <= end_ns + _CLOSE_NS
+    return bool(close or line.alarm or _WORTH.search(line.text) or SPEAKS.search(line.text))
+
+
 def _around(log: NodeLog, start_ns: int, end_ns: int, most: int) -> LogLines:
     if not log.lines:
         why = "no line has a time stamp" if log.stampless else "it is empty"
         return LogLines(log.node, log.name, [], 0, why)
     low, high = start_ns - MARGIN_NS, end_ns + MARGIN_NS
-    near = [_with_alarm(line, log) for line in log.lines if low <= line.time_ns <= high]
-    if not near:
+    every = [_with_alarm(line, log) for line in log.lines if low <= line.time_ns <= high]
+    near = [line for line in every if _tells(line, start_ns, end_ns)]
+    if not every:
         before = [line for line in log.lines if line.time_ns < low][-_BEFORE:]
         after = [line for line in log.lines if line.time_ns > high][:_AFTER]
         sides = ["last lines before"] * bool(before) + ["next ones"] * bool(after)
@@ -202,7 +239,7 @@ def _around(log: NodeLog, start_ns: int, end_ns: int, most: int) -> LogLines:
         return LogLines(log.node, log.name, lines, 0, f"it says nothing then{shown}")
 
     kept = sorted(_ranked(near, end_ns)[:most], key=lambda line: line.time_ns)
-    return LogLines(log.node, log.name, kept, len(near) - len(kept))
+    return LogLines(log.node, log.name, kept, len(every) - len(kept))
 
 
 def _ranked(lines: Sequence[LogLine], end_ns: int) -> list[LogLine]:

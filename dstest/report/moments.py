@@ -24,8 +24,9 @@ from dstest.core.words import quoted, sentences
 from dstest.report.logs import LogLines, NodeLog, around
 from dstest.report.meanings import Meaning, culprit_of, gravity, meaning_of, stuck_of
 from dstest.report.model import FaultView, RunReport
-from dstest.report.numbers import number
-from dstest.report.places import LOST, Damage, damage_of, last_shown, read_wrongly
+from dstest.report.numbers import number, tenths
+from dstest.report.places import LOST, Damage, aged_ns, damage_of, last_shown, read_wrongly
+from dstest.report.settings import promised
 from dstest.report.timeline import full_label, is_cycle
 
 _FOLDER: Final = "arms"
@@ -33,8 +34,7 @@ _FOLDER: Final = "arms"
 _NOT_KNOWN: Final = ""
 
 DETAILED_MAX: Final = 8
-"""Anomalies with logs and counters beside them: of more of one kind nobody reads, and the page has
-a bound. The others are listed."""
+"""Anomalies with logs and counters beside them, one of each kind. The others are listed."""
 
 _KEY_MAX: Final = 60
 
@@ -230,11 +230,11 @@ def _moment(
     checker: str,
     anomaly: Anomaly,
     *,
+    detailed: bool,
     logs: Sequence[NodeLog],
     arms: list[Arm],
     by_id: dict[int | str, Op],
 ) -> Moment:
-    detailed = number <= DETAILED_MAX
     result: CheckResult = report.results[checker]
     meaning = meaning_of(checker, anomaly.type)
     ops = sorted(
@@ -299,12 +299,27 @@ def moments(
     """All anomalies of a run: one of each kind first."""
     wanted = {id for _, anomaly in report.anomalies for id in anomaly.ops}
     by_id = {op.op_id: op for op in report.history.ops if op.op_id in wanted}
+    ordered = _ordered(report, by_id)
+    first: dict[str, int] = {}
+    for n, (_, anomaly, twin_of) in enumerate(ordered, 1):
+        if twin_of is None:
+            first.setdefault(anomaly.type, n)
+    detailed = set([*first.values()][:DETAILED_MAX])
     return [
         msgspec.structs.replace(
-            _moment(report, n, checker, anomaly, logs=logs, arms=arms or [], by_id=by_id),
+            _moment(
+                report,
+                n,
+                checker,
+                anomaly,
+                detailed=n in detailed,
+                logs=logs,
+                arms=arms or [],
+                by_id=by_id,
+            ),
             twin_of=twin_of,
         )
-        for n, (checker, anomaly, twin_of) in enumerate(_ordered(report, by_id), 1)
+        for n, (checker, anomaly, twin_of) in enumerate(ordered, 1)
     ]
 
 
@@ -324,8 +339,8 @@ def sentence(text: str) -> str:
     return told[:1].upper() + told[1:]
 
 
-def _exactly(moment: Moment) -> str:
-    """What the answer was that cannot be, as exactly as it is known."""
+def _exactly(moment: Moment, ops: Sequence[Op]) -> str:
+    """What the answer was that cannot be, as exactly as it is known; `ops` are all of the run."""
     found = stuck_of(moment.anomaly)
     culprit = next((op for op in moment.ops if op.op_id == moment.culprit), None)
     if found is None or culprit is None:
@@ -338,6 +353,8 @@ def _exactly(moment: Moment) -> str:
     )
     if found.held:
         exact += f", and the {found.noun} could only be {found.held}"
+    if (aged := aged_ns(culprit, ops)) is not None:
+        exact += f"; it had been overwritten {tenths(aged)} before it was asked"
     return f"{exact}."
 
 
@@ -357,13 +374,14 @@ def headline(report: RunReport, found: Sequence[Moment]) -> tuple[str, str]:
     stuck = stuck_of(first.anomaly) is not None
     did = read_wrongly(culprit, report.history.ops) if culprit is not None and stuck else ""
     said = in_a_line(_system(report), did or first.meaning.did, first.anomaly.key)
-    return said, _exactly(first)
+    return f"{said[:-1]}{promised(report)}.", _exactly(first, report.history.ops)
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """`many` is `count` in words: where several checkers counted, there may be more. `said` follows
     the name of the kind. `when` says when and where they came, among which faults, empty where that
-    is not known. `first` is the number of its first anomaly."""
+    is not known. `first` is the number of its first anomaly; `spread` is where and when all
+    came."""
 
     type: str
     count: int
@@ -371,6 +389,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     said: str
     when: str
     first: int
+    spread: Spread
 
 
 class Whole(NamedTuple):
@@ -403,6 +422,7 @@ def _sightings(ops: Sequence[Op], faults: Sequence[FaultWindow]) -> Sightings | 
         epochs=dict(Counter(epoch for epoch in met if epoch is not None)),
         outside=len(beyond),
         after=dict(Counter(last.epoch for last in after if last is not None)),
+        over_time=Sightings.parts_of(ends),
     )
 
 
@@ -522,18 +542,24 @@ def _whole_text(whole: Whole, shape: str, faults: Sequence[FaultWindow]) -> str:
     return f"{lead}{what} {_seen_at(spread.told, faults)}.{_on_keys(spread)}"
 
 
-def _when(whole: Whole, faults: Sequence[FaultWindow]) -> str:
-    """When they came and among which faults, of all or of those with a witness."""
-    if whole.spread.told is None:
+def _when(whole: Whole, shape: str, faults: Sequence[FaultWindow]) -> str:
+    """When they came and among which faults, of all or of those with a witness; of what was lost
+    when it was acknowledged."""
+    spread = whole.spread
+    if spread.told is None:
         return ""
-    few = whole.placed < whole.spread.count
+    few = whole.placed < spread.count
     shown = f"the {whole.placed} with a witness " if few else ""
-    return shown + _seen_at(whole.spread.told, faults)
+    if shape != LOST or spread.known is None:
+        return shown + _seen_at(spread.told, faults)
+    since = f"{spread.told.first_ns / 1e9:.2f} s"
+    known = _seen_at(spread.known, faults)
+    return f"{shown}acknowledged or first read {known}; seen to be missing since {since}"
 
 
 def kinds(report: RunReport, found: Sequence[Moment]) -> list[Kind]:
-    """A row for each kind of which there is more than one anomaly, in the order of the page. Where
-    several checkers found it, times and places are those of the one that counted most."""
+    """A row for each kind, in the order of the page. Where several checkers found it, times and
+    places are those of the one that counted most."""
     groups: dict[str, dict[str, list[Moment]]] = {}
     for moment in found:
         groups.setdefault(moment.anomaly.type, {}).setdefault(moment.checker, []).append(moment)
@@ -545,8 +571,6 @@ def kinds(report: RunReport, found: Sequence[Moment]) -> list[Kind]:
         }
         main = max(wholes, key=lambda checker: wholes[checker].spread.count)
         most = wholes[main]
-        if most.spread.count < 2:
-            continue
         counts = [(checker, one.spread.count) for checker, one in wholes.items()]
         shown = len(by_checker[main])
         least = f", {shown} of them with a witness" if shown < most.spread.count else ""
@@ -554,9 +578,17 @@ def kinds(report: RunReport, found: Sequence[Moment]) -> list[Kind]:
         said += _whole_text(most, meaning_of(main, kind).shape, report.windows)
         first = min(group[0].number for group in by_checker.values())
         many = f"{'at least ' if len(counts) > 1 else ''}{number(most.spread.count)}"
-        when = _when(most, report.windows)
+        when = _when(most, meaning_of(main, kind).shape, report.windows)
         rows.append(
-            Kind(type=kind, count=most.spread.count, many=many, said=said, when=when, first=first)
+            Kind(
+                type=kind,
+                count=most.spread.count,
+                many=many,
+                said=said,
+                when=when,
+                first=first,
+                spread=most.spread,
+            )
         )
     return rows
 

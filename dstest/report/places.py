@@ -292,6 +292,20 @@ def read_wrongly(read: Op, ops: Sequence[Op]) -> str:
     return _something(read, wrote, before, reads, changes)
 
 
+def aged_ns(read: Op, ops: Sequence[Op]) -> int | None:
+    """How long the value that a read of a register shows had been overwritten when it was asked;
+    None where it had not been, or nobody can tell."""
+    writes = [op for op in ops if op.key == read.key and op.op_type in _WRITES]
+    value = _token(read.output)
+    ends = [_ended(op) for op in writes if _token(op.input) == value]
+    if not ends or None in ends or read.op_type not in _READS:
+        return None
+    last = max(end for end in ends if end is not None)
+    over = [end for op in writes if op.invoke_ts > last and (end := _ended(op)) is not None]
+    aged = read.invoke_ts - min(over, default=read.invoke_ts)
+    return aged if aged > 0 else None
+
+
 def _something(
     read: Op, wrote: Sequence[Op], before: Sequence[Op], reads: Sequence[Op], changes: Sequence[Op]
 ) -> str:

@@ -8,7 +8,7 @@ import math
 import os
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from dstest.core import registry
@@ -17,7 +17,7 @@ from dstest.core.evidence import Tier
 from dstest.core.implements import implements
 from dstest.core.protocols import LabTraits, Linked, Tapped
 from dstest.core.run_record import LOG_OPTION
-from dstest.core.run_words import command_of, simulates
+from dstest.core.run_words import command_of, pair_of, simulates
 from dstest.judge.audit_rows import BEYOND_RUNS, UNEXPLAINED
 from dstest.judge.facts import SHAPES, TIER_NEEDS, UNITS
 
@@ -158,6 +158,23 @@ def replay_of(spec: dict[str, Any], path: str) -> str:
 def another_seed(spec: dict[str, Any], given: Sequence[str] | None) -> str:
     """The command of this run with a seed that is drawn."""
     return _Run(spec, given, "").command()
+
+
+def with_options(
+    spec: dict[str, Any], given: Sequence[str] | None, changes: Mapping[str, Any]
+) -> str:
+    """The command of this run with these values of options: one that is the default is left out."""
+    try:
+        options = registry.load("systems", spec["system"]).options
+    except (ConfigError, KeyError):
+        options = {}
+    kept = [pair for pair in given or [] if pair.partition("=")[0] not in changes]
+    kept += [
+        pair_of(name, value)
+        for name, value in changes.items()
+        if name not in options or options[name].default != value
+    ]
+    return _Run(spec, kept, "").command()
 
 
 def on_nodes(spec: dict[str, Any], given: Sequence[str] | None) -> str:

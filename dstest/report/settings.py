@@ -1,16 +1,18 @@
-"""What a run was told by `-o`, what it was held to, and what its system documents of that."""
+"""What a run was told by `-o`, what it was held to, what its system documents of that, and with
+which settings it would promise more."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from dstest.core import registry
 from dstest.core.errors import ConfigError
-from dstest.core.protocols import SystemTraits
+from dstest.core.protocols import NemesisTraits, SystemTraits
 from dstest.core.protocols.systems import Caution, Relaxation
-from dstest.core.run_words import value_text
+from dstest.core.run_words import pair_of, value_text
 from dstest.report.model import RunReport
+from dstest.report.remedies import Step, with_options
 
 _PARTS: Final = (("systems", "system"), ("workloads", "workload"), ("nemeses", "nemesis"))
 """Whose options come first: those of the system say what was tested."""
@@ -35,12 +37,32 @@ def _sorted(given: list[str], spec: Mapping[str, Any]) -> tuple[list[str], list[
     return groups[0], [*groups[1], *groups[2], *left]
 
 
-def _relaxed(spec: Mapping[str, Any], model: str | None) -> list[Relaxation]:
+class Setting(NamedTuple):
+    """What the system documents of the settings of a run: in a sentence or two, and the options
+    with which it would promise more, None where none would. `model` is what it promises instead,
+    empty where that is none that has a name."""
+
+    says: str
+    instead: Mapping[str, Any] | None
+    model: str = ""
+
+
+def relaxations(spec: Mapping[str, Any], model: str | None) -> list[Relaxation]:
     """What the system documents for the options that were in force, other than what was asked."""
     system = _plugin("systems", spec.get("system"))
     rows = () if system is None else SystemTraits.of(system).relaxations
     options = spec.get("options", {})
     return [row for row in rows if row.model != model and row.holds(options)]
+
+
+def promised(report: RunReport) -> str:
+    """`; with reads=serializable it promises sequential only`, to follow what a system did wrong;
+    empty where it promises what the run was held to, or nobody knows of less."""
+    spec = report.meta.spec
+    for row in relaxations(spec, report.history.header.model or report.meta.model):
+        of = f"with {row.option}={value_text(row.value)} " if row.option else ""
+        return f"; {of}it promises {row.model} only"
+    return ""
 
 
 def _in_force(row: Caution, spec: Mapping[str, Any], given: set[str]) -> str:
@@ -53,21 +75,71 @@ def _in_force(row: Caution, spec: Mapping[str, Any], given: set[str]) -> str:
     return ", ".join(said)
 
 
-def documented(report: RunReport) -> list[str]:
-    """What the documentation of the system says against these settings, in a sentence each."""
+def _loses_power(spec: Mapping[str, Any]) -> bool:
+    """Does a fault of the run take what was not synced?"""
+    names = str(spec.get("nemesis") or "").split(",")
+    nemeses = [_plugin("nemeses", name.strip()) for name in names]
+    return any(NemesisTraits.of(one).page_cache == "lost" for one in nemeses if one is not None)
+
+
+def _stronger(
+    row: Caution | Relaxation, system: Any, names: Sequence[str], options: Mapping[str, Any]
+) -> Mapping[str, Any] | None:
+    """The options with which this does not hold: the defaults, else those that it names."""
+    defaults = {name: system.options[name].default for name in names if name in system.options}
+    other = {name: value for name, value in defaults.items() if options.get(name) != value}
+    own = row.instead if isinstance(row, Caution) else {}
+    return next((way for way in (own, other) if way and not row.holds({**options, **way})), None)
+
+
+def _of_relaxation(row: Relaxation, system: Any, spec: Mapping[str, Any]) -> Setting:
+    of = f" for {row.option}={value_text(row.value)}" if row.option else ""
+    says = f"{spec['system']} documents that it promises {row.model}{of} ({row.source})."
+    names = [row.option] if row.option else []
+    return Setting(says, _stronger(row, system, names, spec.get("options", {})), row.model)
+
+
+def _of_caution(row: Caution, system: Any, spec: Mapping[str, Any], given: set[str]) -> Setting:
+    of = _in_force(row, spec, given)
+    about = f" ({of})" if of else ""
+    says = f"{spec['system']}{about} documents that {row.says} ({row.source})."
+    return Setting(says, _stronger(row, system, [*row.when], spec.get("options", {})))
+
+
+def documented(report: RunReport) -> list[Setting]:
+    """What the documentation of the system says against these settings: that it promises less than
+    the run was held to, before what it warns of."""
     spec = report.meta.spec
     system = _plugin("systems", spec.get("system"))
     if system is None:
         return []
-    options = spec.get("options", {})
+    options, power = spec.get("options", {}), _loses_power(spec)
     given = {pair.partition("=")[0] for pair in report.meta.options_given or []}
-    found = []
-    for row in SystemTraits.of(system).cautions:
-        if row.holds(options):
-            of = _in_force(row, spec, given)
-            about = f" ({of})" if of else ""
-            found.append(f"{spec['system']}{about} documents that {row.says} ({row.source}).")
-    return found
+    model = report.history.header.model or report.meta.model
+    found = [_of_relaxation(row, system, spec) for row in relaxations(spec, model)]
+    return found + [
+        _of_caution(row, system, spec, given)
+        for row in SystemTraits.of(system).cautions
+        if row.holds(options) and (power or not row.power)
+    ]
+
+
+def ways_out(report: RunReport) -> list[Step]:
+    """What to do about a failure that the system documents: ask for more, or hold the run to what
+    it promises, where a checker of the run can judge that."""
+    spec, given = report.meta.spec, report.meta.options_given
+    checkers = [_plugin("checkers", name) for name in report.evidence.checker.ran]
+    found: list[Step] = []
+    for setting in documented(report):
+        if setting.instead:
+            pairs = ", ".join(pair_of(*pair) for pair in setting.instead.items())
+            asks = f"Is it gone where the system promises more, with {pairs}?"
+            found.append(Step(asks, with_options(spec, given, setting.instead)))
+        able = any(one is not None and setting.model in one.models for one in checkers)
+        if setting.model and able:
+            asks = f"Does it keep {setting.model}, which is what it promises with these settings?"
+            found.append(Step(asks, with_options({**spec, "model": setting.model}, given, {})))
+    return list({step.command: step for step in reversed(found)}.values())[::-1]
 
 
 def settings(report: RunReport) -> str:
@@ -85,7 +157,4 @@ def settings(report: RunReport) -> str:
         besides = f", and {', '.join(others)}" if others else ""
         said = f"Ran with the system's settings as they come{besides}"
     said += f"; held to {model}." if model else "."
-    for row in _relaxed(spec, model):
-        of = f"Of {row.option}={row.value} {spec['system']}" if row.option else spec["system"]
-        said += f" {of} documents {row.model} ({row.source})."
     return said

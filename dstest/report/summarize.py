@@ -148,6 +148,7 @@ def test_of(meta: RunMeta) -> Tested:
         model=meta.model,
         nodes=len(meta.members or meta.nodes),
         seed=spec.get("seed"),
+        settings=tuple(meta.options_given or ()),
     )
 
 

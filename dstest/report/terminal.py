@@ -20,7 +20,7 @@ from dstest.report.model import CUT_SHORT, FaultView, RunReport, SignalView
 from dstest.report.moments import Moment, headline, kinds, moments, others, tallies
 from dstest.report.remedies import Remedy, of_run
 from dstest.report.service import ErrorRow
-from dstest.report.settings import documented, settings
+from dstest.report.settings import documented, settings, ways_out
 
 PROBE_COLUMNS = ("Probe", "Against", "Asks", "Result", "Seen")
 
@@ -152,7 +152,7 @@ def _where(report: RunReport, found: Sequence[Moment]) -> list[str]:
     said = [
         f"It is one of {k.many} of this kind{f': {k.when}' if k.when else ''}."
         for k in together
-        if k.type == first.anomaly.type
+        if k.type == first.anomaly.type and k.count > 1
     ]
     if more := others([one for one in found if one.twin_of is None], together):
         said.append(f"Found as well: {', '.join(f'{many} × {name}' for name, many in more)}.")
@@ -181,7 +181,7 @@ def _remedies(report: RunReport) -> list[Remedy]:
     given = {remedy.command for remedy in rows}
     # Not in the files of the run, which are summed up: it is asked afterwards.
     asked = (aside_of(Path(report.path)) / PROBES_FILE).is_file()
-    steps = report.steps(asked=asked)
+    steps = [*ways_out(report), *report.steps(asked=asked)]
     return rows + [Remedy(one.asks, one.command) for one in steps if one.command not in given]
 
 
@@ -220,7 +220,7 @@ def _verdict_lines(report: RunReport, found: Sequence[Moment]) -> list[str]:
     lines: list[str] = []
     if report.state.failed:
         said_first = (headline(report, found)[0], *_where(report, found), settings(report))
-        for said in (*said_first, *documented(report)):
+        for said in (*said_first, *(one.says for one in documented(report))):
             lines += wrap(said, "  ", "  ")
     return lines
 
@@ -233,6 +233,7 @@ def _commands(report: RunReport) -> list[str]:
         spec = with_lab(report.meta.spec, report.meta.lab_id)
         again = report.evidence.rerun.reproduced
         commands = {
+            "try": next((step.command for step in ways_out(report)), ""),
             "why": f"dstest explain {shell_word(report.path)}",
             "next": of_run("shrink" if again else "confirm", spec, report.path),
         }

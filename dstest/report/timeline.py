@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -21,13 +21,10 @@ if TYPE_CHECKING:
     from dstest.core.history import FaultWindow
 
 
-_WIDTH: Final = 1000
-_LEFT: Final = 330
-"""Room for the names of operations, which stand before their bars."""
-
-_RIGHT: Final = 24
-_ROW: Final = 24
 _BAR: Final = 14
+_ROW_LEAST: Final = 24
+"""Height of a bar with the room around it."""
+
 _TEXT_MAX: Final = 40
 _NAME_MAX: Final = 40
 _TAIL: Final = 3
@@ -35,6 +32,19 @@ _TAIL: Final = 3
 
 _ROWS_MAX: Final = 40
 _STORY_MAX: Final = 600
+
+
+class _Layout(NamedTuple):
+    """Where bars lie. Names stand in `left` before their bars, or above them where that is none."""
+
+    width: int
+    left: int
+    right: int
+    row: int
+
+
+_WIDE: Final = _Layout(1000, 330, 24, _ROW_LEAST)
+_NARROW: Final = _Layout(400, 4, 6, _ROW_LEAST + 16)
 
 COLORS: Final = {Outcome.OK: "#2a9d5c", Outcome.FAIL: "#d08700", Outcome.UNKNOWN: "#c0392b"}
 """Of outcomes, in drawings that take no colours of a page."""
@@ -169,66 +179,75 @@ def _name(op: Op) -> str:
     return text if len(text) <= _NAME_MAX else text[: _NAME_MAX - 1] + "…"
 
 
-def _bar(op: Op, y: float, x: Callable[[int], float], telling: bool) -> str:
+def _bar(op: Op, y: float, x: Callable[[int], float], telling: bool, at: _Layout) -> str:
     open_end = op.complete_ts is None
     start = x(op.invoke_ts)
-    end = _WIDTH - _RIGHT if op.complete_ts is None else x(op.complete_ts)
+    end = at.width - at.right if op.complete_ts is None else x(op.complete_ts)
     color = COLORS[op.outcome]
     dash = ' stroke-dasharray="5 3"' if op.outcome is Outcome.UNKNOWN else ""
     weight = ' font-weight="700"' if telling else ""
     name, words = escape(_name(op)), escape(printable(_sentence(op, full_label(op))))
     mark = "▶ " if telling else ""
+    above = at is _NARROW
+    top = y + (at.row - _ROW_LEAST if above else 0)
     tail = (
-        f'<path d="M{end:.1f} {y - 2:g}v{_BAR + 4}" stroke="{color}" stroke-width="2"/>'
+        f'<path d="M{end:.1f} {top - 2:g}v{_BAR + 4}" stroke="{color}" stroke-width="2"/>'
         if not open_end and op.outcome is Outcome.OK
         else ""
     )
+    place = f'x="{at.left}"' if above else f'x="{at.left - 10}" text-anchor="end"'
     return (
-        f'<text x="{_LEFT - 10}" y="{y + 11:g}" text-anchor="end" fill="currentColor"{weight}>'
+        f'<text {place} y="{y + 11:g}" fill="currentColor"{weight}>'
         f"{mark}{name}<title>{words}</title></text>"
-        f'<rect x="{start:.1f}" y="{y:g}" width="{max(3.0, end - start):.1f}" height="{_BAR}" '
+        f'<rect x="{start:.1f}" y="{top:g}" width="{max(3.0, end - start):.1f}" height="{_BAR}" '
         f'rx="2" fill="{color}" fill-opacity="{0.55 if telling else 0.3}" stroke="{color}"'
         f"{dash}><title>{words}</title></rect>{tail}"
     )
 
 
 def timeline_svg(
-    ops: Sequence[Op], faults: Sequence[FaultWindow] = (), culprit: int | str | None = None
+    ops: Sequence[Op],
+    faults: Sequence[FaultWindow] = (),
+    culprit: int | str | None = None,
+    *,
+    narrow: bool = False,
 ) -> str:
     """An SVG of the witness: a row per operation, from call to answer, to scale, with the fault
     windows of that time behind them, as many of them with a name as there is room for. `culprit`
-    is marked.
+    is marked. A `narrow` one is for the screen of a telephone, each name above its bar.
 
     A bar that is dashed is an operation whose outcome is unknown; one that never ended goes to the
     edge. Of many operations the last are drawn.
     """
     if not ops:
         return ""
+    layout = _NARROW if narrow else _WIDE
+    width, left, right = layout.width, layout.left, layout.width - layout.right
     shown = list(ops)[-_ROWS_MAX:]
     first = min(op.invoke_ts for op in shown)
     last = max(max(op.invoke_ts, op.complete_ts or 0) for op in shown)
     span = max(1, last - first)
     pad = span // 40
     first, last = first - pad, last + pad
-    room = _WIDTH - _LEFT - _RIGHT
 
     def x(time_ns: int) -> float:
-        return _LEFT + room * (time_ns - first) / max(1, last - first)
+        return left + (right - left) * (time_ns - first) / max(1, last - first)
 
     bands = bands_of(faults, first, last, x)
     top = 5 + LANE * bands.lanes
-    height = top + len(shown) * _ROW + 24
-    size = f'viewBox="0 0 {_WIDTH} {height}" font-size="13" font-family="sans-serif"'
+    height = top + len(shown) * layout.row + 24
+    size = f'viewBox="0 0 {width} {height}" font-size="13" font-family="sans-serif"'
     words = f"{len(ops)} operations of the witness from call to answer"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{words}" {size}>',
-        *bands.svg(height - 22, _LEFT - 10),
+        *bands.svg(height - 22, left - 10),
     ]
     for at, op in enumerate(shown):
-        y = top + at * _ROW
+        y = top + at * layout.row
+        foot = y + layout.row - 4
         parts.append(
-            f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y + _ROW - 4}" y2="{y + _ROW - 4}" '
-            f'stroke="currentColor" stroke-opacity="0.12"/>' + _bar(op, y, x, op.op_id == culprit)
+            f'<line x1="{left}" x2="{right}" y1="{foot}" y2="{foot}" stroke="currentColor" '
+            f'stroke-opacity="0.12"/>' + _bar(op, y, x, op.op_id == culprit, layout)
         )
     for step, anchor in ((0, "start"), (1, "middle"), (2, "end")):
         time_ns = first + (last - first) * step // 2

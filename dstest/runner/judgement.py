@@ -22,7 +22,7 @@ from dstest import __version__
 from dstest.core import registry
 from dstest.core.check import Budget, CheckResult
 from dstest.core.errors import EvidenceError, HarnessError
-from dstest.core.evidence import Canary, LandingRecord, Rerun
+from dstest.core.evidence import BlameProbe, Canary, LandingRecord, Rerun
 from dstest.core.history import Header, History, windows_of
 from dstest.core.implements import implements
 from dstest.core.protocols import (
@@ -39,7 +39,7 @@ from dstest.history.jsonl import read_raw, says_no_more, write_history
 from dstest.history.layout import PLUGINS, RunDir, write_verdict
 from dstest.history.segment import Folded, Segment, fold
 from dstest.judge.audit_rows import NO_CRASH, NO_CRASH_BREAKS, no_crash
-from dstest.judge.blame import blame
+from dstest.judge.blame import RELAXED, blame
 from dstest.judge.checker_answers import (
     Job,
     Source,
@@ -54,7 +54,7 @@ from dstest.judge.facts import ClockFact, Gap, ProcessFacts, RunFacts, Wire
 from dstest.judge.lints import lint
 from dstest.judge.mutants.families import canaries
 from dstest.judge.server_journal import effects_of, judge_effects
-from dstest.judge.symptom import classify, symptom_of
+from dstest.judge.symptom import NOT_BY_MODEL, classify, symptom_of
 from dstest.runner.blame_probes import offline_probes
 from dstest.runner.logs import LogFacts, log_names, scan_logs
 from dstest.runner.measurements import measured_of, write_monitored
@@ -521,6 +521,17 @@ def _traits_of(facts: RunFacts) -> tuple[dict[str, CheckerTraits], dict[str, Nem
     return known, {record.nemesis: _traits(record.nemesis) for record in facts.records}
 
 
+def _promised(
+    facts: RunFacts, header: Header, model: str | None, probes: Mapping[str, BlameProbe]
+) -> list[str]:
+    """The weaker models that the system documents for these options, unless it broke them too."""
+    probe = probes.get(RELAXED)
+    if header.system is None or (probe is not None and probe.fired is False):
+        return []
+    rows = SystemTraits.of(registry.load("systems", header.system)).relaxations
+    return [row.model for row in rows if row.holds(facts.options) and row.model != model]
+
+
 def _failures(meta: RunMeta) -> list[str]:
     """Of a simulation; one that died did not come to say."""
     return ["what failed in it was not recorded"] if meta.failures is None else meta.failures
@@ -625,10 +636,13 @@ def assess(run: RunDir, canary: Canary | None = None) -> Judgement:
     crash = no_crash(run_facts)
     built_in = [*([crash] if crash else []), *run_facts.built_in]
     results = {**run_facts.results, **{result.checker: result for result in built_in}}
+    probes = offline_probes(run, run_facts, history_lint, results, meta.model)
+    symptom = symptom_of(run_facts, results.values(), *_traits_of(run_facts))
+    if symptom is not None and NOT_BY_MODEL.isdisjoint(symptom.claims):
+        weaker = _promised(run_facts, history.header, meta.model, probes)
+        symptom = msgspec.structs.replace(symptom, documented=weaker)
     evidence = msgspec.structs.replace(
-        build_evidence(run_facts, history_lint),
-        probes=offline_probes(run, run_facts, history_lint, results, meta.model),
-        symptom=symptom_of(run_facts, results.values(), *_traits_of(run_facts)),
+        build_evidence(run_facts, history_lint), probes=probes, symptom=symptom
     )
     checkers = {n: msgspec.to_builtins(r) for n, r in results.items()}
     verdict = decide(evidence, checkers)

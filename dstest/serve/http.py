@@ -1,8 +1,9 @@
 """The pages over HTTP, for who is on this machine: only GET and HEAD, and nothing is ever written.
 
 A page of somebody else's in the same browser must not read them: the Host header has to be one of
-our names, no other origin is allowed and no page may be framed. What lies in a run is text, but for
-its report.html, which is shown as it was summed up, without an origin and unable to ask anything.
+our names, no other origin is allowed and none of theirs may frame one. What lies in a run is text,
+but for its report.html, which is shown as it was summed up, without an origin and unable to ask
+anything.
 """
 
 from __future__ import annotations
@@ -215,6 +216,7 @@ class _Run(_Page):
             return
         self.set_header("Content-Type", "text/html; charset=utf-8")
         self.set_header("Content-Security-Policy", REPORT_POLICY)
+        self.set_header("X-Frame-Options", "SAMEORIGIN")
         await self._send(BytesIO(report.content))
 
     async def _file(self, parts: Sequence[str]) -> None:

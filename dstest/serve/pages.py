@@ -37,15 +37,16 @@ _STAMP: Final = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z")
 
 POLICY: Final = (
     "default-src 'none'; style-src '{style}'; script-src '{script}'; connect-src 'self'; "
-    "img-src data:; base-uri 'none'; form-action 'self'"
+    "img-src data:; frame-src 'self'; base-uri 'none'; form-action 'self'"
 )
 """Of our own pages: what runs and what it looks like is in them, and known by its digest."""
 
 REPORT_POLICY: Final = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox allow-scripts"
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'self'; sandbox allow-scripts"
 )
-"""Of a report.html, which lay in a run: it can ask for nothing, and is of no origin."""
+"""Of a report.html, which lay in a run: it can ask for nothing, is of no origin, and is framed by
+the page of its run alone."""
 
 TEXT_POLICY: Final = "default-src 'none'; sandbox"
 """Of any other file of a run."""

@@ -159,6 +159,7 @@ def words_of(row: RunRow) -> str:
         (
             *(row.ref, row.word, row.said, row.why, test.system, test.version, test.workload),
             *(test.nemesis, test.model, f"seed={test.seed}", row.rule, row.by, *row.anomalies),
+            *test.settings,
             *row.fingerprints,
         )
     ).casefold()

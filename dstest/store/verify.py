@@ -188,9 +188,10 @@ def _words(meta: RunMeta) -> tuple[object, ...]:
 
 def _same_system(one: RunMeta, other: RunMeta) -> bool:
     """Of one version? A run that died before its system served has noted none: it is of any."""
-    return any(
-        meta.system_version is None and not whole(meta) for meta in (one, other)
-    ) or (one.system_version, one.builds_in_use) == (other.system_version, other.builds_in_use)
+    return any(meta.system_version is None and not whole(meta) for meta in (one, other)) or (
+        one.system_version,
+        one.builds_in_use,
+    ) == (other.system_version, other.builds_in_use)
 
 
 def whole(meta: RunMeta) -> bool:

@@ -64,13 +64,47 @@ def test_a_narrow_screen_scrolls_no_page(browser: Any, page_of: Any, kind: str) 
         assert found.page.evaluate("document.documentElement.scrollWidth") <= 400
 
 
+@pytest.mark.parametrize("kind", ["etcd", "list-append"])
+def test_a_failure_is_read_without_much_scrolling(browser: Any, page_of: Any, kind: str) -> None:
+    """Of one kind of anomaly 4,000 pixels, of three 8,000; the strip is on the first screen."""
+    with opened(browser, page_of(kind), width=1400) as found:
+        page = found.page
+        kinds = len(page.query_selector_all("article.anomaly"))
+        most = 4000 if kinds == 1 else 8000
+        assert page.evaluate("document.documentElement.scrollHeight") <= most
+        box = page.query_selector("figure.strip svg").bounding_box()
+        assert box["y"] + box["height"] < 900
+
+
+def test_on_a_telephone_the_marked_read_is_on_the_screen(browser: Any, page_of: Any) -> None:
+    with opened(browser, page_of("etcd"), width=420) as found:
+        (mark,) = [
+            text
+            for text in found.page.query_selector_all("#verdict figure text")
+            if (text.text_content() or "").startswith("▶") and text.is_visible()
+        ]
+        box = mark.bounding_box()
+        assert box["x"] >= 0 and box["x"] + box["width"] <= 420
+        bar = mark.evaluate_handle("text => text.nextElementSibling").as_element().bounding_box()
+        assert bar["x"] >= 0 and bar["x"] + bar["width"] <= 420
+
+
+def test_what_a_link_leads_to_is_opened(browser: Any, page_of: Any) -> None:
+    with opened(browser, page_of("etcd")) as found:
+        page = found.page
+        row = page.query_selector("#audit-RF2")
+        assert not row.is_visible()
+        page.evaluate("location.hash = '#audit-RF2'")
+        row.wait_for_element_state("visible")
+
+
 def test_without_scripts_all_but_the_timeline_is_there(browser: Any, page_of: Any) -> None:
     with opened(browser, page_of("etcd"), java_script_enabled=False) as found:
         page = found.page
         assert not page.query_selector("#timeline canvas").is_visible()
         assert "needs JavaScript" in page.query_selector("#timeline").inner_text()
-        assert len(page.query_selector_all("figure.chart svg")) == 5
-        assert page.query_selector("#anomaly-1 svg").is_visible()
+        assert len(page.query_selector_all("figure.chart svg")) == 6
+        assert page.query_selector("#verdict figure .broad svg").is_visible()
         assert not page.query_selector("[data-anomaly]").is_visible()
 
 
@@ -105,7 +139,7 @@ def test_keys_lead_to_the_anomaly_and_its_fields(browser: Any, page_of: Any) -> 
         assert fields["op_type"] == "read"
         assert fields["outcome"] == "ok"
         assert fields["node_seen"].startswith('"n')
-        story = page.query_selector("#anomaly-1 .telling").inner_text()
+        story = page.query_selector("#anomaly-1 .telling").text_content()
         assert story.startswith(f"operation {fields['op_id']},")
         near = page.evaluate("[dstest.timeline.from, dstest.timeline.to]")
         assert near[1] - near[0] < (whole[1] - whole[0]) / 4

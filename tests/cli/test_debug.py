@@ -44,7 +44,7 @@ def test_it_says_what_was_seen_what_it_may_be_and_what_to_do(place: Path) -> Non
     heads = ("Observe", "Hypothesise", "Test", "Verify", "Checklists", "Measure next")
     lines = done.stdout.splitlines()
     assert [line for line in lines if line in heads] == list(heads)
-    assert "1. Causal ordering violation (#5, critical" in done.stdout
+    assert "1. Stale read (#5, critical" in done.stdout
     assert "dstest replay store/latest --times 3" in done.stdout
     assert "--nemesis none" in done.stdout
     assert all(f"\nn{number}: " in done.stdout for number in range(1, 6))
@@ -61,7 +61,7 @@ def test_it_is_short_unless_all_is_asked_for(place: Path) -> None:
     assert lines[-1] == all_.stdout.splitlines()[-1]
     assert lines[-2] == "all of it: dstest debug store/latest --all"
     ranked = [line for line in lines if line[:2] in ("1.", "2.", "3.", "4.")]
-    assert ranked[0].startswith("1. Causal ordering violation (#5, critical")
+    assert ranked[0].startswith("1. Stale read (#5, critical")
     assert len(ranked) <= 3
     assert 1 <= sum(line.startswith("     ") for line in lines) <= 2 * len(ranked)
     heads = ["Observe", "Hypothesise", "Test", "Checklists", "Measure next"]

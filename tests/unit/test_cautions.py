@@ -52,7 +52,7 @@ def of(system: str, given: list[str], **options: Any) -> RunReport:
 
 def test_defaults_that_decide_are_named() -> None:
     made = of("galera", ["isolation=repeatable-read"], isolation="repeatable-read")
-    said = documented(made)
+    said = [one.says for one in documented(made)]
     assert said[0].startswith(
         "galera (isolation=repeatable-read, snapshot_isolation=false as it comes) documents that "
     )

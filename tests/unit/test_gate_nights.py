@@ -246,7 +246,7 @@ def test_no_checker_of_a_claim_has_judged_nothing(store: Path) -> None:
     other = {"by_checker": {"slo": {"eligible": 5, "consumed": 5}}}
     from dstest.core.evidence import CheckerEvidence
 
-    assert _judged_by_all(claim, msgspec.convert(other, CheckerEvidence)) == 0
+    assert _judged_by_all(claim.checkers, msgspec.convert(other, CheckerEvidence)) == 0
 
 
 def test_why_nothing_fits_is_told_once_for_each_claim(store: Path) -> None:

@@ -138,6 +138,32 @@ def test_a_simulation_that_was_made_again_counts_once(made: Path, store: Path) -
     assert rules(decided(store, ("seeds = 1", "seeds = 2"))) == {"G26"}
 
 
+def test_a_draft_of_the_store_lets_it_through(made: Path, tmp_path: Path) -> None:
+    """What passed is a claim, what the night had to find is a red control, and both are there."""
+    code, said = dstest("gate", "draft", made / "store")
+    assert code == Exit.PASS, said
+    policy = tmp_path / "drafted.toml"
+    policy.write_text(said.partition("dstest: ")[0])
+    read = read_policy(policy)
+    assert [claim.workload for claim in read.policy.claim] == ["register"]
+    (control,) = read.policy.control
+    assert control.expect == "red" and control.anomalies == ("nonlinearizable",)
+    code, said = dstest("gate", "--policy", policy, made / "store")
+    assert code == Exit.PASS and "let through" in said, said
+
+
+def test_a_draft_says_what_it_left_out(made: Path, tmp_path: Path) -> None:
+    """A failure that no night had to find is nothing that may be asked for."""
+    (red,) = [run for run in runs_in(made / "store") if run.read_json("run.json")["options_given"]]
+    alone = tmp_path / "store" / red.path.parent.name
+    shutil.copytree(red.path, alone / red.path.name, symlinks=True)
+    code, said = dstest("gate", "draft", tmp_path / "store")
+    assert code == Exit.PASS and "it FAILED by nonlinearizable" in said
+    assert "[[c" not in said
+    code, said = dstest("gate", made / "store")
+    assert code == Exit.USAGE and "dstest gate draft STORE" in said
+
+
 def test_a_report_of_the_store_agrees(store: Path) -> None:
     code, said = dstest("report", store)
     assert code == Exit.FAIL, "a red control is red there"
@@ -272,7 +298,7 @@ def _words_again(store: Path) -> list[str]:
 
 
 def _killed_before_note(store: Path, note: int) -> RunDir:
-    """The claimed run once more, killed as it notes its facts for the given time, counted from 1."""
+    """The claimed run once more, killed as it notes its facts for this time, counted from 1."""
     words = ["-c", KILLED, str(note), "run", *_words_again(store)]
     subprocess.run([sys.executable, *words], check=False, timeout=200)
     (died,) = runs_in(store / "died")

@@ -347,11 +347,31 @@ def test_lines_of_every_node_around_a_moment(tmp_path: Path) -> None:
 
 def test_what_is_new_comes_before_what_is_said_again(tmp_path: Path) -> None:
     noise = "".join(line(20 + i / 100, f"heartbeat {i} to 0xa{i}f") for i in range(60))
-    told = line(18.2, "lease 17 expired") + line(18.3, "elected leader n2")
+    told = line(19.6, "lease 17 expired") + line(18.3, "elected leader n2")
     found = around(read_logs(tmp_path, logged(tmp_path, n1=told + noise)), 20 * S, 20 * S)
     texts = [one.text.partition("Z ")[2] for one in found[0].lines]
-    assert texts[:2] == ["lease 17 expired", "elected leader n2"]
+    assert texts[:2] == ["elected leader n2", "lease 17 expired"]
     assert len(texts) == LINES_MAX and texts[2] == "heartbeat 0 to 0xa0f"
+
+
+def test_lines_of_no_weight_count_near_the_moment_alone(tmp_path: Path) -> None:
+    told = line(18.5, "a peer connected") + line(19.8, "applied") + line(18.6, "level=warn slow")
+    (found,) = around(read_logs(tmp_path, logged(tmp_path, n1=told)), 20 * S, 20 * S)
+    texts = [one.text.partition("Z ")[2] for one in found.lines]
+    assert texts == ["level=warn slow", "applied"] and found.left_out == 1
+
+
+def test_json_is_its_level_and_message(tmp_path: Path) -> None:
+    said = {
+        "level": "warn",
+        "ts": "1970-01-01T00:00:20.000Z",
+        "caller": "a.go:1",
+        "msg": "slow",
+        "took": "2s",
+    }
+    facts = logged(tmp_path, n1=json.dumps(said) + "\n")
+    (found,) = around(read_logs(tmp_path, facts), 20 * S, 20 * S)
+    assert [one.text for one in found.lines] == ["warn: slow took=2s"]
 
 
 def test_a_run_without_logs_says_so(tmp_path: Path) -> None:
@@ -404,8 +424,8 @@ def test_all_charts_have_one_axis_and_windows_at_the_same_places() -> None:
     assert len({re.search(r'viewBox="0 0 (\d+) ', c.svg)[1] for c in drawn}) == 1  # type: ignore[index]
     assert [c.title for c in drawn] == [
         "Faults and outages",
-        "read: operations per second", "read: latency of those that succeeded, ms",
-        "write: operations per second", "write: latency of those that succeeded, ms",
+        "read: operations per second", "write: operations per second",
+        "read: latency of those that succeeded, ms", "write: latency of those that succeeded, ms",
     ]  # fmt: skip
     for said in ("ok", "failed", "unknown", "p50", "p95", "p99", "max"):
         assert any(f">{said}" in c.svg for c in drawn)

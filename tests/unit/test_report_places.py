@@ -192,7 +192,7 @@ def test_why_nothing_fits_is_said_from_data_without_any_sentence() -> None:
     assert "(stale read)" in main
     assert exact == (
         "Process 0 at n1 was answered “read → 1” at 3.01 s: it needs the value 1, and the "
-        "register could only be 2."
+        "register could only be 2; it had been overwritten 1.0 s before it was asked."
     )
 
 

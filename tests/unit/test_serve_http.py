@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from typing import Any
@@ -74,8 +75,9 @@ def test_pages_are_whole_strict_and_take_nothing_for_markup(server: Asker, path:
     assert got.headers["Referrer-Policy"] == "no-referrer"
     assert not any(name.lower().startswith("access-control") for name in got.headers)
     assert " style=" not in got.body
+    report = re.sub(r'<iframe class="report" src="[./\w-]+/report\.html"', "", got.body)
     for far in ("http://", "https://", 'src="'):
-        assert far not in got.body.replace("http://www.w3.org/", "")
+        assert far not in report.replace("http://www.w3.org/", "")
 
 
 def test_what_is_touched_is_shown_as_such(server: Asker) -> None:

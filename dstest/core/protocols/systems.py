@@ -194,12 +194,16 @@ class Relaxation(msgspec.Struct, frozen=True, kw_only=True):
 class Caution(msgspec.Struct, frozen=True, kw_only=True):
     """What the documentation of a system warns of, and a reader of its failure has to know: what it
     `says`, as the end of "NAME documents that ...", and `source` is where. Only in runs whose
-    options have one of the values `when`, and none of those `unless`, given or by default."""
+    options have one of the values `when`, and none of those `unless`, given or by default; where
+    it is about `power`, only in those whose faults take what was not synced. `instead` are options
+    with which it does not hold, where the defaults do not do."""
 
     says: str
     source: str
     when: Mapping[str, tuple[Any, ...]] = {}
     unless: Mapping[str, tuple[Any, ...]] = {}
+    power: bool = False
+    instead: Mapping[str, Any] = {}
 
     def holds(self, options: Mapping[str, Any]) -> bool:
         """Does it count in a run with these options?"""

@@ -18,6 +18,7 @@ from dstest.core.run_words import command_of, simulates, with_lab
 from dstest.core.words import shell_word
 from dstest.debug.logs.rates import percentile
 from dstest.debug.logs.scene import Severity
+from dstest.debug.patterns.field_names import field_name
 from dstest.debug.patterns.model import (
     AT_STAKE,
     STRENGTHS,
@@ -267,7 +268,8 @@ class Score(msgspec.Struct, frozen=True):
 
 
 class Hypothesis(msgspec.Struct, frozen=True, kw_only=True):
-    """`expected`: faults explain all of it. `total` is the weighted sum of the scores."""
+    """`expected`: faults explain all of it. `total` is the weighted sum of the scores. `name` is
+    what the field calls it by what was found, and `helps` goes with that."""
 
     rank: int
     pattern: str
@@ -278,6 +280,7 @@ class Hypothesis(msgspec.Struct, frozen=True, kw_only=True):
     total: float
     scores: dict[str, Score]
     detections: list[Detection]
+    helps: tuple[str, ...] = ()
 
     @property
     def alarm(self) -> bool:
@@ -309,16 +312,19 @@ def _hypothesis(pattern: Pattern, answer: Answer, others: Sequence[Answer]) -> H
         "testability": testability(counted),
     }
     total = sum(WEIGHTS[name] * score.value for name, score in scores.items())
+    detections = sorted(counted, key=lambda one: STRENGTHS.index(one.strength))
+    called = field_name(pattern, detections)
     return Hypothesis(
         rank=0,
         pattern=pattern.id,
         number=pattern.number,
-        name=pattern.name,
+        name=called.name,
+        helps=called.helps,
         severity=worst,
         expected=expected,
         total=round(total, 3),
         scores=scores,
-        detections=sorted(counted, key=lambda one: STRENGTHS.index(one.strength)),
+        detections=detections,
     )
 
 

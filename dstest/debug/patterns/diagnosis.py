@@ -26,7 +26,7 @@ from dstest.debug.patterns.checklists import (
     tests_of,
     verifications_of,
 )
-from dstest.debug.patterns.model import Answer, Detection, EvidenceRow, Settings
+from dstest.debug.patterns.model import STRENGTHS, Answer, Detection, EvidenceRow, Settings
 from dstest.debug.patterns.scene import Scene
 
 SHOWN: Final = 5
@@ -35,6 +35,11 @@ SHOWN: Final = 5
 SIGNS: Final = 4
 ROWS: Final = 3
 _MARKS: Final = {"ok": "[x]", "expected": "[x]", "seen": "[!]", "open": "[ ]"}
+_MECHANISMS: Final = frozenset({"consensus", "state", "partition"})
+"""Families of patterns that say how it came about; the others say how it shows."""
+
+_CAUSES: Final = 2
+_SURE: Final = STRENGTHS[:2]
 _BY: Final = {pattern.id: pattern for pattern in PATTERNS}
 HYPOTHESES: Final = 3
 BRIEF_ROWS: Final = 2
@@ -120,6 +125,21 @@ def diagnose(path: Path, settings: Settings | None = None) -> Diagnosis:
         notes=_notes(scene),
         thresholds=scene.settings,
     )
+
+
+def causes(path: Path) -> list[str]:
+    """What the servers' own records show to lie behind a failure, in a sentence each, what is
+    proven first: two primaries at one time, members that differ, a member that never came back.
+    Raises as `diagnose`."""
+    scene = Scene(path)
+    patterns = [pattern for pattern in PATTERNS if pattern.family in _MECHANISMS]
+    found = rank(analyse(scene, patterns), patterns)
+    shown = [(one, one.detections[0]) for one in found if one.alarm]
+    shown.sort(key=lambda row: STRENGTHS.index(row[1].strength))
+    sure = [row for row in shown if row[1].strength in _SURE]
+    return [
+        one_line(f"{one.name}: {first.said}, {_window(first)}.") for one, first in sure[:_CAUSES]
+    ]
 
 
 def _nodes(scene: Scene) -> list[Node]:
@@ -212,7 +232,7 @@ def _hypothesis(found: Diagnosis, one: Hypothesis) -> dict[str, Any]:
         "alarm": one.alarm,
         "symptoms": pattern.symptoms,
         "causes": list(pattern.causes),
-        "mitigations": list(pattern.mitigations),
+        "mitigations": list(one.helps),
         "measure": list(pattern.measure),
         "tests": [{"asks": asks, "command": words} for asks, words in found.tests[one.pattern]],
         "verifications": [
@@ -342,7 +362,7 @@ def _hypothesis_lines(one: Hypothesis, item: str) -> Iterator[str]:
         yield f"   and {len(one.detections) - SIGNS} more findings, with --json"
     yield f"   it shows as: {pattern.symptoms}"
     yield f"   usual causes: {'; '.join(pattern.causes)}"
-    yield f"   what helps: {'; '.join(pattern.mitigations)}"
+    yield f"   what helps: {'; '.join(one.helps)}"
 
 
 def detection_line(one: Detection) -> str:
@@ -498,7 +518,7 @@ def _brief_hypothesis(one: Hypothesis) -> Iterator[str]:
             break
     if rest := len(one.detections) - told:
         yield f"   and {rest} more {'findings' if rest > 1 else 'finding'}"
-    yield f"   what helps: {'; '.join(_BY[one.pattern].mitigations)}"
+    yield f"   what helps: {'; '.join(one.helps)}"
 
 
 def _checklists(found: Diagnosis) -> Iterator[str]:

@@ -1,0 +1,61 @@
+"""Hypotheses have the names of the field, by what was found."""
+
+from __future__ import annotations
+
+import pytest
+
+from dstest.debug.patterns.analysis import PATTERNS
+from dstest.debug.patterns.field_names import field_name
+from dstest.debug.patterns.model import Detection
+
+BY = {pattern.id: pattern for pattern in PATTERNS}
+
+
+def detection(pattern: str, sign: str, *kinds: str) -> Detection:
+    return Detection(
+        pattern=pattern,
+        sign=sign,
+        said="x",
+        strength="proven",
+        severity="high",
+        rows=[],
+        count=1,
+        nodes=[],
+        window="",
+        expected=False,
+        why="",
+        kinds=list(kinds),
+    )
+
+
+@pytest.mark.parametrize(
+    ("pattern", "sign", "kinds", "name"),
+    [
+        ("causal-violation", "read-behind", (), "Stale read"),
+        ("causal-violation", "judged", ("own-write-missed",), "Session guarantee broken"),
+        ("causal-violation", "answers", (), "Causal ordering violation"),
+        ("lost-update", "judged", ("lost",), "Lost acknowledged write"),
+        ("lost-update", "judged", ("lost-update",), "Lost update"),
+        ("concurrent-update", "judged", ("lost-update-item",), "Lost update"),
+        ("concurrent-update", "judged", ("G2-item",), "Write skew"),
+        ("split-brain", "anything", (), "Split brain"),
+    ],
+)
+def test_a_name(pattern: str, sign: str, kinds: tuple[str, ...], name: str) -> None:
+    found = field_name(BY[pattern], [detection(pattern, sign, *kinds)])
+    assert found.name == name and found.helps
+
+
+def test_what_helps_a_lost_update_is_no_majority() -> None:
+    """Of one database that keeps what it acknowledges."""
+    found = field_name(BY["lost-update"], [detection("lost-update", "judged", "lost-update")])
+    assert "majority" not in " ".join(found.helps)
+
+
+def test_the_strongest_names_it() -> None:
+    rows = [
+        detection("causal-violation", "read-behind"),
+        detection("causal-violation", "judged", "long-fork"),
+    ]
+    assert field_name(BY["causal-violation"], rows[:1]).name == "Stale read"
+    assert field_name(BY["causal-violation"], rows[::-1]).name == "Long fork"
