@@ -27,6 +27,7 @@ Options, spelled as in Elle:
 from __future__ import annotations
 
 import resource
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Final, NamedTuple
@@ -52,7 +53,7 @@ from checkers.txn.columns import (
     reads_test,
 )
 from checkers.txn.exact import SAME, Exact, look, look_at_lists, open_sessions
-from checkers.txn.explain import anomalies_of
+from checkers.txn.explain import Place, anomalies_of, places_of
 from checkers.txn.models import with_sessions
 from checkers.txn.violations import last_met_of, violations
 from dstest.core.check import Anomaly, Budget, CheckResult, KeyCount, OpCount, Seconds, Valid
@@ -322,6 +323,17 @@ def check(
     """Judges a history. Raises ValueError for unknown names, for models that rule out nothing that
     can be detected; UnfitError, one of them, for columns that break the rules of `TxnColumns` or
     write one value twice to a key."""
+    return check_placed(columns, workload, models, opts, budget)[0]
+
+
+def check_placed(
+    columns: TxnColumns,
+    workload: str,
+    models: Sequence[str] = DEFAULT_MODELS,
+    opts: Mapping[str, Any] | None = None,
+    budget: Budget | None = None,
+) -> tuple[CheckResult, Sequence[Place]]:
+    """As `check`, with the places of all anomalies, those without a witness as well."""
     given = dict(opts or {})
     if given.pop("session-order?", False):
         models = [with_sessions(model) for model in models]
@@ -392,7 +404,7 @@ def _lists(c: TxnColumns, asked: Sequence[str], seen: _Outcome, budget: Budget) 
 
 def _check(
     c: TxnColumns, workload: str, asked: Sequence[str], opts: dict[str, Any], budget: Budget
-) -> CheckResult:
+) -> tuple[CheckResult, Sequence[Place]]:
     started = monotonic_ns()
     if workload not in WORKLOADS:
         raise ValueError(f"workload {workload!r}: known are {', '.join(WORKLOADS)}")
@@ -434,14 +446,16 @@ def _check(
     valid: Valid = False if types or violated else "unknown" if empty or doubts else True
     sources = sum(bit for name, bit in _native.SOURCES.items() if opts.get(name))
     anomalies: dict[str, list[Anomaly]] = {}
+    places: list[Place] = []
     if analysis is not None and types:
         order = _ranks_of(c, opts.get("transaction-order"))
         anomalies = anomalies_of(c, workload, analysis, types, sources, order)
+        places = list(places_of(c, workload, analysis, types, sources, order))
     for anomaly in more:
         if not anomalies.get(anomaly.type):
             anomalies[anomaly.type] = [anomaly]
     exactly = all(seen.holds(model) is not None for model in asked)
-    return CheckResult(
+    result = CheckResult(
         checker=workload,
         valid=valid,
         workload=workload,
@@ -455,5 +469,13 @@ def _check(
         seconds=Seconds(check=(monotonic_ns() - started) / 1e9),
         peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         reason="; ".join(doubts) or None,
-        stats={"method": "decided" if exactly and asked else "inferred"},
+        stats={"method": "decided" if exactly and asked else "inferred", **_counts(places)},
     )
+    return result, places
+
+
+def _counts(places: Sequence[Place]) -> dict[str, Any]:
+    """How many there are by kind, where any are; of circles those that were looked out, of which
+    there may be more."""
+    counts = Counter(place.type for place in places)
+    return {"anomalies": dict(counts)} if counts else {}

@@ -47,6 +47,7 @@ from dstest.core.check import Anomaly
 TXNS_MAX: Final = 2000
 """Transactions on a key among which a circle is looked for."""
 
+
 EXPLAINED_MAX: Final = 200
 """Anomalies of one type that are written out; the rest is counted. Nobody reads more."""
 
@@ -378,6 +379,16 @@ def records_of(
     return [{**r, "edge": edges[n]} if n in edges else r for n, r in enumerate(records)]
 
 
+class Place(NamedTuple):
+    """Where an anomaly lies: its `ops`, by the numbers of the columns, and the one of them that
+    gave it away, None where that is not known."""
+
+    type: str
+    key: Any
+    ops: tuple[int, ...]
+    by: int | None
+
+
 class _Writer:
     """Writes the anomalies of one history."""
 
@@ -427,14 +438,34 @@ class _Writer:
         key = keys.pop() if len(keys) == 1 else None
         return self._anomaly(cycle.type, key, cycle.txns, records, text, minimal=cycle.minimal)
 
-    def finding(self, f: Finding) -> Anomaly:
-        """An anomaly that needs no cycle."""
-        c = self.c
-        key = None if f.key < 0 else c.key_names[f.key]
+    def _pair(self, f: Finding) -> tuple[int, int]:
+        """Its transactions, -1 where it has less than two."""
         first, second = f.txn, f.txn2
         if f.type != "cyclic-versions":
             first = first if first >= 0 else self.reasons.txn_of(f.mop)
             second = self.reasons.txn_of(f.mop2) if second < 0 <= f.mop2 else second
+        return first, second
+
+    def place(self, f: Finding) -> Place:
+        """Where it lies."""
+        first, second = self._pair(f)
+        by = -1 if f.type == "cyclic-versions" else self._by(f.type, first, second)
+        ops = self.c.op_index
+        key = None if f.key < 0 else self.c.key_names[f.key]
+        found = tuple(int(ops[t]) for t in (first, second) if t >= 0)
+        return Place(f.type, key, found, int(ops[by]) if by >= 0 else None)
+
+    def place_of_cycle(self, cycle: Cycle) -> Place:
+        """Where it lies: it is there with the last answer of all."""
+        ops = self.c.op_index
+        last = max(cycle.txns, key=lambda t: (int(self.c.complete_pos[t]), t))
+        return Place(cycle.type, None, tuple(int(ops[t]) for t in cycle.txns), int(ops[last]))
+
+    def finding(self, f: Finding) -> Anomaly:
+        """An anomaly that needs no cycle."""
+        c = self.c
+        key = None if f.key < 0 else c.key_names[f.key]
+        first, second = self._pair(f)
         txns = [t for t in (first, second) if t >= 0]
         text = self._sentence(f, text_of(key), first, second)
         if f.type == "cyclic-versions":
@@ -523,6 +554,15 @@ class _Writer:
                 f"{two} appended to key {key} on top of an element of {one}; but {one} failed."
             ),
         }[f.type]
+
+
+def places_of(
+    c: TxnColumns, workload: str, analysis: Analysis, types: Iterable[str], sources: int, order: I64
+) -> Iterator[Place]:
+    """Where all anomalies of the given types lie, those that are not written out as well."""
+    writer, wanted = _Writer(c, workload, sources, order), frozenset(types)
+    yield from (writer.place(f) for f in analysis.findings if f.type in wanted)
+    yield from (writer.place_of_cycle(one) for one in analysis.cycles if one.type in wanted)
 
 
 def anomalies_of(

@@ -34,13 +34,15 @@ import numpy as np
 from msgspec.structs import replace
 
 from checkers._findings import start_of
+from checkers._spread import Spreads
 from checkers.second.judges import OfTransactions
 from checkers.txn._native import DETECTABLE
-from checkers.txn.api import check
+from checkers.txn.api import check_placed
 from checkers.txn.columns import FAIL, INFO, KINDS, NIL, OK, READ, WRITE, TxnColumns, start_at_null
+from checkers.txn.explain import Place
 from checkers.txn.models import judged_models, proscribed, require_judged
 from checkers.txn.models import weaker as weaker_models
-from dstest.core.check import Anomaly, Budget, CheckResult, KeyCount, OpCount
+from dstest.core.check import Anomaly, Budget, CheckResult, KeyCount, OpCount, Spread
 from dstest.core.errors import HistoryError
 from dstest.core.history import History, epochs_of
 from dstest.core.op import Op, Outcome
@@ -332,6 +334,17 @@ def _named(anomaly: Anomaly, by_number: Mapping[int, Op], history: History, end_
     return replace(anomaly, ops=[o.op_id for o in ops], witness=witness, epochs=epochs)
 
 
+def _spreads(
+    places: Iterable[Place], by_number: Mapping[int, Op], history: History
+) -> dict[str, Spread] | msgspec.UnsetType:
+    """When, where and on which keys all of them came."""
+    spreads = Spreads(history.header.windows)
+    for place in places:
+        ops = [by_number[number] for number in place.ops]
+        spreads.add(place.type, place.key, ops, None if place.by is None else by_number[place.by])
+    return spreads.by_kind()
+
+
 class TxnChecker:
     """Isolation of the transactions of a run."""
 
@@ -368,7 +381,7 @@ class TxnChecker:
             start = start_of(history)
             if start is not None:
                 columns = start_at_null(columns, self.name, start)
-            result = check(columns, self.name, [model], None, budget)
+            result, places = check_placed(columns, self.name, [model], None, budget)
         except (ValueError, HistoryError) as error:
             return CheckResult(
                 checker=self.name,
@@ -396,6 +409,7 @@ class TxnChecker:
                 kind: [_named(a, by_number, history, end_ns) for a in group]
                 for kind, group in result.anomalies.items()
             },
+            spreads=_spreads(places, by_number, history),
             ops=OpCount(total=total, consumed=columns.txns, excluded=excluded),
         )
 

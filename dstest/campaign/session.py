@@ -29,12 +29,13 @@ from dstest.core.errors import ConfigError, DstestError, Exit, Interrupted, LabE
 from dstest.core.evidence import Tier
 from dstest.core.run_record import RunSpec
 from dstest.core.verdict import State
-from dstest.history.layout import RunDir
+from dstest.history.layout import RunDir, link_latest
 from dstest.history.sums import SIGNATURE, require_key
 from dstest.judge.facts import SHAPES, TIER_NEEDS
 from dstest.judge.session import SessionVerdict, judge_session
 from dstest.runner.integrity import is_finished
 from dstest.runner.plugins import Plugins, resolve
+from dstest.runner.replay import replay
 from dstest.runner.screen import Progress, progress_for
 from dstest.runner.session import (
     Finished,
@@ -142,11 +143,13 @@ def begin(
     *,
     store: Path,
     lab_id: str | None = None,
+    confirm: int = 0,
     ui: Progress | None = None,
     plugins_of: Callable[[RunSpec, list[str]], Plugins] = resolve,
     sign_key: Path | None = None,
 ) -> SessionFinished:
-    """Run all arms. Raises ConfigError where one of them cannot be planned, before a node exists.
+    """Run all arms, and `confirm` times again what failed. Raises ConfigError where one of them
+    cannot be planned, before a node exists.
 
     `plugins_of` is for tests that sabotage an arm.
     """
@@ -160,6 +163,7 @@ def begin(
         arms=arms,
         started=clock.utc_stamp(),
         lab_id=lab_id,
+        confirm=confirm,
     )
     ui, faults = ui or progress_for(), []
     for arm in arms:
@@ -333,7 +337,35 @@ class _Driver:
             return State.NOT_RUN
         state: State = done.verdict.verdict
         self._ui.say(f"arm {arm.id}: {state.value}")
+        if state.failed and self._file.confirm:
+            arm.done = True  # it has failed, whatever comes of this
+            self._dir.write(self._file)
+            self._run_again(arm, done, lab_id)
         return state
+
+    def _run_again(self, arm: ArmState, done: Finished, lab_id: str | None) -> None:
+        """Does its violation come again? Raises _Stopped where the user stopped it."""
+        times = self._file.confirm
+        self._ui.say(f"arm {arm.id}: run again, {times} time{'s' * (times > 1)}")
+        store = self._dir.path.parent.parent
+        try:
+            *_, again = replay(
+                done.path,
+                times,
+                store=store,
+                lab_id=lab_id,
+                ui=self._ui,
+                sign_key=self._sign_key,
+            )
+        except Interrupted as error:
+            raise _Stopped(msgspec.structs.replace(done, failure=error)) from None
+        except DstestError as error:
+            self._ui.say(f"arm {arm.id}: not run again: {error.message}")
+            return
+        finally:
+            link_latest(store, self._dir.path)
+        if again.verdict is not None:
+            self._ui.say(f"arm {arm.id}: {again.verdict.verdict.value}")
 
     def _lab(self, plugins: Plugins, arm: ArmState) -> str | None:
         """The lab for this arm; one that is not up is brought up, and is ours to take down. None

@@ -15,8 +15,10 @@ from dstest.cli.output import say
 from dstest.core.words import printable
 
 if TYPE_CHECKING:
+    from dstest.campaign.session import ArmsPlan
     from dstest.campaign.session_check import SessionFinished
     from dstest.core.evidence import Tier
+    from dstest.core.run_record import RunSpec
     from dstest.core.verdict import Verdict
     from dstest.report.model import RunReport
     from dstest.runner.fault_plans import Schedule as FaultSchedule
@@ -368,6 +370,17 @@ Monitor = Annotated[
         rich_help_panel=_JUDGED,
     ),
 ]
+Confirm = Annotated[
+    int | None,
+    typer.Option(
+        help="Run what fails so many times again, with its seed and its faults. Default 1 in a"
+        " session, 0 in one run.",
+        min=0,
+        max=100,
+        show_default=False,
+        rich_help_panel=_JUDGED,
+    ),
+]
 StoreDir = Annotated[Path, typer.Option(help="Where run directories go.", rich_help_panel=_GOES)]
 LabId = Annotated[
     str | None, typer.Option(help="Use or make the lab of this name.", rich_help_panel=_WHERE)
@@ -415,6 +428,7 @@ def run(
     option: Pairs = None,
     schedule: Schedule = None,
     stop_on_violation: StopOnViolation = False,
+    confirm: Confirm = None,
     monitor: Monitor = True,
     store: StoreDir = _STORE,
     lab_id: LabId = None,
@@ -425,7 +439,7 @@ def run(
 ) -> None:
     """One run: nodes, load, faults with proof, verdict, report. Several seeds or sizes, or a tier
     above smoke: a session of runs with one verdict."""
-    from dstest.campaign.session import begin, plan_arms
+    from dstest.campaign.session import plan_arms
     from dstest.core.builds import builds_of
     from dstest.core.rng import fresh_seed
     from dstest.core.run_record import RunSpec
@@ -435,10 +449,9 @@ def run(
     parts = _parts(plugin or [], system, workload, nemesis, checker or [])
     option = [*(option or []), *(["catch_up=true"] if catch_up else [])]
     planned = None if schedule is None else _scheduled(schedule, nemesis and parts["nemesis"])
-    named = numbers("--seed", seed)
     plan = plan_arms(
         tier=tier_of(tier),
-        seeds=named,
+        seeds=(named := numbers("--seed", seed)),
         count=seeds,
         sizes=numbers("--nodes", nodes),
         time_limit_s=time_limit,
@@ -461,10 +474,40 @@ def run(
     enter(spec, lab_id, keep_lab=keep_lab)
     if len(plan.arms) > 1 or plan.tier != "smoke":
         no_single_run(schedule=schedule, keep_lab=keep_lab)
-        whole = begin(spec, option, plan, store=store, lab_id=lab_id, sign_key=sign_key)
-        show_session(whole, json_)
+        show_session(_session(spec, option, plan, store, lab_id, sign_key, confirm), json_)
     plugins = resolve(spec, option, schedule=planned)
-    show(_one(plugins, plan.tier, store, lab_id, keep_lab, sign_key), json_, verbose=verbose)
+    done = _one(plugins, plan.tier, store, lab_id, keep_lab, sign_key, confirm)
+    show(done, json_, verbose=verbose)
+
+
+def _again(
+    done: Finished, times: int, store: Path, lab_id: str | None, sign_key: Path | None
+) -> Finished:
+    """The same run once it is known whether its violation comes again."""
+    from dstest.history.layout import link_latest
+    from dstest.runner.replay import replay
+
+    typer.echo(f"dstest: it failed; run again, {times} time{'s' * (times > 1)}", err=True)
+    try:
+        *_, known = replay(done.path, times, store=store, lab_id=lab_id, sign_key=sign_key)
+    finally:
+        link_latest(store, done.path)
+    return known
+
+
+def _session(
+    spec: RunSpec,
+    option: list[str],
+    plan: ArmsPlan,
+    store: Path,
+    lab_id: str | None,
+    sign_key: Path | None,
+    confirm: int | None,
+) -> SessionFinished:
+    from dstest.campaign.session import begin
+
+    times = 1 if confirm is None else confirm
+    return begin(spec, option, plan, store=store, lab_id=lab_id, confirm=times, sign_key=sign_key)
 
 
 def _one(
@@ -474,13 +517,17 @@ def _one(
     lab_id: str | None,
     keep_lab: bool,
     sign_key: Path | None,
+    confirm: int | None,
 ) -> Finished:
-    """A run by itself, that is no part of a session."""
+    """A run by itself, that is no part of a session; made again where it fails."""
     from dstest.runner.session import run_session
 
-    return run_session(
+    done = run_session(
         plugins, store=store, lab_id=lab_id, keep_lab=keep_lab, tier=tier, sign_key=sign_key
     )
+    if not confirm or done.verdict is None or not done.verdict.verdict.failed:
+        return done
+    return _again(done, confirm, store, lab_id, sign_key)
 
 
 def _parts(

@@ -345,7 +345,7 @@ def _first(report: RunReport, found: Sequence[Moment], axis: Axis) -> dict[str, 
 
     together = kinds(report, found)
     worst = next((m for m in found if m.ops), None)
-    told = [kind.spread.told for kind in together if kind.spread.told is not None]
+    told = [kind.shown for kind in together if kind.shown is not None]
     narrow = (
         "" if worst is None
         else timeline_svg(worst.ops, report.windows, worst.culprit, narrow=True)
@@ -363,7 +363,7 @@ def _causes(report: RunReport) -> list[str]:
     """What servers' own records show to lie behind it; nothing where they cannot be read, which
     `dstest explain` tells."""
     try:
-        return causes(Path(report.path))
+        return causes(Path(report.path), report.history.ops)
     except DstestError:
         return []
 

@@ -380,8 +380,8 @@ def headline(report: RunReport, found: Sequence[Moment]) -> tuple[str, str]:
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """`many` is `count` in words: where several checkers counted, there may be more. `said` follows
     the name of the kind. `when` says when and where they came, among which faults, empty where that
-    is not known. `first` is the number of its first anomaly; `spread` is where and when all
-    came."""
+    is not known. `first` is the number of its first anomaly; `shown` are all of them as they are
+    drawn over time, what was lost by when it was acknowledged."""
 
     type: str
     count: int
@@ -389,7 +389,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     said: str
     when: str
     first: int
-    spread: Spread
+    shown: Sightings | None
 
 
 class Whole(NamedTuple):
@@ -575,10 +575,11 @@ def kinds(report: RunReport, found: Sequence[Moment]) -> list[Kind]:
         shown = len(by_checker[main])
         least = f", {shown} of them with a witness" if shown < most.spread.count else ""
         said = f"found by {_largest(counts, 'checkers')}{least}."
-        said += _whole_text(most, meaning_of(main, kind).shape, report.windows)
+        shape, spread = meaning_of(main, kind).shape, most.spread
+        said += _whole_text(most, shape, report.windows)
         first = min(group[0].number for group in by_checker.values())
         many = f"{'at least ' if len(counts) > 1 else ''}{number(most.spread.count)}"
-        when = _when(most, meaning_of(main, kind).shape, report.windows)
+        when = _when(most, shape, report.windows)
         rows.append(
             Kind(
                 type=kind,
@@ -587,7 +588,7 @@ def kinds(report: RunReport, found: Sequence[Moment]) -> list[Kind]:
                 said=said,
                 when=when,
                 first=first,
-                spread=most.spread,
+                shown=spread.known if shape == LOST and spread.known else spread.told,
             )
         )
     return rows

@@ -28,7 +28,7 @@ so many operations were asked for in it."""
 
 _NEAR_NS: Final = 1_000_000_000
 _AT_ONCE_NS: Final = 50_000_000
-SHOWN_MAX: Final = 12
+SHOWN_MAX: Final = 5
 """Stretches that are shown at once."""
 
 ALL_MAX: Final = 200

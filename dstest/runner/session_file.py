@@ -42,7 +42,8 @@ class ArmState(msgspec.Struct, kw_only=True):
 class SessionFile(msgspec.Struct, kw_only=True):
     """What a session is to do. `spec` has the first arm's seed and size; the arms have their own.
 
-    `verdict` is the session's, as data, None until every arm is done.
+    `verdict` is the session's, as data, None until every arm is done. An arm that fails is run
+    again `confirm` times, by its seed and its faults, beside the session.
     """
 
     schema: Literal["dstest.session/1"] = "dstest.session/1"
@@ -56,6 +57,7 @@ class SessionFile(msgspec.Struct, kw_only=True):
     pid_start_time: int | None = None
     lab_id: str | None = None
     own_lab: str | None = None
+    confirm: int = 0
     verdict: Any = None
 
 

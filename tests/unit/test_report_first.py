@@ -72,9 +72,9 @@ def test_every_anomaly_is_on_the_strip() -> None:
     """Also those of which no witness is kept."""
     made = failed(stale(40))
     (kind,) = kinds(made, moments(made, []))
-    assert kind.count == 40 and kind.spread.told is not None
+    assert kind.count == 40 and kind.shown is not None
     assert len(made.results["linearizable"].anomalies["nonlinearizable"]) < 40
-    svg = strip_svg(axis_of(made), made.history.ops, [kind.spread.told])
+    svg = strip_svg(axis_of(made), made.history.ops, [kind.shown])
     assert sum(int(n) for n in re.findall(r"<title>(\d+) at", svg)) == 40
     assert "40 anomalies" in svg and svg.count('class="band"') == 2
     assert svg in render_html(made)
@@ -83,8 +83,8 @@ def test_every_anomaly_is_on_the_strip() -> None:
 def test_older_files_have_no_strip() -> None:
     made = failed(stale(3))
     (kind,) = kinds(made, moments(made, []))
-    assert kind.spread.told is not None
-    old = msgspec.structs.replace(kind.spread.told, over_time=msgspec.UNSET)
+    assert kind.shown is not None
+    old = msgspec.structs.replace(kind.shown, over_time=msgspec.UNSET)
     assert strip_svg(axis_of(made), made.history.ops, [old]) == ""
 
 

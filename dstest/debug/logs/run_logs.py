@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -14,6 +14,7 @@ import msgspec
 from dstest.core import registry
 from dstest.core.errors import ConfigError, EvidenceError
 from dstest.core.evidence import LandingRecord
+from dstest.core.op import Op
 from dstest.core.protocols import EffectLog, LogReader, LogRecord, SystemTraits
 from dstest.core.run_record import RunMeta
 from dstest.debug.logs.analysis import Extra
@@ -59,9 +60,10 @@ def records_of(path: Path) -> list[LandingRecord]:
         ) from None
 
 
-def run_logs(path: Path) -> RunLogs:
-    """Of a sealed run directory. Raises ConfigError where it is none, EvidenceError and
-    HistoryError where it is damaged."""
+def run_logs(path: Path, ops: Sequence[Op] | None = None) -> RunLogs:
+    """Of a sealed run directory, whose operations are `ops`, in their order, where somebody has
+    read them. Raises ConfigError where it is none, EvidenceError and HistoryError where it is
+    damaged."""
     run = RunDir.open(path)
     meta = run.read_meta()
     if meta is None or not run.history.is_file():
@@ -72,7 +74,7 @@ def run_logs(path: Path) -> RunLogs:
     system = header.system or str(meta.spec.get("system", ""))
     traits = traits_of(system)
     records = records_of(run.path)
-    last_ns = max((op.last_ns for op in each_op(run.history)), default=0)
+    last_ns = max((op.last_ns for op in ops or each_op(run.history)), default=0)
     windows = windows_of_run(records, meta, last_ns)
     addresses = {one.address: one.node for one in meta.endpoints or ()}
     declared = list(meta.members or meta.nodes)
@@ -100,7 +102,7 @@ def run_logs(path: Path) -> RunLogs:
         extra=Extra(
             _beside(run, scene, effects),
             _lines(run, meta, scene, traits),
-            enumerate(each_op(run.history), 2),
+            enumerate(ops or each_op(run.history), 2),
         ),
         system=system,
         records=records,

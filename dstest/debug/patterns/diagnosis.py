@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core.errors import Exit
-from dstest.core.op import Outcome
+from dstest.core.op import Op, Outcome
 from dstest.core.words import one_line, shell_word
 from dstest.debug.logs.scene import NO_FAULT
 from dstest.debug.patterns.analysis import PATTERNS, analyse
@@ -127,11 +127,11 @@ def diagnose(path: Path, settings: Settings | None = None) -> Diagnosis:
     )
 
 
-def causes(path: Path) -> list[str]:
+def causes(path: Path, ops: Sequence[Op]) -> list[str]:
     """What the servers' own records show to lie behind a failure, in a sentence each, what is
     proven first: two primaries at one time, members that differ, a member that never came back.
-    Raises as `diagnose`."""
-    scene = Scene(path)
+    `ops` are the run's. Raises as `diagnose`."""
+    scene = Scene(path, ops=ops)
     patterns = [pattern for pattern in PATTERNS if pattern.family in _MECHANISMS]
     found = rank(analyse(scene, patterns), patterns)
     shown = [(one, one.detections[0]) for one in found if one.alarm]

@@ -116,13 +116,17 @@ class _HostRow(msgspec.Struct):
 
 
 class Scene:
-    """Of one run. Raises ConfigError where it is none, and what reading it raises."""
+    """Of one run, whose operations are `ops` where somebody has read them, in the order of their
+    file. Raises ConfigError where it is none, and what reading it raises."""
 
-    def __init__(self, path: Path, settings: Settings | None = None) -> None:
+    def __init__(
+        self, path: Path, settings: Settings | None = None, ops: Sequence[Op] | None = None
+    ) -> None:
         self.given = path
         self.run = RunDir.open(path)
         self.settings = settings or Settings()
-        self.of: RunLogs = run_logs(self.run.path)
+        self._read = ops
+        self.of: RunLogs = run_logs(self.run.path, ops)
         meta = self.run.read_meta()
         assert meta is not None  # of_run has read it
         self.meta: RunMeta = meta
@@ -182,7 +186,7 @@ class Scene:
 
     @cached_property
     def _ops(self) -> list[tuple[int, Op]]:
-        return list(enumerate(each_op(self.run.history), 2))
+        return list(enumerate(self._read or each_op(self.run.history), 2))
 
     @cached_property
     def ops(self) -> list[Op]:

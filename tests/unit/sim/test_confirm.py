@@ -123,3 +123,38 @@ def test_a_run_that_proved_nothing_is_explained_and_no_pass(tmp_path: Path) -> N
     assert done.exit_code == Exit.NOT_PROVEN
     said = command("explain", str(done.path))
     assert said.exit_code == Exit.NOT_PROVEN, said.output
+
+
+def failing(*words: str) -> Any:
+    test = ("--lab", "sim", "--system", "toykv", "--nemesis", "none", "--nodes", "3")
+    stale = ("-o", "bug=stale-follower-read", "--time-limit", "25")
+    return CliRunner().invoke(app, ["run", *test, *stale, *words])
+
+
+def test_a_run_that_fails_is_made_again_where_that_is_asked_for(tmp_path: Path) -> None:
+    done = failing("--seed", "3", "--confirm", "1", "--store", str(tmp_path), "--json")
+    assert done.exit_code == Exit.FAIL, done.output
+    found = msgspec.json.decode(done.stdout)
+    assert found["verdict"]["verdict"] == "FAIL-reproducible"
+    first = Path(found["run"]).resolve()
+    assert (tmp_path / "latest").resolve() == first, "the newest is the one that was asked for"
+    assert len([*tmp_path.glob("*/*/run.json")]) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "state"), [((), "FAIL-reproducible"), (("--confirm", "0"), "FAIL-nondeterministic")]
+)
+def test_an_arm_of_a_session_that_fails_is_made_again(
+    words: tuple[str, ...], state: str, tmp_path: Path
+) -> None:
+    done = failing("--seed", "3,4", "--store", str(tmp_path), "--json", *words)
+    assert done.exit_code == Exit.FAIL, done.output
+    found = msgspec.json.decode(done.stdout)
+    arms = {arm["id"]: arm["state"] for arm in found["verdict"]["arms"]}
+    assert arms["n3-s3"] == state, arms
+    assert (tmp_path / "latest").resolve() == Path(found["session"]).resolve()
+    assert verified(Path(found["session"])) == Exit.FAIL
+
+
+def verified(session: Path) -> int:
+    return CliRunner().invoke(app, ["report", str(session)]).exit_code
