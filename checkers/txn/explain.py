@@ -456,10 +456,12 @@ class _Writer:
         return Place(f.type, key, found, int(ops[by]) if by >= 0 else None)
 
     def place_of_cycle(self, cycle: Cycle) -> Place:
-        """Where it lies: it is there with the last answer of all."""
-        ops = self.c.op_index
-        last = max(cycle.txns, key=lambda t: (int(self.c.complete_pos[t]), t))
-        return Place(cycle.type, None, tuple(int(ops[t]) for t in cycle.txns), int(ops[last]))
+        """Where it lies: it is there with the last answer of all that were committed."""
+        c = self.c
+        sure = [t for t in cycle.txns if c.outcome[t] == OK and c.complete_pos[t] >= 0]
+        last = max(sure, key=lambda t: (int(c.complete_pos[t]), t), default=None)
+        ops = tuple(int(c.op_index[t]) for t in cycle.txns)
+        return Place(cycle.type, None, ops, None if last is None else int(c.op_index[last]))
 
     def finding(self, f: Finding) -> Anomaly:
         """An anomaly that needs no cycle."""
@@ -521,8 +523,8 @@ class _Writer:
             )
         if f.type == "lost-update":
             return (
-                f"{one} and {two} both read key {key} as {read} and both wrote it: one of the two "
-                "updates was made without knowing of the other and is lost."
+                f"{one} and {two} both read key {key} as {read} and both wrote it, neither "
+                "knowing of the other."
             )
         if f.type == "incompatible-order" and c.mop_kind[f.mop] != READ:
             other = text_of(read_value(c, self.workload, f.mop2))
@@ -559,9 +561,14 @@ class _Writer:
 def places_of(
     c: TxnColumns, workload: str, analysis: Analysis, types: Iterable[str], sources: int, order: I64
 ) -> Iterator[Place]:
-    """Where all anomalies of the given types lie, those that are not written out as well."""
+    """Where all anomalies of the given types lie, those that are not written out as well. One that
+    a transaction shows twice is one."""
     writer, wanted = _Writer(c, workload, sources, order), frozenset(types)
-    yield from (writer.place(f) for f in analysis.findings if f.type in wanted)
+    before: dict[str, Place] = {}
+    for f in analysis.findings:
+        if f.type in wanted and before.get(f.type) != (place := writer.place(f)):
+            before[f.type] = place
+            yield place
     yield from (writer.place_of_cycle(one) for one in analysis.cycles if one.type in wanted)
 
 

@@ -186,8 +186,10 @@ REDIS_CLUSTER: Final[tuple[Caution, ...]] = (
 
 REDIS_SENTINEL: Final[tuple[Caution, ...]] = (
     Caution(
-        says="it replicates asynchronously: what was acknowledged may be lost in a failover",
+        says="it replicates asynchronously: what was acknowledged may be lost in a failover, and "
+        "less of it where a primary without replicas stops writing (min-replicas-to-write)",
         source="Redis, High availability with Redis Sentinel",
+        instead={"min_replicas": 2},
     ),
     Caution(
         says="WAIT does not make it a strongly consistent store",

@@ -59,7 +59,7 @@ def gate(
     from dstest.store.compare.measured import FACTORS
 
     if policy is None:
-        _draft(stores)
+        _draft(stores, others=bool(baseline) or out is not None or json_)
         return
     clear({"--out": out}, [*stores, *(baseline or [])], _FILES)
     require_folder(out, "--out")
@@ -90,7 +90,7 @@ def gate(
     raise typer.Exit(decision.exit)
 
 
-def _draft(stores: list[Path]) -> None:
+def _draft(stores: list[Path], *, others: bool) -> None:
     from dstest.core.errors import ConfigError
     from dstest.gate.draft import draft
     from dstest.gate.gather import stores_of
@@ -98,6 +98,8 @@ def _draft(stores: list[Path]) -> None:
     remedy = "`dstest gate draft STORE > release.toml` writes one to begin with"
     if str(stores[0]) != _DRAFT:
         raise ConfigError("--policy is missing: what is to be asked of these runs?", remedy=remedy)
+    if others:
+        raise ConfigError("gate draft takes no options", remedy=remedy)
     if not stores[1:]:
         raise ConfigError("gate draft: of which store?", remedy=remedy)
     with Telling("reading the stores"):

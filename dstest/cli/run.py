@@ -484,12 +484,16 @@ def _again(
     done: Finished, times: int, store: Path, lab_id: str | None, sign_key: Path | None
 ) -> Finished:
     """The same run once it is known whether its violation comes again."""
+    from dstest.core.errors import DstestError
     from dstest.history.layout import link_latest
     from dstest.runner.replay import replay
 
     typer.echo(f"dstest: it failed; run again, {times} time{'s' * (times > 1)}", err=True)
     try:
         *_, known = replay(done.path, times, store=store, lab_id=lab_id, sign_key=sign_key)
+    except DstestError as error:  # it has failed all the same
+        typer.echo(f"dstest: not run again: {error}", err=True)
+        return done
     finally:
         link_latest(store, done.path)
     return known

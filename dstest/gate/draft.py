@@ -5,6 +5,7 @@ says why it is neither. A person decides what is to be asked for; this spares th
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -17,10 +18,15 @@ from dstest.core.words import printable_line
 from dstest.gate.claims import landed_by_kind, operations_judged, seeds_of, sizes_of
 from dstest.gate.gather import JudgedRun, Unit, anomalies_in, gather
 from dstest.gate.policy import OPERATIONS_MIN
+from dstest.gate.provenance import doubles, left_out, once
 from dstest.store.inventory import of_night, walk
 
 _AGE_DAYS: Final = 14
 _SIMULATED_AGE_DAYS: Final = 2
+
+_BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
+_SHARE_LEAST: Final = 0.05
+"""The least `found-share` of a policy."""
 
 _Test = tuple[Any, ...]
 
@@ -29,8 +35,10 @@ def draft(stores: Sequence[Path]) -> str:
     """The policy as TOML. Raises ConfigError where the stores hold no run of which it could say
     anything."""
     gathered = gather(stores, "no")
+    same = doubles([run for run in gathered.runs if run.over])
+    again = left_out(gathered.runs, same.same)
     groups: dict[_Test, list[Unit]] = {}
-    for unit in gathered.units:
+    for unit in once(gathered.units, again):
         if unit.runs and unit.begun:
             groups.setdefault(_test_of(unit.runs[0]), []).append(unit)
     if not groups:
@@ -47,7 +55,8 @@ def draft(stores: Sequence[Path]) -> str:
         if why := _undecided(units):
             notes.append(_note(runs[0], why))
         elif all(unit.passes for unit in units):
-            claims.append(_claim(f"C{len(claims) + 1}", units, runs))
+            rows = _claim(f"C{len(claims) + 1}", units, runs)
+            (claims if "[[claim]]" in rows else notes).append(rows)
         elif all(run.path in known for run in runs if run.verdict.verdict.failed):
             controls.append(_control(f"K{len(controls) + 1}", runs))
         else:
@@ -62,7 +71,11 @@ def draft(stores: Sequence[Path]) -> str:
         "[evidence]",
         f"age-days-max = {age}",
     ]
-    broken = [f"# {f.rule}: {printable_line(f.what)} ({f.where})" for f in gathered.findings]
+    wrong = [*gathered.findings, *same.findings]
+    broken = [f"# {f.rule}: {printable_line(f.what)} ({f.where})" for f in wrong]
+    if not controls:
+        said = '# A policy needs a [[control]] with expect = "red": a known bug that is found.'
+        notes.append(["", said])
     if broken:
         head += ["", "# Cannot be believed, and keeps any release back:", *broken]
     return "\n".join([*head, *(line for part in (*claims, *controls, *notes) for line in part), ""])
@@ -98,7 +111,11 @@ def _undecided(units: Iterable[Unit]) -> str:
 
 def _text(value: str) -> str:
     """As TOML has it, which JSON's strings are."""
-    return json.dumps(printable_line(value))
+    return json.dumps(printable_line(value), ensure_ascii=False)
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _text(name)
 
 
 def _texts(values: Iterable[str]) -> str:
@@ -148,7 +165,7 @@ def _claim(id_: str, units: Sequence[Unit], runs: Sequence[JudgedRun]) -> list[s
     landed = landed_by_kind(counted)
     if landed:
         lines += ["", "[claim.faults]"]
-        lines += [f"{kind} = {n}" for kind, n in sorted(landed.items())]
+        lines += [f"{_key(kind)} = {n}" for kind, n in sorted(landed.items())]
     return lines
 
 
@@ -163,7 +180,9 @@ def _control(id_: str, runs: Sequence[JudgedRun]) -> list[str]:
         f"anomalies = {_texts(kinds)}",
     ]
     if len(failed) < len(runs):
-        lines.append(f"found-share = {max(0.05, round(len(failed) / len(runs) - 0.005, 2))}")
+        lines.append(
+            f"found-share = {max(_SHARE_LEAST, round(len(failed) / len(runs) - 0.005, 2))}"
+        )
     if runs[0].meta.model:
         lines.append(f"model = {_text(runs[0].meta.model)}")
     return lines

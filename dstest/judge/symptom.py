@@ -24,6 +24,7 @@ from dstest.core.op import Op, last_ns
 from dstest.core.protocols import CheckerTraits, NemesisTraits
 from dstest.core.verdict import Bug, Verdict
 from dstest.judge.audit_rows import unexplained_alarms
+from dstest.judge.blame import RELAXED
 from dstest.judge.facts import SECOND_NS, RunFacts
 
 AFTER_NS: Final = 10 * SECOND_NS
@@ -207,7 +208,8 @@ def classify(evidence: Evidence) -> Bug | None:
     if symptom is None:
         return None
     type_, why = _type(symptom)
-    severity, weight = _severity(symptom)
+    probe = evidence.probes.get(RELAXED)
+    severity, weight = _severity(symptom, kept=probe is not None and probe.fired is True)
     tags, told = _tags(symptom)
     return Bug(type=type_, tags=tags, severity=severity, reasons=[*why, *told, *weight])
 
@@ -261,10 +263,16 @@ def _tags(s: Symptom) -> tuple[list[str], list[str]]:
     return sorted(tags), why
 
 
-def _severity(s: Symptom) -> tuple[str, list[str]]:
+def _severity(s: Symptom, *, kept: bool) -> tuple[str, list[str]]:
+    """`kept`: the weaker model that the system documents is shown to hold."""
     if s.documented:
         models = " or ".join(s.documented)
-        return DOCUMENTED, [f"With these settings the system promises {models} only."]
+        why = f"With these settings the system promises {models} only"
+        if kept:
+            return DOCUMENTED, [f"{why}, and keeps that."]
+        return f"{UNCLASSIFIED}with these settings {models} is promised, which nobody judged", [
+            f"{why}; whether it keeps that was not judged."
+        ]
     serious = sorted(_P0 & set(s.claims))
     if serious:
         return "P0", [f"What was broken is a claim of {', '.join(serious)}: P0."]

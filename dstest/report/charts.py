@@ -236,7 +236,7 @@ class Axis(NamedTuple):
             )
         return "".join(parts)
 
-    def scale(self, y: float) -> str:
+    def scale(self, y: float, name: str = "s since the load began") -> str:
         """Seconds below the last chart."""
         low, high = self.start_ns / 1e9, self.end_ns / 1e9
         parts = []
@@ -248,7 +248,7 @@ class Axis(NamedTuple):
                 f"{value:g}</text>"
             )
         x = WIDTH - RIGHT + 10
-        parts.append(f'<text class="name" x="{x}" y="{y + 16:g}">s since the load began</text>')
+        parts.append(f'<text class="name" x="{x}" y="{y + 16:g}">{name}</text>')
         return "".join(parts)
 
 

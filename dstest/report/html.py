@@ -17,14 +17,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from dstest.core.check import Anomaly
-from dstest.core.errors import DstestError
 from dstest.core.history import FaultWindow
 from dstest.core.run_record import RunMeta
 from dstest.core.verdict import State
 from dstest.core.words import printable, shell_word
 from dstest.debug.monitor.analysis import alert_line
 from dstest.debug.monitor.client import BASELINE, CLIENT, NODES
-from dstest.debug.patterns.diagnosis import causes
+from dstest.debug.patterns.diagnosis import Cause, causes
 from dstest.history.layout import EVENTS
 from dstest.judge.audit_rows import NOT_SERVING, UNEXPLAINED
 from dstest.judge.decide import share
@@ -343,9 +342,11 @@ def _first(report: RunReport, found: Sequence[Moment], axis: Axis) -> dict[str, 
     """What a person looks at first: every anomaly over the run, why, what to do, the worst one."""
     from markupsafe import Markup
 
-    together = kinds(report, found)
+    together, ways, behind = kinds(report, found), ways_out(report), _causes(report)
     worst = next((m for m in found if m.ops), None)
-    told = [kind.shown for kind in together if kind.shown is not None]
+    first = found[0].anomaly.type
+    ordered = sorted(together, key=lambda kind: kind.type != first)
+    told = {kind.type: kind.shown for kind in ordered if kind.shown is not None}
     narrow = (
         "" if worst is None
         else timeline_svg(worst.ops, report.windows, worst.culprit, narrow=True)
@@ -353,19 +354,21 @@ def _first(report: RunReport, found: Sequence[Moment], axis: Axis) -> dict[str, 
     return {
         "strip": Markup(strip_svg(axis, report.history.ops, told)),
         "narrow": Markup(narrow),
-        "why": [one.says for one in documented(report)] + _causes(report),
-        "steps": [*ways_out(report), *report.steps()],
+        "why": [*(one.says for one in documented(report)), *(cause.said for cause in behind)],
+        "helps": [] if ways else [way for cause in behind for way in cause.helps],
+        "steps": [*ways, *report.steps()],
         "explain": f"dstest explain {shell_word(report.path)}",
     }
 
 
-def _causes(report: RunReport) -> list[str]:
-    """What servers' own records show to lie behind it; nothing where they cannot be read, which
-    `dstest explain` tells."""
+def _causes(report: RunReport) -> list[Cause]:
+    """What servers' own records show to lie behind it, or why they could not be looked at: a log
+    of others that breaks a rule of ours costs nobody the page."""
     try:
         return causes(Path(report.path), report.history.ops)
-    except DstestError:
-        return []
+    except Exception as error:
+        told = printable(str(error) or type(error).__name__).partition("\n")[0]
+        return [Cause(f"The servers' records could not be looked at: {told}.", ())]
 
 
 @cache
@@ -389,8 +392,21 @@ def environment() -> Any:
     made.filters["number"] = number
     made.filters["shell_word"] = shell_word
     made.filters["share"] = share
+    made.filters["command"] = _command
     made.filters["spelled"] = spelled
     return made
+
+
+def _command(words: str) -> Any:
+    """As code in which no flag is broken where a line ends."""
+    from markupsafe import Markup, escape
+
+    parts = [escape(printable(word)) for word in words.split(" ")]
+    whole = [
+        Markup('<span class="w">{}</span>').format(part) if part.startswith("-") else part
+        for part in parts
+    ]
+    return Markup("<code>{}</code>").format(Markup(" ").join(whole))
 
 
 def tone_of(state: State) -> str:

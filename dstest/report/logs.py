@@ -180,7 +180,12 @@ def spoken(logs: Sequence[NodeLog]) -> list[tuple[int, str, str]]:
     return sorted(found)[:SPOKEN_MAX]
 
 
-_WORTH: Final = re.compile(r"\b(?:warn|warning|err|error|fatal|crit|critical|panic)\b", re.I)
+_WORTH: Final = re.compile(
+    r"\b(?:warn|warning|err|error|fatal|crit|critical|severe|panic)\b(?!=)|^[WEF]\d{4}\b|\d # ",
+    re.IGNORECASE,
+)
+"""Words and marks of weight, those of klog and Redis among them."""
+
 _CLOSE_NS: Final = 500_000_000
 """Lines that say nothing special count so near to the moment alone."""
 

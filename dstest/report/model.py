@@ -364,7 +364,13 @@ def _audit(evidence: Evidence) -> list[AuditView]:
     ]
 
 
-def _meaning(state: State, rerun: Rerun) -> str:
+def _meaning(state: State, rerun: Rerun, promised: Sequence[str]) -> str:
+    if promised and state.failed:
+        return (
+            "It is not what the run was held to. With these settings the system documents that it"
+            f" promises {' or '.join(promised)} only; whether it broke that as well, no checker of"
+            " this run has judged."
+        )
     if state is not State.FAIL_NONDETERMINISTIC:
         return MEANING[state]
     if rerun.same_seed_runs:
@@ -400,7 +406,11 @@ def build_report(
         path=str(path) if path else ".",
         verdict=verdict,
         evidence=evidence,
-        meaning=_meaning(verdict.verdict, evidence.rerun),
+        meaning=_meaning(
+            verdict.verdict,
+            evidence.rerun,
+            [] if evidence.symptom is None else evidence.symptom.documented,
+        ),
         session=session([verdict.verdict]),
         history=history,
         faults=[_fault(record, evidence, meta.recoveries or (), starts) for record in records],

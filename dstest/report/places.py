@@ -295,7 +295,10 @@ def read_wrongly(read: Op, ops: Sequence[Op]) -> str:
 def aged_ns(read: Op, ops: Sequence[Op]) -> int | None:
     """How long the value that a read of a register shows had been overwritten when it was asked;
     None where it had not been, or nobody can tell."""
-    writes = [op for op in ops if op.key == read.key and op.op_type in _WRITES]
+    changes = [op for op in ops if op.key == read.key and op.op_type not in _READS]
+    writes = [op for op in changes if op.op_type in _WRITES]
+    if len(writes) < len(changes):
+        return None  # what a compare-and-set has written depends on what was there
     value = _token(read.output)
     ends = [_ended(op) for op in writes if _token(op.input) == value]
     if not ends or None in ends or read.op_type not in _READS:

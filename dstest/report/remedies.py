@@ -40,14 +40,18 @@ _BEFORE_S: Final = 15.0
 _WITH_FAULTS: Final = frozenset({"hardening", "release"})
 """Tiers that ask for faults."""
 
-_IDLE: Final = re.compile(r"(\d+) of (\d+) operations began in its window")
+_IDLE: Final = re.compile(
+    r"only (\d+) operations began in its window, (\d+) are needed"
+    r"|(\d+) of (\d+) operations began in its window"
+)
+"""The second is of runs that were judged before 0.18."""
 
 _CUT: Final = re.compile(r"was cut: [\d,]+ of ([\d,]+) bytes")
 
 _NOTHING_JUDGED: Final = ("The checker could not decide", "No operation was judged by")
 """Whose checkers reject nothing, however much they are given."""
 
-_AGAIN: Final = "Does it come again with the same seed and the same faults?"
+_AGAIN: Final = "Does it come again with the same seed, and the same faults where it had any?"
 _WHOSE: Final = (
     "Is the system to blame, or the test? The run is made again as it was, and its operations"
     " through a second client (the generator swap)."
@@ -163,18 +167,13 @@ def another_seed(spec: dict[str, Any], given: Sequence[str] | None) -> str:
 def with_options(
     spec: dict[str, Any], given: Sequence[str] | None, changes: Mapping[str, Any]
 ) -> str:
-    """The command of this run with these values of options: one that is the default is left out."""
-    try:
-        options = registry.load("systems", spec["system"]).options
-    except (ConfigError, KeyError):
-        options = {}
-    kept = [pair for pair in given or [] if pair.partition("=")[0] not in changes]
-    kept += [
-        pair_of(name, value)
-        for name, value in changes.items()
-        if name not in options or options[name].default != value
-    ]
-    return _Run(spec, kept, "").command()
+    """The command of this run, its seed too, with these values of options; where it was not
+    written down which were given, with all that were in force."""
+    if given is None:
+        given = [pair_of(name, value) for name, value in spec.get("options", {}).items()]
+    kept = [pair for pair in given if pair.partition("=")[0] not in changes]
+    kept += [pair_of(name, value) for name, value in changes.items()]
+    return _Run(spec, kept, "").command(seed=spec.get("seed"))
 
 
 def on_nodes(spec: dict[str, Any], given: Sequence[str] | None) -> str:
@@ -204,7 +203,8 @@ def _wider(run: _Run, line: str) -> str:
     stood_s = float(options.get("fault_s") or 0)
     if found is None or not stood_s:
         return _more_load(run, line)
-    times = _SURE * int(found[2]) / max(1, int(found[1]))
+    there, needed = map(int, filter(None, found.groups()))
+    times = _SURE * needed / max(1, there)
     fault_s = math.ceil(max(stood_s * times, _WINDOW_MIN_S))
     needed_s = _BEFORE_S + fault_s + float(options.get("quiet_s", 4.0))
     limit_s = max(float(run.spec.get("time_limit_s") or 0), needed_s)

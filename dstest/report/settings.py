@@ -38,28 +38,31 @@ def _sorted(given: list[str], spec: Mapping[str, Any]) -> tuple[list[str], list[
 
 
 class Setting(NamedTuple):
-    """What the system documents of the settings of a run: in a sentence or two, and the options
-    with which it would promise more, None where none would. `model` is what it promises instead,
-    empty where that is none that has a name."""
+    """What the system documents of the settings of a run, in a sentence, and the `ways` to have it
+    promise more, options each, the defaults first. `model` is what it promises instead, empty where
+    that is none that has a name."""
 
     says: str
-    instead: Mapping[str, Any] | None
+    ways: Sequence[Mapping[str, Any]]
     model: str = ""
 
 
-def relaxations(spec: Mapping[str, Any], model: str | None) -> list[Relaxation]:
-    """What the system documents for the options that were in force, other than what was asked."""
-    system = _plugin("systems", spec.get("system"))
-    rows = () if system is None else SystemTraits.of(system).relaxations
-    options = spec.get("options", {})
-    return [row for row in rows if row.model != model and row.holds(options)]
+def relaxations(report: RunReport) -> list[Relaxation]:
+    """What the system documents for the options that were in force instead of what was asked, as
+    far as that may explain the violation."""
+    symptom = report.evidence.symptom
+    system = _plugin("systems", report.meta.spec.get("system"))
+    if symptom is None or system is None:
+        return []
+    options = report.meta.spec.get("options", {})
+    rows = SystemTraits.of(system).relaxations
+    return [row for row in rows if row.model in symptom.documented and row.holds(options)]
 
 
 def promised(report: RunReport) -> str:
     """`; with reads=serializable it promises sequential only`, to follow what a system did wrong;
     empty where it promises what the run was held to, or nobody knows of less."""
-    spec = report.meta.spec
-    for row in relaxations(spec, report.history.header.model or report.meta.model):
+    for row in relaxations(report):
         of = f"with {row.option}={value_text(row.value)} " if row.option else ""
         return f"; {of}it promises {row.model} only"
     return ""
@@ -70,7 +73,7 @@ def _in_force(row: Caution, spec: Mapping[str, Any], given: set[str]) -> str:
     none."""
     said = []
     for name in (*row.when, *row.unless):
-        value = value_text(spec["options"][name])
+        value = value_text(spec.get("options", {}).get(name, "?"))
         said.append(f"{name}={value}{'' if name in given else ' as it comes'}")
     return ", ".join(said)
 
@@ -84,12 +87,19 @@ def _loses_power(spec: Mapping[str, Any]) -> bool:
 
 def _stronger(
     row: Caution | Relaxation, system: Any, names: Sequence[str], options: Mapping[str, Any]
-) -> Mapping[str, Any] | None:
-    """The options with which this does not hold: the defaults, else those that it names."""
+) -> list[Mapping[str, Any]]:
+    """Options with which this does not hold: a default, and those that it names. Of what always
+    holds those that it names make it less."""
     defaults = {name: system.options[name].default for name in names if name in system.options}
-    other = {name: value for name, value in defaults.items() if options.get(name) != value}
+    ways: list[Mapping[str, Any]] = [
+        {name: value}
+        for name, value in defaults.items()
+        if options.get(name) != value and not row.holds({**options, name: value})
+    ]
     own = row.instead if isinstance(row, Caution) else {}
-    return next((way for way in (own, other) if way and not row.holds({**options, **way})), None)
+    if own and any(options.get(name) != value for name, value in own.items()):
+        ways += [own] if own not in ways else []
+    return ways
 
 
 def _of_relaxation(row: Relaxation, system: Any, spec: Mapping[str, Any]) -> Setting:
@@ -115,8 +125,7 @@ def documented(report: RunReport) -> list[Setting]:
         return []
     options, power = spec.get("options", {}), _loses_power(spec)
     given = {pair.partition("=")[0] for pair in report.meta.options_given or []}
-    model = report.history.header.model or report.meta.model
-    found = [_of_relaxation(row, system, spec) for row in relaxations(spec, model)]
+    found = [_of_relaxation(row, system, spec) for row in relaxations(report)]
     return found + [
         _of_caution(row, system, spec, given)
         for row in SystemTraits.of(system).cautions
@@ -131,10 +140,10 @@ def ways_out(report: RunReport) -> list[Step]:
     checkers = [_plugin("checkers", name) for name in report.evidence.checker.ran]
     found: list[Step] = []
     for setting in documented(report):
-        if setting.instead:
-            pairs = ", ".join(pair_of(*pair) for pair in setting.instead.items())
-            asks = f"Is it gone where the system promises more, with {pairs}?"
-            found.append(Step(asks, with_options(spec, given, setting.instead)))
+        for way in setting.ways:
+            pairs = ", ".join(pair_of(*pair) for pair in way.items())
+            asks = f"Is it gone, or less, where the system promises more: with {pairs}?"
+            found.append(Step(asks, with_options(spec, given, way)))
         able = any(one is not None and setting.model in one.models for one in checkers)
         if setting.model and able:
             asks = f"Does it keep {setting.model}, which is what it promises with these settings?"

@@ -3,7 +3,7 @@ answered, and above both every anomaly, those without a witness as well."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import UNSET
@@ -30,7 +30,7 @@ def _parts(axis: Axis, found: Iterable[Sightings]) -> list[int]:
     span = max(1, axis.end_ns - axis.start_ns)
     for one in found:
         counts = one.over_time
-        if counts is UNSET:
+        if counts is UNSET or not counts:
             continue
         step = (one.last_ns - one.first_ns + 1) / len(counts)
         for at, n in enumerate(counts):
@@ -72,29 +72,38 @@ def _bars(axis: Axis, found: Sequence[Sightings], bottom: float) -> str:
     )
 
 
-def strip_svg(axis: Axis, ops: Sequence[Op], found: Sequence[Sightings]) -> str:
-    """The drawing. `found` are the answers that gave anomalies away, by kind; without any, or
-    where older files do not say when they came, there is nothing to draw."""
-    total = sum(sum(one.over_time) for one in found if one.over_time is not UNSET)
-    if not total:
+def strip_svg(axis: Axis, ops: Sequence[Op], kinds: Mapping[str, Sightings]) -> str:
+    """The drawing. `kinds` are the answers that gave anomalies away, by kind, that of the headline
+    first: one and the same may be of several. Without any, or where older files do not say when
+    they came, there is nothing to draw."""
+    known = {
+        name: sum(one.over_time)
+        for name, one in kinds.items()
+        if one.over_time is not UNSET and one.over_time
+    }
+    if not known:
         return ""
+    found = [kinds[name] for name in known]
+    name, count = next(iter(known.items()))
+    more = len(known) - 1
+    others = f", {more} more kind{'s' * (more > 1)}" if more else ""
     bands = bands_of(axis.faults, axis.start_ns, axis.end_ns, axis.x)
+    beside = WIDTH - RIGHT + 10
     middle, bottom = _TOP + _ANOMALIES, _TOP + _ANOMALIES + 4 + _RATE
     names = "".join(
         f'<text class="small" x="{name.x:.1f}" y="11">{svg_text(name.text)}</text>'
         for name in bands.names
         if name.lane == 0
     )
-    many = f"{total:,} anomal{'y' if total == 1 else 'ies'}"
     drawn = [
         axis.behind(0, bottom),
         names,
         _rate(axis, ops, bottom),
         f'<line class="tick" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{middle}" y2="{middle}"/>',
         _bars(axis, found, middle),
-        f'<text class="anomalies" x="{WIDTH - RIGHT + 10}" y="{middle - 4}">{many}</text>',
-        f'<text class="name" x="{WIDTH - RIGHT + 10}" y="{bottom - 8}">rate of successes</text>',
-        axis.scale(bottom),
+        f'<text class="anomalies" x="{beside}" y="{middle - 20}">{count:,} &#215;</text>',
+        f'<text class="anomalies" x="{beside}" y="{middle - 4}">{svg_text(name)}</text>',
+        axis.scale(bottom, ""),
     ]
-    label = f"{many} over the time of the run, with {len(axis.faults)} fault windows"
+    label = f"{count:,} {name}{others} over the run, with {len(axis.faults)} fault windows"
     return framed(bottom + 20, label, drawn)

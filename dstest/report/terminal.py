@@ -34,6 +34,8 @@ LINES_MAX: Final = 15
 _CODES: Final = {"PASS": "32", "FAIL": "31"}
 _SHOWN_MAX: Final = 12
 
+_ONCE: Final = "not re-run yet"
+
 _TOLD_MAX: Final = 3
 """Anomalies that are told: a terminal is for the first look."""
 
@@ -247,7 +249,13 @@ def brief_text(report: RunReport, *, color: bool = False) -> str:
     verdict, what was found and when, how much was done, what to do next, where the rest is."""
     failed, cut = report.state.failed, report.meta.ended_by
     once = failed and not report.evidence.rerun.same_seed_runs
-    lines = ["", f"{colored(report.state, color)}{' (not re-run yet)' if once else ''}"]
+    state = colored(report.state, color)
+    lines = [
+        "",
+        state.replace(report.state.value, f"FAIL ({_ONCE}: {report.state.value})")
+        if once
+        else state,
+    ]
     found = moments(report, ()) if failed else []
     lines += _verdict_lines(report, found)
     # That a first failure is one needs no saying.

@@ -32,6 +32,7 @@ from dstest.judge.checker_answers import ask_checker, model_of
 from dstest.judge.facts import RunFacts
 from dstest.judge.host_events import HOST, HostEvent, HostSample, events_of, near, watched
 from dstest.judge.mutants.families import family_of
+from dstest.judge.relaxations import weaker_promises
 from dstest.judge.symptom import first_anomaly, spans_of
 
 OBJECTS_EACH: Final = 20
@@ -231,21 +232,28 @@ def _independent(found: _FirstViolation, history: History) -> BlameProbe:
 
 
 def _relaxed(found: _FirstViolation, facts: RunFacts, system: SystemTraits) -> BlameProbe:
-    checker = found.checker
-    known = [row for row in system.relaxations if row.holds(facts.options)]
-    able = [row for row in known if checker is not None and row.model in checker.models]
-    if not known:
-        return BlameProbe(fired=False, said="the system documents none for this run")
+    """It fires where all that found a violation find none by what is promised; a judge that cannot
+    say is no answer."""
+    known = weaker_promises(system.relaxations, facts.options, found.model)
+    if not known or found.checker is None:
+        return BlameProbe(fired=False, said="no weaker model is documented for these settings")
+    names = ", ".join(row.model for row in known)
+    failed = {name for name, result in facts.results.items() if result.valid is False}
+    if failed - {found.checker.name}:
+        others = ", ".join(sorted(failed - {found.checker.name}))
+        return BlameProbe(said=f"{others} found a violation as well, which {names} may not explain")
+    able = [row for row in known if row.model in found.checker.models]
     if not able:
-        names = ", ".join(row.model for row in known)
         return BlameProbe(said=f"the checker does not judge {names}, which is documented")
-    for row in able:
-        answer = ask_checker(checker, facts.history, row.model, Budget())
+    answers = [ask_checker(found.checker, facts.history, row.model, Budget()) for row in able]
+    for row, answer in zip(able, answers, strict=True):
         if answer.valid is True:
             said = f"it is in order by {row.model}, which is what is promised ({row.source})"
             return BlameProbe(fired=True, said=said)
-    said = f"it is not in order by {', '.join(row.model for row in able)} either"
-    return BlameProbe(fired=False, said=said)
+    told = ", ".join(row.model for row in able)
+    if any(answer.valid is not False for answer in answers):
+        return BlameProbe(said=f"whether it is in order by {told} could not be decided")
+    return BlameProbe(fired=False, said=f"it is not in order by {told} either")
 
 
 def read_samples(run: RunDir) -> list[HostSample]:

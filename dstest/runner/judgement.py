@@ -53,6 +53,7 @@ from dstest.judge.evidence import build_evidence, lint_context
 from dstest.judge.facts import ClockFact, Gap, ProcessFacts, RunFacts, Wire
 from dstest.judge.lints import lint
 from dstest.judge.mutants.families import canaries
+from dstest.judge.relaxations import weaker_promises
 from dstest.judge.server_journal import effects_of, judge_effects
 from dstest.judge.symptom import NOT_BY_MODEL, classify, symptom_of
 from dstest.runner.blame_probes import offline_probes
@@ -529,7 +530,7 @@ def _promised(
     if header.system is None or (probe is not None and probe.fired is False):
         return []
     rows = SystemTraits.of(registry.load("systems", header.system)).relaxations
-    return [row.model for row in rows if row.holds(facts.options) and row.model != model]
+    return [row.model for row in weaker_promises(rows, facts.options, model)]
 
 
 def _failures(meta: RunMeta) -> list[str]:
@@ -638,7 +639,8 @@ def assess(run: RunDir, canary: Canary | None = None) -> Judgement:
     results = {**run_facts.results, **{result.checker: result for result in built_in}}
     probes = offline_probes(run, run_facts, history_lint, results, meta.model)
     symptom = symptom_of(run_facts, results.values(), *_traits_of(run_facts))
-    if symptom is not None and NOT_BY_MODEL.isdisjoint(symptom.claims):
+    by_model = symptom is not None and symptom.checker != NO_CRASH
+    if by_model and symptom is not None and NOT_BY_MODEL.isdisjoint(symptom.claims):
         weaker = _promised(run_facts, history.header, meta.model, probes)
         symptom = msgspec.structs.replace(symptom, documented=weaker)
     evidence = msgspec.structs.replace(

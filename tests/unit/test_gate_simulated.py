@@ -159,7 +159,7 @@ def test_a_draft_says_what_it_left_out(made: Path, tmp_path: Path) -> None:
     shutil.copytree(red.path, alone / red.path.name, symlinks=True)
     code, said = dstest("gate", "draft", tmp_path / "store")
     assert code == Exit.PASS and "it FAILED by nonlinearizable" in said
-    assert "[[c" not in said
+    assert "\n[[c" not in said and "needs a [[control]]" in said
     code, said = dstest("gate", made / "store")
     assert code == Exit.USAGE and "dstest gate draft STORE" in said
 

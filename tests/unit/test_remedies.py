@@ -188,8 +188,15 @@ def test_what_chance_cannot_mend_is_not_asked_for_again(line: str) -> None:
     assert said[:2] in ([], ["dstest", "logs"]), said
 
 
-def test_a_fault_that_stood_too_shortly_is_asked_to_stand_longer() -> None:
-    line = "Fault f1 (kill) is not proven: idle: 20 of 30 operations began in its window"
+@pytest.mark.parametrize(
+    "idle",
+    [
+        "idle: only 20 operations began in its window, 30 are needed",
+        "idle: 20 of 30 operations began in its window",
+    ],
+)
+def test_a_fault_that_stood_too_shortly_is_asked_to_stand_longer(idle: str) -> None:
+    line = f"Fault f1 (kill) is not proven: {idle}"
     spec = {**SPEC, "options": {"fault_s": 2.0, "quiet_s": 4.0}, "time_limit_s": 17.0}
     found = shlex.split(remedies([line], spec, ["fault_s=2", "keys=5"], "run")[0].command)
     assert found[-4:] == ["-o", "keys=5", "-o", "fault_s=5"]

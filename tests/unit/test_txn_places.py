@@ -69,3 +69,31 @@ def test_a_clean_history_has_no_places() -> None:
     result = LIST_APPEND.check(History(header=Header(), ops=ops), "serializable", Budget())
     assert result.valid is True and "anomalies" not in result.stats
     assert result.spreads is msgspec.UNSET
+
+
+def test_what_one_transaction_shows_twice_is_one() -> None:
+    failed = msgspec.structs.replace(txn(0, 0, [["append", 1, 1]]), output=None, error="no")
+    read = txn(1, 10, [["r", 1, [1]], ["r", 1, [1]], ["r", 1, [1]]])
+    result = LIST_APPEND.check(
+        History(header=Header(), ops=[failed, read]), "serializable", Budget()
+    )
+    assert result.counted["G1a"] == len(result.anomalies["G1a"]) == 1
+
+
+def test_a_cycle_is_there_with_the_last_answer_that_is_known() -> None:
+    """And not with the time-out of a transaction that may have been committed later."""
+    slow = msgspec.structs.replace(
+        txn(0, 0, [["append", 1, 1], ["r", 2, None]]),
+        complete_ts=9000 * MS, output=None, error="timeout", timeout_marker=True,
+    )  # fmt: skip
+    ops = [
+        slow,
+        txn(1, 1, [["append", 2, 1], ["r", 1, []]]),
+        txn(2, 20, [["append", 3, 1], ["r", 4, []]]),
+        txn(3, 21, [["append", 4, 1], ["r", 3, []]]),
+        txn(4, 40, [["r", 3, [1]], ["r", 4, [1]]]),
+    ]
+    result = LIST_APPEND.check(History(header=Header(), ops=ops), "serializable", Budget())
+    assert result.valid is False and isinstance(result.spreads, dict)
+    ends = [one.told.last_ns for one in result.spreads.values() if one.told is not None]
+    assert ends and max(ends) < 9000 * MS

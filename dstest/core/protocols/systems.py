@@ -196,7 +196,7 @@ class Caution(msgspec.Struct, frozen=True, kw_only=True):
     `says`, as the end of "NAME documents that ...", and `source` is where. Only in runs whose
     options have one of the values `when`, and none of those `unless`, given or by default; where
     it is about `power`, only in those whose faults take what was not synced. `instead` are options
-    with which it does not hold, where the defaults do not do."""
+    with which it does not hold, or holds for less."""
 
     says: str
     source: str

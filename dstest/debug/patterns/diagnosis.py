@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -37,6 +37,16 @@ ROWS: Final = 3
 _MARKS: Final = {"ok": "[x]", "expected": "[x]", "seen": "[!]", "open": "[ ]"}
 _MECHANISMS: Final = frozenset({"consensus", "state", "partition"})
 """Families of patterns that say how it came about; the others say how it shows."""
+
+_LOSS: Final = "lost-update"
+_TELLING: Final = (
+    *("promise-broken", "two-primaries", "two-leaders", "two-claims", "commits-alone"),
+    *("both-sides", "commit-undone"),
+)
+"""Signs that say how it came about, the most telling first."""
+
+_RECORDS: Final = frozenset({"journal", "state", "log"})
+"""Sources of evidence that servers wrote themselves."""
 
 _CAUSES: Final = 2
 _SURE: Final = STRENGTHS[:2]
@@ -127,19 +137,46 @@ def diagnose(path: Path, settings: Settings | None = None) -> Diagnosis:
     )
 
 
-def causes(path: Path, ops: Sequence[Op]) -> list[str]:
-    """What the servers' own records show to lie behind a failure, in a sentence each, what is
-    proven first: two primaries at one time, members that differ, a member that never came back.
-    `ops` are the run's. Raises as `diagnose`."""
-    scene = Scene(path, ops=ops)
-    patterns = [pattern for pattern in PATTERNS if pattern.family in _MECHANISMS]
-    found = rank(analyse(scene, patterns), patterns)
-    shown = [(one, one.detections[0]) for one in found if one.alarm]
-    shown.sort(key=lambda row: STRENGTHS.index(row[1].strength))
-    sure = [row for row in shown if row[1].strength in _SURE]
-    return [
-        one_line(f"{one.name}: {first.said}, {_window(first)}.") for one, first in sure[:_CAUSES]
+class Cause(NamedTuple):
+    """What lies behind a failure, in a sentence, and what helps against that."""
+
+    said: str
+    helps: tuple[str, ...]
+
+
+def causes(path: Path, ops: Sequence[Op]) -> list[Cause]:
+    """What the servers' own records show to lie behind a failure, what is proven first: two
+    primaries at one time, members that differ, a member that never came back. `ops` are the run's.
+    Raises as `diagnose`."""
+    scene = Scene(path, ops=ops, rates=False)
+    patterns = [one for one in PATTERNS if one.family in _MECHANISMS or one.id == _LOSS]
+    found = [
+        (one, row)
+        for one in rank(analyse(scene, patterns), patterns)
+        if one.alarm and (row := _mechanism(one)) is not None
     ]
+    found.sort(key=lambda pair: _order(pair[1]))
+    return [
+        Cause(one_line(f"{one.name}: {row.said}, {_window(row)}."), one.helps)
+        for one, row in found[:_CAUSES]
+    ]
+
+
+def _mechanism(one: Hypothesis) -> Detection | None:
+    """The finding that says how it came about, by what servers wrote down; None where all of them
+    say how it shows."""
+    told = [
+        row
+        for row in one.detections
+        if row.alarm
+        and row.strength in _SURE
+        and (row.sign in _TELLING or any(line.source in _RECORDS for line in row.rows))
+    ]
+    return min(told, key=_order, default=None)
+
+
+def _order(row: Detection) -> int:
+    return _TELLING.index(row.sign) if row.sign in _TELLING else len(_TELLING)
 
 
 def _nodes(scene: Scene) -> list[Node]:

@@ -48,10 +48,22 @@ _LOST_UPDATE: Final = FieldName(
 _SKEW: Final = FieldName(
     "Write skew", ("serializable isolation, or locks on what was read and not written",)
 )
+_G2: Final = FieldName(
+    "Anti-dependency cycle (G2: write skew, or phantoms)",
+    ("serializable isolation, or locks on what was read and not written, ranges included",),
+)
 _DIRTY_WRITE: Final = FieldName("Dirty write")
 _READ_SKEW: Final = FieldName("Read skew", ("all reads of a transaction from one snapshot",))
 _LONG_FORK: Final = FieldName("Long fork", ("one order of commits that all snapshots follow",))
 
+_SPLIT: Final = FieldName("Split brain")
+_TWICE: Final = FieldName(
+    "Lock held twice",
+    (
+        "fencing tokens that the resource itself checks",
+        "a lease by a clock that a pause does not stop, asked before each use",
+    ),
+)
 _BY_KIND: Final = {
     **dict.fromkeys(("stale", "causal-stale-read"), _STALE),
     **dict.fromkeys(
@@ -63,13 +75,26 @@ _BY_KIND: Final = {
         _LOST,
     ),
     "lost-update": _LOST_UPDATE,
-    **dict.fromkeys(("write-skew", "G2", "G2-item"), _SKEW),
+    "write-skew": _SKEW,
+    "G2": _G2,
     "G0": _DIRTY_WRITE,
     **dict.fromkeys(("read-skew", "fractured-read", "G-single"), _READ_SKEW),
     "long-fork": _LONG_FORK,
+    **dict.fromkeys(
+        ("overlapping-holds", "fencing-token-reused", "fencing-token-regressed"), _TWICE
+    ),
 }
 
+_DIVERGED: Final = FieldName(
+    "Committed entries differ",
+    ("commit what a majority has on disk in the leader's own term, and never take it back",),
+)
+
 _BY_SIGN: Final = {
+    **dict.fromkeys(("commits-differ", "conflicting-commits"), _DIVERGED),
+    **dict.fromkeys(
+        ("two-leaders", "two-claims", "two-primaries", "both-sides", "commits-alone"), _SPLIT
+    ),
     "read-behind": _STALE,
     **dict.fromkeys(
         ("gone", "too-few", "transfers-gone", "promise-broken", "commit-undone"), _LOST
@@ -77,7 +102,7 @@ _BY_SIGN: Final = {
 }
 
 _BY_PATTERN: Final = {
-    "split-brain": FieldName("Split brain"),
+    "split-brain": _SPLIT,
     "lost-update": _LOST,
 }
 """Where neither kind nor sign says more."""
@@ -85,13 +110,14 @@ _BY_PATTERN: Final = {
 
 def field_name(pattern: Pattern, detections: Sequence[Detection]) -> FieldName:
     """The name by the first of these that has one, and what helps; those that are strongest come
-    first."""
+    first. That logs differ is told only where nothing says how that came."""
     named = [
         name
         for one in detections
         for name in (*(_BY_KIND.get(base_of(kind)) for kind in one.kinds), _BY_SIGN.get(one.sign))
     ]
-    found = next((one for one in named if one is not None), _BY_PATTERN.get(pattern.id))
+    known = sorted((one for one in named if one is not None), key=_DIVERGED.__eq__)
+    found = next(iter(known), _BY_PATTERN.get(pattern.id))
     if found is None:
         return FieldName(pattern.name, tuple(pattern.mitigations))
     return FieldName(found.name, found.helps or tuple(pattern.mitigations))

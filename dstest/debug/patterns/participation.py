@@ -296,7 +296,7 @@ def _match(scene: Scene, old: Reign, new: Reign, begin: int, end: int) -> Match:
         took = _took(scene, old, _cut(scene, old, begin), begin)
     said = f"{a} and {b} were both primary of one group for {(end - begin) / 1e9:.1f} s"
     if took:
-        said += f"; {a} acknowledged {len(took)} writes by itself"
+        said += f"; {a} acknowledged {len(took):,} writes by itself"
     assert new.taken is not None and old.until is not None
     rows: list[EvidenceRow] = [
         _row(new.taken, b),

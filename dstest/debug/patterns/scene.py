@@ -117,12 +117,19 @@ class _HostRow(msgspec.Struct):
 
 class Scene:
     """Of one run, whose operations are `ops` where somebody has read them, in the order of their
-    file. Raises ConfigError where it is none, and what reading it raises."""
+    file. Without `rates` no check of logs counts operations, which takes seconds. Raises
+    ConfigError where it is none, and what reading it raises."""
 
     def __init__(
-        self, path: Path, settings: Settings | None = None, ops: Sequence[Op] | None = None
+        self,
+        path: Path,
+        settings: Settings | None = None,
+        ops: Sequence[Op] | None = None,
+        *,
+        rates: bool = True,
     ) -> None:
         self.given = path
+        self._rates = rates
         self.run = RunDir.open(path)
         self.settings = settings or Settings()
         self._read = ops
@@ -239,7 +246,8 @@ class Scene:
     @cached_property
     def _look(self) -> tuple[LogAnalysis, LogNotes]:
         of, noted = self.of, LogNotes(self.of.scene)
-        made = analyse(of.sources, of.scene, of.clocks, of.reader, Options(), of.extra, [noted])
+        extra = of.extra if self._rates else of.extra._replace(ops=())
+        made = analyse(of.sources, of.scene, of.clocks, of.reader, Options(), extra, [noted])
         return made, noted
 
     @property

@@ -20,6 +20,7 @@ from dstest.core.evidence import TaxDC
 from dstest.core.rules import Rule
 from dstest.core.verdict import State
 from dstest.judge.audit import TITLES
+from dstest.judge.blame import CLASSES
 from dstest.judge.decide import aggregate
 from dstest.judge.symptom import UNCLASSIFIED
 from dstest.report.review.model import (
@@ -40,7 +41,7 @@ _FENCE: Final = re.compile(r"`{3,}")
 BANNED: Final = ("cannot happen", "can not happen", "guarantees", "impossible", "proves")
 """Words that no test can carry (also R16's for what a plan quotes: L31)."""
 
-BLAMES: Final = ("SUT", "harness", "checker", "environment", "unknown")
+BLAMES: Final = tuple(CLASSES)
 
 TYPES: Final = (*filter(None, get_args(TaxDC)), UNCLASSIFIED.strip(": "))
 """TaxDC's, and that it is not known, with the reason behind it."""

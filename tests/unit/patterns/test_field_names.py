@@ -8,6 +8,7 @@ from dstest.debug.patterns.analysis import PATTERNS
 from dstest.debug.patterns.field_names import field_name
 from dstest.debug.patterns.model import Detection
 
+G2 = "Anti-dependency cycle (G2: write skew, or phantoms)"
 BY = {pattern.id: pattern for pattern in PATTERNS}
 
 
@@ -36,9 +37,21 @@ def detection(pattern: str, sign: str, *kinds: str) -> Detection:
         ("causal-violation", "answers", (), "Causal ordering violation"),
         ("lost-update", "judged", ("lost",), "Lost acknowledged write"),
         ("lost-update", "judged", ("lost-update",), "Lost update"),
-        ("concurrent-update", "judged", ("lost-update-item",), "Lost update"),
-        ("concurrent-update", "judged", ("G2-item",), "Write skew"),
-        ("split-brain", "anything", (), "Split brain"),
+        (
+            "concurrent-update",
+            "judged",
+            ("G2",),
+            "Anti-dependency cycle (G2: write skew, or phantoms)",
+        ),
+        (
+            "concurrent-update",
+            "judged",
+            ("G2-item",),
+            "Anti-dependency cycle (G2: write skew, or phantoms)",
+        ),
+        ("split-brain", "two-primaries", (), "Split brain"),
+        ("split-brain", "conflicting-commits", (), "Committed entries differ"),
+        ("split-brain", "judged", ("overlapping-holds",), "Lock held twice"),
     ],
 )
 def test_a_name(pattern: str, sign: str, kinds: tuple[str, ...], name: str) -> None:

@@ -127,7 +127,12 @@ def test_a_planted_bug_is_among_the_first_three(dirty_read: tuple[Path, Diagnosi
 @pytest.mark.parametrize("bug", QUICK)
 @pytest.mark.long
 def test_so_are_the_quick_ones(bug: str, tmp_path: Path) -> None:
-    require_cause(bug, diagnose(shown(bug, tmp_path)))
+    run = shown(bug, tmp_path)
+    require_cause(bug, diagnose(run))
+    why = (run / "report.html").read_text().partition("<dt>Why</dt>")[2].partition("</dd>")[0]
+    assert ("Split brain: " in why) is (bug == "split-brain-write"), why
+    if bug == "unsynced-loss":
+        assert "entries that it had acknowledged" in why
 
 
 @pytest.mark.selftest
