@@ -9,8 +9,8 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -145,13 +145,16 @@ class Spreads:
             by_epoch[kind] = {**row.told.epochs, **({_OUTSIDE: outside} if outside else {})}
         return {"anomalies": dict(self.counts), "anomalies_by_epoch": by_epoch}
 
-    def by_kind(self) -> dict[str, Spread] | msgspec.UnsetType:
-        """Of each kind; UNSET where nothing was found."""
+    def by_kind(
+        self, first_of: Callable[[str], Literal["", "key", "cycle"]] = lambda kind: ""
+    ) -> dict[str, Spread] | msgspec.UnsetType:
+        """Of each kind; UNSET where nothing was found. `first_of` is asked by kind."""
         if not self.counts:
             return msgspec.UNSET
         return {
             kind: Spread(
                 count=self.counts[kind],
+                first_of=first_of(kind),
                 told=row.told.told(),
                 known=row.known.told(),
                 keys=[(row.names[name], n) for name, n in row.keys.most_common(KEYS_MAX)],

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 import numpy as np
@@ -342,7 +342,15 @@ def _spreads(
     for place in places:
         ops = [by_number[number] for number in place.ops]
         spreads.add(place.type, place.key, ops, None if place.by is None else by_number[place.by])
-    return spreads.by_kind()
+    return spreads.by_kind(_first_of)
+
+
+def _first_of(kind: str) -> Literal["", "key", "cycle"]:
+    """Of keys whose lists contradict each other the first answer is found, and of transactions that
+    depend on one another in a circle a circle."""
+    if kind == "incompatible-order":
+        return "key"
+    return "cycle" if kind.startswith("G") and not kind.startswith("G1a") and kind != "G1b" else ""
 
 
 class TxnChecker:

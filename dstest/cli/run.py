@@ -484,16 +484,18 @@ def _again(
     done: Finished, times: int, store: Path, lab_id: str | None, sign_key: Path | None
 ) -> Finished:
     """The same run once it is known whether its violation comes again."""
+    from msgspec.structs import replace
+
     from dstest.core.errors import DstestError
-    from dstest.history.layout import link_latest
+    from dstest.history.layout import link_latest, read_verdict
     from dstest.runner.replay import replay
 
     typer.echo(f"dstest: it failed; run again, {times} time{'s' * (times > 1)}", err=True)
     try:
         *_, known = replay(done.path, times, store=store, lab_id=lab_id, sign_key=sign_key)
-    except DstestError as error:  # it has failed all the same
-        typer.echo(f"dstest: not run again: {error}", err=True)
-        return done
+    except (DstestError, KeyboardInterrupt) as error:  # it has failed all the same
+        typer.echo(f"dstest: not run again: {str(error) or 'interrupted'}", err=True)
+        return replace(done, verdict=read_verdict(done.path), report=None)
     finally:
         link_latest(store, done.path)
     return known

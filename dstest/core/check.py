@@ -133,10 +133,12 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
 
     `told` are the answers that gave them away, `known` those by which what is missing later was
     known to be there, where a witness has one; None where no operation is named. `keys` are the
-    keys with most of them, each with how many; `keys_total` counts all keys that have any.
+    keys with most of them, each with how many; `keys_total` counts all keys that have any. Where
+    `first_of` says of what, `key` or `cycle`, only the first of each is counted: there may be more.
     """
 
     count: int
+    first_of: Literal["", "key", "cycle"] = ""
     told: Sightings | None = None
     known: Sightings | None = None
     keys: list[tuple[Any, int]] = msgspec.field(default_factory=list)

@@ -72,7 +72,7 @@ def draft(stores: Sequence[Path]) -> str:
         f"age-days-max = {age}",
     ]
     wrong = [*gathered.findings, *same.findings]
-    broken = [f"# {f.rule}: {printable_line(f.what)} ({f.where})" for f in wrong]
+    broken = [f"# {f.rule}: {printable_line(f.what)} ({printable_line(f.where)})" for f in wrong]
     if not controls:
         said = '# A policy needs a [[control]] with expect = "red": a known bug that is found.'
         notes.append(["", said])

@@ -392,6 +392,13 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     shown: Sightings | None
 
 
+_FIRST_OF: Final = {
+    "": "",
+    "key": "the first on each key ",
+    "cycle": "one of all that depend on one another ",
+}
+
+
 class Whole(NamedTuple):
     """All of a kind that one checker has found; times and places are known of `placed` of them."""
 
@@ -542,9 +549,9 @@ def _whole_text(whole: Whole, shape: str, faults: Sequence[FaultWindow]) -> str:
     return f"{lead}{what} {_seen_at(spread.told, faults)}.{_on_keys(spread)}"
 
 
-def _when(whole: Whole, shape: str, faults: Sequence[FaultWindow]) -> str:
+def _when(whole: Whole, shape: str, faults: Sequence[FaultWindow], since_ns: int) -> str:
     """When they came and among which faults, of all or of those with a witness; of what was lost
-    when it was acknowledged."""
+    when it was acknowledged, and since when some checker saw that it is missing."""
     spread = whole.spread
     if spread.told is None:
         return ""
@@ -552,7 +559,7 @@ def _when(whole: Whole, shape: str, faults: Sequence[FaultWindow]) -> str:
     shown = f"the {whole.placed} with a witness " if few else ""
     if shape != LOST or spread.known is None:
         return shown + _seen_at(spread.told, faults)
-    since = f"{spread.told.first_ns / 1e9:.2f} s"
+    since = f"{since_ns / 1e9:.2f} s"
     known = _seen_at(spread.known, faults)
     return f"{shown}acknowledged or first read {known}; seen to be missing since {since}"
 
@@ -573,13 +580,16 @@ def kinds(report: RunReport, found: Sequence[Moment]) -> list[Kind]:
         most = wholes[main]
         counts = [(checker, one.spread.count) for checker, one in wholes.items()]
         shown = len(by_checker[main])
-        least = f", {shown} of them with a witness" if shown < most.spread.count else ""
-        said = f"found by {_largest(counts, 'checkers')}{least}."
+        few = f", {shown} of them with a witness" if shown < most.spread.count else ""
+        said = f"found by {_largest(counts, 'checkers')}{few}."
         shape, spread = meaning_of(main, kind).shape, most.spread
+        firsts = [one.spread.told.first_ns for one in wholes.values() if one.spread.told]
+        since_ns = min(firsts, default=0)
         said += _whole_text(most, shape, report.windows)
         first = min(group[0].number for group in by_checker.values())
-        many = f"{'at least ' if len(counts) > 1 else ''}{number(most.spread.count)}"
-        when = _when(most, shape, report.windows)
+        least = len(counts) > 1 or most.spread.first_of
+        many = f"{'at least ' if least else ''}{number(most.spread.count)}"
+        when = _FIRST_OF[spread.first_of] + _when(most, shape, report.windows, since_ns)
         rows.append(
             Kind(
                 type=kind,

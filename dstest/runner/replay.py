@@ -20,16 +20,20 @@ from dstest.core.evidence import Rerun
 from dstest.core.node import Secluded
 from dstest.core.protocols import FaultPlan, LabTraits
 from dstest.core.run_record import RunMeta, RunSpec
+from dstest.core.verdict import Verdict
 from dstest.core.words import shell_word
 from dstest.history.layout import VERDICT, RunDir
 from dstest.history.sums import SIGNATURE, SUMS, require_key
+from dstest.judge.decide import decide
 from dstest.judge.symptom import all_fingerprints
+from dstest.report.model import load_report
 from dstest.runner.fault_plans import SCHEDULE, Schedule, read_schedule
 from dstest.runner.integrity import code_of, verify_run
 from dstest.runner.judgement import judge
 from dstest.runner.plugins import Plugins, resolve
 from dstest.runner.screen import Progress
 from dstest.runner.session import Finished, run_session
+from dstest.runner.session_file import is_session
 from dstest.runner.simulated_fit import only_on_nodes
 from dstest.runner.transport import simulates
 
@@ -63,7 +67,9 @@ def replay(
 ) -> list[Finished]:
     """Run it `times` times; the last element is the original, with the outcome.
 
-    Without a violation in the original there is nothing to reproduce, and its verdict stays: but
+    An arm of a session that is over stays as the session has summed it up; what its re-runs come to
+    is told. Without a violation in the original there is nothing to reproduce, and its verdict
+    stays: but
     the exit code is a pass only if all runs passed. A run that was interrupted is not counted; what
     interrupted it is raised. Raises EvidenceError where the original's files are not what it left
     behind.
@@ -71,15 +77,11 @@ def replay(
     require_key(sign_key)
     check_times(times)
     run = RunDir.open(path)
-    meta = run.read_meta()
-    if meta is None or not (run.path / VERDICT).exists():
-        raise ConfigError(
-            f"{path} was never judged: it has no {VERDICT}",
-            remedy=f"`dstest recover {shell_word(path)}` first",
-        )
+    meta = _meta_of_judged(run)
     original = verify_run(run)
     wanted = original.verdict.evidence.violation_fingerprint
-    if wanted is not None and (run.path / SIGNATURE).exists() and sign_key is None:
+    signed = (run.path / SIGNATURE).exists() and not _sealed_in_a_session(run.path)
+    if wanted is not None and signed and sign_key is None:
         raise ConfigError(
             f"{path} is signed, and a replay adds to it", remedy="give --sign-key to sign it again"
         )
@@ -108,6 +110,8 @@ def replay(
         reproduced=earlier.reproduced + reproduced,
         identical=_identical(meta, earlier, runs),
     )
+    if _sealed_in_a_session(run.path):
+        return [*runs, _told(run, original.verdict, meta.rerun, runs, interrupted)]
     # Without its sums it counts as not judged yet: whatever stops us here, `recover` goes on.
     (run.path / SUMS).unlink(missing_ok=True)
     run.write_status("replayed, and not judged again yet: `dstest recover` does it")
@@ -119,6 +123,40 @@ def replay(
         raise interrupted
     code = together(code_of(verdict, meta), [done.exit_code for done in runs])
     return [*runs, Finished(path=run.path, exit_code=code, verdict=verdict, failure=failure)]
+
+
+def _meta_of_judged(run: RunDir) -> RunMeta:
+    meta = run.read_meta()
+    if meta is None or not (run.path / VERDICT).exists():
+        raise ConfigError(
+            f"{run.path} was never judged: it has no {VERDICT}",
+            remedy=f"`dstest recover {shell_word(run.path)}` first",
+        )
+    return meta
+
+
+def _sealed_in_a_session(path: Path) -> bool:
+    """Is it an arm of a session that is over, and has summed up its runs as they are?"""
+    session = path.parent.parent.parent
+    return is_session(session) and (session / SUMS).is_file()
+
+
+def _told(
+    run: RunDir,
+    verdict: Verdict,
+    rerun: Rerun,
+    runs: Sequence[Finished],
+    interrupted: Interrupted | None,
+) -> Finished:
+    """What the original comes to by its re-runs; its files stay as the session has them."""
+    if interrupted is not None:
+        raise interrupted
+    evidence = msgspec.structs.replace(verdict.evidence, rerun=rerun)
+    known = decide(evidence, verdict.checkers, blame=verdict.blame)
+    known = msgspec.structs.replace(known, bug=verdict.bug, canary=verdict.canary)
+    code = together(Exit.FAIL, [done.exit_code for done in runs])
+    shown = msgspec.structs.replace(load_report(run.path), verdict=known, evidence=evidence)
+    return Finished(path=run.path, exit_code=code, verdict=known, report=shown)
 
 
 def _identical(meta: RunMeta, earlier: Rerun, runs: Sequence[Finished]) -> int | msgspec.UnsetType:

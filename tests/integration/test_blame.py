@@ -27,7 +27,9 @@ def test_of_stale_reads_it_is_pending(stale_run: Finished) -> None:
     assert {name for name, probe in evidence.probes.items() if probe.fired} <= {HOST_EVENTS}
     assert done.verdict.blame.startswith("unknown - pending: ")
     assert SWAP in done.verdict.blame
-    assert done.verdict.bug.severity == "P0"
+    # etcd documents sequential for these reads, which no checker here judges.
+    assert "documented relaxation" in done.verdict.blame
+    assert done.verdict.bug.severity.startswith("unclassified: "), done.verdict.bug
 
 
 @pytest.mark.selftest
@@ -38,8 +40,8 @@ def test_stale_reads_are_the_systems(lab: LabInfo, stale_run: Finished) -> None:
     if HOST_EVENTS in (found.blame or ""):  # as it must while others keep this host busy
         assert str(found.blame).startswith("unknown - pending: "), found
         return
-    assert found.blame == "SUT", found
-    assert "- Blame: SUT" in (aside_of(done.path) / "findings.md").read_text()
+    assert found.blame == "unknown - pending: documented relaxation", found
+    assert "- Blame: unknown" in (aside_of(done.path) / "findings.md").read_text()
 
 
 @pytest.mark.selftest

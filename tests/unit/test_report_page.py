@@ -220,7 +220,7 @@ def test_every_anomaly_that_a_checker_can_give_has_its_meaning(name: str) -> Non
 
 
 def test_names_that_are_put_together() -> None:
-    plain, timed = table_meaning("G-single"), table_meaning("G-single-item-realtime")
+    plain, timed = table_meaning("G2"), table_meaning("G2-item-realtime")
     assert plain is not None
     assert timed is not None
     assert timed.means.startswith(plain.means)

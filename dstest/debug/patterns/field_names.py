@@ -92,8 +92,9 @@ _DIVERGED: Final = FieldName(
 
 _BY_SIGN: Final = {
     **dict.fromkeys(("commits-differ", "conflicting-commits"), _DIVERGED),
-    **dict.fromkeys(
-        ("two-leaders", "two-claims", "two-primaries", "both-sides", "commits-alone"), _SPLIT
+    **dict.fromkeys(("two-leaders", "two-claims", "two-primaries", "both-sides"), _SPLIT),
+    "commits-alone": FieldName(
+        "Committed without a majority", ("commit and acknowledge what a majority of all has",)
     ),
     "read-behind": _STALE,
     **dict.fromkeys(
@@ -108,14 +109,17 @@ _BY_PATTERN: Final = {
 """Where neither kind nor sign says more."""
 
 
+def _of_kind(kind: str) -> FieldName | None:
+    stale = kind.startswith("G-single") and kind.endswith("-realtime")
+    return _STALE if stale else _BY_KIND.get(base_of(kind))
+
+
 def field_name(pattern: Pattern, detections: Sequence[Detection]) -> FieldName:
-    """The name by the first of these that has one, and what helps; those that are strongest come
-    first. That logs differ is told only where nothing says how that came."""
-    named = [
-        name
-        for one in detections
-        for name in (*(_BY_KIND.get(base_of(kind)) for kind in one.kinds), _BY_SIGN.get(one.sign))
-    ]
+    """The name by the first of these signs that has one, else by what checkers found, and what
+    helps; those that are strongest come first. That logs differ is told only where nothing says how
+    that came."""
+    named = [_BY_SIGN.get(one.sign) for one in detections]
+    named += [_of_kind(kind) for one in detections for kind in one.kinds]
     known = sorted((one for one in named if one is not None), key=_DIVERGED.__eq__)
     found = next(iter(known), _BY_PATTERN.get(pattern.id))
     if found is None:

@@ -50,6 +50,9 @@ def detection(pattern: str, sign: str, *kinds: str) -> Detection:
             "Anti-dependency cycle (G2: write skew, or phantoms)",
         ),
         ("split-brain", "two-primaries", (), "Split brain"),
+        ("split-brain", "commits-alone", (), "Committed without a majority"),
+        ("concurrent-update", "judged", ("G-single-item-realtime",), "Stale read"),
+        ("lost-update", "commit-undone", ("lost-update",), "Lost acknowledged write"),
         ("split-brain", "conflicting-commits", (), "Committed entries differ"),
         ("split-brain", "judged", ("overlapping-holds",), "Lock held twice"),
     ],
@@ -65,10 +68,10 @@ def test_what_helps_a_lost_update_is_no_majority() -> None:
     assert "majority" not in " ".join(found.helps)
 
 
-def test_the_strongest_names_it() -> None:
+def test_what_operations_and_servers_show_names_it_before_what_checkers_call_it() -> None:
     rows = [
-        detection("causal-violation", "read-behind"),
         detection("causal-violation", "judged", "long-fork"),
+        detection("causal-violation", "read-behind"),
     ]
-    assert field_name(BY["causal-violation"], rows[:1]).name == "Stale read"
-    assert field_name(BY["causal-violation"], rows[::-1]).name == "Long fork"
+    assert field_name(BY["causal-violation"], rows[:1]).name == "Long fork"
+    assert field_name(BY["causal-violation"], rows).name == "Stale read"

@@ -130,7 +130,8 @@ def test_so_are_the_quick_ones(bug: str, tmp_path: Path) -> None:
     run = shown(bug, tmp_path)
     require_cause(bug, diagnose(run))
     why = (run / "report.html").read_text().partition("<dt>Why</dt>")[2].partition("</dd>")[0]
-    assert ("Split brain: " in why) is (bug == "split-brain-write"), why
+    alone = "Committed without a majority: "
+    assert (alone in why) is (bug == "split-brain-write"), why
     if bug == "unsynced-loss":
         assert "entries that it had acknowledged" in why
 

@@ -156,5 +156,17 @@ def test_an_arm_of_a_session_that_fails_is_made_again(
     assert verified(Path(found["session"])) == Exit.FAIL
 
 
+def test_an_arm_of_a_session_that_is_over_stays_as_it_is(tmp_path: Path) -> None:
+    done = failing("--seed", "3,4", "--store", str(tmp_path), "--json", "--confirm", "0")
+    session = Path(msgspec.json.decode(done.stdout)["session"])
+    (arm,) = session.glob("arms/n3-s3/*/run.json")
+    again = command("replay", str(arm.parent), "--store", str(tmp_path / "again"))
+    assert again.exit_code == Exit.FAIL, again.output
+    assert msgspec.json.decode(again.stdout)["verdict"]["verdict"] == "FAIL-reproducible"
+    text = CliRunner().invoke(app, ["replay", str(arm.parent), "--store", str(tmp_path / "again")])
+    assert "FAIL-reproducible" in text.output
+    assert verified(session) == Exit.FAIL
+
+
 def verified(session: Path) -> int:
     return CliRunner().invoke(app, ["report", str(session)]).exit_code
