@@ -217,14 +217,19 @@ def _faults(report: RunReport, faults: Sequence[FaultView]) -> list[str]:
     return lines
 
 
-def _verdict_lines(report: RunReport, found: Sequence[Moment]) -> list[str]:
-    """Why the verdict is what it is; of a failure what was found, first."""
-    lines: list[str] = []
-    if report.state.failed:
-        said_first = (headline(report, found)[0], *_where(report, found), settings(report))
-        for said in (*said_first, *(one.says for one in documented(report))):
-            lines += wrap(said, "  ", "  ")
-    return lines
+def _verdict_lines(
+    report: RunReport, found: Sequence[Moment], *, brief: bool = False
+) -> list[str]:
+    """Why the verdict is what it is; of a failure what was found, first. Of what a headline says of
+    its setting already nothing more is in a `brief` text."""
+    if not report.state.failed:
+        return []
+    known = documented(report)
+    said = [headline(report, found)[0], *_where(report, found)]
+    if not (brief and any(one.model for one in known)):
+        said.append(settings(report))
+    said += [one.says for one in known if not (brief and one.model)]
+    return [line for one in said for line in wrap(one, "  ", "  ")]
 
 
 def _commands(report: RunReport) -> list[str]:
@@ -257,7 +262,7 @@ def brief_text(report: RunReport, *, color: bool = False) -> str:
         else state,
     ]
     found = moments(report, ()) if failed else []
-    lines += _verdict_lines(report, found)
+    lines += _verdict_lines(report, found, brief=True)
     # That a first failure is one needs no saying.
     reasons = [*report.notices, *([] if once else [report.verdict.reason])]
     for said in reasons if cut else reversed(reasons):
