@@ -217,9 +217,7 @@ def _faults(report: RunReport, faults: Sequence[FaultView]) -> list[str]:
     return lines
 
 
-def _verdict_lines(
-    report: RunReport, found: Sequence[Moment], *, brief: bool = False
-) -> list[str]:
+def _verdict_lines(report: RunReport, found: Sequence[Moment], *, brief: bool = False) -> list[str]:
     """Why the verdict is what it is; of a failure what was found, first. Of what a headline says of
     its setting already nothing more is in a `brief` text."""
     if not report.state.failed:
