@@ -29,7 +29,7 @@ from dstest.core.errors import ConfigError, DstestError, Exit, Interrupted, LabE
 from dstest.core.evidence import Tier
 from dstest.core.run_record import RunSpec
 from dstest.core.verdict import State
-from dstest.history.layout import RunDir, link_latest
+from dstest.history.layout import RunDir, link_latest, read_verdict
 from dstest.history.sums import SIGNATURE, require_key
 from dstest.judge.facts import SHAPES, TIER_NEEDS
 from dstest.judge.session import SessionVerdict, judge_session
@@ -278,9 +278,25 @@ class _Driver:
     def _of_size(self, size: int) -> None:
         """The arms of one cluster size, in one lab."""
         for arm in self._file.arms:
-            if arm.nodes == size and not arm.done:
+            if arm.nodes != size:
+                continue
+            if not arm.done:
                 self._arm(arm)
+            elif (done := self._owed(arm)) is not None:
+                plugins = self._plugins_of(_spec_of(self._file, arm), self._file.options_given)
+                self._run_again(arm, done, self._lab(plugins, arm))
         self._down()
+
+    def _owed(self, arm: ArmState) -> Finished | None:
+        """The run of an arm that failed and was to be made again, where a process ended before."""
+        if not self._file.confirm or not arm.attempts:
+            return None
+        path = self._dir.path / arm.attempts[-1]
+        if not is_finished(RunDir.open(path)):
+            recover(path, sign_key=self._sign_key)
+        verdict = read_verdict(path)
+        owed = verdict.verdict.failed and not verdict.evidence.rerun.same_seed_runs
+        return Finished(path=path, exit_code=Exit.FAIL, verdict=verdict) if owed else None
 
     def _arm(self, arm: ArmState) -> None:
         self._bury(arm)

@@ -51,6 +51,7 @@ _SPREAD_KEY_MAX: Final = 40
 _OUTSIDE: Final = "outside faults"
 _BY_EPOCH: Final = "anomalies_by_epoch"
 
+_TENTH_NS: Final = 100_000_000
 _PARTS_MAX: Final = 3
 """Of a count by fault or by kind the largest parts; a run can have hundreds of faults."""
 
@@ -354,7 +355,8 @@ def _exactly(moment: Moment, ops: Sequence[Op]) -> str:
     if found.held:
         exact += f", and the {found.noun} could only be {found.held}"
     if (aged := aged_ns(culprit, ops)) is not None:
-        exact += f"; it had been overwritten {tenths(aged)} before it was asked"
+        age = tenths(aged) if aged >= _TENTH_NS else f"{aged / 1e6:.1f} ms"
+        exact += f"; it had been overwritten {age} before it was asked"
     return f"{exact}."
 
 

@@ -102,7 +102,7 @@ def strip_svg(axis: Axis, ops: Sequence[Op], kinds: Mapping[str, Sightings]) -> 
         f'<line class="tick" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{middle}" y2="{middle}"/>',
         _bars(axis, found, middle),
         f'<text class="anomalies" x="{beside}" y="{middle - 20}">{count:,} &#215;</text>',
-        f'<text class="anomalies" x="{beside}" y="{middle - 4}">{svg_text(name)}</text>',
+        f'<text class="anomalies small" x="{beside}" y="{middle - 4}">{svg_text(name)}</text>',
         axis.scale(bottom, ""),
     ]
     label = f"{count:,} {name}{others} over the run, with {len(axis.faults)} fault windows"

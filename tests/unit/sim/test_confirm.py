@@ -20,6 +20,7 @@ from dstest.history.layout import RunDir
 from dstest.runner import replay
 from dstest.runner.integrity import verify_run
 from dstest.runner.session import Finished
+from dstest.runner.session_file import SessionDir
 
 pytestmark = pytest.mark.slow
 
@@ -166,6 +167,21 @@ def test_an_arm_of_a_session_that_is_over_stays_as_it_is(tmp_path: Path) -> None
     text = CliRunner().invoke(app, ["replay", str(arm.parent), "--store", str(tmp_path / "again")])
     assert "FAIL-reproducible" in text.output
     assert verified(session) == Exit.FAIL
+
+
+def test_what_a_session_still_owes_is_made_up_for(tmp_path: Path) -> None:
+    """As where its process was killed between an arm's verdict and its re-run."""
+    done = failing("--seed", "3,4", "--store", str(tmp_path), "--json", "--confirm", "0")
+    session = SessionDir.open(Path(msgspec.json.decode(done.stdout)["session"]))
+    file = session.read()
+    file.confirm, file.verdict = 1, None
+    session.write(file)
+    (session.path / "sha256sums").unlink()
+    again = CliRunner().invoke(app, ["resume", str(session.path), "--json"])
+    assert again.exit_code == Exit.FAIL, again.output
+    arms = {one["id"]: one["state"] for one in msgspec.json.decode(again.stdout)["verdict"]["arms"]}
+    assert arms["n3-s3"] == "FAIL-reproducible", arms
+    assert verified(session.path) == Exit.FAIL
 
 
 def verified(session: Path) -> int:
