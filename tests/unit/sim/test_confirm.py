@@ -22,7 +22,7 @@ from dstest.runner.integrity import verify_run
 from dstest.runner.session import Finished
 from dstest.runner.session_file import SessionDir
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 SPEC = RunSpec(system="toykv", lab="sim", nemesis="none", nodes=3, time_limit_s=25.0, seed=3)
 
