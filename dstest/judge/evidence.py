@@ -147,7 +147,7 @@ def _idle(record: LandingRecord, traffic: _Traffic, elsewhere: Container[str]) -
     end = traffic.end_ns if record.healed_at is None else record.healed_at
     inside = bisect_right(traffic.all, end) - bisect_left(traffic.all, start)
     if inside < limits.MIN_OPS_PER_EPOCH:
-        few = f"only {inside} operations began in its window"
+        few = f"only {inside} operation{'s' * (inside != 1)} began in its window"
         return f"idle: {few}, {limits.MIN_OPS_PER_EPOCH} are needed"
     if not traffic.known:
         return "idle: which node each client talks to was not recorded"

@@ -41,7 +41,7 @@ _WITH_FAULTS: Final = frozenset({"hardening", "release"})
 """Tiers that ask for faults."""
 
 _IDLE: Final = re.compile(
-    r"only (\d+) operations began in its window, (\d+) are needed"
+    r"only (\d+) operations? began in its window, (\d+) are needed"
     r"|(\d+) of (\d+) operations began in its window"
 )
 """The second is of runs that were judged before 0.18."""
@@ -257,7 +257,7 @@ def _more_log(run: _Run, line: str) -> str:
 _COMMANDS: Final[tuple[tuple[str, Callable[[_Run, str], str]], ...]] = (
     ("ran in one process", lambda run, _: run.on_nodes()),
     ("no space left on the disk", _elsewhere),
-    ("operations began in its window", _wider),
+    (" began in its window", _wider),
     ("idle: ", _more_load),
     ("were told to leave out", _without_nothing),
     ("was ever asked for", _all_types),

@@ -34,7 +34,7 @@ def demotion(**changes: Any) -> str:
 def test_an_idle_window_proves_nothing() -> None:
     kept = tuple(o for o in ops()[: 60 * RATE] if not 20 * S < o.invoke_ts < 28 * S)
     facts: dict[str, Any] = {"history": history(kept, windows=windows()[:2])}
-    assert "idle: 1 of 30 operations began" in demotion(**facts)
+    assert "idle: only 1 operation began in its window, 30 are needed" in demotion(**facts)
     assert decide(build_evidence(minute(**facts))).verdict is FAULT
 
 

@@ -94,7 +94,7 @@ def probes(**fired: bool | None) -> dict[str, BlameProbe]:
         (evidence(), {"history_lints": True}, "harness"),
         (evidence(), {"checker_self-test": True}, "checker"),
         (evidence(), {"independent_checker": True}, "checker"),
-        (evidence(), {"documented_relaxation": True}, "checker"),
+        (evidence(), {"documented_relaxation": True}, "settings"),
         (evidence(), {"generator_swap": True}, "harness"),
         (evidence(), {"host_events": True, "replay_on_a_quiet_host": True}, "environment"),
         (evidence(), {"replay_on_a_quiet_host": True}, "SUT"),

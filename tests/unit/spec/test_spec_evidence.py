@@ -96,7 +96,7 @@ def empty(run: Path) -> None:
 
 def test_a_whole_run_is_accepted(run: Path) -> None:
     done = held(run)
-    assert done.exit_code == Exit.PASS and done.output.startswith("accept: ")
+    assert done.exit_code == Exit.PASS and done.stdout.startswith("accept: ")
     assert held(run, spec="register").exit_code == Exit.PASS
 
 
