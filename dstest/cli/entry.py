@@ -127,6 +127,9 @@ def _main(words: list[str]) -> None:
         )
         sys.exit(int(Exit.USAGE))
     except Exception as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):  # it came while a class was being made
+            typer.echo("dstest: interrupted", err=True)
+            sys.exit(int(Exit.INTERRUPTED))
         if is_starved(error):
             typer.echo(STARVED, err=True)
             sys.exit(int(Exit.HARNESS))

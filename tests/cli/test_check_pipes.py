@@ -79,3 +79,23 @@ def test_ctrl_c_is_130_without_a_traceback(after_s: float) -> None:
         return  # Python itself was not up yet
     assert "Traceback" not in said
     assert (code, said) == (130, "dstest: interrupted\n")
+
+
+IN_A_CLASS = """
+import sys
+from dstest.cli import entry
+class Interrupting:
+    def __set_name__(self, owner, name):
+        raise KeyboardInterrupt
+entry.app_of = lambda _: type("Made", (), {"part": Interrupting()})
+sys.argv = ["dstest", "models"]
+entry.main()
+"""
+
+
+def test_one_that_comes_while_a_class_is_made_is_one() -> None:
+    """Python tells it as a RuntimeError that it is the cause of."""
+    words = [sys.executable, "-c", IN_A_CLASS]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 130, done.stderr
+    assert "interrupted" in done.stderr and "Traceback" not in done.stderr
