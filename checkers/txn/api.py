@@ -475,7 +475,7 @@ def _check(
 
 
 def _counts(places: Sequence[Place]) -> dict[str, Any]:
-    """How many there are by kind, where any are; of circles those that were looked out, of which
-    there may be more."""
+    """How many there are by kind, where any are; of cycles those that are reported, of which there
+    may be more."""
     counts = Counter(place.type for place in places)
     return {"anomalies": dict(counts)} if counts else {}

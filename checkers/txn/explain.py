@@ -47,7 +47,6 @@ from dstest.core.check import Anomaly
 TXNS_MAX: Final = 2000
 """Transactions on a key among which a circle is looked for."""
 
-
 EXPLAINED_MAX: Final = 200
 """Anomalies of one type that are written out; the rest is counted. Nobody reads more."""
 

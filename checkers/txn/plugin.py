@@ -36,7 +36,7 @@ from msgspec.structs import replace
 from checkers._findings import start_of
 from checkers._spread import Spreads
 from checkers.second.judges import OfTransactions
-from checkers.txn._native import DETECTABLE
+from checkers.txn._native import DETECTABLE, FINDINGS
 from checkers.txn.api import check_placed
 from checkers.txn.columns import FAIL, INFO, KINDS, NIL, OK, READ, WRITE, TxnColumns, start_at_null
 from checkers.txn.explain import Place
@@ -347,10 +347,10 @@ def _spreads(
 
 def _first_of(kind: str) -> Literal["", "key", "cycle"]:
     """Of keys whose lists contradict each other the first answer is found, and of transactions that
-    depend on one another in a circle a circle."""
+    depend on one another a cycle; all else that is found needs none, and is found each time."""
     if kind == "incompatible-order":
         return "key"
-    return "cycle" if kind.startswith("G") and not kind.startswith("G1a") and kind != "G1b" else ""
+    return "" if kind in FINDINGS else "cycle"
 
 
 class TxnChecker:

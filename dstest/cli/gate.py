@@ -98,6 +98,11 @@ def _draft(stores: list[Path], *, others: bool) -> None:
     remedy = "`dstest gate draft STORE > release.toml` writes one to begin with"
     if str(stores[0]) != _DRAFT:
         raise ConfigError("--policy is missing: what is to be asked of these runs?", remedy=remedy)
+    if Path(_DRAFT).exists():  # a gate that lost its policy must not end with 0
+        raise ConfigError(
+            "`draft` is a word of this command, and something here is called so",
+            remedy=f"give a store of that name as ./{_DRAFT}, with --policy; else draft elsewhere",
+        )
     if others:
         raise ConfigError("gate draft takes no options", remedy=remedy)
     if not stores[1:]:

@@ -152,6 +152,16 @@ def test_a_draft_of_the_store_lets_it_through(made: Path, tmp_path: Path) -> Non
     assert code == Exit.PASS and "let through" in said, said
 
 
+def test_a_store_called_draft_is_no_order(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a gate whose policy was forgotten would end with 0."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "draft").mkdir()
+    code, said = dstest("gate", "draft", made / "store")
+    assert code == Exit.USAGE and "./draft" in said, said
+
+
 def test_a_draft_says_what_it_left_out(made: Path, tmp_path: Path) -> None:
     """A failure that no night had to find is nothing that may be asked for."""
     (red,) = [run for run in runs_in(made / "store") if run.read_json("run.json")["options_given"]]

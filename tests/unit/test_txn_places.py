@@ -55,7 +55,7 @@ def test_all_are_counted_and_placed() -> None:
     assert result.counted["lost-update"] == PAIRS
     assert isinstance(result.spreads, dict)
     spread = result.spreads["lost-update"]
-    assert spread.told is not None and spread.count == PAIRS
+    assert spread.told is not None and spread.count == PAIRS and spread.first_of == ""
     # The later answer of each pair gives it away.
     assert spread.told.nodes == {"n2": PAIRS}
     assert spread.told.first_ns == 6 * MS and spread.told.last_ns == (10 * (PAIRS - 1) + 6) * MS
