@@ -29,7 +29,7 @@ from dstest.core.errors import ConfigError, DstestError, Exit, Interrupted, LabE
 from dstest.core.evidence import Tier
 from dstest.core.run_record import RunSpec
 from dstest.core.verdict import State
-from dstest.history.layout import RunDir, link_latest, read_verdict
+from dstest.history.layout import VERDICT, RunDir, link_latest, read_verdict
 from dstest.history.sums import SIGNATURE, require_key
 from dstest.judge.facts import SHAPES, TIER_NEEDS
 from dstest.judge.session import SessionVerdict, judge_session
@@ -292,6 +292,8 @@ class _Driver:
         if not self._file.confirm or not arm.attempts:
             return None
         path = self._dir.path / arm.attempts[-1]
+        if not (path / VERDICT).is_file():
+            return None  # an arm that could not be run has failed at nothing
         if not is_finished(RunDir.open(path)):
             recover(path, sign_key=self._sign_key)
         verdict = read_verdict(path)

@@ -22,7 +22,7 @@ from dstest import __version__
 from dstest.core import registry
 from dstest.core.check import Budget, CheckResult
 from dstest.core.errors import EvidenceError, HarnessError
-from dstest.core.evidence import BlameProbe, Canary, LandingRecord, Rerun
+from dstest.core.evidence import BlameProbe, Canary, LandingRecord, Rerun, Symptom
 from dstest.core.history import Header, History, windows_of
 from dstest.core.implements import implements
 from dstest.core.protocols import (
@@ -523,11 +523,18 @@ def _traits_of(facts: RunFacts) -> tuple[dict[str, CheckerTraits], dict[str, Nem
 
 
 def _promised(
-    facts: RunFacts, header: Header, model: str | None, probes: Mapping[str, BlameProbe]
+    facts: RunFacts,
+    header: Header,
+    model: str | None,
+    probes: Mapping[str, BlameProbe],
+    symptom: Symptom,
 ) -> list[str]:
-    """The weaker models that the system documents for these options, unless it broke them too."""
+    """The weaker models that the system documents for these options and that may explain the
+    violation, unless it broke them too."""
     probe = probes.get(RELAXED)
     if header.system is None or (probe is not None and probe.fired is False):
+        return []
+    if symptom.checker == NO_CRASH or not NOT_BY_MODEL.isdisjoint(symptom.claims):
         return []
     rows = SystemTraits.of(registry.load("systems", header.system)).relaxations
     return [row.model for row in weaker_promises(rows, facts.options, model)]
@@ -639,9 +646,8 @@ def assess(run: RunDir, canary: Canary | None = None) -> Judgement:
     results = {**run_facts.results, **{result.checker: result for result in built_in}}
     probes = offline_probes(run, run_facts, history_lint, results, meta.model)
     symptom = symptom_of(run_facts, results.values(), *_traits_of(run_facts))
-    by_model = symptom is not None and symptom.checker != NO_CRASH
-    if by_model and symptom is not None and NOT_BY_MODEL.isdisjoint(symptom.claims):
-        weaker = _promised(run_facts, history.header, meta.model, probes)
+    if symptom is not None:
+        weaker = _promised(run_facts, history.header, meta.model, probes, symptom)
         symptom = msgspec.structs.replace(symptom, documented=weaker)
     evidence = msgspec.structs.replace(
         build_evidence(run_facts, history_lint), probes=probes, symptom=symptom

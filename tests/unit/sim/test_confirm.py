@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 
 import dstest
 from dstest.campaign import confirm
+from dstest.campaign.session import _Driver
 from dstest.cli.app import app
 from dstest.core.errors import ConfigError, DstestError, Exit, Interrupted
 from dstest.core.evidence import Rerun
@@ -19,8 +21,10 @@ from dstest.core.run_record import RunSpec
 from dstest.history.layout import RunDir
 from dstest.runner import replay
 from dstest.runner.integrity import verify_run
+from dstest.runner.plugins import resolve
+from dstest.runner.screen import Progress
 from dstest.runner.session import Finished
-from dstest.runner.session_file import SessionDir
+from dstest.runner.session_file import ArmState, SessionDir, SessionFile
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -182,6 +186,22 @@ def test_what_a_session_still_owes_is_made_up_for(tmp_path: Path) -> None:
     arms = {one["id"]: one["state"] for one in msgspec.json.decode(again.stdout)["verdict"]["arms"]}
     assert arms["n3-s3"] == "FAIL-reproducible", arms
     assert verified(session.path) == Exit.FAIL
+
+
+def test_an_arm_that_never_ran_owes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "arms" / "n3-s3" / "t").mkdir(parents=True)
+    arm = ArmState(id="n3-s3", nodes=3, seed=3, attempts=["arms/n3-s3/t"], done=True)
+    file = SessionFile(
+        spec=SPEC,
+        options_given=[],
+        tier="smoke",
+        attempts_max=1,
+        arms=[arm],
+        started="20261130T000000Z",
+        confirm=1,
+    )
+    driver = _Driver(SessionDir(tmp_path), file, Progress(StringIO()), resolve, None)
+    assert driver._owed(arm) is None
 
 
 def verified(session: Path) -> int:
