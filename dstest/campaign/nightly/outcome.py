@@ -22,7 +22,7 @@ from dstest.core.standing import Standing
 from dstest.core.verdict import State
 from dstest.history.layout import RunDir
 from dstest.report.summarize import stored_summary
-from dstest.runner.integrity import verify_run
+from dstest.runner.integrity import Verify, verify_run
 
 Shade = Literal["as-it-must", "failed", "other-bug", "missed", "no-verdict"]
 """The same for people: a red control that shows another violation than is known accuses nothing
@@ -64,17 +64,19 @@ def never_run(reason: str) -> TryResult:
     return TryResult(state=State.NOT_RUN, rule="V01", reason=reason)
 
 
-def judge_run(path: Path, argv: Sequence[str], seed: int) -> TryResult | None:
+def judge_run(
+    path: Path, argv: Sequence[str], seed: int, judged: Verify = verify_run
+) -> TryResult | None:
     """The run in a directory, as a run of this command with this seed; None where it was not judged
-    to its end. Evidence that was changed,
-    that cannot be read or that is of another command proves nothing, and the answer says so."""
+    to its end. Evidence that was changed, that cannot be read or that is of another command proves
+    nothing, and the answer says so."""
     try:
         if not over(path):
             return None
         run = RunDir.open(path)
         meta = run.read_meta()
         assert meta is not None
-        found = verify_run(run)
+        found = judged(run)
         wrong = differences(meta, argv)
         wrong += ["seed"] if meta.spec.get("seed") != seed else []
         if wrong:

@@ -43,8 +43,8 @@ _ROWS_MAX: Final = 500
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """`state` is None where there is no verdict to believe, and `reason` says why; `exit` is what
     a command that shows it ends with. `case` names what was tested, the same in each run of it.
-    `steps` are the commands to give after a failure. `arm_of` is
-    the session that the run is an arm of; `same_as` the run whose simulation it made again, so that
+    `steps` are the commands to give after a failure. `control`: it is a red control of a night,
+    which found its known bug, missed it, or found another. `arm_of` is the session that the run is an arm of; `same_as` the run whose simulation it made again, so that
     the two are one sample."""
 
     path: Path
@@ -59,12 +59,16 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     command: str = ""
     case: str = ""
     steps: tuple[str, ...] = ()
+    control: Literal["", "found", "missed", "other-bug"] = ""
     arm_of: Path | None = None
     same_as: Path | None = None
 
     @property
     def green(self) -> bool:
-        """A pass, that the judge gave and the files still give, of what was asked for."""
+        """A pass, that the judge gave and the files still give, of what was asked for; or a red
+        control that found its known bug."""
+        if self.control:
+            return self.control == "found"
         return self.state is not None and self.state.passed and self.exit == Exit.PASS
 
     @property
@@ -81,6 +85,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         """As an element of JUnit."""
         if self.green:
             return None
+        if self.control:
+            return "failure"
         return "failure" if self.state is not None and self.state.failed else "error"
 
     @property
@@ -91,16 +97,19 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def sentence(self) -> str:
         """What happened, in a sentence."""
-        if self.run is not None and self.run.headline:
+        if self.run is not None and self.run.headline and not self.control:
             again = f"It is {self.same_as} made again." if self.same_as is not None else ""
             return " ".join(filter(None, (self.run.headline, self.run.exactly, again)))
         return self.reason
 
 
 def passed_text(results: Sequence[Result]) -> str:
-    """How many passed, in words; a simulation that was made again counts once."""
+    """How many passed, in words; a simulation that was made again counts once, and what a red
+    control found is told."""
     samples = [one for one in results if one.same_as is None]
     said = f"{sum(one.green for one in samples)} of {len(samples)} passed"
+    if found := sum(one.control == "found" for one in samples):
+        said += f", {found} by finding a known bug"
     more = len(results) - len(samples)
     if more:
         said += f"; {more} more {'is' if more == 1 else 'are'} a simulation made again"

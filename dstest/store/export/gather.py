@@ -14,6 +14,8 @@ from typing import Final
 
 import msgspec
 
+from dstest.campaign.nightly.outcome import judge_run, standing_of
+from dstest.campaign.nightly.state import Item, NightDir
 from dstest.campaign.session_check import reread
 from dstest.core.errors import ConfigError, DstestError, Exit
 from dstest.core.run_record import RunMeta
@@ -74,14 +76,54 @@ def _below(path: Path, judged: Verify) -> Iterator[Result]:
         if odd.why in _HARMFUL:
             yield _not_believed(odd.path, "other", odd.told)
     sessions = {place.path for place in walked.places if place.kind == "session"}
+    nights = (place.path for place in walked.places if place.kind == "night")
+    controls = {run: item for night in nights for run, item in _red_controls(night)}
     for place in walked.places:
         if place.kind == "session":
             yield _session(place, judged)
         elif place.kind == "run":
             arm_of = place.within if place.within in sessions else None
-            yield result_of_run(place.path, arm_of, judged)
+            found = result_of_run(place.path, arm_of, judged)
+            item = controls.get(place.path)
+            yield found if item is None else _as_control(found, item, judged)
         elif (life := state_of(place)[1]) != "over":
             yield _not_believed(place.path, "other", f"this {place.kind} is not over ({life})")
+
+
+def _red_controls(night: Path) -> Iterator[tuple[Path, Item]]:
+    """The runs of a night that had to find a known bug. None of one that cannot be read: what
+    failed in it counts as it would anywhere else."""
+    try:
+        items = NightDir.open(night).read().items
+    except ConfigError:
+        return
+    for item in items:
+        if item.expected.red:
+            yield from ((night / one.result, item) for one in item.tries if one.result)
+
+
+def _as_control(found: Result, item: Item, judged: Verify) -> Result:
+    """What a run came to that had to find a known bug: as it must where it shows that bug and no
+    other, by what its files say now and whatever the night says."""
+    if found.state is None:
+        return found
+    run = judge_run(found.path, item.argv, item.seed, judged)
+    if run is None:
+        return found
+    standing, why_not = standing_of(item.expected, run)
+    named = f"red control {item.id}"
+    if standing == "as-it-must":
+        return msgspec.structs.replace(
+            found, control="found", exit=int(Exit.PASS), steps=(),
+            reason=f"{named}: found: {found.sentence}",
+        )  # fmt: skip
+    other = standing == "failed"
+    return msgspec.structs.replace(
+        found,
+        control="other-bug" if other else "missed",
+        exit=int(Exit.FAIL if other else Exit.NOT_PROVEN),
+        reason=f"{named}: {why_not}",
+    )
 
 
 def _not_believed(path: Path, kind: str, why: str, arm_of: Path | None = None) -> Result:

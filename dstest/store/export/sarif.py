@@ -147,7 +147,7 @@ def render_sarif(results: Sequence[Result], exit_code: int) -> str:
     rules, seen = _Rules(), Counter[str]()
     rows: list[dict[str, Any]] = []
     for result in results:
-        failed = result.state is not None and result.state.failed
+        failed = result.state is not None and result.state.failed and not result.green
         found = result.run.violations if failed and result.run is not None else ()
         for one in {one.fingerprint: one for one in reversed(found)}.values():
             rows.append(_of_violation(result, one, rules, seen))
