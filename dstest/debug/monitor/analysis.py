@@ -37,6 +37,9 @@ from dstest.debug.monitor.silence import (
 
 ALERTS_MAX: Final = 40
 
+HEALTH_LEAST_NS: Final = 5_000_000_000
+"""How much of the load has to come after a recovery for health to be that of this part alone."""
+
 GROWING: Final = frozenset({"connections", "fds", "processes", "queue", "threads"})
 """Counts that should not grow, or fall, steadily."""
 
@@ -167,8 +170,12 @@ def _unwell(of: Inputs) -> Iterator[Alert]:
 def _health(
     of: Inputs, series: Mapping[tuple[str, str], Sequence[tuple[int, float]]], clients: Clients
 ) -> ClusterHealth:
-    """At the end of the load."""
+    """At the end of the load, of what came after the last recovery where that is long enough."""
     start_ns = max(clients.start_ns, clients.end_ns - int(of.settings.health_window_s * 1e9))
+    ended = (one.until_ns for one in of.faults.windows if one.healed_ns is not None)
+    recovered_ns = max((at for at in ended if at is not None), default=start_ns)
+    if recovered_ns <= clients.end_ns - HEALTH_LEAST_NS:
+        start_ns = max(start_ns, recovered_ns)
     limit_ns = limit_ns_of(of.settings.samples_missing_s, of.every_s or 0.0)
     fresh = {
         key: points for key, points in series.items() if _reaches(points, clients.end_ns, limit_ns)
@@ -177,7 +184,7 @@ def _health(
         node_health(node, fresh, Clients(of.load, node=node), start_ns, clients.end_ns, of.settings)
         for node in of.nodes
     ]
-    return cluster_health(found, of.settings)
+    return cluster_health(found, of.settings, over_s=(clients.end_ns - start_ns) / 1e9)
 
 
 def _reaches(points: Series, end_ns: int, limit_ns: int) -> bool:
@@ -330,11 +337,15 @@ def _health_lines(health: ClusterHealth) -> Iterator[str]:
         return
     part = "" if health.whole else " of what was measured"
     yield (
-        f"health at the end of the load: {health.score:g}{part} ({health.healthy} of "
+        f"health{_over(health)}: {health.score:g}{part} ({health.healthy} of "
         f"{health.measured} nodes healthy, mean score {health.mean:.2f}; {health.measured_said})"
     )
     for node in health.nodes:
         yield f"  {node.node}: {_node(node)}"
+
+
+def _over(health: ClusterHealth) -> str:
+    return f" in the last {health.over_s:.1f} s of the load" if health.over_s else ""
 
 
 def _node(node: NodeHealth) -> str:

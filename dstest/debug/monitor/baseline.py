@@ -200,7 +200,8 @@ class ClusterHealth(msgspec.Struct, frozen=True, kw_only=True):
     """`score`, over the nodes that were measured: 1 where more than 70 % are healthy and their mean
     score is above 0.8, 0.5 where more than half are healthy, else 0; None where none was.
     `criteria_measured` of `criteria`, of all nodes together, were measured: of the others it says
-    nothing."""
+    nothing. `over_s` is how much of the end of the load was looked at, 0 in what older versions
+    wrote."""
 
     score: float | None
     healthy: int
@@ -209,6 +210,7 @@ class ClusterHealth(msgspec.Struct, frozen=True, kw_only=True):
     nodes: list[NodeHealth]
     criteria: int = 0
     criteria_measured: int = 0
+    over_s: float = 0.0
 
     @property
     def whole(self) -> bool:
@@ -286,7 +288,9 @@ def node_health(
     return NodeHealth(node=node, criteria=criteria, score=score)
 
 
-def cluster_health(nodes: Sequence[NodeHealth], settings: Settings) -> ClusterHealth:
+def cluster_health(
+    nodes: Sequence[NodeHealth], settings: Settings, over_s: float = 0.0
+) -> ClusterHealth:
     """Of nodes of which nothing was measured it says nothing, but how many they are."""
     scores = [node.score for node in nodes if node.score is not None]
     healthy = sum(node.healthy for node in nodes)
@@ -305,4 +309,5 @@ def cluster_health(nodes: Sequence[NodeHealth], settings: Settings) -> ClusterHe
         nodes=list(nodes),
         criteria=len(met),
         criteria_measured=sum(one is not None for one in met),
+        over_s=round(over_s, 3),
     )

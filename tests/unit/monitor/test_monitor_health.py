@@ -7,7 +7,7 @@ from collections.abc import Callable
 import made_load
 import msgspec
 import pytest
-from made_load import NODES, inputs, sampled, steady
+from made_load import NODES, fault, inputs, sampled, settled, steady
 
 from dstest.debug.monitor.analysis import analyse, as_text
 from dstest.debug.monitor.baseline import NodeHealth, cluster_health, summary_of
@@ -106,9 +106,24 @@ def test_a_node_whose_clients_lose_much_is_ill() -> None:
     assert [node.criteria["error_rate"] for node in health.nodes] == [True, True, False]
 
 
+@pytest.mark.parametrize(
+    ("settled_s", "score", "over_s"),
+    [(160.0, 1.0, 20.0), (172.0, 1.0, 8.0), (177.0, 0.0, 30.0), (None, 0.0, 30.0)],
+)
+def test_health_is_that_of_the_load_since_it_recovered(
+    settled_s: float | None, score: float, over_s: float
+) -> None:
+    """Where the load went on for long enough after it."""
+    until_s = settled_s or 180.0
+    load = steady(error=lambda number, s: "refused" if 155 <= s < until_s else None)
+    recovery = settled(158.0, settled_s)
+    found = analyse(inputs(load, fault(start_s=155, end_s=158), recoveries=[recovery])).health
+    assert (found.score, found.over_s) == (score, pytest.approx(over_s, abs=2.1))
+
+
 def test_little_measured_does_not_read_as_all_well() -> None:
     told = "\n".join(as_text("run", analyse(inputs(steady())), None))
-    assert "health at the end of the load: 1 of what was measured" in told
+    assert "health in the last 30.0 s of the load: 1 of what was measured" in told
     assert "6 of 15 criteria measured" in told
     assert "n1: well in the 2 measured; not measured: resources" in told
     assert "n1: well\n" not in told
