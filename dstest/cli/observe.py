@@ -196,7 +196,7 @@ def asked_of(
 
 def _time(of: RunLogs, flag: str, text: str) -> int | None:
     """On the clock of all lines."""
-    from dstest.core.run_record import wall_time_ns
+    from dstest.core.log_lines import wall_time_ns
 
     if not text:
         return None

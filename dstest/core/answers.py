@@ -17,8 +17,8 @@ import msgspec
 
 from dstest.core.errors import ConfigError, LabError
 from dstest.core.evidence import LandingRecord
-from dstest.core.plugin_shape import not_json
 from dstest.core.protocols import Deployment, LeaderView, Process, Timing
+from dstest.core.recordable import not_json
 
 
 def answer_error(deployment: object, method: str, found: str, expected: str) -> ConfigError:

@@ -31,8 +31,8 @@ import msgspec
 
 from dstest.core.errors import ConfigError
 from dstest.core.near import ELSEWHERE
-from dstest.core.plugin_shape import why_not
 from dstest.core.protocols import Option
+from dstest.core.recordable import why_not
 
 __all__ = [
     "FILES",

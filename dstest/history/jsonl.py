@@ -20,7 +20,7 @@ import msgspec
 from dstest.core.errors import HistoryError
 from dstest.core.history import SCHEMA, Header, History
 from dstest.core.op import FIELDS, NULL_IS_RESULT, Op, Outcome
-from dstest.core.plugin_shape import why_not
+from dstest.core.recordable import why_not
 from dstest.history.edn import DEPTH_MAX
 
 _FIELDS: Final = frozenset(FIELDS)

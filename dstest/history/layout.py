@@ -38,8 +38,9 @@ from msgspec import UNSET
 from dstest.core import clock, limits
 from dstest.core.errors import ConfigError, EvidenceError, HarnessError
 from dstest.core.evidence import Canary, LandingRecord
-from dstest.core.plugin_shape import not_json
-from dstest.core.run_record import PACKED, RunMeta
+from dstest.core.log_lines import PACKED
+from dstest.core.recordable import not_json
+from dstest.core.run_record import RunMeta
 from dstest.core.verdict import Verdict
 from dstest.core.words import shell_word
 from dstest.history.sums import SIGNATURE, SUMS, sign, sums_of

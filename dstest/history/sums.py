@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from dstest.core.errors import ConfigError, EvidenceError
-from dstest.core.run_record import LIVE, LIVE_PARTIAL
+from dstest.core.live import LIVE, LIVE_PARTIAL
 
 SUMS: Final = "sha256sums"
 SIGNATURE: Final = "sha256sums.sig"

@@ -14,8 +14,9 @@ import msgspec
 from dstest.core import registry
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, LeadDetails
+from dstest.core.log_lines import kept_name, run_time_ns
 from dstest.core.protocols import SystemTraits
-from dstest.core.run_record import RunMeta, kept_name, run_time_ns
+from dstest.core.run_record import RunMeta
 from dstest.debug.logs.lines import SPEAKS
 from dstest.history.layout import opened_log
 from dstest.judge.audit_rows import kind_of

@@ -15,8 +15,8 @@ from dstest.core import registry
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import Tier
 from dstest.core.implements import implements
+from dstest.core.log_lines import LOG_OPTION
 from dstest.core.protocols import LabTraits, Linked, Tapped
-from dstest.core.run_record import LOG_OPTION
 from dstest.core.run_words import command_of, pair_of, simulates
 from dstest.judge.audit_rows import BEYOND_RUNS, UNEXPLAINED
 from dstest.judge.facts import SHAPES, TIER_NEEDS, UNITS

@@ -19,8 +19,8 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core.errors import ConfigError
-from dstest.core.plugin_shape import not_json
 from dstest.core.protocols import FaultPlan, Option
+from dstest.core.recordable import not_json
 
 OPEN: Final = "random"
 _FAULT_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")

@@ -20,8 +20,7 @@ import msgspec
 from dstest.core import clock
 from dstest.core.clock import RunClock
 from dstest.core.evidence import LandingRecord
-from dstest.core.protocols import FaultPlan
-from dstest.core.run_record import (
+from dstest.core.live import (
     LIVE,
     LIVE_PARTIAL,
     RATES_MAX,
@@ -31,9 +30,10 @@ from dstest.core.run_record import (
     NodeNow,
     NodeState,
     Ops,
-    RunSpec,
     forget_live,
 )
+from dstest.core.protocols import FaultPlan
+from dstest.core.run_record import RunSpec
 from dstest.history.layout import RunDir
 from dstest.runner.load import KINDS, LoadTraffic
 from dstest.runner.nemesis_loop import NemesisLoop

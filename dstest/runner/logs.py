@@ -24,21 +24,11 @@ from dstest.core import registry
 from dstest.core.answers import check_log_files
 from dstest.core.errors import ConfigError, DstestError
 from dstest.core.implements import implements
+from dstest.core.log_lines import LOG_MB, LOG_OPTION, PACKED, kept_as, kept_name, run_time_ns
 from dstest.core.node import LabInfo
 from dstest.core.protocols import Deployment, LabTraits, LocalFile, LogFiles, SystemTraits
 from dstest.core.residue import RUN_NOTE
-from dstest.core.run_record import (
-    LOG_MB,
-    LOG_OPTION,
-    PACKED,
-    KeptLog,
-    Logs,
-    RunMeta,
-    RunSpec,
-    kept_as,
-    kept_name,
-    run_time_ns,
-)
+from dstest.core.run_record import KeptLog, Logs, RunMeta, RunSpec
 from dstest.history.layout import RunDir, opened_log
 from dstest.judge.audit_rows import DISCONNECT, kind_of
 from dstest.judge.facts import Alarm, ProcessFacts

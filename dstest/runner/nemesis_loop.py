@@ -20,13 +20,13 @@ from dstest.core import limits
 from dstest.core.answers import check_record
 from dstest.core.errors import HarnessError
 from dstest.core.evidence import LandingRecord, contradiction
-from dstest.core.plugin_shape import legible, not_json
 from dstest.core.protocols import (
     FaultPlan,
     Foresees,
     Nemesis,
     NemesisContext,
 )
+from dstest.core.recordable import legible, not_json
 from dstest.runner.epochs import Journal
 from dstest.runner.stand_watch import Ticker
 from nemeses.base.driver import demote, with_facts

@@ -12,6 +12,7 @@ from dstest.core import limits, registry
 from dstest.core.errors import ConfigError
 from dstest.core.extras import require_packages
 from dstest.core.implements import fits
+from dstest.core.log_lines import LOG_MB, LOG_OPTION
 from dstest.core.near import meant
 from dstest.core.node import Lab
 from dstest.core.protocols import (
@@ -28,7 +29,7 @@ from dstest.core.protocols import (
     Workload,
 )
 from dstest.core.rng import stream
-from dstest.core.run_record import LOG_MB, LOG_OPTION, RunSpec
+from dstest.core.run_record import RunSpec
 from dstest.core.run_words import at_least, number
 from dstest.runner import simulated_fit
 from dstest.runner.fault_plans import Schedule, completed, end_ns, facts_problem, problem_of

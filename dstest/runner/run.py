@@ -32,6 +32,7 @@ from dstest.core.answers import (
 )
 from dstest.core.clock import RunClock
 from dstest.core.errors import DstestError, FaultRefused, HarnessError, Interrupted
+from dstest.core.log_lines import LOG_MB, LOG_OPTION
 from dstest.core.node import LabInfo, Node
 from dstest.core.processes import contained
 from dstest.core.protocols import (
@@ -45,7 +46,7 @@ from dstest.core.protocols import (
     Withdraws,
 )
 from dstest.core.residue import RUN_NOTE
-from dstest.core.run_record import LOG_MB, LOG_OPTION, RunMeta
+from dstest.core.run_record import RunMeta
 from dstest.history.layout import RunDir, disk_full
 from dstest.history.segment import SegmentWriter, Writer
 from dstest.judge.facts import agree

@@ -20,9 +20,9 @@ import msgspec
 from dstest.core import clock
 from dstest.core.clock import RunClock
 from dstest.core.errors import DstestError
+from dstest.core.log_lines import kept_as
 from dstest.core.protocols import DataDir, Deployment, LogFiles, Process, Processes, Service, System
 from dstest.core.protocols.systems import Asks
-from dstest.core.run_record import kept_as
 from dstest.debug.monitor.client import NODES, Sample, encode_rows, unit_of
 from dstest.history.layout import RunDir
 from dstest.judge.facts import ProcessEvent, ProcessFacts

@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.text import Text
 
 from dstest.core import clock
-from dstest.core.run_record import FaultNow, Live, NodeNow
+from dstest.core.live import FaultNow, Live, NodeNow
 from dstest.core.words import printable, printable_line
 
 LOG: Final = "run.log"

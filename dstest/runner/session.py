@@ -15,10 +15,11 @@ from clusters.labs.image import absent, packages_for, strange
 from dstest.core import clock, registry
 from dstest.core.errors import ConfigError, DstestError, Exit, HarnessError, LabError
 from dstest.core.evidence import Tier
+from dstest.core.live import forget_live
 from dstest.core.node import LabInfo
 from dstest.core.processes import quit_by
 from dstest.core.protocols import Tapped
-from dstest.core.run_record import SCHEMA, RunMeta, forget_live
+from dstest.core.run_record import SCHEMA, RunMeta
 from dstest.core.verdict import Verdict, exit_code
 from dstest.history.layout import PLUGINS, RunDir, disk_full, link_latest, whole
 from dstest.history.sums import require_key

@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from dstest.core.evidence import LandingRecord
+from dstest.core.live import Counter
 from dstest.core.protocols import (
     Lasting,
     Nemesis,
@@ -22,7 +23,6 @@ from dstest.core.protocols import (
     Ticking,
     Ticks,
 )
-from dstest.core.run_record import Counter
 
 _STOOD_EVERY_NS: Final = 1_000_000_000
 _EVERY_NS: Final = 2_000_000_000

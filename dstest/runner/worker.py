@@ -28,7 +28,6 @@ from dstest.core.clock import RunClock
 from dstest.core.errors import ConfigError
 from dstest.core.history import RUN_END_NS
 from dstest.core.op import FINAL_IDS, OPERATION, Outcome, trace_of
-from dstest.core.plugin_shape import reply_fields, why_no_draft
 from dstest.core.processes import end_with_parent, quit_by
 from dstest.core.protocols import (
     NOT_LISTED,
@@ -43,6 +42,7 @@ from dstest.core.protocols import (
     Reply,
     Tapped,
 )
+from dstest.core.recordable import reply_fields, why_no_draft
 from dstest.core.reusable_timeout import ReusableTimeout
 from dstest.history.segment import (
     Completion,

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from dstest.core import clock
-from dstest.core.run_record import Live, read_live
+from dstest.core.live import Live, read_live
 from dstest.core.words import printable, shell_word
 from dstest.runner.screen import LOG
 from dstest.store.inventory import StorePlace, state_of

@@ -11,7 +11,7 @@ import msgspec
 from failing_runs import failing, inconclusive, passing
 
 from dstest.core import clock
-from dstest.core.run_record import LIVE, Counter, FaultNow, Live, NodeNow, Ops
+from dstest.core.live import LIVE, Counter, FaultNow, Live, NodeNow, Ops
 from dstest.history.layout import RunDir
 from dstest.history.sums import sums_of
 from dstest.runner.session import process_start_time

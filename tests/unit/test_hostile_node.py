@@ -17,7 +17,7 @@ from hostile_server import HELLO, Lies, frame, hostile, silent_port
 from clusters.remote import connect
 from clusters.remote.connection import PART_BYTES, RemoteNode
 from dstest.core.errors import LabError, NotALabNode
-from dstest.core.run_record import kept_as
+from dstest.core.log_lines import kept_as
 
 pytestmark = pytest.mark.slow
 

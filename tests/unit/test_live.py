@@ -13,12 +13,12 @@ import msgspec
 import pytest
 from made_runs import made, registers
 
-from dstest.core import run_record
 from dstest.core.clock import RunClock, monotonic_ns
 from dstest.core.errors import LabError
 from dstest.core.evidence import LandingRecord, Signal
+from dstest.core.live import LIVE, LIVE_PARTIAL, LIVE_SCHEMA, Live, read_live
 from dstest.core.protocols import FaultPlan, NemesisContext, Ticks, Timing
-from dstest.core.run_record import LIVE, LIVE_PARTIAL, Live, RunSpec, read_live
+from dstest.core.run_record import RunSpec
 from dstest.history.layout import RunDir
 from dstest.history.sums import compare_sums
 from dstest.runner import live as runner_live
@@ -319,7 +319,7 @@ def test_the_detail_of_a_fault_without_a_counter() -> None:
     assert (row.counter, row.detail, row.state) == (None, "n3: gone", "in doubt")
     loop.healing = "f1"
     assert runner_live._fault(loop, record, 3 * S).state == "healing"
-    assert run_record.LIVE_SCHEMA == "dstest.live/1"
+    assert LIVE_SCHEMA == "dstest.live/1"
 
 
 class NoLab:

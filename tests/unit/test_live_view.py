@@ -21,7 +21,7 @@ import msgspec
 import pytest
 from rich.cells import cell_len
 
-from dstest.core.run_record import Counter, FaultNow, Live, NextFault, NodeNow, Ops
+from dstest.core.live import Counter, FaultNow, Live, NextFault, NodeNow, Ops
 from dstest.runner.screen import LiveView, Progress, picture, progress_for
 
 pytestmark = pytest.mark.slow

@@ -20,8 +20,9 @@ from clusters.systems.toykv.system import READER as TOYKV
 from dstest.cli.app import app
 from dstest.core import registry
 from dstest.core.errors import ConfigError, HistoryError
+from dstest.core.log_lines import wall_time_ns
 from dstest.core.protocols import LogReader, SystemTraits
-from dstest.core.run_record import RunMeta, wall_time_ns
+from dstest.core.run_record import RunMeta
 from dstest.debug.logs.analysis import checks_named
 from dstest.debug.logs.lines import Source, each_line, plain_record, sources_of
 from dstest.debug.logs.scene import clocks_of_run

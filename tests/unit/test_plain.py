@@ -10,7 +10,7 @@ import pytest
 
 from dstest.core.errors import HarnessError
 from dstest.core.evidence import Signal
-from dstest.core.plugin_shape import legible, not_json
+from dstest.core.recordable import legible, not_json
 from dstest.history.layout import RunDir
 
 ODD = {

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dstest.core.plugin_shape import DEPTH_MAX, why_no_draft, why_not
 from dstest.core.protocols import OpDraft
+from dstest.core.recordable import DEPTH_MAX, why_no_draft, why_not
 
 
 def nested(depth: int) -> Any:

@@ -13,11 +13,11 @@ import msgspec
 
 from dstest.core.clock import wall_ns
 from dstest.core.errors import ConfigError, Exit
+from dstest.core.log_lines import wall_time_ns
 from dstest.core.near import meant
 from dstest.core.op import Op
 from dstest.core.protocols import LogReader, LogRecord
 from dstest.core.protocols.systems import Topic
-from dstest.core.run_record import wall_time_ns
 from dstest.core.words import one_line
 from dstest.debug.logs.lines import Source, about, each_line, plain_record
 from dstest.debug.logs.messages import DIVERGENCE, DUPLICATES, ORDERING, REJECTIONS, SILENT_NODES

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from dstest.core.evidence import LandingRecord, PathDetails
+from dstest.core.log_lines import kept_name
 from dstest.core.op import Op, Outcome
-from dstest.core.run_record import kept_name
 from dstest.debug.logs.scene import Line
 from dstest.debug.patterns.history import of_ops
 from dstest.debug.patterns.journal import NotedLine, Reign

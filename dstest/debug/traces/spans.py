@@ -20,7 +20,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from dstest.core.errors import HistoryError
-from dstest.core.run_record import wall_time_ns
+from dstest.core.log_lines import wall_time_ns
 from dstest.core.words import one_line
 from dstest.debug.logs.lines import first_of
 

@@ -44,8 +44,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """`state` is None where there is no verdict to believe, and `reason` says why; `exit` is what
     a command that shows it ends with. `case` names what was tested, the same in each run of it.
     `steps` are the commands to give after a failure. `control`: it is a red control of a night,
-    which found its known bug, missed it, or found another. `arm_of` is the session that the run is an arm of; `same_as` the run whose simulation it made again, so that
-    the two are one sample."""
+    which found its known bug, missed it, or found another. `arm_of` is the session that the run is
+    an arm of; `same_as` the run whose simulation it made again, so that the two are one sample.
+    """
 
     path: Path
     kind: Literal["run", "session", "other"]

@@ -10,7 +10,7 @@ import pytest
 from log_files import ORIGIN
 from planted_runs import S, ops_of, partition, planted
 
-from dstest.core.run_record import wall_time_ns
+from dstest.core.log_lines import wall_time_ns
 from dstest.debug.patterns.diagnosis import Diagnosis, diagnose
 
 IDS = {node: digit * 40 for node, digit in (("n1", "a"), ("n2", "b"), ("n3", "c"))}

@@ -1,0 +1,133 @@
+"""Logs of servers as a run keeps them: the names of their files, and the stamps of their lines as
+wall time and as run time, in the forms that servers write.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from dstest.core.run_record import RunMeta
+
+LOG_OPTION: Final = "log_mb"
+
+LOG_MB: Final = 32
+"""Mebibytes that a run keeps of each log where `-o log_mb` says nothing else."""
+
+PACKED: Final = ".gz"
+"""What the name of a large log ends with in a run directory, where it is kept compressed."""
+
+_STRANGE: Final = re.compile(r"[^A-Za-z0-9._+=@,-]")
+"""What no path of ours has: a node may name files as it likes."""
+
+PART_MAX: Final = 100
+
+_STAMP: Final = re.compile(
+    r"(\d{4})[-/](\d\d)[-/](\d\d)[T ]([ \d]\d:\d\d:\d\d(?:[.,]\d{1,6})?)\d*(Z|[+-]\d\d:?\d\d)?"
+)
+"""Also as NATS writes it, with slashes, and as MariaDB does, with a space in front of an hour."""
+
+_MONTHS: Final = (
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+)  # fmt: skip
+
+_IN_WORDS: Final = re.compile(
+    rf"(\d\d) ({'|'.join(_MONTHS)}) (\d{{4}}) (\d\d:\d\d:\d\d(?:\.\d{{1,6}})?)"
+)
+"""`23 Nov 2026 05:48:31.249`, as Redis writes it."""
+
+_EPOCH: Final = re.compile(
+    r"^\s*\[?(\d{10}(?:\.\d{1,9})?|\d{13})\]?\s"
+    r"|[\"'](?:ts|t|time|timestamp|@timestamp|epoch|datetime)[\"']\s*:\s*"
+    r"(\d{10}(?:\.\d+)?|\d\.\d+[eE]\+?0?9|\d{13}(?:\.\d+)?|\d{16}|\d{19})\s*[,}]"
+)
+"""Seconds since 1970, as zap writes them, or parts of seconds: at the beginning, or of a field."""
+
+_SYSLOG: Final = re.compile(
+    rf"^\s*(?:<\d{{1,3}}>)?({'|'.join(_MONTHS)}) {{1,2}}(\d{{1,2}})"
+    r" (\d\d:\d\d:\d\d(?:\.\d{1,6})?)\s"
+)
+"""`Nov 28 12:00:01 host app[7]: ...`, as RFC 3164 has it: without a year."""
+
+_DAY_NS: Final = 86_400_000_000_000
+
+
+def kept_as(paths: Iterable[str]) -> dict[str, str]:
+    """Path -> name: the base name, with as many folders before it as no other path ends with.
+
+    `/opt/db/log` and `/opt/proxy/log` are `db-log` and `proxy-log`.
+    """
+    ends = {path: _ends(path) for path in paths}
+    found = {}
+    for path, mine in ends.items():
+        others = {end for other, theirs in ends.items() if other != path for end in theirs}
+        found[path] = next((end for end in mine if end not in others), mine[-1])
+    return found
+
+
+def kept_name(name: str) -> str:
+    """The name of a log, kept compressed or not."""
+    return name.removesuffix(PACKED)
+
+
+def _ends(path: str) -> list[str]:
+    """The base name, that with its folder, and so on up to the whole path."""
+    parts = [_STRANGE.sub("_", part).lstrip(".")[-PART_MAX:] for part in path.split("/")]
+    parts = [part for part in parts if part] or ["unnamed"]
+    return ["-".join(parts[at:]) for at in range(len(parts) - 1, -1, -1)]
+
+
+def _of_epoch(text: str) -> int:
+    whole, _, rest = text.partition(".")
+    if "e" in text.lower():
+        return round(float(text) * 1e6) * 1000
+    unit_ns: int = 10 ** (19 - len(whole))  # 10 digits are seconds, 13 milliseconds, ...
+    return int(whole) * unit_ns + int(float(f"0.{rest or 0}") * unit_ns)
+
+
+def _of_syslog(found: re.Match[str], now_ns: int | None) -> int | None:
+    """In the last year that ends with `now_ns`."""
+    if now_ns is None:
+        return None
+    now = datetime.datetime.fromtimestamp(now_ns / 1e9, datetime.UTC)
+    for year in (now.year + 1, now.year, now.year - 1):
+        text = f"{year}-{_MONTHS.index(found[1]) + 1:02}-{int(found[2]):02}T{found[3]}+00:00"
+        try:
+            wall_ns = int(datetime.datetime.fromisoformat(text).timestamp() * 1e9)
+        except ValueError:
+            continue
+        if wall_ns <= now_ns + _DAY_NS:
+            return wall_ns
+    return None
+
+
+def _as_iso(found: re.Match[str]) -> str:
+    return f"{found[3]}-{_MONTHS.index(found[2]) + 1:02}-{found[1]} {found[4]}"
+
+
+def wall_time_ns(line: str, now_ns: int | None = None) -> int | None:
+    """A line's own stamp (UTC unless it says otherwise), in nanoseconds since 1970; None where it
+    has none. `now_ns` is when it was read: a stamp without a year is of the last one."""
+    match = _STAMP.search(_IN_WORDS.sub(_as_iso, line, count=1))
+    if match is None:
+        if (epoch := _EPOCH.search(line)) is not None:
+            return _of_epoch(epoch[1] or epoch[2])
+        syslog = _SYSLOG.match(line)
+        return None if syslog is None else _of_syslog(syslog, now_ns)
+    year, month, day, time, zone = match.groups()
+    time = time.replace(" ", "0").replace(",", ".") + (zone or "Z").replace("Z", "+00:00")
+    try:
+        stamp = datetime.datetime.fromisoformat(f"{year}-{month}-{day}T{time}")
+    except ValueError:
+        return None
+    return int(stamp.timestamp() * 1e9)
+
+
+def run_time_ns(line: str, meta: RunMeta) -> int | None:
+    """A line's own stamp as run time; None where it has none."""
+    if meta.origin_ns is None or meta.clock_start_ns is None:
+        return None
+    wall_ns = wall_time_ns(line, meta.clock_start_ns + meta.origin_ns)
+    return None if wall_ns is None else wall_ns - meta.clock_start_ns - meta.origin_ns
