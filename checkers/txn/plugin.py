@@ -25,6 +25,7 @@ micro-ops; it is an error where that does not single one out.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -40,6 +41,7 @@ from checkers.txn._native import DETECTABLE, FINDINGS
 from checkers.txn.api import check_placed
 from checkers.txn.columns import FAIL, INFO, KINDS, NIL, OK, READ, WRITE, TxnColumns, start_at_null
 from checkers.txn.explain import Place
+from checkers.txn.ingest import load
 from checkers.txn.models import judged_models, proscribed, require_judged
 from checkers.txn.models import weaker as weaker_models
 from dstest.core.check import Anomaly, Budget, CheckResult, KeyCount, OpCount, Spread
@@ -283,8 +285,41 @@ def from_history(history: History) -> TxnColumns:
     transaction that holds something else than micro-ops, or an answer to others than were asked
     for."""
     numbers = _numbers(history)
+    found = _read_in_c(history.ops, numbers)
+    return _read_here(history.ops, numbers) if found is None else found
+
+
+_HEADER: Final = b'{"schema": "dstest.history/1"}\n'
+_NULL_READ: Final = 2
+"""As `TxnColumns.mop_known`."""
+
+
+def _read_in_c(ops: Sequence[Op], numbers: Sequence[int]) -> TxnColumns | None:
+    """The columns by way of their text, in a fifth of the time; None where they cannot be read so,
+    or would not be what the operations say."""
+    if any(op.op_type != "txn" for op in ops):
+        return None
+    rows: Iterable[Op] = ops
+    if isinstance(numbers, range):
+        rows = (replace(op, op_id=at) for at, op in zip(numbers, ops, strict=True))
+    try:
+        found = load(_HEADER + msgspec.json.Encoder().encode_lines(rows), "dstest")
+    except (ValueError, TypeError, RecursionError, HistoryError):
+        return None
+    by_number = dict(zip(numbers, ops, strict=True))
+    nulls = np.flatnonzero(found.mop_known == _NULL_READ)
+    owner = np.searchsorted(found.mop_start, nulls, side="right") - 1
+    places = nulls - found.mop_start[owner]
+    for number, place in zip(found.op_index[owner].tolist(), places.tolist(), strict=True):
+        mop = by_number[number].output[place]
+        if len(mop) > 2 and mop[2] is not None:
+            return None  # JSON has no NaN, and writes null
+    return dataclasses.replace(found, weak={}, writes="", unread={})
+
+
+def _read_here(ops: Sequence[Op], numbers: Sequence[int]) -> TxnColumns:
     events: list[tuple[int, int, int]] = []
-    for at, op in enumerate(history.ops):
+    for at, op in enumerate(ops):
         events.append((op.invoke_ts, 0, at))
         if op.complete_ts is not None:
             events.append((op.complete_ts, 1, at))
@@ -293,7 +328,7 @@ def from_history(history: History) -> TxnColumns:
     for position, (_, end, at) in enumerate(sorted(events)):
         (completed if end else invoked)[at] = position
     build = Builder()
-    for at, op in enumerate(history.ops):
+    for at, op in enumerate(ops):
         if op.op_type != "txn":
             build.skip(f"{op.op_type}: not a transaction")
             continue

@@ -153,7 +153,8 @@ def require_plain(line: bytes, number: int) -> Any:
     if line.count(b"[") + line.count(b"{") > DEPTH_MAX and _depth(line) > DEPTH_MAX:
         raise HistoryError(f"nested deeper than {DEPTH_MAX}", line=number)
     plain = msgspec.json.decode(line)
-    if line.count(b":") == _keys_of(plain):
+    colons = line.count(b":")  # one for each key, besides those in strings
+    if (isinstance(plain, dict) and colons == len(plain)) or colons == _keys_of(plain):
         return plain
     try:
         json.loads(line, object_pairs_hook=plain_object)

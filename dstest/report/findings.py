@@ -11,6 +11,7 @@ from typing import Final
 
 from msgspec import UNSET
 
+from dstest.core import limits
 from dstest.core.evidence import BlameProbe
 from dstest.core.reproducer import SCRIPT, Reproducer
 from dstest.core.words import printable, shell_word
@@ -176,13 +177,17 @@ def _reduction(report: RunReport, small: Reproducer | None) -> str:
 
 
 def _witness(report: RunReport) -> tuple[str, ...]:
+    """Of a long one the last operations, in order of invocation."""
     lines: list[str] = []
+    ops = report.history.ops
+    places = {op.op_id: at for at, op in enumerate(ops)} if report.anomalies else {}
     for checker, anomaly in report.anomalies:
+        found = sorted(places[op_id] for op_id in {*anomaly.ops} if op_id in places)
         key = "" if anomaly.key is None else f" on key {anomaly.key}"
         lines += [f"Witness ({md(checker)}): {md(anomaly.type + key)}", ""]
         if anomaly.explanation:
             lines += [md(anomaly.explanation), ""]
-        lines += [f"- {md(sentence(op))}" for op in report.ops_of(anomaly)]
+        lines += [f"- {md(sentence(ops[at]))}" for at in found[-limits.WITNESS_OPS_MAX :]]
         lines.append("")
     return tuple(lines)
 

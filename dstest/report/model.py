@@ -13,7 +13,6 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from dstest.core import limits
 from dstest.core.check import Anomaly, CheckResult
 from dstest.core.errors import ConfigError, EvidenceError
 from dstest.core.evidence import (
@@ -27,7 +26,6 @@ from dstest.core.evidence import (
     Signal,
 )
 from dstest.core.history import FaultWindow, History, Recovery, kind_of, starts_of, window_of
-from dstest.core.op import Op
 from dstest.core.run_record import RunMeta
 from dstest.core.run_words import command_of, with_lab
 from dstest.core.summary import TypeRow
@@ -279,15 +277,6 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
             for found in result.anomalies.values()
             for anomaly in found
         ]
-
-    def ops_of(self, anomaly: Anomaly) -> list[Op]:
-        """The witness as operations, in order of invocation; of a long one the last operations.
-
-        Ids that the history does not hold are left out.
-        """
-        wanted = set(anomaly.ops)
-        found = [op for op in self.history.ops if op.op_id in wanted]
-        return found[-limits.WITNESS_OPS_MAX :]
 
 
 def _signal(role: str, signal: Signal) -> SignalView:
