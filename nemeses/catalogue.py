@@ -14,8 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core import registry
-from dstest.core.protocols import Nemesis, NemesisTraits
-from nemeses.base.paths import DIRECTIONS, SHAPES, Path, cuts_for
+from nemeses.base.paths import SHAPES, Path, cuts_for
 
 _NODES: Final = ("n1", "n2", "n3", "n4", "n5")
 
@@ -38,26 +37,22 @@ def shapes() -> list[str]:
     lines = [
         "## Shapes of a partition",
         "",
-        "What each of five nodes no longer hears, and from whom, if nodes were chosen in their",
-        "order (a run draws them from its seed) and n1 led. `in` cuts what goes to the chosen",
-        "nodes, `out` what comes from them, `both` either.",
+        "What each of five nodes no longer hears with `-o direction=both`, if nodes were chosen in",
+        "their order (a run draws them from its seed) and n1 led:",
         "",
-        "| shape | direction | chosen | cut | paths |",
-        "|---|---|---|---|---|",
+        "| `-o shape` | chosen | cut |",
+        "|---|---|---|",
     ]
     for shape in SHAPES:
-        made = {d: cuts_for(shape, d, _NODES, _InOrder(), leader="n1") for d in DIRECTIONS}
-        same = len({tuple(found.cuts) for found in made.values()}) == 1
-        for way, found in [("any", made["both"])] if same else made.items():
-            chosen = "all" if len(found.targets) == len(_NODES) else " ".join(found.targets)
-            cells = (f"`{shape}`", f"`{way}`", chosen, _deaf(found.cuts), str(len(found.cuts)))
-            lines.append(f"| {' | '.join(cells)} |")
+        found = cuts_for(shape, "both", _NODES, _InOrder(), leader="n1")
+        chosen = "all" if len(found.targets) == len(_NODES) else " ".join(found.targets)
+        lines.append(f"| `{shape}` | {chosen} | {_deaf(found.cuts)} |")
     return [
         *lines,
         "",
-        "In `bridge` n1 and n2 are one side, n4 and n5 the other, n3 hears all and all hear it:",
-        "`in` and `out` are the first side's. In `majorities-ring` each node hears two",
-        "neighbours, so that it sees a majority, and no two see the same one.",
+        "`in` cuts only what goes to the chosen nodes, `out` only what comes from them; for",
+        "`bridge` these are n1 and n2. In `majorities-ring` every node hears two neighbours and so",
+        "sees a majority, and no two see the same one; it has no direction.",
     ]
 
 
@@ -331,17 +326,6 @@ CATALOGUE: Final = (
 )
 
 
-def _needs_of(nemesis: Nemesis) -> str:
-    """What it asks of a system, in a sentence."""
-    always = [capability.__name__ for capability in nemesis.requires]
-    text = f"asks of the system: {', '.join(always) or 'nothing'}"
-    for when in (
-        row for row in NemesisTraits.of(nemesis).requires_when if row.among(nemesis.options)
-    ):
-        text += f"; with {when} also {', '.join(c.__name__ for c in when.requires)}"
-    return text
-
-
 def rows() -> list[FaultRow]:
     """The catalogue with what the registered nemeses deliver."""
     plugins = {name: registry.load("nemeses", name) for name in registry.names("nemeses")}
@@ -365,34 +349,34 @@ def rows() -> list[FaultRow]:
 
 def markdown() -> str:
     """`docs/nemeses.md`."""
-    found = rows()
-    count = sum(row.delivered for row in found)
     lines = [
         "# Faults",
         "",
-        f"dstest knows {len(found)} kinds of faults and delivers {count} of them now. Written by",
-        "`dstest nemeses --markdown`; do not edit.",
+        "`dstest run --nemesis partition` injects one kind of fault. With",
+        "`--nemesis partition,kill,pause` the kinds are mixed, one fault at a time;",
+        "`-o weights=kill:2` makes one of them come more often. `dstest list --system S` says",
+        "which fit your system, [systems.md](systems.md) which have landed on the systems that",
+        "dstest brings.",
         "",
-        "| | fault | delivered by | needs | proven by (node; victim) |",
+        "Each fault stands for `-o fault_s=6` and is healed for `-o quiet_s=4` before the next.",
+        "`-o scope=` says whose processes or disks are hit (one, a minority, a majority, all, the",
+        "primaries), `-o shape=` and `-o direction=` which links, `-o targets=n1,n3` names nodes.",
+        "Without them the seed draws. All options, and what each nemesis asks of a system:",
+        "[reference/nemeses.md](reference/nemeses.md).",
+        "",
+        "A fault counts as landed only where both sides show it: the node where it was made, and",
+        "the victim. Written by `dstest nemeses --markdown`; do not edit.",
+        "",
+        "| | fault | `--nemesis` | needs | proven by (node; victim) |",
         "|---|---|---|---|---|",
     ]
-    for row in found:
-        by = f"`--nemesis {row.nemeses[0]}`" if row.delivered else f"no: {row.reason}"
-        lines.append(f"| {row.number} | {row.name} | {by} | {row.needs} | {row.proof} |")
-    lines += ["", "## Options", ""]
+    for row in rows():
+        by = f"`{row.nemeses[0]}`" if row.delivered else f"no: {row.reason}"
+        more = "".join(f", `{name}`" for name in row.nemeses[1:])
+        lines.append(f"| {row.number} | {row.name} | {by}{more} | {row.needs} | {row.proof} |")
+    lines += ["", "Besides, without a number:", ""]
     for name in registry.names("nemeses"):
         plugin = registry.load("nemeses", name)
-        numbers = f" ({', '.join(plugin.faults)})" if plugin.faults else ""
-        lines += [f"**{name}**{numbers}: {plugin.doc}", "", f"- {_needs_of(plugin)}"]
-        for key, option in plugin.options.items():
-            choices = f" ({', '.join(map(str, option.choices))})" if option.choices else ""
-            default = str(option.default).lower() if option.type is bool else option.default
-            shown = f"`-o {key}={default}`" if default != "" else f"`-o {key}=`"
-            lines.append(f"- {shown}{choices}: {option.help}")
-        lines += [""]
-    lines += [
-        "Several at once: `--nemesis partition,kill,pause` plans one fault at a time and mixes the",
-        "kinds; `-o weights=kill:2` makes one of them come more often.",
-    ]
-    lines += ["", *shapes()]
-    return "\n".join(lines) + "\n"
+        if not plugin.faults:
+            lines.append(f"- `{name}`: {plugin.doc}")
+    return "\n".join([*lines, "", *shapes()]) + "\n"

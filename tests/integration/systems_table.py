@@ -1,7 +1,8 @@
-"""The page of `make systems-selftest`: which fault has landed on which system, with its numbers.
+"""The page of `make systems-selftest`: which fault has landed on which system.
 
-All pairs take hours together, so what was tried is kept beside the page (`docs/systems.json`), and
-a run of some of them (`TEST_ARGS="-k zookeeper"`) replaces their rows alone.
+All pairs take hours together, so what was tried, and what each landing record says, is kept beside
+the page (`docs/systems.json`). A run of some of them (`TEST_ARGS="-k zookeeper"`) replaces their
+rows alone.
 """
 
 from __future__ import annotations
@@ -36,25 +37,25 @@ TESTED = tuple(name for name in registry.names("systems") if name != "etcd")
 _HEAD = """\
 # Faults on systems
 
-Written by `make systems-selftest`, which tries every fault that fits on a five-node lab, with the
-builds of Debian 12. Each row was one run:
+Which fault lands on which system, with the builds of Debian 12 on a five-node lab. Written by
+`make systems-selftest`, with one run for each pair:
 
     dstest run --system S --workload W --nemesis N --seed 11 --rate 200 --time-limit 15 \\
         -o fault_s=4 -o quiet_s=8
 
-W is `register`, `work-queue` where the system has no clients for that, or else the first workload
-by name for which it has some. NATS under fsync-error and slow-disk had
-`-o fault_s=70 --time-limit 81`, RabbitMQ under io-error `-o fault_s=15 --time-limit 26`, Tarantool
-under fsync-error and slow-disk `-o wal_mode=fsync` besides.
+W is `register`, or `work-queue`, or else the first workload for which the system has clients. NATS
+under fsync-error and slow-disk had `-o fault_s=70 --time-limit 81`, RabbitMQ under io-error
+`-o fault_s=15 --time-limit 26`, Tarantool under fsync-error and slow-disk `-o wal_mode=fsync`.
+`systems.json` beside this page has the counts of each landing.
 
 | | |
 |---|---|
-| **landed** | a fault has landed by both of its sides, and was healed; the numbers are below |
-| no | refused when a run is planned: the system does not offer what the fault asks for, as below |
+| **landed** | proven at the node and at the victim, and healed |
+| no | refused before the run: `dstest list --system NAME` says what the system lacks |
 | fits | of etcd, on which `make nemesis-selftest` tries each fault |
-| other lab | asks for what the lab of these tests cannot do, such as clocks of whole nodes (`vm`) |
-| missed | tried, and not landed; where it is known, why is said below |
-| - | fits, and has not been tried yet |
+| other lab | needs more than this lab can do, such as a clock for each node (`--lab vm`) |
+| missed | tried, not landed; the reason is below |
+| - | fits, not tried yet |
 
 """
 
@@ -138,29 +139,22 @@ def _cell(system: str, nemesis: str, rows: Rows) -> str:
     return "-" if row is None else "**landed**" if row.landed else "missed"
 
 
-def _of_system(system: str, rows: Rows) -> list[str]:
-    """Numbers of what has landed, and what is lacking."""
-    faults = [name for name in registry.names("nemeses") if name != "none"]
-    wanting = [(fault, lacks(system, fault)) for fault in faults]
-    lines = ["", f"## {system}", "", "| fault | what its landing record says |", "|---|---|"]
-    tried = [rows[system, fault] for fault in faults if (system, fault) in rows]
-    lines += [f"| {row.nemesis} | {row.landed} |" for row in tried if row.landed]
-    lines += [f"| {row.nemesis} | missed: {row.why} |" for row in tried if row.why]
-    lines += [f"| {fault} | lacks {', '.join(names)} |" for fault, names in wanting if names]
-    return lines
+def _missed(rows: Rows) -> list[str]:
+    """Why a fault has not landed, where it is known."""
+    told = [row for row in rows.values() if row.why]
+    lines = ["", "## Missed", "", "| system | fault | why |", "|---|---|---|"]
+    return [*lines, *(f"| {row.system} | {row.nemesis} | {row.why} |" for row in told)]
 
 
 def systems_page(rows: Rows) -> str:
-    """Markdown: one grid, and a section for each system."""
+    """Markdown: one grid, and why some have not landed."""
     systems = ["etcd", *TESTED]
     lines = [f"| fault | {' | '.join(systems)} |", "|---" * (len(systems) + 1) + "|"]
     for nemesis in registry.names("nemeses"):
         if nemesis != "none":
             cells = [_cell(system, nemesis, rows) for system in systems]
             lines.append(f"| {nemesis} | {' | '.join(cells)} |")
-    for system in TESTED:
-        lines += _of_system(system, rows)
-    return _HEAD + "\n".join(lines) + "\n"
+    return _HEAD + "\n".join([*lines, *_missed(rows)]) + "\n"
 
 
 def systems_table(seen: Sequence[Seen], tests: Collection[str], page: Path) -> str:

@@ -314,9 +314,10 @@ def test_a_page_is_made_of_measurements(lost: Finding) -> None:
     known = measured(lost, (1, 2, 3))
     assert [trial.exit for trial in known[0].trials] == [1, 0, -11]
     page = markdown(msgspec.json.decode(msgspec.json.encode(known), type=list[Measurements]))
-    (line,) = [line for line in page.splitlines() if line.startswith("| R1 (finding)")]
+    (line,) = [line for line in page.splitlines() if line.startswith("| R1 |")]
     assert "1 of 3 (6% to 79%)" in line
-    assert "| 8 s | 1.2 | lost |" in line
+    assert "| lost | 8 s |" in line
+    assert "\n| redis-sentinel | 1.2 |\n" in page
     assert page.count("not measured") == len(CATALOGUE) - 1
     told = "1 of 29 findings, 0 of them as expected with each seed"
     assert f"\nMeasured: {told}; 0 of 34 controls, 0 of them as expected" in page

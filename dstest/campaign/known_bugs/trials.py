@@ -7,7 +7,6 @@ without the fault, or on the system that it was built from.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from typing import Final
 
@@ -17,6 +16,7 @@ from dstest.campaign.known_bugs.entries.sql import SQL
 from dstest.campaign.known_bugs.entries.stores import STORES
 from dstest.campaign.known_bugs.measure import (
     Measurements,
+    Summary,
     Trial,
     as_expected,
     measurements_of,
@@ -29,23 +29,42 @@ CATALOGUE: Final[tuple[Finding, ...]] = (*SQL, *STORES, *QUEUES)
 _HEAD: Final = """\
 # Known bugs, found again
 
-Made by `dstest findings --markdown --results docs/findings.json` from what
-`dstest findings ID --seeds N --results docs/findings.json` measured. Each row is one command, run
-with several seeds. A finding counts where the run fails, names the anomaly that was published and
-none that does not follow from it, and a fault has landed if the claim speaks of one. A control
-counts where the run passes with all its faults landed, or has nothing against it and is too small
-for a pass, where the claim says so. The interval is Wilson's, 95 %. `after` is the median of the
-seconds of load until the violation was known: what only a last look can show (a lost element, a
-lost message) is known at the end of the load. What was published and is not here:
-[findings/not-in-the-catalogue.md](findings/not-in-the-catalogue.md). What was seen that nobody
-had published: [PostgreSQL](findings/postgresql-serializable.md),
+Published bugs, and documented weak settings, of the systems that dstest brings. Each is one
+command, run with several seeds (`dstest findings ID` runs it), and has a control: the same run but
+for one setting, which must pass. Commands:
+[reference/findings.md](reference/findings.md).
+
+A bug counts as found where the run fails with the published anomaly, and with none that does not
+follow from it, and a fault has landed if the claim speaks of one. A control counts where the run
+passes with all its faults landed; where its claim says that it is no cluster, it may be too small
+for a pass. Shares have 95 % Wilson intervals. `after` is the median of the seconds of load until
+the violation was known; what is lost is known only after the load.
+
+Published and not here: [findings/not-in-the-catalogue.md](findings/not-in-the-catalogue.md). Seen
+here and published nowhere: [PostgreSQL](findings/postgresql-serializable.md),
 [Tarantool](findings/tarantool-synchronous.md),
 [ZooKeeper](findings/zookeeper-sync-at-the-leader.md).
 
 {measured}
+Made by `dstest findings --markdown --results docs/findings.json`; new measurements come
+from `dstest findings ID --seeds N --results docs/findings.json`.
 
-| | claim | as expected | after | version | anomalies | command | source |
+| | bug | found | anomalies | after | control | passed | source |
 |---|---|---|---|---|---|---|---|
+"""
+
+_ALONE: Final = """
+## Controls by themselves
+
+| | claim | passed | source |
+|---|---|---|---|
+"""
+
+_VERSIONS: Final = """
+## Versions
+
+| system | version |
+|---|---|
 """
 
 _WHY_MAX: Final = 200
@@ -64,20 +83,52 @@ _MISSES: Final = """
 """
 
 
-def _row(finding: Finding, trials: Sequence[Trial]) -> str:
-    told = summary(finding, trials)
-    shares = f"{told.as_expected} of {told.trials} ({told.rate_low:.0%} to {told.rate_high:.0%})"
-    cells = [
-        f"{finding.id} ({_kind(finding)})",
-        finding.claim + (f"; control: {finding.control}" if finding.control else ""),
-        shares if trials else "not measured",
-        "-" if told.after_s is None else f"{told.after_s:.0f} s",
-        ", ".join(told.versions) or "-",
-        ", ".join(told.anomalies) or "-",
-        f"`dstest {shlex.join(finding.command)}`",
-        finding.source,
-    ]
+def _share(told: Summary) -> str:
+    if not told.trials:
+        return "not measured"
+    return f"{told.as_expected} of {told.trials} ({told.rate_low:.0%} to {told.rate_high:.0%})"
+
+
+def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |\n"
+
+
+def _row(finding: Finding, told: Summary, control: Finding | None, beside: Summary | None) -> str:
+    found = [
+        finding.id,
+        f"{finding.system}: {finding.claim}",
+        _share(told),
+        ", ".join(told.anomalies) or "-",
+        "-" if told.after_s is None else f"{told.after_s:.0f} s",
+    ]
+    if control is None or beside is None:
+        return _line([*found, "-", "-", finding.source])
+    name = "" if control.id == f"{finding.id}-control" else f"{control.id}: "
+    return _line([*found, f"{name}{control.claim}", _share(beside), finding.source])
+
+
+def _tables(rows: Sequence[tuple[Finding, list[Trial]]]) -> str:
+    """Each bug with its control, then controls that stand beside none, then what was measured."""
+    told = {finding.id: summary(finding, trials) for finding, trials in rows}
+    by_name = {finding.id: finding for finding, _ in rows}
+    bugs = [finding for finding, _ in rows if _kind(finding) == "finding"]
+    paired = {finding.control for finding in bugs}
+    alone = [f for f, _ in rows if _kind(f) == "control" and f.id not in paired]
+    versions: dict[str, set[str]] = {}
+    for finding, _ in rows:
+        versions.setdefault(finding.system, set()).update(told[finding.id].versions)
+    return "".join(
+        [
+            *(_row(f, told[f.id], by_name.get(f.control), told.get(f.control)) for f in bugs),
+            _ALONE if alone else "",
+            *(_line([f.id, f"{f.system}: {f.claim}", _share(told[f.id]), f.source]) for f in alone),
+            _VERSIONS,
+            *(
+                _line([name, ", ".join(sorted(found)) or "-"])
+                for name, found in sorted(versions.items())
+            ),
+        ]
+    )
 
 
 def _measured(rows: Sequence[tuple[Finding, list[Trial]]], kind: str) -> str:
@@ -114,4 +165,4 @@ def markdown(results: Sequence[Measurements]) -> str:
     rows = [(finding, measurements_of(finding, results).trials) for finding in CATALOGUE]
     counts = [_measured(rows, kind) for kind in ("finding", "control")]
     head = _HEAD.format(measured=f"Measured: {'; '.join(counts)}.")
-    return head + "".join(_row(*row) for row in rows) + _misses(rows)
+    return head + _tables(rows) + _misses(rows)

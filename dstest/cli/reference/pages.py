@@ -5,6 +5,7 @@ plug-ins of this distribution, with what they take by `-o`."""
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType, NoneType
 from typing import Any, Final, get_args
@@ -14,10 +15,18 @@ from typer.main import get_command
 from checkers.txn import exact
 from checkers.txn.models import UNTESTED, lattice
 from checkers.txn.plugin import LIST_APPEND
+from dstest.campaign.known_bugs.trials import CATALOGUE
 from dstest.cli.app import app
 from dstest.cli.commands import EXAMPLES
 from dstest.core import registry
-from dstest.core.protocols import Caution, CheckerTraits, Option, SystemTraits
+from dstest.core.protocols import (
+    Caution,
+    CheckerTraits,
+    Nemesis,
+    NemesisTraits,
+    Option,
+    SystemTraits,
+)
 from dstest.core.run_words import allowed_values, value_text
 from dstest.report.meanings import endings, table_meaning, told_names
 from dstest.runner.plugins import RUN_OPTIONS
@@ -238,6 +247,16 @@ def workloads_page() -> str:
     return "\n".join([*lines, "## Every run", "", *_options(RUN_OPTIONS)])
 
 
+def _needs_of(nemesis: Nemesis) -> str:
+    """What it asks of a system, in a sentence."""
+    asked = [capability.__name__ for capability in nemesis.requires]
+    text = f"Asks of the system: {', '.join(asked) or 'nothing'}"
+    for when in NemesisTraits.of(nemesis).requires_when:
+        if when.among(nemesis.options):
+            text += f"; with {when} also {', '.join(c.__name__ for c in when.requires)}"
+    return f"{text}."
+
+
 def nemeses_page() -> str:
     lines = ["# Options of the nemeses", "", _MADE]
     lines += ["What each breaks, and how it is proven: [nemeses.md](../nemeses.md).", ""]
@@ -246,6 +265,7 @@ def nemeses_page() -> str:
         lines += [f"## {name}", "", f"{nemesis.doc}.", ""]
         if nemesis.faults:
             lines += [f"Faults: {', '.join(nemesis.faults)}.", ""]
+        lines += [_needs_of(nemesis), ""]
         lines += _options(nemesis.options)
     mixed = Mix(list(found.values())[:2]).options
     alone = {name for nemesis in found.values() for name in nemesis.options}
@@ -269,6 +289,17 @@ def checkers_page() -> str:
     return "\n".join(lines)
 
 
+def findings_page() -> str:
+    """The commands of the catalogue of known bugs."""
+    lines = ["# Commands of the known bugs", "", _MADE]
+    lines += [
+        "What came of them: [findings.md](../findings.md). `dstest findings ID` runs one.",
+        "",
+    ]
+    rows = ((row.id, code(f"dstest {shlex.join(row.command)}"), row.source) for row in CATALOGUE)
+    return "\n".join([*lines, *table(("", "command", "source"), rows), ""])
+
+
 def labs_page() -> str:
     lines = ["# Labs", "", _MADE, "How to use each: [labs.md](../labs.md).", ""]
     rows = ((code(name), lab.doc) for name, lab in _all("labs"))
@@ -285,5 +316,6 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
         "models.md": models_page,
         "anomalies.md": anomalies_page,
         "labs.md": labs_page,
+        "findings.md": findings_page,
     }
 )

@@ -52,7 +52,7 @@ QUEUES: Final[tuple[Finding, ...]] = (
     *pair(
         Finding(
             id="Q3",
-            claim="as it comes rejected messages are lost on their way to the dead letters",
+            claim="by default rejected messages are lost on their way to the dead letters",
             source="RabbitMQ 3.10, Dead Letter Exchanges: Safety; Quorum Queues: Dead Lettering",
             command=run(
                 "rabbitmq",

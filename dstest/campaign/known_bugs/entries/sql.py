@@ -172,7 +172,7 @@ SQL: Final[tuple[Finding, ...]] = (
     *pair(
         Finding(
             id="M1",
-            claim="REPEATABLE READ of InnoDB as it comes loses updates",
+            claim="REPEATABLE READ of InnoDB loses updates by default",
             source="Jepsen, MySQL 8.0.34 (2023), for MariaDB too; MDEV-35124",
             command=_append(
                 "mariadb",
@@ -215,7 +215,7 @@ SQL: Final[tuple[Finding, ...]] = (
     *pair(
         Finding(
             id="G1",
-            claim="a member of Galera serves old values, as it comes",
+            claim="a member of Galera serves old values by default",
             source=_SYNC_WAIT,
             command=run("galera", "register", "none", *options("sync_wait=0"), *_STOP),
             expect=Exit.FAIL,
@@ -228,7 +228,7 @@ SQL: Final[tuple[Finding, ...]] = (
     ),
     Finding(
         id="G2",
-        claim="as it comes REPEATABLE READ loses updates, of one member and of several",
+        claim="by default REPEATABLE READ loses updates, of one member and of several",
         source=_GALERA,
         command=_append("galera", "snapshot-isolation", "isolation=repeatable-read", *_BACK),
         expect=Exit.FAIL,
@@ -266,7 +266,7 @@ SQL: Final[tuple[Finding, ...]] = (
         ),
         "flush_log=0",
         "flush_log=1",
-        claim="as it comes what was committed survives that",
+        claim="by default what was committed survives that",
         source="MariaDB, innodb_flush_log_at_trx_commit",
     ),
     Finding(

@@ -230,7 +230,7 @@ STORES: Final[tuple[Finding, ...]] = (
         ),
         "reads=serializable",
         "reads=linearizable",
-        claim="reads as they come are not old",
+        claim="reads by default are not old",
         source="etcd API guarantees",
     ),
     Finding(
