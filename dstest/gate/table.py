@@ -32,7 +32,7 @@ RULES: Final[Mapping[str, Rule]] = {by.id: by for by in sorted(_ALL, key=lambda 
 
 
 def table() -> str:
-    """The rules as a Markdown table, as `docs/gate.md` has it."""
+    """The rules as a Markdown table, as `docs/reference/rules.md` has it."""
     rows = ["| rule | holds when | exit | may be accepted |", "|---|---|---|---|"]
     rows += [
         f"| {rule.id} | {rule.title} | {int(rule.exit)} | {'yes' if rule.acceptable else 'no'} |"

@@ -62,7 +62,7 @@ def test_the_policy_of_the_page_is_one(made: Path) -> None:
 
 
 def test_the_page_has_the_rules() -> None:
-    assert table() in (DOCS / "gate.md").read_text()
+    assert table() in (DOCS / "reference" / "rules.md").read_text()
 
 
 def test_there_are_commands() -> None:

@@ -1,4 +1,4 @@
-"""docs/plans.md: its commands do what the page shows, and its rules are the rules."""
+"""docs/plans.md: its commands do what the page shows, and the rules are those of docs/reference."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ pytestmark = pytest.mark.slow
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = DOCS / "plans.md"
+RULES_PAGE = DOCS / "reference" / "rules.md"
 
 
 def test_the_commands_do_what_the_page_shows(tmp_path: Path) -> None:
@@ -40,9 +41,9 @@ def test_the_commands_do_what_the_page_shows(tmp_path: Path) -> None:
 
 def test_what_a_report_is_held_to_is_listed() -> None:
     rows = [f"| {rule.id} | {rule.title} |" for rule in REVIEW]
-    assert [line for line in PAGE.read_text().splitlines() if line.startswith("| R")] == rows
+    assert [line for line in RULES_PAGE.read_text().splitlines() if line.startswith("| R")] == rows
 
 
 def test_the_rules_are_listed() -> None:
     rows = [f"| {rule.id} | {rule.severity} | {rule.title} |" for rule in RULES]
-    assert [line for line in PAGE.read_text().splitlines() if line.startswith("| L")] == rows
+    assert [line for line in RULES_PAGE.read_text().splitlines() if line.startswith("| L")] == rows

@@ -28,7 +28,10 @@ from dstest.core.protocols import (
     SystemTraits,
 )
 from dstest.core.run_words import allowed_values, value_text
+from dstest.gate.table import table as gate_rules
+from dstest.plans.lint import RULES as PLAN_RULES
 from dstest.report.meanings import endings, table_meaning, told_names
+from dstest.report.review.rules import RULES as REPORT_RULES
 from dstest.runner.plugins import RUN_OPTIONS
 from nemeses.mix import Mix
 
@@ -300,6 +303,17 @@ def findings_page() -> str:
     return "\n".join([*lines, *table(("", "command", "source"), rows), ""])
 
 
+def rules_page() -> str:
+    """What plans, findings reports and releases are checked by."""
+    lines = ["# Rules", "", _MADE, "What `dstest` names where a rule is broken.", ""]
+    lines += ["## Test plans", "", "Checked by `dstest plan lint` ([plans.md](../plans.md)).", ""]
+    lines += table(("rule", "severity", ""), ((r.id, r.severity, r.title) for r in PLAN_RULES))
+    lines += ["", "## Findings reports", "", "Checked by `dstest plan report`.", ""]
+    lines += table(("rule", "a report is right when"), ((r.id, r.title) for r in REPORT_RULES))
+    lines += ["", "## Release gate", "", "Checked by `dstest gate` ([gate.md](../gate.md)).", ""]
+    return "\n".join(lines) + "\n" + gate_rules()
+
+
 def labs_page() -> str:
     lines = ["# Labs", "", _MADE, "How to use each: [labs.md](../labs.md).", ""]
     rows = ((code(name), lab.doc) for name, lab in _all("labs"))
@@ -317,5 +331,6 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
         "anomalies.md": anomalies_page,
         "labs.md": labs_page,
         "findings.md": findings_page,
+        "rules.md": rules_page,
     }
 )
