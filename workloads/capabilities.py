@@ -216,15 +216,14 @@ CAPABILITIES: Final[dict[str, tuple[Operation, ...]]] = {
 _HEAD: Final = """\
 # What clients take and return
 
-Made by `dstest list --capabilities` from `workloads/capabilities.py`. A client offers a capability
-by a method `do_<type>(op)` for each operation of the workloads that need it: `op.key` and
-`op.input` come from the workload, what the method returns is the output that checkers judge. Keys
-are text and values integers, unless it says otherwise; what is returned is JSON. `-` is `None`.
+A client offers a capability by a method `do_<type>(op)` for each operation of the workloads that
+need it. `op.key` and `op.input` come from the workload; what the method returns, as JSON, is what
+checkers judge. Keys are text and values integers unless stated; `-` is `None`. Made by
+`dstest list --capabilities` from `workloads/capabilities.py`.
 
-What did not happen for certain is `Definite`, with a code of the system's `definite_errors`; what
-may have happened is `Indefinite`, or any other exception. A client that is asked to release or
-renew what it does not hold raises `Definite("not-held")`; a release that fails with any other code
-released nothing, and the hold goes on.
+What certainly did not happen raises `Definite`, with a code of the system's `definite_errors`; what
+may have happened raises `Indefinite`, or any other exception. To release or renew what is not held
+raises `Definite("not-held")`; a release that fails with another code released nothing.
 
 | capability | workloads | operation | `op.key` | `op.input` | returns | where there is nothing |
 |---|---|---|---|---|---|---|
