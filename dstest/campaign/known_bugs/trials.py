@@ -37,8 +37,9 @@ for one setting, which must pass. Commands:
 A bug counts as found where the run fails with the published anomaly, and with none that does not
 follow from it, and a fault has landed if the claim speaks of one. A control counts where the run
 passes with all its faults landed; where its claim says that it is no cluster, it may be too small
-for a pass. Shares have 95 % Wilson intervals. `after` is the median of the seconds of load until
-the violation was known; what is lost is known only after the load.
+for a pass. Shares have 95 % Wilson intervals: 10 of 10 is 72% to 100%, 20 of 20 is 84% to 100%.
+`after` is the median of the seconds of load until the violation was known; what is lost is known
+only after the load.
 
 Published and not here: [findings/not-in-the-catalogue.md](findings/not-in-the-catalogue.md). Seen
 here and published nowhere: [PostgreSQL](findings/postgresql-serializable.md),
@@ -86,7 +87,10 @@ _MISSES: Final = """
 def _share(told: Summary) -> str:
     if not told.trials:
         return "not measured"
-    return f"{told.as_expected} of {told.trials} ({told.rate_low:.0%} to {told.rate_high:.0%})"
+    share = f"{told.as_expected} of {told.trials}"
+    if told.as_expected == told.trials:
+        return share  # the head has the intervals of 10 of 10 and 20 of 20
+    return f"{share} ({told.rate_low:.0%} to {told.rate_high:.0%})"
 
 
 def _line(cells: Sequence[str]) -> str:
