@@ -28,7 +28,10 @@ from dstest.runner.session_file import ArmState, SessionDir, SessionFile
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-SPEC = RunSpec(system="toykv", lab="sim", nemesis="none", nodes=3, time_limit_s=25.0, seed=3)
+SPEC = RunSpec(
+    system="toykv", lab="sim", nemesis="none", nodes=3, concurrency=6, rate=50.0,
+    time_limit_s=22.0, seed=3,
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +135,8 @@ def test_a_run_that_proved_nothing_is_explained_and_no_pass(tmp_path: Path) -> N
 
 def failing(*words: str) -> Any:
     test = ("--lab", "sim", "--system", "toykv", "--nemesis", "none", "--nodes", "3")
-    stale = ("-o", "bug=stale-follower-read", "--time-limit", "25")
+    test += ("--concurrency", "6", "--rate", "50", "--time-limit", "22")
+    stale = ("-o", "bug=stale-follower-read")
     return CliRunner().invoke(app, ["run", *test, *stale, *words])
 
 
@@ -146,45 +150,57 @@ def test_a_run_that_fails_is_made_again_where_that_is_asked_for(tmp_path: Path) 
     assert len([*tmp_path.glob("*/*/run.json")]) == 2
 
 
-@pytest.mark.parametrize(
-    ("words", "state"), [((), "FAIL-reproducible"), (("--confirm", "0"), "FAIL-nondeterministic")]
-)
-def test_an_arm_of_a_session_that_fails_is_made_again(
-    words: tuple[str, ...], state: str, tmp_path: Path
-) -> None:
-    done = failing("--seed", "3,4", "--store", str(tmp_path), "--json", *words)
+def test_an_arm_of_a_session_that_fails_is_made_again(tmp_path: Path) -> None:
+    done = failing("--seed", "3,4", "--store", str(tmp_path), "--json")
     assert done.exit_code == Exit.FAIL, done.output
     found = msgspec.json.decode(done.stdout)
-    arms = {arm["id"]: arm["state"] for arm in found["verdict"]["arms"]}
-    assert arms["n3-s3"] == state, arms
+    assert states_of(found)["n3-s3"] == "FAIL-reproducible"
     assert (tmp_path / "latest").resolve() == Path(found["session"]).resolve()
     assert verified(Path(found["session"])) == Exit.FAIL
 
 
-def test_an_arm_of_a_session_that_is_over_stays_as_it_is(tmp_path: Path) -> None:
-    done = failing("--seed", "3,4", "--store", str(tmp_path), "--json", "--confirm", "0")
-    session = Path(msgspec.json.decode(done.stdout)["session"])
-    (arm,) = session.glob("arms/n3-s3/*/run.json")
+def states_of(told: Any) -> dict[str, str]:
+    return {arm["id"]: arm["state"] for arm in told["verdict"]["arms"]}
+
+
+@pytest.fixture(scope="module")
+def _unconfirmed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    store = tmp_path_factory.mktemp("unconfirmed") / "store"
+    done = failing("--seed", "3,4", "--store", str(store), "--json", "--confirm", "0")
+    assert done.exit_code == Exit.FAIL, done.output
+    assert states_of(msgspec.json.decode(done.stdout))["n3-s3"] == "FAIL-nondeterministic"
+    return store
+
+
+@pytest.fixture
+def unconfirmed(_unconfirmed: Path, tmp_path: Path) -> Path:
+    """A session whose arm failed, and was not made again."""
+    store = Path(shutil.copytree(_unconfirmed, tmp_path / "store", symlinks=True))
+    (file,) = store.glob("*/2*/session.json")
+    assert verified(file.parent) == Exit.FAIL
+    return file.parent
+
+
+def test_an_arm_of_a_session_that_is_over_stays_as_it_is(unconfirmed: Path, tmp_path: Path) -> None:
+    (arm,) = unconfirmed.glob("arms/n3-s3/*/run.json")
     again = command("replay", str(arm.parent), "--store", str(tmp_path / "again"))
     assert again.exit_code == Exit.FAIL, again.output
     assert msgspec.json.decode(again.stdout)["verdict"]["verdict"] == "FAIL-reproducible"
     text = CliRunner().invoke(app, ["replay", str(arm.parent), "--store", str(tmp_path / "again")])
     assert "FAIL-reproducible" in text.output
-    assert verified(session) == Exit.FAIL
+    assert verified(unconfirmed) == Exit.FAIL
 
 
-def test_what_a_session_still_owes_is_made_up_for(tmp_path: Path) -> None:
+def test_what_a_session_still_owes_is_made_up_for(unconfirmed: Path) -> None:
     """As where its process was killed between an arm's verdict and its re-run."""
-    done = failing("--seed", "3,4", "--store", str(tmp_path), "--json", "--confirm", "0")
-    session = SessionDir.open(Path(msgspec.json.decode(done.stdout)["session"]))
+    session = SessionDir.open(unconfirmed)
     file = session.read()
     file.confirm, file.verdict = 1, None
     session.write(file)
     (session.path / "sha256sums").unlink()
     again = CliRunner().invoke(app, ["resume", str(session.path), "--json"])
     assert again.exit_code == Exit.FAIL, again.output
-    arms = {one["id"]: one["state"] for one in msgspec.json.decode(again.stdout)["verdict"]["arms"]}
-    assert arms["n3-s3"] == "FAIL-reproducible", arms
+    assert states_of(msgspec.json.decode(again.stdout))["n3-s3"] == "FAIL-reproducible"
     assert verified(session.path) == Exit.FAIL
 
 
