@@ -48,15 +48,16 @@ def histories(draw: st.DrawFn, values: st.SearchStrategy[Any]) -> History:
         answer = draw(st.lists(micro_ops(write, values), max_size=4))
         invoke_ts = draw(st.integers(0, 9))
         how = draw(st.sampled_from(["ok", "ok", "ok", "failed", "unknown", "no answer", "other"]))
-        gone: dict[str, Any] = {
+        endings: dict[str, dict[str, Any]] = {
             "ok": {},
             "failed": {"error": "aborted", "output": None},
             "unknown": {"error": "unknown: lost", "output": None, "timeout_marker": True},
             "no answer": {"output": None},
             "other": {"input": [["r", 0, None]]},
-        }[how]
-        named = {"numbers": 7 * at + 3, "words": f"t{at}", "twice": at // 2}[ids]
-        fields = {"input": asked_of(answer), "output": answer} | gone
+        }
+        names: dict[str, int | str] = {"numbers": 7 * at + 3, "words": f"t{at}", "twice": at // 2}
+        named = names[ids]
+        fields: dict[str, Any] = {"input": asked_of(answer), "output": answer} | endings[how]
         ended = (
             None
             if how == "unknown" and draw(st.booleans())
