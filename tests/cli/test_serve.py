@@ -20,7 +20,7 @@ from dstest.cli.app import app
 
 pytestmark = pytest.mark.slow
 
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "serve.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "store.md"
 REF = "a/20260101T000000Z-7"
 
 
