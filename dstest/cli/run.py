@@ -366,7 +366,7 @@ Monitor = Annotated[
     bool,
     typer.Option(
         "--monitor/--no-monitor",
-        help="Sample what servers use and say, once a second (docs/monitor.md).",
+        help="Sample what servers use and say, once a second (docs/explain.md).",
         rich_help_panel=_JUDGED,
     ),
 ]

@@ -4,7 +4,7 @@ A finished run is believed where its files are as they were summed up. Where mor
 judged again in a directory aside, once per command however many parts of it ask (`JudgedOnce`),
 from segments, run.json, schedule and logs, and what is there must be what came out there. Whoever
 edits a file and writes its sum anew is found by that or not at all: only a signature tells more
-(docs/threat-model.md).
+(docs/reference/threat-model.md).
 """
 
 from __future__ import annotations

@@ -7,11 +7,13 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 from forked import Ended, dstests
 from made_once import Once
 from planted_runs import planted
 
+from dstest.debug.monitor.settings import Settings as MonitorSettings
 from dstest.debug.patterns.model import Settings, thresholds
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
@@ -22,7 +24,7 @@ RUN = (
 )
 DEBUG = ("debug", "store/latest")
 JSON = (*DEBUG, "--json", "--write")
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "debug.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "reference" / "explain.md"
 
 
 def ended(folder: Path, words: Sequence[str]) -> Ended:
@@ -126,12 +128,23 @@ def test_thresholds_change_what_is_found(tmp_path: Path) -> None:
     assert (told["decision_s"], told["stuck_s"], told["terms_most"]) == (2.5, 4, 7)
 
 
-def test_the_page_has_the_defaults() -> None:
-    page = DOCS.read_text()
-    plain = thresholds()
-    for names, values in (
-        line.split("|")[1:3] for line in page.splitlines() if line.startswith("| `")
-    ):
-        for name, value in zip(names.split(","), values.split(","), strict=True):
-            assert plain[name.strip(" `")] == float(value), name
-    assert set(plain) == set(Settings.__struct_fields__)
+@pytest.mark.parametrize(
+    ("command", "plain"),
+    [("debug", thresholds()), ("monitor", msgspec.structs.asdict(MonitorSettings()))],
+    ids=["debug", "monitor"],
+)
+def test_the_page_has_the_defaults(command: str, plain: dict[str, float]) -> None:
+    part = DOCS.read_text().partition(f"## Thresholds of `dstest {command}`\n")[2]
+    told: dict[str, float] = {}
+    for line in part.partition("\n## ")[0].splitlines():
+        if line.startswith("| `"):
+            names, values = line.split("|")[1:3]
+            told |= {
+                name.strip(" `"): float(value)
+                for name, value in zip(names.split(","), values.split(","), strict=True)
+            }
+    assert told == plain
+
+
+def test_there_are_no_other_thresholds() -> None:
+    assert set(thresholds()) == set(Settings.__struct_fields__)

@@ -20,8 +20,8 @@ PAGES = [DOCS / f"new-{kind}.md" for kind in KINDS]
 GUIDES = [
     DOCS / name
     for name in (
-        *("debug.md", "for-jepsen-users.md", "logs.md", "monitor.md", "new-simulation.md"),
-        *("properties.md", "simulation.md", "specs.md", "trace.md", "tutorial.md"),
+        *("explain.md", "for-jepsen-users.md", "new-simulation.md"),
+        *("properties.md", "simulation.md", "specs.md", "tutorial.md"),
     )
 ]
 LAB = (

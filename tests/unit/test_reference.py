@@ -11,6 +11,7 @@ from dstest.core import registry
 from dstest.runner.plugins import options_of
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
+BY_HAND = {"explain.md", "threat-model.md"}
 AGAIN = "python -m dstest.cli.reference docs/reference"
 
 
@@ -20,7 +21,7 @@ def test_a_page_is_what_the_code_says(name: str) -> None:
 
 
 def test_no_page_is_left_from_before() -> None:
-    assert {path.name for path in FOLDER.iterdir()} == set(PAGES)
+    assert {path.name for path in FOLDER.iterdir()} == set(PAGES) | BY_HAND
 
 
 def test_every_option_of_every_plugin_is_there() -> None:

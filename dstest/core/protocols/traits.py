@@ -133,8 +133,8 @@ class SystemTraits(_Traits, frozen=True, kw_only=True):
     clients on simulated hosts, where it has them. `transport`: how its clients reach it; of one
     that runs in the process of its clients no run is better than smoke. `log_reader`: what a line
     of its logs says; without one they are read as any text is. `span_file`: the name of the file
-    among a member's logs in which its spans are, where it writes any (docs/trace.md). `asks`: what
-    its servers are asked about themselves once a second while a run goes on (docs/monitor.md)."""
+    among a member's logs in which its spans are, where it writes any. `asks`: what its servers are
+    asked about themselves once a second while a run goes on (both: docs/reference/explain.md)."""
 
     residues: tuple[Residue, ...] = ()
     log_alarms: tuple[str, ...] = ()

@@ -1,5 +1,5 @@
 """What alerts and health need everywhere: the table of thresholds (users change them by
-`core/settings.py`, see `docs/monitor.md`), statistics, and which faults explain an alert.
+`core/settings.py`, see `docs/reference/explain.md`), statistics, and which faults explain an alert.
 """
 
 from __future__ import annotations
