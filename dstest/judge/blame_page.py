@@ -19,51 +19,44 @@ _HEAD = """# Whose fault a violation is
 
 Written by `python -m dstest.judge.blame_page`; do not edit.
 
-A violation has one blame: `SUT`, `harness`, `checker`, `environment` or `unknown - pending: ...`
-with the probes that have no result. A wrong guess is worse than none: `SUT` is said only where
-each probe that speaks for the system has a result and none has fired.
+A violation has one blame. `unknown - pending: ...` names the probes without a result: a wrong
+guess is worse than none.
 
 {classes}
 
 ## Probes
 
-In this order; the first that fires decides. One that needs another beside it decides only where
-both have fired.
+The first that fires decides; one that needs another decides only if both have fired.
 
 """
 
 _RUNS = """
-Probes without a cluster are asked whenever a run is judged, or judged again; what they read is in
-the run directory, and `verdict.json` has what they said (`evidence.probes`). They are bounded by
-counts and not by time, so that they say the same on any host.
+Probes without a cluster run whenever a run is judged; their answers are in `verdict.json`
+(`evidence.probes`). They are bounded by counts, not by time: any host gets the same answer.
 
-`dstest blame RUN` makes the others: the same run again (same seed, same faults), and through the
-system's second client (`-o client=raw`), which shares no library with the first. It makes
-`--times` runs of each kind, and more where the violation comes more rarely: what comes in every
-third run and is gone in three may be there all the same. What does not come again through the
-first client says nothing about the second. A run counts as quiet where the host had no event near
-a violation, or none at all; where it comes in no run of a host that is under suspicion, nine quiet
-ones are asked for, as for one that comes in three runs of ten. The runs, `probes.json` and a
-`findings.md` are kept in `RUN.blame`; the run itself stays as it is. `dstest report RUN` reads that
-directory, and asks its runs what they found.
+`dstest confirm RUN`, or its part `dstest blame RUN`, runs the others: the same seed and faults
+again, and through the system's second client (`-o client=raw`), which shares no library with the
+first. `blame` makes `--times` runs of each kind, and more if the violation is rare. If it does not
+come again through the first client, the second client tells nothing. A run is quiet if the host had
+no event near a violation, or none at all; if the host is suspected and no run shows the violation,
+nine quiet runs are needed. Runs, `probes.json` and `findings.md` are kept in `RUN.blame`, which
+`dstest report RUN` reads; the run itself does not change.
 
-The second judges are `checkers/second/`: Porcupine's algorithm for objects, Elle's inference for
-transactions, brute force for both, in plain Python and without a line of the checkers. The
-histories for the self-test come from there and from the store of `dstest generate`.
+The second judges (`checkers/second/`) share no code with the checkers: Porcupine's algorithm for
+objects, Elle's inference for transactions, brute force for both, in plain Python.
 
 ## Events of the host
 
-The control process takes a sample a second into `host.jsonl`. An event within two seconds of an
-operation of the first violation counts, unless a fault of the run did that to the host
-(`disturbs_host` of its nemesis). CPU pressure is written down and is no event: the load makes it.
+`host.jsonl` has a sample a second. An event within two seconds of an operation of the first
+violation counts, unless a fault of the run caused it (`disturbs_host` of its nemesis). CPU pressure
+is recorded and is no event: the load makes it.
 
 """
 
 _BUG = """
 ## What kind of bug, and how bad
 
-`bug` in `verdict.json` has a TaxDC type, tags, a severity and the reasons; what is not known is
-`unclassified: ` with why.
+`bug` in `verdict.json` has a TaxDC type, tags, a severity and reasons, or `unclassified: ` and why.
 
 {bugs}
 
@@ -71,17 +64,16 @@ _BUG = """
 
 {weights}
 
-P3 is never said: that no user notices is nothing that a run can show.
+P3 is never given: no run can show that no user notices.
 """
 
 _FOUND: Final = (
     (
         (
-            "the landed faults that stood while the operations of the violation lasted, "
-            "else the last one healed within ten seconds before; each nemesis says of "
-            "which type the bugs are that it shows (`taxdc`)"
+            "the landed faults during the operations of the violation, else the last one "
+            "healed within ten seconds before, by the type that its nemesis names (`taxdc`)"
         ),
-        "the type, where they agree",
+        "the type, if they agree",
     ),
     (
         "log lines of an error branch before it that no fault explains",
@@ -97,11 +89,11 @@ _FOUND: Final = (
     ),
     (
         (
-            "the broken claim: that of the type of anomaly (`breaks` of the checker), "
-            "else those of the workload"
+            "the broken claim: that of the anomaly (`breaks` of the checker), else those "
+            "of the workload"
         ),
         (
-            "tags; P0 where it is one of safety, durability, idempotency, isolation, "
+            "tags; P0 if it is one of safety, durability, idempotency, isolation, "
             "ordering, membership or a boundary"
         ),
     ),
@@ -115,7 +107,7 @@ _FOUND: Final = (
     ),
     (
         "members that did not serve in the end",
-        "P1 where it is not P0; else P2",
+        "P1 if it is not P0; else P2",
     ),
 )
 """What is known, and what it gives."""

@@ -18,7 +18,7 @@ from dstest.judge.lints import LINTS
 
 STATES: Final[dict[State, str]] = {
     State.PASS_SMOKE: "no violation was found, faults landed; one seed or one size says no more",
-    State.PASS_HARDENING: "no violation was found by arms that meet the hardening budget",
+    State.PASS_HARDENING: "no violation was found by runs that meet the hardening budget",
     State.FAIL_REPRODUCIBLE: "a violation was found, and again with the same seed",
     State.FAIL_NONDETERMINISTIC: "a violation was found, and not (yet) again",
     State.INCONCLUSIVE_ENV: "the environment lacks what the run needs",
@@ -42,7 +42,7 @@ def _tiers() -> list[str]:
         shape = SHAPES[tier]
         sizes = ", ".join(map(str, shape.sizes))
         rows.append(f"| `{tier}` | {asked} | {shape.seeds} | {sizes} | {shape.time_limit_s:g} s |")
-    return _table("| `--tier` | asks for at least | seeds | sizes | load of each arm |", rows)
+    return _table("| `--tier` | asks for at least | seeds | sizes | load of each run |", rows)
 
 
 def markdown() -> str:
@@ -69,12 +69,12 @@ def markdown() -> str:
         "",
     ]
     lines += _tiers()
-    lines += ["## Audit", "", "Each row is ok, short or n/a; one that is missing is short.", ""]
+    lines += ["## Audit", "", "Each row is ok, short (not met) or n/a; a missing row is short.", ""]
     lines += _table("| row | holds when |", [f"| {n} | {said} |" for n, said in TITLES.items()])
     lines += [
         "## History lints",
         "",
-        "What fails is corrupt, weak or a warning, by its gravity.",
+        "A failed lint is corrupt, weak or a warning.",
         "",
     ]
     lines += _table("| lint | holds when |", [f"| {lint.id} | {lint.title} |" for lint in LINTS])
