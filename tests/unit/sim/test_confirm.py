@@ -135,9 +135,9 @@ def test_a_run_that_proved_nothing_is_explained_and_no_pass(tmp_path: Path) -> N
 
 def failing(*words: str) -> Any:
     test = ("--lab", "sim", "--system", "toykv", "--nemesis", "none", "--nodes", "3")
-    test += ("--concurrency", "6", "--rate", "50", "--time-limit", "22")
+    load = ("--concurrency", "6", "--rate", "50", "--time-limit", "22")
     stale = ("-o", "bug=stale-follower-read")
-    return CliRunner().invoke(app, ["run", *test, *stale, *words])
+    return CliRunner().invoke(app, ["run", *test, *load, *stale, *words])
 
 
 def test_a_run_that_fails_is_made_again_where_that_is_asked_for(tmp_path: Path) -> None:
