@@ -1,7 +1,8 @@
 """What a client takes and returns, by capability: what workloads ask for and checkers rely on.
 
-`docs/capabilities.md` is made of it, by `dstest list --capabilities`. Whoever writes a client for a
-system of their own finds here what `op.key` and `op.input` are, and what `do_<type>` returns.
+`docs/reference/capabilities.md` is made of it, by `dstest list --capabilities`. Whoever writes a
+client for a system of their own finds here what `op.key` and `op.input` are, and what `do_<type>`
+returns.
 """
 
 from __future__ import annotations

@@ -124,7 +124,9 @@ _CHARS: Final = {
 STREAMED: Final = "list-append"
 """The workload whose histories can be judged so."""
 
-_STREAM_REMEDY: Final = "record it again, or judge the file as it was; see docs/formats.md"
+_STREAM_REMEDY: Final = (
+    "record it again, or judge the file as it was; see docs/reference/formats.md"
+)
 
 _SMALL: Final = 1 << 16
 """Bytes of lines that are read before a thread would have begun."""

@@ -45,7 +45,9 @@ if TYPE_CHECKING:
 
 
 _LINEARIZABLE: Final = "--model strict-serializable: the same, of transactions"
-_REMEDY: Final = "--workload list-append or rw-register says what it is; see docs/formats.md"
+_REMEDY: Final = (
+    "--workload list-append or rw-register says what it is; see docs/reference/formats.md"
+)
 
 
 def judge_transactions(

@@ -163,7 +163,7 @@ def check(
     deep: Deep = False,
 ) -> None:
     """Judge a history: ours, a run directory, Jepsen EDN, Jepsen JSON, a Jepsen log, or sessions of
-    Plume, DBCop, Cobra or AWDIT, which have no times (docs/formats.md).
+    Plume, DBCop, Cobra or AWDIT, which have no times (docs/reference/formats.md).
 
     Exit codes: 0 valid, 1 violation, 2 unreadable, corrupt or wrong usage, 3 unknown. With --batch
     that of the worst line: 1 before 3 before 2 before 0; a batch without lines is 2.

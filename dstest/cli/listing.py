@@ -247,7 +247,10 @@ def list_(
     ] = None,
     runs: Annotated[bool, typer.Option("--runs", help="All runs in the store.")] = False,
     capabilities: Annotated[
-        bool, typer.Option("--capabilities", help="Print the page that is docs/capabilities.md.")
+        bool,
+        typer.Option(
+            "--capabilities", help="Print the page that is docs/reference/capabilities.md."
+        ),
     ] = False,
     matrix_: Annotated[
         bool, typer.Option("--matrix", help="A line per system, workload and nemesis, and why not.")

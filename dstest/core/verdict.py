@@ -19,7 +19,7 @@ from dstest.core.summary import RunSummary
 
 
 class State(StrEnum):
-    """What a run comes to, from best to worst known; `docs/verdicts.md` says when each."""
+    """What a run comes to, from best to worst known; docs/reference/verdicts.md says when each."""
 
     PASS_SMOKE = "PASS-smoke"
     PASS_HARDENING = "PASS-hardening"

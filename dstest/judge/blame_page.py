@@ -1,6 +1,7 @@
-"""`docs/blame.md`: the probes of who is to blame, and how type and weight of a bug are found.
+"""`docs/reference/blame.md`: the probes of who is to blame, and how type and weight of a bug are
+found.
 
-    python -m dstest.judge.blame_page >docs/blame.md
+    python -m dstest.judge.blame_page >docs/reference/blame.md
 
 Probes, their order and the thresholds of the host are those of the code; the sentences are here.
 """

@@ -1,6 +1,7 @@
-"""`docs/verdicts.md`: the verdicts, the rules that choose between them, and what they look at.
+"""`docs/reference/verdicts.md`: the verdicts, the rules that choose between them, and what they
+look at.
 
-    python -m dstest.judge.page >docs/verdicts.md
+    python -m dstest.judge.page >docs/reference/verdicts.md
 
 All of it is that of the code; what a state means is said here.
 """

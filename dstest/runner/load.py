@@ -227,8 +227,8 @@ class Load:
         return HarnessError(
             f"load worker {worker} hangs: {theirs[0]} ({theirs[1]}){waits}",
             remedy="a call that blocks holds up all operations of its worker: a BlockingClient of"
-            " clusters.supervise makes it in a thread of its own (docs/system-bases.md); the whole"
-            f" stack is in {self._log_of(worker)}",
+            " clusters.supervise makes it in a thread of its own (docs/reference/system-bases.md);"
+            f" the whole stack is in {self._log_of(worker)}",
         )
 
     def _log_of(self, worker: int) -> Path:

@@ -103,7 +103,7 @@ def test_micro_ops_of_predicates_say_the_workload(tmp_path: Path) -> None:
 
 
 def test_the_page_shows_a_history_that_can_be_judged(tmp_path: Path) -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "formats.md").read_text()
+    page = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "formats.md").read_text()
     part = page.split("## Transactions with predicate reads")[1].split("## ")[0]
     rows = [line.strip() for line in part.splitlines() if line.startswith("    {")]
     code, answer = check(tmp_path, "\n".join(rows))

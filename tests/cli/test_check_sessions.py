@@ -222,7 +222,7 @@ finally:
 
 def test_there_is_one_list_of_formats(tmp_path: Path) -> None:
     """The page, the help, the remedies and the readers have the same."""
-    page = (Path(__file__).resolve().parents[2] / "docs" / "formats.md").read_text()
+    page = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "formats.md").read_text()
     rows = re.findall(r"^\| (`[^|]*) \| ([^|]*) \| ([^|]*) \|$", page.split("\n## ")[0], re.M)
     told = [(name, by, what) for names, by, what in rows for name in re.findall(r"\w+", names)]
     assert told[1:] == [(name, of.written_by, of.objects) for name, of in FORMATS.items()]

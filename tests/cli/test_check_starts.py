@@ -115,7 +115,7 @@ def test_a_key_value_log_names_its_model_where_it_is_refused(tmp_path: Path) -> 
 
 
 def test_the_example_of_the_page_is_judged_as_it_says(tmp_path: Path) -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "formats.md").read_text()
+    page = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "formats.md").read_text()
     part = page.split("## Key-value logs")[1].split("\n## ")[0]
     lines = [line.strip() for line in part.splitlines() if line.startswith("    {")]
     assert len(lines) == 4

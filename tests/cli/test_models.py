@@ -69,6 +69,6 @@ def test_lists_are_decided_as_well() -> None:
 
 def test_pages_name_the_objects() -> None:
     root = Path(__file__).resolve().parents[2]
-    assert "dstest models --objects" in (root / "docs" / "formats.md").read_text()
+    assert "dstest models --objects" in (root / "docs" / "reference" / "formats.md").read_text()
     guide = (root / "docs" / "guide.md").read_text()
     assert "lists that agree on their order" in " ".join(guide.split())

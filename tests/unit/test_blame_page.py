@@ -1,4 +1,4 @@
-"""`docs/blame.md` and the code say the same."""
+"""`docs/reference/blame.md` and the code say the same."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from pathlib import Path
 
 from dstest.judge.blame_page import markdown
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "blame.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "blame.md"
 
 
 def test_the_page_is_current() -> None:
-    assert PAGE.read_text() == markdown(), "python -m dstest.judge.blame_page >docs/blame.md"
+    assert PAGE.read_text() == markdown(), (
+        "python -m dstest.judge.blame_page >docs/reference/blame.md"
+    )

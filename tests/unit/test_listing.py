@@ -20,7 +20,7 @@ from workloads.capabilities import CAPABILITIES, markdown
 
 pytestmark = pytest.mark.slow
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "capabilities.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "capabilities.md"
 
 
 def listed(*words: str) -> str:
@@ -31,7 +31,7 @@ def listed(*words: str) -> str:
 
 def test_the_page_is_current() -> None:
     assert PAGE.read_text() == listed("--capabilities"), (
-        "dstest list --capabilities >docs/capabilities.md"
+        "dstest list --capabilities >docs/reference/capabilities.md"
     )
 
 

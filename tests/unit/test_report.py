@@ -167,7 +167,11 @@ def test_many_faults_are_cut_and_said_so() -> None:
 def test_plots_are_xml_of_their_own(hostile: bool) -> None:
     made = report(hostile=hostile, fail=True)
     witness = made.anomalies[0][1]
-    for svg in (latency_svg(made), rate_svg(made), timeline_svg([op for op in made.history.ops if op.op_id in witness.ops])):
+    for svg in (
+        latency_svg(made),
+        rate_svg(made),
+        timeline_svg([op for op in made.history.ops if op.op_id in witness.ops]),
+    ):
         root = ElementTree.fromstring(svg)
         assert root.tag == "{http://www.w3.org/2000/svg}svg"
         assert "<script" not in svg

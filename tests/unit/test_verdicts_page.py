@@ -1,4 +1,4 @@
-"""`docs/verdicts.md` and the code say the same."""
+"""`docs/reference/verdicts.md` and the code say the same."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dstest.judge.decide import RULES
 from dstest.judge.lints import LINTS
 from dstest.judge.page import STATES, markdown
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "verdicts.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "verdicts.md"
 
 
 def test_the_page_is_current() -> None:
-    assert PAGE.read_text() == markdown(), "python -m dstest.judge.page >docs/verdicts.md"
+    assert PAGE.read_text() == markdown(), "python -m dstest.judge.page >docs/reference/verdicts.md"
 
 
 def test_all_is_described_and_nothing_else() -> None:
