@@ -361,16 +361,23 @@ def _matrix(outcome: CheckOutcome) -> Iterator[str]:
 
 
 def _by_check(look: LogAnalysis) -> Iterator[str]:
+    """What each check came to; those that found nothing stand in one line."""
+    clean = []
+    for outcome in look.evaluated:
+        bad = sum(not one.expected for one in outcome.findings)
+        explained = len(outcome.findings) - bad
+        if bad:
+            told = f", {explained} explained" if explained else ""
+            yield f"{bad} unexpected{told}  {outcome.check}: {outcome.looked}"
+        else:
+            clean.append(outcome.check + (f" ({explained} explained)" if explained else ""))
+    if clean:
+        yield f"nothing unexpected: {', '.join(clean)}"
+    for outcome in look.evaluated:
+        yield from (f"  {outcome.check}: {note}" for note in outcome.notes)
     for outcome in look.outcomes:
         if outcome.not_evaluated:
             yield f"not evaluated  {outcome.check}: {outcome.not_evaluated}"
-            continue
-        bad = sum(not one.expected for one in outcome.findings)
-        explained = len(outcome.findings) - bad
-        told = f"{bad} unexpected" if bad else "clean"
-        told += f", {explained} explained" if explained else ""
-        yield f"{told}  {outcome.check}: {outcome.looked}"
-        yield from (f"    of this: {note}" for note in outcome.notes)
 
 
 def as_text(

@@ -40,6 +40,9 @@ ALERTS_MAX: Final = 40
 HEALTH_LEAST_NS: Final = 5_000_000_000
 """How much of the load has to come after a recovery for health to be that of this part alone."""
 
+ALIKE: Final = 0.001
+"""Nodes whose free disk space differs by less have one disk."""
+
 GROWING: Final = frozenset({"connections", "fds", "processes", "queue", "threads"})
 """Counts that should not grow, or fall, steadily."""
 
@@ -361,16 +364,27 @@ def _node(node: NodeHealth) -> str:
 
 
 def _table(found: Sequence[Summary]) -> Iterator[str]:
-    yield f"{'series':<18}{'node':<8}{'p50':>12}{'p95':>12}{'p99':>12}{'p99.9':>12}{'max':>12}"
+    width = max((len(row.name) for row in found), default=0) + 2
+    heads = "".join(f"{head:>12}" for head in ("p50", "p95", "p99", "p99.9", "max"))
+    yield f"{'series':<{width}}{'node':<8}{heads}"
+    shared = _on_one_disk(found)
     for row in found:
         if row.node and not (row.steady and (row.unit == "B" or row.name in GROWING)):
             continue  # of nodes by themselves what they use up; --json has all
+        if row.node and row.name == "disk_free" and shared:
+            continue
         values = (row.p50, row.p95, row.p99, row.p999, row.max)
         cells = "".join(f"{quantity(value, row.unit):>12}" for value in values)
         grows = ""
         if row.steady and row.per_s is not None:
             grows = f"  {quantity(row.per_s * 3600, row.unit)} an hour"
-        yield f"{row.name:<18}{row.node or 'all':<8}{cells}{grows}"
+        yield f"{row.name:<{width}}{row.node or 'all':<8}{cells}{grows}"
+
+
+def _on_one_disk(found: Sequence[Summary]) -> bool:
+    """Do all nodes have the same room? Then it is the host's, and others use it up as well."""
+    rooms = [row.p50 for row in found if row.node and row.name == "disk_free"]
+    return len(rooms) > 1 and max(rooms) - min(rooms) <= ALIKE * max(rooms)
 
 
 def as_object(
