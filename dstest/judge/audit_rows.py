@@ -44,7 +44,6 @@ NO_TRAFFIC: Final = (
     " returns, true of this system?"
 )
 NOT_COUNTED: Final = "a client does not count its requests, which its `calls` is for"
-BEYOND_RUNS: Final = (NO_TRAFFIC, NOT_COUNTED)
 
 KEYS_MIN: Final = 5
 _READ: Final = frozenset({"read"})

@@ -18,38 +18,73 @@ from dstest.core.implements import implements
 from dstest.core.log_lines import LOG_OPTION
 from dstest.core.protocols import LabTraits, Linked, Tapped
 from dstest.core.run_words import command_of, pair_of, simulates
-from dstest.judge.audit_rows import BEYOND_RUNS, UNEXPLAINED
-from dstest.judge.facts import SHAPES, TIER_NEEDS, UNITS
+from dstest.judge.audit_rows import UNEXPLAINED
+from dstest.judge.causes import FOLLOWS, Cause, Way, cause_of
+from dstest.judge.facts import SHAPES, TIER_NEEDS
 
 _LOAD_MIN_S: Final = 30.0
 """Seconds of load: those of the smoke budget, and what the first fault waits for."""
 
 _MORE: Final = 3.0
-"""Times as much load as was too little."""
+"""Times as much load as was too little, where no line says how much that was."""
 
 REPLAYED: Final = " --times 3"
 """How a replay is asked for."""
 
 _SURE: Final = 1.5
-"""Times as long a window as the operations that it lacked would take."""
+"""Times as much as what was lacking."""
 
 _WINDOW_MIN_S: Final = 2.0
+_LOOKS_MIN_S: Final = 4.0
+"""A fault that is looked at twice stands that long."""
+
+_QUIET_MIN_S: Final = 10.0
+"""Between faults: clients sit out a timeout, and some seconds of load are left."""
+
+_SELDOM_PER_S: Final = 5.0
+"""Below it chance alone leaves seconds, and stretches of some seconds, without any operation."""
+
 _BEFORE_S: Final = 15.0
 """Before the first fault and after the last one."""
 
 _WITH_FAULTS: Final = frozenset({"hardening", "release"})
 """Tiers that ask for faults."""
 
-_IDLE: Final = re.compile(
-    r"only (\d+) operations? began in its window, (\d+) are needed"
-    r"|(\d+) of (\d+) operations began in its window"
+_NUMBER: Final = r"[\d,.]*\d"
+_LACKING: Final = tuple(
+    re.compile(
+        words.replace("THERE", f"(?P<there>{_NUMBER})").replace("WANTED", f"(?P<wanted>{_NUMBER})")
+    )
+    for words in (
+        "only THERE operations? began in its window, WANTED are needed",
+        "THERE of WANTED operations began in its window",
+        r"window \S+ saw THERE operations of WANTED",
+        r"window \S+: THERE operations of WANTED at",
+        "idle: THERE of WANTED operations at",
+        "THERE operations in all, at least WANTED needed",
+        r"THERE good operations of type \S+, WANTED needed",
+        "budget asks for WANTED operations; this run had THERE",
+        "THERE operations before the first fault, WANTED needed",
+        "THERE operations after the last heal, WANTED needed",
+    )
 )
-"""The second is of runs that were judged before 0.18."""
+"""How lines say that there were too few operations; the second is of runs judged before 0.18."""
 
+_MISSED: Final = re.compile(rf"({_NUMBER}) operations; .* below ")
+_NODES: Final = re.compile(r"asks for (\d+) nodes")
 _CUT: Final = re.compile(r"was cut: [\d,]+ of ([\d,]+) bytes")
 
-_NOTHING_JUDGED: Final = ("The checker could not decide", "No operation was judged by")
-"""Whose checkers reject nothing, however much they are given."""
+_APART: Final = re.compile(r"without=|\w+_ratio=")
+"""Options that keep operations of some type away."""
+
+_NONE_GOOD: Final = ": 0 good operations of type"
+"""Then more of the same fails as well."""
+
+_UNKNOWN: Final = Cause("unknown", "", "", "", "again")
+"""Of a line that no cause is known of, as one of another version."""
+
+_NOTHING_JUDGED: Final = frozenset({"undecided", "nothing-judged"})
+"""Causes with which checkers reject nothing, however much they are given."""
 
 _AGAIN: Final = "Does it come again with the same seed, and the same faults where it had any?"
 _WHOSE: Final = (
@@ -78,6 +113,16 @@ class _Run(NamedTuple):
     spec: dict[str, Any]
     given: Sequence[str] | None
     path: str
+    lines: Sequence[str] = ()
+
+    @property
+    def rate(self) -> float:
+        """Operations a second that were asked for; 0 of a closed loop."""
+        return float(self.spec.get("rate") or 0)
+
+    def option(self, name: str, otherwise: float) -> float:
+        """A number among its options."""
+        return float(self.spec.get("options", {}).get(name) or otherwise)
 
     @property
     def fault(self) -> str:
@@ -130,8 +175,7 @@ def _tier(run: _Run, line: str) -> str:
 
 
 def _one_way(run: _Run, _: str) -> str:
-    kept = [pair for pair in run.given or [] if not pair.startswith("direction=")]
-    return _Run(run.spec, kept, run.path).command(options=["direction=in"])
+    return _changed(run, "direction", "direction=in")
 
 
 def _longer(run: _Run, line: str) -> str:
@@ -189,26 +233,97 @@ def _again(run: _Run, _: str) -> str:
     return run.command()
 
 
-def _more_load(run: _Run, _: str) -> str:
-    """More keys before each fault, more asked for in it: of a closed loop by more clients."""
-    rate = run.spec.get("rate")
-    if rate:
-        return run.command(rate=_MORE * rate)
-    return run.command(concurrency=int(_MORE * int(run.spec.get("concurrency") or 1)))
+def _times(run: _Run) -> float:
+    """How many times the load must be, so that nothing of what its lines count is too little."""
+    found = [one for line in run.lines for words in _LACKING if (one := words.search(line))]
+    pairs = [[float(one[name].replace(",", "")) for name in ("wanted", "there")] for one in found]
+    return _SURE * max((wanted / max(1, there) for wanted, there in pairs), default=_MORE / _SURE)
+
+
+def _more_load(run: _Run, _: str = "") -> str:
+    """As much as was lacking: a higher rate, of a closed loop a longer load by more clients."""
+    limit_s = float(run.spec.get("time_limit_s") or _LOAD_MIN_S)
+    times = max(_times(run) * min(1.0, limit_s / _LOAD_MIN_S), _SURE)
+    if run.rate:
+        return run.command(rate=float(math.ceil(times * run.rate)))
+    clients = int(_MORE * int(run.spec.get("concurrency") or 1))
+    return run.command(concurrency=clients, time_limit_s=float(math.ceil(times * limit_s)))
 
 
 def _wider(run: _Run, line: str) -> str:
-    """A window in which as much is asked for as has to be, and time for it."""
-    found, options = _IDLE.search(line), run.spec.get("options", {})
-    stood_s = float(options.get("fault_s") or 0)
-    if found is None or not stood_s:
-        return _more_load(run, line)
-    there, needed = map(int, filter(None, found.groups()))
-    times = _SURE * needed / max(1, there)
-    fault_s = math.ceil(max(stood_s * times, _WINDOW_MIN_S))
-    needed_s = _BEFORE_S + fault_s + float(options.get("quiet_s", 4.0))
-    limit_s = max(float(run.spec.get("time_limit_s") or 0), needed_s)
-    return _changed(run, "fault_s", f"fault_s={fault_s}", time_limit_s=float(math.ceil(limit_s)))
+    """A window in which as much is asked for as has to be, and time for it: by a longer fault where
+    its length was given, or where there is no rate to raise."""
+    found = next((one for words in _LACKING if (one := words.search(line))), None)
+    stood_s = run.option("fault_s", 0)
+    given = any(pair.startswith("fault_s=") for pair in run.given or [])
+    if found is None or not stood_s or (run.rate and not given):
+        return _more_load(run)
+    times = _SURE * float(found["wanted"]) / max(1.0, float(found["there"]))
+    return _standing(run, max(stood_s * times, _WINDOW_MIN_S))
+
+
+def _two_looks(run: _Run, _: str) -> str:
+    return _standing(run, max(2 * run.option("fault_s", 0), _LOOKS_MIN_S))
+
+
+def _standing(run: _Run, least_s: float) -> str:
+    """With faults that stand so long, and time for one."""
+    fault_s = math.ceil(least_s)
+    limit_s = _time_for(run, fault_s + run.option("quiet_s", 4.0))
+    return _changed(run, "fault_s", f"fault_s={fault_s}", time_limit_s=limit_s)
+
+
+def _time_for(run: _Run, cycle_s: float) -> float:
+    return float(math.ceil(max(float(run.spec.get("time_limit_s") or 0), _BEFORE_S + cycle_s)))
+
+
+def _calmer(run: _Run, line: str) -> str:
+    """More time between faults and after the last. Where none stood nothing of that helps: a rate
+    at which seconds are empty by chance is raised, else the system says why."""
+    if run.rate and run.rate < _SELDOM_PER_S:
+        return _busier(run, line)
+    if run.spec.get("nemesis") in (None, "none") and not run.spec.get("schedule"):
+        short = float(run.spec.get("time_limit_s") or 0) < _LOAD_MIN_S
+        return run.command() if short else _logs(run, line)
+    quiet_s = math.ceil(max(2 * run.option("quiet_s", 4.0), _QUIET_MIN_S))
+    limit_s = _time_for(run, run.option("fault_s", 6.0) + 2 * quiet_s)
+    return _changed(run, "quiet_s", f"quiet_s={quiet_s}", time_limit_s=limit_s)
+
+
+def _busier(run: _Run, line: str) -> str:
+    """At a rate at which no stretch is empty by chance; nothing but another run where it was."""
+    if not 0 < run.rate < _SELDOM_PER_S:
+        return _again(run, line)
+    return run.command(rate=max(2 * _SELDOM_PER_S, float(math.ceil(_times(run) * run.rate))))
+
+
+def _slower(run: _Run, line: str) -> str:
+    """A rate somewhat below what came of it."""
+    found, limit_s = _MISSED.search(line), float(run.spec.get("time_limit_s") or 0)
+    did = float(found[1].replace(",", "")) / limit_s if found and limit_s else run.rate
+    return run.command(rate=float(max(1, math.floor(min(0.8 * did, run.rate / 2)))))
+
+
+def _fewer_clients(run: _Run, line: str) -> str:
+    """As few as there are nodes; where there are no more, what asks more of each."""
+    least = int(run.spec.get("nodes") or 1)
+    if int(run.spec.get("concurrency") or 0) > least:
+        return run.command(concurrency=least)
+    return _more_load(run) if run.rate else _again(run, line)
+
+
+def _lighter(run: _Run, line: str) -> str:
+    """Fewer orders to try: shorter keys, fewer clients."""
+    shorter = int(run.option("ops_per_key", 0)) // 2
+    pairs = [f"ops_per_key={shorter}"] if shorter else []
+    clients = int(run.spec.get("concurrency") or 1)
+    fewer = max(int(run.spec.get("nodes") or 1), clients // 2)
+    return _changed(run, "ops_per_key", *pairs, concurrency=fewer) or run.command(concurrency=fewer)
+
+
+def _more_nodes(run: _Run, line: str) -> str:
+    found = _NODES.search(line)
+    return run.command(nodes=int(found[1])) if found else _tier(run, line)
 
 
 def _changed(run: _Run, name: str, *instead: str, **changes: Any) -> str:
@@ -221,78 +336,84 @@ def _changed(run: _Run, name: str, *instead: str, **changes: Any) -> str:
 
 
 def _all_types(run: _Run, line: str) -> str:
-    """With operations of every type: what keeps some of them away is an option."""
-    return _changed(run, "write_ratio") or _changed(run, "without") or _again(run, line)
+    """With operations of every type: what keeps some of them away is an option, or there are too
+    few of all."""
+    kept = [pair for pair in run.given or [] if not _APART.match(pair)]
+    if len(kept) == len(run.given or []):
+        return _again(run, line) if _NONE_GOOD in line else _more_load(run)
+    return _Run(run.spec, kept, run.path).command()
+
+
+def _own_checkers(run: _Run, _: str) -> str:
+    """Judged as the workload has it; nothing where it was."""
+    if run.spec.get("checkers"):
+        return run.command(checkers=None)
+    return _changed(run, "fairness_by")
+
+
+def _own_targets(run: _Run, line: str) -> str:
+    return _changed(run, "targets") or _again(run, line)
+
+
+def _other_fault(run: _Run, _: str) -> str:
+    """One that most systems and labs can have, and that this run has not had."""
+    had = str(run.spec.get("nemesis") or "").split(",")
+    other = next(one for one in (run.fault, "kill", "partition", "none") if one not in had)
+    return run.command(nemesis=other)
 
 
 def _elsewhere(run: _Run, _: str) -> str:
     return f"{run.command()} --store /another/disk"
 
 
-def _more_copies(run: _Run, line: str) -> str:
-    return _more_load(run, line)
+def _logs(run: _Run, _: str) -> str:
+    """What its servers said; of simulated ones, which have no logs, what happened to them."""
+    verb = "logs" if run.lab.transport == "network" else "explain"
+    return of_run(verb, {"files": run.spec.get("files", ())}, run.path)
 
 
-def _without_nothing(run: _Run, _: str) -> str:
-    return _changed(run, "without")
-
-
-def _alarms(run: _Run, _: str) -> str:
-    return of_run("logs", {"files": run.spec.get("files", ())}, run.path)
-
-
-def _none(_: _Run, __: str) -> str:
-    """The same again would come to the same."""
-    return ""
+def _recover(run: _Run, _: str) -> str:
+    return of_run("recover", {"files": run.spec.get("files", ())}, run.path)
 
 
 def _more_log(run: _Run, line: str) -> str:
     """With room for the longest of the logs that were cut, and some more: no two are as long."""
     sizes = [int(text.replace(",", "")) for text in _CUT.findall(line)]
-    wanted = f"{LOG_OPTION}={-(-3 * max(sizes, default=0) // (2 << 20))}"
-    kept = [pair for pair in run.given or [] if not pair.startswith(f"{LOG_OPTION}=")]
-    return _Run(run.spec, kept, run.path).command(options=[wanted])
+    return _changed(run, LOG_OPTION, f"{LOG_OPTION}={-(-3 * max(sizes, default=0) // (2 << 20))}")
 
 
-_COMMANDS: Final[tuple[tuple[str, Callable[[_Run, str], str]], ...]] = (
-    ("ran in one process", lambda run, _: run.on_nodes()),
-    ("no space left on the disk", _elsewhere),
-    (" began in its window", _wider),
-    ("idle: ", _more_load),
-    ("were told to leave out", _without_nothing),
-    ("was ever asked for", _all_types),
-    ("good operations of type", _all_types),
-    ("alarms in the logs", _alarms),
-    ("requests on the wire", _none),
-    ("paths to be cut were idle before it", _none),
-    ("The checker could not decide", _none),
-    ("No operation was judged by", _none),
-    ("Operations judged:", _none),
-    ("rejected no broken copy", _more_copies),
-    ("judged none of", _none),
-    ("re-runs showed it again", _none),
-    ("re-runs of the same seed", _none),
-    ("WO7:", _one_way),
-    ("was cut: ", _more_log),
-    ("written before it were read after", _more_load),
-    (UNITS["faults"], _longer),
-    ("WO6:", _tier),
-    ("WO10:", _tier),
-    ("WO11:", _tier),
-    ("RF10:", _tier),
-    ("RF6:", _tier),
-    (" budget asks for ", _tier),
-    ("No fault was planned", lambda run, _: run.command(nemesis=run.fault)),
-    ("Durability was not tested", lambda run, _: run.command(nemesis="power")),
-    ("A violation stands", lambda run, _: ""),
-    *((words, lambda run, _: "") for words in BEYOND_RUNS),
-    ("re-run", _replay),
-)
-"""What a line holds, and what makes the command; the first that fits."""
+WAYS: Final[Mapping[Way, Callable[[_Run, str], str]]] = {
+    "": lambda run, line: "",
+    "again": _again,
+    "all-types": _all_types,
+    "busier": _busier,
+    "calmer": _calmer,
+    "elsewhere": _elsewhere,
+    "fault": lambda run, line: run.command(nemesis=run.fault),
+    "fewer-clients": _fewer_clients,
+    "lighter": _lighter,
+    "logs": _logs,
+    "longer": _longer,
+    "more": _more_load,
+    "more-log": _more_log,
+    "nodes": _more_nodes,
+    "on-nodes": lambda run, line: run.on_nodes(),
+    "one-way": _one_way,
+    "other-fault": _other_fault,
+    "own-checkers": _own_checkers,
+    "own-targets": _own_targets,
+    "power": lambda run, line: run.command(nemesis="power"),
+    "recover": _recover,
+    "replay": _replay,
+    "slower": _slower,
+    "tier": _tier,
+    "two-looks": _two_looks,
+    "wider": _wider,
+}
+"""What makes the command of a cause."""
 
-
-_CAUSES: Final = frozenset({_wider, _all_types, _without_nothing})
-"""Ways to mend an option of the run's."""
+_UNCHANGED: Final = frozenset({"", "again", "logs", "on-nodes", "recover", "replay", "tier"})
+"""Ways that leave the settings of the run as they were, or that a tier chooses."""
 
 
 def _own(run: _Run) -> Any:
@@ -364,31 +485,28 @@ def before_load(ended_by: str, command: str) -> list[Remedy]:
 def remedies(
     lines: Sequence[str], spec: dict[str, Any], given: Sequence[str] | None, path: str
 ) -> list[Remedy]:
-    """A command for each of the `lines` of `why_not_better`.
+    """A command for each of the `lines` of `why_not_better`, by its cause.
 
-    Whatever no special command is for, such as a fault that did not land or a record that cannot
-    be read, asks for the same run again: another seed may do better. Where none can there is no
-    command. Nothing of a run that was not made here can be supplied.
+    None makes the same run again where another line has what to change, or where only the author
+    of the system can do something. Nothing of a run that was not made here can be supplied.
     """
     if not spec:
         return [Remedy(line, "") for line in lines]
-    run = _Run(spec, given, path)
-    ways = [next((make for words, make in _COMMANDS if words in line), _again) for line in lines]
-    # What follows from a cause that another line names is not mended by the same run again.
-    idle: list[Callable[[_Run, str], str]] = []
-    if any(make in _CAUSES for make in ways):
-        idle.append(_again)
-    if any(words in line for line in lines for words in _NOTHING_JUDGED):
-        idle.append(_more_copies)
-    found = [
-        _remedy(run, line, "" if make in idle else make(run, line))
-        for line, make in zip(lines, ways, strict=True)
+    run = _Run(spec, given, path, lines)
+    causes = [cause_of(line) or _UNKNOWN for line in lines]
+    commands = [WAYS[one.way](run, line) for one, line in zip(causes, lines, strict=True)]
+    same = {run.command(), _tier(run, "smoke budget")}
+    changes = any(
+        one.way not in _UNCHANGED and command and command not in same
+        for one, command in zip(causes, commands, strict=True)
+    )
+    idle: set[str] = same if changes or any(_advised(run, line) for line in lines) else set()
+    if any(one.id in _NOTHING_JUDGED for one in causes):
+        idle = idle | {_more_load(run)}
+    return [
+        _remedy(run, line, one, "" if command in idle else command, command in same)
+        for line, one, command in zip(lines, causes, commands, strict=True)
     ]
-    if any(_advised(run, line) for line in lines):
-        # What the author of the system has to do first, the same run again does not supply.
-        same = {run.command(), run.command(tier="smoke", nodes=None, time_limit_s=None)}
-        found = [Remedy(o, "" if command in same else command) for o, command in found]
-    return found
 
 
 def _advised(run: _Run, line: str) -> str:
@@ -396,10 +514,13 @@ def _advised(run: _Run, line: str) -> str:
     return advice if advice and _own(run) is not None else ""
 
 
-def _remedy(run: _Run, line: str, command: str) -> Remedy:
+def _remedy(run: _Run, line: str, cause: Cause, command: str, same: bool) -> Remedy:
+    """With what a person has to do before the same run can come to anything else."""
     if advice := _advised(run, line):
         return Remedy(f"{line}. {advice}", "")
-    return Remedy(line, command)
+    if (command and not same) or not cause.todo or cause.todo == FOLLOWS or cause.id == "violation":
+        return Remedy(line, command)
+    return Remedy(f"{line.rstrip('.')}. {cause.todo}", command)
 
 
 class Step(NamedTuple):

@@ -74,7 +74,7 @@ def test_what_only_the_author_of_a_system_can_do_is_said_and_no_run_is_asked_for
     ]
     shipped = remedies(lines, SPEC, [], "store/run")
     # Nor does a system that comes along change by that, though nobody is told how to write it.
-    assert [bool(row.command) for row in shipped] == [False, True, False, True, True]
+    assert [bool(row.command) for row in shipped] == [False, False, False, True, True]
     monkeypatch.setattr(registry, "load", lambda group, name: SimpleNamespace(deployment=object))
     found = remedies(lines, {**SPEC, "system": "own", "files": ["own.py"]}, [], "store/run")
     assert [bool(row.command) for row in found] == [False, False, False, False, True]
