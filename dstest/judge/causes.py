@@ -26,8 +26,10 @@ Way = Literal[
     "logs",
     "longer",
     "more",
+    "more-keys",
     "more-log",
     "nodes",
+    "of-processes",
     "on-nodes",
     "one-way",
     "other-fault",
@@ -144,13 +146,13 @@ _FAULT: Final = (
         "idle-node",
         "V06 H18",
         "idle: .. operations at .. it|window ..: .. operations of .. at",
-        "A higher rate or more clients, so that each node is asked before and during the fault.",
-        "more",
+        "A longer fault where that was set, else a higher rate: so that each node is asked before"
+        " and while it stands.",
+        "wider",
     ),
     Cause(
         "idle-unknown", "V06", "which node each client talks to was not recorded", _RECORD, "again"
     ),
-    Cause("never-injected", "V06", "it was never injected", _RECORD, "again"),
     Cause(
         "no-record",
         "V06 RF4",
@@ -201,21 +203,22 @@ _FAULT: Final = (
         "idle-path-named",
         "RF4",
         "is not one of the paths that may be idle",
-        f"{_AUTHOR}name as idle only paths without traffic, and in `links()` all others.",
+        f"{_AUTHOR}name as idle only paths without traffic. Until then use a fault of processes.",
+        "of-processes",
     ),
     Cause(
         "no-traffic",
         "RF4",
         "carried any traffic before it",
-        f"{_AUTHOR}say in `links()` who talks to whom. Until then use a fault of processes, as"
-        " `--nemesis kill`.",
+        f"{_AUTHOR}say in `links()` who talks to whom. Until then use a fault of processes.",
+        "of-processes",
     ),
     Cause(
         "idle-paths",
         "RF4",
         "paths to be cut were idle before it",
-        f"{_AUTHOR}say in `links()` who talks to whom. Until then use a fault of processes, as"
-        " `--nemesis kill`.",
+        f"{_AUTHOR}say in `links()` who talks to whom. Until then use a fault of processes.",
+        "of-processes",
     ),
 )
 
@@ -331,8 +334,7 @@ _ORACLE: Final = (
         "no-checker",
         "V07",
         "No checker was declared",
-        "Leave `--checker` out, so that those of the workload judge.",
-        "own-checkers",
+        f"{_AUTHOR}name checkers of the workload.",
     ),
     Cause(
         "checker-died",
@@ -345,8 +347,7 @@ _ORACLE: Final = (
         "nothing-judged",
         "V07 RF2",
         "No operation was judged by|judged none of",
-        "Leave `--checker` out, so that those of the workload judge; one that judged nothing"
-        " does not know these operations, or found none of the kind that it judges.",
+        "It does not know these operations: leave it out where `--checker` asked for it.",
         "own-checkers",
     ),
     Cause(
@@ -361,14 +362,15 @@ _ORACLE: Final = (
         "undecided",
         "V08",
         "The checker could not decide",
-        "What it lacks stands behind its name; the same load again lacks it as well.",
+        "What it lacks stands behind its name, and the same load again lacks it as well; leave it"
+        " out where `--checker` asked for it.",
+        "own-checkers",
     ),
     Cause(
         "partly-judged",
         "V09 RF2",
         "Operations judged:|RF2: .. decided .. of .. keys",
-        "Leave `--checker` out, so that those of the workload judge; else fewer clients and"
-        " shorter keys.",
+        "It left out what it does not know: leave it out where `--checker` asked for it.",
         "own-checkers",
     ),
     Cause(
@@ -382,8 +384,8 @@ _ORACLE: Final = (
         "copies-accepted",
         "RF2",
         "the checker accepted all",
-        f"{_AUTHOR}write the checker so that it rejects broken copies; without `--checker` those"
-        " of the workload judge.",
+        "It finds nothing wrong in histories that are: leave it out where `--checker` asked for it,"
+        " and write it anew.",
         "own-checkers",
     ),
     Cause(
@@ -412,8 +414,8 @@ _ORACLE: Final = (
         "not-read-again",
         "RF2",
         "written before it were read after",
-        "More load before and after each fault, so that old keys are read again.",
-        "more",
+        "More keys at a time (`-o keys`) and more load before and after each fault.",
+        "more-keys",
     ),
 )
 
@@ -434,8 +436,8 @@ _NODES: Final = (
         "sim-failures",
         "RF7",
         "failures that no fault explains",
-        f"{_AUTHOR}put right what failed in a simulated server or client; the same seed fails"
-        " in the same way.",
+        "A simulated server or a client failed by itself: see where, and put that right.",
+        "logs",
     ),
     Cause(
         "unwatched",
@@ -445,7 +447,7 @@ _NODES: Final = (
         " system keep its logs, then run it anew.",
         "again",
     ),
-    Cause("not-asked", "RF8", "ended before anybody asked who serves", FOLLOWS),
+    Cause("not-asked", "RF8", "ended before anybody asked who serves", _RECORD, "again"),
     Cause(
         "not-serving",
         "RF8",
@@ -457,7 +459,7 @@ _NODES: Final = (
         "left-behind",
         "RF8",
         "left behind: |heal not verified|a heal was not verified"
-        "|nobody looked for leftovers|clean-up failed|no node known",
+        "|nobody looked for leftovers|clean-up failed",
         "Clear the nodes (`dstest lab status` names what is left, `dstest lab down` removes a lab"
         " of ours), then run it anew.",
         "again",
@@ -498,10 +500,9 @@ _BREADTH: Final = (
     Cause(
         "surface-only",
         "WO1 WO2 WO3 WO4 WO5",
-        "no checker judged single operations"
-        "|checkers rest on more than|one failover that went well|absence of errors is the only",
-        "Leave `--checker` out, so that those of the workload judge single operations.",
-        "own-checkers",
+        "no checker judged single operations|checkers rest on more than"
+        "|one failover that went well|absence of errors is the only",
+        "Use a workload whose checkers judge single operations (`dstest list`).",
     ),
     Cause(
         "wire",
@@ -534,11 +535,10 @@ _BREADTH: Final = (
         "groups",
         "WO14",
         "split the results into",
-        "Clients of more than one group, judged by `fairness`: without `-o fairness_by` and"
-        " `--checker` as the workload has it.",
+        "Leave `-o fairness_by` out: there have to be clients of more than one group.",
         "own-checkers",
     ),
-    Cause("nodes", "V13", "asks for .. nodes;", "More nodes.", "nodes"),
+    Cause("nodes", "V13", "smoke budget asks for .. nodes;", "More nodes.", "nodes"),
     Cause(
         "operations",
         "V13 V14 V15",
@@ -548,22 +548,30 @@ _BREADTH: Final = (
     ),
     Cause(
         "faults",
-        "V13 V14 V15",
-        "landed faults",
-        "A longer load, so that there are more faults.",
+        "V13",
+        "smoke budget asks for .. landed faults;",
+        "Run the tier: its load is long enough for a fault.",
+        "tier",
+    ),
+    Cause(
+        "more-faults",
+        "V14 V15",
+        "landed faults;",
+        "Run the tier with a load that is long enough for as many faults as it asks for.",
         "longer",
     ),
     Cause(
         "budget",
         "V13 V14 V15 RF6",
-        "budget asks for|budget was not|tier met:",
+        "smoke budget asks for|budget was not|RF6: tier met:",
         "Run the tier: as many seeds, sizes and seconds as it asks for.",
         "tier",
     ),
     Cause(
         "breadth",
         "WO6 WO10 WO11 RF10",
-        "hardening asks for|agreeing seeds|WO6:|WO10:|WO11:|RF10:",
+        "hardening budget asks for|release budget asks for|hardening asks for|agreeing seeds"
+        "|WO6:|WO10:|WO11:|RF10:",
         "Run the tier: as many seeds, sizes and seconds as it asks for.",
         "tier",
     ),

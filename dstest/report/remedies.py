@@ -31,12 +31,15 @@ _MORE: Final = 3.0
 REPLAYED: Final = " --times 3"
 """How a replay is asked for."""
 
+_KEYS_MIN: Final = 10
+_RATE_MAX: Final = 1000.0
+"""No higher one is asked for at once, but for three times what there was."""
+
 _SURE: Final = 1.5
 """Times as much as what was lacking."""
 
-_WINDOW_MIN_S: Final = 2.0
-_LOOKS_MIN_S: Final = 4.0
-"""A fault that is looked at twice stands that long."""
+_STANDS_MIN_S: Final = 4.0
+"""A fault that is looked at twice stands that long, and clients that it holds up ask again."""
 
 _QUIET_MIN_S: Final = 10.0
 """Between faults: clients sit out a timeout, and some seconds of load are left."""
@@ -82,6 +85,10 @@ _NONE_GOOD: Final = ": 0 good operations of type"
 
 _UNKNOWN: Final = Cause("unknown", "", "", "", "again")
 """Of a line that no cause is known of, as one of another version."""
+
+_FOLLOWS: Final = Cause("follows", "", "", FOLLOWS)
+_ENDED: Final = frozenset({"stopped", "disk-full", "ended-early"})
+"""Causes that end a run before its time."""
 
 _NOTHING_JUDGED: Final = frozenset({"undecided", "nothing-judged"})
 """Causes with which checkers reject nothing, however much they are given."""
@@ -245,25 +252,33 @@ def _more_load(run: _Run, _: str = "") -> str:
     limit_s = float(run.spec.get("time_limit_s") or _LOAD_MIN_S)
     times = max(_times(run) * min(1.0, limit_s / _LOAD_MIN_S), _SURE)
     if run.rate:
-        return run.command(rate=float(math.ceil(times * run.rate)))
+        rate = min(times * run.rate, max(_MORE * run.rate, _RATE_MAX))
+        return run.command(rate=float(math.ceil(rate)))
     clients = int(_MORE * int(run.spec.get("concurrency") or 1))
     return run.command(concurrency=clients, time_limit_s=float(math.ceil(times * limit_s)))
 
 
-def _wider(run: _Run, line: str) -> str:
-    """A window in which as much is asked for as has to be, and time for it: by a longer fault where
-    its length was given, or where there is no rate to raise."""
-    found = next((one for words in _LACKING if (one := words.search(line))), None)
+def _more_keys(run: _Run, line: str) -> str:
+    """More of them at a time, so that those from before a fault are asked for after it."""
+    there = int(run.option("keys", 0))
+    if not there:
+        return _more_load(run, line)
+    kept = [pair for pair in run.given or [] if not pair.startswith("keys=")]
+    return _more_load(run._replace(given=[*kept, f"keys={max(2 * there, _KEYS_MIN)}"]), line)
+
+
+def _wider(run: _Run, _: str) -> str:
+    """Windows in which as much is asked for as has to be, and time for one: by longer faults where
+    their length was given, or where there is no rate to raise."""
     stood_s = run.option("fault_s", 0)
     given = any(pair.startswith("fault_s=") for pair in run.given or [])
-    if found is None or not stood_s or (run.rate and not given):
+    if not stood_s or (run.rate and not given):
         return _more_load(run)
-    times = _SURE * float(found["wanted"]) / max(1.0, float(found["there"]))
-    return _standing(run, max(stood_s * times, _WINDOW_MIN_S))
+    return _standing(run, max(stood_s * _times(run), _STANDS_MIN_S))
 
 
 def _two_looks(run: _Run, _: str) -> str:
-    return _standing(run, max(2 * run.option("fault_s", 0), _LOOKS_MIN_S))
+    return _standing(run, max(2 * run.option("fault_s", 0), _STANDS_MIN_S))
 
 
 def _standing(run: _Run, least_s: float) -> str:
@@ -344,15 +359,23 @@ def _all_types(run: _Run, line: str) -> str:
     return _Run(run.spec, kept, run.path).command()
 
 
-def _own_checkers(run: _Run, _: str) -> str:
-    """Judged as the workload has it; nothing where it was."""
-    if run.spec.get("checkers"):
-        return run.command(checkers=None)
+def _own_checkers(run: _Run, line: str) -> str:
+    """Without the checkers of the line that were asked for besides those of the workload; nothing
+    where none was."""
+    asked = run.spec.get("checkers") or []
+    kept = [name for name in asked if name not in line]
+    if len(kept) < len(asked):
+        return run.command(checkers=kept)
     return _changed(run, "fairness_by")
 
 
 def _own_targets(run: _Run, line: str) -> str:
     return _changed(run, "targets") or _again(run, line)
+
+
+def _of_processes(run: _Run, _: str) -> str:
+    """A fault that needs no traffic between members."""
+    return run.command(nemesis="kill")
 
 
 def _other_fault(run: _Run, _: str) -> str:
@@ -395,11 +418,13 @@ WAYS: Final[Mapping[Way, Callable[[_Run, str], str]]] = {
     "logs": _logs,
     "longer": _longer,
     "more": _more_load,
+    "more-keys": _more_keys,
     "more-log": _more_log,
     "nodes": _more_nodes,
     "on-nodes": lambda run, line: run.on_nodes(),
     "one-way": _one_way,
     "other-fault": _other_fault,
+    "of-processes": _of_processes,
     "own-checkers": _own_checkers,
     "own-targets": _own_targets,
     "power": lambda run, line: run.command(nemesis="power"),
@@ -494,6 +519,8 @@ def remedies(
         return [Remedy(line, "") for line in lines]
     run = _Run(spec, given, path, lines)
     causes = [cause_of(line) or _UNKNOWN for line in lines]
+    if any(one.id in _ENDED for one in causes):  # all else that is lacking comes of that
+        causes = [one if one.id in _ENDED else _FOLLOWS for one in causes]
     commands = [WAYS[one.way](run, line) for one, line in zip(causes, lines, strict=True)]
     same = {run.command(), _tier(run, "smoke budget")}
     changes = any(

@@ -179,7 +179,8 @@ def _remedies(report: RunReport) -> list[Remedy]:
     failed = report.state.failed
     rows = [r for r in report.remedies if not (failed and r.obstacle.startswith("A violation"))]
     if (report.meta.ended_by or "").startswith(CUT_SHORT) and not failed:
-        rows = rows[:1]  # all else that is lacking comes of that
+        # All else that is lacking comes of that.
+        rows = [row for row in rows if row.command][:1] or rows[:1]
     given = {remedy.command for remedy in rows}
     # Not in the files of the run, which are summed up: it is asked afterwards.
     asked = (aside_of(Path(report.path)) / PROBES_FILE).is_file()
