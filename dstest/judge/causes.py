@@ -104,7 +104,7 @@ _RUN: Final = (
     Cause(
         "ended-early",
         "V06 RF1",
-        "un ended before its time",
+        "ended before its time",
         "Put right what ended it (`dstest logs RUN` has the logs), then run it anew.",
         "again",
     ),

@@ -13,6 +13,7 @@ from typing import Final
 
 from dstest.core.verdict import State, exit_code
 from dstest.judge.audit import TITLES
+from dstest.judge.causes import CAUSES
 from dstest.judge.decide import RULES
 from dstest.judge.facts import SHAPES, TIER_NEEDS, UNITS
 from dstest.judge.lints import LINTS
@@ -44,6 +45,17 @@ def _tiers() -> list[str]:
         sizes = ", ".join(map(str, shape.sizes))
         rows.append(f"| `{tier}` | {asked} | {shape.seeds} | {sizes} | {shape.time_limit_s:g} s |")
     return _table("| `--tier` | asks for at least | seeds | sizes | load of each run |", rows)
+
+
+def _remedies() -> list[str]:
+    """What keeps a run from a pass, and what is to be done: a row for each of these."""
+    rows = []
+    for todo in dict.fromkeys(cause.todo for cause in CAUSES):
+        causes = [cause for cause in CAUSES if cause.todo == todo]
+        ids = dict.fromkeys(name for cause in causes for name in cause.ids.split())
+        words = [words.strip(" :") for cause in causes for words in cause.words.split("|")]
+        rows.append(f"| {' / '.join(words)} | {', '.join(ids)} | {todo} |")
+    return _table("| line (`..`: what differs) | of | what to do |", rows)
 
 
 def markdown() -> str:
@@ -79,6 +91,13 @@ def markdown() -> str:
         "",
     ]
     lines += _table("| lint | holds when |", [f"| {lint.id} | {lint.title} |" for lint in LINTS])
+    lines += [
+        "## Remedies",
+        "",
+        "By the words of the line that keeps a run from a pass; `try:` is the command for that.",
+        "",
+    ]
+    lines += _remedies()
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -24,6 +24,7 @@ from touched_runs import dstest
 
 from dstest.cli.reference.pages import every_command
 from dstest.core.evidence import Evidence
+from dstest.core.run_words import command_of
 from dstest.core.verdict import Verdict
 from dstest.history.layout import RunDir
 from dstest.history.segment import SegmentWriter
@@ -92,7 +93,7 @@ class Ended(NamedTuple):
             if (found := cause_of(line)) is not None and found.id == cause
         ]
         assert all(not row.command or f"try: {row.command}" in text for row in rows), text
-        return [tuple(row) for row in rows]
+        return [(row.obstacle, row.command) for row in rows]
 
 
 def seedless(words: str) -> str:
@@ -164,7 +165,7 @@ def planted(base: Ended, nodes: RunFacts, cause: str, change: Change) -> Ended:
         meta, spec={**meta.spec, **spec}, options_given=[*(meta.options_given or []), *pairs]
     )
     report = msgspec.structs.replace(base.report, verdict=verdict, evidence=evidence, meta=meta)
-    return Ended(report, base.asked)
+    return Ended(report, seedless(command_of(meta.spec, meta.options_given)))
 
 
 def firsts() -> dict[str, Change]:
@@ -179,9 +180,11 @@ def told(before: Ended, cause: str) -> str:
     (todo,) = (one.todo for one in CAUSES if one.id == cause)
     commands = []
     for line, command in before.tries(cause):
-        if not command or seedless(command) == before.asked:
-            others = {row.command for row in before.report.remedies}
-            assert todo == FOLLOWS or todo in line or others - {""}, (line, command)
+        others = {row.command for row in before.report.remedies} - {""}
+        if seedless(command) == before.asked:
+            assert todo in line, (line, command)
+        elif not command:
+            assert todo == FOLLOWS or todo in line or others, line
         commands.append(command)
     return commands[0]
 
