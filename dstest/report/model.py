@@ -173,7 +173,9 @@ def steps_after(path: str, meta: RunMeta, rerun: Rerun, *, blamed: bool) -> list
     already."""
     spec = with_lab(meta.spec, meta.lab_id)
     again = rerun.same_seed_runs > 0
-    return after_failure(spec, path, given=meta.options_given, blamed=blamed, again=again)
+    gone = again and not rerun.reproduced
+    given = meta.options_given
+    return after_failure(spec, path, given=given, blamed=blamed, again=again, gone=gone)
 
 
 class RunReport(msgspec.Struct, frozen=True, kw_only=True):

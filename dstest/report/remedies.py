@@ -381,7 +381,7 @@ def _of_processes(run: _Run, _: str) -> str:
 def _other_fault(run: _Run, _: str) -> str:
     """One that most systems and labs can have, and that this run has not had."""
     had = str(run.spec.get("nemesis") or "").split(",")
-    other = next(one for one in (run.fault, "kill", "partition", "none") if one not in had)
+    other = next(one for one in ("kill", "pause", "none") if one not in had)
     return run.command(nemesis=other)
 
 
@@ -564,10 +564,11 @@ def after_failure(
     given: Sequence[str] | None = None,
     blamed: bool = False,
     again: bool = False,
+    gone: bool = False,
 ) -> list[Step]:
     """The steps after a violation in the run at `path`; none after one that was not made here,
     whose `spec` is empty. `given` are the options of its user. `blamed`: whose fault it is was
-    asked already. `again`: the run was made again already."""
+    asked already. `again`: the run was made again already, and `gone`: nothing was wrong then."""
     if not spec:
         return []
     smaller = Step(_SMALLER, of_run("shrink", spec, path))
@@ -581,4 +582,5 @@ def after_failure(
     steps = [] if again else [Step(_AGAIN, replay_of(spec, path))]
     if not blamed:
         steps.append(Step(_WHOSE, of_run("blame", spec, path)))
-    return [*steps, smaller]
+    # Nothing is found out with less of what does not come again.
+    return [*steps, Step(_SEEDS, another_seed(spec, given)) if gone else smaller]

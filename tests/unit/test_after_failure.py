@@ -187,6 +187,10 @@ def test_what_was_asked_already_is_not_offered_again(tmp_path: Path) -> None:
     again = msgspec.structs.replace(evidence, rerun=Rerun(same_seed_runs=2, reproduced=2))
     report = msgspec.structs.replace(load_report(run.path), evidence=again)
     assert [step.command.split()[1] for step in report.steps()] == ["blame", "shrink"]
+    none = msgspec.structs.replace(evidence, rerun=Rerun(same_seed_runs=2, reproduced=0))
+    steps = msgspec.structs.replace(report, evidence=none).steps()
+    assert [step.command.split()[1] for step in steps] == ["blame", "run"]
+    assert "--seed" not in steps[-1].command
     aside_of(run.path).mkdir()
     (aside_of(run.path) / PROBES_FILE).write_text("{}")
     assert [step.command.split()[1] for step in report.steps(asked=True)] == ["shrink"]
