@@ -8,7 +8,7 @@ import math
 import os
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from dstest.core import registry
@@ -531,7 +531,7 @@ def remedies(
     if any(one.id in _NOTHING_JUDGED for one in causes):
         idle = idle | {_more_load(run)}
     return [
-        _remedy(run, line, one, "" if command in idle else command, command in same)
+        _remedy(run, line, one, command, idle, first=not command or command in same)
         for line, one, command in zip(lines, causes, commands, strict=True)
     ]
 
@@ -541,11 +541,16 @@ def _advised(run: _Run, line: str) -> str:
     return advice if advice and _own(run) is not None else ""
 
 
-def _remedy(run: _Run, line: str, cause: Cause, command: str, same: bool) -> Remedy:
-    """With what a person has to do before the same run can come to anything else."""
+def _remedy(
+    run: _Run, line: str, cause: Cause, command: str, idle: Container[str], *, first: bool
+) -> Remedy:
+    """Without a command that is in vain beside another line's. `first`: a person has to do
+    something before the same run can come to anything else, which is said."""
     if advice := _advised(run, line):
         return Remedy(f"{line}. {advice}", "")
-    if (command and not same) or not cause.todo or cause.todo == FOLLOWS or cause.id == "violation":
+    if command and command in idle:
+        return Remedy(line, "")
+    if not first or not cause.todo or cause.todo == FOLLOWS or cause.id == "violation":
         return Remedy(line, command)
     return Remedy(f"{line.rstrip('.')}. {cause.todo}", command)
 
