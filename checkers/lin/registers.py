@@ -7,7 +7,7 @@ reject the search says where it breaks; the rest is left to the search.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -46,6 +46,7 @@ from checkers.lin.model import (
 )
 from checkers.lin.search import Judgement, anomaly_of, search
 from checkers.lin.search import encode as encode_calls
+from checkers.lin.stale import Stale, stale_reads
 from checkers.lin.witness import SMALL, explain, halving, marks_of, of_failure, ops_of
 from dstest.core.check import Anomaly, Budget
 from dstest.core.clock import monotonic_ns
@@ -238,27 +239,16 @@ def _breaks(
     return found
 
 
-def _age_ns(columns: Columns, key: int, at: int) -> int:
-    """For how long a value had been overwritten when a read that returned it began; 0 where the
-    operation that cannot be placed is no read of a value that somebody had written."""
-    if at < 0 or columns.kind[at] != READ:
-        return 0
-    where = columns.of_key(key)
-    kind, a = columns.kind[where], columns.a[where]
-    invoke, complete = columns.invoke[where], columns.complete[where]
-    writes = kind == WRITE
-    made = complete[writes & (a == columns.a[at])]
-    if not len(made):
-        return 0
-    over = complete[writes & (invoke > made.min())]
-    return max(0, int(columns.invoke[at] - over.min())) if len(over) else 0
-
-
 def _broken(
-    columns: Columns, key: int, bad: int, deadline: int, memory_bytes: int
+    columns: Columns, key: int, bad: int, stale: Stale | None, deadline: int, memory_bytes: int
 ) -> Columns | None:
-    """An illegal key until it breaks; what a monitor rejected, after leaving out what does not
-    contribute, None where the search finds nothing wrong with that."""
+    """The operations of a stale read; else an illegal key until it breaks, of what a monitor
+    rejected after leaving out what does not contribute; None where the search finds nothing wrong
+    with that."""
+    if stale is not None:
+        rows = np.array(sorted(row for row in stale.rows if row >= 0), np.int64)
+        offsets = np.array([0, len(rows)], np.int64)
+        return only(columns, rows, offsets, [columns.keys[key]])
     if bad >= 0:
         return _witness.cut(columns, key, bad)
     part = contradiction(columns, key, deadline, memory_bytes)
@@ -275,6 +265,7 @@ def _anomalies(
     history: History,
     illegal: list[int],
     bad: list[int],
+    oldest: Mapping[int, Stale],
     deadline: int,
     memory_bytes: int,
     words: _witness.Words,
@@ -288,7 +279,8 @@ def _anomalies(
     anomalies = []
     for key in illegal[:ANOMALIES_MAX]:
         time_ns = min(WITNESS_TIME_NS, max(0, deadline - monotonic_ns()))
-        part = _broken(columns, key, bad[key], monotonic_ns() + time_ns, memory_bytes)
+        stale, until_ns = oldest.get(key), monotonic_ns() + time_ns
+        part = _broken(columns, key, bad[key], stale, until_ns, memory_bytes)
         if part is None:
             undecided[key] = "monitor and search disagree: please report this"
             continue
@@ -396,10 +388,12 @@ def judge_columns(
     sizes = np.diff(columns.offsets)
     observers = (columns.kind <= CAS_FALSE) & (columns.kind != WRITE)
     breaks = _breaks(columns, decision, illegal, deadline, memory_bytes)
-    worst = sorted(illegal, key=lambda key: -_age_ns(columns, key, breaks[key]))
+    stale = stale_reads(columns, illegal) if words is _witness.REGISTER else []
+    oldest = {one.key: one for one in sorted(stale, key=lambda one: one.age_ns)}
+    worst = sorted(illegal, key=lambda key: -oldest[key].age_ns if key in oldest else 0)
     anomalies = _anomalies(
-        columns, shown, worst, decision.bad.tolist(), deadline, memory_bytes, words, of, undecided,
-        retold,
+        columns, shown, worst, decision.bad.tolist(), oldest, deadline, memory_bytes, words, of,
+        undecided, retold,
     )  # fmt: skip
     illegal = [key for key in illegal if key not in undecided]
     rows = [(columns.keys[key], breaks[key]) for key in illegal]
@@ -407,6 +401,10 @@ def judge_columns(
         keys=columns.keys,
         undecided=undecided,
         illegal=len(illegal),
+        stale=[
+            (columns.keys[one.key], shown.ops[int(columns.position[one.read])], one.age_ns)
+            for one in stale
+        ],
         breaks=[(k, None if at < 0 else shown.ops[int(columns.position[at])]) for k, at in rows],
         anomalies=anomalies,
         consumed=int(sizes.sum() - sum(sizes[k] for k in undecided)),

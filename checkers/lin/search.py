@@ -25,7 +25,16 @@ from checkers._witness import phrase
 from checkers.columns import I32, I64, MEMORY, NEVER, STEPS, STOPPED, U8, Limits, interruptible
 from checkers.lin.model import Affine, Call, Columns, Model, freeze, whole
 from checkers.ops.table import FAIL, OpTable
-from dstest.core.check import Anomaly, CheckResult, KeyCount, OpCount, Seconds, Stuck, Valid
+from dstest.core.check import (
+    Anomaly,
+    CheckResult,
+    KeyCount,
+    OpCount,
+    Seconds,
+    Spread,
+    Stuck,
+    Valid,
+)
 from dstest.core.history import History
 from dstest.core.limits import WITNESS_OPS_MAX
 from dstest.core.op import Op, Outcome
@@ -366,13 +375,15 @@ def _sentence(op: Op) -> str:
 class Judgement:
     """`undecided` maps a key's place in `keys` to the reason; `illegal` counts keys, of which some
     have an anomaly each. `breaks` has each of them with the operation that cannot be placed: its
-    completion is the first that no order explains; None where that is not known. `tested`: did any
-    recorded result put the object to the test?"""
+    completion is the first that no order explains; None where that is not known. `stale` has each
+    read of a value that had surely been overwritten on these keys, and for how long it had been.
+    `tested`: did any recorded result put the object to the test?"""
 
     keys: Sequence[Any] = field(default_factory=list)
     undecided: dict[int, str] = field(default_factory=dict)
     illegal: int = 0
     breaks: list[tuple[Any, Op | None]] = field(default_factory=list)
+    stale: list[tuple[Any, Op, int]] = field(default_factory=list)
     anomalies: list[Anomaly] = field(default_factory=list)
     consumed: int = 0
     excluded: dict[str, int] = field(default_factory=dict)
@@ -388,6 +399,7 @@ def merge(parts: list[Judgement]) -> Judgement:
         whole.undecided |= {shift + k: why for k, why in part.undecided.items()}
         whole.illegal += part.illegal
         whole.breaks += part.breaks
+        whole.stale += part.stale
         whole.anomalies += part.anomalies
         whole.consumed += part.consumed
         whole.tested |= part.tested
@@ -473,4 +485,17 @@ def result_of(
         peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         reason=reason,
         spreads=spreads.by_kind(lambda _: "key"),
+        stale=_stale(judged, history),
     )
+
+
+def _stale(judged: Judgement, history: History) -> Spread | UnsetType:
+    """All stale reads together; UNSET where there is none."""
+    spreads = Spreads(history.header.windows)
+    for key, op, _ in judged.stale:
+        spreads.add("stale", key, (), op)
+    found = spreads.by_kind()
+    if found is UNSET:
+        return UNSET
+    oldest_ns = max(age_ns for _, _, age_ns in judged.stale)
+    return msgspec.structs.replace(found["stale"], oldest_ns=oldest_ns)

@@ -184,11 +184,23 @@ class Reasons:
         else:
             start = f"{one} read key {key} as {self._read(i)}"
         if unseen:
-            why = f"{two} appended {self._name(v)}, which no read shows, so that it came later"
+            lost = (
+                ": it came later, or was lost"
+                if self._missed(edge[1], k)
+                else ", so that it came later"
+            )
+            why = f"{two} appended {self._name(v)}, which no read shows{lost}"
         else:
             reader = self._t(self.txn_of(int(self._longest[k])))
             why = f"{two} appended {self._name(v)} right after that, as {reader}'s read shows"
         return Reason(key, f"{start} and {why}")
+
+    def _missed(self, t: int, key: int) -> bool:
+        """Is there a read of the key that began after `t` had ended, and should show it?"""
+        c, end = self.c, self.c.complete_pos[t]
+        reads = np.flatnonzero((c.mop_kind == READ) & (c.mop_key == key) & (c.mop_known > 0))
+        readers = np.searchsorted(c.mop_start, reads, side="right") - 1
+        return bool(end >= 0 and (c.invoke_pos[readers] > end).any())
 
     def _of_register(self, a: int, b: int, label: str) -> Reason | None:
         one, two = self._t(a), self._t(b)

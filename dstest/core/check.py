@@ -135,6 +135,7 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
     known to be there, where a witness has one; None where no operation is named. `keys` are the
     keys with most of them, each with how many; `keys_total` counts all keys that have any. Where
     `first_of` says of what, `key` or `cycle`, only the first of each is counted: there may be more.
+    Of reads of old values `oldest_ns` says for how long such a value had been overwritten at most.
     """
 
     count: int
@@ -143,6 +144,7 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
     known: Sightings | None = None
     keys: list[tuple[Any, int]] = msgspec.field(default_factory=list)
     keys_total: int = 0
+    oldest_ns: int | UnsetType = UNSET
 
 
 class OpCount(msgspec.Struct, frozen=True, kw_only=True):
@@ -182,7 +184,9 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
 
     An empty history is `"unknown"`, never valid: a vacuous pass proves nothing. `stats` are numbers
     that a checker gives besides: acknowledged, lost, recovered, latencies in ms, counts per type
-    and fault epoch. `spreads` are by kind of anomaly, of a checker that counts them all. `run` is
+    and fault epoch. `spreads` are by kind of anomaly, of a checker that counts them all. `stale`
+    are all reads of values that had surely been overwritten, of registers that are not
+    linearizable; `spreads` count the first operation on each that no order explains. `run` is
     there where a finished run was asked about; beside one that is no pass `valid` is True only
     where one that failed was asked for a model, workload or checker by name.
     """
@@ -202,6 +206,7 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
     stats: dict[str, Any] = msgspec.field(default_factory=dict)
     spreads: dict[str, Spread] | UnsetType = UNSET
+    stale: Spread | UnsetType = UNSET
     run: RunVerdict | UnsetType = UNSET
 
     @property

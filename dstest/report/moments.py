@@ -355,8 +355,7 @@ def _exactly(moment: Moment, ops: Sequence[Op]) -> str:
     if found.held:
         exact += f", and the {found.noun} could only be {found.held}"
     if (aged := aged_ns(culprit, ops)) is not None:
-        age = tenths(aged) if aged >= _TENTH_NS else f"{aged / 1e6:.1f} ms"
-        exact += f"; it had been overwritten {age} before it was asked"
+        exact += f"; it had been overwritten {_age(aged)} before it was asked"
     return f"{exact}."
 
 
@@ -381,9 +380,10 @@ def headline(report: RunReport, found: Sequence[Moment]) -> tuple[str, str]:
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """`many` is `count` in words: where several checkers counted, there may be more. `said` follows
-    the name of the kind. `when` says when and where they came, among which faults, empty where that
-    is not known. `first` is the number of its first anomaly; `shown` are all of them as they are
-    drawn over time, what was lost by when it was acknowledged."""
+    the name of the kind. `when` says how many they are, when and where they came, among which
+    faults, as a sentence without its end; empty where there is one alone. `first` is the number of
+    its first anomaly; `shown` are all of them as they are drawn over time, what was lost by when it
+    was acknowledged."""
 
     type: str
     count: int
@@ -592,18 +592,45 @@ def kinds(report: RunReport, found: Sequence[Moment]) -> list[Kind]:
         least = len(counts) > 1 or most.spread.first_of
         many = f"{'at least ' if least else ''}{number(most.spread.count)}"
         when = _FIRST_OF[spread.first_of] + _when(most, shape, report.windows, since_ns)
+        lead = f"{many[:1].upper()}{many[1:]} of this kind"
+        stale = report.results[main].stale
         rows.append(
             Kind(
                 type=kind,
                 count=most.spread.count,
                 many=many,
                 said=said,
-                when=when,
+                when=_stale(stale, most.spread, report.windows) or _joined(lead, when, spread),
                 first=first,
-                shown=spread.known if shape == LOST and spread.known else spread.told,
+                shown=(stale or spread).told
+                if shape != LOST or spread.known is None
+                else spread.known,
             )
         )
     return rows
+
+
+def _joined(lead: str, when: str, spread: Spread) -> str:
+    if spread.count < 2:
+        return ""
+    return f"{lead}: {when}" if when else lead
+
+
+def _stale(stale: Spread | msgspec.UnsetType, spread: Spread, faults: Sequence[FaultWindow]) -> str:
+    """All reads of old values, and how old; empty where there is at most one, or nobody knows."""
+    if stale is UNSET or stale.told is None or stale.oldest_ns is UNSET or stale.count < 2:
+        return ""
+    keys = f"{number(stale.keys_total)} key{'s' * (stale.keys_total > 1)}"
+    if spread.count > stale.keys_total:
+        keys += f" ({number(spread.count)} are not linearizable)"
+    return (
+        f"{number(stale.count)} stale reads on {keys}: {_seen_at(stale.told, faults)}; the oldest "
+        f"value had been overwritten {_age(stale.oldest_ns)} before"
+    )
+
+
+def _age(aged_ns: int) -> str:
+    return tenths(aged_ns) if aged_ns >= _TENTH_NS else f"{aged_ns / 1e6:.1f} ms"
 
 
 def tallies(results: Mapping[str, CheckResult]) -> list[str]:

@@ -299,11 +299,13 @@ def aged_ns(read: Op, ops: Sequence[Op]) -> int | None:
     writes = [op for op in changes if op.op_type in _WRITES]
     if len(writes) < len(changes):
         return None  # what a compare-and-set has written depends on what was there
+    if read.op_type not in _READS or read.outcome is not Outcome.OK:
+        return None
     value = _token(read.output)
     ends = [_ended(op) for op in writes if _token(op.input) == value]
-    if not ends or None in ends or read.op_type not in _READS:
+    if None in ends or not (ends or read.output is None):
         return None
-    last = max(end for end in ends if end is not None)
+    last = max((end for end in ends if end is not None), default=-1)  # nothing was there at first
     over = [end for op in writes if op.invoke_ts > last and (end := _ended(op)) is not None]
     aged = read.invoke_ts - min(over, default=read.invoke_ts)
     return aged if aged > 0 else None
@@ -335,9 +337,9 @@ def _nothing(read: Op, before: Sequence[Op], reads: Sequence[Op]) -> str:
     saw = [op for op in reads if _token(op.output) in values]
     if any((end := _ended(op)) is not None and end > read.invoke_ts for op in saw):
         return "did not show a confirmed write that others still read (stale read)"
-    if any(op.invoke_ts > last_ns for op in reads):
-        return "forgot a confirmed write: a read found nothing, and no later one found it"
-    return "did not show a confirmed write: a later read found nothing"
+    if any(op.invoke_ts > last_ns and op.output is None for op in reads):
+        return "forgot a confirmed write: a read found nothing, and neither did a later one"
+    return "did not show a confirmed write: a read found nothing"
 
 
 def _back(read: Op, last_ns: int, reads: Sequence[Op], changes: Sequence[Op]) -> str:

@@ -151,11 +151,7 @@ def _where(report: RunReport, found: Sequence[Moment]) -> list[str]:
     if not found:
         return []
     first, together = found[0], kinds(report, found)
-    said = [
-        f"It is one of {k.many} of this kind{f': {k.when}' if k.when else ''}."
-        for k in together
-        if k.type == first.anomaly.type and k.count > 1
-    ]
+    said = [f"{k.when}." for k in together if k.type == first.anomaly.type and k.when]
     if more := others([one for one in found if one.twin_of is None], together):
         said.append(f"Found as well: {', '.join(f'{many} × {name}' for name, many in more)}.")
     return [first.where, " ".join(said)]
