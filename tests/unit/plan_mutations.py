@@ -97,7 +97,7 @@ MUTATIONS: dict[str, Pairs] = {
         ("| C7 | H9 | `test_nemesis_membership.py` | partial | oracle too weak | S9 |\n", ""),
     ),
     "L14 no such verdict": (("| partial | oracle too weak |", "| mostly | oracle too weak |"),),
-    "L15 a reference to nothing": (("(../verdicts.md)", "(../absent.md)"),),
+    "L15 a reference to nothing": (("(../reference/verdicts.md)", "(../absent.md)"),),
     "L15 too few": (
         ("| property and metamorphic tests | H9 |", "| performance tests | H9 |"),
         (", property and metamorphic tests", ""),

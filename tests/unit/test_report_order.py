@@ -111,7 +111,7 @@ def test_how_often_is_the_same_all_over_the_page() -> None:
     witnesses = len(result.anomalies["nonlinearizable"])
     assert witnesses < 60
     page = render_html(made)
-    assert "60 of this kind: " in page
+    assert "60 stale reads on 60 keys: " in page
     assert f"In this run: 60 times, {witnesses} with a witness." in page
     assert f"In this run: {witnesses} times" not in page
 

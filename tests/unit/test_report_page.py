@@ -124,7 +124,7 @@ def test_an_anomaly_without_operations_is_shown_all_the_same() -> None:
           op(4, 2.5, "write", input=1, error="no"), op(3, 3, output=1)], ""),
         ([op(1, 1, "write", input=1), op(3, 3, output=None), op(4, 5, output=1)], "others still"),
         ([op(1, 1, "write", input=1), op(3, 3, output=None), op(4, 5, "write", input=2),
-          op(5, 7, output=2)], "forgot a confirmed write"),
+          op(5, 7, output=2)], "did not show a confirmed write: a read found nothing"),
         ([op(1, 1, "write", input=1), op(2, 1, "write", input=2), op(4, 3, output=2),
           op(3, 5, output=1)], "newer one had been read"),
         ([op(1, 1, "write", input=1), op(2, 1, "write", input=2, complete_ts=None),
