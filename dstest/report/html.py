@@ -346,7 +346,7 @@ def _first(report: RunReport, found: Sequence[Moment], axis: Axis) -> dict[str, 
     worst = next((m for m in found if m.ops), None)
     first = found[0].anomaly.type
     ordered = sorted(together, key=lambda kind: kind.type != first)
-    told = {kind.type: kind.shown for kind in ordered if kind.shown is not None}
+    told = {kind.drawn: kind.shown for kind in ordered if kind.shown is not None}
     narrow = (
         "" if worst is None
         else timeline_svg(worst.ops, report.windows, worst.culprit, narrow=True)

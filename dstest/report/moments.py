@@ -382,10 +382,11 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """`many` is `count` in words: where several checkers counted, there may be more. `said` follows
     the name of the kind. `when` says how many they are, when and where they came, among which
     faults, as a sentence without its end; empty where there is one alone. `first` is the number of
-    its first anomaly; `shown` are all of them as they are drawn over time, what was lost by when it
-    was acknowledged."""
+    its first anomaly; `shown` are all of them as they are drawn over time, as `drawn`, what was lost
+    by when it was acknowledged."""
 
     type: str
+    drawn: str
     count: int
     many: str
     said: str
@@ -597,6 +598,7 @@ def kinds(report: RunReport, found: Sequence[Moment]) -> list[Kind]:
         rows.append(
             Kind(
                 type=kind,
+                drawn="stale read" if stale else kind,
                 count=most.spread.count,
                 many=many,
                 said=said,
