@@ -382,8 +382,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """`many` is `count` in words: where several checkers counted, there may be more. `said` follows
     the name of the kind. `when` says how many they are, when and where they came, among which
     faults, as a sentence without its end; empty where there is one alone. `first` is the number of
-    its first anomaly; `shown` are all of them as they are drawn over time, as `drawn`, what was lost
-    by when it was acknowledged."""
+    its first anomaly; `shown` are all of them as they are drawn over time, called `drawn`, what was
+    lost by when it was acknowledged."""
 
     type: str
     drawn: str

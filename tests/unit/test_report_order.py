@@ -112,6 +112,7 @@ def test_how_often_is_the_same_all_over_the_page() -> None:
     assert witnesses < 60
     page = render_html(made)
     assert "60 stale reads on 60 keys: " in page
+    assert "60 stale read over the run" in page, "the strip's name"
     assert f"In this run: 60 times, {witnesses} with a witness." in page
     assert f"In this run: {witnesses} times" not in page
 
