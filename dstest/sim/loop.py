@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import asyncio.base_events
 import contextvars
+import heapq
 import math
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +21,11 @@ from dstest.sim.process import PROCESS, Process
 
 DISK_S = (0.0002, 0.004)
 """A blocking call on a thread takes so long: mostly a write that is synced."""
+
+_MANY = 100
+_MOST = 0.5
+_WAIT_S_MAX = 24 * 3600
+"""As asyncio has them: when cancelled timers are forgotten, and how long it waits at once."""
 
 STILL = 1_000_000
 """Rounds in which something ran and no time passed."""
@@ -69,12 +76,25 @@ class _Clock:
         """Nothing is open."""
 
 
+class _When(float):
+    """A timer's time: floats are compared in C, where its handle would be asked in Python. Equal
+    times compare as those of handles do, so that timers keep the order that asyncio gives them."""
+
+    __slots__ = ("handle",)
+    handle: Any
+
+
 class VirtualLoop(asyncio.base_events.BaseEventLoop):
     """`net` is the network that connections are made in, set by whoever makes the loop. `exits` is
     told which process called sys.exit, and whether that was its business alone. `blocking`: what
     runs now is a blocking call on a thread. Once `interrupted` it raises KeyboardInterrupt between
     two turns, where no callback is lost by it. `moved` is called when the clock has gone on, for
     those who look and change nothing: a timer of theirs would round the times of all others."""
+
+    _ready: deque[Any]
+    _scheduled: list[_When]
+    _stopping: bool
+    _timer_cancelled_count: int
 
     def __init__(self, latency_s: Callable[[], float]) -> None:
         super().__init__()
@@ -118,8 +138,10 @@ class VirtualLoop(asyncio.base_events.BaseEventLoop):
         context = contextvars.copy_context() if context is None else context  # one may be empty
         if self.is_closed():  # what is closed in its middle, at the very end
             return asyncio.Handle(callback, args, self, context)
-        process = context.get(PROCESS)
-        return super().call_soon(self._of(process, callback, context), *args, context=context)
+        act = self._of(context.get(PROCESS), callback, context)
+        handle = asyncio.Handle(act, args, self, context)
+        self._ready.append(handle)
+        return handle
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Any, *args: Any, context: Any = None
@@ -128,8 +150,47 @@ class VirtualLoop(asyncio.base_events.BaseEventLoop):
         context = contextvars.copy_context() if context is None else context  # one may be empty
         if self.is_closed():
             return asyncio.TimerHandle(when, callback, args, self, context)
-        process = context.get(PROCESS)
-        return super().call_at(when, self._of(process, callback, context), *args, context=context)
+        act = self._of(context.get(PROCESS), callback, context)
+        timer = _When(when)
+        timer.handle = asyncio.TimerHandle(when, act, args, self, context)
+        heapq.heappush(self._scheduled, timer)
+        timer.handle._scheduled = True
+        found: asyncio.TimerHandle = timer.handle
+        return found
+
+    def _run_once(self) -> None:
+        """As asyncio's, in the same order; nothing but the clock is waited for."""
+        self._forget_cancelled()
+        timers, ready = self._scheduled, self._ready
+        timeout: float | None = None
+        if ready or self._stopping:
+            timeout = 0
+        elif timers:
+            timeout = min(max(0, timers[0] - self.time()), _WAIT_S_MAX)
+        self._selector.select(timeout)
+        end_s = self.time() + self._clock_resolution
+        while timers and timers[0] < end_s:
+            handle = heapq.heappop(timers).handle
+            handle._scheduled = False
+            ready.append(handle)
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle._cancelled:
+                handle._run()
+
+    def _forget_cancelled(self) -> None:
+        """Those at the head; all of them, where they are most of many."""
+        timers = self._scheduled
+        if len(timers) > _MANY and self._timer_cancelled_count / len(timers) > _MOST:
+            for timer in timers:
+                timer.handle._scheduled = not timer.handle._cancelled
+            self._scheduled = [timer for timer in timers if not timer.handle._cancelled]
+            heapq.heapify(self._scheduled)
+            self._timer_cancelled_count = 0
+            return
+        while timers and timers[0].handle._cancelled:
+            self._timer_cancelled_count -= 1
+            heapq.heappop(timers).handle._scheduled = False
 
     def _of(self, process: Process | None, callback: Any, context: Any) -> Any:
         """The callback, where its process can run it."""
