@@ -10,11 +10,11 @@ from array import array
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 
-from dstest.core.check import Sightings, Spread
+from dstest.core.check import FirstOf, Sightings, Spread
 from dstest.core.history import FaultWindow, epochs_of
 from dstest.core.op import Op, last_ns
 from dstest.core.words import quoted
@@ -146,7 +146,7 @@ class Spreads:
         return {"anomalies": dict(self.counts), "anomalies_by_epoch": by_epoch}
 
     def by_kind(
-        self, first_of: Callable[[str], Literal["", "key", "cycle"]] = lambda kind: ""
+        self, first_of: Callable[[str], FirstOf] = lambda kind: ""
     ) -> dict[str, Spread] | msgspec.UnsetType:
         """Of each kind; UNSET where nothing was found. `first_of` is asked by kind."""
         if not self.counts:

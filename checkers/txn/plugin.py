@@ -28,7 +28,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -44,7 +44,7 @@ from checkers.txn.explain import Place
 from checkers.txn.ingest import load
 from checkers.txn.models import judged_models, proscribed, require_judged
 from checkers.txn.models import weaker as weaker_models
-from dstest.core.check import Anomaly, Budget, CheckResult, KeyCount, OpCount, Spread
+from dstest.core.check import Anomaly, Budget, CheckResult, FirstOf, KeyCount, OpCount, Spread
 from dstest.core.errors import HistoryError
 from dstest.core.history import History, epochs_of
 from dstest.core.op import Op, Outcome
@@ -380,11 +380,12 @@ def _spreads(
     return spreads.by_kind(_first_of)
 
 
-def _first_of(kind: str) -> Literal["", "key", "cycle"]:
-    """Of keys whose lists contradict each other the first answer is found, and of transactions that
-    depend on one another a cycle; all else that is found needs none, and is found each time."""
+def _first_of(kind: str) -> FirstOf:
+    """Of keys whose lists contradict each other one pair is found, of whatever time, and of
+    transactions that depend on one another a cycle; all else that is found needs none, and is found
+    each time."""
     if kind == "incompatible-order":
-        return "key"
+        return "any-of-key"
     return "" if kind in FINDINGS else "cycle"
 
 

@@ -128,6 +128,10 @@ class Sightings(msgspec.Struct, frozen=True, kw_only=True):
         return parts
 
 
+FirstOf = Literal["", "key", "any-of-key", "cycle"]
+"""Of what a checker counts one each (`Spread.first_of`)."""
+
+
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
     """All anomalies of one kind together, those without a witness of their own as well.
 
@@ -135,11 +139,12 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
     known to be there, where a witness has one; None where no operation is named. `keys` are the
     keys with most of them, each with how many; `keys_total` counts all keys that have any. Where
     `first_of` says of what, `key` or `cycle`, only the first of each is counted: there may be more.
+    `any-of-key`: one of each key, which need not be its first in time.
     Of reads of old values `oldest_ns` says for how long such a value had been overwritten at most.
     """
 
     count: int
-    first_of: Literal["", "key", "cycle"] = ""
+    first_of: FirstOf = ""
     told: Sightings | None = None
     known: Sightings | None = None
     keys: list[tuple[Any, int]] = msgspec.field(default_factory=list)

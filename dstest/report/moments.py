@@ -398,6 +398,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 _FIRST_OF: Final = {
     "": "",
     "key": "the first on each key ",
+    "any-of-key": "one for each key ",
     "cycle": "one of all that depend on one another ",
 }
 

@@ -14,6 +14,7 @@ from dstest.core.check import Anomaly, Budget, CheckResult
 from dstest.core.history import FaultWindow, Header, History
 from dstest.core.op import Op
 from dstest.report.html import render_html
+from dstest.report.meanings import table_meaning
 from dstest.report.model import RunReport
 from dstest.report.moments import kinds, moments
 
@@ -230,3 +231,37 @@ def test_two_copies_that_one_checker_misses_are_two_losses() -> None:
     assert [m.twin_of for m in moments(made, [])] == [None, None]
     both = {"a": one, "b": msgspec.structs.replace(one, checker="b")}
     assert [m.twin_of for m in moments(failing(ops, both, []), [])] == [None, None, 1, 2]
+
+
+def contradicting(keys: int) -> list[Op]:
+    """On each key two reads that cannot both be."""
+    ops = []
+    for n in range(keys):
+        for who, seen in enumerate(([1, 2], [2, 1])):
+            mops = [["append", n, who + 1]]
+            ops.append(op(4 * n + who, 4.0 * n + who, "txn", input=mops, output=mops))
+            asked = [["r", n, None]]
+            told = [["r", n, seen]]
+            at = 4.0 * n + 2 + who
+            ops.append(op(4 * n + 2 + who, at, "txn", input=asked, output=told))
+    return ops
+
+
+def test_of_lists_that_contradict_each_other_one_of_each_key_is_told_and_no_first() -> None:
+    ops = contradicting(3)
+    made = failing(ops, judged(ops, "list-append"), [])
+    (kind,) = (k for k in kinds(made, moments(made, [])) if k.type == "incompatible-order")
+    assert kind.many == "at least 3"
+    assert kind.when.startswith("one for each key from ") and "the first on" not in kind.when
+
+
+def test_what_is_meant_holds_of_every_run_that_may_show_it() -> None:
+    """Of writes that replace and of those that add; of a stale read as of a lost write."""
+    update, order = table_meaning("lost-update"), table_meaning("incompatible-order")
+    single = table_meaning("nonlinearizable")
+    assert update is not None and order is not None and single is not None
+    assert "as in lists" not in update.means
+    assert "numbers or whole lists, one change is gone" in update.means
+    assert "the same elements" not in order.did
+    assert order.did.endswith(": appended elements were lost or reordered")
+    assert "lost write" not in single.means
