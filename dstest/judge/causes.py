@@ -137,7 +137,7 @@ _FAULT: Final = (
     Cause(
         "idle-window",
         "V06 H18",
-        "began in its window|window .. saw .. operations of",
+        "began in its window|too few operations in windows|window .. saw .. operations of",
         "A longer fault (`-o fault_s`) where that was set, else a higher rate: so that enough"
         " operations begin while it stands.",
         "wider",
@@ -145,7 +145,8 @@ _FAULT: Final = (
     Cause(
         "idle-node",
         "V06 H18",
-        "idle: .. operations at .. it|window ..: .. operations of .. at",
+        "idle: .. operations at .. it|too few operations at nodes"
+        "|window ..: .. operations of .. at",
         "A longer fault where that was set, else a higher rate: so that each node is asked before"
         " and while it stands.",
         "wider",

@@ -8,6 +8,7 @@ depends on more than one fact: V10 per red flag, V12 by kind of oracle.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -243,6 +244,38 @@ def _fault(v: View) -> list[str]:
     return problems + _rows(*_FAULT_FLAGS)(v)
 
 
+_IDLE: Final = re.compile(
+    r"by its signals it had landed, but "
+    r"idle: only (?P<began>[\d,]+) operations? began in its window, (?P<needed>[\d,]+) are needed"
+)
+"""As `dstest.judge.evidence` says of a fault that stood while hardly anybody asked."""
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def _missed(v: View) -> str:
+    """What keeps the faults from being proven; those that stood while hardly anybody asked are told
+    together, and that RF3 misses them as well is nothing more."""
+    problems = _fault(v)
+    found = [(fault, _IDLE.fullmatch(fault.why)) for fault in v.e.faults if fault.landed != "yes"]
+    idle = [(fault.id, told) for fault, told in found if told]
+    first = problems[0] if problems else "a planned fault is not proven to have landed"
+    if not idle or not first.startswith("Fault "):
+        said, rest = first, len(problems) - 1
+    else:
+        names, began = [name for name, _ in idle], [told["began"] for _, told in idle]
+        said = (
+            f"{_listed(names)} stood, but too few operations ran inside to count: "
+            f"{_listed(began)} began, {idle[0][1]['needed']} are needed"
+        )
+        rest = len(problems) - len(idle)
+        if len(idle) == len(found) and v.any_short("RF3"):
+            rest -= 1
+    return f"{said} (and {rest} more)" if rest > 0 else said
+
+
 def _not_ran(v: View) -> list[str]:
     c = v.e.checker
     if not c.declared:
@@ -400,6 +433,7 @@ RULES: Final[tuple[Rule, ...]] = (
         _fault,
         State.INCONCLUSIVE_FAULT,
         lambda v: v.planned and (not v.landed or v.any_short(*_FAULT_FLAGS)),
+        _missed,
     ),
     Rule(
         "V10",

@@ -357,20 +357,33 @@ def _all_judged(v: _View) -> Found:
         yield "warning", message
 
 
+_FEW_MAX: Final = 6
+"""Windows, and nodes in them, that are named."""
+
+
 def _traffic(v: _View) -> Found:
+    """All windows in one message, the emptiest first: by it a remedy is made."""
     ctx, inside = v.ctx, v.epochs.inside
+    nodes = sorted(set(ctx.node_of_process.values()))
+    windows, quiet = [], []
     for epoch in sorted(ctx.landed_epochs):
         if inside[epoch] < ctx.ops_per_epoch_min:
-            yield (
-                "weak",
-                f"window {epoch} saw {inside[epoch]} operations of {ctx.ops_per_epoch_min}",
-            )
+            windows.append((inside[epoch], f"in {epoch}"))
             continue
-        for node in sorted(set(ctx.node_of_process.values())):
-            got = v.epochs.per_node[epoch, node]
-            if got < ctx.ops_per_node_min:
-                message = f"window {epoch}: {got} operations of {ctx.ops_per_node_min} at {node}"
-                yield "weak", message
+        got = [(v.epochs.per_node[epoch, node], f"at {node} in {epoch}") for node in nodes]
+        quiet += [row for row in got if row[0] < ctx.ops_per_node_min]
+    said = []
+    for where, few, least in (
+        ("in windows", windows, ctx.ops_per_epoch_min),
+        ("at nodes", quiet, ctx.ops_per_node_min),
+    ):
+        if few:
+            few.sort(key=lambda row: row[0])
+            more = f" and {len(few) - _FEW_MAX} more" if len(few) > _FEW_MAX else ""
+            told = ", ".join(f"{got} {place}" for got, place in few[:_FEW_MAX])
+            said.append(f"too few operations {where}, {least} are needed: {told}{more}")
+    if said:
+        yield "weak", "; ".join(said)
 
 
 LINTS: Final[tuple[Rule[_View, Found], ...]] = (

@@ -61,6 +61,8 @@ _LACKING: Final = tuple(
     for words in (
         "only THERE operations? began in its window, WANTED are needed",
         "THERE of WANTED operations began in its window",
+        "too few operations in windows, WANTED are needed: THERE in",
+        "too few operations at nodes, WANTED are needed: THERE at",
         r"window \S+ saw THERE operations of WANTED",
         r"window \S+: THERE operations of WANTED at",
         "idle: THERE of WANTED operations at",
@@ -71,7 +73,8 @@ _LACKING: Final = tuple(
         "THERE operations after the last heal, WANTED needed",
     )
 )
-"""How lines say that there were too few operations; the second is of runs judged before 0.18."""
+"""How lines say that there were too few operations; those that begin with a window, and the second,
+are of runs judged before."""
 
 _MISSED: Final = re.compile(rf"({_NUMBER}) operations; .* below ")
 _NODES: Final = re.compile(r"asks for (\d+) nodes")

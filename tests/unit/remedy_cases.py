@@ -420,6 +420,10 @@ ASKED: Mapping[str, tuple[Mapping[str, Any], Sequence[str]]] = {
 
 NOT_SAID = frozenset(
     {
+        # A headline, made of lines that have their own.
+        "a planned fault is not proven to have landed",
+        "{} stood, but too few operations ran inside to count: {} began, {} are needed",
+        "{} (and {} more)",
         # Where all is well, or beside what is not.
         "{} looks at {} faults, each found it standing",
         "; {} watched for {} s stood for {} at least",

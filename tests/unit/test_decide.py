@@ -204,3 +204,26 @@ def test_a_row_that_no_rule_asks_for_is_no_pass_where_it_is_short(table: str, ro
     fine = AuditRow(status="ok", evidence="")
     verdict = decide(replace(GOOD, **{table: {**getattr(GOOD, table), row: fine}}), {})
     assert verdict.verdict is State.PASS_HARDENING
+
+
+def test_faults_that_stood_while_hardly_anybody_asked_are_told_together() -> None:
+    """And first what happened; that RF3 misses the same faults is nothing more."""
+    idle = "idle: only {} operations began in its window, 30 are needed"
+    why = f"by its signals it had landed, but {idle}"
+    faults = [
+        replace(fault(), id=f"f{n + 1}", landed="ambiguous", why=why.format(few))
+        for n, few in enumerate((27, 8, 21))
+    ]
+    made = replace(short("RF3"), faults=faults, faults_planned=3)
+    found = decide(made)
+    assert found.rule == "V06"
+    said = (
+        "f1, f2 and f3 stood, but too few operations ran inside to count: "
+        "27, 8 and 21 began, 30 are needed"
+    )
+    assert found.reason == said
+    assert [line[:8] for line in found.why_not_better[:3]] == ["Fault f1", "Fault f2", "Fault f3"]
+    other = replace(fault(), id="f4", landed="no")
+    assert decide(replace(made, faults=[*faults, other], faults_planned=4)).reason == (
+        f"{said} (and 2 more)"
+    )

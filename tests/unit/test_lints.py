@@ -221,6 +221,16 @@ def test_the_number_of_offenders_is_said() -> None:
     assert lint(history(ops), context=CONTEXT).weak["H10"].endswith("(300 in all)")
 
 
+def test_every_thin_window_is_told_the_emptiest_first() -> None:
+    found = lint(history(clean_ops()), context=context(ops_per_epoch_min=200)).weak["H18"]
+    assert found.startswith("too few operations in windows, 200 are needed: ")
+    assert "in all" not in found and " in f1" in found
+    quiet = context(node_of_process={0: "n1", 9: "n3", 10: "n4"})
+    found = lint(history(clean_ops()), context=quiet).weak["H18"]
+    assert found.startswith("too few operations at nodes, ") and "0 at n3 in f1" in found
+    assert "0 at n4 in f1" in found and "in all" not in found
+
+
 def test_an_empty_history_is_linted() -> None:
     assert "H18" in lint(history([]), context=CONTEXT).weak
 

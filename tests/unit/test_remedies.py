@@ -197,6 +197,7 @@ def test_where_no_paths_carry_traffic_a_fault_of_processes_is_offered() -> None:
     [
         "idle: only 20 operations began in its window, 30 are needed",
         "idle: 20 of 30 operations began in its window",
+        "too few operations in windows, 30 are needed: 20 in f2, 25 in f1",
     ],
 )
 def test_a_fault_that_stood_too_shortly_is_asked_to_stand_longer(idle: str) -> None:
