@@ -124,7 +124,7 @@ def _page(
     from dstest.debug.patterns.diagnosis import likeliest
 
     where = shell_word(report.path)
-    yield f"{report.state.value}  {report.path}"
+    yield f"{report.shown}  {report.path}"
     yield from (f"  {line}" for line in _why(report) if line)
     yield ""
     yield "Likeliest causes"

@@ -191,10 +191,10 @@ def _many(results: list[Result], as_json: bool) -> NoReturn:
         ]
         say(msgspec.json.encode({"runs": rows, "passed": passed, "exit": code}).decode())
         raise typer.Exit(code)
-    width = max(len(one.word) for one in results)
+    width = max(len(one.told) for one in results)
     for one in results:
         said = one_line(" ".join(one.sentence.split()))
-        say(f"{one.word:{width}}  {one_line(str(one.path))}  {said}")
+        say(f"{one.told:{width}}  {one_line(str(one.path))}  {said}")
     say(passed_text(results))
     raise typer.Exit(code)
 

@@ -116,7 +116,7 @@ def carried(
         typer.echo(f"{topic}: {text}", err=True)
     runs, came = carry(asked, times, store=store, lab_id=lab_id, sign_key=key)
     for done in runs[:-1]:
-        state = "not judged" if done.verdict is None else done.verdict.verdict.value
+        state = "not judged" if done.verdict is None else done.verdict.shown
         typer.echo(f"{state:32} {done.path}", err=True)
     show(runs[-1], json_, came)
 
@@ -637,6 +637,6 @@ def replay(
         carried(run_dir, times, store, lab=lab, rate=rate, lab_id=lab_id, key=sign_key, json_=json_)
     *again, original = replay_run(run_dir, times, store=store, lab_id=lab_id, sign_key=sign_key)
     for done in again:
-        state = "not judged" if done.verdict is None else done.verdict.verdict.value
+        state = "not judged" if done.verdict is None else done.verdict.shown
         typer.echo(f"{state:32} {done.path}", err=True)
     show(original, json_, verbose=verbose)

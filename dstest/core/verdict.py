@@ -8,7 +8,7 @@ It holds numbers and texts and no history: a store has more of these than fit in
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -39,6 +39,11 @@ class State(StrEnum):
     @property
     def failed(self) -> bool:
         return self in (State.FAIL_REPRODUCIBLE, State.FAIL_NONDETERMINISTIC)
+
+
+NOT_RERUN: Final = "FAIL (not re-run yet)"
+"""What people are told of a failure that nobody has made again: it is neither known to be
+reproducible nor known not to be. Files and JSON have its state."""
 
 
 class Bug(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +82,12 @@ class Verdict(Brief, frozen=True, kw_only=True):
     evidence: Evidence
     checkers: dict[str, Any] = msgspec.field(default_factory=dict)
     canary: Canary | UnsetType = UNSET
+
+    @property
+    def shown(self) -> str:
+        """The state as people are told it."""
+        once = self.verdict.failed and not self.evidence.rerun.same_seed_runs
+        return NOT_RERUN if once else self.verdict.value
 
     def __post_init__(self) -> None:
         if not self.reason:

@@ -208,6 +208,11 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
         return self.verdict.verdict
 
     @property
+    def shown(self) -> str:
+        """Its state as people are told it."""
+        return self.verdict.shown
+
+    @property
     def load_end_ns(self) -> int | None:
         """When the load was told to end; None where a run did not come to that."""
         return self.meta.load_end_ns if isinstance(self.meta.load_end_ns, int) else None

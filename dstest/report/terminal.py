@@ -11,7 +11,7 @@ from typing import Final
 
 from dstest.core.evidence import BlameProbe, Evidence
 from dstest.core.run_words import with_lab
-from dstest.core.verdict import Bug, State
+from dstest.core.verdict import NOT_RERUN, Bug, State
 from dstest.core.words import printable_line, shell_word
 from dstest.judge.blame import PROBES, PROBES_FILE, aside_of, blame, results
 from dstest.judge.decide import share
@@ -33,8 +33,6 @@ LINES_MAX: Final = 15
 
 _CODES: Final = {"PASS": "32", "FAIL": "31"}
 _SHOWN_MAX: Final = 12
-
-_ONCE: Final = "not re-run yet"
 
 _TOLD_MAX: Final = 3
 """Anomalies that are told: a terminal is for the first look."""
@@ -74,10 +72,11 @@ def short_lines(
     return lines
 
 
-def colored(state: State, color: bool) -> str:
-    """The state's name, in its colour where the terminal has any."""
+def colored(state: State, color: bool, shown: str = "") -> str:
+    """The state's name, or what is `shown` for it, in its colour where the terminal has any."""
     code = _CODES.get(state.value.split("-")[0], "33")
-    return f"\x1b[1;{code}m{state.value}\x1b[0m" if color else state.value
+    said = shown or state.value
+    return f"\x1b[1;{code}m{said}\x1b[0m" if color else said
 
 
 def wrap(text: str, first: str, rest: str) -> list[str]:
@@ -248,14 +247,8 @@ def brief_text(report: RunReport, *, color: bool = False) -> str:
     """What a person needs first, a pass in 8 lines and a failure in 15 where all faults landed: the
     verdict, what was found and when, how much was done, what to do next, where the rest is."""
     failed, cut = report.state.failed, report.meta.ended_by
-    once = failed and not report.evidence.rerun.same_seed_runs
-    state = colored(report.state, color)
-    lines = [
-        "",
-        state.replace(report.state.value, f"FAIL ({_ONCE}: {report.state.value})")
-        if once
-        else state,
-    ]
+    once = report.shown == NOT_RERUN
+    lines = ["", colored(report.state, color, report.shown)]
     found = moments(report, ()) if failed else []
     lines += _verdict_lines(report, found, brief=True)
     # That a first failure is one needs no saying.
@@ -282,7 +275,7 @@ def summary_text(
 ) -> str:
     """The summary, one newline-separated text. `color` adds ANSI codes around the state, `more` are
     results of probes that were run apart."""
-    lines = ["", colored(report.state, color)]
+    lines = ["", colored(report.state, color, report.shown)]
     found = moments(report, ()) if report.state.failed else []
     lines += _verdict_lines(report, found)
     told = [report.verdict.reason, *report.notices]

@@ -448,6 +448,6 @@ def _chart(
         there = None if figures is None else figures.of(metric)
         if there is None or there == float("inf"):
             continue
-        told = f"{stamp(row.started)}: {figure(there)} {unit}, {row.word}"
+        told = f"{stamp(row.started)}: {figure(there)} {unit}, {row.told}"
         points.append(Dot(there, row.tone, told))
     return dots(title, unit, points)

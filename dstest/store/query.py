@@ -157,7 +157,16 @@ def words_of(row: RunRow) -> str:
     test = row.test
     return " ".join(
         (
-            *(row.ref, row.word, row.said, row.why, test.system, test.version, test.workload),
+            *(
+                row.ref,
+                row.told,
+                row.word,
+                row.said,
+                row.why,
+                test.system,
+                test.version,
+                test.workload,
+            ),
             *(test.nemesis, test.model, f"seed={test.seed}", row.rule, row.by, *row.anomalies),
             *test.settings,
             *row.fingerprints,

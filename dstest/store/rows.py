@@ -46,6 +46,7 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
 
     `said` is the verdict as verdict.json has it, and counts only where `standing` is `judged`: the
     small files of the run are as they were summed up, and its verdict follows from its evidence.
+    `shown` is it as people are told it, empty where that is no other.
     `why` is the reason of the verdict, or why there is none to be believed. `exit_code` is what
     `dstest report` exits with if it judges as the files say. `key` tells whether its files changed
     since it was read. `headline` says what the database did wrong. `bug` is
@@ -59,6 +60,7 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     key: str = ""
     standing: Standing
     said: str = ""
+    shown: str = ""
     why: str
     headline: str = ""
     exit_code: int = int(Exit.NOT_PROVEN)
@@ -88,6 +90,11 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
         if not self.judged:
             return self.standing
         return f"{self.said} (ended early)" if self.short else self.said
+
+    @property
+    def told(self) -> str:
+        """`word` as people are told it."""
+        return self.shown if self.judged and self.shown else self.word
 
     @property
     def short(self) -> bool:
@@ -277,6 +284,7 @@ def _with_verdict(row: RunRow, told: RunStatement) -> RunRow:
         exit_code=int(code_of(verdict, meta)),
         ended_by=found.ended_by,
         rule=verdict.rule,
+        shown="" if verdict.shown == verdict.verdict.value else verdict.shown,
         operations=found.operations,
         planned=found.faults_planned,
         landed=found.faults_landed,

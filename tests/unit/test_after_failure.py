@@ -231,10 +231,28 @@ def test_the_first_look_says_that_replays_showed_nothing(report: RunReport) -> N
 
     rerun = Rerun(same_seed_runs=2, reproduced=0)
     evidence = msgspec.structs.replace(report.evidence, rerun=rerun)
-    verdict = msgspec.structs.replace(report.verdict, reason="none of 2 re-runs showed it again")
+    verdict = msgspec.structs.replace(
+        report.verdict, reason="none of 2 re-runs showed it again", evidence=evidence
+    )
     text = brief_text(msgspec.structs.replace(report, evidence=evidence, verdict=verdict))
     assert "none of 2 re-runs showed it again" in text and "not re-run yet" not in text
     assert "next        dstest confirm " in text
+
+
+@pytest.mark.parametrize("again", [0, 2])
+def test_what_nobody_ran_again_is_called_neither_reproducible_nor_not(
+    again: int, report: RunReport
+) -> None:
+    import msgspec
+
+    rerun = Rerun(same_seed_runs=again, reproduced=0)
+    evidence = msgspec.structs.replace(report.evidence, rerun=rerun)
+    verdict = msgspec.structs.replace(report.verdict, evidence=evidence)
+    made = msgspec.structs.replace(report, evidence=evidence, verdict=verdict)
+    said = "FAIL-nondeterministic" if again else "FAIL (not re-run yet)"
+    for text in (brief_text(made), summary_text(made)):
+        assert text.splitlines()[1] == said
+        assert ("nondeterministic" in text) == bool(again)
 
 
 def test_the_first_look_shows_the_fault_that_did_not_land(report: RunReport) -> None:

@@ -124,6 +124,7 @@ def test_what_was_not_touched_is_what_it_says(store: Path) -> None:
     }
     assert list(rows) == [INCONCLUSIVE, FAILING, PASSING]
     failed, passed = rows[FAILING], rows[PASSING]
+    assert (failed.told, passed.told) == ("FAIL (not re-run yet)", "PASS-smoke")
     assert failed.fingerprints == ("linearizable/nonlinearizable/#-#/register",)
     assert failed.anomalies == ("nonlinearizable",)
     assert (passed.landed, passed.planned, passed.test.system) == (1, 1, "etcd")

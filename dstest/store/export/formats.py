@@ -41,8 +41,9 @@ _ROWS_MAX: Final = 500
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """`state` is None where there is no verdict to believe, and `reason` says why; `exit` is what
-    a command that shows it ends with. `case` names what was tested, the same in each run of it.
+    """`state` is None where there is no verdict to believe, and `reason` says why; `shown` is the
+    state as people are told it, empty where that is no other. `exit` is what a command that shows
+    it ends with. `case` names what was tested, the same in each run of it.
     `steps` are the commands to give after a failure. `control`: it is a red control of a night,
     which found its known bug, missed it, or found another. `arm_of` is the session that the run is
     an arm of; `same_as` the run whose simulation it made again, so that the two are one sample.
@@ -51,6 +52,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     path: Path
     kind: Literal["run", "session", "other"]
     state: State | None
+    shown: str = ""
     reason: str
     exit: int
     rule: str = ""
@@ -80,6 +82,11 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         if self.kind == "run" and self.state.passed and not self.green:
             return ENDED_EARLY
         return self.state.value
+
+    @property
+    def told(self) -> str:
+        """`word` as people are told it."""
+        return self.shown or self.word
 
     @property
     def red(self) -> Kind:
@@ -125,7 +132,7 @@ def _row(result: Result) -> str:
     run = result.run
     cells = [
         "✅" if result.green else "❌",
-        result.word,
+        result.told,
         md(shown_path(result.path)),
         "" if run is None else md(run.test.versioned),
         "" if run is None else md(run.test.nemesis),
@@ -137,7 +144,7 @@ def _row(result: Result) -> str:
 
 
 def _detail(result: Result) -> Iterator[str]:
-    yield f"### {md(result.word)}: {md(shown_path(result.path))}"
+    yield f"### {md(result.told)}: {md(shown_path(result.path))}"
     yield ""
     yield md(result.sentence)
     yield ""
@@ -200,7 +207,7 @@ def annotation_lines(results: Sequence[Result]) -> Iterator[str]:
     for result in kept:
         again = f"\nagain: {result.command}" if result.command else ""
         path = shown_path(result.path)
-        yield command("error", f"{result.word} {path}", f"{result.sentence}{again}", file=path)
+        yield command("error", f"{result.told} {path}", f"{result.sentence}{again}", file=path)
     if len(kept) < len(red):
         more = f"{len(red) - len(kept)} more of {len(results)} are not a pass; the log names them"
         yield command("error", "dstest", more)

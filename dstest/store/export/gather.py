@@ -165,6 +165,7 @@ def result_of_run(path: Path, arm_of: Path | None = None, judged: Verify = verif
         path=run.path,
         kind="run",
         state=verdict.verdict,
+        shown="" if verdict.shown == verdict.verdict.value else verdict.shown,
         reason=printable(f"the run ended early: {early}" if early else verdict.reason),
         exit=int(checked.exit_code),
         rule=verdict.rule,
