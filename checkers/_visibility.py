@@ -111,6 +111,15 @@ class Visibility:
             return f"read (op {self.witness[at][0].op_id}) had returned it"
         return f"{self.acked[at].op_type} (op {self.acked[at].op_id}) had been acknowledged"
 
+    def told_known(self, at: int, before_ns: int) -> str:
+        """The element, and what was known of it before then, first that it was acknowledged."""
+        acked, said = self.acked.get(at), []
+        if acked is not None and _end(acked) < before_ns:
+            said.append(f"acknowledged ({acked.op_type} op {acked.op_id})")
+        if at in self.witness:
+            said.append(f"returned by read (op {self.witness[at][0].op_id})")
+        return f"element {quoted(self.value(at))} was {' and '.join(said)}"
+
     def value(self, at: int) -> Any:
         """The element with this id."""
         return self.values.values[at]
@@ -246,9 +255,8 @@ def _say_missing(
         ("stale", "and was read again later") if stale else ("lost", "and all that follow")
     )
     message = (
-        f"{v.said_known(at)} before read (op {read.op.op_id}) began, yet {quoted(v.value(at))} "
-        f"is missing "
-        f"from it {after}"
+        f"{v.told_known(at, read.op.invoke_ts)} before read (op {read.op.op_id}) began, yet it is "
+        f"missing from that read {after}"
     )
     findings.anomaly(kind, key, [*v.why_known(at), read.op], message, element=v.value(at))
 

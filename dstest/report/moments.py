@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -382,8 +383,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """`many` is `count` in words: where several checkers counted, there may be more. `said` follows
     the name of the kind. `when` says how many they are, when and where they came, among which
     faults, as a sentence without its end; empty where there is one alone. `first` is the number of
-    its first anomaly; `shown` are all of them as they are drawn over time, called `drawn`, what was
-    lost by when it was acknowledged."""
+    its first anomaly in time, whichever is told on top; `shown` are all of them as they are drawn
+    over time, called `drawn`, what was lost by when it was acknowledged."""
 
     type: str
     drawn: str
@@ -568,6 +569,11 @@ def _when(whole: Whole, shape: str, faults: Sequence[FaultWindow], since_ns: int
     return f"{shown}acknowledged or first read {known}; seen to be missing since {since}"
 
 
+def _in_time(moment: Moment) -> tuple[float, int]:
+    """Those that no operation shows come last."""
+    return inf if moment.told_ns is None else moment.told_ns, moment.number
+
+
 def kinds(report: RunReport, found: Sequence[Moment]) -> list[Kind]:
     """A row for each kind, in the order of the page. Where several checkers found it, times and
     places are those of the one that counted most."""
@@ -590,7 +596,7 @@ def kinds(report: RunReport, found: Sequence[Moment]) -> list[Kind]:
         firsts = [one.spread.told.first_ns for one in wholes.values() if one.spread.told]
         since_ns = min(firsts, default=0)
         said += _whole_text(most, shape, report.windows)
-        first = min(group[0].number for group in by_checker.values())
+        first = min((one for group in by_checker.values() for one in group), key=_in_time).number
         least = len(counts) > 1 or most.spread.first_of
         many = f"{'at least ' if least else ''}{number(most.spread.count)}"
         when = _FIRST_OF[spread.first_of] + _when(most, shape, report.windows, since_ns)

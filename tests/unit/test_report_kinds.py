@@ -265,3 +265,37 @@ def test_what_is_meant_holds_of_every_run_that_may_show_it() -> None:
     assert "the same elements" not in order.did
     assert order.did.endswith(": appended elements were lost or reordered")
     assert "lost write" not in single.means
+
+
+def test_what_was_lost_is_told_beginning_with_its_acknowledgement() -> None:
+    ops = [
+        msgspec.structs.replace(op(0, 0, "add", input=7), complete_ts=1_500_000_000),
+        op(1, 1, output=[7]),
+        op(2, 2, output=[]),
+        op(3, 3, output=[]),
+    ]
+    (found,) = judged(ops, "set-full")["set-full"].anomalies["lost"]
+    assert found.explanation == (
+        "element 7 was acknowledged (add op 0) and returned by read (op 1) before read (op 2) "
+        "began, yet it is missing from that read and all that follow"
+    )
+    unknown = msgspec.structs.replace(ops[0], output=None, error="lost", timeout_marker=True)
+    (found,) = judged([unknown, *ops[1:]], "set-full")["set-full"].anomalies["lost"]
+    assert found.explanation.startswith("element 7 was returned by read (op 1) before read (op 2)")
+
+
+def test_witnesses_of_transactions_come_in_order_of_time_and_so_does_the_first() -> None:
+    ops = contradicting(6)
+    results = judged(ops[::-1], "list-append") | judged(ops, "list-append")
+    group = results["list-append"].anomalies["incompatible-order"]
+    by_id = {o.op_id: o for o in ops}
+    times = [max(by_id[id].complete_ts or 0 for id in one.ops) for one in group]
+    assert times == sorted(times)
+    made = failing(ops, results, [])
+    late = msgspec.structs.replace(
+        results["list-append"], anomalies={"incompatible-order": group[::-1]}
+    )
+    for one in (made, msgspec.structs.replace(made, results={"list-append": late})):
+        found = moments(one, [])
+        kind = next(k for k in kinds(one, found) if k.type == "incompatible-order")
+        assert next(m for m in found if m.number == kind.first).told_ns == times[0]
