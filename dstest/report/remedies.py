@@ -118,12 +118,14 @@ class Remedy(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """What commands are made of. `path` is the run directory or the session's."""
+    """What commands are made of. `path` is the run directory or the session's. `failed`: they look
+    further into a violation, and ask for no pass."""
 
     spec: dict[str, Any]
     given: Sequence[str] | None
     path: str
     lines: Sequence[str] = ()
+    failed: bool = False
 
     @property
     def rate(self) -> float:
@@ -161,10 +163,10 @@ class _Run(NamedTuple):
 
     def command(self, **changes: Any) -> str:
         """The command of this run, without its seed, with other flags; its load is as long as any
-        pass needs."""
+        pass needs, but where it is about a failure: then as long as it was."""
         options = changes.pop("options", [])
         spec = {**self.spec, "seed": None, **changes}
-        if spec.get("time_limit_s") is not None:
+        if spec.get("time_limit_s") is not None and not self.failed:
             spec["time_limit_s"] = max(spec["time_limit_s"], _LOAD_MIN_S)
         if spec.get("nemesis") == "none" and spec.get("tier") in _WITH_FAULTS:
             spec["nemesis"] = self.fault
@@ -215,7 +217,7 @@ def replay_of(spec: dict[str, Any], path: str) -> str:
 
 def another_seed(spec: dict[str, Any], given: Sequence[str] | None) -> str:
     """The command of this run with a seed that is drawn."""
-    return _Run(spec, given, "").command()
+    return _Run(spec, given, "", failed=True).command()
 
 
 def with_options(
@@ -227,12 +229,12 @@ def with_options(
         given = [pair_of(name, value) for name, value in spec.get("options", {}).items()]
     kept = [pair for pair in given if pair.partition("=")[0] not in changes]
     kept += [pair_of(name, value) for name, value in changes.items()]
-    return _Run(spec, kept, "").command(seed=spec.get("seed"))
+    return _Run(spec, kept, "", failed=True).command(seed=spec.get("seed"))
 
 
 def on_nodes(spec: dict[str, Any], given: Sequence[str] | None) -> str:
     """The command of this run whose nodes are none that are simulated."""
-    return _Run(spec, given, "").on_nodes()
+    return _Run(spec, given, "", failed=True).on_nodes()
 
 
 def _replay(run: _Run, _: str) -> str:

@@ -20,7 +20,7 @@ from dstest.judge.audit_rows import UNEXPLAINED
 from dstest.judge.decide import decide
 from dstest.judge.evidence import build_evidence
 from dstest.report.model import load_report
-from dstest.report.remedies import remedies
+from dstest.report.remedies import another_seed, remedies, with_options
 from dstest.runner import session
 
 pytestmark = pytest.mark.slow
@@ -244,3 +244,18 @@ def test_what_keeps_a_run_from_passing_is_said_when_it_begins(tmp_path: Path, co
     ui: Any = SimpleNamespace(say=said.append)
     session._begun(plugins, RunDir(tmp_path), ui)
     assert any("PARTIAL (WO8)" in line for line in said) is not counts
+
+
+@pytest.mark.parametrize("limit_s", [12.0, 25.0, 60.0])
+def test_commands_about_a_failure_have_the_load_of_its_run(limit_s: float) -> None:
+    """What is asked is whether it is gone, not for a pass."""
+    spec = {**SPEC, "time_limit_s": limit_s}
+    changed = shlex.split(with_options(spec, ["keys=5"], {"min_replicas": 2}))
+    other = shlex.split(another_seed(spec, ["keys=5"]))
+    for words in (changed, other):
+        assert words[words.index("--time-limit") + 1] == f"{limit_s:g}"
+        assert words[words.index("--concurrency") + 1] == "20"
+    assert changed[changed.index("--seed") + 1] == "7" and "--seed" not in other
+    line = "The smoke budget asks for 20 seconds of load; this run had 3."
+    least = shlex.split(remedies([line], spec, ["keys=5"], "run")[0].command)
+    assert "--time-limit" not in least or float(least[least.index("--time-limit") + 1]) >= 30
