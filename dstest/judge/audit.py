@@ -445,20 +445,32 @@ def _only_kind(facts: RunFacts, weak: Collection[str], name: str) -> AuditRow:
     return ok(said) if strong else short(said)
 
 
-def _leader_changes(facts: RunFacts) -> int:
-    """Terms seen around the faults, less one."""
+def _leader_changes(facts: RunFacts) -> tuple[int, int]:
+    """(terms seen around the faults, less one; how often a fault saw the lead move). Term 0 is one
+    where a fault saw the lead move away from it: systems count from there."""
     leads = [LeadDetails.of(r) for r in facts.records]
-    terms = {term for lead in leads for term in (lead.term_before, lead.new_term)}
-    return max(0, len(terms - {None, 0}) - 1)
+    terms = {term for lead in leads for term in (lead.term_before, lead.new_term)} - {None, 0}
+    if any(lead.moved and lead.term_before == 0 and lead.new_term for lead in leads):
+        terms.add(0)
+    moves = sum(lead.moved for lead in leads)
+    moves += sum(bool(step.get("moved")) for lead in leads for step in lead.steps)
+    return max(0, len(terms) - 1), moves
+
+
+def _number(count: int, one: str, many: str = "") -> str:
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
 
 
 def _failover(facts: RunFacts) -> AuditRow:
     aimed = [r for r in facts.records if PathDetails.of(r).shape == "leader"]
     if not aimed:
         return na("no fault aimed at a leader")
-    changes = _leader_changes(facts)
+    changes, moves = _leader_changes(facts)
     judges = _history_checkers(facts)
-    message = f"{len(aimed)} faults aimed at a leader, {changes} new terms seen"
+    message = (
+        f"{_number(len(aimed), 'fault')} aimed at a leader; the faults saw "
+        f"{_number(moves, 'change')} of the lead and {_number(changes, 'new term')}"
+    )
     if judges:
         return ok(f"{message}; {', '.join(judges)} judged the operations across them")
     if changes >= LEADER_CHANGES_MIN and facts.replicas and agree(facts.replicas):
@@ -487,14 +499,19 @@ def _duration(facts: RunFacts) -> AuditRow:
     return ok(said) if got >= wanted else short(said)
 
 
+def _cuts_one_way(record: LandingRecord) -> bool:
+    return PathDetails.of(record).direction in ("in", "out")
+
+
 def _one_way(facts: RunFacts) -> AuditRow:
     cuts = [r for r in facts.records if "partition" in r.nemesis]
     if not cuts:
         return na("no partition was planned")
-    one_way = [
-        r for r in cuts if r.landed == "yes" and PathDetails.of(r).direction in ("in", "out")
-    ]
-    said = f"{len(one_way)} of {len(cuts)} partitions cut one direction only"
+    landed = [r for r in cuts if r.landed == "yes"]
+    one_way = [r for r in landed if _cuts_one_way(r)]
+    said = f"{len(one_way)} of {_number(len(landed), 'landed partition')} cut one direction only"
+    if more := sum(_cuts_one_way(r) for r in cuts) - len(one_way):
+        said += f"; {more} that did {'is' if more == 1 else 'are'} not proven to have landed"
     return ok(said) if one_way else short(f"{said}: asymmetric failures were not tried")
 
 

@@ -56,6 +56,11 @@ SHOWN_MAX: Final = 5
 HEALED_NS: Final = 5_000_000_000
 """So long after its heal the host may still show what a fault did to it."""
 
+_NO_MODEL: Final = (
+    "no weaker consistency model is documented for these settings; whatever else is documented of"
+    " them stands under Why"
+)
+
 _UNSUPPORTED: Final = "unsupported operation"
 
 
@@ -236,7 +241,7 @@ def _relaxed(found: _FirstViolation, facts: RunFacts, system: SystemTraits) -> B
     say is no answer."""
     known = weaker_promises(system.relaxations, facts.options, found.model)
     if not known or found.checker is None:
-        return BlameProbe(fired=False, said="no weaker model is documented for these settings")
+        return BlameProbe(fired=False, said=_NO_MODEL)
     names = ", ".join(row.model for row in known)
     failed = {name for name, result in facts.results.items() if result.valid is False}
     if failed - {found.checker.name}:

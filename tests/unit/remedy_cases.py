@@ -425,6 +425,7 @@ NOT_SAID = frozenset(
         "{} stood, but too few operations ran inside to count: {} began, {} are needed",
         "{} (and {} more)",
         # Where all is well, or beside what is not.
+        "; {} that did {} not proven to have landed",
         "{} looks at {} faults, each found it standing",
         "; {} watched for {} s stood for {} at least",
         "; {} looks in between got no answer",

@@ -289,3 +289,28 @@ def test_a_run_that_ended_early_does_not_say_that_nobody_serves() -> None:
     assert told.status == "short"
     assert "the run ended before anybody asked who serves: n1; n2" in told.evidence
     assert "not serving" not in told.evidence
+
+
+def test_the_lead_that_moved_from_term_0_is_a_new_term() -> None:
+    """As sentinels count: the page has the change, and so has the audit."""
+    moved = {"leader_before": "n1", "term_before": 0, "new_leader": "n5", "new_term": 1}
+    one = with_facts(1, shape="leader", **moved)
+    said = weak_items(but(records=one))["WO4"].evidence
+    assert said.startswith(
+        "1 fault aimed at a leader; the faults saw 1 change of the lead and 1 new term; "
+    )
+    still = with_facts(1, shape="leader", leader_before="n1", term_before=0)
+    said = weak_items(but(records=still))["WO4"].evidence
+    assert "the faults saw 0 changes of the lead and 0 new terms" in said
+
+
+def test_partitions_that_did_not_land_are_no_part_of_those_that_cut_one_way() -> None:
+    made = [
+        msgspec.structs.replace(r, landed="ambiguous", facts=r.facts | {"direction": "out"})
+        for r in good().records
+    ]
+    row = weak_items(but(records=made))["WO7"]
+    assert row.status == "short"
+    assert row.evidence.startswith(
+        f"0 of 0 landed partitions cut one direction only; {len(made)} that did are not proven"
+    )

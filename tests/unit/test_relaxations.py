@@ -21,7 +21,7 @@ from dstest.judge.blame import PROBES, RELAXED, blame
 from dstest.judge.relaxations import weaker_promises
 from dstest.judge.symptom import classify
 from dstest.runner import blame_probes
-from dstest.runner.blame_probes import _FirstViolation, _relaxed
+from dstest.runner.blame_probes import _NO_MODEL, _FirstViolation, _relaxed
 
 SNAPSHOT = Relaxation(
     model="snapshot-isolation", source="its manual", option="isolation", value="repeatable-read"
@@ -59,8 +59,8 @@ def test_what_is_weaker_than_even_that_is_a_violation() -> None:
     ("reads", "fired", "said"),
     [
         ("local", None, "the checker does not judge sequential, which is documented"),
-        ("sync", False, "no weaker model is documented for these settings"),
-        ("confirmed", False, "no weaker model is documented for these settings"),
+        ("sync", False, _NO_MODEL),
+        ("confirmed", False, _NO_MODEL),
     ],
 )
 def test_old_reads_of_zookeeper_stay_a_violation(reads: str, fired: bool | None, said: str) -> None:
