@@ -41,6 +41,9 @@ _WIDE: Final = 13.0
 """Width of a character, as wide as it is in any usual font."""
 
 _GAP: Final = 6.0
+_PAD: Final = 4.0
+"""Between the edge of a window and its name."""
+
 _NAME_MAX: Final = 40
 
 WIDTH: Final = 1000
@@ -280,39 +283,60 @@ def axis_of(report: RunReport, leaders: Sequence[LeaderChange] = ()) -> Axis:
     return Axis(start, max(end, start + 1), report.windows, list(leaders))
 
 
-def _lanes(axis: Axis) -> list[tuple[int, int]]:
-    """(lane, place of the fault) such that windows of one lane do not overlap."""
+class _Lane(NamedTuple):
+    """Where a window lies, and the name for which there is room before the next one."""
+
+    lane: int
+    at: int
+    name: str
+
+
+def _said(fault: FaultWindow) -> str:
+    proof = "" if fault.landed == "yes" else f", landed: {fault.landed}"
+    return f"{fault.id} {fault.nemesis}{proof}"
+
+
+def _lanes(axis: Axis) -> list[_Lane]:
+    """Such that windows of one lane do not overlap, and each has room for its id at least."""
+    lanes: list[list[int]] = []
     free: list[float] = []
-    found = []
     for at, fault in enumerate(axis.faults):
-        window = axis.window(fault)
-        needed = window[0] + max(window[1] - window[0], 7.0 * len(f"{fault.id} {fault.nemesis}"))
-        lane = next((n for n, x in enumerate(free) if x <= window[0]), len(free))
+        start, end = axis.window(fault)
+        lane = next((n for n, x in enumerate(free) if x <= start), len(free))
         if lane == len(free):
             free.append(0.0)
-        free[lane] = needed
-        found.append((lane, at))
-    return found
+            lanes.append([])
+        free[lane] = max(end, start + _PAD + _width(fault.id) + _GAP)
+        lanes[lane].append(at)
+    found = []
+    for lane, row in enumerate(lanes):
+        ends = [*(axis.window(axis.faults[at])[0] for at in row[1:]), float(WIDTH - RIGHT)]
+        for at, end in zip(row, ends, strict=True):
+            fault = axis.faults[at]
+            room = end - axis.window(fault)[0] - _PAD
+            names = (_said(fault), f"{fault.id} {fault.nemesis}", fault.id)
+            name = next((name for name in names if _width(name) + _GAP <= room), fault.id)
+            found.append(_Lane(lane, at, name))
+    return sorted(found, key=lambda row: row.at)
 
 
 def _faults_chart(axis: Axis, outages: Sequence[Stretch]) -> Chart:
     """What was done to the system, who led, and when nothing was served."""
     rows = _lanes(axis)
-    lanes = max((lane for lane, _ in rows), default=-1) + 1
+    lanes = max((row.lane for row in rows), default=-1) + 1
     parts = []
-    for lane, at in rows:
+    for lane, at, name in rows:
         fault = axis.faults[at]
         window = axis.window(fault)
         y = _TOP + lane * _LANE
         kind = "window" if fault.landed == "yes" else "window unproven"
-        proof = "" if fault.landed == "yes" else f", landed: {fault.landed}"
-        words = f"{fault.id} {fault.nemesis}{proof}"
+        words = _said(fault)
         parts.append(
             f'<rect class="{kind}" x="{window[0]:.1f}" y="{y}" '
             f'width="{window[1] - window[0]:.1f}" height="{_LANE - 4}"><title>{svg_text(words)}: '
             f"{seconds(fault.start_ns)} s to {seconds(fault.healed_ns)} s on "
             f"{svg_text(fault.targets)}</title></rect>"
-            f'<text class="on" x="{window[0] + 4:.1f}" y="{y + 12}">{svg_text(words)}</text>'
+            f'<text class="on" x="{window[0] + _PAD:.1f}" y="{y + 12}">{svg_text(name)}</text>'
         )
     y = _TOP + lanes * _LANE
     if axis.leaders:

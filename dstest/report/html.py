@@ -315,7 +315,7 @@ def _witness(moment: Moment, report: RunReport, twins: Sequence[Moment]) -> dict
         "m": moment,
         "twins": [_twin(twin, moment) for twin in twins],
         "told": _cut(sentence(anomaly.explanation)),
-        "svg": Markup(timeline_svg(moment.ops, report.windows, moment.culprit)),
+        "svg": Markup(timeline_svg(moment.ops, report.windows, moment.culprit, key=anomaly.key)),
         "loop": Markup(loop_svg(anomaly) if is_cycle(anomaly) else ""),
         "lines": [(op.op_id == moment.culprit, story(op)) for op in moment.ops],
         "hidden": len(anomaly.ops) - len(moment.ops),
@@ -349,7 +349,9 @@ def _first(report: RunReport, found: Sequence[Moment], axis: Axis) -> dict[str, 
     told = {kind.drawn: kind.shown for kind in ordered if kind.shown is not None}
     narrow = (
         "" if worst is None
-        else timeline_svg(worst.ops, report.windows, worst.culprit, narrow=True)
+        else timeline_svg(
+            worst.ops, report.windows, worst.culprit, key=worst.anomaly.key, narrow=True
+        )
     )  # fmt: skip
     return {
         "strip": Markup(strip_svg(axis, report.history.ops, told)),

@@ -124,14 +124,19 @@ def _asked(op: Op) -> int:
 
 
 def _named(
-    what: str, ops: Sequence[Op], span: tuple[int, int], faults: Sequence[FaultWindow]
+    what: str,
+    ops: Sequence[Op],
+    span: tuple[int, int],
+    faults: Sequence[FaultWindow],
+    least: int = 1,
 ) -> list[Stretch]:
-    """`ops` by invocation: each is looked at for the one stretch that it was asked for in."""
+    """`ops` by invocation: each is looked at for the one stretch that it was asked for in. What
+    fewer than `least` were asked for in is none."""
     found = []
     for start, end, open_end in _silent(ops, *span):
         tried = ops[bisect_left(ops, start, key=_asked) : bisect_left(ops, end, key=_asked)]
-        if not tried or end - tried[0].invoke_ts < LEAST_NS:
-            continue  # nobody asked: a pause of the load is no outage
+        if len(tried) < least or end - tried[0].invoke_ts < LEAST_NS:
+            continue  # nobody asked, or hardly anybody: a pause of the load is no outage
         if tried[0].invoke_ts - start > LEAST_NS:
             start = tried[0].invoke_ts
         failed = sum(1 for op in tried if op.outcome is Outcome.FAIL)
@@ -230,7 +235,9 @@ def stretches(
     nodes = _by_node(load)
     if len(nodes) > 1:
         for name, group in sorted(nodes.items()):
-            rows = _named(f"{name} answered nothing with success", group, span, faults)
+            # Clients may have gone to another, as to who leads; where all hang each asks once.
+            least = min(_TRIED, len({op.process_id for op in group}))
+            rows = _named(f"{name} answered nothing with success", group, span, faults, least)
             more += _told_once(_beyond(rows, whole), faults)
     return sorted([*whole, *more], key=lambda row: (row.start_ns, row.what))
 

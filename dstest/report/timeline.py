@@ -30,6 +30,9 @@ _NAME_MAX: Final = 40
 _TAIL: Final = 3
 """Elements of a list that are shown, the last ones."""
 
+_APART_MAX: Final = 16
+"""Characters of a list that are shown where it parts from another."""
+
 _ROWS_MAX: Final = 40
 _STORY_MAX: Final = 600
 
@@ -172,21 +175,70 @@ def story(op: Op) -> str:
     return _sentence(op, text if len(text) <= most else text[: most - 1] + "…")
 
 
-def _name(op: Op) -> str:
+def _name(op: Op, what: str) -> str:
     """`p3 n2  read → 4`, short enough to stand before its bar."""
     at = f" {op.node_seen}" if op.node_seen else ""
-    text = printable(f"{who(op.process_id, short=True)}{at}  {full_label(op)}")
+    text = printable(f"{who(op.process_id, short=True)}{at}  {what}")
     return text if len(text) <= _NAME_MAX else text[: _NAME_MAX - 1] + "…"
 
 
-def _bar(op: Op, y: float, x: Callable[[int], float], telling: bool, at: _Layout) -> str:
+def _on_key(op: Op, key: Any) -> list[Any]:
+    """What a transaction that succeeded did to a key; empty for all else."""
+    if op.op_type != "txn" or key is None or not isinstance(op.output, list | tuple):
+        return []
+    known = [mop for mop in op.output if isinstance(mop, list | tuple) and len(mop) == 3]
+    return [mop for mop in known if str(mop[1]) == str(key)]
+
+
+def _apart(lists: Sequence[Sequence[Any]]) -> int | None:
+    """Where the first two of lists that contradict each other part; None where each is the
+    beginning of another."""
+    for one in lists:
+        for other in lists:
+            pairs = enumerate(zip(one, other, strict=False))
+            parted = next((at for at, (a, b) in pairs if a != b), None)
+            if parted is not None:
+                return parted
+    return None
+
+
+def _around(value: Sequence[Any], at: int) -> str:
+    """`[… 3 4 …]`: a list where it parts from another."""
+    start = max(0, at - 1)
+    parts = [str(one) for one in value[start : at + 2]]
+    while len(parts) > 1 and len(" ".join(parts)) > _APART_MAX:
+        parts.pop()
+    before = "… " if start else ""
+    after = " …" if start + len(parts) < len(value) else ""
+    return f"[{before}{_short(' '.join(parts))}{after}]"
+
+
+def _names(ops: Sequence[Op], key: Any) -> list[str]:
+    """Names of bars. Of transactions of which one `key` is told, what they did to it, and of lists
+    that contradict each other the place where they part."""
+    mine = [_on_key(op, key) for op in ops]
+    reads = [m[2] for mops in mine for m in mops if m[0] == "r" and isinstance(m[2], list | tuple)]
+    at = _apart(reads)
+    names = []
+    for op, mops in zip(ops, mine, strict=True):
+        texts = [
+            f"r {mop[1]} → {_around(mop[2], at)}"
+            if at is not None and mop[0] == "r" and isinstance(mop[2], list | tuple)
+            else mop_text(mop)
+            for mop in (mops if at is None else [m for m in mops if m[0] == "r"] or mops)
+        ]
+        names.append(_name(op, ", ".join(texts) if texts else full_label(op)))
+    return names
+
+
+def _bar(op: Op, told: str, y: float, x: Callable[[int], float], telling: bool, at: _Layout) -> str:
     open_end = op.complete_ts is None
     start = x(op.invoke_ts)
     end = at.width - at.right if op.complete_ts is None else x(op.complete_ts)
     color = COLORS[op.outcome]
     dash = ' stroke-dasharray="5 3"' if op.outcome is Outcome.UNKNOWN else ""
     weight = ' font-weight="700"' if telling else ""
-    name, words = escape(_name(op)), escape(printable(_sentence(op, full_label(op))))
+    name, words = escape(told), escape(printable(_sentence(op, full_label(op))))
     mark = "▶ " if telling else ""
     above = at is _NARROW
     top = y + (at.row - _ROW_LEAST if above else 0)
@@ -210,11 +262,13 @@ def timeline_svg(
     faults: Sequence[FaultWindow] = (),
     culprit: int | str | None = None,
     *,
+    key: Any = None,
     narrow: bool = False,
 ) -> str:
     """An SVG of the witness: a row per operation, from call to answer, to scale, with the fault
     windows of that time behind them, as many of them with a name as there is room for. `culprit`
-    is marked. A `narrow` one is for the screen of a telephone, each name above its bar.
+    is marked; of transactions what they did to `key` is told. A `narrow` one is for the screen of a
+    telephone, each name above its bar.
 
     A bar that is dashed is an operation whose outcome is unknown; one that never ended goes to the
     edge. Of many operations the last are drawn.
@@ -242,12 +296,12 @@ def timeline_svg(
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{words}" {size}>',
         *bands.svg(height - 22, left - 10),
     ]
-    for at, op in enumerate(shown):
+    for at, (op, told) in enumerate(zip(shown, _names(shown, key), strict=True)):
         y = top + at * layout.row
         foot = y + layout.row - 4
         parts.append(
             f'<line x1="{left}" x2="{right}" y1="{foot}" y2="{foot}" stroke="currentColor" '
-            f'stroke-opacity="0.12"/>' + _bar(op, y, x, op.op_id == culprit, layout)
+            f'stroke-opacity="0.12"/>' + _bar(op, told, y, x, op.op_id == culprit, layout)
         )
     for step, anchor in ((0, "start"), (1, "middle"), (2, "end")):
         time_ns = first + (last - first) * step // 2

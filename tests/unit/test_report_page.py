@@ -295,6 +295,27 @@ def test_a_type_and_a_node_that_stand_still_while_the_others_work() -> None:
     assert found["No write succeeded"].tried == found["n2 answered nothing with success"].tried
 
 
+def at_nodes(*rows: list[Op]) -> list[Op]:
+    ops = sorted((one for row in rows for one in row), key=lambda o: o.invoke_ts)
+    return [msgspec.structs.replace(one, op_id=n) for n, one in enumerate(ops)]
+
+
+def of_processes(ops: list[Op], first: int, count: int) -> list[Op]:
+    return [msgspec.structs.replace(one, process_id=first + n % count) for n, one in enumerate(ops)]
+
+
+@pytest.mark.parametrize(("asked", "told"), [(1, False), (4, True)])
+def test_a_node_that_clients_left_is_no_outage_and_one_where_all_hang_is(
+    asked: int, told: bool
+) -> None:
+    """After a change of the lead hardly anybody asks who led before."""
+    other = of_processes(busy(0, 20, node_seen="n2"), 0, 4)
+    led = of_processes(busy(0, 8, node_seen="n1"), 10, 4)
+    hang = busy(8.1, 12, node_seen=None, timeout_marker=True, complete_ts=None)[:asked]
+    found = stretches(at_nodes(other, led, of_processes(hang, 10, 4)), [])
+    assert [row.what for row in found] == ["n1 answered nothing with success"] * told
+
+
 # ---- leaders, logs, seeds
 
 
@@ -436,6 +457,22 @@ def test_a_fault_that_is_not_proven_is_drawn_otherwise() -> None:
     drawn, _ = charts(made, axis_of(made), [])
     assert 'class="window unproven"' in drawn[0].svg
     assert "landed: no" in drawn[0].svg
+
+
+@pytest.mark.parametrize("every_s", [0.5, 3.0, 8.0])
+def test_names_of_short_windows_lie_over_no_other(every_s: float) -> None:
+    """Where there is no room for all that is to be said the id is shown."""
+    faults = [fault(f"f{n}", 1 + every_s * n, 1.2 + every_s * n, "ambiguous") for n in range(7)]
+    made = msgspec.structs.replace(report(), faults=views(faults))
+    drawn, _ = charts(made, axis_of(made), [])
+    found = re.findall(r'<text class="on" x="([\d.]+)" y="(\d+)">([^<]*)<', drawn[0].svg)
+    assert sorted(name.split(" ")[0] for *_, name in found) == [f"f{n}" for n in range(7)]
+    for x, y, name in found:
+        later = [float(a) for a, b, _ in found if b == y and float(a) > float(x)]
+        assert float(x) + 6.5 * len(name) <= min(later, default=1000)
+    last = found[-1][2]
+    assert last == "f6 partition, landed: ambiguous" or every_s == 8
+    assert {name for *_, name in found[:-1]} >= {"f1" if every_s < 8 else "f1 partition"}
 
 
 def test_ticks_are_round_and_inside() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from made_meta import meta
@@ -28,6 +30,30 @@ def test_a_list_shows_the_value_that_proves_it_and_a_drawing_stays_short() -> No
     long = story(op(4, 1, output=[*range(5000)]))
     assert "4997, 4998, 4999]" in long
     assert len(long) < 900
+
+
+def names(*ops: Op, key: Any) -> list[str]:
+    """What stands before bars."""
+    drawn = timeline_svg(ops, key=key, narrow=True)
+    return re.findall(r"<text [^>]*>(?:▶ )?(p[^<]*)<title>", drawn)
+
+
+def test_of_lists_that_contradict_each_other_a_drawing_shows_where_they_part() -> None:
+    many = [["r", 1, [7]], ["r", 257, [*range(50)]], ["append", 3, 1]]
+    short = op(33, 0.1, "txn", output=[*many, ["r", 129, [2, 3]]], process_id=13)
+    long = op(247, 0.4, "txn", output=[*many, ["r", 129, [2, 4, *range(9, 40)]]], process_id=15)
+    assert names(short, long, key=129) == ["p13 n1  r 129 → [2 3]", "p15 n1  r 129 → [2 4 9 …]"]
+    deep = [
+        op(n, 0.1 * n, "txn", output=[*many, ["r", 5, [*range(1000, 1040), n, *range(90)]]])
+        for n in (1, 2)
+    ]
+    assert [name.split("  ")[1] for name in names(*deep, key=5)] == [
+        "r 5 → [… 1039 1 0 …]",
+        "r 5 → [… 1039 2 0 …]",
+    ]
+    # Where none contradicts another the end is shown, and without a key all that was done.
+    assert names(short, key=129)[0].endswith("  r 129 → [2 3]")
+    assert "r 1 → [7], r 257" in names(short, key=None)[0]
 
 
 def test_who_reads_at_the_end_is_called_so() -> None:
