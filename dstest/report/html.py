@@ -10,7 +10,7 @@ then is it known in how many arms an anomaly came.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -299,6 +299,19 @@ def _twin(twin: Moment, moment: Moment) -> dict[str, Any]:
     }
 
 
+def _one_value(texts: Iterable[str]) -> str:
+    """What several rows all say; empty where they differ, or are one."""
+    found = list(texts)
+    return found[0] if len(found) > 1 and len(set(found)) == 1 else ""
+
+
+def _in_all(listed: Sequence[Moment], twins: Mapping[int, Sequence[Moment]]) -> dict[str, str]:
+    """What stands above the rows of witnesses, since all of them say it."""
+    whole = [one for m in listed for one in (m, *twins.get(m.number, []))]
+    by = "" if len(whole) > len(listed) else _one_value(m.checker for m in listed)
+    return {"listed_by": by, "listed_where": _one_value(m.where for m in whole)}
+
+
 def _witness(moment: Moment, report: RunReport, twins: Sequence[Moment]) -> dict[str, Any]:
     """An anomaly with its drawings."""
     from markupsafe import Markup
@@ -311,9 +324,11 @@ def _witness(moment: Moment, report: RunReport, twins: Sequence[Moment]) -> dict
             rows.append((LogLine(place.at_ns, place.word), "client", True))
         if not place.word or place.told_ns != place.at_ns:
             rows.append((LogLine(place.told_ns, "the answer that gave it away"), "client", True))
+    others = [_twin(twin, moment) for twin in twins]
     return {
         "m": moment,
-        "twins": [_twin(twin, moment) for twin in twins],
+        "twins": others,
+        "same": [twin for twin in others if not twin["lines"]],
         "told": _cut(sentence(anomaly.explanation)),
         "svg": Markup(timeline_svg(moment.ops, report.windows, moment.culprit, key=anomaly.key)),
         "loop": Markup(loop_svg(anomaly) if is_cycle(anomaly) else ""),
@@ -478,6 +493,7 @@ def render_html(report: RunReport) -> str:
         "witnesses": [_witness(m, report, twins.get(m.number, [])) for m in told if m.detailed],
         "listed": listed[:LISTED_MAX],
         "twins": twins,
+        **_in_all(listed[:LISTED_MAX], twins),
         "unlisted": max(0, len(listed) - LISTED_MAX),
         "steps": _next_steps(report),
         "charts": [(chart.title, Markup(chart.svg)) for chart in drawn if not chart.closer],

@@ -42,6 +42,7 @@ _KEY_MAX: Final = 60
 _BETWEEN_MAX: Final = 3
 """Faults that stood between the operations of a witness: whose counters are beside it, the last."""
 
+_NO_FAULT: Final = "No fault was injected"
 _NOWHERE: Final = "The witness names no operation of this history."
 
 _NAMED_MAX: Final = 3
@@ -190,6 +191,16 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def where(self) -> str:
         return _NOWHERE if self.place is None else self.place.said
+
+    @property
+    def below(self) -> str:
+        """`where`, of one that is drawn below."""
+        said = self.where
+        if said.startswith("It "):
+            return f"The one below {said.removeprefix('It ')}"
+        if said.startswith(_NO_FAULT):
+            return said
+        return f"The one below: {said[:1].lower()}{said[1:]}"
 
     @property
     def told_ns(self) -> int | None:

@@ -299,3 +299,47 @@ def test_witnesses_of_transactions_come_in_order_of_time_and_so_does_the_first()
         found = moments(one, [])
         kind = next(k for k in kinds(one, found) if k.type == "incompatible-order")
         assert next(m for m in found if m.number == kind.first).told_ns == times[0]
+
+
+def test_what_the_same_operations_show_to_another_checker_is_folded_away() -> None:
+    ops = [op(1, 1, "add", input=7), op(2, 5, output=[])]
+    results = {
+        name: CheckResult(
+            checker=name,
+            valid=False,
+            anomaly_types=["lost"],
+            anomalies={
+                "lost": [Anomaly(type="lost", key="k", ops=[1, 2], element=7, explanation=said)]
+            },
+        )
+        for name, said in (("set-full", "gone"), ("no-lost-ack", "not held"), ("own", "away"))
+    }
+    page = render_html(failing(ops, results, []))
+    assert "<summary>no-lost-ack and own found the same by the same operations</summary>" in page
+    assert "no-lost-ack found the same:" not in page and "<p>no-lost-ack: not held</p>" in page
+
+
+def test_a_column_of_witnesses_that_says_the_same_in_each_row_stands_above_them() -> None:
+    ops = contradicting(30)
+    page = render_html(failing(ops, judged(ops, "list-append"), []))
+    table = page[page.index('aria-label="More anomalies"') :]
+    table = table[: table.index("</table>")]
+    assert table.count("<tr id=") > 20
+    assert table.count("No fault was injected") == 1 and table.count("list-append") == 1
+    assert "All were found by list-append. No fault was injected in this run." in table
+    assert '<th scope="col">where</th>' not in table
+    mixed = render_html(failing(losses(), judged(losses(), "set-full", "no-lost-ack"), FAULTS))
+    table = mixed[mixed.index('aria-label="More anomalies"') :]
+    assert '<th scope="col">where</th>' in table and '<th scope="col">found by</th>' in table
+
+
+def test_of_many_the_one_that_is_drawn_is_told_in_a_sentence() -> None:
+    made = failing(losses(), judged(losses(), "set-full"), FAULTS)
+    first = moments(made, [])[0]
+    assert first.below.startswith("The one below: acknowledged at")
+    assert first.place is not None
+    shown = first.place._replace(said="It shows at 3.97 s, outside every fault.")
+    other = msgspec.structs.replace(first, place=shown)
+    assert other.below == "The one below shows at 3.97 s, outside every fault."
+    none = failing(contradicting(2), judged(contradicting(2), "list-append"), [])
+    assert moments(none, [])[0].below == "No fault was injected in this run."

@@ -14,7 +14,7 @@ import msgspec
 from dstest.core.errors import Exit
 from dstest.core.op import Op, Outcome
 from dstest.core.words import one_line, shell_word
-from dstest.debug.logs.scene import NO_FAULT
+from dstest.debug.logs.scene import NO_FAULT, NO_TIME, NO_WINDOWS
 from dstest.debug.patterns.analysis import PATTERNS, analyse
 from dstest.debug.patterns.checklists import (
     WEIGHTS,
@@ -157,9 +157,17 @@ def causes(path: Path, ops: Sequence[Op]) -> list[Cause]:
     ]
     found.sort(key=lambda pair: _order(pair[1]))
     return [
-        Cause(one_line(f"{one.name}: {row.said}, {_window(row)}."), one.helps)
+        Cause(one_line(f"{one.name}: {row.said}{_began(row)}."), one.helps)
         for one, row in found[:_CAUSES]
     ]
+
+
+def _began(one: Detection) -> str:
+    """When it began, as the end of a sentence."""
+    where = f"in {one.window}" if one.in_window else one.window
+    if where in NO_WINDOWS:
+        return "; when is not known" if where == NO_TIME else "; no fault explains it"
+    return f", {where}" if one.count < 2 else f"; it began {where}"
 
 
 def _mechanism(one: Hypothesis) -> Detection | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from planted_runs import Cluster, journal_files, op, ops_of, partition, planted
 
-from dstest.debug.patterns.diagnosis import Diagnosis, diagnose
+from dstest.debug.patterns.diagnosis import Diagnosis, _began, diagnose
 from dstest.debug.patterns.model import Detection
 
 pytestmark = pytest.mark.slow
@@ -241,3 +242,20 @@ def test_members_that_fail_in_turn_for_long_are_a_cascade_though_they_come_back(
         ("together", in_turn(tmp_path / "together", 20)),
     ):
         assert not signs(diagnose(run), 12, "onsets"), name
+
+
+@pytest.mark.parametrize(
+    ("count", "window", "inside", "said"),
+    [
+        (1, "f1", True, ", in f1"),
+        (2, "f1", True, "; it began in f1"),
+        (2, "after f1", False, "; it began after f1"),
+        (2, "no fault", False, "; no fault explains it"),
+        (1, "no time stamp", False, "; when is not known"),
+    ],
+)
+def test_a_cause_says_in_words_when_it_began(
+    count: int, window: str, inside: bool, said: str
+) -> None:
+    found: Any = SimpleNamespace(count=count, window=window, in_window=inside)
+    assert _began(found) == said
