@@ -586,8 +586,9 @@ def places_of(
 def anomalies_of(
     c: TxnColumns, workload: str, analysis: Analysis, types: Iterable[str], sources: int, order: I64
 ) -> dict[str, list[Anomaly]]:
-    """The anomalies of the given types, at most EXPLAINED_MAX of each; first what makes the order
-    of versions doubtful. One that a transaction shows twice is told once."""
+    """The anomalies of the given types, at most EXPLAINED_MAX of each, by when all of the witness
+    was there; first what makes the order of versions doubtful. One that a transaction shows twice
+    is told once."""
     writer = _Writer(c, workload, sources, order)
     first = sorted(types, key=lambda kind: kind != "incompatible-order")
     anomalies: dict[str, list[Anomaly]] = {t: [] for t in first}
@@ -599,4 +600,15 @@ def anomalies_of(
     for cycle in analysis.cycles:
         if cycle.type in anomalies and len(anomalies[cycle.type]) < EXPLAINED_MAX:
             anomalies[cycle.type].append(writer.cycle(cycle))
-    return anomalies
+    return _in_time(c, anomalies)
+
+
+def _in_time(c: TxnColumns, anomalies: dict[str, list[Anomaly]]) -> dict[str, list[Anomaly]]:
+    told = {int(op) for group in anomalies.values() for one in group for op in one.ops}
+    rows = np.flatnonzero(np.isin(c.op_index, np.fromiter(told, np.int64, len(told))))
+    ended = {int(c.op_index[row]): int(c.complete_pos[row]) for row in rows}
+
+    def shown(one: Anomaly) -> int:
+        return max((ended[int(op)] for op in one.ops), default=0)
+
+    return {kind: sorted(group, key=shown) for kind, group in anomalies.items()}

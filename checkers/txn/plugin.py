@@ -47,7 +47,7 @@ from checkers.txn.models import weaker as weaker_models
 from dstest.core.check import Anomaly, Budget, CheckResult, FirstOf, KeyCount, OpCount, Spread
 from dstest.core.errors import HistoryError
 from dstest.core.history import History, epochs_of
-from dstest.core.op import Op, Outcome, last_ns
+from dstest.core.op import Op, Outcome
 
 _OUTCOME_OF: Final = {"ok": OK, "fail": FAIL, "info": INFO}
 _KINDS: Final = {"r": READ, "w": WRITE, "append": WRITE}
@@ -369,11 +369,6 @@ def _named(anomaly: Anomaly, by_number: Mapping[int, Op], history: History, end_
     return replace(anomaly, ops=[o.op_id for o in ops], witness=witness, epochs=epochs)
 
 
-def _shown_ns(anomaly: Anomaly, by_number: Mapping[int, Op]) -> int:
-    """When all of its witness was there."""
-    return max((last_ns(by_number[int(number)]) for number in anomaly.ops), default=0)
-
-
 def _spreads(
     places: Iterable[Place], by_number: Mapping[int, Op], history: History
 ) -> dict[str, Spread] | msgspec.UnsetType:
@@ -455,10 +450,7 @@ class TxnChecker:
             result,
             workload=history.header.workload or self.name,
             anomalies={
-                kind: [
-                    _named(a, by_number, history, end_ns)
-                    for a in sorted(group, key=lambda one: _shown_ns(one, by_number))
-                ]
+                kind: [_named(a, by_number, history, end_ns) for a in group]
                 for kind, group in result.anomalies.items()
             },
             spreads=_spreads(places, by_number, history),
