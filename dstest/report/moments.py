@@ -642,7 +642,8 @@ def _stale(stale: Spread | msgspec.UnsetType, spread: Spread, faults: Sequence[F
         return ""
     keys = f"{number(stale.keys_total)} key{'s' * (stale.keys_total > 1)}"
     if spread.count > stale.keys_total:
-        keys += f" ({number(spread.count)} are not linearizable)"
+        all_keys = number(spread.count)
+        keys = f"{number(stale.keys_total)} of the {all_keys} keys that are not linearizable"
     return (
         f"{number(stale.count)} stale reads on {keys}: {_seen_at(stale.told, faults)}; the oldest "
         f"value had been overwritten {_age(stale.oldest_ns)} before"

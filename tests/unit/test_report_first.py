@@ -75,9 +75,9 @@ def test_every_anomaly_is_on_the_strip() -> None:
     (kind,) = kinds(made, moments(made, []))
     assert kind.count == 40 and kind.shown is not None
     assert len(made.results["linearizable"].anomalies["nonlinearizable"]) < 40
-    svg = strip_svg(axis_of(made), made.history.ops, {kind.type: kind.shown})
+    svg = strip_svg(axis_of(made), made.history.ops, {kind.drawn: kind.shown})
     assert sum(int(n) for n in re.findall(r"<title>(\d+) at", svg)) == 40
-    assert "40 &#215;" in svg and ">nonlinearizable<" in svg and svg.count('class="band"') == 2
+    assert "40 &#215;" in svg and ">stale read<" in svg and svg.count('class="band"') == 2
     assert svg in render_html(made)
 
 
@@ -86,7 +86,7 @@ def test_older_files_have_no_strip() -> None:
     (kind,) = kinds(made, moments(made, []))
     assert kind.shown is not None
     old = msgspec.structs.replace(kind.shown, over_time=msgspec.UNSET)
-    assert strip_svg(axis_of(made), made.history.ops, {kind.type: old}) == ""
+    assert strip_svg(axis_of(made), made.history.ops, {kind.drawn: old}) == ""
 
 
 def test_how_old_what_was_read_is() -> None:
