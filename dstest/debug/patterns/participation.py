@@ -294,7 +294,10 @@ def _match(scene: Scene, old: Reign, new: Reign, begin: int, end: int) -> Match:
     took = _took(scene, old, begin, end)
     if not took and odds:
         took = _took(scene, old, _cut(scene, old, begin), begin)
-    said = f"{a} and {b} were both primary of one group for {(end - begin) / 1e9:.1f} s"
+    said = (
+        f"{a} and {b} were both primary of one group for {(end - begin) / 1e9:.1f} s, from "
+        f"{begin / 1e9:.1f} s to {end / 1e9:.1f} s"
+    )
     if took:
         said += f"; {a} acknowledged {len(took):,} writes by itself"
     assert new.taken is not None and old.until is not None
