@@ -332,12 +332,13 @@ def _files(wanted: Wanted) -> dict[str, Path | None]:
 
 def clear_places(wanted: Wanted, runs: Sequence[Path]) -> None:
     """Remove what an earlier command has left at the places that are to be written. Raises
-    ConfigError where one of them cannot be."""
-    from dstest.store.export.telemetry import endpoint_of
+    ConfigError where one of them cannot be, or what a format needs is not installed: before any of
+    them is written."""
+    from dstest.store.export.telemetry import require_otlp
 
     clear(_files(wanted), runs)
     if wanted.otlp is not None:
-        endpoint_of(wanted.otlp)
+        require_otlp(wanted.otlp)
 
 
 def write_formats(wanted: Wanted, runs: Sequence[Path], judged: Verify) -> list[Result]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
+import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, distribution, requires
+from importlib.metadata import PackageNotFoundError, distribution, distributions, requires
+from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Final
+from urllib.parse import unquote, urlsplit
 
 from dstest.core.errors import ConfigError
 
@@ -29,8 +34,50 @@ def need(module: str, extra: str, what: str) -> ModuleType:
             raise  # it is there, and lacks something itself
         raise ConfigError(
             f"{what} needs {error.name}, which is not installed",
-            remedy=f'pip install "dstest[{extra}]"',
+            remedy=install_command(extra),
         ) from None
+
+
+def install_command(extra: str) -> str:
+    """The command that brings an extra to this Python: of the wheel or the directory that dstest
+    was installed from. Where that is gone, the packages of the extra by their names."""
+    source, editable = _installed_from()
+    if source is None:
+        return pip_install(f"dstest[{extra}]")
+    if source.exists():
+        return pip_install(*["-e"] * editable, f"{source}[{extra}]")
+    return pip_install(*(_packages_of(extra) or [f"dstest[{extra}]"]))
+
+
+def pip_install(*words: str) -> str:
+    """A command of this very Python: `pip` alone may be another one's."""
+    return shlex.join([sys.executable or "python3", "-m", "pip", "install", *words])
+
+
+def _installed_from() -> tuple[Path | None, bool]:
+    """(wheel file or directory that dstest was installed from, whether it is used in place); None
+    where it came from an index, or nobody wrote it down."""
+    try:
+        # Beside what pip wrote there may be what the build has left in a source tree.
+        texts = (one.read_text("direct_url.json") for one in distributions(name="dstest"))
+        told = json.loads(next(filter(None, texts), "{}"))
+        parts = urlsplit(str(told.get("url", "")))
+        editable = bool((told.get("dir_info") or {}).get("editable"))
+    except (ValueError, AttributeError):
+        return None, False
+    if parts.scheme != "file":
+        return None, False
+    return Path(unquote(parts.path)), editable
+
+
+def _packages_of(extra: str) -> list[str]:
+    """What an extra asks for, as pip reads it."""
+    asked = re.compile(rf"([^;]+);.*extra == ['\"]{re.escape(extra)}['\"]")
+    try:
+        rows = requires("dstest") or ()
+    except PackageNotFoundError:
+        return []
+    return [match[1].strip() for row in rows if (match := asked.match(row))]
 
 
 def extra_with(package: str) -> str:
@@ -54,7 +101,7 @@ def lacking(error: BaseException) -> ConfigError | None:
     if not (extra := extra_with(package)):
         return None
     return ConfigError(
-        f"this needs {package}, which is not installed", remedy=f'pip install "dstest[{extra}]"'
+        f"this needs {package}, which is not installed", remedy=install_command(extra)
     )
 
 
@@ -68,5 +115,5 @@ def require_packages(packages: Sequence[str], of: str) -> None:
             extra = extra_with(package)
             raise ConfigError(
                 f"{of} needs {package}, which is not installed",
-                remedy=f'pip install "dstest[{extra}]"' if extra else f"pip install {package}",
+                remedy=install_command(extra) if extra else pip_install(package),
             ) from None

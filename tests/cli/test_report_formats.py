@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import threading
+import tomllib
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -25,12 +28,15 @@ from touched_runs import undecided
 from typer.testing import CliRunner
 
 from dstest.cli.app import app
+from dstest.cli.report import OF_OUT
 from dstest.core.errors import DstestError
+from dstest.core.extras import install_command
 from dstest.history.layout import RunDir
 from dstest.runner import integrity
 from dstest.runner.integrity import Again, Verified, verify_run
 
 pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -213,8 +219,42 @@ def test_without_the_extra_it_is_named(store: Path, tmp_path: Path) -> None:
     )
     run = next((store / "etcd-register-partition").glob("*-1"))
     words = [sys.executable, "-c", code, "report", str(run), "--otlp", str(tmp_path / "t.json")]
+    words += ["--out", str(tmp_path / "ci"), "--junit", str(tmp_path / "j.xml")]
     done = subprocess.run(words, text=True, capture_output=True, timeout=100, check=False)
-    assert done.returncode == 2 and 'pip install "dstest[otel]"' in done.stderr
+    assert done.returncode == 2 and install_command("otel") in done.stderr
+    assert not [*tmp_path.rglob("*")], "a half of what was asked for is written"
+    words[words.index("--otlp") + 1] = "http://127.0.0.1:9"
+    done = subprocess.run(words, text=True, capture_output=True, timeout=100, check=False)
+    assert done.returncode == 2 and install_command("otel") in done.stderr
+    assert not [*tmp_path.rglob("*")], "a half of what was asked for is written"
+
+
+def test_what_out_writes_needs_no_extra(store: Path, tmp_path: Path) -> None:
+    """As in an environment that has only what dstest asks for itself."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    base = {re.split("[<>=]", row)[0] for row in project["dependencies"]}
+    more = {
+        re.split(r"[<>=\[]", row)[0]
+        for rows in project["optional-dependencies"].values()
+        for row in rows
+    } - base
+    modules = {
+        module
+        for module, packages in packages_distributions().items()
+        if (names := {package.lower().replace("_", "-") for package in packages}) & more
+        and not names & {*base, "dstest"}
+    }
+    code = (
+        "import sys\n"
+        f"sys.modules.update(dict.fromkeys({sorted(modules)!r}))\n"
+        "sys.argv[0] = 'dstest'\n"
+        "from dstest.cli.entry import main\nmain()"
+    )
+    run = next((store / "etcd-register-partition").glob("*-1"))
+    words = [sys.executable, "-c", code, "report", str(run), "--out", str(tmp_path / "ci")]
+    done = subprocess.run(words, text=True, capture_output=True, timeout=100, check=False)
+    assert done.returncode in (0, 1, 3), done.stderr
+    assert {path.name for path in (tmp_path / "ci").iterdir()} == set(OF_OUT.values())
 
 
 @pytest.mark.parametrize("what", ["a pass", "a violation", "a session", "edited"])

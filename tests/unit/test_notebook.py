@@ -20,6 +20,7 @@ from made_runs import recorded, registers
 from session_files import old_json, plume, put, random_history
 
 from dstest.core.errors import ConfigError, DstestError, EvidenceError, HistoryError
+from dstest.core.extras import install_command
 from dstest.core.history import FaultWindow, Header
 from dstest.core.op import FIELDS, Op, Outcome
 from dstest.history.export import export_lines
@@ -359,7 +360,7 @@ def test_without_pandas_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ConfigError) as caught:
         History.of(HEADER, odd_ops()).to_pandas()
-    assert caught.value.remedy == 'pip install "dstest[notebook]"'
+    assert caught.value.remedy == install_command("notebook")
 
 
 def test_memory_is_bounded_by_row_groups(tmp_path: Path) -> None:

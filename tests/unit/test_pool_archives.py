@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from dstest.campaign.workers.agent import PART_BYTES, Archive, Limits, pack, read_part, unpack
+from dstest.campaign.workers.archive import PART_BYTES, Archive, Limits, pack, read_part, unpack
 from dstest.core.errors import HarnessError
 
 

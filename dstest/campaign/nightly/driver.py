@@ -47,7 +47,7 @@ from dstest.campaign.nightly.state import (
 from dstest.campaign.nightly.verdict import clear, exit_of, judge_again, lost, settle, take_up
 from dstest.campaign.steps.commands import results_in
 from dstest.campaign.workers.commands import IMAGE_S, STORE, given_files, run_command, why_no_run
-from dstest.campaign.workers.pool import UP_S, WorkerPool, location_of, worker_pool
+from dstest.campaign.workers.pool import UP_S, WorkerPool, location_of, require_pool, worker_pool
 from dstest.campaign.workers.task import Task, TaskResult
 from dstest.core import clock, registry
 from dstest.core.errors import ConfigError, Exit
@@ -62,6 +62,7 @@ Say = Callable[[str], None]
 OnStart = Callable[[Path], object]
 """Is given the directory of a night before any of its cells is run."""
 _NAMED: Final = 5
+_NIGHT: Final = "a night"
 
 
 def _ends_with_us() -> None:
@@ -303,6 +304,7 @@ def begin(
     """Run a night, or go on with the newest one of this file that did not come to its end; the exit
     code. With `chosen` only the cells of these names. Raises ConfigError where a cell cannot be run
     as it is, or another process runs a night of this name: then nothing was touched."""
+    require_pool(_NIGHT)
     config, digest = read_config(config_path), _digest(config_path)
     location_of(at or config.at)
     require_within(store, config.name)
@@ -437,6 +439,7 @@ def _no_longer_asked(
 def resume(path: Path, *, at: str | None, workers: int | None, say: Say) -> int:
     """Go on with a night whose process is gone; the exit code. Raises ConfigError where it still
     runs, or is over."""
+    require_pool(_NIGHT)
     if at is not None:
         location_of(at)
     directory = NightDir.open(path)

@@ -46,6 +46,7 @@ from dstest.campaign.shrink.reductions import (
 )
 from dstest.campaign.shrink.reproducer import read_progress, reproducer_of
 from dstest.campaign.shrink.runs import ClusterRuns, Runs, smallest_history
+from dstest.campaign.workers.pool import require_pool
 from dstest.core import clock
 from dstest.core.errors import ConfigError
 from dstest.core.history import History
@@ -192,6 +193,8 @@ def shrink_run(
             "--lab-id beside --at or --workers: each worker has a lab of its own",
             remedy="leave --lab-id out",
         )
+    if runs is None and (at or workers):
+        require_pool("a pool of workers")
     original = original_of(path, verify_run(RunDir.open(path)).verdict, violation)
     aside, ui = aside_of(original.run.path), ui or progress_for()
     meta, fingerprint = original.meta, original.fingerprint

@@ -27,10 +27,11 @@ import msgspec
 from msgspec.structs import replace
 
 from dstest import __version__
-from dstest.campaign.workers.agent import Archive, Limits, unpack
+from dstest.campaign.workers.archive import Archive, Limits, unpack
 from dstest.campaign.workers.bundle import HOME
 from dstest.campaign.workers.task import WORK, Task, TaskResult
 from dstest.core.errors import ConfigError, HarnessError, reason_of
+from dstest.core.extras import need
 
 if TYPE_CHECKING:
     from dstest.campaign.workers.agent import Delivery
@@ -90,6 +91,11 @@ def location_of(text: str) -> Location:
     raise ConfigError(
         f"no workers at {text!r}", remedy="local, ssh:HOST,HOST or tcp://ADDRESS:PORT"
     )
+
+
+def require_pool(what: str) -> None:
+    """Raises ConfigError where what workers are made of is not installed; `what` needs them."""
+    need("distributed", "night", what)
 
 
 @asynccontextmanager
@@ -259,6 +265,7 @@ async def worker_pool(
     exception or a cancellation, whatever still runs is ended, with time to heal and seal. Raises
     ConfigError for what is no place, HarnessError where no worker comes up.
     """
+    require_pool("a pool of workers")
     place = location_of(at)
     work = into / WORK
     work.mkdir(parents=True, exist_ok=True)

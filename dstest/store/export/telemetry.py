@@ -306,6 +306,16 @@ _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _IDS: Final = ("traceId", "spanId", "parentSpanId")
 
 
+def require_otlp(place: str) -> None:
+    """Raises ConfigError where what sends or writes traces to this place is not installed, or it is
+    no place (`endpoint_of`)."""
+    endpoint = endpoint_of(place)
+    need("opentelemetry.sdk.trace", EXTRA, _WHAT)
+    need("opentelemetry.exporter.otlp.proto.common.trace_encoder", EXTRA, "OTLP")
+    if endpoint is not None:
+        need("opentelemetry.exporter.otlp.proto.http.trace_exporter", EXTRA, "OTLP")
+
+
 def endpoint_of(text: str) -> str | None:
     """The URL of the traces of a collector, None where the text is a file's name.
 
