@@ -346,7 +346,7 @@ def write_formats(wanted: Wanted, runs: Sequence[Path], judged: Verify) -> list[
     what is asked for; its places were cleared before."""
     from dstest.store.export.gather import gather
 
-    results = gather(runs, judged)
+    results = gather(runs, judged, lambda what: typer.echo(f"dstest: {what}", err=True))
     for flag, path, render in _rendered(wanted, results):
         text = render()
         if flag == "--summary":

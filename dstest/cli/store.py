@@ -228,7 +228,7 @@ def verify(
     """Compare every file with its sum, and with --verdicts judge every run, session and plan again,
     and hold what `dstest shrink` and `dstest blame` found to their runs. Exit 3 where anything is
     not as it was left."""
-    from dstest.store.inventory import entries
+    from dstest.store.inventory import entries, left_out
     from dstest.store.verify import check_sums
 
     untold: list[tuple[Path, str]] = []
@@ -257,6 +257,8 @@ def verify(
             typer.echo(f"{at}: {what}")
         for one in foreign:
             typer.echo(f"{one.path}: {one.told}, not looked at")
+        for line in left_out(walked.odd):
+            typer.echo(line)
         how = "files and verdicts" if verdicts or deep else "files"
         still = f"; {len(running)} running, not judged" if running else ""
         typer.echo(f"{count} runs, sessions and plans; {how}: {len(wrong)} wrong{still}")

@@ -274,7 +274,7 @@ def _notes(
             "no signature was asked for: whoever edits a record and all that follows from it alike"
             " is not found (evidence.signers)"
         )
-    notes += [answer.remark for answer in answers if answer.remark]
+    notes += [*gathered.notes, *(answer.remark for answer in answers if answer.remark)]
     if never := gathered.never_started:
         few = ", ".join(map(str, never[:_NEVER_MAX])) + (", .." if len(never) > _NEVER_MAX else "")
         notes.append(f"{len(never)} never began to ask for anything: {few}")

@@ -43,7 +43,15 @@ from dstest.runner.integrity import (
     read_statement,
 )
 from dstest.runner.session_file import SessionDir, SessionFile
-from dstest.store.inventory import Kind, StorePlace, Stray, asked_anything, never_started, walk
+from dstest.store.inventory import (
+    Kind,
+    StorePlace,
+    Stray,
+    asked_anything,
+    left_out,
+    never_started,
+    walk,
+)
 
 __all__ = [
     "JudgedRun",
@@ -130,13 +138,14 @@ class JudgedPlan(msgspec.Struct, frozen=True, kw_only=True):
 class StoreEvidence(msgspec.Struct, frozen=True, kw_only=True):
     """`never_started` are the runs and sessions that died before they asked for anything. They are
     among the units too, where they say what they would have been. `same` are runs that are one
-    simulation, made again and again."""
+    simulation, made again and again. `notes` say what is left out."""
 
     units: tuple[Unit, ...]
     plans: tuple[JudgedPlan, ...]
     findings: tuple[Finding, ...]
     never_started: tuple[Path, ...] = ()
     same: tuple[frozenset[Path], ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def runs(self) -> tuple[JudgedRun, ...]:
@@ -263,8 +272,10 @@ def gather(
     plans: list[JudgedPlan] = []
     findings: list[Finding] = []
     never: list[Path] = []
+    notes: list[str] = []
     for store in stores_of(stores):
         walked = walk(store)
+        notes += left_out(walked.odd)
         findings += [_stray(one) for one in walked.odd if one.why in _ODD]
         sessions = {place.path for place in walked.places if place.kind == "session"}
         for number, place in enumerate(walked.places, 1):
@@ -289,6 +300,7 @@ def gather(
         plans=tuple(plans),
         findings=tuple(findings),
         never_started=tuple(never),
+        notes=tuple(notes),
     )
 
 

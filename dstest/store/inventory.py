@@ -2,14 +2,18 @@
 what each says of itself at a glance. Nothing here is judged again.
 
 No link is followed: the only one that a store has of its own is `latest`, and what it points to is
-found by itself. What stands beside a run (`RUN.blame`, `RUN.shrink`) belongs to it.
+found by itself. Whoever copies a store may follow it: a directory `latest` that is the same, file
+by file, as what lies beside it stands for that and is left out. What stands beside a run
+(`RUN.blame`, `RUN.shrink`) belongs to it.
 """
 
 from __future__ import annotations
 
 import datetime
+import filecmp
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+import stat
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -42,6 +46,8 @@ _LEFT_OF_A_RUN: Final = (
 """Names that only what dstest made has: a folder with one of them is not passed over."""
 
 _LATEST: Final = "latest"
+_NAMES_DEEP: Final = 3
+"""Folders that the name of a test may be deep."""
 _FOLDERS_MAX: Final = 100_000
 """More are no store: somebody has given the root of a disk."""
 _EMPTY_MAX: Final = 5_000
@@ -134,6 +140,7 @@ _TOLD: Final = {
     "orphan": "it is named as if it belonged to a run that is not there",
     "foreign": "no part of a run, session, plan or night",
     "unreadable": "it cannot be looked at: make it readable",
+    "latest": "the same, file by file, as what `latest` stood for",
 }
 
 
@@ -150,15 +157,22 @@ class StorePlace(msgspec.Struct, frozen=True, kw_only=True):
 class Stray(msgspec.Struct, frozen=True, kw_only=True):
     """What should not be there. `why` is `link`, `cut` (a part of a run; the rest is gone),
     `orphan` (it is named as if it belonged to a run that is not there), `unreadable` (nobody lets
-    us look) or `foreign` (no part of anything, which does no harm)."""
+    us look); or, which does no harm, `foreign` (no part of anything) or `latest` (a whole copy of
+    what `of` is, made by whoever followed that link)."""
 
     path: Path
-    why: Literal["link", "cut", "orphan", "unreadable", "foreign"]
+    why: Literal["link", "cut", "orphan", "unreadable", "foreign", "latest"]
+    of: Path | None = None
 
     @property
     def told(self) -> str:
         """In words."""
-        return _TOLD[self.why]
+        return _TOLD[self.why] + (f": {self.of}" if self.of is not None else "")
+
+    @property
+    def harmless(self) -> bool:
+        """Is nothing wrong with the store for it?"""
+        return self.why in ("foreign", "latest")
 
 
 class Inventory(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,6 +182,17 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     places: tuple[StorePlace, ...]
     odd: tuple[Stray, ...]
     folders: tuple[Path, ...] = ()
+
+
+def left_out(odd: Iterable[Stray]) -> Iterator[str]:
+    """The line that says which directories `latest` are left out; none where there are none."""
+    copies = [one for one in odd if one.why == "latest"]
+    if copies:
+        count, first = len(copies), copies[0]
+        many = "is a whole copy" if count == 1 else f"and others, {count} directories, are copies"
+        yield f"left out: {first.path} {many} of what the link `latest` stood for, {first.of}" + (
+            "" if count == 1 else " first"
+        )
 
 
 def walk(store: Path) -> Inventory:
@@ -247,7 +272,9 @@ def _here(
             if not _own_link(path):
                 odd.append(Stray(path=path, why="link"))
         elif entry.is_dir(follow_symlinks=False):
-            if path.suffix not in ASIDE or _is_run(path):
+            if entry.name == _LATEST and (original := _stands_for(path)) is not None:
+                odd.append(Stray(path=path, why="latest", of=original))
+            elif path.suffix not in ASIDE or _is_run(path):
                 below.append((path, inner))
             elif kind_of(path.with_suffix("")) != "run":
                 odd.append(Stray(path=path, why="orphan"))
@@ -277,6 +304,59 @@ def kind_of(folder: Path) -> Kind | None:
 def _own_link(path: Path) -> bool:
     """`latest`, which points to what lies beside it."""
     return path.name == _LATEST and path.resolve().is_relative_to(path.parent.resolve())
+
+
+def _stands_for(latest: Path) -> Path | None:
+    """What a directory called `latest` is a whole copy of: beside it, or in a folder beside it."""
+    kind = kind_of(latest)
+    if kind is None:
+        return None
+    filecmp.clear_cache()
+    others = (other for other in _topmost(latest.parent) if kind_of(other) == kind)
+    return next((other for other in others if _same_files(latest, other)), None)
+
+
+def _topmost(folder: Path, depth: int = _NAMES_DEEP) -> Iterator[Path]:
+    """Runs, sessions, plans and nights below a folder, newest names first, without what lies in
+    them."""
+    try:
+        inner = [
+            Path(entry.path) for entry in _entries(folder) if entry.is_dir(follow_symlinks=False)
+        ]
+    except (OSError, ConfigError):
+        return
+    for path in reversed(inner):
+        if path.name == _LATEST:
+            continue
+        if kind_of(path) is not None:
+            yield path
+        elif depth:
+            yield from _topmost(path, depth - 1)
+
+
+def _same_files(one: Path, other: Path) -> bool:
+    """Are two directories the same, all that lies in them byte by byte?"""
+    try:
+        mine, its = _entries(one), _entries(other)
+        if [_form(entry) for entry in mine] != [_form(entry) for entry in its]:
+            return False
+        return all(
+            _same_files(Path(a.path), Path(b.path))
+            if a.is_dir(follow_symlinks=False)
+            else a.is_symlink() or filecmp.cmp(a.path, b.path, shallow=False)
+            for a, b in zip(mine, its, strict=True)
+        )
+    except (OSError, ConfigError):
+        return False
+
+
+def _form(entry: os.DirEntry[str]) -> tuple[str, int, int | str]:
+    """Name, kind, and what a file's size or a link's target is."""
+    seen = entry.stat(follow_symlinks=False)
+    kind = stat.S_IFMT(seen.st_mode)
+    if stat.S_ISLNK(seen.st_mode):
+        return entry.name, kind, os.readlink(entry.path)
+    return entry.name, kind, seen.st_size if stat.S_ISREG(seen.st_mode) else 0
 
 
 def _asides(run: Path) -> tuple[Path, ...]:

@@ -57,7 +57,7 @@ def check_sums(
     what does no harm. An executed plan or a night has no sums of its own, its runs have; so have
     those that were made to find out about a run."""
     for odd in walked.odd:
-        if odd.why != "foreign":
+        if not odd.harmless:
             yield Mismatch(path=odd.path, what=odd.told)
     sessions = {place.path for place in walked.places if place.kind == "session"}
     for number, place in enumerate(walked.places, 1):

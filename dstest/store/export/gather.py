@@ -8,7 +8,7 @@ edited, half of one, a night that was cut off. Each is a result that no format s
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -30,7 +30,7 @@ from dstest.report.summarize import brief_of
 from dstest.runner.integrity import Verify, is_finished, verify_run
 from dstest.runner.session_file import SessionDir
 from dstest.store.export.formats import Result
-from dstest.store.inventory import StorePlace, state_of, walk
+from dstest.store.inventory import StorePlace, left_out, state_of, walk
 from dstest.store.verify import (
     Recording,
     copies_among,
@@ -40,6 +40,7 @@ from dstest.store.verify import (
     whole,
 )
 
+Note = Callable[[str], object]
 _HARMFUL: Final = ("link", "cut", "orphan")
 _RANK: Final = (Exit.FAIL, Exit.HARNESS, Exit.NOT_PROVEN)
 
@@ -50,15 +51,17 @@ def worst(results: Sequence[Result]) -> int:
     return next((int(code) for code in _RANK if code in codes), max(codes, default=Exit.NOT_PROVEN))
 
 
-def gather(paths: Sequence[Path], judged: Verify = verify_run) -> list[Result]:
+def gather(
+    paths: Sequence[Path], judged: Verify = verify_run, note: Note = lambda what: None
+) -> list[Result]:
     """A result for each run and session below these directories, each once, in order of paths;
-    `judged` judges each run again.
+    `judged` judges each run again. `note` is told what is left out.
 
     Raises ConfigError where one of them holds none.
     """
     found: dict[Path, Result] = {}
     for path in paths:
-        here = list(_below(path, judged))
+        here = list(_below(path, judged, note))
         if not here:
             raise ConfigError(
                 f"{path} holds no run and no session",
@@ -68,8 +71,10 @@ def gather(paths: Sequence[Path], judged: Verify = verify_run) -> list[Result]:
     return list(_without_copies([*found.values()]))
 
 
-def _below(path: Path, judged: Verify) -> Iterator[Result]:
+def _below(path: Path, judged: Verify, note: Note) -> Iterator[Result]:
     walked = walk(path)
+    for line in left_out(walked.odd):
+        note(line)
     if not walked.places and all(odd.why == "link" for odd in walked.odd):
         return  # links alone, such as any directory of a machine has: nothing here is of ours
     for odd in walked.odd:
