@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 from xml.etree import ElementTree
@@ -63,6 +64,19 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     said: str = ""
     time_s: float | None = None
     properties: Mapping[str, Any] = msgspec.field(default_factory=dict)
+
+
+def numbered(cases: Iterable[Case]) -> list[Case]:
+    """The second case of a name is `... (2)`: without what is drawn anew each time in them, names
+    are the same in the next night."""
+    seen = Counter[tuple[str, str]]()
+    found = []
+    for case in cases:
+        seen[case.classname, case.name] += 1
+        count = seen[case.classname, case.name]
+        again = f" ({count})" if count > 1 else ""
+        found.append(msgspec.structs.replace(case, name=f"{case.name}{again}"))
+    return found
 
 
 def xml_text(text: str) -> str:

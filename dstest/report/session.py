@@ -8,17 +8,18 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec import UNSET
 
 from dstest.core.errors import DstestError
 from dstest.core.run_record import RunSpec
-from dstest.core.run_words import command_of
+from dstest.core.run_words import case_name, command_of
 from dstest.core.words import one_line
-from dstest.history.layout import write_file
+from dstest.history.layout import RunDir, write_file
 from dstest.judge.session import ArmVerdict, SessionVerdict
 from dstest.judge.words import spelled
-from dstest.report.ci_formats import Case, render_suite
+from dstest.report.ci_formats import Case, numbered, render_suite
 from dstest.report.html import templates, tone_of
-from dstest.report.model import load_report
+from dstest.report.model import load_brief, load_report
 from dstest.report.remedies import Remedy, after_failure, remedies
 from dstest.report.review.model import md
 from dstest.report.summarize import headline_of
@@ -153,7 +154,7 @@ def session_reports(
     return {
         "report.html": page,
         "session.md": _markdown(name, verdict, rows_of_obstacles, command),
-        "junit.xml": _junit(spec, verdict, command),
+        "junit.xml": _junit(path, spec, given, verdict, command),
     }
 
 
@@ -193,22 +194,59 @@ def _markdown(
     return "\n".join([*lines, "", "## Run it again", "", f"    {command}", ""])
 
 
-def _junit(spec: RunSpec, verdict: SessionVerdict, command: str) -> str:
-    name = f"{spec.system}-{spec.workload}"
-    return render_suite(f"dstest.{name}", session_cases(name, verdict, command))
+def session_name(spec: RunSpec, given: list[str], verdict: SessionVerdict) -> str:
+    """What was asked of a session, as the name of its test case: the same each time it is asked,
+    whatever its seeds are."""
+    tier = [] if verdict.tier_wanted == "smoke" else [verdict.tier_wanted]
+    sizes = ",".join(map(str, dict.fromkeys(arm.nodes for arm in verdict.arms)))
+    asked = {**msgspec.to_builtins(spec), "nodes": sizes or spec.nodes}
+    return " ".join(["session", *tier, case_name(asked, given)])
 
 
-def session_cases(name: str, verdict: SessionVerdict, command: str) -> list[Case]:
+def load_of_session(path: Path, verdict: SessionVerdict) -> float:
+    """Seconds of load of all its runs, those that do not count included."""
+    return sum(_load_s(path, arm) for arm in verdict.arms)
+
+
+def _load_s(path: Path, arm: ArmVerdict) -> float:
+    return sum(_load_of_run(path / run) for run in _runs(path, arm))
+
+
+def _load_of_run(run: Path) -> float:
+    """As its own case has it; of one without a verdict what its record says."""
+    with contextlib.suppress(DstestError):
+        kept = load_brief(run).summary
+        if kept is not UNSET:
+            return kept.load_s
+    meta = RunDir(run).read_meta()
+    return 0.0 if meta is None else meta.load_s or 0.0
+
+
+def _junit(
+    path: Path, spec: RunSpec, given: list[str], verdict: SessionVerdict, command: str
+) -> str:
     """A test case per arm, and one for the session: what was asked for may not have been met."""
+    name, plain = f"{spec.system}-{spec.workload}", msgspec.to_builtins(spec)
+    arms = [
+        _case(name, case_name({**plain, "nodes": arm.nodes}, given), arm, _load_s(path, arm))
+        for arm in verdict.arms
+    ]
+    load_s = load_of_session(path, verdict)
+    whole = _whole(name, session_name(spec, given, verdict), verdict, command, load_s)
+    return render_suite(f"dstest.{name}", [*numbered(arms), whole], time_s=load_s)
+
+
+def _whole(classname: str, name: str, verdict: SessionVerdict, command: str, load_s: float) -> Case:
     kind = kind_of(verdict.state)
     if kind is None and verdict.exit_code != 0:
         kind = "error"
-    whole = Case(
-        classname=name,
-        name="session",
+    return Case(
+        classname=classname,
+        name=name,
         kind=kind,
         message=verdict.reason,
         type=verdict.state.value,
+        time_s=load_s,
         properties={
             "verdict": verdict.state.value,
             "tier": verdict.tier_met,
@@ -216,17 +254,17 @@ def session_cases(name: str, verdict: SessionVerdict, command: str) -> list[Case
             "command": command,
         },
     )
-    return [*(_case(name, arm) for arm in verdict.arms), whole]
 
 
-def _case(name: str, arm: ArmVerdict) -> Case:
+def _case(classname: str, name: str, arm: ArmVerdict, load_s: float) -> Case:
     facts = {"verdict": arm.state.value, "rule": arm.rule, "seed": arm.seed, "nodes": arm.nodes}
     return Case(
-        classname=name,
-        name=arm.id,
+        classname=classname,
+        name=name,
         kind=kind_of(arm.state),
         message=arm.reason,
         type=arm.state.value,
         text="\n".join(arm.why_not_better),
-        properties=facts,
+        time_s=load_s,
+        properties={**facts, "arm": arm.id},
     )

@@ -1,5 +1,6 @@
 """What is made of a night for others: its index, its page, and `junit.xml` for CI servers, each
-cell with its seed as one test case.
+cell with its seed as one test case. It is called as its cell is, since seeds are drawn anew each
+night: the second seed of a cell is `CELL (2)`.
 
 What is as it must be is a passed case, a red control that was found out as well. A violation where
 there must be none, and a red control that did not show its bug or showed another one, is a failure.
@@ -16,7 +17,7 @@ from dstest.campaign.nightly.outcome import Shade
 from dstest.campaign.nightly.page import headline, render
 from dstest.campaign.nightly.state import Item, Night, NightDir
 from dstest.core.errors import Exit
-from dstest.report.ci_formats import Case, Kind, render_suite
+from dstest.report.ci_formats import Case, Kind, numbered, render_suite
 
 PAGE: Final = "report.html"
 JUNIT: Final = "junit.xml"
@@ -43,7 +44,7 @@ def _properties(item: Item) -> dict[str, str]:
 def _case(name: str, item: Item) -> Case:
     return Case(
         classname=name,
-        name=item.id,
+        name=item.cell,
         kind=_kind(item.shown),
         message=item.why_not,
         type=item.shown,
@@ -56,7 +57,9 @@ def _case(name: str, item: Item) -> Case:
 def render_junit(night: Night, word: str, sentence: str) -> str:
     """The XML document as text; `word` and `sentence` are those of the night."""
     name = f"dstest.nightly.{night.name}"
-    cases = [_case(name, item) for item in night.items]
+    cells = [*dict.fromkeys(item.cell for item in night.items)]
+    items = sorted(night.items, key=lambda item: (cells.index(item.cell), item.seed))
+    cases = numbered(_case(name, item) for item in items)
     green = all(case.kind is None for case in cases)
     if night.chosen or night.exit is None or (green and night.exit != Exit.PASS):
         # such a night is no green one, whatever its cells have shown

@@ -7,7 +7,6 @@ no history: a store has more of them than fit into memory.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -19,7 +18,7 @@ from dstest.core.summary import RunSummary
 from dstest.core.verdict import State
 from dstest.core.words import sentences
 from dstest.judge.session import SessionVerdict
-from dstest.report.ci_formats import Case, Kind, command, render_suite, shown_path
+from dstest.report.ci_formats import Case, Kind, command, numbered, render_suite, shown_path
 from dstest.report.review.model import fenced, md
 from dstest.report.write import ENDED_EARLY, RunProperties
 
@@ -43,7 +42,8 @@ _ROWS_MAX: Final = 500
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """`state` is None where there is no verdict to believe, and `reason` says why; `shown` is the
     state as people are told it, empty where that is no other. `exit` is what a command that shows
-    it ends with. `case` names what was tested, the same in each run of it.
+    it ends with. `case` names what was tested, the same in each run of it. Of a session `of` is its
+    system and workload, `load_s` the seconds of load of all its runs.
     `steps` are the commands to give after a failure. `control`: it is a red control of a night,
     which found its known bug, missed it, or found another. `arm_of` is the session that the run is
     an arm of; `same_as` the run whose simulation it made again, so that the two are one sample.
@@ -61,6 +61,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     session: SessionVerdict | None = None
     command: str = ""
     case: str = ""
+    of: str = ""
+    load_s: float | None = None
     steps: tuple[str, ...] = ()
     control: Literal["", "found", "missed", "other-bug"] = ""
     arm_of: Path | None = None
@@ -75,11 +77,18 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         return self.state is not None and self.state.passed and self.exit == Exit.PASS
 
     @property
+    def test(self) -> str:
+        """System and workload; empty where nobody can say."""
+        if self.run is None:
+            return self.of
+        return "-".join(filter(None, [self.run.test.system, self.run.test.workload]))
+
+    @property
     def word(self) -> str:
         """The verdict, or what stands in its place."""
         if self.state is None:
             return NOT_BELIEVED
-        if self.kind == "run" and self.state.passed and not self.green:
+        if self.kind == "run" and self.state.passed and not (self.green or self.control):
             return ENDED_EARLY
         return self.state.value
 
@@ -124,6 +133,12 @@ def passed_text(results: Sequence[Result]) -> str:
     return said
 
 
+_CONTROL: Final = {
+    "": "",
+    "found": ", found its known bug",
+    "missed": ", missed its known bug",
+    "other-bug": ", found another bug than its known one",
+}
 _TOLD_MAX: Final = 5
 """Violations of a run that are told."""
 
@@ -132,7 +147,7 @@ def _row(result: Result) -> str:
     run = result.run
     cells = [
         "✅" if result.green else "❌",
-        result.told,
+        f"{result.told}{_CONTROL[result.control]}",
         md(shown_path(result.path)),
         "" if run is None else md(run.test.versioned),
         "" if run is None else md(run.test.nemesis),
@@ -216,6 +231,8 @@ def annotation_lines(results: Sequence[Result]) -> Iterator[str]:
 def _properties(result: Result) -> Mapping[str, Any]:
     """Those of its run or session, and where it lies."""
     row: dict[str, Any] = {"verdict": result.word, "path": shown_path(result.path)}
+    if result.control:
+        row["control"] = "red"
     if (session := result.session) is not None:
         row |= {"tier": session.tier_met, "tier_wanted": session.tier_wanted}
         row["seeds"] = ", ".join(dict.fromkeys(str(arm.seed) for arm in session.arms))
@@ -265,17 +282,15 @@ def _text(result: Result) -> str:
 
 
 def _case(result: Result) -> Case:
-    run = result.run
-    name = "-".join(filter(None, [run.test.system, run.test.workload])) if run is not None else ""
     return Case(
-        classname=name or f"dstest.{result.kind}",
+        classname=result.test or f"dstest.{result.kind}",
         name=result.case or shown_path(result.path),
         kind=result.red,
         message=result.sentence,
         type=result.word,
         text=_text(result),
         said=f"{result.word}: {result.reason}\nreport: {shown_path(result.path / 'report.html')}",
-        time_s=None if run is None else run.load_s,
+        time_s=result.load_s if result.run is None else result.run.load_s,
         properties=_properties(result),
     )
 
@@ -283,11 +298,4 @@ def _case(result: Result) -> Case:
 def render_junit(results: Sequence[Result]) -> str:
     """The XML document as text. Only a pass is green; there are no skipped cases. The second run
     of the same test is `... (2)`: names are the same in the next night."""
-    seen = Counter[tuple[str, str]]()
-    cases = []
-    for case in map(_case, results):
-        seen[case.classname, case.name] += 1
-        count = seen[case.classname, case.name]
-        again = f" ({count})" if count > 1 else ""
-        cases.append(msgspec.structs.replace(case, name=f"{case.name}{again}"))
-    return render_suite("dstest", cases)
+    return render_suite("dstest", numbered(map(_case, results)))

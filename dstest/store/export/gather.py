@@ -25,7 +25,7 @@ from dstest.core.words import printable
 from dstest.history.layout import RunDir
 from dstest.judge.blame import SUT, blame
 from dstest.report.model import steps_after
-from dstest.report.session import command_of_session
+from dstest.report.session import command_of_session, load_of_session, session_name
 from dstest.report.summarize import brief_of
 from dstest.runner.integrity import Verify, is_finished, verify_run
 from dstest.runner.session_file import SessionDir
@@ -267,5 +267,7 @@ def _session(place: StorePlace, judged: Verify) -> Result:
         exit=int(done.exit_code),
         session=verdict,
         command=command_of_session(file.spec, file.options_given, verdict),
-        case=f"session {case_name(msgspec.to_builtins(file.spec), file.options_given)}",
+        of=f"{file.spec.system}-{file.spec.workload}",
+        load_s=load_of_session(place.path, verdict),
+        case=printable(session_name(file.spec, file.options_given, verdict)),
     )
