@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from dstest.core import processes
 from dstest.core.errors import LabError
@@ -57,7 +57,10 @@ def run(
         raise LabError(f"`{' '.join(argv)}` did not end within {timeout_s:g} s") from None
     if check and done.returncode != 0:
         tail = (done.stderr or done.stdout).strip()[-500:]
-        raise LabError(f"`{' '.join(argv)}` ended with status {done.returncode}: {tail}")
+        raise LabError(
+            f"`{' '.join(argv)}` ended with status {done.returncode}: {tail}",
+            remedy=_MORE_RIGHTS if _refused(tail) and powerless() else None,
+        )
     return done
 
 
@@ -77,6 +80,32 @@ def missing_tools(of: Mapping[str, str] = TOOLS) -> list[str]:
     return [tool for tool in of if shutil.which(tool, path=search_path()) is None]
 
 
+_REFUSED: Final = ("operation not permitted", "permission denied")
+_CAPABILITIES: Final = {"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21}
+"""What links, mounts and namespaces ask for, each with its number in capability.h."""
+_MORE_RIGHTS: Final = (
+    "this container is not privileged: run it with --privileged;"
+    " or `dstest run --lab sim --system toykv` (simulated) needs no rights"
+)
+
+
+def _refused(said: str) -> bool:
+    return any(words in said.lower() for words in _REFUSED)
+
+
+def powerless(status: Path = Path("/proc/self/status")) -> list[str]:
+    """The capabilities that root lacks here, as in a container that is not privileged; none where
+    we are not root or nobody can tell."""
+    if os.geteuid() != 0:
+        return []
+    try:
+        rows = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
+        held = int(rows["CapEff"], 16)
+    except (OSError, KeyError, ValueError):
+        return []
+    return [name for name, bit in _CAPABILITIES.items() if not held >> bit & 1]
+
+
 def require_root() -> None:
     """Raise LabError unless we may make containers and links."""
     if os.geteuid() != 0:
@@ -85,6 +114,8 @@ def require_root() -> None:
             remedy="run the same command with sudo; without root there are --lab rootless,"
             " --lab sim --system toykv, and existing machines with --lab hosts",
         )
+    if lacks := powerless():
+        raise LabError(f"root has no {' and no '.join(lacks)} here", remedy=_MORE_RIGHTS)
 
 
 def proc_start(pid: int) -> int | None:

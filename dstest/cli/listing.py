@@ -265,7 +265,10 @@ def list_(
         say(_capabilities(), end="")
         return
     if runs and not json_:
-        _show_runs(_runs(store))
+        found = _runs(store)
+        _show_runs(found)
+        if not found:
+            typer.echo(f"dstest: {_instead_of_runs(store)}", err=True)
         return
     rows = [row for row in matrix() if all(row[word] == name for word, name in chosen.items())]
     if json_:
@@ -349,6 +352,22 @@ def _show_runs(found: list[dict[str, str]]) -> None:
     for run in found:
         hint = f"  ({_go_on(Path(run['run']))})" if run["status"] == _DIED else ""
         typer.echo(f"{run['status']:32} {run['run']}{hint}")
+
+
+def _instead_of_runs(store: Path) -> str:
+    """What a store without runs that stand by themselves has."""
+    from dstest.store.inventory import walk
+
+    if not store.is_dir():
+        return f"no runs: there is no {store}"
+    places = [place for place in walk(store).places if place.within is None]
+    nights = [place.path for place in places if place.kind == "night"]
+    if nights:
+        told = f"{len(nights)} night{'s' * (len(nights) > 1)}, such as {nights[-1]}"
+        return f"no runs by themselves in {store}, but {told}: `dstest nightly report` tells of it"
+    if places:
+        return f"no runs by themselves in {store}: `dstest store list` shows what lies there"
+    return f"no runs in {store}"
 
 
 def _go_on(run: Path) -> str:

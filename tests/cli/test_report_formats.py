@@ -21,6 +21,7 @@ from xml.etree import ElementTree
 import pytest
 from forked import Ended, dstest
 from gate_store import NAME, run_at, session_at
+from made_nights import item_of, night_in
 from made_runs import recorded, registers
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from pydantic_sarif.model import StaticAnalysisResultsFormatSarifVersion210JsonSchema as Sarif
@@ -294,3 +295,13 @@ def test_a_session_whose_runs_are_undecided_now_is_no_pass(
     done = CliRunner().invoke(app, ["report", "--deep", str(session)])
     assert isinstance(done.exception, DstestError) and done.exception.exit_code == 3
     assert "judged again it is INCONCLUSIVE" in str(done.exception)
+
+
+def test_runs_of_a_store_that_has_none_by_themselves(tmp_path: Path) -> None:
+    """No line at all looks as if nothing lay there."""
+    night = night_in(tmp_path / "store", 1, [item_of("a", "", [None])]).path
+    done = dstest("list", "--runs", cwd=tmp_path)
+    assert done.returncode == 0 and not done.stdout
+    assert "1 night" in done.stderr and night.name in done.stderr
+    done = dstest("list", "--runs", "--store", "nowhere", cwd=tmp_path)
+    assert done.returncode == 0 and "no runs: there is no nowhere" in done.stderr
