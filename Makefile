@@ -177,6 +177,7 @@ corpora: setup
 wheel: setup
 	rm -rf build dist
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	@ls dist/*.whl
 
 ## make clean      remove what was built here; run directories in store/ stay
 clean:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import shlex
@@ -12,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from dstest.campaign.workers.bundle import pack_bundle
 from dstest.core import extras, registry
-from dstest.core.errors import ConfigError
+from dstest.core.errors import ConfigError, HarnessError
 from dstest.core.extras import extra_with, install_command, lacking, require_packages
 from dstest.core.protocols import SystemTraits
 
@@ -118,6 +120,22 @@ def test_a_night_that_is_shown_needs_no_extra_and_one_that_is_run_names_it(tmp_p
     assert done.returncode == 2 and "a night needs distributed, which is not" in done.stderr
     assert install_command("night") in done.stderr
     assert not (tmp_path / "store").exists()
+
+
+def test_what_workers_want_is_named_with_its_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = importlib.metadata.distribution
+
+    def without(name: str) -> importlib.metadata.Distribution:
+        if name == "distributed":
+            raise importlib.metadata.PackageNotFoundError(name)
+        return found(name)
+
+    monkeypatch.setattr(importlib.metadata, "distribution", without)
+    with pytest.raises(HarnessError, match="distributed is required") as no:
+        pack_bundle(tmp_path / "x.tar.gz")
+    assert no.value.remedy == install_command("night")
 
 
 def test_other_errors_are_what_they_are() -> None:

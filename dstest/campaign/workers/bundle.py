@@ -28,6 +28,7 @@ import msgspec
 
 from dstest import __version__
 from dstest.core.errors import ConfigError, HarnessError, LabError, reason_of
+from dstest.core.extras import extra_with, install_command, pip_install
 
 HOME: Final = "/opt/dstest-worker"
 """Where it lies on a machine."""
@@ -122,7 +123,9 @@ def _distributions() -> Iterator[importlib.metadata.Distribution]:
         try:
             distribution = importlib.metadata.distribution(name)
         except importlib.metadata.PackageNotFoundError:
-            raise HarnessError(f"{name} is required and not here", remedy="make setup") from None
+            extra = extra_with(name)
+            remedy = install_command(extra) if extra else pip_install(name)
+            raise HarnessError(f"{name} is required and not here", remedy=remedy) from None
         yield distribution
         for text in distribution.requires or ():
             wanted = Requirement(text)
