@@ -56,9 +56,9 @@ def test_a_session_is_one_of_the_tests_of_its_system_and_workload(tmp_path: Path
 @pytest.mark.parametrize(
     ("control", "said", "sign"),
     [
-        ("found", "FAIL-nondeterministic, found its known bug", "✅"),
+        ("found", "FAIL (not re-run yet), found its known bug", "✅"),
         ("missed", "PASS-smoke, missed its known bug", "❌"),
-        ("other-bug", "FAIL-nondeterministic, found another bug than its known one", "❌"),
+        ("other-bug", "FAIL (not re-run yet), found another bug than its known one", "❌"),
     ],
 )
 def test_a_red_control_says_that_it_is_one(
