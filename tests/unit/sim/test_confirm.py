@@ -12,13 +12,15 @@ import pytest
 from typer.testing import CliRunner
 
 import dstest
-from dstest.campaign import confirm
+from dstest.campaign import confirm, session_check
 from dstest.campaign.session import _Driver
 from dstest.cli.app import app
-from dstest.core.errors import ConfigError, DstestError, Exit, Interrupted
+from dstest.core.errors import ConfigError, DstestError, EvidenceError, Exit, Interrupted
 from dstest.core.evidence import Rerun
 from dstest.core.run_record import RunSpec
+from dstest.core.verdict import State
 from dstest.history.layout import RunDir
+from dstest.judge.session import SessionVerdict
 from dstest.runner import replay
 from dstest.runner.integrity import verify_run
 from dstest.runner.plugins import resolve
@@ -202,6 +204,28 @@ def test_what_a_session_still_owes_is_made_up_for(unconfirmed: Path) -> None:
     assert again.exit_code == Exit.FAIL, again.output
     assert states_of(msgspec.json.decode(again.stdout))["n3-s3"] == "FAIL-reproducible"
     assert verified(session.path) == Exit.FAIL
+
+
+def test_another_version_may_say_the_same_in_other_words(
+    unconfirmed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session that an older dstest has left is no edited one; its verdict has to be the same."""
+    monkeypatch.setattr("dstest.report.session.session_reports", lambda *_: {"report.html": ""})
+    with pytest.raises(EvidenceError, match="is not what the verdict gives"):
+        session_check.reread(unconfirmed)
+    for module in ("dstest.campaign.session_check", "dstest.runner.integrity"):
+        monkeypatch.setattr(f"{module}.__version__", "99.0.0")
+    assert session_check.reread(unconfirmed).exit_code == Exit.FAIL
+    monkeypatch.setattr(session_check, "judge_session", lambda *_: _passed())
+    with pytest.raises(EvidenceError, match="its arms give PASS-smoke"):
+        session_check.reread(unconfirmed)
+
+
+def _passed() -> SessionVerdict:
+    return SessionVerdict(
+        outcome="DONE", state=State.PASS_SMOKE, reason="", tier_wanted="smoke", tier_met="smoke",
+        seeds_agreeing=2, sizes=[3], arms=[], exit_code=0,
+    )  # fmt: skip
 
 
 def test_an_arm_that_never_ran_owes_nothing(tmp_path: Path) -> None:
