@@ -3,6 +3,7 @@ need to work for a night, a shrink or a batch of checks."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
@@ -131,10 +132,12 @@ def status(directory: Directory, json_: Json = False) -> None:
     from dstest.campaign.nightly.page import night_text
     from dstest.campaign.nightly.state import NightDir
     from dstest.campaign.nightly.verdict import contradictions, exit_now
+    from dstest.store.nights import differing
 
     opened = NightDir.open(directory)
     night = opened.read()
     night.wrong = [*contradictions(opened, night)]
+    night.wrong += [f"{os.path.relpath(p, opened.path)}: {w}" for p, w, _ in differing(opened.path)]
     if night.ended:
         night.exit = int(exit_now(night))
     if json_:

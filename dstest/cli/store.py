@@ -181,11 +181,16 @@ def _nights(walked: Inventory) -> Iterator[tuple[str, str]]:
     """Nights that are over and say otherwise than what lies in them."""
     from dstest.campaign.nightly.state import NightDir
     from dstest.campaign.nightly.verdict import contradictions
+    from dstest.core.errors import ConfigError
 
     for place in walked.places:
         if place.kind == "night":
             opened = NightDir.open(place.path)
-            night = opened.read()
+            try:
+                night = opened.read()
+            except ConfigError as error:
+                yield str(place.path), error.message
+                continue
             yield from ((str(place.path), what) for what in contradictions(opened, night))
 
 

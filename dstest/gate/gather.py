@@ -62,7 +62,7 @@ __all__ = [
     "stores_of",
 ]
 
-_ODD: Final = {"link": "G04", "cut": "G03", "orphan": "G05", "unreadable": "G01"}
+_ODD: Final = {"link": "G04", "cut": "G03", "orphan": "G05", "unreadable": "G01", "night": "G03"}
 """What should not be there, and does harm."""
 
 

@@ -26,6 +26,7 @@ from dstest.history.segment import Damage, read_lines
 from dstest.history.sums import SUMS
 from dstest.runner.integrity import is_finished
 from dstest.runner.session import process_start_time
+from dstest.store.nights import differing
 
 _INVOCATION: Final = b'["i",'
 _JUDGED: Final = ("verdict.json", "evidence.json", "sha256sums")
@@ -141,6 +142,7 @@ _TOLD: Final = {
     "foreign": "no part of a run, session, plan or night",
     "unreadable": "it cannot be looked at: make it readable",
     "latest": "the same, file by file, as what `latest` stood for",
+    "night": "it is not what its night says",
 }
 
 
@@ -155,19 +157,24 @@ class StorePlace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stray(msgspec.Struct, frozen=True, kw_only=True):
-    """What should not be there. `why` is `link`, `cut` (a part of a run; the rest is gone),
-    `orphan` (it is named as if it belonged to a run that is not there), `unreadable` (nobody lets
-    us look); or, which does no harm, `foreign` (no part of anything) or `latest` (a whole copy of
-    what `of` is, made by whoever followed that link)."""
+    """What should not be there, or should. `why` is `link`, `cut` (a part of a run; the rest is
+    gone), `orphan` (it is named as if it belonged to a run that is not there), `unreadable` (nobody
+    lets us look), `night` (the run of a night that is gone, or not what the night says); or, which
+    does no harm, `foreign` (no part of anything) or `latest` (a whole copy of what `of` is, made by
+    whoever followed that link). `what` says more; `failed`: it had shown a violation, and was no
+    red control."""
 
     path: Path
-    why: Literal["link", "cut", "orphan", "unreadable", "foreign", "latest"]
+    why: Literal["link", "cut", "orphan", "unreadable", "foreign", "latest", "night"]
     of: Path | None = None
+    what: str = ""
+    failed: bool = False
 
     @property
     def told(self) -> str:
         """In words."""
-        return _TOLD[self.why] + (f": {self.of}" if self.of is not None else "")
+        said = self.what or _TOLD[self.why]
+        return said + (f": {self.of}" if self.of is not None else "")
 
     @property
     def harmless(self) -> bool:
@@ -233,7 +240,15 @@ def walk(store: Path) -> Inventory:
         if not any(place.kind == "run" for place in places[before:]):
             folders.append(folder)
     odd += _foreign(store.resolve(), places, {one.path for one in odd})
+    odd += _not_as_nights_say(places)
     return Inventory(places=tuple(places), odd=tuple(odd), folders=tuple(folders))
+
+
+def _not_as_nights_say(places: Sequence[StorePlace]) -> Iterator[Stray]:
+    """Runs that nights name and that are gone, or are not what the nights say."""
+    for place in places:
+        for found in differing(place.path) if place.kind == "night" else ():
+            yield Stray(path=found.path, why="night", what=found.what, failed=found.failed)
 
 
 def _foreign(store: Path, places: Sequence[StorePlace], known: Collection[Path]) -> Iterator[Stray]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -193,10 +194,11 @@ def _touched(entry: Entry) -> str:
     if entry.kind == "plan":
         return ""
     if entry.kind == "night":
-        runs = [place.path for place in walk(entry.path).places if place.kind == "run"]
-        return next(
-            (why for run in runs if is_finished(RunDir(run)) and (why := wrong_sums(run))), ""
-        )
+        walked = walk(entry.path)
+        told = [f"{one.path.name}: {one.told}" for one in walked.odd if one.why == "night"]
+        runs = [place.path for place in walked.places if place.kind == "run"]
+        wrong = (why for run in runs if is_finished(RunDir(run)) and (why := wrong_sums(run)))
+        return next(chain(told, wrong), "")
     return wrong_sums(entry.path)
 
 

@@ -38,7 +38,8 @@ def _made(tmp_path_factory: pytest.TempPathFactory) -> Path:
             result = f"cells/{name}.7.1/store/{NAME}/{run.name}"
             shutil.copytree(run, store / night / result)
             tries = [{"result": result, "standing": "as-it-must"}]
-            what = {"id": name, "key": name, "seed": 7, "expected": {"control": control}}
+            seed = RunDir(run).read_json("run.json")["spec"]["seed"]
+            what = {"id": name, "key": name, "seed": seed, "expected": {"control": control}}
             items.append({**what, "tries": tries})
         began, _, number = Path(night).name.partition("-")
         facts = {"started": began, "ended": began, "exit": 0, "pid": 1, "items": items}

@@ -30,7 +30,8 @@ from dstest.report.summarize import brief_of
 from dstest.runner.integrity import Verify, is_finished, verify_run
 from dstest.runner.session_file import SessionDir
 from dstest.store.export.formats import Result
-from dstest.store.inventory import StorePlace, left_out, state_of, walk
+from dstest.store.inventory import StorePlace, Stray, left_out, state_of, walk
+from dstest.store.nights import NIGHT
 from dstest.store.verify import (
     Recording,
     copies_among,
@@ -41,7 +42,7 @@ from dstest.store.verify import (
 )
 
 Note = Callable[[str], object]
-_HARMFUL: Final = ("link", "cut", "orphan")
+_HARMFUL: Final = ("link", "cut", "orphan", "night")
 _RANK: Final = (Exit.FAIL, Exit.HARNESS, Exit.NOT_PROVEN)
 
 
@@ -77,22 +78,35 @@ def _below(path: Path, judged: Verify, note: Note) -> Iterator[Result]:
         note(line)
     if not walked.places and all(odd.why == "link" for odd in walked.odd):
         return  # links alone, such as any directory of a machine has: nothing here is of ours
+    at = {place.path for place in walked.places}
     for odd in walked.odd:
-        if odd.why in _HARMFUL:
-            yield _not_believed(odd.path, "other", odd.told)
+        if odd.why in _HARMFUL and odd.path not in at:
+            yield _not_believed(odd.path, "other", odd.told, failed=odd.failed)
+    otherwise = {odd.path: odd for odd in walked.odd if odd.why == "night"}
     sessions = {place.path for place in walked.places if place.kind == "session"}
     nights = (place.path for place in walked.places if place.kind == "night")
     controls = {run: item for night in nights for run, item in _red_controls(night)}
     for place in walked.places:
         if place.kind == "session":
-            yield _session(place, judged)
+            yield _but_for_its_night(_session(place, judged), otherwise.get(place.path))
         elif place.kind == "run":
             arm_of = place.within if place.within in sessions else None
             found = result_of_run(place.path, arm_of, judged)
             item = controls.get(place.path)
-            yield found if item is None else _as_control(found, item, judged)
+            found = found if item is None else _as_control(found, item, judged)
+            yield _but_for_its_night(found, otherwise.get(place.path))
+        elif place.path / NIGHT in otherwise:
+            continue  # it cannot be read, which was told
         elif (life := state_of(place)[1]) != "over":
             yield _not_believed(place.path, "other", f"this {place.kind} is not over ({life})")
+
+
+def _but_for_its_night(found: Result, odd: Stray | None) -> Result:
+    """What a run came to; it is not believed where its night says otherwise; a violation is."""
+    if odd is None or found.exit == Exit.FAIL:
+        return found
+    why = odd.told if found.state is not None else f"{found.reason}; {odd.told}"
+    return _not_believed(found.path, found.kind, why, found.arm_of, failed=odd.failed)
 
 
 def _red_controls(night: Path) -> Iterator[tuple[Path, Item]]:
@@ -131,13 +145,16 @@ def _as_control(found: Result, item: Item, judged: Verify) -> Result:
     )
 
 
-def _not_believed(path: Path, kind: str, why: str, arm_of: Path | None = None) -> Result:
+def _not_believed(
+    path: Path, kind: str, why: str, arm_of: Path | None = None, *, failed: bool = False
+) -> Result:
+    """`failed`: it had shown a violation, which does not go away by what becomes of its files."""
     return Result(
         path=path,
         kind="run" if kind == "run" else "session" if kind == "session" else "other",
         state=None,
         reason=printable(" ".join(why.split()).removeprefix(f"{path}: ")),
-        exit=int(Exit.NOT_PROVEN),
+        exit=int(Exit.FAIL if failed else Exit.NOT_PROVEN),
         arm_of=arm_of,
     )
 
