@@ -45,6 +45,14 @@ Cells = Annotated[
         "--cell", metavar="ID", help="Only this cell (`nightly show` names them); may be repeated."
     ),
 ]
+NightSeed = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="Draw the new seeds by this number: the same ones again.",
+        min=0,
+    ),
+]
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The directory of a night.")]
 At = Annotated[
     str | None,
@@ -63,6 +71,7 @@ def run(
     at: At = None,
     workers: Workers = None,
     cell: Cells = None,
+    night_seed: NightSeed = None,
     json_: Json = False,
 ) -> None:
     """Run a night, or go on with the newest one of this file that did not end. Exit 0 only where
@@ -73,16 +82,22 @@ def run(
 
     places: list[Path] = []
     given: dict[str, Any] = {"at": at, "workers": workers, "chosen": tuple(cell or ())}
+    given["night_seed"] = night_seed
     code = begin(config, store=store, say=_say, began=places.append, **given)
     _ended(places[0], code, json_)
 
 
 @nightly_app.command()
 def show(
-    config: Config, store: Store = Path("store"), cell: Cells = None, json_: Json = False
+    config: Config,
+    store: Store = Path("store"),
+    cell: Cells = None,
+    night_seed: NightSeed = None,
+    json_: Json = False,
 ) -> None:
     """What the next night of this file will ask, in its order: cells, their controls and seeds, the
-    commands, and how long they may take. Nothing is run or written."""
+    commands, and how long they may take. New seeds are drawn by a number that is told: a night with
+    `--night-seed` has the same. Nothing is run or written."""
     import msgspec
 
     from dstest.campaign.nightly.cells import read_config
@@ -93,7 +108,8 @@ def show(
     read = read_config(config)
     folder, chosen = store / read.name, tuple(cell or ())
     cells = plan_cells(read, config, chosen)
-    night = night_after(nights_in(folder), read, cells, folder, chosen=chosen)
+    before = nights_in(folder)
+    night = night_after(before, read, cells, folder, chosen=chosen, night_seed=night_seed)
     if json_:
         say(msgspec.json.encode(night).decode())
     else:

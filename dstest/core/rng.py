@@ -13,9 +13,9 @@ import secrets
 __all__ = ["fresh_seed", "stream", "stream_seed"]
 
 
-def fresh_seed() -> int:
+def fresh_seed(below: int = 1_000_000) -> int:
     """A seed that nobody chose; small enough to be typed again."""
-    return secrets.randbelow(1_000_000)
+    return secrets.randbelow(below)
 
 
 def stream_seed(seed: int, *name: str | int) -> int:

@@ -9,10 +9,10 @@ import pytest
 from night_cells import cell, night_of
 
 from dstest.campaign.nightly.cells import Cell, Expectation, cells_of, read_config, require_fitting
-from dstest.campaign.nightly.driver import plan_cells
+from dstest.campaign.nightly.driver import night_after, plan_cells
 from dstest.campaign.nightly.outcome import TryResult, standing_of
-from dstest.campaign.nightly.seeds import fresh_seed, items_of, kept_seeds
-from dstest.campaign.nightly.state import Item, Night, Try
+from dstest.campaign.nightly.seeds import digest_of, drawn_seed, items_of, kept_seeds
+from dstest.campaign.nightly.state import Item, Night, Nights, Try
 from dstest.core.errors import ConfigError
 from dstest.core.standing import Standing, of_tries
 from dstest.core.verdict import State
@@ -157,9 +157,9 @@ def test_a_file_of_the_users_own_is_named_by_its_whole_path(tmp_path: Path) -> N
 
 
 def test_seeds_rotate_and_are_the_same_for_whoever_asks() -> None:
-    seeds = [fresh_seed("n", night, key, at) for night in (1, 2) for key in "ab" for at in (0, 1)]
+    seeds = [drawn_seed("n", night, key, at) for night in (1, 2) for key in "ab" for at in (0, 1)]
     assert len(set(seeds)) == 8
-    assert seeds[0] == fresh_seed("n", 1, "a", 0)
+    assert seeds[0] == drawn_seed("n", 1, "a", 0)
     assert all(0 <= seed < 2**31 for seed in seeds)
 
 
@@ -208,7 +208,26 @@ def test_kept_seeds_come_first_and_then_controls(tmp_path: Path) -> None:
         ("c11", "new"),
     ]
     assert items[0].argv[-2:] == ["--seed", "77"]
-    assert items[2].seed == fresh_seed("n", 3, cells[0].key, 0)
+    assert items[2].seed == drawn_seed("n", 3, cells[0].key, 0)
+
+
+def test_a_first_night_has_other_seeds_each_time_but_where_they_are_fixed(tmp_path: Path) -> None:
+    """On a runner that keeps nothing each night is the first one."""
+
+    def seeds(head: str = "", night_seed: int | None = None) -> list[int]:
+        path = night_of(tmp_path, RED + cell(11, seed=[], seeds=3, id="new"), head)
+        config = read_config(path)
+        cells = plan_cells(config, path)
+        night = night_after(Nights([], []), config, cells, tmp_path, night_seed=night_seed)
+        assert night.number == 1 and night.asked_sha256 == digest_of(night.items)
+        drawn = items_of(config.name, night.night_seed or 0, cells, {})
+        assert [one.id for one in drawn] == [one.id for one in night.items]
+        return [item.seed for item in night.items if item.why == "new"]
+
+    assert len({seed for _ in range(5) for seed in seeds()}) == 15
+    fixed = seeds(night_seed=7)
+    assert len({*fixed}) == 3 and fixed == seeds(night_seed=7) == seeds("night-seed = 7\n")
+    assert seeds("night-seed = 7\n", 8) == seeds(night_seed=8) != fixed
 
 
 PASS = TryResult(state=State.PASS_SMOKE, exit=0, planned=1, landed=1)

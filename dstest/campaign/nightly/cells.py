@@ -99,7 +99,8 @@ class NightlyConfig(
     """`at` is where its workers are (`workers.pool`), `workers` how many of them this machine
     has; `cell_limit_s` how long a cell may take where it does not say so itself, from its lab to
     its verdict. What is not as it must be is run again `reruns` times. A seed that failed is asked
-    again in the next nights, until it was as it must be in `passes` of them in a row."""
+    again in the next nights, until it was as it must be in `passes` of them in a row. With
+    `night_seed` each night draws the same seeds; without it each draws others."""
 
     name: str
     cells: tuple[CellRows, ...]
@@ -109,6 +110,7 @@ class NightlyConfig(
     workers: _Count = 1
     reruns: Annotated[int, msgspec.Meta(ge=0, le=10)] = 1
     passes: _Count = 3
+    night_seed: Annotated[int, msgspec.Meta(ge=0, le=_SEED_MAX)] | None = None
 
 
 def read_config(path: Path) -> NightlyConfig:

@@ -33,7 +33,7 @@ from dstest.campaign.nightly.cells import (
 from dstest.campaign.nightly.outcome import TryResult, judge_run
 from dstest.campaign.nightly.page import counts_line, headline
 from dstest.campaign.nightly.reports import JUNIT, PAGE, write_pages
-from dstest.campaign.nightly.seeds import digest_of, items_of, kept_seeds
+from dstest.campaign.nightly.seeds import digest_of, items_of, kept_seeds, new_night_seed
 from dstest.campaign.nightly.state import (
     Item,
     Night,
@@ -299,10 +299,12 @@ def begin(
     workers: int | None,
     say: Say,
     chosen: Sequence[str] = (),
+    night_seed: int | None = None,
     began: OnStart = Path,
 ) -> int:
     """Run a night, or go on with the newest one of this file that did not come to its end; the exit
-    code. With `chosen` only the cells of these names. Raises ConfigError where a cell cannot be run
+    code. With `chosen` only the cells of these names; `night_seed` is before that of the file.
+    Raises ConfigError where a cell cannot be run
     as it is, or another process runs a night of this name: then nothing was touched."""
     require_pool(_NIGHT)
     config, digest = read_config(config_path), _digest(config_path)
@@ -313,7 +315,7 @@ def begin(
         with alone(folder):
             before = nights_in(folder)
             open_ones = [one for one in before.whole[-1:] if not one[1].ended]
-            if open_ones and _same(open_ones[0][1], digest, chosen):
+            if open_ones and _same(open_ones[0][1], digest, chosen, night_seed):
                 directory, night = open_ones[0]
                 say(f"going on with {directory.path}, which was begun with the same file")
                 began(directory.path)
@@ -327,7 +329,7 @@ def begin(
             *_no_longer_asked(config, before, cells, chosen),
         ]:
             say(told)
-        night = night_after(before, config, cells, folder, chosen=chosen)
+        night = night_after(before, config, cells, folder, chosen=chosen, night_seed=night_seed)
         night.config_sha256, night.at = digest, at or config.at
         night.workers = workers or config.workers
         directory = NightDir.create(store, night, config_path.read_bytes())
@@ -382,14 +384,16 @@ def night_after(
     folder: Path,
     *,
     chosen: Sequence[str] = (),
+    night_seed: int | None = None,
 ) -> Night:
-    """The next night: its number, and what it asks."""
-    number = number_after(folder, before)
+    """The next night: its number, and what it asks. `night_seed` is before that of the file."""
     kept = kept_seeds([night for _, night in before.whole], config.passes)
-    items = items_of(config.name, number, cells, kept)
+    drawn_by = config.night_seed if night_seed is None else night_seed
+    drawn_by = new_night_seed() if drawn_by is None else drawn_by
+    items = items_of(config.name, drawn_by, cells, kept)
     return Night(
         name=config.name,
-        number=number,
+        number=number_after(folder, before),
         config_sha256="",
         at=config.at,
         workers=config.workers,
@@ -403,11 +407,14 @@ def night_after(
         items=items,
         chosen=[*chosen],
         asked_sha256=digest_of(items),
+        night_seed=drawn_by,
     )
 
 
-def _same(night: Night, digest: str, chosen: Sequence[str]) -> bool:
-    return night.config_sha256 == digest and {*night.chosen} == {*chosen}
+def _same(night: Night, digest: str, chosen: Sequence[str], night_seed: int | None) -> bool:
+    """Is this the night that is asked for?"""
+    drawn = night_seed in (None, night.night_seed)
+    return drawn and night.config_sha256 == digest and {*night.chosen} == {*chosen}
 
 
 def _no_longer_asked(

@@ -189,7 +189,7 @@ def headline(night: Night) -> tuple[str, str]:
         seen = f" {_violation(wrong)}" if any(i.shown == "failed" for i in wrong) else ""
         return "NOT OVER", f"{ran} of {some(len(night.items), 'cell')} with its seed ran.{seen}"
     if night.exit == Exit.FAIL:
-        return "FAIL", f"{_violation(wrong)}{_besides(wrong)}"
+        return "FAIL", f"{_violation(wrong)}{_besides(night.wrong, wrong)}"
     if night.exit == Exit.PASS:
         return "PASS", (
             f"What is under test passed ({under} of {under}{_least(night)}), what has to be found "
@@ -221,9 +221,10 @@ def _violation(wrong: Iterable[Item]) -> str:
     return f"A violation was seen where there must be none: {in_some(names)}."
 
 
-def _besides(wrong: Sequence[Item]) -> str:
-    """What a violation must not hide: controls that say that more may have been missed."""
-    said = [*_short([item for item in wrong if item.shown != "failed"])]
+def _besides(contradicted: Iterable[str], wrong: Sequence[Item]) -> str:
+    """What a violation must not hide: what the files say otherwise, and controls that say that more
+    may have been missed."""
+    said = [*contradicted, *_short([item for item in wrong if item.shown != "failed"])]
     return f" Besides: {'; '.join(said)}." if said else ""
 
 
@@ -294,9 +295,19 @@ def render(night: Night, trends: Trends, folder: Path) -> str:
         signs=SIGNS,
         link=_link,
         log=partial(_log, folder),
+        reruns=_reruns(night),
         command=lambda item: shlex.join(["dstest", *item.argv]),
     )
     return page
+
+
+def _reruns(night: Night) -> str:
+    """What was run again, in a sentence."""
+    again = {item.cell for item in night.items if item.made > 1}
+    least = f"{some(night.reruns, 'time')} at most"
+    if again:
+        return f"What was not as it must be was run again ({least}): {in_some(again)}."
+    return f"Nothing was run again ({least}, where something is not as it must be)."
 
 
 def _log(folder: Path, item: Item, one: Try) -> str:
@@ -357,6 +368,8 @@ def cells_text(night: Night, cells: Sequence[Cell]) -> Iterator[str]:
     load_s = sum(by_id[item.cell].budget.duration_s for item in night.items) / night.workers
     most_s = sum(item.limit_s for item in night.items) / night.workers
     side = "one after the other" if night.workers == 1 else f"{night.workers} side by side"
+    if any(item.why == "new" for item in night.items):
+        yield f"new seeds are drawn by --night-seed {night.night_seed}; without it by another"
     yield (
         f"{duration(load_s)} of load, {duration(most_s)} at most, {side}, before images and "
         f"reruns; no cell begins after {duration(night.budget_s)}"

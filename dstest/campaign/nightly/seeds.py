@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import msgspec
 
 from dstest.campaign.nightly.cells import Cell
 from dstest.campaign.nightly.state import Item, Night
+from dstest.core.rng import fresh_seed
 from dstest.core.standing import PreviousNight, owed_after
 
+_NIGHT_SEEDS: Final = 2**31
 
-def fresh_seed(name: str, number: int, key: str, at: int) -> int:
-    """The seed number `at` of a cell in a night: another one each night, and the same whoever asks
-    for it."""
-    digest = hashlib.sha256(f"{name}/{number}/{key}/{at}".encode()).digest()
+
+def new_night_seed() -> int:
+    """What the new seeds of a night follow from, where nobody chose it: another one each night,
+    also where no night before has left anything behind."""
+    return fresh_seed(_NIGHT_SEEDS)
+
+
+def drawn_seed(name: str, night_seed: int, key: str, at: int) -> int:
+    """The new seed number `at` of a cell: the same for whoever asks with the same `night_seed`."""
+    digest = hashlib.sha256(f"{name}/{night_seed}/{key}/{at}".encode()).digest()
     return int.from_bytes(digest[:4]) >> 1
 
 
@@ -34,14 +43,16 @@ def kept_seeds(nights: Iterable[Night], passes: int) -> dict[str, list[int]]:
 
 
 def items_of(
-    name: str, number: int, cells: Sequence[Cell], kept: dict[str, list[int]]
+    name: str, night_seed: int, cells: Sequence[Cell], kept: dict[str, list[int]]
 ) -> list[Item]:
     """What a night runs: seeds that are kept first, then controls, then the rest, so that a night
     that is cut short has asked what matters most."""
     asked = []
     for cell in cells:
         old = kept.get(cell.key, [])
-        named = cell.seed or [fresh_seed(name, number, cell.key, at) for at in range(cell.seeds)]
+        named = cell.seed or [
+            drawn_seed(name, night_seed, cell.key, at) for at in range(cell.seeds)
+        ]
         asked += [_item(cell, seed, "kept") for seed in old]
         why = "named" if cell.seed else "new"
         asked += [_item(cell, seed, why) for seed in named if seed not in old]

@@ -143,8 +143,9 @@ class Night(msgspec.Struct, kw_only=True):
     its budget so far, without the time that it lay dead; `exit` stands there once it is over.
     `chosen` are the cells that were asked for by name: such a night asks no others. `gone_on` is
     when a process went on with it, whose own had ended or died. `asked_sha256` is that of the ids
-    of its items, empty in what older versions wrote; `wrong` is what was found that contradicts
-    this file."""
+    of its items, empty in what older versions wrote; `night_seed` is what its new seeds were drawn
+    by, None in what older versions wrote, which drew them by its number; `wrong` is what was found
+    that contradicts this file."""
 
     schema: Literal["dstest.night/1"] = "dstest.night/1"
     name: str
@@ -166,6 +167,7 @@ class Night(msgspec.Struct, kw_only=True):
     chosen: list[str] = []
     gone_on: list[str] = []
     asked_sha256: str = ""
+    night_seed: int | None = None
     wrong: list[str] = []
 
     @property
