@@ -81,7 +81,8 @@ def gate(
         typer.echo(_flat(f"- {line}"))
     for row in decision.rows:
         if row.command and not row.kept:
-            typer.echo(_flat(f"missing for {row.id}: {row.command}"))
+            how = "; or ".join(filter(None, (row.command, row.in_night)))
+            typer.echo(_flat(f"missing for {row.id}: {how}"))
     for note in decision.notes:
         typer.echo(_flat(f"note: {note}"))
     if github:

@@ -11,65 +11,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
-from dstest.core import registry
-from dstest.core.errors import ConfigError, Exit
+from dstest.core.errors import Exit
 from dstest.core.evidence import TIERS, CheckerEvidence, Tier
 from dstest.core.run_record import Host
-from dstest.core.run_words import command_of
 from dstest.core.verdict import State
 from dstest.gate.gather import JudgedRun, StoreEvidence, Unit, unproven
 from dstest.gate.policy import Claim, Control, Finding, Policy, RequiredTest, Rule
 from dstest.gate.provenance import left_out, once
 from dstest.gate.relevance import about, fit_of, of_test, of_version, same_words
-from dstest.judge.facts import SHAPES
+from dstest.gate.supply import Lacking, Like, Supply, for_claim, like_of, runs_for
 
 _WORD: Final = (
     "a [[control]] with these options says that it is a known bug; nights may have a store apart"
 )
 _GROUPS_MAX: Final = 3
 """Of reasons why runs do not fit; the others are in the table of them."""
-
-
-def commands_of_claim(claim: Claim) -> list[str]:
-    """A session of the tier, and a run or session at each size that the tier does not have."""
-    shape = SHAPES[claim.tier]
-    sizes = [size for size in claim.sizes if size not in shape.sizes]
-    words = {**_words(claim), "tier": claim.tier}
-    whole: list[dict[str, Any]] = [{}] if len(sizes) < len(claim.sizes) else []
-    return [
-        command_of({**words, **more}, claim.options)
-        for more in (*whole, *({"nodes": size} for size in sizes))
-    ]
-
-
-def command_of_control(control: Control) -> str:
-    """A run of it."""
-    return command_of(_words(control), control.options)
-
-
-def _words(asked: RequiredTest) -> dict[str, Any]:
-    checkers = getattr(asked, "checkers", ())
-    model = asked.model
-    try:
-        workload = registry.load("workloads", asked.workload)
-    except ConfigError:
-        usual: tuple[str, ...] = ()
-    else:
-        usual = tuple(workload.checkers)
-        model = None if model == workload.model else model
-    return {
-        "system": asked.system,
-        "workload": asked.workload,
-        "nemesis": asked.nemesis,
-        "lab": asked.lab,
-        "builds": [name.rpartition("@")[0] or name for name in asked.builds],
-        "checkers": [name for name in checkers if name not in usual],
-        "model": model,
-    }
 
 
 class Count(NamedTuple):
@@ -85,7 +45,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     runs that count; `not_counted` passes that are worth less than was asked. `follows` is what is
     short because of `findings`, and is told where all of those are accepted. `counts` are the
     numbers that are asked for; `near` the runs that nearly fit, each with why it does not (what it
-    is); `remark` what a reader should know of a row that is kept; `command` what makes what is
+    is); `remark` what a reader should know of a row that is kept; `supply` what makes what is
     short; `again` the simulations that others stand for, which are counted."""
 
     id: str
@@ -98,7 +58,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     counts: tuple[Count, ...] = ()
     near: tuple[Finding, ...] = ()
     remark: str = ""
-    command: str = ""
+    supply: Supply = Supply("")
     again: frozenset[Path] = frozenset()
 
 
@@ -165,9 +125,33 @@ def claim_answer(gathered: StoreEvidence, claim: Claim, policy: Policy, now_ns: 
         not_counted=tuple(_left_out(unit) for unit in passed if enough and unit not in enough),
         counts=tuple(_counts(claim, passed, counted)),
         near=tuple(aside),
-        command="; ".join(commands_of_claim(claim)) if short or open_ else "",
+        supply=_supply(claim, gathered, counted, enough) if short else Supply(""),
         again=again,
     )
+
+
+def _supply(
+    claim: Claim, gathered: StoreEvidence, counted: Sequence[JudgedRun], enough: Sequence[Unit]
+) -> Supply:
+    """What makes what is short: counted over the runs that reach the tier."""
+    runs = counted if enough else ()
+    landed = landed_by_kind(runs)
+    judged = operations_judged(claim.checkers, runs)
+    more = [runs_for(wanted, landed[kind], len(runs)) for kind, wanted in claim.faults.items()]
+    more.append(runs_for(claim.operations, judged, len(runs)))
+    lacking = Lacking(
+        seeds=max(0, claim.seeds - len(seeds_of(runs))),
+        sizes=tuple(size for size in claim.sizes if size not in sizes_of(runs)),
+        runs=max(more),
+        whole=not enough,
+    )
+    return for_claim(claim, lacking, like_of(alike(claim, gathered, counted)))
+
+
+def alike(asked: RequiredTest, gathered: StoreEvidence, counted: Sequence[JudgedRun]) -> list[Like]:
+    """Runs whose load is that of more: those that count, else those of the same words."""
+    runs = counted or [run for run in gathered.runs if same_words(run.meta, asked)]
+    return [Like(run.path, run.meta.spec) for run in runs]
 
 
 def with_near_misses(

@@ -8,6 +8,7 @@ worth something only by intervals over several runs a side (`store/compare`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -22,7 +23,7 @@ from dstest.gate.claims import (
     VIOLATED,
     Answer,
     Count,
-    command_of_control,
+    alike,
     fitting,
     with_near_misses,
 )
@@ -30,6 +31,7 @@ from dstest.gate.gather import JudgedRun, StoreEvidence, anomalies_in, unproven
 from dstest.gate.policy import Baseline, Claim, Control, Finding, Policy, Rule
 from dstest.gate.provenance import left_out
 from dstest.gate.relevance import of_test, same_words
+from dstest.gate.supply import Supply, for_control, like_of
 from dstest.store.compare.intervals import Difference
 from dstest.store.compare.measured import differences, differences_of, same_in, side_of
 
@@ -51,7 +53,8 @@ def control_answer(
     missed = [run for run in runs if red and _missed(run)]
     enough = seeds >= control.seeds and len(good) >= control.share * len(runs)
     remark = ""
-    if missed and enough and len(good) + len(missed) == len(runs):
+    only_missed = len(good) + len(missed) == len(runs)
+    if missed and enough and only_missed:
         wrong = []
         remark = f"{control.id}: its bug was missed in {len(missed)} of {len(runs)} runs"
     if not red:
@@ -60,6 +63,7 @@ def control_answer(
         wrong += [finding for run in died for finding in _wrong(run, control)]
         wrong += unproven((r for r in gathered.runs if of_test(r.meta, control)), control.id)
     few = MANY.findings((seeds, control), control.id)
+    more = _more(control, seeds, len(good), len(runs)) if only_missed else 0
     short = with_near_misses(few, aside, nothing=not good)
     share = f" ({len(good) / len(runs):.0%}, {found.low:.0%} to {found.high:.0%})" if missed else ""
     counts = [Count("seeds", str(control.seeds), str(seeds))]
@@ -74,9 +78,21 @@ def control_answer(
         counts=tuple(counts),
         near=tuple(aside),
         remark=remark,
-        command=command_of_control(control) if wrong or short else "",
+        supply=for_control(control, more, like_of(alike(control, gathered, runs)))
+        if more
+        else Supply(""),
         again=again,
     )
+
+
+def _more(control: Control, seeds: int, good: int, runs: int) -> int:
+    """How many more runs that do as they must supply what a control lacks; 0 where none can: a bug
+    that has to be found by all runs was missed by one."""
+    short = control.share * runs - good
+    if short > 0 and control.share >= 1:
+        return 0
+    for_share = math.ceil(short / (1 - control.share)) if short > 0 else 0
+    return max(control.seeds - seeds, for_share, 0)
 
 
 def _of(found: Rate) -> str:

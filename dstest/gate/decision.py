@@ -37,7 +37,8 @@ _OUTCOMES: dict[
 class DecisionRow(msgspec.Struct, frozen=True, kw_only=True):
     """A claim, control, plan or the baseline: `kept` where nothing stands against it. `counts` are
     the numbers that are asked for and those that are there, `near` the runs that nearly fit and
-    what each is instead, `command` what makes what is missing. `missing` is what stands against it
+    what each is instead, `command` what makes what is missing, `in_night` how a night makes it,
+    where its runs are one's. `missing` is what stands against it
     and is not told of it by itself: it is short because evidence is not what it was left as."""
 
     id: str
@@ -50,6 +51,7 @@ class DecisionRow(msgspec.Struct, frozen=True, kw_only=True):
     near: tuple[Finding, ...] = ()
     missing: tuple[Finding, ...] = ()
     command: str = ""
+    in_night: str = ""
 
 
 class AcceptedFinding(msgspec.Struct, frozen=True, kw_only=True):
@@ -232,7 +234,8 @@ def _row(
         counts=answer.counts,
         near=answer.near,
         missing=tuple(f for f in against if f.of != answer.id or f not in told),
-        command=answer.command,
+        command=answer.supply.command,
+        in_night=answer.supply.night,
     )
 
 

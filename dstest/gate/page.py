@@ -129,7 +129,8 @@ def _missing(decision: Decision) -> list[str]:
     lines = ["", "## How to get what is missing", ""] if rows else []
     for row in rows:
         what = "; ".join(md(f"{f.rule} {f.what}") for f in row.missing)
-        lines.append(f"- {row.id}: {': '.join(filter(None, (what, _code(row.command))))}")
+        how = "; or ".join(filter(None, (_code(row.command), row.in_night)))
+        lines.append(f"- {row.id}: {': '.join(filter(None, (what, how)))}")
     return lines
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -137,6 +138,48 @@ def test_a_simulation_that_was_made_again_counts_once(made: Path, store: Path) -
     assert rules(decided(store, twice)) == {"G29"}
     assert rules(decided(store, ("partition = 1", "partition = 2"))) == {"G28"}
     assert rules(decided(store, ("seeds = 1", "seeds = 2"))) == {"G26"}
+
+
+LACKS: dict[str, tuple[tuple[str, str], set[str], list[str]]] = {
+    "seeds": (("seeds = 1", "seeds = 3"), {"G26"}, ["--nodes 5 --time-limit 20 --seeds 2"]),
+    "sizes": (("sizes = [5]", "sizes = [5, 3]"), {"G27"}, ["--nodes 3 --time-limit 20"]),
+    "both": (
+        ("seeds = 1\nsizes = [5]", "seeds = 3\nsizes = [5, 3, 7]"),
+        {"G26", "G27"},
+        ["--nodes 3 --time-limit 20 --seeds 2", "--nodes 7 --time-limit 20"],
+    ),
+    "operations": (("operations = 1000", "operations = 9000"), {"G29"}, ["--nodes 5"]),
+    "faults": (("partition = 1\n", "partition = 3\n"), {"G28"}, ["--nodes 5"]),
+    "control": (('expect = "red"', 'expect = "red"\nseeds = 2'), {"G32"}, ["--time-limit 20"]),
+}
+
+
+@pytest.mark.parametrize("name", LACKS)
+def test_the_command_supplies_what_is_missing(name: str, made: Path, tmp_path: Path) -> None:
+    store = Path(shutil.copytree(made / "store", tmp_path / "store", symlinks=True))
+    change, lacks, words = LACKS[name]
+    decision = decided(store, change)
+    assert rules(decision) == lacks, decision.findings
+    (row,) = [row for row in decision.rows if not row.kept]
+    commands = row.command.split("; ")
+    assert len(commands) == len(words)
+    for command, said in zip(commands, words, strict=True):
+        assert (said in command and "-o bug" in command) or name != "control"
+        assert ("--seeds" in command) == ("--seeds" in said or name in ("operations", "faults"))
+    cell = "stale-follower-read" if name == "control" else "toykv-register-partition"
+    assert row.in_night.startswith("in the nightly: ") and cell in row.in_night
+    assert ("a cell like" in row.in_night) == (name in ("sizes", "both"))
+    for number, command in enumerate(commands):
+        code, said = dstest(*shlex.split(command)[1:], "--store", store / f"more-{number}")
+        assert code == (Exit.FAIL if name == "control" else Exit.PASS), said
+    assert decided(store, change).findings == ()
+
+
+def test_a_bug_that_all_runs_have_to_find_is_supplied_by_no_command(store: Path) -> None:
+    shutil.rmtree(store / "more")
+    decision = decided(store, ('anomalies = ["nonlinearizable"]', 'anomalies = ["lost"]'))
+    (row,) = [row for row in decision.rows if not row.kept]
+    assert rules(decision) == {"G30"} and row.command == row.in_night == ""
 
 
 def test_a_draft_of_the_store_lets_it_through(made: Path, tmp_path: Path) -> None:
