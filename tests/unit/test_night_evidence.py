@@ -12,6 +12,7 @@ from night_cells import cell, run_offline
 from touched_runs import dstest
 
 from dstest.campaign.nightly.outcome import TryResult
+from dstest.campaign.nightly.page import facts_of
 from dstest.campaign.nightly.seeds import kept_seeds
 from dstest.campaign.nightly.state import Item, Night, NightDir
 from dstest.core.errors import Exit
@@ -128,6 +129,26 @@ def test_no_later_try_speaks_for_one_whose_evidence_is_damaged_or_gone(
     code, night = _reported(directory)
     assert code == night.exit == Exit.NOT_PROVEN
     assert "does not hold" in _item(night, "seldom").why_not
+
+
+@pytest.mark.parametrize("damage", [_append, _move])
+def test_what_does_not_hold_is_counted_nowhere(
+    damage: Damage, missed: Path, tmp_path: Path
+) -> None:
+    directory = _copy(missed, tmp_path)
+    before = dict(facts_of(directory.read()))
+    assert "operations judged" in before["How much"] and "Lost" not in before
+    damage(directory.path / _item(directory.read(), "good").tries[0].result)
+    code, said = dstest("nightly", "report", directory.path)
+    assert code == Exit.NOT_PROVEN and "oracle-too-weak" not in said, said
+    assert "its evidence does not hold" in said and "operations judged" not in said
+    assert "of good does not hold, and is counted nowhere" in said
+    page = (directory.path / "report.html").read_text()
+    assert "evidence does not hold" in page and "operations judged" not in _row(page, "good")
+
+
+def _row(page: str, name: str) -> str:
+    return page.partition(f"<tr><td>{name}<")[2].partition("</tr>")[0]
 
 
 def test_evidence_that_is_put_back_counts_again(missed: Path, tmp_path: Path) -> None:

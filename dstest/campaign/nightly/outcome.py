@@ -119,6 +119,8 @@ def not_held(why: str) -> TryResult:
 
 def standing_of(expected: Expectation, judged: TryResult) -> tuple[Standing, str]:
     """(how it stands, why it is not as it must be)"""
+    if not judged.holds:  # which is no weakness of a checker, whatever its state is called
+        return "no-verdict", judged.reason
     if expected.red:
         return _of_red(expected, judged)
     if judged.state.failed:
@@ -147,7 +149,11 @@ def _of_red(expected: Expectation, judged: TryResult) -> tuple[Standing, str]:
     match how:
         case "other-bug":
             strange = sorted({*judged.anomalies} - {*expected.anomalies, *expected.beside})
-            return "failed", f"found {', '.join(strange)}, which is not known of it"
+            named = ", ".join(f'"{name}"' for name in strange)
+            return "failed", (
+                f"found {', '.join(strange)}, which is not known of it; where this bug shows it "
+                f"too, name it: `beside = [{named}]`"
+            )
         case "missed":
             return "missed", f"failed without {wanted}: {judged.reason}"
         case "no-fault":

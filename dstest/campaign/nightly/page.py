@@ -107,6 +107,8 @@ def facts_of(night: Night) -> Iterator[tuple[str, str]]:
         where = f" on lab {', '.join(sorted(labs))}" if labs else ""
         yield "Under test", f"{', '.join(sorted(whats))}{where}.{_inside([r for _, r in runs])}"
         yield "How much", _how_much(under, [one for _, one in runs])
+    if lost := {item.cell for item in night.items if not all(one.holds for one in item.tries)}:
+        yield "Lost", f"The evidence of {in_some(lost)} does not hold, and is counted nowhere."
     yield "Not tested", "; ".join(_untested(night, under)) + "."
     if night.gone_on:
         times = some(len(night.gone_on), "time")
@@ -120,8 +122,9 @@ def facts_of(night: Night) -> Iterator[tuple[str, str]]:
 
 
 def _last(item: Item) -> TryResult | None:
-    """The last run that was judged; of those that stand as the item does, where there are any."""
-    tries = [one for one in item.tries if one.judged and one.result]
+    """The last run that was judged and whose evidence holds; of those that stand as the item does,
+    where there are any."""
+    tries = [one for one in item.tries if one.judged and one.result and one.holds]
     alike = [one for one in tries if one.standing == item.standing] or tries
     return alike[-1].judged if alike else None
 

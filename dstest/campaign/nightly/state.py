@@ -57,11 +57,19 @@ class Try(msgspec.Struct, kw_only=True):
         return last is None or last.holds
 
     @property
+    def word(self) -> str:
+        """What it came to, for people."""
+        if not self.holds:
+            return "evidence does not hold"
+        return "" if self.judged is None else self.judged.state.value
+
+    @property
     def reason(self) -> str:
         """Why it does not stand as it must, and what judging it again says otherwise."""
         if self.again is None or self.again.reason in self.why_not:
             return self.why_not
-        return f"{self.why_not}; judged again: {self.again.state.value}: {self.again.reason}"
+        state = f"{self.again.state.value}: " if self.again.holds else ""
+        return f"{self.why_not}; judged again: {state}{self.again.reason}"
 
 
 class Item(msgspec.Struct, kw_only=True):
