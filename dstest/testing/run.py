@@ -17,7 +17,8 @@ from dstest.core.errors import DstestError, Exit
 from dstest.core.evidence import LandingRecord, Tier
 from dstest.core.processes import dstest
 from dstest.core.run_words import pair_of, run_words, simulates
-from dstest.core.verdict import State, Verdict
+from dstest.core.verdict import NOT_RERUN, State, Verdict
+from dstest.core.words import shell_word
 
 if TYPE_CHECKING:
     from dstest.core.history import History
@@ -298,14 +299,40 @@ def _problem(run: Run, asked: MarkerArgs) -> str:
     why = _difference(run, asked)
     if not why:
         return ""
-    lines = [f"dstest: {run.state}: {why}", run.headline]
+    lines = [f"dstest: {_told(run)}: {why}", run.headline]
     if asked.expect != "pass":
         lines[0] += f" (expected: {asked.expect})"
     return "\n".join([*lines, f"report: {run.report}", *_next(run)])
 
 
+def _told(run: Run) -> str:
+    """The state as people are told it: a failure that nobody has run again is called that."""
+    if run.verdict is not None:
+        return run.verdict.shown
+    files = [path / "verdict.json" for path in run.runs if _failed(path)]
+    told = {msgspec.json.decode(file.read_bytes(), type=Verdict).shown for file in files}
+    return NOT_RERUN if run.state.startswith("FAIL-") and told == {NOT_RERUN} else run.state
+
+
+_LABELS: Final[Mapping[str, str]] = {
+    "replay": "does it come again",
+    "blame": "whose fault is it",
+    "shrink": "what does it take",
+}
+"""By verb of a command that finds out more of a failure."""
+
+
+def _labelled(command: str, lab: str) -> str:
+    """A command that finds out more of a run in this lab, with what it answers."""
+    verb = command.partition("dstest ")[2].partition(" ")[0]
+    elsewhere = simulates(lab) and f" --lab {lab}" not in command
+    other = "does it come on nodes" if elsewhere else "does another seed show it"
+    return f"{_LABELS.get(verb, other)}: {command}"
+
+
 def _next(run: Run) -> list[str]:
-    """The command of the run again, and what finds out more of a failure."""
+    """The command of the run again, what explains a failure and makes it certain, as a terminal
+    names them, and what finds out more of it."""
     from dstest.store.export.gather import result_of_run
 
     try:
@@ -316,7 +343,11 @@ def _next(run: Run) -> list[str]:
     if facts is None or facts.run is None:
         return []
     again = [f"again: {facts.command}"] if facts.command else []
-    return [*again, *(f"next: {command}" for command in facts.steps)]
+    if not facts.steps:
+        return again
+    certain = [f"why: dstest explain {shell_word(facts.path)}"]
+    certain += [f"next: {command}" for command in [facts.confirm] if command]
+    return [*again, *certain, *(_labelled(command, facts.run.lab) for command in facts.steps)]
 
 
 def _failed(run: Path) -> bool:

@@ -48,12 +48,16 @@ def test_a_violation_fails_the_test_and_its_body_is_not_run(
     done = ended(pytester, MARKED % ("", "", "raise SystemError('the body was run')"))
     done.assert_outcomes(failed=1)
     text = done.stdout.str()
-    assert "FAIL-nondeterministic" in text and "the body was run" not in text
+    assert "dstest: FAIL (not re-run yet): " in text and "the body was run" not in text
+    assert "nondeterministic" not in text
     assert "returned an old value after a newer one had been confirmed" in text
     assert f"report: {failed['run']}/report.html" in text
     assert "again: dstest run --system" in text
-    for verb in ("replay", "blame", "shrink"):
-        assert f"next: dstest {verb} {failed['run']}" in text
+    for label, verb in (
+        *(("why", "explain"), ("next", "confirm"), ("does it come again", "replay")),
+        *(("whose fault is it", "blame"), ("what does it take", "shrink")),
+    ):
+        assert f"{label}: dstest {verb} {failed['run']}" in text
 
 
 def test_an_id_that_no_lab_has_is_an_error(

@@ -44,7 +44,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     state as people are told it, empty where that is no other. `exit` is what a command that shows
     it ends with. `case` names what was tested, the same in each run of it. Of a session `of` is its
     system and workload, `load_s` the seconds of load of all its runs.
-    `steps` are the commands to give after a failure. `control`: it is a red control of a night,
+    `steps` are the commands to give after a failure, `confirm` the one that makes the run again
+    where nobody has. `control`: it is a red control of a night,
     which found its known bug, missed it, or found another. `arm_of` is the session that the run is
     an arm of; `same_as` the run whose simulation it made again, so that the two are one sample.
     """
@@ -64,6 +65,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     of: str = ""
     load_s: float | None = None
     steps: tuple[str, ...] = ()
+    confirm: str = ""
     control: Literal["", "found", "missed", "other-bug"] = ""
     arm_of: Path | None = None
     same_as: Path | None = None
@@ -286,10 +288,11 @@ def _case(result: Result) -> Case:
         classname=result.test or f"dstest.{result.kind}",
         name=result.case or shown_path(result.path),
         kind=result.red,
-        message=result.sentence,
+        message=f"{result.shown}: {result.sentence}" if result.shown else result.sentence,
         type=result.word,
         text=_text(result),
-        said=f"{result.word}: {result.reason}\nreport: {shown_path(result.path / 'report.html')}",
+        said=f"{result.told}: {result.reason}
+report: {shown_path(result.path / 'report.html')}",
         time_s=result.load_s if result.run is None else result.run.load_s,
         properties=_properties(result),
     )

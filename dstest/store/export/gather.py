@@ -19,12 +19,13 @@ from dstest.campaign.nightly.state import Item, NightDir
 from dstest.campaign.session_check import reread
 from dstest.core.errors import ConfigError, DstestError, Exit
 from dstest.core.run_record import RunMeta
-from dstest.core.run_words import case_name
-from dstest.core.verdict import State, Verdict
+from dstest.core.run_words import case_name, with_lab
+from dstest.core.verdict import NOT_RERUN, State, Verdict
 from dstest.core.words import printable
 from dstest.history.layout import RunDir
 from dstest.judge.blame import SUT, blame
 from dstest.report.model import steps_after
+from dstest.report.remedies import of_run
 from dstest.report.session import command_of_session, load_of_session, session_name
 from dstest.report.summarize import brief_of
 from dstest.runner.integrity import Verify, is_finished, verify_run
@@ -196,6 +197,7 @@ def result_of_run(path: Path, arm_of: Path | None = None, judged: Verify = verif
         command=summary.command,
         case=case,
         steps=steps,
+        confirm="" if meta is None else _confirm(run, meta, verdict),
         arm_of=arm_of,
     )
 
@@ -206,6 +208,13 @@ def _steps(run: RunDir, meta: RunMeta, verdict: Verdict) -> tuple[str, ...]:
     evidence = verdict.evidence
     steps = steps_after(str(run.path), meta, evidence.rerun, blamed=blame(evidence) == SUT)
     return tuple(printable(step.command) for step in steps)
+
+
+def _confirm(run: RunDir, meta: RunMeta, verdict: Verdict) -> str:
+    """The command that tells whether a violation comes again, where nobody has asked."""
+    if verdict.shown != NOT_RERUN or not meta.spec:
+        return ""
+    return printable(of_run("confirm", with_lab(meta.spec, meta.lab_id), str(run.path)))
 
 
 def _of_spec(run: RunDir) -> str:
