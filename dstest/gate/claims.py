@@ -180,7 +180,7 @@ def _left_out(unit: Unit) -> str:
 
 def violation_of(run: JudgedRun) -> str:
     """What a run that failed found, in a line."""
-    return f"{run.verdict.verdict.value}: {run.verdict.reason}"
+    return f"{run.verdict.shown}: {run.verdict.reason}"
 
 
 def _violation(run: JudgedRun) -> Iterator[str]:
@@ -243,13 +243,18 @@ def _judged_by_all(checkers: Collection[str], found: CheckerEvidence) -> int:
     return min(judged, default=0)
 
 
+def _some(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"
+
+
 def _passed_text(claim: Claim, runs: Sequence[JudgedRun]) -> str:
     if not runs:
         return "nothing that counts"
     landed = ", ".join(f"{n} {kind}" for kind, n in sorted(landed_by_kind(runs).items()))
     sizes = ", ".join(map(str, sorted(sizes_of(runs), reverse=True)))
+    there = f"{_some(len(runs), 'run')} passed, {_some(len(seeds_of(runs)), 'seed')}"
     return (
-        f"{len(runs)} runs passed, {len(seeds_of(runs))} seeds, on {sizes} nodes; faults landed: "
+        f"{there}, on {sizes} nodes; faults landed: "
         f"{landed or 'none'}; operations judged: {operations_judged(claim.checkers, runs):,}"
     )
 

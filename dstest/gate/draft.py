@@ -66,7 +66,7 @@ def draft(stores: Sequence[Path]) -> str:
     age = _SIMULATED_AGE_DAYS if simulated else _AGE_DAYS
     head = [
         'schema = "dstest.gate/1"',
-        f"name = {_text(stores[0].resolve().name)}",
+        f"name = {_text(_name_of(stores[0].resolve()))}",
         "",
         "[evidence]",
         f"age-days-max = {age}",
@@ -79,6 +79,12 @@ def draft(stores: Sequence[Path]) -> str:
     if broken:
         head += ["", "# Cannot be believed, and keeps any release back:", *broken]
     return "\n".join([*head, *(line for part in (*claims, *controls, *notes) for line in part), ""])
+
+
+def _name_of(store: Path) -> str:
+    """Of its nights, where all have one name, else of its directory."""
+    nights = [place.path.parent.name for place in walk(store).places if place.kind == "night"]
+    return nights[0] if len({*nights}) == 1 else store.name
 
 
 def _found_as_they_must(store: Path) -> Iterator[Path]:

@@ -208,7 +208,7 @@ def _case(name: str, said: str, found: Sequence[Finding]) -> Case:
         kind=_kind(found),
         message=f"{first.rule}: {first.what}",
         type=first.rule,
-        text="\n".join(f"{f.rule}: {f.what} ({f.where})" for f in found),
+        text="\n".join(f"{f.rule}: {f.what}{f' ({f.where})' if f.where else ''}" for f in found),
         said=said,
     )
 

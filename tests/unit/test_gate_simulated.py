@@ -29,6 +29,7 @@ from dstest.gate.claims import Answer, claim_answer
 from dstest.gate.controls import control_answer
 from dstest.gate.decision import Decision, decide
 from dstest.gate.gather import JudgedRun, StoreEvidence, Unit, gather, unit_of
+from dstest.gate.page import render_junit
 from dstest.gate.policy import Policy, read_policy
 from dstest.gate.provenance import doubles
 from dstest.gate.soundness import require_sound
@@ -182,6 +183,17 @@ def test_a_bug_that_all_runs_have_to_find_is_supplied_by_no_command(store: Path)
     assert rules(decision) == {"G30"} and row.command == row.in_night == ""
 
 
+def test_what_the_gate_says_is_whole(made: Path, tmp_path: Path) -> None:
+    store = Path(shutil.copytree(made / "store", tmp_path / "store", symlinks=True))
+    assert "1 run passed, 1 seed, on 5 nodes" in decided(store).rows[0].said
+    shutil.rmtree(claimed(store).path.parents[2])
+    (night,) = store.rglob("night.json")
+    facts = json.loads(night.read_text())
+    facts["items"] = [one for one in facts["items"] if one["expected"]["control"] == "red"]
+    night.write_text(json.dumps(facts))
+    assert "()" not in render_junit(decided(store))
+
+
 def test_a_draft_of_the_store_lets_it_through(made: Path, tmp_path: Path) -> None:
     """What passed is a claim, what the night had to find is a red control, and both are there."""
     code, said = dstest("gate", "draft", made / "store")
@@ -190,6 +202,7 @@ def test_a_draft_of_the_store_lets_it_through(made: Path, tmp_path: Path) -> Non
     policy.write_text(said.partition("dstest: ")[0])
     read = read_policy(policy)
     assert [claim.workload for claim in read.policy.claim] == ["register"]
+    assert read.policy.name == "simulated", "as its nights, and not as its directory"
     (control,) = read.policy.control
     assert control.expect == "red" and control.anomalies == ("nonlinearizable",)
     code, said = dstest("gate", "--policy", policy, made / "store")

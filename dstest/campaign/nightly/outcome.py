@@ -37,8 +37,9 @@ class TryResult(msgspec.Struct, frozen=True, kw_only=True):
     until the first violation was there, None where no operation shows one; `planned` and `landed`
     count its faults. Of what it has tested: `lab`, its `nodes`, the `transport` from clients to
     servers, `load_s` seconds of load, `operations` judged by the checker that judged most of them,
-    the `model`, the `tier` whose budget was met; empty in what older versions wrote. `holds` is
-    False where its evidence is there and is not what it left, or was there and is gone."""
+    the `model`, the `tier` whose budget was met, and its state as it is `shown` to people; empty in
+    what older versions wrote. `holds` is False where its evidence is there and is not what it left,
+    or was there and is gone."""
 
     state: State
     rule: str = ""
@@ -57,6 +58,12 @@ class TryResult(msgspec.Struct, frozen=True, kw_only=True):
     operations: int = 0
     model: str = ""
     tier: str = ""
+    shown: str = ""
+
+    @property
+    def told(self) -> str:
+        """Its state as people are told it."""
+        return self.shown or self.state.value
 
 
 def never_run(reason: str) -> TryResult:
@@ -104,6 +111,7 @@ def judge_run(
         operations=told.operations,
         model=told.test.model,
         tier=told.tier_met,
+        shown=verdict.shown,
     )
 
 
@@ -124,7 +132,7 @@ def standing_of(expected: Expectation, judged: TryResult) -> tuple[Standing, str
     if expected.red:
         return _of_red(expected, judged)
     if judged.state.failed:
-        return "failed", f"{judged.state.value}: {', '.join(judged.anomalies) or judged.reason}"
+        return "failed", f"{judged.told}: {', '.join(judged.anomalies) or judged.reason}"
     if judged.state.passed and judged.exit == Exit.PASS:
         return "as-it-must", ""
     short = judged.state.value.startswith(_PARTIAL) and judged.reason == expected.short_of

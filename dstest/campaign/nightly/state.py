@@ -61,7 +61,7 @@ class Try(msgspec.Struct, kw_only=True):
         """What it came to, for people."""
         if not self.holds:
             return "evidence does not hold"
-        return "" if self.judged is None else self.judged.state.value
+        return "" if self.judged is None else self.judged.told
 
     @property
     def reason(self) -> str:
