@@ -291,8 +291,7 @@ def _case(result: Result) -> Case:
         message=f"{result.shown}: {result.sentence}" if result.shown else result.sentence,
         type=result.word,
         text=_text(result),
-        said=f"{result.told}: {result.reason}
-report: {shown_path(result.path / 'report.html')}",
+        said=f"{result.told}: {result.reason}\nreport: {shown_path(result.path / 'report.html')}",
         time_s=result.load_s if result.run is None else result.run.load_s,
         properties=_properties(result),
     )
