@@ -336,10 +336,10 @@ def _nothing(read: Op, before: Sequence[Op], reads: Sequence[Op]) -> str:
     last_ns = read.invoke_ts if read.complete_ts is None else read.complete_ts
     saw = [op for op in reads if _token(op.output) in values]
     if any((end := _ended(op)) is not None and end > read.invoke_ts for op in saw):
-        return "did not show a confirmed write that others still read (stale read)"
+        return "returned nothing after a write had been confirmed (stale read)"
     if any(op.invoke_ts > last_ns and op.output is None for op in reads):
         return "forgot a confirmed write: a read found nothing, and neither did a later one"
-    return "did not show a confirmed write: a read found nothing"
+    return "returned nothing after a write had been confirmed"
 
 
 def _back(read: Op, last_ns: int, reads: Sequence[Op], changes: Sequence[Op]) -> str:
