@@ -111,7 +111,8 @@ def test_an_anomaly_without_operations_is_shown_all_the_same() -> None:
     ("ops", "said"),
     [
         ([op(1, 1, "write", input=1), op(2, 2, "write", input=2), op(3, 3, output=1)], "stale"),
-        ([op(1, 1, "write", input=1), op(3, 3, output=None)], "returned nothing after a write had been confirmed"),
+        ([op(1, 1, "write", input=1), op(3, 3, output=None)],
+         "returned nothing after a write had been confirmed"),
         ([op(1, 1, "write", input=1), op(4, 2, output=1, complete_ts=int(9e9)),
           op(3, 3, output=None)], "(stale read)"),
         ([op(1, 1, "write", input=1), op(3, 3, output=None), op(4, 5, output=None)], "forgot"),
