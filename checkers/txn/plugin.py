@@ -26,6 +26,7 @@ micro-ops; it is an error where that does not single one out.
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -290,30 +291,22 @@ def from_history(history: History) -> TxnColumns:
 
 
 _HEADER: Final = b'{"schema": "dstest.history/1"}\n'
-_NULL_READ: Final = 2
-"""As `TxnColumns.mop_known`."""
 
 
 def _read_in_c(ops: Sequence[Op], numbers: Sequence[int]) -> TxnColumns | None:
-    """The columns by way of their text, in a fifth of the time; None where they cannot be read so,
-    or would not be what the operations say."""
+    """The columns by way of their text, in half the time or less; None where they cannot be read
+    so, or would not be what the operations say."""
     if any(op.op_type != "txn" for op in ops):
         return None
     rows: Iterable[Op] = ops
     if isinstance(numbers, range):
         rows = (replace(op, op_id=at) for at, op in zip(numbers, ops, strict=True))
     try:
+        # What JSON has no word for would be written as another value: NaN, bytes, sets, dates.
+        json.dumps([(op.process_id, op.input, op.output) for op in ops], allow_nan=False)
         found = load(_HEADER + msgspec.json.Encoder().encode_lines(rows), "dstest")
     except (ValueError, TypeError, RecursionError, HistoryError):
         return None
-    by_number = dict(zip(numbers, ops, strict=True))
-    nulls = np.flatnonzero(found.mop_known == _NULL_READ)
-    owner = np.searchsorted(found.mop_start, nulls, side="right") - 1
-    places = nulls - found.mop_start[owner]
-    for number, place in zip(found.op_index[owner].tolist(), places.tolist(), strict=True):
-        mop = by_number[number].output[place]
-        if len(mop) > 2 and mop[2] is not None:
-            return None  # JSON has no NaN, and writes null
     return dataclasses.replace(found, weak={}, writes="", unread={})
 
 

@@ -120,7 +120,10 @@ def _header(file: IO[bytes]) -> Header:
         raise HistoryError(
             "the header names no schema", line=1, remedy=f'it needs "schema": "{SCHEMA}"'
         )
-    require_plain(head, 1)
+    try:
+        require_plain(head, 1)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _bad(head, 1, error) from None
     return header
 
 

@@ -36,9 +36,10 @@ ASIDE: Final = (".blame", ".shrink")
 """Ends of the names of directories that are kept beside a run."""
 
 _MARKS: Final = (
-    *(("night.json", "night"), ("session.json", "session"), ("execution.json", "plan")),
     ("segments", "run"),
+    *(("night.json", "night"), ("session.json", "session"), ("execution.json", "plan")),
 )
+"""What has segments is a run, whatever else somebody has put into it."""
 _LEFT_OF_A_RUN: Final = (
     *("run.json", "verdict.json", "evidence.json", "history.jsonl", "sha256sums", "sha256sums.sig"),
     *("status", "spec.toml", "schedule.json", "canary.json", "faults.jsonl", "host.jsonl"),

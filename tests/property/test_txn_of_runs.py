@@ -4,7 +4,10 @@ the first way leaves them to the second."""
 from __future__ import annotations
 
 import dataclasses
+from datetime import date
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pytest
@@ -20,9 +23,9 @@ SCALARS = st.one_of(
     st.integers(-3, 3),
     st.sampled_from([0.0, 1.0, 1.5, True, False, "1", "x", "\u00e9", 2**53, 2**70, -(2**63)]),
 )
-ODD = st.one_of(
-    SCALARS, st.none(), st.sampled_from([float("nan"), float("inf"), "\ud800", [1], {"a": 1}])
-)
+STRANGE: list[Any] = [float("nan"), float("inf"), "\ud800", [1], {"a": 1}]
+STRANGE += [b"x", Decimal("1.5"), frozenset({1}), date(2020, 1, 1), UUID(int=1)]
+ODD = st.one_of(SCALARS, st.none(), st.sampled_from([*STRANGE]))
 
 
 @st.composite

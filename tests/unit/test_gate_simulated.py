@@ -13,7 +13,9 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 from gate_store import sealed
 from msgspec.structs import replace as one_more
@@ -21,6 +23,8 @@ from real_run import change_facts
 from touched_runs import dstest
 
 from checkers.slo import METRICS
+from dstest.campaign.nightly.seeds import digest_of
+from dstest.campaign.nightly.state import Night
 from dstest.core import clock
 from dstest.core.errors import Exit
 from dstest.core.run_record import RunMeta
@@ -242,22 +246,56 @@ def test_a_report_of_the_store_agrees(store: Path) -> None:
 
 
 def test_a_red_control_is_held_to_its_bug(store: Path) -> None:
-    """By what its run shows now, whatever the night says of it."""
+    """By what its run shows now, whatever the night says of it; and a night that is not what it
+    was begun with has none."""
     (file,) = store.rglob("night.json")
     facts = json.loads(file.read_text())
     (item,) = [one for one in facts["items"] if one["expected"]["control"] == "red"]
     item["expected"]["anomalies"] = ["lost"]
     file.write_text(json.dumps(facts))
     code, said = dstest("report", store)
+    assert code == Exit.FAIL and "red control" not in said
+    _begun_with(facts, file)
+    code, said = dstest("report", store)
     assert code == Exit.FAIL and "which is not known of it" in said
     assert "1 of 2 passed" in said
     item["expected"]["beside"] = ["nonlinearizable"]
-    file.write_text(json.dumps(facts))
+    _begun_with(facts, file)
     code, said = dstest("report", store)
     assert code == Exit.NOT_PROVEN and ": failed without lost" in said
     file.write_text("{}")
     code, said = dstest("report", store)
     assert code == Exit.FAIL and "1 of 3 passed" in said
+
+
+def _begun_with(facts: dict[str, Any], file: Path) -> None:
+    """Written as a night that was begun so."""
+    night = msgspec.convert(facts, Night)
+    file.write_text(json.dumps(facts | {"asked_sha256": digest_of(night.items)}))
+
+
+@pytest.mark.parametrize("how", ["expected", "another night", "no command", "another place"])
+def test_no_night_turns_a_failure_green(store: Path, how: str) -> None:
+    (file,) = store.rglob("night.json")
+    facts = json.loads(file.read_text())
+    (green,) = [one for one in facts["items"] if one["expected"]["control"] != "red"]
+    (red,) = [one for one in facts["items"] if one["expected"]["control"] == "red"]
+    run = str((file.parent / red["tries"][0]["result"]).resolve())
+    if how == "expected":  # as if the red one were under test, and this one the control
+        green["expected"], red["expected"] = red["expected"], green["expected"]
+        file.write_text(json.dumps(facts))
+    else:
+        red["expected"], expected = {"control": ""}, red["expected"]
+        _begun_with(facts, file)
+        item = {**red, "expected": expected, "tries": [{**red["tries"][0], "result": run}]}
+        item |= {"argv": []} if how == "no command" else {}
+        other = store / "other" / "20260101T000000Z-1"
+        other.mkdir(parents=True)
+        if how == "another place":
+            shutil.copy(file.parent / "nightly.toml", other)
+        _begun_with({**facts, "items": [item], "chosen": [red["cell"]]}, other / "night.json")
+    code, said = dstest("report", store)
+    assert code == Exit.FAIL and "by finding a known bug" not in said, said
 
 
 def claimed_again(store: Path) -> RunDir:

@@ -16,6 +16,7 @@ import msgspec
 
 from dstest.campaign.nightly.outcome import judge_run, standing_of
 from dstest.campaign.nightly.state import Item, NightDir
+from dstest.campaign.nightly.verdict import contradictions
 from dstest.campaign.session_check import reread
 from dstest.core.errors import ConfigError, DstestError, Exit
 from dstest.core.run_record import RunMeta
@@ -111,15 +112,20 @@ def _but_for_its_night(found: Result, odd: Stray | None) -> Result:
 
 
 def _red_controls(night: Path) -> Iterator[tuple[Path, Item]]:
-    """The runs of a night that had to find a known bug. None of one that cannot be read: what
-    failed in it counts as it would anywhere else."""
+    """The runs of a night that had to find a known bug. None of one that cannot be read, is not
+    over, or is not what it was begun with: what failed in it counts as it would anywhere else."""
     try:
-        items = NightDir.open(night).read().items
+        directory = NightDir.open(night)
+        told = directory.read()
     except ConfigError:
         return
-    for item in items:
-        if item.expected.red:
-            yield from ((night / one.result, item) for one in item.tries if one.result)
+    if not (told.ended and told.asked_sha256) or any(contradictions(directory, told)):
+        return
+    for item in told.items:
+        for one in item.tries if item.expected.red and item.argv else ():
+            run = (night / one.result).resolve()
+            if one.result and run.is_relative_to(directory.cells):
+                yield run, item
 
 
 def _as_control(found: Result, item: Item, judged: Verify) -> Result:
