@@ -3,7 +3,6 @@ looks at the store finds out."""
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 from night_cells import cell, run_offline
 from touched_runs import dstest
 
+from dstest.campaign.nightly.seeds import digest_of
 from dstest.campaign.nightly.state import NightDir
 from dstest.core.errors import Exit
 from dstest.gate.gather import gather
@@ -107,11 +107,12 @@ def test_a_run_that_is_gone_is_found(how: Callable[[Path], None], name: str, sto
 
 def _forget(store: Path, name: str) -> None:
     """As if the night had never asked it."""
-    path = store / "latest" / "night.json"
-    night = json.loads(path.read_text())
-    night["items"] = [item for item in night["items"] if item["cell"] != name]
-    night["exit"] = 0
-    path.write_text(json.dumps(night))
+    directory = NightDir(store / "latest")
+    night = directory.read()
+    night.items = [item for item in night.items if item.cell != name]
+    night.chosen, night.exit = [item.cell for item in night.items], 0
+    night.asked_sha256 = digest_of(night.items)
+    directory.save(night)
 
 
 def test_report_of_a_store_exits_with_it(store: Path) -> None:
