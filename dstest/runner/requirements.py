@@ -6,6 +6,7 @@ needs no node. What is lacking then is lacking for the whole run.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -43,7 +44,8 @@ MORE_MEMBERS: Final = "more members"
 
 
 class Lack(msgspec.Struct, frozen=True, kw_only=True):
-    """A capability that a system does not have, and what of it is `missing`.
+    """A capability that a system does not have, and what of it is `missing`; `means` says what a
+    system with it is like.
 
     `when` is the fact of a fault that asks for it, as `scope=primaries`; empty: all of them do.
     """
@@ -52,6 +54,7 @@ class Lack(msgspec.Struct, frozen=True, kw_only=True):
     capability: str
     missing: tuple[str, ...]
     when: str = ""
+    means: str = ""
 
     @property
     def text(self) -> str:
@@ -195,9 +198,22 @@ def _classes_of(nemesis: Nemesis, word: str, found: tuple[type, ...]) -> tuple[t
     return found
 
 
+def _meaning(capability: type) -> str:
+    """What a capability is for, as its own first sentence says it."""
+    first = (inspect.getdoc(capability) or "").partition("\n\n")[0].replace("\n", " ")
+    first = first.partition(". ")[0].rstrip(".")
+    return f": {first[:1].lower()}{first[1:]}" if first else ""
+
+
 def _lacks(kind: type, nemesis: Nemesis, asked_for: Iterable[type], when: str = "") -> list[Lack]:
     return [
-        Lack(nemesis=nemesis.name, capability=asked.__name__, missing=tuple(methods), when=when)
+        Lack(
+            nemesis=nemesis.name,
+            capability=asked.__name__,
+            missing=tuple(methods),
+            when=when,
+            means=_meaning(asked),
+        )  # fmt: skip
         for asked in asked_for
         if (methods := unfit(kind, asked))
     ]
@@ -276,7 +292,7 @@ def check_plans(system: System, nemesis: Nemesis, plans: Sequence[FaultPlan]) ->
 def _refused(system: System, kind: type, lacks: Sequence[Lack], instead: str) -> ConfigError:
     first = lacks[0]
     fault = f"--nemesis {first.nemesis}" + (f" with {first.when}" if first.when else "")
-    names = ", ".join(lack.text for lack in lacks)
+    names = ", ".join(f"{lack.text}{lack.means}" for lack in lacks)
     methods = [lack for lack in lacks if lack.capability not in (PINNED_CLIENTS, MORE_MEMBERS)]
     give = f"; or give {kind.__name__} these methods, as dstest/core/protocols/ has them"
     return ConfigError(

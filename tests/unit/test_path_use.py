@@ -178,5 +178,7 @@ def test_the_audit_holds_the_record_to_it(changes: dict[str, Any], said: str) ->
 
 
 def test_members_that_know_nothing_of_each_other_cannot_be_parted() -> None:
-    with pytest.raises(ConfigError, match=r"memcached cannot have .* lacks Linked \(links\)"):
+    with pytest.raises(
+        ConfigError, match=r"memcached cannot have .* lacks Linked \(links\): members that "
+    ):
         resolve(RunSpec(system="memcached", nemesis="partition", time_limit_s=30.0), [])
