@@ -213,7 +213,7 @@ def _lacks(kind: type, nemesis: Nemesis, asked_for: Iterable[type], when: str = 
             missing=tuple(methods),
             when=when,
             means=_meaning(asked),
-        )  # fmt: skip
+        )
         for asked in asked_for
         if (methods := unfit(kind, asked))
     ]
