@@ -195,6 +195,11 @@ class _Commands(TyperGroup):
 class _Outline(_Commands):
     """Help in panels, plain: what draws it in colours takes half of the time of a help text."""
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] in ("help", "version"):
+            ctx.fail(f"no such command {args[0]!r}; did you mean --{args[0]}?")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         for title, names in _PANELS.items():
             with formatter.section(title):

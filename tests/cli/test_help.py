@@ -33,3 +33,10 @@ def test_brackets_survive(path: tuple[str, ...], command: Any) -> None:
         words = re.findall(r"\[[^\]]*\]|<[^>]*>", getattr(parameter, "help", None) or "")
         for word in words:
             assert re.sub(r"[^A-Za-z\[\]()<>]", "", word) in shown, (path, word)
+
+
+@pytest.mark.parametrize("word", ["help", "version"])
+def test_what_is_an_option_elsewhere_is_one_here(word: str) -> None:
+    done = CliRunner().invoke(app, [word])
+    assert done.exit_code == 2
+    assert f"did you mean --{word}?" in done.output
