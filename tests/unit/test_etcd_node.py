@@ -85,6 +85,7 @@ def cluster() -> Iterator[tuple[Cluster, str]]:
             return None
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.socket.settimeout(1.0)  # whoever went before it was accepted would be waited for
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     yield known, f"http://127.0.0.1:{server.server_port}"

@@ -112,7 +112,7 @@ import pytest
 """
     done = ended(pytester, body)
     done.assert_outcomes(**{"failed" if bug else "xpassed" if xfail else "passed": 1})
-    assert ("FAIL-nondeterministic" in done.stdout.str()) == bug
+    assert ("dstest: FAI" in done.stdout.str()) == bug
 
 
 @pytest.mark.parametrize("bug", [True, False])
@@ -196,7 +196,7 @@ def skips(dstest_run):
         pytest.skip("not today")
 """
     done = ended(pytester, MARKED % ("", "skips", "pass") + skips)
-    assert done.ret == 1 and "FAIL-nondeterministic" in done.stdout.str()
+    assert done.ret == 1 and "dstest: FAI" in done.stdout.str()
 
 
 @pytest.mark.parametrize(("body", "outcome"), [("pass", "errors"), ("return dstest_run", "passed")])
