@@ -31,8 +31,10 @@ def written(tmp_path: Path, name: str) -> Path:
     """A plan with this change; beside a copy of what it refers to."""
     path = tmp_path / "plans" / "etcd.md"
     path.parent.mkdir()
-    for page in PLAN.parents[1].glob("*.md"):
-        (tmp_path / page.name).write_text("")
+    (tmp_path / "reference").mkdir()
+    for page in PLAN.parents[1].glob("**/*.md"):
+        if page.parent.name in ("docs", "reference"):
+            (tmp_path / page.relative_to(PLAN.parents[1])).write_text("")
     path.write_text(changed(SOUND, MUTATIONS[name]) if name else SOUND)
     return path
 
