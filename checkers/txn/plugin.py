@@ -294,8 +294,8 @@ _HEADER: Final = b'{"schema": "dstest.history/1"}\n'
 
 
 def _read_in_c(ops: Sequence[Op], numbers: Sequence[int]) -> TxnColumns | None:
-    """The columns by way of their text, in half the time or less; None where they cannot be read
-    so, or would not be what the operations say."""
+    """The columns by way of their text, which is faster; None where they cannot be read so, or
+    would not be what the operations say."""
     if any(op.op_type != "txn" for op in ops):
         return None
     rows: Iterable[Op] = ops
