@@ -14,8 +14,9 @@ from dstest.core.errors import Exit
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from dstest.store.entries import Entry
     from dstest.store.index import Index
-    from dstest.store.inventory import Entry, Inventory
+    from dstest.store.inventory import Inventory
     from dstest.store.prune import Plan
 
 
@@ -50,7 +51,7 @@ def _age(entry: Entry, now_ns: int) -> str:
 def list_(store: Store = _STORE, json_: Json = False) -> None:
     """What stands by itself in a store, oldest first: kind, verdict as it says, size, age."""
     from dstest.core import clock
-    from dstest.store.inventory import entries
+    from dstest.store.entries import entries
 
     with Telling(f"looking at {store}") as tell:
         found, walked = entries(store, tell)
@@ -76,7 +77,7 @@ def list_(store: Store = _STORE, json_: Json = False) -> None:
 def show(directory: Kept, json_: Json = False) -> None:
     """What a run, session or plan was, and what it came to as it says. `dstest report` judges."""
     from dstest.store.contents import contents_of
-    from dstest.store.inventory import size_bytes
+    from dstest.store.entries import size_bytes
 
     found = contents_of(directory)
     taken = size_bytes(found.path)
@@ -233,7 +234,8 @@ def verify(
     """Compare every file with its sum, and with --verdicts judge every run, session and plan again,
     and hold what `dstest shrink` and `dstest blame` found to their runs. Exit 3 where anything is
     not as it was left."""
-    from dstest.store.inventory import entries, left_out
+    from dstest.store.entries import entries
+    from dstest.store.inventory import left_out
     from dstest.store.verify import check_sums
 
     untold: list[tuple[Path, str]] = []

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from dstest.campaign.nightly.controls import found_known_bug
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LEVELS, TIERS
 from dstest.core.words import printable_line
@@ -19,7 +20,7 @@ from dstest.gate.claims import landed_by_kind, operations_judged, seeds_of, size
 from dstest.gate.gather import JudgedRun, Unit, anomalies_in, gather
 from dstest.gate.policy import OPERATIONS_MIN
 from dstest.gate.provenance import doubles, left_out, once
-from dstest.store.inventory import of_night, walk
+from dstest.store.inventory import walk
 
 _AGE_DAYS: Final = 14
 _SIMULATED_AGE_DAYS: Final = 2
@@ -91,7 +92,7 @@ def _found_as_they_must(store: Path) -> Iterator[Path]:
     """Runs by which nights found what they had to find."""
     for place in walk(store).places:
         if place.kind == "night":
-            yield from (path.resolve() for path in of_night(place.path)[0])
+            yield from found_known_bug(place.path)
 
 
 def _test_of(run: JudgedRun) -> _Test:

@@ -13,14 +13,13 @@ import datetime
 import filecmp
 import os
 import stat
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
 
-from dstest.core.errors import ConfigError, DstestError, Exit
-from dstest.core.verdict import State
+from dstest.core.errors import ConfigError, Exit
 from dstest.history.layout import RunDir
 from dstest.history.segment import Damage, read_lines
 from dstest.history.sums import SUMS
@@ -55,7 +54,6 @@ _FOLDERS_MAX: Final = 100_000
 _EMPTY_MAX: Final = 5_000
 """Folders without anything of ours in them, after which none is expected any more."""
 
-_FAILED: Final = frozenset(state.value for state in State if state.failed)
 _OF_A_NIGHT: Final[dict[Any, str]] = {
     int(Exit.PASS): "PASS",
     int(Exit.FAIL): "FAIL",
@@ -67,7 +65,7 @@ _FACTS: Final[dict[Kind, str]] = {
     "plan": "execution.json",
     "night": "night.json",
 }
-_UNKNOWN: Final = "unreadable"
+UNREADABLE: Final = "unreadable"
 Life = Literal["over", "running", "died"]
 
 
@@ -99,25 +97,6 @@ def _sealed_operations(history: Path) -> bool:
 def never_started(run: Path) -> bool:
     """Did it end, without a verdict, before it asked for anything?"""
     return not any((run / name).exists() for name in _JUDGED) and not asked_anything(run)
-
-
-_OWED: Final = ("failed", "missed")
-"""A later night asks such a seed again, and learns of it here."""
-
-
-def of_night(path: Path) -> tuple[set[Path], bool]:
-    """(the runs that found a known bug as they must, whether a try failed or a control missed)"""
-    try:
-        items = (RunDir(path).read_json("night.json") or {})["items"]
-        tries = [(item["expected"]["control"], one) for item in items for one in item["tries"]]
-        known = {
-            path / one["result"]
-            for control, one in tries
-            if control == "red" and one["standing"] == "as-it-must" and one["result"]
-        }
-        return known, any(one["standing"] in _OWED for _, one in tries)
-    except (DstestError, AttributeError, KeyError, TypeError, ValueError):
-        return set(), True
 
 
 _FORM: Final = "%Y%m%dT%H%M%SZ"
@@ -397,104 +376,6 @@ def links_in(run: Path) -> Iterator[Path]:
                 yield from links_in(Path(entry.path))
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A run, session, executed plan or night that stands by itself, with all that belongs to it.
-
-    `state` is its verdict as it says, `life` whether it is over. `failed`: it, or any run in it,
-    says that it found a violation; but for the runs of a night's red controls that are as they must
-    be, and with what a night missed. `bytes` is what it takes on disk with its `asides`, `runs` how
-    many run directories it has. `started` is as it wrote it down, empty where it did not. `asked`:
-    a run of it has asked its system for something, or nobody can say that none has.
-    """
-
-    path: Path
-    kind: Kind
-    state: str
-    life: Life
-    failed: bool
-    started: str
-    bytes: int
-    runs: int
-    asides: tuple[Path, ...] = ()
-    asked: bool = True
-
-    def age_days(self, now_ns: int) -> float | None:
-        """Since it started; None where nobody knows."""
-        began = time_of(self.started)
-        return None if began is None else (now_ns / 1e9 - began.timestamp()) / 86_400
-
-
-def entries(
-    store: Path, tell: Callable[[str], None] = lambda what: None
-) -> tuple[list[Entry], Inventory]:
-    """What stands by itself in a store, oldest first, and all that was found. `tell` is told how
-    far it has come."""
-    walked = walk(store)
-    found = []
-    inner = _runs_of_each(walked.places)
-    for number, (place, runs) in enumerate(inner, 1):
-        tell(f"{store}: {number} of {len(inner)}, {place.path.name}")
-        found.append(_entry(place, runs))
-    return sorted(found, key=lambda entry: (entry.started, str(entry.path))), walked
-
-
-def _runs_of_each(places: Sequence[StorePlace]) -> list[tuple[StorePlace, list[StorePlace]]]:
-    """What stands by itself, each with its runs. `places` have what has runs before these, so that
-    whatever a run lies in is known when it comes."""
-    found: dict[Path, tuple[StorePlace, list[StorePlace]]] = {}
-    top: dict[Path, Path] = {}
-    for place in places:
-        above = place.path if place.within is None else top[place.within]
-        top[place.path] = above
-        _, runs = found.setdefault(above, (place, []))
-        if place.kind == "run":
-            runs.append(place)
-    return list(found.values())
-
-
-def size_bytes(folder: Path) -> int:
-    """What the files below a directory take on its disk; links count as themselves."""
-    total = 0
-    for at, names, files in os.walk(folder, followlinks=False):
-        for name in [*names, *files]:
-            try:
-                total += Path(at, name).lstat().st_blocks * 512
-            except OSError:
-                continue  # it went meanwhile
-    return total
-
-
-def _entry(place: StorePlace, inner: Sequence[StorePlace]) -> Entry:
-    asides = [aside for run in inner for aside in run.asides]
-    outside = [aside for aside in asides if not aside.is_relative_to(place.path)]
-    state, life, started = state_of(place)
-    failed = state in {*_FAILED, "FAIL"}
-    known: Collection[Path] = ()
-    if place.kind == "night":
-        known, missed = of_night(place.path)
-        failed = failed or missed
-    return Entry(
-        path=place.path,
-        kind=place.kind,
-        state=state,
-        life=life,
-        failed=failed or any(_found_violation(run.path) for run in inner if run.path not in known),
-        started=started,
-        bytes=size_bytes(place.path) + sum(map(size_bytes, outside)),
-        runs=len(inner),
-        asides=tuple(asides),
-        asked=_asked_for_anything(place, state, life, inner),
-    )
-
-
-def _asked_for_anything(
-    place: StorePlace, state: str, life: Life, inner: Sequence[StorePlace]
-) -> bool:
-    if life != "died" or state == _UNKNOWN or place.kind not in ("run", "session"):
-        return True
-    return not all(never_started(run.path) for run in inner)
-
-
 def state_of(place: StorePlace) -> tuple[str, Life, str]:
     """The state that it says it came to, whether it is over, when it started."""
     name = _FACTS[place.kind]
@@ -504,7 +385,7 @@ def state_of(place: StorePlace) -> tuple[str, Life, str]:
         started = str(plain.get("started") or _stamp_of(place.path))
         alive = _alive(plain)
     except Exception:  # whatever lies there: nobody else can be kept from being shown by it
-        return _UNKNOWN, "died", _stamp_of(place.path)
+        return UNREADABLE, "died", _stamp_of(place.path)
     # Whoever made it may still be at it, also after its verdict.
     if alive:
         return state or "running", "running", started
@@ -524,17 +405,6 @@ def _verdict(place: StorePlace, plain: dict[str, Any]) -> tuple[str, bool]:
     run = RunDir(place.path)
     told = run.read_json("verdict.json") or {}
     return str(told.get("verdict") or ""), bool(told) and is_finished(run)
-
-
-def _found_violation(path: Path) -> bool:
-    """Does a run say that it found a violation, or does its evidence, whatever its verdict?"""
-    run = RunDir(path)
-    try:
-        told = run.read_json("verdict.json") or {}
-        evidence = told.get("evidence") or {}
-        return told.get("verdict") in _FAILED or bool(evidence.get("violation"))
-    except Exception:
-        return True  # nobody can say that it did not
 
 
 def _alive(plain: dict[str, Any]) -> bool:

@@ -21,7 +21,8 @@ from dstest.core.standing import PreviousNight, Standing, of_tries, owed_after
 from dstest.history.layout import RunDir
 from dstest.history.sums import SUMS
 from dstest.runner.integrity import is_finished
-from dstest.store.inventory import Entry, entries, walk
+from dstest.store.entries import Entry, entries
+from dstest.store.inventory import walk
 from dstest.store.verify import wrong_sums
 
 _BEGINS_DAYS: Final = 0.1

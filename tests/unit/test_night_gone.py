@@ -3,9 +3,11 @@ looks at the store finds out."""
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from night_cells import cell, run_offline
@@ -14,10 +16,12 @@ from touched_runs import dstest
 from dstest.campaign.nightly.seeds import digest_of
 from dstest.campaign.nightly.state import NightDir
 from dstest.core.errors import Exit
+from dstest.gate.draft import draft
 from dstest.gate.gather import gather
+from dstest.store.entries import entries
 from dstest.store.export.gather import gather as results_of
 from dstest.store.export.gather import worst
-from dstest.store.inventory import entries, walk
+from dstest.store.inventory import walk
 from dstest.store.prune import delete, plan
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -145,3 +149,30 @@ def test_a_night_that_lacks_a_run_is_not_thrown_away(store: Path) -> None:
     found = plan(store, now_ns=now_ns, keep_days=0)
     assert [one.path for one in found.going] == [] and delete(found) == 0
     assert "gone" in next(kept.why for kept in found.staying if kept.entry.path == old.path)
+
+
+def _believe_the_list(night: dict[str, Any]) -> None:
+    (item,) = (one for one in night["items"] if one["cell"] == "bad")
+    item["expected"] |= {"control": "red", "anomalies": ["nonlinearizable"]}
+    item["tries"][0]["standing"] = "as-it-must"
+
+
+def _not_over(night: dict[str, Any]) -> None:
+    night["ended"] = ""
+
+
+@pytest.mark.parametrize("how", [_believe_the_list, _not_over])
+def test_a_violation_is_none_of_a_control_because_the_night_says_so(
+    how: Callable[[dict[str, Any]], None], store: Path
+) -> None:
+    """What may be deleted, and what a policy calls a known bug, follows from the runs."""
+    shutil.rmtree(_run_of(store, "good" if how is _believe_the_list else "bad").parents[2])
+    _forget(store, "good" if how is _believe_the_list else "bad")
+    night = store / "latest" / "night.json"
+    told = json.loads(night.read_text())
+    how(told)
+    night.write_text(json.dumps(told))
+    (entry, *_) = entries(store)[0]
+    assert entry.failed
+    drafted = draft([store])
+    assert "\n[[control]]" not in drafted and "FAILED by nonlinearizable" in drafted

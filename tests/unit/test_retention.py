@@ -19,7 +19,8 @@ from touched_runs import dstest, undecided
 from dstest.core.errors import ConfigError, Exit
 from dstest.history.layout import RunDir, link_latest
 from dstest.runner.session import process_start_time
-from dstest.store.inventory import entries, walk
+from dstest.store.entries import entries
+from dstest.store.inventory import walk
 from dstest.store.prune import delete, plan
 
 pytestmark = pytest.mark.slow

@@ -8,17 +8,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
-from gate_store import DAY, NAME, now, run_at
+from gate_store import BUG, DAY, GIVEN, NAME, now, run_at
 from made_nights import FAILS, PASSES, item_of, night_with
 from touched_runs import dstest
 
-from dstest.campaign.nightly.seeds import kept_seeds
-from dstest.campaign.nightly.state import NightDir, nights_in
+from dstest.campaign.nightly.seeds import digest_of, kept_seeds
+from dstest.campaign.nightly.state import Item, NightDir, nights_in
 from dstest.core.errors import Exit
 from dstest.gate.gather import gather
 from dstest.history.layout import RunDir
-from dstest.store.inventory import entries
+from dstest.store.entries import entries
 from dstest.store.prune import delete, plan
 
 pytestmark = pytest.mark.slow
@@ -33,22 +34,35 @@ def _made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     good = run_at(store, 1, at=now() - 50 * DAY).path
     bad = run_at(store, 2, at=now() - 50 * DAY, bug=True).path
     for night in (OLD, NEW):
-        items = []
-        for name, control, run in (("good", "", good), ("bug", "red", bad)):
-            result = f"cells/{name}.7.1/store/{NAME}/{run.name}"
-            shutil.copytree(run, store / night / result)
-            tries = [{"result": result, "standing": "as-it-must"}]
-            seed = RunDir(run).read_json("run.json")["spec"]["seed"]
-            what = {"id": name, "key": name, "seed": seed, "expected": {"control": control}}
-            items.append({**what, "tries": tries})
+        tries = [_copied(night, store, "good", "", good), _copied(night, store, "bug", "red", bad)]
         began, _, number = Path(night).name.partition("-")
-        facts = {"started": began, "ended": began, "exit": 0, "pid": 1, "items": items}
-        facts |= {"number": int(number), "passes": 3}
-        (store / night / "night.json").write_text(json.dumps(facts))
+        made = night_with(int(number), tries, exit_=0)
+        made.started = made.ended = began
+        made.asked_sha256, made.pid = digest_of(made.items), 1
+        (store / night / "nightly.toml").write_text("")
+        (store / night / "night.json").write_bytes(msgspec.json.encode(made))
     shutil.rmtree(good)
     shutil.rmtree(bad)
     run_at(store, 3, at=now() - DAY)
     return store
+
+
+def _copied(night: str, store: Path, name: str, control: str, run: Path) -> Item:
+    """The item of a try that came to this run."""
+    spec = RunDir(run).read_json("run.json")["spec"]
+    words = [*GIVEN, BUG] if control else GIVEN
+    item = item_of(name, control, [None], spec["seed"])
+    item.argv = [
+        *("run", "--workload", "register", "--nemesis", "partition", "--nodes", "3"),
+        *("--time-limit", "28", "--concurrency", "8", "--seed", str(spec["seed"])),
+        *(word for pair in words for word in ("-o", pair)),
+    ]
+    shows = ("nonlinearizable",) if control else ()
+    item.expected = msgspec.structs.replace(item.expected, anomalies=shows)
+    (one,) = item.tries
+    one.result, one.standing = f"cells/{item.id}.1/store/{NAME}/{run.name}", "as-it-must"
+    shutil.copytree(run, store / night / one.result)
+    return item
 
 
 @pytest.fixture
@@ -82,7 +96,7 @@ def _facts(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]
 
 
 def _run(night: Path, name: str) -> RunDir:
-    return RunDir(next(night.glob(f"cells/{name}.7.1/store/{NAME}/*")))
+    return RunDir(next(night.glob(f"cells/{name}.*.1/store/{NAME}/*")))
 
 
 def _evidence(night: Path) -> None:
@@ -97,7 +111,7 @@ def _edited(night: Path) -> None:
 
 
 def _another_run(night: Path) -> None:
-    shutil.copytree(_run(night, "bug").path, night / "cells" / "good.7.died-1" / "store" / "x")
+    shutil.copytree(_run(night, "bug").path, night / "cells" / "good.1.died-1" / "store" / "x")
 
 
 def _unreadable(night: Path) -> None:
@@ -134,7 +148,7 @@ def test_the_runs_of_a_night_are_judged_each_by_itself(store: Path) -> None:
     found = gather([store], "checkers")
     assert found.findings == ()
     judged = sorted(unit.path.relative_to(store.resolve()).parts[3:4] for unit in found.units)
-    assert judged == [(), *[("bug.7.1",)] * 2, *[("good.7.1",)] * 2]
+    assert judged == [(), *[("bug.2.1",)] * 2, *[("good.1.1",)] * 2]
     assert dstest("store", "verify", store)[0] == Exit.PASS
     (_run(store / OLD, "good").path / "more").symlink_to(store)
     assert dstest("store", "verify", store)[0] == Exit.NOT_PROVEN

@@ -17,7 +17,7 @@ from dstest.serve.export import export
 from dstest.serve.live import live_of
 from dstest.serve.views import Views
 from dstest.store import index as index_module
-from dstest.store.inventory import entries
+from dstest.store.entries import entries
 
 pytestmark = pytest.mark.slow
 

@@ -14,9 +14,8 @@ from typing import Final
 
 import msgspec
 
-from dstest.campaign.nightly.outcome import judge_run, standing_of
-from dstest.campaign.nightly.state import Item, NightDir
-from dstest.campaign.nightly.verdict import contradictions
+from dstest.campaign.nightly.controls import red_controls, standing_now
+from dstest.campaign.nightly.state import Item
 from dstest.campaign.session_check import reread
 from dstest.core.errors import ConfigError, DstestError, Exit
 from dstest.core.run_record import RunMeta
@@ -87,7 +86,7 @@ def _below(path: Path, judged: Verify, note: Note) -> Iterator[Result]:
     otherwise = {odd.path: odd for odd in walked.odd if odd.why == "night"}
     sessions = {place.path for place in walked.places if place.kind == "session"}
     nights = (place.path for place in walked.places if place.kind == "night")
-    controls = {run: item for night in nights for run, item in _red_controls(night)}
+    controls = {run: item for night in nights for run, item in red_controls(night)}
     for place in walked.places:
         if place.kind == "session":
             yield _but_for_its_night(_session(place, judged), otherwise.get(place.path))
@@ -111,32 +110,15 @@ def _but_for_its_night(found: Result, odd: Stray | None) -> Result:
     return _not_believed(found.path, found.kind, why, found.arm_of, failed=odd.failed)
 
 
-def _red_controls(night: Path) -> Iterator[tuple[Path, Item]]:
-    """The runs of a night that had to find a known bug. None of one that cannot be read, is not
-    over, or is not what it was begun with: what failed in it counts as it would anywhere else."""
-    try:
-        directory = NightDir.open(night)
-        told = directory.read()
-    except ConfigError:
-        return
-    if not (told.ended and told.asked_sha256) or any(contradictions(directory, told)):
-        return
-    for item in told.items:
-        for one in item.tries if item.expected.red and item.argv else ():
-            run = (night / one.result).resolve()
-            if one.result and run.is_relative_to(directory.cells):
-                yield run, item
-
-
 def _as_control(found: Result, item: Item, judged: Verify) -> Result:
     """What a run came to that had to find a known bug: as it must where it shows that bug and no
     other, by what its files say now and whatever the night says."""
     if found.state is None:
         return found
-    run = judge_run(found.path, item.argv, item.seed, judged)
-    if run is None:
+    stands = standing_now(found.path, item, judged)
+    if stands is None:
         return found
-    standing, why_not = standing_of(item.expected, run)
+    standing, why_not = stands
     named = f"red control {item.id}"
     if standing == "as-it-must":
         return msgspec.structs.replace(
