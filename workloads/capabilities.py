@@ -150,6 +150,15 @@ CAPABILITIES: Final[dict[str, tuple[Operation, ...]]] = {
             "`False`: it held something else",
         ),
     ),
+    "revisions": (
+        Operation(
+            "generate",
+            "-",
+            '`{"put": key}`, or `{"delete": key}`, which is put first where it is not there; with'
+            ' `"compact": True` what came before this change is dropped then',
+            "the number that the store gave to this change",
+        ),
+    ),
     "session": (
         Operation("write", "register", "a value", '`{"version": n}`, growing with each write'),
         Operation(

@@ -372,6 +372,8 @@ class EtcdDeployment(EtcdFiles, Authenticated, Clocked, Leadership, Replication)
             *("--logger", "zap"),
             *("--log-outputs", "stderr"),
         ]
+        if (batch := int(self.options.get("compaction_batch", 1000))) != 1000:
+            flags.append(f"--experimental-compaction-batch-limit={batch}")
         if self._token:
             flags += auth_flag()
         if self.options.get("unsafe_no_fsync"):

@@ -291,6 +291,13 @@ class Etcd:
             help="locks expire this long after their holder was last heard of; 0 = never",
         ),
         "unsafe_no_fsync": Option(type=bool, default=False, help="never fsync the log"),
+        "compaction_batch": Option(
+            type=int,
+            default=1000,
+            least=1,
+            most=1_000_000,
+            help="revisions that a compaction looks through before it commits",
+        ),
         "snapshot_count": Option(
             type=int,
             default=100_000,

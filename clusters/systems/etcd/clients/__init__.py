@@ -18,6 +18,7 @@ CLIENTS: Final = {
     "log": ("streams", "EtcdLogClient"),
     "queue": ("objects", "EtcdQueueClient"),
     "register": ("register", "EtcdClient"),
+    "revisions": ("streams", "EtcdRevisionClient"),
     "session": ("streams", "EtcdSessionClient"),
     "set": ("objects", "EtcdSetClient"),
     "txn-append": ("register", "EtcdTxnClient"),

@@ -2,6 +2,7 @@
 
 | capability | how it is kept |
 |---|---|
+| revisions | a key per change; its number is the header's revision, compaction drops up to it |
 | session | one key each; a write's version is its revision, a read's the key's mod_revision |
 | log | one key per record; its offset is the revision that created it; a poll is one range |
 | watch | one key each; a write returns its revision; a watch is etcd's own, by gRPC stream |
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 from typing import Any, Final
 
 import grpc.aio
@@ -42,6 +44,28 @@ class EtcdSessionClient(EtcdOps):
         if not kvs:
             return {"version": 0, "value": None}
         return {"version": kvs[0].mod_revision, "value": json.loads(kvs[0].value)}
+
+
+class EtcdRevisionClient(EtcdOps):
+    """generate: a put or a delete, perhaps with a compaction up to it (output: its revision)."""
+
+    name = "revisions"
+
+    async def do_generate(self, op: OpDraft) -> int:
+        if "put" in op.input:
+            return await self.write(self.path(op.input["put"]), 0)
+        key = self.path(op.input["delete"])
+        request = message("DeleteRangeRequest")(key=key)
+        response = await self.stub.delete(request, timeout=self.left_s())
+        if not response.deleted:  # its put has failed, and a deletion of nothing is no change
+            await self.write(key, 0)
+            response = await self.stub.delete(request, timeout=self.left_s())
+        revision = int(response.header.revision)
+        if op.input.get("compact"):
+            compaction = message("CompactionRequest")(revision=revision)
+            with suppress(grpc.aio.AioRpcError):  # the change has its number, whatever comes of it
+                await self.stub.compact(compaction, timeout=self.left_s())
+        return revision
 
 
 class EtcdLogClient(EtcdOps):

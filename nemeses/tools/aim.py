@@ -1,0 +1,304 @@
+"""`aim` on the nodes: where a program is to be met, and what has become of that.
+
+    function:NAME              the function is entered
+    return:NAME                it goes back to who has called it
+    syscall:NAME[:GLOB[:N]]    the N-th such call, on a file that fits
+
+joined by ` > `: each is waited for when the one before it was reached. `NAME` is whole, its end
+behind a `/`, or a glob; a part without one of these words is a function. The program is the stock
+one, of Go or with symbols.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+from dstest.core import clock
+from dstest.core.errors import ConfigError, LabError
+from dstest.core.node import Node
+from dstest.core.residue import Residue
+from nemeses.tools.compiled import HOME, compile_tool
+
+TOOL: Final = f"{HOME}/aim"
+POINTS: Final = f"{HOME}/aim-points.py"
+OFF: Final = f"{HOME}/aim-off"
+RUN: Final = "/run/dstest-aim"
+SOURCES: Final = ("aim.c", "aim_trace.c", "aim_chain.c", "aim_code.c")
+ARMED_S: Final = 5.0
+POLL_S: Final = 0.05
+LOOK_S: Final = 15.0
+_AGENT: Final = Path(__file__).parent / "agent_points.py"
+
+CALLS: Final[Mapping[str, tuple[int, int, int]]] = {
+    "read": (0, 0, -1),
+    "write": (1, 0, -1),
+    "pread64": (17, 0, -1),
+    "pwrite64": (18, 0, -1),
+    "writev": (20, 0, -1),
+    "pwritev": (296, 0, -1),
+    "sendto": (44, 0, -1),
+    "recvfrom": (45, 0, -1),
+    "msync": (26, -1, -1),
+    "fsync": (74, 0, -1),
+    "fdatasync": (75, 0, -1),
+    "ftruncate": (77, 0, -1),
+    "fallocate": (285, 0, -1),
+    "sync_file_range": (277, 0, -1),
+    "rename": (82, -1, 0),
+    "renameat": (264, -1, 1),
+    "renameat2": (316, -1, 1),
+    "unlink": (87, -1, 0),
+    "unlinkat": (263, -1, 1),
+    "openat": (257, -1, 1),
+}
+"""System calls of x86-64: the number, and which argument is a descriptor or a path of a file."""
+
+_RUNNING: Final = (
+    f"for pid in $(pgrep -x aim); do case $(readlink /proc/$pid/exe) in"
+    f" {TOOL}|'{TOOL} (deleted)') echo $pid ;; esac; done"
+)
+
+_OFF: Final = f"""\
+#!/bin/sh
+# Let go of what is traced, its code as it was; harmless where nothing is.
+ours() {{ {_RUNNING}; }}
+for pid in $(ours); do kill $pid 2>/dev/null; done
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    [ -n "$(ours)" ] || break
+    sleep 0.05
+done
+for pid in $(ours); do kill -9 $pid 2>/dev/null; done
+[ ! -e {RUN}/patches ] || {TOOL} --restore {RUN}
+rm -rf {RUN}
+"""
+
+RESIDUE: Final = Residue(
+    name="aim",
+    mark=f"the program is {TOOL}, its directory {RUN}",
+    look=f"""\
+for pid in $({_RUNNING}); do echo "ours process $pid (aim)"; done
+[ ! -e {RUN} ] || echo "ours files in {RUN}"
+""",
+    remove=f"{_OFF.partition(chr(10))[2]}:\n",
+    rank=15,
+)
+
+Kind = Literal["function", "return", "syscall"]
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of the chain. `name` is a pattern of functions, or a system call on a file that fits
+    `glob` (empty: on any)."""
+
+    kind: Kind
+    name: str
+    glob: str = ""
+
+
+def parse(text: str) -> tuple[list[Step], int]:
+    """(The chain that `at=` asks for, the hit that it names, 1 where it names none)."""
+    steps: list[Step] = []
+    hit = 1
+    for part in text.split(" > "):
+        kind, _, rest = part.strip().partition(":")
+        if kind not in ("function", "return", "syscall"):
+            kind, rest = "function", part.strip()
+        if kind == "syscall":
+            name, glob, number = (*rest.split(":", 2), "", "")[:3]
+            if name not in CALLS:
+                raise ConfigError(
+                    f"-o at={part.strip()}: no system call that can be met there",
+                    remedy=f"one of {', '.join(CALLS)}",
+                )
+            if number and not number.isdigit():
+                raise ConfigError(
+                    f"-o at={part.strip()}: {number!r} is no number",
+                    remedy="syscall:NAME:GLOB:N, such as syscall:fdatasync:*.wal:3",
+                )
+            steps.append(Step(kind="syscall", name=name, glob=glob))
+            hit = int(number or 1)
+        elif rest:
+            steps.append(Step(kind="return" if kind == "return" else "function", name=rest))
+            hit = 1
+    if not steps or any(" " in step.name or " " in step.glob for step in steps):
+        raise ConfigError(
+            f"-o at={text}: no point of a program",
+            remedy="-o at=function:NAME, return:NAME or syscall:NAME:GLOB, joined by ' > '; "
+            "`dstest points PROGRAM` lists functions",
+        )
+    if len(steps) > 8:
+        raise ConfigError(f"-o at={text}: more than eight steps", remedy="fewer of them")
+    return steps, max(1, hit)
+
+
+class Sight(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the chain lies in a program: addresses by step (none of a system call), and the
+    processes that run it with what the kernel has added to its addresses."""
+
+    exe: str
+    go: bool
+    functions: int
+    points: list[dict[str, str]]
+    biases: dict[str, str]
+
+    @property
+    def addresses(self) -> list[str]:
+        """All of them."""
+        return sorted({at for names in self.points for at in names.values()})
+
+
+class AimStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What the program on a node says. `hits` counts those of the last step, `step` is the one
+    that is waited for, `fired` counts what was done; of the first of these are `pid`, `tid`,
+    `address`, `frames` and `file`. `stops` stood `stop_ns` together, `stop_ns_max` at most."""
+
+    armed_ns: int = 0
+    fired_ns: int = 0
+    fired: int = 0
+    step: int = 0
+    hits: int = 0
+    pid: int = 0
+    tid: int = 0
+    address: str = ""
+    file: str = ""
+    frames: list[str] = []
+    stops: int = 0
+    stop_ns: int = 0
+    stop_ns_max: int = 0
+    emulated: int = 0
+    stepped: int = 0
+    delayed: int = 0
+    delayed_us: int = 0
+    refused: int = 0
+    killed: int = 0
+    paused: int = 0
+    processes: int = 0
+    threads: int = 0
+    lost: int = 0
+    detached: int = 0
+    points: dict[str, int] = {}
+
+
+def parse_status(text: str) -> AimStatus:
+    """Of its file; as if nothing had happened where there is none."""
+    values: dict[str, Any] = {"points": {}}
+    for line in text.splitlines():
+        name, _, rest = line.partition(" ")
+        if name == "frames":
+            values[name] = rest.split()
+        elif name == "point":
+            address, _, count = rest.partition(" ")
+            values["points"][address] = int(count)
+        elif name in ("address", "file"):
+            values[name] = rest
+        elif name in AimStatus.__struct_fields__:
+            values[name] = int(rest)
+    return AimStatus(**values)
+
+
+async def install(nemesis: str, nodes: Sequence[Node]) -> None:
+    """Put the program, what reads functions, and their undoing on the nodes; take away what a dead
+    run left."""
+    program = await compile_tool(nemesis, SOURCES)
+
+    async def one(node: Node) -> None:
+        await node.put(TOOL, program, mode=0o755)
+        await node.put(POINTS, _AGENT.read_bytes())
+        await stop(node)
+
+    await asyncio.gather(*map(one, nodes))
+
+
+async def stop(node: Node) -> None:
+    """Take it all away. The script for that is put there first: a lease may need it."""
+    await node.put(OFF, _OFF.encode(), mode=0o755)
+    await node.run([OFF], timeout_s=LOOK_S, check=False)
+
+
+async def ask(node: Node, *words: str) -> Any:
+    """What `agent_points.py` answers. LabError where it cannot."""
+    done = await node.run(["python3", POINTS, *words], timeout_s=LOOK_S, check=False)
+    if done.status != 0:
+        why = done.stderr.strip().rpartition("\n")[2][-200:]
+        raise LabError(f"{node.name}: {why}")
+    return json.loads(done.stdout)
+
+
+async def sight(node: Node, pids: Sequence[int], steps: Sequence[Step]) -> Sight | str:
+    """Where the chain lies in the program that has all of its functions, among those that these
+    processes run; or why it lies in none."""
+    patterns = [step.name for step in steps if step.kind != "syscall"]
+    exes: dict[str, list[str]] = {}
+    for pid in pids:
+        done = await node.run(["readlink", f"/proc/{pid}/exe"], timeout_s=5.0, check=False)
+        if done.status == 0:
+            exes.setdefault(done.stdout.strip(), []).append(str(pid))
+    why = "no process of it can be looked at"
+    for exe, own in exes.items():
+        try:
+            told = await ask(node, "find", f"/proc/{own[0]}/exe", *patterns)
+            biases = await ask(node, "bias", *own)
+        except LabError as error:
+            why = error.message
+            continue
+        lacking = [p for p in patterns if not told["found"][p]]
+        if lacking:
+            like = ", ".join(told["like"].get(lacking[0], []))
+            why = f"{exe} has {told['functions']:,} functions, and none is {lacking[0]}" + (
+                f"; like it: {like}" if like else ""
+            )
+            continue
+        points = [{} if s.kind == "syscall" else told["found"][s.name] for s in steps]
+        if sum(map(len, points)) > 250:
+            why = f"{exe}: {sum(map(len, points))} functions fit, and 250 can be met at a time"
+            continue
+        return Sight(
+            exe=exe, go=told["go"], functions=told["functions"], points=points, biases=biases
+        )
+    return why
+
+
+def spec_of(seen: Sight, steps: Sequence[Step], *, hit: int, times: int, then: str) -> str:
+    """What the program is told; `then` as its `then` line has it."""
+    lines = [f"process {pid} {bias}" for pid, bias in seen.biases.items()]
+    for step, names in zip(steps, seen.points, strict=True):
+        if step.kind == "syscall":
+            number, fd, path = CALLS[step.name]
+            lines.append(f"step syscall {number} {fd} {path} {step.glob or '-'}")
+        else:
+            lines.append(f"step {step.kind} {' '.join(sorted({*names.values()}))}")
+    return "\n".join(
+        [*lines, f"go {seen.go:d}", f"hit {hit}", f"times {times}", f"then {then}", ""]
+    )
+
+
+async def start(node: Node, spec: str) -> AimStatus:
+    """Trace, with every breakpoint in its place when this returns. LabError where that fails."""
+    await node.run(["mkdir", "-p", RUN])
+    await node.put(f"{RUN}/spec", spec.encode())
+    await node.call("spawn", argv=[TOOL, RUN], log=f"{RUN}/log", pidfile=f"{RUN}/pid", cwd="/")
+    deadline_ns = clock.monotonic_ns() + int(ARMED_S * 1e9)
+    while not (status := await status_of(node)).armed_ns:
+        if clock.monotonic_ns() > deadline_ns:
+            log = (await node.get(f"{RUN}/log")).decode("utf-8", "replace").strip()
+            raise LabError(f"{node.name}: the program is not traced: {log[-200:] or 'no answer'}")
+        await asyncio.sleep(POLL_S)
+    return status
+
+
+async def status_of(node: Node) -> AimStatus:
+    """As it is now."""
+    found = await node.run(["cat", f"{RUN}/status"], timeout_s=5.0, check=False)
+    return parse_status(found.stdout)
+
+
+async def traces(node: Node) -> list[int]:
+    """Pids of our program that run there."""
+    found = await node.run(["sh", "-c", _RUNNING], timeout_s=5.0, check=False)
+    return [int(line) for line in found.stdout.split()]

@@ -1,0 +1,201 @@
+/* The chain of what has to be reached, one step after the other, and what is done at its end. */
+#include "aim.h"
+
+#include <fnmatch.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <unistd.h>
+
+struct aim aim;
+struct account account;
+
+void arm_step(int step)
+{
+    struct step *s = &aim.steps[step];
+    for (int i = 0; s->kind != SYSCALL && i < s->points; i++)
+        for (int k = 0; k < process_count; k++)
+            if (!processes[k].gone)
+                arm(&processes[k], &aim.table[s->first + i]);
+}
+
+void disarm_everything(void)
+{
+    for (int i = 0; i < aim.point_count; i++) {
+        for (int k = 0; k < process_count; k++)
+            disarm(&processes[k], &aim.table[i]);
+        aim.table[i].armed = false;
+    }
+}
+
+static void disarm_step(int step)
+{
+    for (int i = 0; i < aim.point_count; i++)
+        if (aim.table[i].step == step) {
+            for (int k = 0; k < process_count; k++)
+                disarm(&processes[k], &aim.table[i]);
+            aim.table[i].armed = false;
+        }
+}
+
+/* A breakpoint where the function that was just entered goes back to. */
+static void await_return(struct process *p, const struct user_regs_struct *r, int step)
+{
+    uint64_t back;
+    if (!read_memory(p, r->rsp, &back, 8))
+        return;
+    back -= p->bias;
+    uint64_t frame = aim.go ? r->r14 : r->rsp + 8;
+    struct point *free = NULL;
+    for (int i = 0; i < aim.point_count; i++) {
+        struct point *one = &aim.table[i];
+        if (one->is_return && one->armed && one->address == back && one->frame == frame)
+            return;
+        if (one->is_return && !one->armed && free == NULL)
+            free = one;
+    }
+    if (free == NULL && aim.point_count < POINTS_MAX)
+        free = &aim.table[aim.point_count++];
+    if (free == NULL)
+        return; /* so many are under way that one more tells nothing new */
+    *free = (struct point){.address = back, .frame = frame, .is_return = true, .step = step};
+    for (int i = 0; i < aim.point_count; i++) /* of another call that goes back there, too */
+        if (&aim.table[i] != free && aim.table[i].armed && aim.table[i].address == back)
+            memcpy(free->code, aim.table[i].code, CODE_BYTES);
+    arm(p, free);
+}
+
+static void kill_all_here(void)
+{
+    for (int k = 0; k < process_count; k++)
+        if (!processes[k].gone)
+            kill(processes[k].pid, SIGKILL);
+}
+
+/* The last step was reached as often as it has to be. */
+static void act(struct thread *t, const struct user_regs_struct *r, const struct point *point)
+{
+    if (aim.times && aim.fired >= aim.times)
+        return;
+    if (aim.fired++ == 0) {
+        account.fired_ns = now_ns();
+        account.pid = t->process->pid;
+        account.tid = t->tid;
+        account.address = point == NULL ? 0 : point->address;
+        note_frames(t->process, r, point != NULL && !point->is_return);
+    }
+    switch (aim.act) {
+    case COUNT:
+        break;
+    case KILL:
+        kill_all_here();
+        break;
+    case PAUSE:
+        aim.over = true;
+        break;
+    case DELAY:
+        t->until_ns = now_ns() + aim.delay_us * 1000;
+        account.delayed++;
+        account.delayed_us += (uint64_t)aim.delay_us;
+        break;
+    case ERRNO:
+        t->refuse = true;
+        break;
+    }
+}
+
+/* Who runs: a goroutine, or a thread. */
+static uint64_t owner_of(const struct thread *t, const struct user_regs_struct *r)
+{
+    return aim.go ? r->r14 : (uint64_t)t->tid;
+}
+
+static void next(struct thread *t, const struct user_regs_struct *r, struct point *point)
+{
+    if (aim.at + 1 < aim.step_count) {
+        bool was_call = aim.steps[aim.at].kind == SYSCALL;
+        aim.owner = owner_of(t, r);
+        if (aim.at > 0)
+            disarm_step(aim.at - 1);
+        if (aim.steps[aim.at].kind != FUNCTION)
+            disarm_step(aim.at);
+        arm_step(++aim.at);
+        if (was_call != (aim.steps[aim.at].kind == SYSCALL))
+            switch_mode();
+        return;
+    }
+    if (++aim.hits >= aim.wanted)
+        act(t, r, point);
+}
+
+/* A thread stands at a breakpoint of ours, whose instruction it has not executed yet. */
+void reach(struct thread *t, struct user_regs_struct *r, struct point *point)
+{
+    struct step *s = &aim.steps[aim.at];
+    if (point->step == aim.at - 1)
+        aim.owner = owner_of(t, r); /* the newest to have come there is the one that is followed */
+    if (point->step != aim.at)
+        return;
+    if (aim.at > 0 && aim.steps[aim.at - 1].kind != SYSCALL && owner_of(t, r) != aim.owner)
+        return; /* not inside what the step before it has begun */
+    if (s->kind == RETURN && !point->is_return) {
+        await_return(t->process, r, aim.at);
+        return;
+    }
+    if (s->kind == RETURN) {
+        uint64_t frame = aim.go ? r->r14 : r->rsp;
+        struct point *mine = NULL;
+        for (int i = 0; i < aim.point_count && mine == NULL; i++) {
+            struct point *one = &aim.table[i];
+            if (one->is_return && one->armed && one->address == point->address &&
+                one->frame == frame)
+                mine = one;
+        }
+        if (mine == NULL)
+            return; /* somebody else's way back */
+        bool shared = false;
+        for (int i = 0; i < aim.point_count; i++)
+            shared |= &aim.table[i] != mine && aim.table[i].armed &&
+                      aim.table[i].address == mine->address;
+        mine->armed = false;
+        if (!shared)
+            disarm(t->process, mine);
+        point = mine;
+    }
+    point->hits++;
+    next(t, r, point);
+}
+
+enum { FILE_BYTES = sizeof account.file };
+
+static bool is_file(const struct step *s, const struct process *p, const uint64_t *args, char *file)
+{
+    char name[64];
+    memset(file, 0, FILE_BYTES);
+    if (s->fd >= 0) {
+        snprintf(name, sizeof name, "/proc/%d/fd/%d", p->pid, (int)args[s->fd]);
+        if (readlink(name, file, FILE_BYTES - 1) < 0)
+            file[0] = 0;
+    } else if (s->path >= 0) {
+        for (size_t i = 0; i + 1 < FILE_BYTES; i++)
+            if (!read_memory(p, args[s->path] + i, &file[i], 1) || !file[i])
+                break;
+    }
+    return !s->glob[0] || fnmatch(s->glob, file, 0) == 0;
+}
+
+void at_call(struct thread *t, long call, const uint64_t *args)
+{
+    struct step *s = &aim.steps[aim.at];
+    struct user_regs_struct r;
+    char file[FILE_BYTES];
+    if (s->kind != SYSCALL || call != s->call || aim.over)
+        return;
+    if (!is_file(s, t->process, args, file) || ptrace(PTRACE_GETREGS, t->tid, 0, &r) != 0)
+        return;
+    bool first = aim.fired == 0;
+    next(t, &r, NULL);
+    if (first && aim.fired)
+        memcpy(account.file, file, FILE_BYTES);
+}

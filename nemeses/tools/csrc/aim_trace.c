@@ -1,0 +1,431 @@
+/* Threads of the program and what stops them. */
+#include "aim.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define HELD_NS_MAX 100000000LL /* one that does not stop by then runs none of its code: it waits */
+#define PTRACE_EVENT_STOPPED 128
+
+static const long OPTIONS = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK |
+                            PTRACE_O_TRACEVFORK | PTRACE_O_TRACEEXEC;
+
+struct process processes[PROCESSES_MAX];
+int process_count;
+static struct thread threads[THREADS_MAX];
+static int thread_count;
+
+int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+static struct thread *thread_of(pid_t tid)
+{
+    for (int i = 0; i < thread_count; i++)
+        if (threads[i].tid == tid)
+            return &threads[i];
+    return NULL;
+}
+
+static struct thread *add_thread(pid_t tid, struct process *p)
+{
+    struct thread *t = thread_of(tid);
+    if (t != NULL || p == NULL)
+        return t;
+    for (int i = 0; i < thread_count && t == NULL; i++)
+        if (threads[i].tid == 0)
+            t = &threads[i];
+    if (t == NULL && thread_count < THREADS_MAX)
+        t = &threads[thread_count++];
+    if (t != NULL) {
+        *t = (struct thread){.tid = tid, .process = p};
+        account.threads++;
+    }
+    return t;
+}
+
+static struct process *process_of(pid_t pid)
+{
+    for (int i = 0; i < process_count; i++)
+        if (processes[i].pid == pid && !processes[i].gone)
+            return &processes[i];
+    return NULL;
+}
+
+static struct process *add_process(pid_t pid, uint64_t bias)
+{
+    char name[64];
+    struct process *p = process_of(pid);
+    if (p != NULL || process_count == PROCESSES_MAX)
+        return p;
+    snprintf(name, sizeof name, "/proc/%d/mem", pid);
+    int memory = open(name, O_RDWR | O_CLOEXEC);
+    if (memory < 0)
+        return NULL;
+    p = &processes[process_count++];
+    *p = (struct process){.pid = pid, .memory = memory, .bias = bias};
+    account.processes++;
+    return p;
+}
+
+static void forget(struct process *p)
+{
+    p->gone = true;
+    for (int i = 0; i < aim.point_count; i++)
+        disarm(p, &aim.table[i]); /* of what is gone only the note */
+    close(p->memory);
+}
+
+/* A line of /proc/TID/status that is a number. */
+static pid_t told(pid_t tid, const char *what)
+{
+    char name[64], line[256];
+    long found = 0;
+    snprintf(name, sizeof name, "/proc/%d/status", tid);
+    FILE *file = fopen(name, "re");
+    if (file == NULL)
+        return 0;
+    while (fgets(line, sizeof line, file) != NULL)
+        if (!strncmp(line, what, strlen(what)))
+            found = strtol(line + strlen(what), NULL, 10);
+    fclose(file);
+    return (pid_t)found;
+}
+
+bool attach(pid_t pid, uint64_t bias)
+{
+    char name[64];
+    struct process *p = add_process(pid, bias);
+    snprintf(name, sizeof name, "/proc/%d/task", pid);
+    for (bool more = p != NULL; more;) {
+        DIR *folder = opendir(name);
+        struct dirent *entry;
+        more = false;
+        while (folder != NULL && (entry = readdir(folder)) != NULL) {
+            pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+            if (tid <= 0 || thread_of(tid) != NULL)
+                continue;
+            if (ptrace(PTRACE_SEIZE, tid, 0, OPTIONS) == 0)
+                more = add_thread(tid, p) != NULL;
+            else if (errno == EPERM && told(tid, "Tgid:") == pid && !told(tid, "TracerPid:"))
+                continue; /* it ends */
+            else if (errno != ESRCH) {
+                closedir(folder);
+                return false;
+            }
+        }
+        if (folder != NULL)
+            closedir(folder);
+    }
+    return p != NULL;
+}
+
+static void resume(struct thread *t)
+{
+    bool calls = aim.steps[aim.at].kind == SYSCALL || t->refuse;
+    if (t->until_ns || aim.over)
+        return; /* held, or about to be let go */
+    t->stopped = false;
+    ptrace(calls ? PTRACE_SYSCALL : PTRACE_CONT, t->tid, 0, t->signal);
+    t->signal = 0;
+}
+
+static bool is_quiet(int status)
+{
+    return status >> 16 == PTRACE_EVENT_STOPPED && WSTOPSIG(status) == SIGTRAP;
+}
+
+/* It has come to a stop, by us or by itself: what by itself waits to be looked at. */
+static void note_stop(struct thread *t, int status)
+{
+    t->stopped = true;
+    t->pending = !is_quiet(status);
+    t->status = status;
+}
+
+/* Every thread of this process (of all, where it is NULL) but one stands. */
+static void hold(const struct process *p, const struct thread *but)
+{
+    for (int i = 0; i < thread_count; i++) {
+        struct thread *t = &threads[i];
+        if (t->tid && t != but && !t->stopped && (p == NULL || t->process == p))
+            ptrace(PTRACE_INTERRUPT, t->tid, 0, 0);
+    }
+    int64_t until_ns = now_ns() + HELD_NS_MAX;
+    for (int i = 0; i < thread_count; i++) {
+        struct thread *t = &threads[i];
+        int status;
+        if (!t->tid || t == but || t->stopped || (p != NULL && t->process != p))
+            continue;
+        for (;;) {
+            pid_t found = waitpid(t->tid, &status, __WALL | WNOHANG);
+            if (found == t->tid) {
+                note_stop(t, status);
+                break;
+            }
+            if (found < 0 || now_ns() > until_ns)
+                break;
+            sched_yield();
+        }
+    }
+}
+
+static void release(const struct process *p, const struct thread *but)
+{
+    for (int i = 0; i < thread_count; i++) {
+        struct thread *t = &threads[i];
+        if (t->tid && t != but && t->process == p && t->stopped && !t->pending)
+            resume(t);
+    }
+}
+
+/* Execute the one instruction that a breakpoint covers, while nobody else can run past it. */
+static void step_alone(struct thread *t, const struct point *point, struct user_regs_struct *r)
+{
+    struct process *p = t->process;
+    uint8_t trap = BREAKPOINT;
+    uint64_t at = point->address + p->bias;
+    int status;
+    hold(p, t);
+    ptrace(PTRACE_SETREGS, t->tid, 0, r);
+    write_memory(p, at, &point->code[0], 1);
+    for (int tries = 0; tries < 64; tries++) {
+        if (ptrace(PTRACE_SINGLESTEP, t->tid, 0, 0) != 0)
+            break;
+        if (waitpid(t->tid, &status, __WALL) != t->tid || !WIFSTOPPED(status)) {
+            note_stop(t, status);
+            break;
+        }
+        if (WSTOPSIG(status) == SIGTRAP && status >> 16 == 0)
+            break;
+        if (status >> 16 == 0)
+            t->signal = WSTOPSIG(status); /* passed on afterwards */
+    }
+    if (point->armed)
+        write_memory(p, at, &trap, 1);
+    account.stepped++;
+    release(p, t);
+}
+
+static struct point *point_at(uint64_t address)
+{
+    for (int i = 0; i < aim.point_count; i++)
+        if (aim.table[i].address == address && aim.table[i].armed)
+            return &aim.table[i];
+    for (int i = 0; i < aim.point_count; i++) /* disarmed while it was trapped */
+        if (aim.table[i].address == address)
+            return &aim.table[i];
+    return NULL;
+}
+
+/* True: the trap was one of ours. */
+static bool trapped(struct thread *t)
+{
+    struct user_regs_struct r;
+    if (ptrace(PTRACE_GETREGS, t->tid, 0, &r) != 0)
+        return true;
+    struct point *point = point_at(r.rip - 1 - t->process->bias);
+    if (point == NULL)
+        return false;
+    r.rip--;
+    if (point->armed && !aim.over)
+        reach(t, &r, point);
+    if (aim.over || !point->armed) {
+        ptrace(PTRACE_SETREGS, t->tid, 0, &r);
+    } else if (emulate(t->process, point->code, &r)) {
+        account.emulated++;
+        ptrace(PTRACE_SETREGS, t->tid, 0, &r);
+    } else {
+        step_alone(t, point, &r);
+    }
+    return true;
+}
+
+static void called(struct thread *t)
+{
+    struct __ptrace_syscall_info info;
+    struct user_regs_struct r;
+    if (ptrace(PTRACE_GET_SYSCALL_INFO, t->tid, sizeof info, &info) <= 0)
+        return;
+    bool entry = info.op == PTRACE_SYSCALL_INFO_ENTRY;
+    bool refused = t->refuse;
+    if (entry)
+        at_call(t, (long)info.entry.nr, (const uint64_t *)info.entry.args);
+    if (!t->refuse || ptrace(PTRACE_GETREGS, t->tid, 0, &r) != 0)
+        return;
+    if (entry && !refused) {
+        r.orig_rax = (unsigned long long)-1; /* no such call: it does nothing */
+    } else if (!entry) {
+        r.rax = (unsigned long long)(long long)-aim.error;
+        t->refuse = false;
+        account.refused++;
+    }
+    ptrace(PTRACE_SETREGS, t->tid, 0, &r);
+}
+
+/* A thread, or a process of its own, has come to be; the kernel has attached us to it. */
+static void born(struct thread *parent, int event)
+{
+    unsigned long tid = 0;
+    struct process *p = parent->process;
+    if (ptrace(PTRACE_GETEVENTMSG, parent->tid, 0, &tid) != 0)
+        return;
+    if (event != PTRACE_EVENT_CLONE && told((pid_t)tid, "Tgid:") == (pid_t)tid) {
+        p = add_process((pid_t)tid, p->bias);
+        for (int i = 0; p != NULL && i < aim.point_count; i++)
+            if (aim.table[i].armed)
+                arm(p, &aim.table[i]); /* its memory has them: a note is what it lacks */
+    }
+    add_thread((pid_t)tid, p);
+}
+
+static void ended(struct thread *t, int status)
+{
+    struct process *p = t->process;
+    if (t->tid == p->pid && !p->gone) {
+        account.killed += WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+        forget(p);
+    }
+    t->tid = 0;
+}
+
+static void look_at(struct thread *t, int status)
+{
+    int64_t began_ns = now_ns();
+    int event = status >> 16, signal = WSTOPSIG(status);
+    t->pending = false;
+    if (!WIFSTOPPED(status)) {
+        ended(t, status);
+        return;
+    }
+    t->stopped = true;
+    if (event == PTRACE_EVENT_CLONE || event == PTRACE_EVENT_FORK || event == PTRACE_EVENT_VFORK) {
+        born(t, event);
+    } else if (event == PTRACE_EVENT_EXEC) { /* another program */
+        forget(t->process);
+        ptrace(PTRACE_DETACH, t->tid, 0, 0);
+        t->tid = 0;
+        return;
+    } else if (event == PTRACE_EVENT_STOPPED && signal != SIGTRAP) {
+        if (!aim.over) { /* stopped by somebody's signal: it stays so */
+            ptrace(PTRACE_LISTEN, t->tid, 0, 0);
+            t->stopped = false;
+        }
+        return;
+    } else if (event == 0 && signal == (SIGTRAP | 0x80)) {
+        called(t);
+    } else if (event == 0 && signal == SIGTRAP) {
+        if (trapped(t)) {
+            uint64_t took_ns = (uint64_t)(now_ns() - began_ns);
+            account.stops++;
+            account.stop_ns += took_ns;
+            account.stop_ns_max = took_ns > account.stop_ns_max ? took_ns : account.stop_ns_max;
+        } else {
+            t->signal = signal;
+        }
+    } else if (event == 0) {
+        t->signal = signal;
+    }
+    if (!t->pending)
+        resume(t);
+}
+
+static void look_at_pending(void)
+{
+    for (int i = 0; i < thread_count; i++)
+        if (threads[i].tid && threads[i].pending)
+            look_at(&threads[i], threads[i].status);
+}
+
+/* Who it is that the kernel has attached us to, and of whose birth we have not been told yet. */
+static struct thread *unknown(pid_t tid)
+{
+    pid_t pid = told(tid, "Tgid:");
+    struct process *p = process_of(pid), *parent = process_of(told(tid, "PPid:"));
+    if (p == NULL && parent != NULL && (p = add_process(pid, parent->bias)) != NULL)
+        for (int i = 0; i < aim.point_count; i++)
+            if (aim.table[i].armed)
+                arm(p, &aim.table[i]);
+    return add_thread(tid, p);
+}
+
+void take_events(void)
+{
+    int status;
+    pid_t tid;
+    look_at_pending();
+    while (!aim.over && (tid = waitpid(-1, &status, __WALL | WNOHANG)) > 0) {
+        struct thread *t = thread_of(tid);
+        if (t == NULL && WIFSTOPPED(status) && (t = unknown(tid)) == NULL)
+            ptrace(PTRACE_DETACH, tid, 0, 0);
+        if (t != NULL)
+            look_at(t, status);
+        look_at_pending();
+    }
+}
+
+/* All that run stop once and go on in the way that the present step needs. */
+void switch_mode(void)
+{
+    for (int i = 0; i < thread_count; i++)
+        if (threads[i].tid && !threads[i].stopped)
+            ptrace(PTRACE_INTERRUPT, threads[i].tid, 0, 0);
+}
+
+int64_t next_release_ns(void)
+{
+    int64_t first_ns = 0;
+    for (int i = 0; i < thread_count; i++)
+        if (threads[i].tid && threads[i].until_ns)
+            if (!first_ns || threads[i].until_ns < first_ns)
+                first_ns = threads[i].until_ns;
+    return first_ns;
+}
+
+void let_held_go(void)
+{
+    int64_t at_ns = now_ns();
+    for (int i = 0; i < thread_count; i++)
+        if (threads[i].tid && threads[i].until_ns && threads[i].until_ns <= at_ns) {
+            threads[i].until_ns = 0;
+            resume(&threads[i]);
+        }
+}
+
+/* Everything as it was; the threads go on, or stand by `signal_to_all`. */
+void detach_all(int signal_to_all)
+{
+    int status;
+    pid_t tid;
+    aim.over = true;
+    hold(NULL, NULL);
+    disarm_everything();
+    look_at_pending(); /* those that had met a breakpoint go back to it */
+    while ((tid = waitpid(-1, &status, __WALL | WNOHANG)) > 0) { /* born meanwhile */
+        struct thread *t = thread_of(tid) ? thread_of(tid) : unknown(tid);
+        if (t != NULL)
+            look_at(t, status);
+    }
+    disarm_everything();
+    for (int k = 0; signal_to_all && k < process_count; k++)
+        if (!processes[k].gone)
+            account.paused += kill(processes[k].pid, signal_to_all) == 0;
+    for (int i = 0; i < thread_count; i++)
+        if (threads[i].tid) {
+            ptrace(PTRACE_DETACH, threads[i].tid, 0, threads[i].signal);
+            threads[i].tid = 0;
+        }
+}
