@@ -14,11 +14,12 @@
  *   times N                        and is done so often (0: each time from then on)
  *   then count | kill 0 | pause 0 | delay US | errno N
  *
- * The steps are a chain: one is waited for when that before it was reached, and counts where the same
- * thread (of Go: goroutine) comes there; of system calls any does. Breakpoints are bytes of
+ * The steps are a chain: one is waited for when that before it was reached, and of a function
+ * it counts what the same thread (of Go: goroutine) reaches inside that call. Breakpoints are bytes of
  * the program (int3); the threads are traced (PTRACE_SEIZE), and their signals passed on. On SIGTERM
  * all is as it was. A second process of ours puts the bytes back where this one is killed.
  */
+#define _GNU_SOURCE
 #include "aim.h"
 
 #include <errno.h>
@@ -200,11 +201,7 @@ static int trace(void)
 {
     static struct named_pid pids[PROCESSES_MAX];
     sigset_t set;
-    char name[4096];
     int count = read_spec(pids);
-    snprintf(name, sizeof name, "%s/patches", folder);
-    if (!patches_open(name))
-        fail("its notes cannot be written");
     for (int i = 0; i < count; i++)
         if (!attach(pids[i].pid, pids[i].bias)) {
             detach_all(0);
@@ -270,6 +267,10 @@ int main(int argc, char **argv)
     if (argc != 2)
         fail("usage: aim FOLDER | aim --restore FOLDER");
     folder = argv[1];
+    char notes[4096];
+    snprintf(notes, sizeof notes, "%s/patches", folder);
+    if (!patches_open(notes))
+        fail("its notes cannot be written");
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
     sigaddset(&set, SIGTERM);

@@ -52,7 +52,7 @@ struct process {
 struct thread {
     pid_t tid;
     struct process *process;
-    bool stopped, pending, refuse;
+    bool stopped, pending, refuse, told; /* told: we know of its birth */
     int status;       /* of a stop that waits to be looked at */
     int signal;       /* to be passed on */
     int64_t until_ns; /* held until then; 0: not held */
@@ -62,7 +62,9 @@ struct aim {
     struct step steps[STEPS_MAX];
     int step_count, at; /* the step that is waited for */
     uint64_t wanted, hits, times, fired; /* hits of the last step; so often it was acted */
-    uint64_t owner;      /* the thread or goroutine that has reached the step before */
+    struct place {
+        uint64_t who, depth;
+    } before; /* who has reached the step before, and how deep the stack was */
     enum act act;
     int64_t delay_us;
     int error;
@@ -92,6 +94,7 @@ int64_t now_ns(void);
 bool read_memory(const struct process *p, uint64_t address, void *to, size_t bytes);
 bool write_memory(const struct process *p, uint64_t address, const void *from, size_t bytes);
 bool arm(struct process *p, struct point *point);
+void sweep(const struct process *p);
 void disarm(struct process *p, const struct point *point);
 bool emulate(const struct process *p, const uint8_t *code, struct user_regs_struct *r);
 void note_frames(const struct process *p, const struct user_regs_struct *r, bool entered);

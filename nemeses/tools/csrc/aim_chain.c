@@ -1,4 +1,5 @@
 /* The chain of what has to be reached, one step after the other, and what is done at its end. */
+#define _GNU_SOURCE
 #include "aim.h"
 
 #include <fnmatch.h>
@@ -47,23 +48,28 @@ static void await_return(struct process *p, const struct user_regs_struct *r, in
         return;
     back -= p->bias;
     uint64_t frame = aim.go ? r->r14 : r->rsp + 8;
-    struct point *free = NULL;
+    struct point *same = NULL, *idle = NULL;
     for (int i = 0; i < aim.point_count; i++) {
         struct point *one = &aim.table[i];
-        if (one->is_return && one->armed && one->address == back && one->frame == frame)
+        if (!one->is_return)
+            continue;
+        if (one->address == back && one->armed && one->frame == frame)
             return;
-        if (one->is_return && !one->armed && free == NULL)
-            free = one;
+        if (one->address == back)
+            same = one; /* it knows the bytes that belong there */
+        if (!one->armed && (idle == NULL || one->address == back))
+            idle = one;
     }
-    if (free == NULL && aim.point_count < POINTS_MAX)
-        free = &aim.table[aim.point_count++];
-    if (free == NULL)
+    bool room = aim.point_count < POINTS_MAX;
+    if (room && (idle == NULL || idle->address != back))
+        idle = &aim.table[aim.point_count++];
+    if (idle == NULL)
         return; /* so many are under way that one more tells nothing new */
-    *free = (struct point){.address = back, .frame = frame, .is_return = true, .step = step};
-    for (int i = 0; i < aim.point_count; i++) /* of another call that goes back there, too */
-        if (&aim.table[i] != free && aim.table[i].armed && aim.table[i].address == back)
-            memcpy(free->code, aim.table[i].code, CODE_BYTES);
-    arm(p, free);
+    struct point next = {.address = back, .frame = frame, .is_return = true, .step = step};
+    if (same != NULL)
+        memcpy(next.code, same->code, CODE_BYTES);
+    *idle = next;
+    arm(p, idle);
 }
 
 static void kill_all_here(void)
@@ -105,17 +111,28 @@ static void act(struct thread *t, const struct user_regs_struct *r, const struct
     }
 }
 
-/* Who runs: a goroutine, or a thread. */
-static uint64_t owner_of(const struct thread *t, const struct user_regs_struct *r)
+/* Who runs, a goroutine or a thread, and how deep its stack is; that of a goroutine may move. */
+static struct place place_of(const struct thread *t, const struct user_regs_struct *r)
 {
-    return aim.go ? r->r14 : (uint64_t)t->tid;
+    uint64_t top = 0;
+    if (aim.go)
+        read_memory(t->process, r->r14 + 8, &top, 8); /* g.stack.hi */
+    return (struct place){.who = aim.go ? r->r14 : (uint64_t)t->tid, .depth = top - r->rsp};
+}
+
+/* Is this inside the call that has reached the step before? */
+static bool is_inside(const struct thread *t, const struct user_regs_struct *r, bool returned)
+{
+    struct place here = place_of(t, r);
+    int64_t deeper = (int64_t)(here.depth - aim.before.depth);
+    return here.who == aim.before.who && (returned ? deeper >= 0 : deeper > 0);
 }
 
 static void next(struct thread *t, const struct user_regs_struct *r, struct point *point)
 {
     if (aim.at + 1 < aim.step_count) {
         bool was_call = aim.steps[aim.at].kind == SYSCALL;
-        aim.owner = owner_of(t, r);
+        aim.before = place_of(t, r);
         if (aim.at > 0)
             disarm_step(aim.at - 1);
         if (aim.steps[aim.at].kind != FUNCTION)
@@ -134,11 +151,11 @@ void reach(struct thread *t, struct user_regs_struct *r, struct point *point)
 {
     struct step *s = &aim.steps[aim.at];
     if (point->step == aim.at - 1)
-        aim.owner = owner_of(t, r); /* the newest to have come there is the one that is followed */
+        aim.before = place_of(t, r); /* the newest to have come there is followed */
     if (point->step != aim.at)
         return;
-    if (aim.at > 0 && aim.steps[aim.at - 1].kind != SYSCALL && owner_of(t, r) != aim.owner)
-        return; /* not inside what the step before it has begun */
+    if (aim.at > 0 && aim.steps[aim.at - 1].kind == FUNCTION && !is_inside(t, r, point->is_return))
+        return;
     if (s->kind == RETURN && !point->is_return) {
         await_return(t->process, r, aim.at);
         return;
@@ -159,8 +176,8 @@ void reach(struct thread *t, struct user_regs_struct *r, struct point *point)
             shared |= &aim.table[i] != mine && aim.table[i].armed &&
                       aim.table[i].address == mine->address;
         mine->armed = false;
-        if (!shared)
-            disarm(t->process, mine);
+        for (int k = 0; !shared && k < process_count; k++)
+            disarm(&processes[k], mine);
         point = mine;
     }
     point->hits++;

@@ -3,6 +3,7 @@
  * What a breakpoint has replaced is written into a file first, so that whoever outlives us can put
  * it back (`patches_restore`).
  */
+#define _GNU_SOURCE
 #include "aim.h"
 
 #include <fcntl.h>
@@ -17,23 +18,38 @@ struct patch {
     uint8_t byte, standing;
 };
 
-enum { PATCHES = PROCESSES_MAX * POINTS_MAX };
-static struct patch *patches;
+enum { PATCHES = 16384 };
+static struct notes {
+    uint64_t count;
+    struct patch rows[PATCHES];
+} *notes;
+static uint16_t row_of[PROCESSES_MAX][POINTS_MAX]; /* 0: none yet */
+
+static struct notes *opened(const char *path, int flags)
+{
+    int fd = open(path, flags | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return NULL;
+    void *found = MAP_FAILED;
+    if (!(flags & O_CREAT) || ftruncate(fd, sizeof *notes) == 0)
+        found = mmap(NULL, sizeof *notes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    return found == MAP_FAILED ? NULL : found;
+}
 
 bool patches_open(const char *path)
 {
-    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (fd < 0 || ftruncate(fd, PATCHES * sizeof *patches) != 0)
-        return false;
-    void *found = mmap(NULL, PATCHES * sizeof *patches, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    close(fd);
-    patches = found == MAP_FAILED ? NULL : found;
-    return patches != NULL;
+    notes = opened(path, O_CREAT | O_TRUNC);
+    return notes != NULL;
 }
 
+/* Where it is noted what a process has there; NULL: there is no more room. */
 static struct patch *patch_of(const struct process *p, const struct point *point)
 {
-    return &patches[(p - processes) * POINTS_MAX + (point - aim.table)];
+    uint16_t *row = &row_of[p - processes][point - aim.table];
+    if (!*row && notes->count + 1 < PATCHES)
+        *row = (uint16_t)++notes->count;
+    return *row ? &notes->rows[*row] : NULL;
 }
 
 bool read_memory(const struct process *p, uint64_t address, void *to, size_t bytes)
@@ -57,42 +73,58 @@ bool arm(struct process *p, struct point *point)
     else if (!point->code[0] && !point->code[1])
         return false; /* somebody else's */
     struct patch *patch = patch_of(p, point);
+    if (patch == NULL)
+        return false;
     *patch = (struct patch){.address = at, .pid = p->pid, .byte = point->code[0], .standing = 1};
-    point->armed = write_memory(p, at, &trap, 1);
-    return point->armed;
+    bool done = write_memory(p, at, &trap, 1);
+    point->armed |= done; /* one of several processes may have ended meanwhile */
+    return done;
 }
 
 void disarm(struct process *p, const struct point *point)
 {
     struct patch *patch = patch_of(p, point);
-    if (!patch->standing)
+    if (patch == NULL || !patch->standing)
         return;
     if (!p->gone)
         write_memory(p, point->address + p->bias, &point->code[0], 1);
     patch->standing = 0;
 }
 
+/* What a fork has copied, and is armed no more. */
+void sweep(const struct process *p)
+{
+    for (int i = 0; i < aim.point_count; i++) {
+        const struct point *point = &aim.table[i];
+        uint64_t at = point->address + p->bias;
+        uint8_t there = 0;
+        bool stands = false;
+        for (int k = 0; k < aim.point_count; k++)
+            stands |= aim.table[k].armed && aim.table[k].address == point->address;
+        if (!stands && point->code[0] && read_memory(p, at, &there, 1) && there == BREAKPOINT)
+            write_memory(p, at, &point->code[0], 1);
+    }
+}
+
 /* Put back what a dead one of us has left. The number that could not be. */
 int patches_restore(const char *path)
 {
-    int failed = 0, fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct patch patch;
-    if (fd < 0)
-        return 0;
-    while (read(fd, &patch, sizeof patch) == (ssize_t)sizeof patch) {
+    int failed = 0;
+    struct notes *left = notes != NULL ? notes : opened(path, 0);
+    for (uint64_t i = 1; left != NULL && i <= left->count && i < PATCHES; i++) {
+        const struct patch *patch = &left->rows[i];
         char name[64];
         uint8_t there = 0;
-        if (!patch.standing)
+        if (!patch->standing)
             continue;
-        snprintf(name, sizeof name, "/proc/%d/mem", patch.pid);
+        snprintf(name, sizeof name, "/proc/%d/mem", patch->pid);
         int memory = open(name, O_RDWR | O_CLOEXEC);
         if (memory < 0)
             continue; /* the process is gone, and its memory with it */
-        if (pread(memory, &there, 1, (off_t)patch.address) == 1 && there == BREAKPOINT)
-            failed += pwrite(memory, &patch.byte, 1, (off_t)patch.address) != 1;
+        if (pread(memory, &there, 1, (off_t)patch->address) == 1 && there == BREAKPOINT)
+            failed += pwrite(memory, &patch->byte, 1, (off_t)patch->address) != 1;
         close(memory);
     }
-    close(fd);
     return failed;
 }
 

@@ -1,4 +1,5 @@
 /* Threads of the program and what stops them. */
+#define _GNU_SOURCE
 #include "aim.h"
 
 #include <dirent.h>
@@ -14,11 +15,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#define HELD_NS_MAX 100000000LL /* one that does not stop by then runs none of its code: it waits */
+#define HOLD_NS 100000000LL /* who does not stop by then waits in the kernel: it runs no code of its own */
+#define LET_GO_NS 5000000000LL /* who does not stop by then may end by a trap that it had met */
 #define PTRACE_EVENT_STOPPED 128
 
 static const long OPTIONS = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK |
                             PTRACE_O_TRACEVFORK | PTRACE_O_TRACEEXEC;
+
+/* Threads that came before we were told of their birth, and ended: a birth that is told late. */
+static pid_t early[64];
+static int early_at;
 
 struct process processes[PROCESSES_MAX];
 int process_count;
@@ -105,6 +111,14 @@ static pid_t told(pid_t tid, const char *what)
     return (pid_t)found;
 }
 
+static bool seized(pid_t tid, struct process *p)
+{
+    struct thread *t = add_thread(tid, p);
+    if (t != NULL)
+        t->told = true;
+    return t != NULL;
+}
+
 bool attach(pid_t pid, uint64_t bias)
 {
     char name[64];
@@ -119,7 +133,7 @@ bool attach(pid_t pid, uint64_t bias)
             if (tid <= 0 || thread_of(tid) != NULL)
                 continue;
             if (ptrace(PTRACE_SEIZE, tid, 0, OPTIONS) == 0)
-                more = add_thread(tid, p) != NULL;
+                more = seized(tid, p);
             else if (errno == EPERM && told(tid, "Tgid:") == pid && !told(tid, "TracerPid:"))
                 continue; /* it ends */
             else if (errno != ESRCH) {
@@ -157,14 +171,14 @@ static void note_stop(struct thread *t, int status)
 }
 
 /* Every thread of this process (of all, where it is NULL) but one stands. */
-static void hold(const struct process *p, const struct thread *but)
+static void hold(const struct process *p, const struct thread *but, int64_t limit_ns)
 {
     for (int i = 0; i < thread_count; i++) {
         struct thread *t = &threads[i];
         if (t->tid && t != but && !t->stopped && (p == NULL || t->process == p))
             ptrace(PTRACE_INTERRUPT, t->tid, 0, 0);
     }
-    int64_t until_ns = now_ns() + HELD_NS_MAX;
+    int64_t until_ns = now_ns() + limit_ns;
     for (int i = 0; i < thread_count; i++) {
         struct thread *t = &threads[i];
         int status;
@@ -199,7 +213,7 @@ static void step_alone(struct thread *t, const struct point *point, struct user_
     uint8_t trap = BREAKPOINT;
     uint64_t at = point->address + p->bias;
     int status;
-    hold(p, t);
+    hold(p, t, HOLD_NS);
     ptrace(PTRACE_SETREGS, t->tid, 0, r);
     write_memory(p, at, &point->code[0], 1);
     for (int tries = 0; tries < 64; tries++) {
@@ -235,15 +249,26 @@ static struct point *point_at(uint64_t address)
 static bool trapped(struct thread *t)
 {
     struct user_regs_struct r;
+    siginfo_t why;
+    if (ptrace(PTRACE_GETSIGINFO, t->tid, 0, &why) != 0)
+        return true; /* it has just been killed */
+    if (why.si_code != SI_KERNEL) /* no int3: a step of ours, or the program's own affair */
+        return why.si_code == TRAP_TRACE;
     if (ptrace(PTRACE_GETREGS, t->tid, 0, &r) != 0)
         return true;
     struct point *point = point_at(r.rip - 1 - t->process->bias);
-    if (point == NULL)
-        return false;
+    uint8_t there = BREAKPOINT;
+    if (point == NULL) { /* it was ours, and is gone; or it is the program's own */
+        read_memory(t->process, r.rip - 1, &there, 1);
+        r.rip--;
+        return there != BREAKPOINT && ptrace(PTRACE_SETREGS, t->tid, 0, &r) == 0;
+    }
     r.rip--;
     if (point->armed && !aim.over)
         reach(t, &r, point);
+    point = point_at(point->address); /* another one may still be armed there */
     if (aim.over || !point->armed) {
+        sweep(t->process);
         ptrace(PTRACE_SETREGS, t->tid, 0, &r);
     } else if (emulate(t->process, point->code, &r)) {
         account.emulated++;
@@ -276,6 +301,19 @@ static void called(struct thread *t)
     ptrace(PTRACE_SETREGS, t->tid, 0, &r);
 }
 
+/* Its memory is a copy of what was armed then: what is still armed is noted, the rest goes. */
+static struct process *forked(pid_t pid, uint64_t bias)
+{
+    struct process *p = process_of(pid);
+    if (p != NULL || (p = add_process(pid, bias)) == NULL)
+        return p;
+    for (int i = 0; i < aim.point_count; i++)
+        if (aim.table[i].armed)
+            arm(p, &aim.table[i]);
+    sweep(p);
+    return p;
+}
+
 /* A thread, or a process of its own, has come to be; the kernel has attached us to it. */
 static void born(struct thread *parent, int event)
 {
@@ -283,18 +321,22 @@ static void born(struct thread *parent, int event)
     struct process *p = parent->process;
     if (ptrace(PTRACE_GETEVENTMSG, parent->tid, 0, &tid) != 0)
         return;
+    for (size_t i = 0; i < sizeof early / sizeof *early; i++)
+        if (early[i] == (pid_t)tid) {
+            early[i] = 0;
+            return;
+        }
     if (event != PTRACE_EVENT_CLONE && told((pid_t)tid, "Tgid:") == (pid_t)tid) {
-        p = add_process((pid_t)tid, p->bias);
-        for (int i = 0; p != NULL && i < aim.point_count; i++)
-            if (aim.table[i].armed)
-                arm(p, &aim.table[i]); /* its memory has them: a note is what it lacks */
+        p = forked((pid_t)tid, p->bias);
     }
-    add_thread((pid_t)tid, p);
+    seized((pid_t)tid, p);
 }
 
 static void ended(struct thread *t, int status)
 {
     struct process *p = t->process;
+    if (!t->told)
+        early[early_at++ % (int)(sizeof early / sizeof *early)] = t->tid;
     if (t->tid == p->pid && !p->gone) {
         account.killed += WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
         forget(p);
@@ -343,11 +385,17 @@ static void look_at(struct thread *t, int status)
         resume(t);
 }
 
+/* Looking at one may leave others pending: none is left to wait for the next event. */
 static void look_at_pending(void)
 {
-    for (int i = 0; i < thread_count; i++)
-        if (threads[i].tid && threads[i].pending)
-            look_at(&threads[i], threads[i].status);
+    for (bool more = true; more;) {
+        more = false;
+        for (int i = 0; i < thread_count; i++)
+            if (threads[i].tid && threads[i].pending) {
+                look_at(&threads[i], threads[i].status);
+                more = true;
+            }
+    }
 }
 
 /* Who it is that the kernel has attached us to, and of whose birth we have not been told yet. */
@@ -355,10 +403,8 @@ static struct thread *unknown(pid_t tid)
 {
     pid_t pid = told(tid, "Tgid:");
     struct process *p = process_of(pid), *parent = process_of(told(tid, "PPid:"));
-    if (p == NULL && parent != NULL && (p = add_process(pid, parent->bias)) != NULL)
-        for (int i = 0; i < aim.point_count; i++)
-            if (aim.table[i].armed)
-                arm(p, &aim.table[i]);
+    if (p == NULL && parent != NULL)
+        p = forked(pid, parent->bias);
     return add_thread(tid, p);
 }
 
@@ -405,21 +451,49 @@ void let_held_go(void)
         }
 }
 
+/* Has it met a breakpoint, and stopped for us before it was told so? */
+static bool is_trap_queued(pid_t tid)
+{
+    struct __ptrace_peeksiginfo_args args = {.nr = 8};
+    siginfo_t queued[8];
+    long found = ptrace(PTRACE_PEEKSIGINFO, tid, &args, queued);
+    for (long i = 0; i < found; i++)
+        if (queued[i].si_signo == SIGTRAP && queued[i].si_code == SI_KERNEL)
+            return true;
+    return false;
+}
+
+/* Such a one would end by it, once nobody traces it: it is told now. */
+static void take_queued_traps(void)
+{
+    int status;
+    for (int i = 0; i < thread_count; i++) {
+        struct thread *t = &threads[i];
+        if (t->tid && t->stopped && is_trap_queued(t->tid) &&
+            ptrace(PTRACE_CONT, t->tid, 0, 0) == 0 && waitpid(t->tid, &status, __WALL) == t->tid)
+            look_at(t, status);
+    }
+}
+
 /* Everything as it was; the threads go on, or stand by `signal_to_all`. */
 void detach_all(int signal_to_all)
 {
     int status;
     pid_t tid;
     aim.over = true;
-    hold(NULL, NULL);
+    hold(NULL, NULL, LET_GO_NS);
     disarm_everything();
     look_at_pending(); /* those that had met a breakpoint go back to it */
+    take_queued_traps();
     while ((tid = waitpid(-1, &status, __WALL | WNOHANG)) > 0) { /* born meanwhile */
         struct thread *t = thread_of(tid) ? thread_of(tid) : unknown(tid);
         if (t != NULL)
             look_at(t, status);
     }
     disarm_everything();
+    for (int k = 0; k < process_count; k++)
+        if (!processes[k].gone)
+            sweep(&processes[k]);
     for (int k = 0; signal_to_all && k < process_count; k++)
         if (!processes[k].gone)
             account.paused += kill(processes[k].pid, signal_to_all) == 0;
