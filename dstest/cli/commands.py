@@ -86,6 +86,7 @@ _PARTS: Final = MappingProxyType(
         },
         "what is known": {
             "nemeses": "listing:nemeses",
+            "points": "points:points",
             "findings": "findings:findings",
             "kb": _GROUPS["kb"],
         },
@@ -165,6 +166,7 @@ SAYS: Final = MappingProxyType(
         " anomalies it rules out",
         "nemeses": "All kinds of faults: what each needs, which nemesis delivers it, or why none"
         " does.",
+        "points": "Functions of a program, by its own tables",
         "findings": "What was published of these systems, one command each; with IDs, run them.",
         "kb": "Findings remembered over stores: seen before, mended by what, come back.",
         "chaos": "Faults for plain HTTP services: a seeded proxy, an open-loop load, what failed by"
@@ -322,6 +324,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "dstest list --runs --store store",
     ),
     "nemeses": ("dstest nemeses",),
+    "points": ("dstest points /usr/bin/etcd --search compaction",),
     "findings": (
         "dstest findings",
         "dstest findings F01 --seeds 3",

@@ -28,7 +28,7 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core import protocols
-from dstest.core.errors import ConfigError, LabError
+from dstest.core.errors import LabError
 from dstest.core.evidence import Details, LandingRecord, ProcessDetails, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import (
@@ -117,10 +117,16 @@ class Aimed(ProcessFault):
     options: Mapping[str, Option] = {
         "at": Option(
             type=str,
-            default="",
+            default="syscall:fdatasync",
             help="function:NAME, return:NAME or syscall:NAME:GLOB, joined by ' > '",
         ),
-        "hit": Option(type=int, default=0, least=0, help="act at this hit; 0: at the first"),
+        "hit": Option(
+            type=int,
+            default=0,
+            least=0,
+            most=1_000_000_000,
+            help="which hit of it acts; 0: the first",
+        ),
         "then": Option(
             type=str,
             default="kill",
@@ -131,7 +137,11 @@ class Aimed(ProcessFault):
             type=float, default=500.0, least=DELAY_MS_LEAST, most=60_000, help="how long it waits"
         ),
         "times": Option(
-            type=int, default=0, least=0, help="how many hits are delayed; 0: each from then on"
+            type=int,
+            default=0,
+            least=0,
+            most=1_000_000_000,
+            help="how many hits are delayed; 0: each from then on",
         ),
         "reach_s": Option(
             type=float, default=10.0, least=1, most=100, help="how long the point is waited for"
@@ -141,11 +151,6 @@ class Aimed(ProcessFault):
     }
 
     def check_options(self, options: Mapping[str, Any], nodes: Sequence[str]) -> None:
-        if not options["at"]:
-            raise ConfigError(
-                "aimed: at which point?",
-                remedy="-o at=function:NAME; `dstest points PROGRAM --search WORD` lists functions",
-            )
         aim.parse(options["at"])
 
     def draw_params(self, rng: random.Random, options: Mapping[str, Any]) -> Facts:

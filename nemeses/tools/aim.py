@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -89,6 +90,9 @@ for pid in $({_RUNNING}); do echo "ours process $pid (aim)"; done
     rank=15,
 )
 
+_NAME: Final = re.compile(r"(?!.*\.\.)[\w*?(][\w./()*?\[\]·,@~-]*")
+_GLOB: Final = re.compile(r"[\w./*?\[\]-]*")
+
 Kind = Literal["function", "return", "syscall"]
 
 
@@ -126,7 +130,7 @@ def parse(text: str) -> tuple[list[Step], int]:
         elif rest:
             steps.append(Step(kind="return" if kind == "return" else "function", name=rest))
             hit = 1
-    if not steps or any(" " in step.name or " " in step.glob for step in steps):
+    if not steps or not all(_NAME.fullmatch(s.name) and _GLOB.fullmatch(s.glob) for s in steps):
         raise ConfigError(
             f"-o at={text}: no point of a program",
             remedy="-o at=function:NAME, return:NAME or syscall:NAME:GLOB, joined by ' > '; "

@@ -37,6 +37,7 @@ KIND = {
     "critical-section": "lock",
     "lease": "lease",
     "unique-ids": "unique-ids",
+    "revisions": "unique-ids",
     "session": "session",
     "causal": "causal",
     "watch": "watch",

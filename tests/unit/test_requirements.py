@@ -55,6 +55,7 @@ WANTED: dict[str, tuple[str, ...]] = {
     "split-brain": ("Linked", "Leadership"),
     "store-outage": (*STARTED, "ServerLogs", "DependsOnStore"),
     "kill": STARTED,
+    "aimed": STARTED,
     "stop": (*STARTED, "Terminate", "ServerLogs"),
     "pause": SERVERS,
     "restart": STARTED,

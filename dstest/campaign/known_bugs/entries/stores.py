@@ -20,6 +20,12 @@ _ALONE: Final = ("reads=confirmed", "members=1")
 """Nobody from whom it could get back what it lost, and no reads of what is not kept yet."""
 
 _ONE_MEMBER: Final = "The smoke budget asks for 3 nodes; this run had 1."
+_COMPACTS: Final = ("targets=n1", "compaction_batch=10", "fault_s=3", "quiet_s=3")
+"""A compaction is one batch, after which nothing is left of what it covers."""
+
+_SLOWLY: Final = ("--nodes", "3", "--concurrency", "3", "--rate", "8", "--time-limit", "50")
+"""Nothing is written while a compaction goes on."""
+
 _SENTINEL: Final = "Redis, High availability with Redis Sentinel"
 
 STORES: Final[tuple[Finding, ...]] = (
@@ -217,6 +223,32 @@ STORES: Final[tuple[Finding, ...]] = (
         "lock_ttl_s=0",
         claim="a lock that does not expire is held by one",
         source="etcd API guarantees",
+    ),
+    Finding(
+        id="E5",
+        claim="a member that is killed in a compaction gives the numbers of changes again",
+        source="etcd#17780",
+        command=run(
+            "etcd",
+            "revisions",
+            "aimed",
+            *options(
+                "at=mvcc.(*store).scheduleCompaction > return:backend.(*backend).ForceCommit",
+                *_COMPACTS,
+            ),
+            *_SLOWLY,
+            "--stop-on-violation",
+        ),
+        expect=Exit.FAIL,
+        anomalies=("duplicated", "nonmonotonic"),
+        control="E5-control",
+    ),
+    Finding(
+        id="E5-control",
+        claim="killed at any other moment it does not",
+        source="etcd#17780",
+        command=run("etcd", "revisions", "kill", *options(*_COMPACTS), *_SLOWLY),
+        expect=Exit.PASS,
     ),
     *pair(
         Finding(
