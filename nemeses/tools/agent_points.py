@@ -128,13 +128,16 @@ class Elf:
 
 
 def functions(path: str) -> tuple[list[tuple[str, int]], bool]:
-    """(Names with addresses, is it a program of Go?)"""
-    elf = Elf(path)
-    go = list(elf.go_functions())
-    found = go or list(elf.symbols())
-    debug = elf.debug_file()
-    if not go and debug:
-        found += Elf(debug).symbols()
+    """(Names with addresses, is it a program of Go?) ValueError where its tables are none."""
+    try:
+        elf = Elf(path)
+        go = list(elf.go_functions())
+        found = go or list(elf.symbols())
+        debug = elf.debug_file()
+        if not go and debug:
+            found += Elf(debug).symbols()
+    except (struct.error, LookupError) as error:
+        raise ValueError(f"the tables of {path} cannot be read: {error}") from None
     return sorted({*found}, key=lambda row: row[1]), bool(go)
 
 

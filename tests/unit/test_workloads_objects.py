@@ -25,6 +25,7 @@ NAMES = [
     *(
         "critical-section",
         "queue",
+        "revisions",
         "session",
         "set",
         "tenants",
@@ -185,3 +186,15 @@ def test_the_first_of_the_last_collects_waits_as_long_as_the_run_says(arrival_s:
 @pytest.mark.parametrize("name", ["queue", "work-queue", "dead-letters"])
 def test_queues_of_thousands_are_emptied_at_the_end(name: str) -> None:
     assert WorkloadTraits.of(registry.load("workloads", name)).final_s >= 120
+
+
+def test_a_key_lives_for_one_operation_and_history_ends_with_a_deletion() -> None:
+    generator = made("revisions", compact_every=4)
+    drafts = [generator.next().input for _ in range(8)]
+    assert drafts[:4] == [
+        {"put": "1-1"},
+        {"delete": "1-1"},
+        {"put": "1-2"},
+        {"delete": "1-2", "compact": True},
+    ]
+    assert [draft.get("compact", False) for draft in drafts[4:]] == [False, False, False, True]
