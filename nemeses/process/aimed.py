@@ -336,7 +336,18 @@ async def _reached(ctx: NemesisContext, record: LandingRecord) -> dict[str, dict
             return known
         row = {
             field: getattr(status, field)
-            for field in ("hits", "fired", "step", "pid", "tid", "file", "stops", "stop_ns", "lost")
+            for field in (
+                "hits",
+                "fired",
+                "step",
+                "pid",
+                "tid",
+                "root",
+                "file",
+                "stops",
+                "stop_ns",
+                "lost",
+            )
         }
         row |= {"stop_ns_max": status.stop_ns_max, "delayed": status.delayed}
         row |= {"acted_after_s": round((status.fired_ns - status.armed_ns) / 1e9, 3)}
@@ -367,7 +378,7 @@ def _problems(record: LandingRecord) -> list[str]:
             hits = row["hits"] if row else 0
             of = f"{hits} of {details.hit} hits" if hits else "never reached"
             problems.append(f"{name}: {details.at}: {of} in {details.reach_s:g} s")
-        elif row["fired"] and row["pid"] not in {p.pid for p in processes_before(record, name)}:
+        elif row["fired"] and row["root"] not in {p.pid for p in processes_before(record, name)}:
             problems.append(f"{name}: process {row['pid']} came there, which is none of its server")
         elif row["lost"]:
             problems.append(f"{name}: somebody else has changed the code that is traced")

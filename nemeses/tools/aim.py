@@ -160,7 +160,8 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
 class AimStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What the program on a node says. `hits` counts those of the last step, `step` is the one
     that is waited for, `fired` counts what was done; of the first of these are `pid`, `tid`,
-    `address`, `frames` and `file`. `stops` stood `stop_ns` together, `stop_ns_max` at most."""
+    `address`, `frames` and `file`, and `root` is which of the processes that were named has forked
+    it. `stops` stood `stop_ns` together, `stop_ns_max` at most."""
 
     armed_ns: int = 0
     fired_ns: int = 0
@@ -169,6 +170,7 @@ class AimStatus(msgspec.Struct, frozen=True, kw_only=True):
     hits: int = 0
     pid: int = 0
     tid: int = 0
+    root: int = 0
     address: str = ""
     file: str = ""
     frames: list[str] = []

@@ -75,7 +75,7 @@ def test_it_lands_and_heals(lab: LabInfo, tmp_path: Path, at: str, then: str, sc
     for name in facts["aimed_at"]:
         reached = facts["reached"][name]
         assert reached["fired"] >= 1 and reached["hits"] >= 5 and not reached["lost"]
-        assert reached["pid"] in {row[1] for row in facts["processes"][name]}
+        assert reached["root"] in {row[1] for row in facts["processes"][name]}
         if at == APPLY:
             assert reached["callers"][0].endswith("applyEntryNormal")
     if then == "kill-all":

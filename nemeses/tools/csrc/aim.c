@@ -42,8 +42,8 @@ static void status_rows(FILE *out)
     fprintf(out, "armed_ns %lld\nfired_ns %lld\nfired %llu\nstep %d\nhits %llu\n",
             (long long)account.armed_ns, (long long)account.fired_ns,
             (unsigned long long)aim.fired, aim.at, (unsigned long long)aim.hits);
-    fprintf(out, "pid %d\ntid %d\naddress %llx\nfile %s\n", account.pid, account.tid,
-            (unsigned long long)account.address, account.file);
+    fprintf(out, "pid %d\ntid %d\nroot %d\naddress %llx\nfile %s\n", account.pid, account.tid,
+            account.root, (unsigned long long)account.address, account.file);
     fprintf(out, "frames");
     for (int i = 0; i < account.frame_count; i++)
         fprintf(out, " %llx", (unsigned long long)account.frames[i]);

@@ -43,8 +43,8 @@ struct point {
 };
 
 struct process {
-    pid_t pid;
-    int memory; /* /proc/PID/mem */
+    pid_t pid, root; /* root: which of those that were named has forked it, or itself */
+    int memory;      /* /proc/PID/mem */
     uint64_t bias;
     bool gone;
 };
@@ -76,7 +76,7 @@ struct aim {
 /* What happened at the first action, and what the stops have cost. */
 struct account {
     int64_t armed_ns, fired_ns;
-    pid_t pid, tid;
+    pid_t pid, tid, root;
     uint64_t address, frames[FRAMES_MAX];
     int frame_count;
     char file[256];

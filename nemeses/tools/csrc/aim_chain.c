@@ -87,6 +87,7 @@ static void act(struct thread *t, const struct user_regs_struct *r, const struct
     if (aim.fired++ == 0) {
         account.fired_ns = now_ns();
         account.pid = t->process->pid;
+        account.root = t->process->root;
         account.tid = t->tid;
         account.address = point == NULL ? 0 : point->address;
         note_frames(t->process, r, point != NULL && !point->is_return);

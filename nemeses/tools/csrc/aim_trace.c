@@ -71,7 +71,7 @@ static struct process *process_of(pid_t pid)
     return NULL;
 }
 
-static struct process *add_process(pid_t pid, uint64_t bias)
+static struct process *add_process(pid_t pid, pid_t root, uint64_t bias)
 {
     char name[64];
     struct process *p = process_of(pid);
@@ -82,7 +82,7 @@ static struct process *add_process(pid_t pid, uint64_t bias)
     if (memory < 0)
         return NULL;
     p = &processes[process_count++];
-    *p = (struct process){.pid = pid, .memory = memory, .bias = bias};
+    *p = (struct process){.pid = pid, .root = root, .memory = memory, .bias = bias};
     account.processes++;
     return p;
 }
@@ -122,7 +122,7 @@ static bool seized(pid_t tid, struct process *p)
 bool attach(pid_t pid, uint64_t bias)
 {
     char name[64];
-    struct process *p = add_process(pid, bias);
+    struct process *p = add_process(pid, pid, bias);
     snprintf(name, sizeof name, "/proc/%d/task", pid);
     for (bool more = p != NULL; more;) {
         DIR *folder = opendir(name);
@@ -302,10 +302,10 @@ static void called(struct thread *t)
 }
 
 /* Its memory is a copy of what was armed then: what is still armed is noted, the rest goes. */
-static struct process *forked(pid_t pid, uint64_t bias)
+static struct process *forked(pid_t pid, const struct process *by)
 {
     struct process *p = process_of(pid);
-    if (p != NULL || (p = add_process(pid, bias)) == NULL)
+    if (p != NULL || (p = add_process(pid, by->root, by->bias)) == NULL)
         return p;
     for (int i = 0; i < aim.point_count; i++)
         if (aim.table[i].armed)
@@ -327,7 +327,7 @@ static void born(struct thread *parent, int event)
             return;
         }
     if (event != PTRACE_EVENT_CLONE && told((pid_t)tid, "Tgid:") == (pid_t)tid) {
-        p = forked((pid_t)tid, p->bias);
+        p = forked((pid_t)tid, p);
     }
     seized((pid_t)tid, p);
 }
@@ -404,7 +404,7 @@ static struct thread *unknown(pid_t tid)
     pid_t pid = told(tid, "Tgid:");
     struct process *p = process_of(pid), *parent = process_of(told(tid, "PPid:"));
     if (p == NULL && parent != NULL)
-        p = forked(pid, parent->bias);
+        p = forked(pid, parent);
     return add_thread(tid, p);
 }
 

@@ -20,7 +20,7 @@ _ALONE: Final = ("reads=confirmed", "members=1")
 """Nobody from whom it could get back what it lost, and no reads of what is not kept yet."""
 
 _ONE_MEMBER: Final = "The smoke budget asks for 3 nodes; this run had 1."
-_COMPACTS: Final = ("targets=n1", "compaction_batch=10", "fault_s=3", "quiet_s=3")
+_COMPACTS: Final = ("targets=n1", "compaction_batch=10", "fault_s=5", "quiet_s=3")
 """A compaction is one batch, after which nothing is left of what it covers."""
 
 _SLOWLY: Final = ("--nodes", "3", "--concurrency", "3", "--rate", "8", "--time-limit", "50")
