@@ -17,6 +17,7 @@ from dstest.cli.lab_common import (
     LabId,
     SystemVersion,
     every_lab,
+    fetched_for,
     kind_of,
     kind_of_run,
     lab_of_kind,
@@ -225,7 +226,7 @@ def up(
     from dstest.core.builds import builds_of
     from dstest.core.protocols import LabTraits
 
-    wanted = (*_packages(system, packages), *builds_of(system_version or []))
+    wanted = (*_packages(system, packages), *builds_of(fetched_for(system, system_version)))
     started_ns = clock.monotonic_ns()
     made = lab_of_kind(kind_of(lab_id, lab))
     if LabTraits.of(made).transport != "network":
@@ -262,7 +263,11 @@ def image(
     kind = kind_of_run(None, lab)
     made = lab_of_kind(kind)
     prepares = isinstance(made, Prepares)
-    wanted = (*_packages(system, packages), *builds_of(system_version or [])) if prepares else ()
+    wanted = (
+        (*_packages(system, packages), *builds_of(fetched_for(system, system_version)))
+        if prepares
+        else ()
+    )
     if isinstance(made, Prepares):
         made.prepare(wanted, progress=say)
         say("the image is there")

