@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clusters.labs import fetch, host
+from clusters.labs import fetch, host, image
 from dstest.core.builds import builds_of
 from dstest.core.errors import ConfigError, LabError
 
@@ -36,7 +36,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
 
     monkeypatch.setattr(host, "run", run)
     lines = ["deb http://deb.example/debian bookworm main", "deb http://x bookworm-security main"]
-    monkeypatch.setattr(fetch.image, "apt_sources", lambda: ("bookworm", lines))
+    monkeypatch.setattr(image, "apt_sources", lambda: ("bookworm", lines))
     return rows
 
 
