@@ -17,13 +17,16 @@ Model `prefix`, over whole reads of one log per key:
 | duplicated, phantom, failed-but-applied, future-read | prefix | as in `set-full` |
 
 A dequeue of unknown outcome may have taken a skipped element, so skips count only above their
-number. Values are unique per key: undecided is a queue where one that came out was put in twice
-or came out twice, and a log to which one may have been appended twice.
+number. One that failed as `not-offered` may have kept an element from the others for a while: each
+excuses one that what came out after it had begun has overtaken. Values are unique per key:
+undecided is a queue where one that came out was put in twice or came out twice, and a log to which
+one may have been appended twice.
 Source: Gibbons and Korach for the pairs that show a queue's disorder.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from typing import Any, Final
 
@@ -34,6 +37,7 @@ from checkers._visibility import Visibility, report_missing, report_strangers
 from checkers.columns import NEVER, Interner
 from checkers.total_queue import Traffic, traffic
 from dstest.core.op import Op
+from dstest.core.protocols import NOT_OFFERED, code_of
 from dstest.core.words import quoted
 
 
@@ -53,27 +57,53 @@ def _fifo(part: Part, findings: Findings) -> int:
     known += [(end_of(out[at]), at) for at in t.maybe if at in out and at not in t.acked]
     known.sort()
     later = sorted((t.attempts(at)[0].invoke_ts, at) for at in out if t.attempts(at))
-    slowest: tuple[int, int] | None = None
-    position = 0
-    for begun, b in later:
-        findings.tick()
-        while position < len(known) and known[position][0] < begun:
-            a = known[position][1]
-            if a in out and (slowest is None or out[a].invoke_ts > slowest[0]):
-                slowest = (out[a].invoke_ts, a)
-            position += 1
-        if slowest is not None and slowest[0] > end_of(out[b]):
-            a = slowest[1]
-            message = (
-                f"{quoted(t.values.values[a])} was in before {quoted(t.values.values[b])} "
-                f"was put in, yet "
-                f"{quoted(t.values.values[b])} was out before anybody took "
-                f"{quoted(t.values.values[a])}"
-            )
-            ops = [t.attempts(a)[0], t.attempts(b)[0], out[a], out[b]]
-            findings.anomaly("reordered", part.key, ops, message)
+    overtaken = _overtaken(t, part, known, later, out, findings)
+    for a, b in overtaken:
+        first, second = quoted(t.values.values[a]), quoted(t.values.values[b])
+        message = (
+            f"{first} was in before {second} was put in, yet {second} was out before anybody took "
+            f"{first}"
+        )
+        ops = [t.attempts(a)[0], t.attempts(b)[0], out[a], out[b]]
+        findings.anomaly("reordered", part.key, ops, message)
     _skips(t, part, out, findings)
     return len(out)
+
+
+def _overtaken(
+    t: Traffic,
+    part: Part,
+    known: list[tuple[int, int]],
+    later: list[tuple[int, int]],
+    out: dict[int, Op],
+    findings: Findings,
+) -> list[tuple[int, int]]:
+    """Pairs (a, b) of elements: a was in before b was begun, and b out before a was taken. Each
+    dequeue that may have held an element for a while excuses one a."""
+    held = sorted(
+        op.invoke_ts for op in part.refused("dequeue") if code_of(op.error) == NOT_OFFERED
+    )
+    excused: set[int] = set()
+    while True:
+        found: list[tuple[int, int]] = []
+        slowest: tuple[int, int] | None = None
+        position = 0
+        for begun, b in later:
+            findings.tick()
+            while position < len(known) and known[position][0] < begun:
+                a = known[position][1]
+                if a in out and a not in excused:
+                    slowest = max(slowest or (-1, -1), (out[a].invoke_ts, a))
+                position += 1
+            if slowest is not None and slowest[0] > end_of(out[b]):
+                found.append((slowest[1], b))
+        if not found:
+            return []
+        at = bisect_left(held, min(end_of(out[b]) for a, b in found if a == found[0][0]))
+        if not at:
+            return found
+        del held[at - 1]
+        excused.add(found[0][0])
 
 
 def _skips(t: Traffic, part: Part, out: dict[int, Op], findings: Findings) -> None:

@@ -29,6 +29,7 @@ from clusters.supervise.log_lines import NATS_LINES
 from clusters.supervise.system import NATS
 from dstest.core.node import Node
 from dstest.core.protocols import (
+    NOT_OFFERED,
     Clocked,
     Definite,
     Ending,
@@ -58,7 +59,6 @@ OFFER_S: Final = 0.5
 """A consumer that waits for an acknowledgement hands out nothing: so long is it asked."""
 
 BUSY: Final = "busy"
-NOT_OFFERED: Final = "not-offered"
 NO_RESPONDERS: Final = "no-responders"
 
 HOME: Final = "/opt/nats"

@@ -27,6 +27,7 @@ from clusters.supervise.log_lines import RABBITMQ_LINES
 from clusters.supervise.system import RABBITMQ
 from dstest.core.node import Node
 from dstest.core.protocols import (
+    NOT_OFFERED,
     Definite,
     Ending,
     Endpoint,
@@ -246,7 +247,6 @@ class RabbitmqDeployment(FullMesh, Durable):
 
 
 NOT_DECLARED: Final = "not-declared"
-NOT_OFFERED: Final = "not-offered"
 _HEADER: Final = 7
 _TO_DEAD: Final = "x-dead-letter-routing-key"
 _ASKED: Final = frozenset({(50, 10), (60, 40), (60, 70), (60, 80), (60, 90)})

@@ -103,6 +103,7 @@ from dstest.core.protocols.traits import (
 from dstest.core.protocols.workloads import (
     NOT_HELD,
     NOT_LISTED,
+    NOT_OFFERED,
     Answer,
     Checker,
     Client,
@@ -127,6 +128,7 @@ from dstest.core.protocols.workloads import (
 __all__ = [
     "NOT_HELD",
     "NOT_LISTED",
+    "NOT_OFFERED",
     "PINNED_KINDS",
     "REFUSED",
     "UNANSWERED",

@@ -17,6 +17,10 @@ NOT_HELD: Final = "not-held"
 """The code of a definite failure of `release` or `renew` that says: the caller holds nothing. By
 any other code of a release nothing happened, and the caller still holds what it held."""
 
+NOT_OFFERED: Final = "not-offered"
+"""The code of a definite failure of a dequeue that took nothing, but whose request may have reached
+the queue: an element may have been on its way to that client for a while, before it went back."""
+
 NOT_LISTED: Final = "not listed as definite: "
 """What stands before the error of an operation whose client called it definite, and whose system
 does not."""
