@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import matplotlib as mpl
-import networkx as nx
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
@@ -23,6 +22,9 @@ from dstest.core.op import Op, Outcome
 from dstest.report.model import RunReport
 from dstest.report.numbers import per_second, seconds_of
 from dstest.report.timeline import COLORS
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 POINTS_MAX: Final = 2500
 """A point is about 90 bytes of SVG; the report stays far below a megabyte."""
@@ -196,6 +198,8 @@ def _legend(axes: Any, ink: str) -> None:
 def lattice_svg(graph: nx.DiGraph[str], ruled_out: Iterable[str] = ()) -> str:
     """`graph` leads from each model to those that it implies. Weakest at the bottom; models ruled
     out are red."""
+    import networkx as nx
+
     out = set(ruled_out)
     height = {m: len(nx.dag_longest_path(graph.subgraph(nx.descendants(graph, m)))) for m in graph}
     rows: dict[int, list[str]] = {}

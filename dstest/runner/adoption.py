@@ -5,6 +5,8 @@ Beside it what runs in any lab need: who uses a lab right now, who has it to its
 earlier runs may have left on the nodes (looked for, taken away where it is ours, said), and the
 leases by which nodes take all of a run away by themselves when it dies (`Guard`). What may be left
 is what all plug-ins declare as `residues`: the run that died may have used others than this one.
+
+What speaks SSH is imported where it is spoken: whoever judges or simulates a run needs none of it.
 """
 
 from __future__ import annotations
@@ -19,18 +21,13 @@ from itertools import chain
 from os.path import dirname, normpath
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
 from clusters.labs import state
-from clusters.labs.existing import adopt, book
-from clusters.labs.existing.adopt import LAB
+from clusters.labs.existing import book
 from clusters.labs.existing.book import Adopted
-from clusters.labs.existing.entry import ASK, Accept, HostEntry
-from clusters.labs.existing.survey import Asks, MachineSurvey, Request, needing_password, survey
-from clusters.remote import connect_all
-from clusters.remote.connection import LEASES, OTHERS_DONE
 from dstest.core import limits, registry
 from dstest.core.errors import ConfigError, DstestError, LabError, NotALabNode
 from dstest.core.node import (
@@ -65,6 +62,10 @@ from dstest.core.residue import (
 )
 from dstest.core.run_record import RunMeta
 from dstest.runner.before_load import needs_of
+
+if TYPE_CHECKING:
+    from clusters.labs.existing.entry import Accept, HostEntry
+    from clusters.labs.existing.survey import Asks, MachineSurvey
 
 LOOK_S: Final = 0.5
 """Longer than anybody takes who only looks whether a lab is used."""
@@ -294,6 +295,8 @@ def residues(
 ) -> list[Residue]:
     """All kinds, in the order of their removal; of these two as well, registered or not. On nodes
     of a `lab` that dstest has not made, only what lies in directories that it has made."""
+    from clusters.remote.connection import LEASES
+
     traits: list[SystemTraits | NemesisTraits] = [
         *(SystemTraits.of(one) for one in [*_all("systems"), system] if one is not None),
         *(NemesisTraits.of(one) for one in [*_all("nemeses"), nemesis] if one is not None),
@@ -365,6 +368,8 @@ async def clean_beside(lab: LabInfo, kinds: Sequence[Residue]) -> dict[str, list
     left there would find its old peers again."""
     if not lab.beside:
         return {}
+    from clusters.remote import connect_all
+
     nodes = await connect_all(msgspec.structs.replace(lab, nodes=lab.beside))
     try:
         return await begin_clean(nodes, kinds, lab.as_found)
@@ -393,6 +398,7 @@ def _refuse(left: ByNode, why: str) -> None:
 
 def left_on(lab: LabInfo) -> ByNode:
     """What there is on the nodes of a lab that no run uses, by node. Raises LabError."""
+    from clusters.remote import connect_all
 
     async def ask() -> ByNode:
         nodes = await connect_all(lab)
@@ -437,6 +443,8 @@ class Guard:
     """
 
     def __init__(self, nodes: Mapping[str, Any], kinds: Sequence[Residue]) -> None:
+        from clusters.remote.connection import OTHERS_DONE
+
         self._nodes = nodes
         wait = ["sh", "-c", OTHERS_DONE, "sh"]
         sweep = [["sh", "-c", kind.remove] for kind in kinds if kind.janitor]
@@ -656,6 +664,8 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def touched(self) -> list[str]:
         """What adopting and running does to the machines."""
+        from clusters.labs.existing import adopt
+
         taken = {path for one in self.seen for path in one.facts.paths}
         homes = [path for path in self.homes if path not in taken]
         return adopt.effects(self.lab_id, self.seen, homes)
@@ -663,6 +673,8 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def adopted(self) -> Adopted:
         """What would be written down."""
+        from clusters.labs.existing import adopt
+
         return adopt.adopted_of(self.lab_id, self.seen, self.foreign, self.homes)
 
     def lost_systems(self) -> dict[str, str]:
@@ -703,6 +715,8 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
 
     def carry_out(self) -> Adopted:
         """Mark the machines."""
+        from clusters.labs.existing import adopt
+
         adopted = self.adopted
         lines = dict.fromkeys(line for one in self.seen for line in one.lines)
         path = book.folder_of(self.lab_id) / "known_hosts"
@@ -757,6 +771,9 @@ def prepare(
         )
     if state.load(lab_id) is not None:
         raise ConfigError(f"there is another lab {lab_id}", remedy="choose another --lab-id")
+    from clusters.labs.existing import adopt
+    from clusters.labs.existing.survey import Asks, Request, survey
+
     book.forget(lab_id)  # what somebody has left who was killed while looking
     kinds = residues()
     every = [registry.load("systems", name) for name in registry.names("systems")]
@@ -810,6 +827,9 @@ def _with_passwords(
 ) -> list[HostEntry]:
     """One question after the other, while nothing waits for the answers. An empty answer is the one
     before, of the same user."""
+    from clusters.labs.existing.entry import ASK
+    from clusters.labs.existing.survey import needing_password
+
     silent = [e for e in entries if not e.password and e.password_path in ("", ASK)]
     unsure = [e for e in silent if e.password_path == "" and e.ssh.user != "root"]
     wanted = [e.alias for e in silent if e.password_path == ASK and e.ssh.user != "root"]
@@ -858,6 +878,8 @@ def other_ways(lacks: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 def refuse_in_use(lab_id: str) -> None:
     """Raises LabError while a run uses the machines: of those nothing is forgotten either."""
+    from clusters.labs.existing.adopt import LAB
+
     try:
         info = LAB.known(lab_id)
     except LabError:
@@ -873,7 +895,9 @@ def release_lab(lab_id: str, *, strict: bool = False) -> Released:
 
     Raises ConfigError where nothing is adopted, LabError while a run uses the machines.
     """
-    adopted, info = book.load(lab_id), LAB.known(lab_id)
+    from clusters.labs.existing import adopt
+
+    adopted, info = book.load(lab_id), adopt.LAB.known(lab_id)
     if adopted is None and lab_id in state.adopted_ids():
         book.forget(lab_id)  # somebody was killed while looking: no machine was touched
         return Released(ours={}, others={}, said={}, problems={})
@@ -903,6 +927,8 @@ def release_lab(lab_id: str, *, strict: bool = False) -> Released:
 
 async def _swept(info: LabInfo) -> dict[str, str]:
     """Everything that a plug-in may have left is removed; why not, by node."""
+    from clusters.remote import connect_all
+
     kinds = residues(lab=info)
 
     async def one(node: NodeInfo) -> str:

@@ -19,7 +19,6 @@ from typing import Any, Final
 
 import msgspec
 
-from clusters.remote import connect_all
 from dstest.core import registry
 from dstest.core.answers import check_log_files
 from dstest.core.errors import ConfigError, DstestError
@@ -341,6 +340,8 @@ def fetch_left(run: RunDir, meta: RunMeta) -> str:
 
 
 async def _left(run: RunDir, meta: RunMeta, spec: RunSpec, info: LabInfo) -> str:
+    from clusters.remote import connect_all
+
     nodes = await connect_all(info)
     try:
         system = registry.load("systems", spec.system)

@@ -16,7 +16,6 @@ from typing import Any, Final
 
 import msgspec
 
-from clusters.remote import connect_all
 from clusters.remote.agent_groups import PREPARE_S
 from dstest.core import registry
 from dstest.core.answers import (
@@ -268,6 +267,8 @@ class Run:
     async def _connect(self) -> Deployment:
         """Nodes that have what this run asks of them, and on which nothing of an earlier one is:
         the system there, of which nothing is laid or started yet."""
+        from clusters.remote import connect_all
+
         self._ui.phase("connect", f"{len(self._lab.nodes)} nodes over SSH")
         self._nodes = await connect_all(self._lab)
         await check_installed(self._lab, self._nodes, self._plugins.system)

@@ -395,6 +395,7 @@ def test_the_looks_are_shell() -> None:
 
 def test_one_question_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty answer is the one before, of the same user; who needs none is not asked."""
+    from clusters.labs.existing import survey as machines
     from clusters.labs.existing.entry import ASK, HostEntry, SshPlace
     from clusters.labs.existing.survey import Asks
 
@@ -406,7 +407,7 @@ def test_one_question_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
         assert [one.alias for one in entries] == ["d", "e"]
         return [one for one in entries if one.alias == "e"]
 
-    monkeypatch.setattr(adoption, "needing_password", asks_there)
+    monkeypatch.setattr(machines, "needing_password", asks_there)
     answers, asked = iter(["first", "", "other"]), []
 
     def password(question: str) -> str:

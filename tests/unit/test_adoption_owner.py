@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from clusters.labs import hostcheck, rootless, state
 from clusters.labs.existing import adopt, book
+from clusters.labs.existing import survey as machines
 from clusters.labs.existing.adopt import LAB as HOSTS
 from clusters.labs.lxc import LAB as LXC
 from dstest.cli.lab import lab_app, look_at, text_of
@@ -73,7 +74,7 @@ def test_two_adoptions_at_once(
     secret = book.folder_of("one") / "sudo-n1"
     book.write_secret(secret, "x")
     asked: list[str] = []
-    monkeypatch.setattr(adoption, "survey", lambda *_: asked.append("x"))
+    monkeypatch.setattr(machines, "survey", lambda *_: asked.append("x"))
     error = adopt_one(folder)
     assert isinstance(error, LabError)
     assert "lab one is being adopted" in str(error)
@@ -109,7 +110,7 @@ def test_what_a_killed_adoption_has_left_is_not_taken_over(
         seen.append(stale.exists())
         raise LabError("nobody there")
 
-    monkeypatch.setattr(adoption, "survey", survey)
+    monkeypatch.setattr(machines, "survey", survey)
     assert "nobody there" in str(adopt_one(folder))
     assert seen == [False]
     assert state.adopted_ids() == []

@@ -23,6 +23,7 @@ from dstest.core.errors import ConfigError, HistoryError
 from dstest.core.log_lines import wall_time_ns
 from dstest.core.protocols import LogReader, SystemTraits
 from dstest.core.run_record import RunMeta
+from dstest.debug.logs import run_logs
 from dstest.debug.logs.analysis import checks_named
 from dstest.debug.logs.lines import Source, each_line, plain_record, sources_of
 from dstest.debug.logs.scene import clocks_of_run
@@ -250,6 +251,16 @@ def test_a_stamp_without_a_year_is_of_the_last_one_and_numbers_are_no_times() ->
     )
     assert wall_time_ns('{"bytes": 1795867241, "msg": "x"}', january) is None
     assert plain_record("<34>Nov 28 12:00:41 host app: x")[0].level == "critical"
+
+
+@given(st.one_of(st.binary(), st.text(st.characters(max_codepoint=300)).map(str.encode)))
+def test_a_message_of_a_simulation_is_read_from_its_literal(data: bytes) -> None:
+    assert run_logs._text_of(repr(data)) == data.decode("utf-8", "replace").strip()
+
+
+@pytest.mark.parametrize("literal", ["b'", "b'x", "b'x\"", "b'x'y'", "b'\xe4'", "b'\\'", "b''x"])
+def test_what_is_no_literal_is_no_message(literal: str) -> None:
+    assert run_logs._text_of(literal) is None
 
 
 def test_lines_that_no_time_bounds_are_told(tmp_path: Path) -> None:

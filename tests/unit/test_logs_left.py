@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from made_meta import meta as made_meta
 
+from clusters.remote import connection
 from dstest.core import registry
 from dstest.core.node import Completed, LabInfo, NodeInfo
 from dstest.core.protocols import LogFiles
@@ -69,7 +70,7 @@ def test_they_are_fetched_where_no_other_run_has_begun_since(
     async def connected(_: LabInfo) -> dict[str, Any]:
         return {"n1": node}
 
-    monkeypatch.setattr(logs, "connect_all", connected)
+    monkeypatch.setattr(connection, "connect_all", connected)
     monkeypatch.setattr(logs, "alone", lambda info: nullcontext())
     plugins = {"labs": lab, "systems": system}
     monkeypatch.setattr(registry, "load", lambda group, name: plugins[group])

@@ -17,15 +17,17 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
 from clusters.labs import state
 from clusters.labs.existing import agent_survey
-from clusters.labs.existing.entry import HostEntry
 from dstest.core.errors import LabError, NotALabNode
 from dstest.core.node import Foreign, NodeInfo
+
+if TYPE_CHECKING:
+    from clusters.labs.existing.entry import HostEntry
 
 Number = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
 

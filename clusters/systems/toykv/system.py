@@ -142,6 +142,8 @@ class ToyLines:
         )
 
     def _message(self, line: str) -> LogRecord | None:
+        if '"granted":' not in line and '"t":"vote"' not in line:
+            return None
         try:
             message: dict[str, Any] = json.loads(line)
         except ValueError:

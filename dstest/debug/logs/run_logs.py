@@ -203,11 +203,20 @@ def _message(
     """Of a message the system's reader alone can say what it is."""
     if reader is None or message["from"] not in known or message["to"] not in known:
         return None
-    try:
-        data = ast.literal_eval(message["data"])
-    except (ValueError, SyntaxError, MemoryError):
-        return None
-    told = reader.record_of(data.decode("utf-8", "replace").strip())
+    data = _text_of(message["data"])
+    told = None if data is None else reader.record_of(data)
     if told is None:
         return None
     return message["from"], msgspec.structs.replace(told, peer=told.peer or message["to"])
+
+
+def _text_of(literal: str) -> str | None:
+    """What a literal of bytes holds, without blanks around it; None where it is none."""
+    plain = literal[2:-1].removesuffix("\\n")
+    if len(literal) > 2 and literal[-1] == literal[1] not in plain and "\\" not in plain:
+        return plain.strip() if plain.isascii() else None
+    try:
+        data: bytes = ast.literal_eval(literal)
+    except (ValueError, SyntaxError, MemoryError):
+        return None
+    return data.decode("utf-8", "replace").strip()

@@ -26,6 +26,16 @@ def imported() -> set[str]:
     return set(said.stdout.split())
 
 
+def test_who_judges_or_simulates_needs_no_ssh_and_no_graphs() -> None:
+    """Their imports would be a third of what `dstest check RUN` takes."""
+    code = "import sys, dstest.report.plots, dstest.runner.session, dstest.runner.simulated_run\n"
+    code += "print({'asyncssh', 'fabric', 'networkx', 'paramiko'} & {*sys.modules})"
+    said = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert said.stdout == "set()\n"
+
+
 def test_every_module_of_the_servers_is_named() -> None:
     simulable = SystemTraits.of(registry.load("systems", "toykv")).simulable
     assert simulable is not None
