@@ -61,15 +61,17 @@ class _Clock:
                 "nothing is left to happen in the simulation: all wait for one another",
                 remedy="a wait without a limit is in the server or the client",
             )
-        self._rounds = 0 if timeout else self._rounds + 1
+        if timeout:
+            self._rounds = 0
+            self._loop.time_ns += math.ceil(timeout * 1e9)
+            self._loop.moved()
+            return []
+        self._rounds += 1
         if self._rounds > STILL:
             raise Over(
                 f"the simulated clock stands still at {self._loop.time_ns / 1e9:.3f} s",
                 remedy="something in the server asks again and again without a sleep",
             )
-        self._loop.time_ns += math.ceil(timeout * 1e9)
-        if timeout:
-            self._loop.moved()
         return []
 
     def close(self) -> None:
@@ -82,6 +84,38 @@ class _When(float):
 
     __slots__ = ("handle",)
     handle: Any
+
+
+def _run_in_process(handle: Any) -> None:
+    """A callback, where its process can run it."""
+    process: Process | None = handle.process
+    if process is not None:
+        if process.dead:
+            return
+        if process.paused:
+            process.held.append((handle._callback, handle._args, handle._context))
+            return
+    try:
+        _RUN(handle)
+    except SystemExit as error:
+        if process is None or not handle._context.run(handle._loop.exits, process, error):
+            raise
+
+
+_RUN: Any = asyncio.Handle._run
+
+
+class _Handle(asyncio.Handle):
+    __slots__ = ("process",)
+    process: Process | None
+    _run = _run_in_process
+
+
+class _TimerHandle(asyncio.TimerHandle):
+    __slots__ = ("process",)
+    process: Process | None
+    _scheduled: bool
+    _run = _run_in_process
 
 
 class VirtualLoop(asyncio.base_events.BaseEventLoop):
@@ -138,8 +172,8 @@ class VirtualLoop(asyncio.base_events.BaseEventLoop):
         context = contextvars.copy_context() if context is None else context  # one may be empty
         if self.is_closed():  # what is closed in its middle, at the very end
             return asyncio.Handle(callback, args, self, context)
-        act = self._of(context.get(PROCESS), callback, context)
-        handle = asyncio.Handle(act, args, self, context)
+        handle = _Handle(callback, args, self, context)
+        handle.process = context.get(PROCESS)
         self._ready.append(handle)
         return handle
 
@@ -150,13 +184,12 @@ class VirtualLoop(asyncio.base_events.BaseEventLoop):
         context = contextvars.copy_context() if context is None else context  # one may be empty
         if self.is_closed():
             return asyncio.TimerHandle(when, callback, args, self, context)
-        act = self._of(context.get(PROCESS), callback, context)
         timer = _When(when)
-        timer.handle = asyncio.TimerHandle(when, act, args, self, context)
+        handle = timer.handle = _TimerHandle(when, callback, args, self, context)
+        handle.process = context.get(PROCESS)
         heapq.heappush(self._scheduled, timer)
-        timer.handle._scheduled = True
-        found: asyncio.TimerHandle = timer.handle
-        return found
+        handle._scheduled = True
+        return handle
 
     def _run_once(self) -> None:
         """As asyncio's, in the same order; nothing but the clock is waited for."""
@@ -166,9 +199,9 @@ class VirtualLoop(asyncio.base_events.BaseEventLoop):
         if ready or self._stopping:
             timeout = 0
         elif timers:
-            timeout = min(max(0, timers[0] - self.time()), _WAIT_S_MAX)
+            timeout = min(max(0, timers[0] - self.time_ns / 1e9), _WAIT_S_MAX)
         self._selector.select(timeout)
-        end_s = self.time() + self._clock_resolution
+        end_s = self.time_ns / 1e9 + self._clock_resolution
         while timers and timers[0] < end_s:
             handle = heapq.heappop(timers).handle
             handle._scheduled = False
@@ -191,25 +224,6 @@ class VirtualLoop(asyncio.base_events.BaseEventLoop):
         while timers and timers[0].handle._cancelled:
             self._timer_cancelled_count -= 1
             heapq.heappop(timers).handle._scheduled = False
-
-    def _of(self, process: Process | None, callback: Any, context: Any) -> Any:
-        """The callback, where its process can run it."""
-        if process is None:
-            return callback
-
-        def run(*args: Any) -> None:
-            if process.dead:
-                return
-            if process.paused:
-                process.held.append((callback, args, context))
-                return
-            try:
-                callback(*args)
-            except SystemExit as error:
-                if not self.exits(process, error):
-                    raise
-
-        return run
 
     def call_soon_threadsafe(  # type: ignore[override]
         self, callback: Any, *args: Any, context: Any = None
