@@ -8,6 +8,7 @@ import os
 import random
 
 import pytest
+from judged_once import _judged_once, judged_once  # noqa: F401
 from undrawn import pytest_runtest_setup, pytest_runtest_teardown  # noqa: F401
 
 

@@ -9,16 +9,19 @@ from pathlib import Path
 import pytest
 from dishonest import TRICKS, Trick, a_violation, a_word_of_a_verdict, gone, run_of
 from gate_store import DAY, NAME, POLICY, broken, decided, now, run_at, sealed
+from judged_once import judging_once
 from real_run import change_facts, change_record
 
 from dstest.core.errors import ConfigError, Exit
+from dstest.core.verdict import Verdict
 from dstest.gate import gather
 from dstest.gate.decision import Decision
 from dstest.gate.page import render_page, why
 from dstest.gate.table import RULES
 from dstest.history.layout import RunDir
+from dstest.runner.integrity import Again, RunStatement, read_statement
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("judged_once")]
 
 
 @pytest.fixture
@@ -62,6 +65,28 @@ def test_what_is_believed_is_not_judged_again(store: Path, monkeypatch: pytest.M
     assert decided(store, policy).findings == ()
     a_word_of_a_verdict(store)
     assert "G01" in broken(decided(store, policy))
+
+
+def test_a_run_is_judged_again_unless_it_is_the_same_to_the_byte(store: Path) -> None:
+    """Of the fixture `judged_once`, by which these tests take half of the time."""
+    asked: list[str] = []
+
+    def judge(run: RunDir, kept: RunStatement, again: Again) -> Verdict:
+        asked.append(run.path.name)
+        return kept.verdict
+
+    judged, run = judging_once(judge), run_of(store, 1)
+    kept = read_statement(run)
+    for _ in range(2):
+        assert judged(run, kept, "checkers") is kept.verdict
+    assert len(asked) == 1
+    judged(run, kept, "all")
+    with (run.segments / "worker-0.seg").open("ab") as file:
+        file.write(b"\n")
+    judged(run, kept, "checkers")
+    run.path.rename(run.path.with_name("another"))
+    judged(RunDir(run.path.with_name("another")), kept, "checkers")
+    assert len(asked) == 4
 
 
 def _name(trick: object) -> str:

@@ -42,7 +42,7 @@ from dstest.history.layout import RunDir
 from dstest.plans.review.gather import write_report
 from dstest.runner.session_file import SessionDir
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("judged_once")]
 
 GREEN = [*GIVEN, "reads=linearizable"]
 RISK = """

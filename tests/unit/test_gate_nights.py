@@ -39,7 +39,7 @@ from dstest.gate.policy import Claim, read_policy
 from dstest.history.layout import RunDir
 from dstest.runner.session_file import SessionDir
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("judged_once")]
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ from dstest.plans.review.gather import write_report
 from dstest.runner.plugins import resolve
 from dstest.runner.session_file import SessionDir, SessionFile
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("judged_once")]
 
 
 @pytest.fixture(scope="session")
