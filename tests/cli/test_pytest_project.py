@@ -122,13 +122,15 @@ def test_a_good_history_passes_and_a_bad_one_fails(project: Path) -> None:
 SIMULATED = """
 import pytest
 
-ASKED = dict(system="toykv", nemesis="none", nodes=3, time_limit_s=25, seed=3)
+ASKED = dict(system="toykv", nemesis="none", nodes=3, time_limit_s=25, seed=3, rate=50)
 
 @pytest.mark.dstest(**ASKED)
 def test_it(dstest_run):
     assert len(dstest_run.history.ops) > 1000
 
-@pytest.mark.dstest(**ASKED, options={"bug": "stale-follower-read"})
+BUG = dict(ASKED, time_limit_s=8, rate=100, options={"bug": "stale-follower-read"})
+
+@pytest.mark.dstest(**BUG)
 def test_a_bug(dstest_run):
     assert False, "never executed"
 """

@@ -41,7 +41,9 @@ def test_what_is_given_is_what_the_command_is_given(tmp_path: Path) -> None:
 
 
 def test_a_run_is_made_and_its_directory_is_judged(tmp_path: Path) -> None:
-    spec = RunSpec(system="toykv", lab="sim", nodes=3, nemesis="none", time_limit_s=25.0, seed=3)
+    spec = RunSpec(
+        system="toykv", lab="sim", nodes=3, nemesis="none", time_limit_s=25.0, seed=3, rate=50.0
+    )
     done = dstest.run(spec, ["keys=2"], store=tmp_path)
     assert done.verdict is not None and done.verdict.verdict is State.PASS_SMOKE
     assert done.exit_code == 0

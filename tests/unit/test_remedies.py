@@ -209,7 +209,7 @@ def test_a_fault_that_stood_too_shortly_is_asked_to_stand_longer(idle: str) -> N
 
 
 def sim(store: Path, *words: str) -> dict[str, Any]:
-    test = ("--lab", "sim", "--system", "toykv", "--store", store)
+    test = ("--lab", "sim", "--system", "toykv", "--rate", 60, "--store", store)
     code, said = dstest("run", *test, *words, "--json")
     assert code in (0, 3), said
     told: dict[str, Any] = json.loads(said[said.index("{") :])

@@ -34,7 +34,7 @@ def ran(store: Path, **changes: Any) -> Finished:
         lab="sim",
         nodes=3,
         concurrency=6,
-        rate=100.0,
+        rate=50.0,
         time_limit_s=30.0,
         seed=1,
         **changes,

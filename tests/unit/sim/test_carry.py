@@ -61,10 +61,8 @@ def passed(tmp_path_factory: pytest.TempPathFactory) -> Finished:
 @pytest.fixture(scope="module")
 def other(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """It shows another violation."""
-    given = ["bug=dirty-read"]
-    done = simulated(
-        tmp_path_factory.mktemp("other"), *given, workload="bank", nemesis="none", seed=2
-    )
+    asked = {"workload": "bank", "nemesis": "none", "seed": 2, "time_limit_s": 8.0}
+    done = simulated(tmp_path_factory.mktemp("other"), "bug=dirty-read", **asked)
     assert done.exit_code == Exit.FAIL, done.verdict.reason
     return done
 
@@ -100,7 +98,8 @@ def test_other_hosts_are_struck_by_their_names(tmp_path: Path) -> None:
         workload="register",
         nemesis="partition",
         seed=3,
-        time_limit_s=40.0,
+        rate=30.0,
+        time_limit_s=20.0,
     )
     assert done.exit_code == Exit.FAIL, done.verdict.reason
     asked = carrying(done.path, "lxc", None)

@@ -34,12 +34,14 @@ SPEC = RunSpec(
     system="toykv", lab="sim", nemesis="none", nodes=3, concurrency=6, rate=50.0,
     time_limit_s=22.0, seed=3,
 )  # fmt: skip
+STALE = msgspec.structs.replace(SPEC, time_limit_s=8.0)
+"""Long enough for the bug to show."""
 
 
 @pytest.fixture(scope="module")
 def stale(tmp_path_factory: pytest.TempPathFactory) -> Path:
     store = tmp_path_factory.mktemp("stale")
-    done = dstest.run(SPEC, ["bug=stale-follower-read"], store=store)
+    done = dstest.run(STALE, ["bug=stale-follower-read"], store=store)
     assert done.exit_code == Exit.FAIL
     return done.path
 
@@ -106,7 +108,7 @@ def test_an_unfinished_run_is_no_answer(stale: Path, tmp_path: Path) -> None:
 
 
 def test_options_and_schedule_of_a_spec_are_those_of_the_run(tmp_path: Path) -> None:
-    spec = msgspec.structs.replace(SPEC, options={"bug": "stale-follower-read"})
+    spec = msgspec.structs.replace(STALE, options={"bug": "stale-follower-read"})
     assert dstest.run(spec, store=tmp_path).exit_code == Exit.FAIL
     with pytest.raises(ConfigError):
         dstest.run(msgspec.structs.replace(SPEC, schedule="/nowhere/schedule.json"), store=tmp_path)
@@ -137,7 +139,7 @@ def test_a_run_that_proved_nothing_is_explained_and_no_pass(tmp_path: Path) -> N
 
 def failing(*words: str) -> Any:
     test = ("--lab", "sim", "--system", "toykv", "--nemesis", "none", "--nodes", "3")
-    load = ("--concurrency", "6", "--rate", "50", "--time-limit", "22")
+    load = ("--concurrency", "6", "--rate", "50", "--time-limit", "8")
     stale = ("-o", "bug=stale-follower-read")
     return CliRunner().invoke(app, ["run", *test, *load, *stale, *words])
 

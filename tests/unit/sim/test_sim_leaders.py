@@ -33,7 +33,9 @@ SEED = 1
 
 
 def planned(*pairs: str, **changes: Any) -> Plugins:
-    spec = RunSpec(system="toykv", lab="sim", nodes=3, concurrency=6, time_limit_s=24.0, seed=1)
+    spec = RunSpec(
+        system="toykv", lab="sim", nodes=3, concurrency=6, time_limit_s=24.0, seed=1, rate=65.0
+    )
     return resolve(msgspec.structs.replace(spec, **changes), [*pairs])
 
 
@@ -64,7 +66,7 @@ FOR_LEADER = [
 def test_whoever_leads_is_struck_and_others_follow_another(
     nemesis: str, whom: str, tmp_path: Path
 ) -> None:
-    done = ran(tmp_path, *SHORT, whom, nemesis=nemesis, nodes=5)
+    done = ran(tmp_path, *SHORT, whom, nemesis=nemesis, nodes=5, rate=120.0)
     assert (done.verdict.verdict, done.exit_code) == (State.PASS_SMOKE, Exit.PASS), why(done)
     found = records(done)
     assert found
@@ -192,13 +194,15 @@ def test_nobody_is_asked_for_a_fault_that_is_for_no_leader(
         raise AssertionError("asked")
 
     monkeypatch.setattr(SimulatedAdministration, "asked", never)
-    done = ran(tmp_path, *SHORT, nemesis="partition,kill,pause,power", time_limit_s=45.0)
+    done = ran(
+        tmp_path, *SHORT, nemesis="partition,kill,pause,power", time_limit_s=45.0, rate=120.0
+    )
     assert done.verdict.verdict is State.PASS_SMOKE, why(done)
 
 
 MUCH: dict[str, Any] = {
     "nemesis": "membership,kill,partition", "workload": "set", "time_limit_s": 30.0, "seed": SEED,
-    "concurrency": 20,
+    "concurrency": 20, "rate": None,
 }  # fmt: skip
 
 

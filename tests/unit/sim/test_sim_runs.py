@@ -73,7 +73,7 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.sampled(2)
 def test_a_sound_system_is_smoke_and_no_more(nemesis: str, tmp_path: Path) -> None:
     given = [] if nemesis == "none" else SHORT
-    done = ran(tmp_path, *given, nemesis=nemesis, time_limit_s=30.0, rate=120.0)
+    done = ran(tmp_path, *given, nemesis=nemesis, rate=100.0)
     assert (done.verdict.verdict, done.exit_code) == (State.PASS_SMOKE, Exit.PASS), why(done)
     faults = done.verdict.evidence.faults
     assert bool(faults) == (nemesis != "none")
@@ -117,7 +117,9 @@ def test_judged_again_it_is_the_same(clean: Path) -> None:
 
 
 def test_a_planted_bug_is_a_violation_that_comes_again(tmp_path: Path) -> None:
-    done = ran(tmp_path, *SHORT, "bug=stale-follower-read", time_limit_s=40.0, nodes=5, seed=3)
+    done = ran(
+        tmp_path, *SHORT, "bug=stale-follower-read", time_limit_s=20.0, nodes=5, seed=3, rate=30.0
+    )
     assert done.exit_code == Exit.FAIL, why(done)
     assert done.verdict.verdict is State.FAIL_NONDETERMINISTIC
     (result,) = done.verdict.checkers.values()
@@ -141,11 +143,13 @@ PROGRAM = """
 import io, sys
 from pathlib import Path
 from dstest.core.run_record import RunSpec
+from dstest.report import write
 from dstest.runner.plugins import resolve
 from dstest.runner.screen import Progress
 from dstest.runner.session import run_session
+write.pictures = lambda report: {}
 spec = RunSpec(system="toykv", lab="sim", nodes=3, concurrency=6, time_limit_s=24.0, seed=7,
-               nemesis="partition,power", workload=sys.argv[2])
+               nemesis="partition,power", workload=sys.argv[2], rate=65.0)
 done = run_session(resolve(spec, ["fault_s=4"]), store=Path(sys.argv[1]), name="it",
                    ui=Progress(io.StringIO()))
 print(done.path)
@@ -287,7 +291,9 @@ def test_who_does_not_serve_at_the_end_is_told_and_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(World, "resume", _nothing)
-    done = ran(tmp_path, *SHORT, "scope=one", nemesis="pause", nodes=5, time_limit_s=20.0)
+    done = ran(
+        tmp_path, *SHORT, "scope=one", nemesis="pause", nodes=5, time_limit_s=20.0, rate=20.0
+    )
     assert not done.verdict.verdict.passed, why(done)
     healthy = json.loads((done.path / "run.json").read_bytes())["healthy"]
     stands = [name for name, serves in healthy.items() if not serves]

@@ -35,7 +35,7 @@ FULL = OSError(errno.ENOSPC, "No space left on device")
 
 def ran(store: Path, **changes: Any) -> Finished:
     spec = RunSpec(
-        system="toykv", lab="sim", nodes=3, concurrency=6, time_limit_s=24.0, seed=1, rate=100.0
+        system="toykv", lab="sim", nodes=3, concurrency=6, time_limit_s=24.0, seed=1, rate=65.0
     )
     plugins = resolve(msgspec.structs.replace(spec, **changes), ["fault_s=4"])
     return run_session(plugins, store=store, ui=Progress(io.StringIO()))
