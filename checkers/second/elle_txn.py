@@ -12,6 +12,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import networkx as nx
@@ -518,16 +519,25 @@ def _implying(anomalies: Iterable[str]) -> set[str]:
 
 def prohibited(models: Iterable[str], anomalies: Iterable[str] = ()) -> set[str]:
     """What must not be found where these models, and the absence of `anomalies`, are demanded."""
-    direct = list(anomalies)
+    found = _implying(anomalies)
     for model in map(friendly, models):
-        weaker = nx.descendants(_MODELS, model) if model in _MODELS else set()
-        direct += [a for m in {model} | weaker for a in _FORBIDS.get(m, [])]
-    return _implying(direct)
+        found |= _prohibited_by(model)
+    return found
+
+
+@cache
+def _prohibited_by(model: str) -> frozenset[str]:
+    return frozenset(_implying(a for m in {model} | _weaker(model) for a in _FORBIDS.get(m, [])))
+
+
+@cache
+def _weaker(model: str) -> frozenset[str]:
+    return frozenset(nx.descendants(_MODELS, model) if model in _MODELS else ())
 
 
 def boundary(found: Iterable[str]) -> tuple[list[str], list[str]]:
     """`not` and `also_not`: the weakest models that the anomalies exclude, and the others."""
     anomalies = set(found)
-    impossible = {m for m in _MODELS if prohibited([m]) & anomalies}
-    weakest = {m for m in impossible if not nx.descendants(_MODELS, m) & impossible}
+    impossible = {m for m in _MODELS if _prohibited_by(friendly(m)) & anomalies}
+    weakest = {m for m in impossible if not _weaker(m) & impossible}
     return sorted(weakest), sorted(impossible - weakest)
