@@ -48,6 +48,7 @@ NOT_COUNTED: Final = "a client does not count its requests, which its `calls` is
 KEYS_MIN: Final = 5
 _READ: Final = frozenset({"read"})
 _WRITE: Final = frozenset({"write", "cas"})
+_ACCESS: Final = _READ | _WRITE
 _MICRO_READS: Final = frozenset({"r", "rp"})
 
 SETTLE_S: Final = 5.0
@@ -161,7 +162,7 @@ def na(evidence: str) -> AuditRow:
 def _keys_of(op: Op) -> Iterator[tuple[Any, bool]]:
     """(key, was it read) of each access, groups of keys as a whole; nothing for operations that are
     no reads or writes."""
-    if op.op_type in _READ | _WRITE:
+    if op.op_type in _ACCESS:
         yield op.key, op.op_type in _READ
     elif op.op_type == "watch" and isinstance(op.output, dict):
         for event in op.output.get("events") or ():

@@ -69,9 +69,10 @@ class LintContext(msgspec.Struct, frozen=True, kw_only=True):
 
 def end_of(history: History) -> int:
     """The last time stamp of the run in nanoseconds, 0 for an empty history."""
-    ops = max((max(op.invoke_ts, op.complete_ts or 0) for op in history.ops), default=0)
+    begun = max((op.invoke_ts for op in history.ops), default=0)
+    done = max((op.complete_ts or 0 for op in history.ops), default=0)
     windows = max((max(w.start_ns, w.healed_ns or 0) for w in history.header.windows), default=0)
-    return max(ops, windows)
+    return max(begun, done, windows)
 
 
 class _View:

@@ -48,9 +48,9 @@ def content(run: RunDir) -> str:
 
 @pytest.fixture(scope="session")
 def _judged_once() -> Judge:
-    from dstest.gate import gather
+    from dstest.runner.integrity import judged_again
 
-    return judging_once(gather.judged_again)
+    return judging_once(judged_again)
 
 
 @pytest.fixture
