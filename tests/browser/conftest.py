@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +25,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=why))
 
 
+@pytest.fixture(scope="module")
+def _browser() -> Iterator[Callable[[], Any]]:
+    with ExitStack() as open_ones:
+        yield cache(lambda: open_ones.enter_context(browsing()))
+
+
 @pytest.fixture
-def browser() -> Iterator[Any]:
-    """One for each test: as long as it is there an event loop runs, and no other test could run
-    one of its own beside it."""
-    with browsing() as found:
-        yield found
+def browser(_browser: Callable[[], Any]) -> Any:
+    """One for the tests of a module, begun after what the first of them asks for besides: as long
+    as it is there an event loop runs, and nothing could run one of its own beside it."""
+    return _browser()
 
 
 @pytest.fixture(scope="session")
