@@ -26,7 +26,7 @@ from dstest.core.run_record import RunMeta
 
 pytestmark = pytest.mark.slow
 
-SHORT = ["--seed", "3", "--time-limit", "40", "--nodes", "5"]
+SHORT = ["--seed", "3", "--time-limit", "40", "--nodes", "5", "--rate", "40"]
 
 
 class _Place:
