@@ -12,7 +12,7 @@ import pytest
 from dstest.core.evidence import Lint
 from dstest.core.history import ClockSource, FaultWindow, Header, History, epochs_of
 from dstest.core.op import Op
-from dstest.judge.lints import LintContext, lint
+from dstest.judge.lints import LintContext, end_of, lint
 
 MS = 1_000_000
 WINDOW = FaultWindow(
@@ -242,3 +242,19 @@ def test_a_hundred_thousand_operations_in_a_second() -> None:
     found = lint(big, raw, CONTEXT)
     assert time.process_time() - start < 1.0
     assert found == Lint()
+
+
+@pytest.mark.parametrize(
+    ("ops", "windows", "end_ns"),
+    [
+        ([], [], 0),
+        ([(5, 9), (6, 8)], [], 9),
+        ([(5, None), (3, 4)], [], 5),
+        ([(5, 9)], [WINDOW], WINDOW.healed_ns),
+        ([(5, 9)], [msgspec.structs.replace(WINDOW, healed_ns=None)], WINDOW.start_ns),
+    ],
+)
+def test_the_end_of_a_run_is_its_last_stamp(ops: Any, windows: Any, end_ns: int) -> None:
+    one = clean_ops(1)[0]
+    stamped = [msgspec.structs.replace(one, invoke_ts=a, complete_ts=b) for a, b in ops]
+    assert end_of(history(stamped, windows=windows)) == end_ns
