@@ -52,6 +52,9 @@ def encode_registers(
     cas: bool,
     /,
 ) -> None: ...
+def read_sessions(
+    text: bytes | bytearray | memoryview | mmap, format: int, memory_bytes: int, /
+) -> tuple[Any, ...]: ...
 def reduce_registers(
     kind: U8,
     a: I32,
@@ -148,6 +151,7 @@ def check_transactions(
     memory_bytes: int,
     /,
 ) -> tuple[int, bytes, bytes, bytes, int, int, int, int, int]: ...
+def place_sessions(*rows: Any) -> tuple[Any, ...]: ...
 def read_history(
     text: bytes | bytearray | memoryview | mmap, format: int, threads: int, memory_bytes: int, /
 ) -> tuple[Array | bytes | int, ...]: ...

@@ -11,6 +11,7 @@
 #include "mon/mon_module.h"
 #include "ops/ops_module.h"
 #include "ord/ord_module.h"
+#include "sess/sess_module.h"
 #include "stream/stream_module.h"
 #include "txn/txn_module.h"
 
@@ -24,8 +25,10 @@ static PyMethodDef methods[] = {
     {"encode_registers", lin_encode_py, METH_VARARGS, LIN_ENCODE_DOC},
     {"exit_guard", exit_guard_py, METH_VARARGS, EXIT_GUARD_DOC},
     {"monitor", mon_check_py, METH_VARARGS, MON_CHECK_DOC},
+    {"place_sessions", sess_place_py, METH_VARARGS, SESS_PLACE_DOC},
     {"read_history", ing_module_read, METH_VARARGS, ing_module_doc},
     {"read_operations", ops_read_py, METH_VARARGS, OPS_READ_DOC},
+    {"read_sessions", sess_read_py, METH_VARARGS, SESS_READ_DOC},
     {"reduce_registers", lin_reduce_py, METH_VARARGS, LIN_REDUCE_DOC},
     {"stream_feed", stream_feed_py, METH_VARARGS, STREAM_FEED_DOC},
     {"stream_open", stream_open_py, METH_VARARGS, STREAM_OPEN_DOC},

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import resource
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
@@ -160,7 +160,7 @@ class _OrderTeller(_Teller):
         story.kind = self._kind(cases, story.txns, keys)
         return story, cases
 
-    def _whole_keys(self, names: list[Any]) -> list[int]:
+    def _whole_keys(self, names: Sequence[Any]) -> list[int]:
         whole = self.base.columns({}).key_names
         return [whole.index(name) for name in names]
 

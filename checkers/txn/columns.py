@@ -15,7 +15,7 @@ they, not the clock, define real time (ties are broken by the recorder's order).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
@@ -104,8 +104,8 @@ class TxnColumns:
     mop_known: U8
     elem_start: I64
     elem: I32
-    key_names: list[Any] = field(default_factory=list)
-    value_names: list[Any] = field(default_factory=list)
+    key_names: Sequence[Any] = field(default_factory=list)
+    value_names: Sequence[Any] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
     weak: dict[str, int] = field(default_factory=dict)
     named: bool = False

@@ -74,6 +74,11 @@ TARGETS = {
     "txn": Target("target_txn.c", "common/core_*.c txn/*.c", length_max=512),
     "exact": Target("target_txn.c", _EXACT, ("-DEXACT",), length_max=512),
     "exact-large": Target("target_txn.c", _EXACT, ("-DEXACT", *_LARGE), length_max=512),
+    "sess": Target(
+        "target_sess.c",
+        "common/core_*.c ingest/*.c sess/*.c",
+        ("-DSESS_SPARSE=1", "-DSESS_SPAN_MIN=4", "-DSESS_DIGITS_MAX=50"),
+    ),
     "stream": Target(
         "target_stream.c",
         "common/core_*.c ingest/*.c txn/*.c stream/*.c",

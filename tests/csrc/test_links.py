@@ -28,10 +28,11 @@ ALLOWED = {
     "txn": {"common"},
     "ingest": {"common"},
     "ops": {"common", "ingest"},
+    "sess": {"common", "ingest"},
     "stream": {"common", "ingest"},
     "iso": {"common", "txn"},
     "ord": {"common", "txn", "iso"},
-    "csrc": {"common", "lin", "aut", "mon", "txn", "iso", "ord", "ingest", "ops", "stream"},
+    "csrc": {"common", "lin", "aut", "mon", "txn", "iso", "ord", "ingest", "ops", "sess", "stream"},
 }
 """Folder -> folders it may need, besides itself."""
 

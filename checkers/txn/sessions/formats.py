@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Mapping
+from mmap import mmap
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -13,6 +14,7 @@ from checkers.txn.columns import TxnColumns
 from checkers.txn.ingest import MEMORY_MB, MORE, bytes_of, unpack
 from checkers.txn.sessions import awdit, cobra, dbcop, plume
 from checkers.txn.sessions.builder import Sessions
+from checkers.txn.sessions.native import Text
 from dstest.core.errors import ConfigError, HistoryError, MemorySpent
 
 _HEAD_BYTES: Final = 1 << 16
@@ -31,29 +33,33 @@ class Reader(NamedTuple):
     numbered: bool = False
 
 
-def _text(path: Path, limit: int) -> bytes:
+def _text(path: Path, limit: int) -> Text:
     """The bytes of a file, unpacked where it is gzipped."""
     if path.is_dir():
         raise HistoryError(f"{path} is a directory", remedy="give the file itself")
     raw = bytes_of(path)
     if len(raw) > limit:
         raise MemorySpent("memory budget spent on reading", remedy=MORE)
-    return bytes(unpack(raw, limit))
+    return unpack(raw, limit)
 
 
 def _plume(path: Path, limit: int) -> tuple[Sessions, Start | None]:
-    return plume.read(_text(path, limit)), _ZERO
+    text = _text(path, limit)
+    return plume.read(text, limit - (0 if isinstance(text, mmap) else len(text))), _ZERO
 
 
 def _awdit(path: Path, limit: int) -> tuple[Sessions, Start | None]:
-    return awdit.read(_text(path, limit)), None
+    return awdit.read(bytes(_text(path, limit)[:])), None
 
 
 def _dbcop(path: Path, limit: int) -> tuple[Sessions, Start | None]:
-    sessions, written = dbcop.read(_text(path / _BINCODE if path.is_dir() else path, limit))
+    file = path / _BINCODE if path.is_dir() else path
+    sessions, written = dbcop.read(bytes(_text(file, limit)[:]))
     if not written:
         return sessions, _ZERO
-    keys = {key: None for key in sessions.key if key not in written}
+    names = sessions.key_names
+    assert names is not None
+    keys = {key: None for key in names if key not in written}
     return sessions, Start(None, {str(key): 0 for key in keys})
 
 
@@ -72,7 +78,7 @@ def _cobra(path: Path, limit: int) -> tuple[Sessions, Start | None]:
         raise HistoryError(f"{path} has no *.log", remedy="a directory of logs of Cobra's")
     held: dict[str, bytes] = {}
     for log in logs:
-        held[log.name] = _text(log, limit)
+        held[log.name] = bytes(_text(log, limit)[:])
         limit -= len(held[log.name])
     return cobra.read(held, whole=path.is_dir()), None
 
@@ -175,4 +181,4 @@ def load_sessions(
             f"a {fmt} file has numbers of writes for values: none of them is an initial one",
             remedy="leave --initial out: the file says which reads saw the start",
         )
-    return sessions.columns(start)
+    return sessions.columns(start, memory_mb)
