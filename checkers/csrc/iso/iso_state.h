@@ -74,6 +74,8 @@ int iso_cover(struct iso *h);
 /* Positions such that writers (and, with `sessions`, earlier transactions of a session) come
  * first, near the present ones: position -> present position. 0 where there is no such order. */
 int iso_topological(struct iso *h, int sessions, uint32_t *order);
+/* From such an order one by when the transactions probably happened. */
+int iso_by_time(struct iso *h, int sessions, uint32_t *order);
 /* Moves everything to new positions: order[new] = present. */
 int iso_reorder(struct iso *h, const uint32_t *order);
 
