@@ -201,7 +201,7 @@ def _relates(c: TxnColumns, between: int) -> bool:
         return int(c.complete_pos[ok].min()) < int(c.invoke_pos.max())
     if between == 1:
         sessions = c.process[ok & (c.process >= 0)]
-        return len(sessions) > len(np.unique(sessions))
+        return bool((np.bincount(sessions) > 1).any())
     return False
 
 

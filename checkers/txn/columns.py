@@ -130,9 +130,11 @@ class Kind(NamedTuple):
     starts: str = ""
 
 
+REGISTERS: Final = "rw-register"
+
 KINDS: Final[Mapping[str, Kind]] = {
     "list-append": Kind(0, True, "append", "[]"),
-    "rw-register": Kind(1, False, "w", "null", "a scalar"),
+    REGISTERS: Kind(1, False, "w", "null", "a scalar"),
 }
 
 WORKLOADS: Final = tuple(KINDS)
@@ -276,4 +278,4 @@ def _in_first(c: TxnColumns, txns: int) -> bool:
     if not len(reads):
         return False
     told = (c.elem_start[reads + 1] > c.elem_start[reads]) | (c.mop_value[reads] != NIL)
-    return bool(told.any()) or len(np.unique(txn[reads])) > 1
+    return bool(told.any() or (txn[reads] != txn[reads[0]]).any())

@@ -40,7 +40,18 @@ from checkers._spread import Spreads
 from checkers.second.judges import OfTransactions
 from checkers.txn._native import DETECTABLE, FINDINGS
 from checkers.txn.api import check_placed
-from checkers.txn.columns import FAIL, INFO, KINDS, NIL, OK, READ, WRITE, TxnColumns, start_at_null
+from checkers.txn.columns import (
+    FAIL,
+    INFO,
+    KINDS,
+    NIL,
+    OK,
+    READ,
+    REGISTERS,
+    WRITE,
+    TxnColumns,
+    start_at_null,
+)
 from checkers.txn.explain import Place
 from checkers.txn.ingest import load
 from checkers.txn.models import judged_models, proscribed, require_judged
@@ -452,4 +463,4 @@ class TxnChecker:
 
 
 LIST_APPEND: Final = TxnChecker("list-append")
-RW_REGISTER: Final = TxnChecker("rw-register")
+RW_REGISTER: Final = TxnChecker(REGISTERS)

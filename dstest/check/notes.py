@@ -10,9 +10,7 @@ from msgspec.structs import replace
 
 from dstest.check.source import is_jepsens
 from dstest.core.errors import HistoryError
-from dstest.core.history import INITIAL
-from dstest.history.edn import read_all
-from dstest.history.jepsen_words import NOT_READ
+from dstest.core.history import INITIAL, NOT_READ
 
 if TYPE_CHECKING:
     from dstest.core.check import CheckResult
@@ -89,6 +87,8 @@ def beside_jepsens(result: CheckResult, history: Path) -> CheckResult:
     file = history.parent / "results.edn"
     if result.valid is not True or not is_jepsens(history) or not file.is_file():
         return result
+    from dstest.history.edn import read_all
+
     try:
         found = next(read_all(file.read_text(encoding="utf-8")), None)
     except (HistoryError, OSError, UnicodeDecodeError):

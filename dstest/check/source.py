@@ -35,7 +35,6 @@ from dstest.core.history import SCHEMA, Header, History
 from dstest.core.op import Op, Outcome
 from dstest.core.words import shell_word
 from dstest.history.jsonl import require_plain
-from dstest.judge.lints import LintContext, lint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -489,6 +488,8 @@ def _outcomes(ops: Sequence[Op], table: OpTable | None) -> dict[str, int]:
 def require_sound(history: History, weak: Sequence[str] = ()) -> list[str]:
     """What is weak about a history. Raises HistoryError where it contradicts itself; `weak` is what
     its reader knows of it already."""
+    from dstest.judge.lints import LintContext, lint
+
     table = history.ops if isinstance(history.ops, OpTable) else None
     # What a table was made of has been looked at for what lints of records find.
     looked_at = history if table is None else replace(history, ops=[])

@@ -23,9 +23,16 @@ from msgspec.structs import replace
 from checkers._findings import Start, start_of
 from checkers.txn import api, ingest, models
 from checkers.txn._native import DETECTABLE
-from checkers.txn.columns import KINDS, ONCE, TxnColumns, UnfitError, double_writers, start_at_null
+from checkers.txn.columns import (
+    KINDS,
+    ONCE,
+    REGISTERS,
+    TxnColumns,
+    UnfitError,
+    double_writers,
+    start_at_null,
+)
 from checkers.txn.models import canonical, implied_models, judged_models
-from checkers.txn.plugin import RW_REGISTER
 from checkers.txn.sessions.formats import READERS, load_sessions, sessions_in
 from dstest.check.notes import ASKED, HEADER, SUCH, USUAL, start_told, with_notes, with_unread
 from dstest.check.objects import json_of, memory_limit
@@ -36,7 +43,6 @@ from dstest.core.errors import ConfigError, HistoryError
 from dstest.core.formats import AUTO, SESSIONS
 from dstest.core.history import INITIAL, SCHEMA, FaultWindow, Header, History, epochs_of
 from dstest.core.op import Op
-from dstest.history.jepsen import from_edn, from_json, sorted_lines
 from dstest.history.jepsen_words import cut_off
 from dstest.history.jsonl import require_plain
 
@@ -143,6 +149,8 @@ def _columns(path: Path, format_: str, memory_mb: int) -> TxnColumns:
         if told is None:
             with opened(path) as file:
                 told = file.read().decode("utf-8-sig")
+        from dstest.history.jepsen import sorted_lines
+
         return ingest.load(sorted_lines(told), "json", memory_mb=memory_mb)
     except HistoryError as error:
         if told is None or error.column is None:
@@ -222,6 +230,8 @@ def header_of(path: Path) -> tuple[Header | None, bool]:
     if (header := _own(first)) is not None:
         require_plain(first, 1)
         return header, False
+    from dstest.history.jepsen import from_edn, from_json
+
     try:
         event = next(iter((from_json if b'"type"' in first else from_edn)(first.decode())))
     except (HistoryError, StopIteration, UnicodeDecodeError, RecursionError):
@@ -284,7 +294,7 @@ def with_records(
 USUAL_SESSION: Final = "strong-session-serializable"
 """The strongest model that the order of sessions decides."""
 
-_WORKLOAD: Final = RW_REGISTER.name
+_WORKLOAD: Final = REGISTERS
 
 
 def session_format(path: Path, format_: str) -> str | None:

@@ -18,7 +18,6 @@ import typer
 
 from dstest.cli.commands import COMMANDS, app_of, outline
 from dstest.cli.output import answered, say, steady
-from dstest.core import registry
 from dstest.core.errors import ConfigError, DstestError, Exit
 from dstest.core.processes import ends_by_us_alone
 from dstest.core.whole import STARVED, is_missing, is_starved, missing_line
@@ -137,6 +136,7 @@ def _main(words: list[str]) -> None:
             kind = type(error).__name__
             typer.echo(f"dstest: {kind}: the input is too large to be judged", err=True)
             sys.exit(int(Exit.NOT_PROVEN))
+        from dstest.core import registry
         from dstest.core.extras import lacking
 
         # Exit 1 means that a violation was found; a bug must not look like one.

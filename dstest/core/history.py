@@ -34,6 +34,9 @@ INITIAL = "initial"
 """The option of a header that says what the objects start with, null included; where it is not
 there they start as usual."""
 
+NOT_READ = "not read: "
+"""Begins the names of counters of fields that nobody reads."""
+
 
 class Recovery(msgspec.Struct, frozen=True, kw_only=True):
     """When no fault stood any more, and since when the load went well again; None = never, until

@@ -7,6 +7,9 @@ from typing import Final
 HEAL_S: Final = 180.0
 """A run that was told to end has this long to heal its nodes, to seal and to leave."""
 
+DEPTH_MAX: Final = 100
+"""Deeper nesting is no history; the bound keeps what looks into values within Python's stack."""
+
 CHANNELS_PER_CONNECTION_MAX: Final = 8
 """sshd's MaxSessions is 10; two stay free for channels that are still closing."""
 

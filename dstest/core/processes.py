@@ -19,15 +19,13 @@ from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-import msgspec
-
-from dstest.core.check import CheckResult, RunVerdict
 from dstest.core.errors import Exit, HarnessError, HistoryError
 from dstest.core.limits import HEAL_S
-from dstest.core.registry import error_line
 
 if TYPE_CHECKING:
     import asyncio
+
+    from dstest.core.check import CheckResult
 
 
 def ends_by_us_alone() -> None:
@@ -49,6 +47,8 @@ def ends_by_us_alone() -> None:
 
 def quit_by(end: BaseException) -> HarnessError:
     """The error that it is for us where a plug-in wanted to end the process."""
+    from dstest.core.registry import error_line
+
     return HarnessError(
         f"{error_line(end)}: a plug-in tried to end dstest", remedy="raise another exception there"
     )
@@ -124,6 +124,10 @@ def dstest(words: Sequence[str], cwd: Path) -> subprocess.CompletedProcess[str]:
 
 def check_answer(path: Path, words: Sequence[str], cwd: Path) -> CheckResult:
     """What `dstest check` answers about a file or a run. Raises HistoryError where it has none."""
+    import msgspec
+
+    from dstest.core.check import CheckResult, RunVerdict
+
     done = dstest(["check", str(path), "--json", *words], cwd)
     said = done.stderr.strip() or "it said nothing"
     try:

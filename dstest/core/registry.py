@@ -22,10 +22,9 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, partial
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -33,6 +32,9 @@ from dstest.core.errors import ConfigError
 from dstest.core.near import ELSEWHERE
 from dstest.core.protocols import Option
 from dstest.core.recordable import why_not
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = [
     "FILES",
@@ -301,6 +303,8 @@ class _Point(msgspec.Struct, frozen=True):
 def _registered(group: str, path: tuple[str, ...]) -> tuple[tuple[bool, EntryPoint], ...]:
     """(whether it is ours, entry point). `path` is `sys.path`: to look there takes a tenth of a
     second, since the metadata of every installed distribution are read."""
+    from importlib.metadata import entry_points
+
     return tuple(
         (point.dist is not None and point.dist.name == "dstest", point)
         for point in entry_points(group=f"dstest.{group}")

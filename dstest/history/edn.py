@@ -27,9 +27,7 @@ from fractions import Fraction
 from typing import Any, Final, NoReturn
 
 from dstest.core.errors import HistoryError
-
-DEPTH_MAX = 100
-"""Deeper nesting is no history; the bound keeps what looks into values within Python's stack."""
+from dstest.core.limits import DEPTH_MAX
 
 _TOKEN = re.compile(
     r"""(?P<skip>[\s,]+|;[^\n]*)

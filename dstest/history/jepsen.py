@@ -23,6 +23,7 @@ from msgspec.structs import replace as with_
 
 from dstest.core.errors import HistoryError
 from dstest.core.history import ClockSource, Header, History
+from dstest.core.limits import DEPTH_MAX
 from dstest.core.op import Op
 from dstest.history import edn
 from dstest.history.jepsen_hint import HINT, Hints, header_in, restored
@@ -178,12 +179,12 @@ class _NoNumber(ValueError):
 
 def _is_deep(text: str) -> bool:
     """Is this JSON nested deeper than the notations allow?"""
-    if text.count("[") + text.count("{") <= edn.DEPTH_MAX:
+    if text.count("[") + text.count("{") <= DEPTH_MAX:
         return False
     depth = 0
     for bracket in re.findall(r'"(?:[^"\\]|\\.)*"|[\[{\]}]', text):
         depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(bracket, 0)
-        if depth > edn.DEPTH_MAX:
+        if depth > DEPTH_MAX:
             return True
     return False
 
@@ -236,7 +237,7 @@ def from_json(text: str) -> Iterator[Event]:
                 remedy="record it again",
             ) from None
         if _is_deep(text[at:end]):
-            raise HistoryError(f"nested deeper than {edn.DEPTH_MAX}", line=line)
+            raise HistoryError(f"nested deeper than {DEPTH_MAX}", line=line)
         if not isinstance(fields, dict):
             raise HistoryError(
                 f"expected an operation object and found {text[at : at + 40]!r}",

@@ -21,7 +21,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from dstest.core.errors import HistoryError
-from dstest.core.history import INITIAL, Header
+from dstest.core.history import INITIAL, NOT_READ, Header
 from dstest.core.op import Op
 from dstest.history.jepsen_hint import HINT
 from dstest.history.jepsen_order import Event
@@ -40,9 +40,6 @@ _HARMLESS: Final = frozenset(
 """Fields that say nothing of what an operation did."""
 
 _KNOWN: Final = _READ | _HARMLESS
-
-NOT_READ: Final = "not read: "
-"""Begins the names of counters of fields that nobody reads."""
 
 UNFINISHED = "unfinished"
 

@@ -19,9 +19,9 @@ import msgspec
 
 from dstest.core.errors import HistoryError
 from dstest.core.history import SCHEMA, Header, History
+from dstest.core.limits import DEPTH_MAX
 from dstest.core.op import FIELDS, NULL_IS_RESULT, Op, Outcome
 from dstest.core.recordable import why_not
-from dstest.history.edn import DEPTH_MAX
 
 _FIELDS: Final = frozenset(FIELDS)
 _EXTENSIONS: Final = frozenset({"retry_of", "fault_epochs", "error_ts", "idx", "due_ts"})

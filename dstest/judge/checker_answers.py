@@ -17,7 +17,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -237,6 +236,8 @@ def bounded_answer(checker: Any, history: History, model: str, budget: Budget) -
 
 def run_jobs(jobs: Sequence[Job]) -> list[CheckResult]:
     """The answers, in order; as many children at a time as there are processors."""
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(max_workers=max(1, min(len(jobs), os.cpu_count() or 1))) as pool:
         ended = list(pool.map(_in_child, jobs))
     # Not in the threads: msgspec learns a type at its first use, and crashes where another thread

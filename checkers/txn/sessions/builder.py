@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkers._findings import Start
-from checkers.txn.columns import NULL_READ, OK, WRITE, TxnColumns, start_at_null
+from checkers.txn.columns import NULL_READ, OK, REGISTERS, WRITE, TxnColumns, start_at_null
 from checkers.txn.ingest import MEMORY_MB
 from checkers.txn.sessions import native
 from dstest.core.errors import HistoryError
@@ -149,6 +149,6 @@ class Sessions:
         # What names no value is a read of the start, whatever that is.
         null = made.mop_known == NULL_READ
         known = np.where(null, 0, made.mop_known).astype(np.uint8)
-        begun = start_at_null(replace(made, mop_known=known), "rw-register", start)
+        begun = start_at_null(replace(made, mop_known=known), REGISTERS, start)
         known = np.where(null, NULL_READ, begun.mop_known).astype(np.uint8)
         return replace(begun, mop_known=known)
