@@ -20,7 +20,7 @@ static void require(int holds, const char *what)
     }
 }
 
-static void require_rows(const struct sess_rows *rows, int64_t size)
+static void require_rows(const struct sess_rows *rows, int format, int64_t size)
 {
     for (int64_t i = 0; i < rows->m; i++) {
         require(rows->kind[i] <= SESS_WRITE, "kind");
@@ -28,9 +28,10 @@ static void require_rows(const struct sess_rows *rows, int64_t size)
         require(rows->key[i] >= SESS_WIDE - rows->n_wide && rows->key[i] != SESS_WIDE, "key");
         require(rows->value[i] >= SESS_WIDE - rows->n_wide && rows->value[i] != SESS_WIDE, "value");
     }
+    int64_t most = format == SESS_PLUME ? rows->n : size;
     for (int64_t t = 0; t < rows->n; t++) {
         require(rows->outcome[t] < SESS_OUTCOMES, "outcome");
-        require(rows->session[t] >= SESS_NO_SESSION && rows->session[t] < rows->n, "session");
+        require(rows->session[t] >= SESS_NO_SESSION && rows->session[t] < most, "session");
     }
     for (int64_t i = 0; i < rows->n_wide; i++) {
         require(rows->wide[i].at >= 0 && rows->wide[i].size > 0 &&
@@ -112,7 +113,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int status = sess_read(data + 1, length, format, ENOUGH, &rows, &error);
     int less = sess_read(data + 1, length, format, little, &starved, &other);
     if (status == 0) {
-        require_rows(&rows, length);
+        require_rows(&rows, format, length);
         place(&rows, NULL, 0, ENOUGH);
         place(&rows, rows.kind, 1, little);
         place(&rows, NULL, 1, ENOUGH);

@@ -15,17 +15,18 @@ pytestmark = pytest.mark.slow
 SOURCES = "common/core_*.c ingest/*.c sess/*.c"
 PIECES = [
     *(b"", b"\n", b"\r\n", b"\r", b"-", b"(", b",", b"0", b"r", b"\xff", b"-1", b"\xef\xbb\xbf"),
-    *(str(2**63).encode(), b"9" * 60, b"w(1,2,3,4)\n"),
+    *(str(2**63).encode(), b"9" * 60, b"w(1,2,3,4)\n", b"w 1 2\n", b"--\n", b"=\n"),
 ]
 
 
 def text(dice: random.Random) -> bytes:
     """A format's byte and a history in it, with mutations in one of two."""
-    raw = made.plume(made.random_history(dice, dice.randint(0, 9))).encode()
+    code, write = dice.choice([(b"\0", made.plume), (b"\1", made.awdit)])
+    raw = write(made.random_history(dice, dice.randint(0, 9))).encode()
     for _ in range(dice.choice([0, 0, 1, 3])):
         at = dice.randrange(len(raw) + 1)
         raw = raw[:at] + dice.choice(PIECES) + raw[at + dice.randint(0, 3) :]
-    return b"\0" + raw
+    return code + raw
 
 
 @pytest.mark.parametrize("defines", [(), ("-DSESS_SPARSE=0", "-DSESS_SPAN_MIN=0")])

@@ -1,4 +1,4 @@
-"""Plume's text and the columns of sessions, read and placed slowly: the oracle of csrc/sess.
+"""Text of Plume and AWDIT and the columns of sessions, slowly: the oracle of csrc/sess.
 
 Written with numpy before the C core did both; it shares no line with that.
 """
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from checkers._findings import Start
 from checkers.txn.columns import FAIL, NIL, NULL_READ, OK, READ, WRITE, TxnColumns, start_at_null
+from checkers.txn.sessions.awdit import UNENDED
 from checkers.txn.sessions.builder import INITIAL_TXN
 from dstest.core.errors import HistoryError
 
@@ -296,3 +297,54 @@ def _assembled(key: Any, value: Any, session: I64, txn: I64, kind: U8) -> Sessio
     skipped = {"reads of aborted transactions": lost} if lost else {}
     outcome = np.where(failed, FAIL, OK)
     return Sessions(kind[where], key, value, number, sessions, outcome, names, skipped=skipped)
+
+
+_AWDIT: Final = re.compile(rb"[rw][ \t]+\d{1,20}[ \t]+\d{1,20}")
+_KINDS: Final = {b"r": READ, b"w": WRITE}
+_AWDIT_REMEDY: Final = (
+    "`r key value` or `w key value` a line, --- between transactions, === of sessions"
+)
+
+
+def read_awdit(raw: bytes) -> Sessions:
+    """The sessions of a text of AWDIT's. Raises HistoryError with the line of what is none."""
+    text = raw.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
+    last = text[text.rfind(b"\n") + 1 :].strip()
+    if last and not _AWDIT.fullmatch(last):
+        raise HistoryError(
+            f"the file is cut: its last line {last[:60].decode('utf-8', 'replace')!r} has no end",
+            line=text.count(b"\n") + 1,
+            remedy="record it again; where it is whole, end the last line with a newline",
+        )
+    kind: list[int] = []
+    key: list[int] = []
+    value: list[int] = []
+    txn: list[int] = []
+    session: list[int] = []
+    own, begun = 0, False
+    whole = _AWDIT.fullmatch
+    for number, line in enumerate(text.split(b"\n"), start=1):
+        line = line.strip()
+        if whole(line):
+            what, where, which = line.split()
+            if not begun:
+                session.append(own)
+                begun = True
+            kind.append(_KINDS[what])
+            key.append(int(where))
+            value.append(int(which))
+            txn.append(len(session) - 1)
+        elif not line:
+            continue
+        elif not line.strip(b"-"):
+            begun = False
+        elif not line.strip(b"="):
+            begun, own = False, own + 1
+        else:
+            shown = line[:60].decode("utf-8", "replace")
+            raise HistoryError(f"no operation: {shown!r}", line=number, remedy=_AWDIT_REMEDY)
+    if not kind:
+        raise HistoryError("the history is empty", remedy=_AWDIT_REMEDY)
+    count = len(session)
+    skipped = {UNENDED: 1} if last else {}
+    return Sessions(kind, key, value, txn, session, [OK] * count, range(count), skipped=skipped)

@@ -1,4 +1,4 @@
-"""Plume's text as the C core reads and places it, against a slow reader that shares no line."""
+"""Text of Plume and AWDIT as the C core reads and places it, against a slow reader."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ import slow_sessions
 
 from checkers._findings import Start
 from checkers.txn.columns import TxnColumns
-from checkers.txn.sessions import plume
+from checkers.txn.sessions import awdit, plume
 from checkers.txn.sessions.builder import Sessions
 from dstest.core.errors import ConfigError, HistoryError
 
-ROUNDS = 2500
+pytestmark = pytest.mark.slow
+
+ROUNDS = 1500
 ROOM = 1 << 26
 ARRAYS = (
     *("outcome", "process", "invoke_pos", "complete_pos", "op_index", "mop_start", "mop_kind"),
@@ -140,6 +142,52 @@ def test_plume_is_read_as_by_the_slow_reader() -> None:
         "transaction # is in session # and",
     ):
         assert sum(n for what, n in seen.items() if what.startswith(said)) > 3, seen
+
+
+ODD = [
+    *(
+        b"\n",
+        b"\r\n",
+        b"\r",
+        b" ",
+        b"\t",
+        b"\x0b",
+        b"-",
+        b"=",
+        b"---\n",
+        b"====\n",
+        b"r 1 2\n",
+        b"\xff",
+    ),
+    *(b"w  3\t004", b"w 1 9223372036854775808\n", b"r 1 99999999999999999999\n", b"0" * 21, b"-="),
+]
+
+
+def awdit_text(seed: int) -> bytes:
+    """A history as AWDIT writes it, which may be none."""
+    dice = random.Random(seed)
+    raw = made.awdit(made.random_history(dice, dice.randint(0, 7), aborts=False)).encode()
+    raw = raw.rstrip(b"\n") if dice.random() < 0.3 else raw
+    raw = raw.replace(b"\n", b"\r\n") if dice.random() < 0.2 else raw
+    for _ in range(dice.choice([0, 0, 1, 2])):
+        at = dice.randrange(len(raw) + 1)
+        raw = raw[:at] + dice.choice(ODD) + raw[at + dice.choice([0, 0, 1, 4]) :]
+    return b"\xef\xbb\xbf" + raw if dice.random() < 0.1 else raw
+
+
+def test_awdit_is_read_as_by_the_slow_reader() -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(ROUNDS):
+        dice = random.Random(-seed)
+        raw, start, initial = awdit_text(seed), dice.choice(STARTS), dice.random() < 0.5
+        fast = columns_of(lambda: awdit.read(raw, ROOM), start, initial)  # noqa: B023
+        slow = columns_of(lambda: slow_sessions.read_awdit(raw), start, initial)  # noqa: B023
+        wrong = difference(fast, slow, same_ids=False)
+        assert wrong is None, (seed, raw, start, wrong)
+        seen["read" if isinstance(fast, TxnColumns) else kind_of(fast[1])] += 1
+    assert seen["read"] > ROUNDS // 4, seen
+    for said in ("no operation", "the file is cut", "the history is empty"):
+        assert seen[said] > 3, seen
 
 
 def kind_of(message: str) -> str:

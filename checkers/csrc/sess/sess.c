@@ -4,7 +4,7 @@
 int sess_read(const uint8_t *text, int64_t size, int format, int64_t memory_bytes,
               struct sess_rows *out, struct sess_error *error)
 {
-    static int (*const readers[SESS_FORMATS])(struct sess_reading *) = {sess_plume};
+    static int (*const readers[SESS_FORMATS])(struct sess_reading *) = {sess_plume, sess_awdit};
     struct sess_reading r = {
         .memory = core_memory_of(memory_bytes),
         .text = text,

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-enum sess_format { SESS_PLUME, SESS_FORMATS };
+enum sess_format { SESS_PLUME, SESS_AWDIT, SESS_FORMATS };
 
 enum sess_outcome { SESS_OK, SESS_FAIL, SESS_INFO, SESS_OUTCOMES };
 enum sess_kind { SESS_READ, SESS_WRITE };

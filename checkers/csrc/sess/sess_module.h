@@ -9,7 +9,7 @@
     "read_sessions(text, format, memory_bytes)\n--\n\n"                                            \
     "(kind u8[m], key i64[m], value i64[m], txn i32[m], outcome u8[n], session i64[n],\n"          \
     "name i64[n], wide i64[2 w], lost) as buffers; see checkers/csrc/sess/sess.h. Format: 0\n"     \
-    "Plume. Raises ValueError(flaw, line, a, b, c), as enum sess_flaw there."
+    "Plume, 1 AWDIT. Raises ValueError(flaw, line, a, b, c), as enum sess_flaw there."
 
 #define SESS_PLACE_DOC                                                                             \
     "place_sessions(kind, null, outcome, key, value, session, name, txn, start, memory_bytes)\n"   \

@@ -18,6 +18,9 @@ struct sess_number {
 const uint8_t *sess_number(const uint8_t *text, const uint8_t *p, const uint8_t *end,
                            struct sess_number *number);
 
+/* Newlines, and one. */
+int64_t sess_lines(const uint8_t *text, const uint8_t *end);
+
 /* Rows while they are read. Transactions are found by name. */
 struct sess_reading {
     struct core_memory memory;
@@ -42,6 +45,7 @@ int64_t sess_named(struct sess_reading *r, int64_t name, int64_t session);
 int sess_number_homes(struct sess_reading *r);
 
 int sess_plume(struct sess_reading *r);
+int sess_awdit(struct sess_reading *r);
 
 /* sess_sort.c */
 struct sess_pair {

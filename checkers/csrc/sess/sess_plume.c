@@ -101,15 +101,6 @@ static const uint8_t *without_ends(const uint8_t *text, const uint8_t *end)
     return end;
 }
 
-static int64_t lines(const uint8_t *text, const uint8_t *end)
-{
-    int64_t count = 1;
-    for (const uint8_t *p = text; p < end; p++) {
-        count += *p == '\n';
-    }
-    return count;
-}
-
 /* Nobody knows which aborted writes were of one transaction: each is one of its own, and is called
  * by a number that is free. */
 static void name_aborted(struct sess_rows *rows, int64_t last)
@@ -133,7 +124,7 @@ int sess_plume(struct sess_reading *r)
     if (p == end) {
         return sess_refuse(r->error, SESS_EMPTY, 0);
     }
-    if (sess_begin(r, lines(p, end)) != 0) {
+    if (sess_begin(r, sess_lines(p, end)) != 0) {
         return -1;
     }
     for (r->line = 1;; r->line++, p++) {

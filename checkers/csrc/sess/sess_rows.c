@@ -31,6 +31,15 @@ const uint8_t *sess_number(const uint8_t *text, const uint8_t *p, const uint8_t 
     return p;
 }
 
+int64_t sess_lines(const uint8_t *text, const uint8_t *end)
+{
+    int64_t count = 1;
+    for (const uint8_t *p = text; p < end; p++) {
+        count += *p == '\n';
+    }
+    return count;
+}
+
 int sess_begin(struct sess_reading *r, int64_t rows_max)
 {
     struct sess_rows *rows = &r->rows;

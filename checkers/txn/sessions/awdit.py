@@ -14,57 +14,47 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from checkers.txn.columns import OK, READ, WRITE
+from checkers.txn.sessions import native
 from checkers.txn.sessions.builder import Sessions
+from checkers.txn.sessions.native import Flaw, Text
 from dstest.core.errors import HistoryError
 
 LINE: Final = re.compile(rb"[rw][ \t]+\d{1,20}[ \t]+\d{1,20}")
 
 UNENDED: Final = "last line without a newline, taken for whole"
 
-_KINDS: Final = {b"r": READ, b"w": WRITE}
 _REMEDY: Final = "`r key value` or `w key value` a line, --- between transactions, === of sessions"
 
 
-def read(raw: bytes) -> Sessions:
-    """The sessions of a text. Raises HistoryError with the line of what is none."""
-    text = raw.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
-    last = text[text.rfind(b"\n") + 1 :].strip()
+def _shown(line: bytes) -> str:
+    return repr(line.strip()[:60].decode("utf-8", "replace"))
+
+
+def read(text: Text, memory_bytes: int) -> Sessions:
+    """The sessions of a text. Raises HistoryError with the line of what is none, MemorySpent."""
+    last = bytes(text[text.rfind(b"\n") + 1 :]).removeprefix(b"\xef\xbb\xbf").strip()
     if last and not LINE.fullmatch(last):
         raise HistoryError(
-            f"the file is cut: its last line {last[:60].decode('utf-8', 'replace')!r} has no end",
-            line=text.count(b"\n") + 1,
+            f"the file is cut: its last line {_shown(last)} has no end",
+            line=bytes(text[:]).count(b"\n") + 1,
             remedy="record it again; where it is whole, end the last line with a newline",
         )
-    kind: list[int] = []
-    key: list[int] = []
-    value: list[int] = []
-    txn: list[int] = []
-    session: list[int] = []
-    own, begun = 0, False
-    whole = LINE.fullmatch
-    for number, line in enumerate(text.split(b"\n"), start=1):
-        line = line.strip()
-        if whole(line):
-            what, where, which = line.split()
-            if not begun:
-                session.append(own)
-                begun = True
-            kind.append(_KINDS[what])
-            key.append(int(where))
-            value.append(int(which))
-            txn.append(len(session) - 1)
-        elif not line:
-            continue
-        elif not line.strip(b"-"):
-            begun = False
-        elif not line.strip(b"="):
-            begun, own = False, own + 1
-        else:
-            shown = line[:60].decode("utf-8", "replace")
-            raise HistoryError(f"no operation: {shown!r}", line=number, remedy=_REMEDY)
-    if not kind:
-        raise HistoryError("the history is empty", remedy=_REMEDY)
-    count = len(session)
-    skipped = {UNENDED: 1} if last else {}
-    return Sessions(kind, key, value, txn, session, [OK] * count, range(count), skipped=skipped)
+    try:
+        rows = native.read(text, native.AWDIT, memory_bytes)
+    except native.Refused as refused:
+        if refused.flaw == Flaw.EMPTY:
+            raise HistoryError("the history is empty", remedy=_REMEDY) from None
+        line = bytes(text[:]).removeprefix(b"\xef\xbb\xbf").split(b"\n")[refused.line - 1]
+        raise HistoryError(
+            f"no operation: {_shown(line)}", line=refused.line, remedy=_REMEDY
+        ) from None
+    return Sessions(
+        rows.kind,
+        native.numbers(text, rows.key, rows.wide),
+        native.numbers(text, rows.value, rows.wide),
+        rows.txn,
+        rows.session,
+        rows.outcome,
+        rows.name,
+        skipped={UNENDED: 1} if last else {},
+    )

@@ -43,13 +43,19 @@ def _text(path: Path, limit: int) -> Text:
     return unpack(raw, limit)
 
 
+def _room(text: Text, limit: int) -> int:
+    """What is left beside a text, which takes nothing where it lies in a file."""
+    return limit if isinstance(text, mmap) else limit - len(text)
+
+
 def _plume(path: Path, limit: int) -> tuple[Sessions, Start | None]:
     text = _text(path, limit)
-    return plume.read(text, limit - (0 if isinstance(text, mmap) else len(text))), _ZERO
+    return plume.read(text, _room(text, limit)), _ZERO
 
 
 def _awdit(path: Path, limit: int) -> tuple[Sessions, Start | None]:
-    return awdit.read(bytes(_text(path, limit)[:])), None
+    text = _text(path, limit)
+    return awdit.read(text, _room(text, limit)), None
 
 
 def _dbcop(path: Path, limit: int) -> tuple[Sessions, Start | None]:

@@ -15,7 +15,7 @@ from dstest.core.errors import MemorySpent
 
 Text = bytes | bytearray | mmap
 
-PLUME: Final = 0
+PLUME, AWDIT = range(2)
 """As enum sess_format."""
 
 
@@ -91,6 +91,14 @@ def read(text: Text, fmt: int, memory_bytes: int) -> Rows:
     ]
     arrays[-1] = arrays[-1].reshape(-1, 2)
     return Rows._make([*arrays, lost])
+
+
+def numbers(text: Text, codes: I64, wide: I64) -> I64 | list[int]:
+    """What codes of rows stand for: themselves where none is wide."""
+    if not len(wide):
+        return codes
+    large = [int(bytes(text[at : at + size])) for at, size in wide.tolist()]
+    return [code if code >= 0 else large[-2 - code] for code in codes.tolist()]
 
 
 def place(

@@ -10,10 +10,10 @@ write.
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 
 from checkers.txn.sessions import native
-from checkers.txn.sessions.builder import I64, Sessions
+from checkers.txn.sessions.builder import Sessions
 from checkers.txn.sessions.native import Flaw, Text
 from dstest.core.errors import HistoryError
 
@@ -50,23 +50,15 @@ def _why(text: Text, refused: native.Refused) -> HistoryError:
     return HistoryError(why, line=line, remedy=remedy)
 
 
-def _with_wide(codes: I64, wide: list[int]) -> I64 | list[int]:
-    """The numbers of codes."""
-    if not wide:
-        return codes
-    return [code if code >= 0 else wide[-2 - code] for code in codes.tolist()]
-
-
 def read(text: Text, memory_bytes: int) -> Sessions:
     """The sessions of a text. Raises HistoryError with the line of what is none, MemorySpent."""
     try:
         rows = native.read(text, native.PLUME, memory_bytes)
     except native.Refused as refused:
         raise _why(text, refused) from None
-    wide = [int(bytes(text[at : at + size])) for at, size in rows.wide.tolist()]
     skipped = {"reads of aborted transactions": rows.lost} if rows.lost else {}
-    key: Any = _with_wide(rows.key, wide)
-    value: Any = _with_wide(rows.value, wide)
+    key = native.numbers(text, rows.key, rows.wide)
+    value = native.numbers(text, rows.value, rows.wide)
     return Sessions(
         rows.kind, key, value, rows.txn, rows.session, rows.outcome, rows.name, skipped=skipped
     )
