@@ -378,21 +378,13 @@ class History:
         return results
 
 
-def _plain(values: Any) -> list[Any]:
-    return list(values.tolist() if hasattr(values, "tolist") else values)
-
-
 def read_sessions(path: Path, fmt: str) -> tuple[Header, list[Op]]:
     """A header and a `txn` per transaction. Raises HistoryError."""
     found, _ = READERS[fmt].load(path, UNPACKED_BYTES_MAX)
-    outcomes, sessions = _plain(found.outcome), _plain(found.session)
+    outcomes, sessions = found.outcome.tolist(), found.session.tolist()
     asked: list[list[Any]] = [[] for _ in outcomes]
     answered: list[list[Any]] = [[] for _ in outcomes]
-    rows = zip(
-        _plain(found.kind), _plain(found.key), _plain(found.value), _plain(found.txn),
-        _plain(found.null), strict=True,
-    )  # fmt: skip
-    for kind, key, value, txn, null in rows:
+    for kind, key, value, txn, null in found.rows():
         writes = kind == WRITE
         asked[txn].append(["w", key, value] if writes else ["r", key, None])
         seen = value if writes or (outcomes[txn] == OK and not null) else None
@@ -400,7 +392,7 @@ def read_sessions(path: Path, fmt: str) -> tuple[Header, list[Op]]:
     places: dict[int, int] = {}
     ops = []
     for txn, (session, outcome, name) in enumerate(
-        zip(sessions, outcomes, _plain(found.name), strict=True)
+        zip(sessions, outcomes, found.name.tolist(), strict=True)
     ):
         place = places[session] = places.get(session, -1) + 1
         ops.append(

@@ -9,7 +9,7 @@ asked of these columns.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -64,7 +64,7 @@ class Sessions:
     the initial state without a value. Of each transaction `session` is a number (NO_SESSION where
     its place is not known), `outcome` OK, FAIL or INFO, `name` what the file or its place in the
     file calls it, each once; those of a session are in its order. Keys and values are numbers in an
-    array, or any in a list."""
+    array, or any in a list; codes of them are kept, see `named`."""
 
     kind: Any
     key: Any
@@ -86,6 +86,12 @@ class Sessions:
         self.null = None if self.null is None else np.asarray(self.null, np.bool_)
         self.key, self.key_names = coded(self.key)
         self.value, self.value_names = coded(self.value)
+
+    def rows(self) -> Iterator[tuple[int, Any, Any, int, bool]]:
+        """Kind, key, value, transaction and null of each operation."""
+        null = [False] * len(self.kind) if self.null is None else self.null.tolist()
+        keys, values = named(self.key, self.key_names), named(self.value, self.value_names)
+        return zip(self.kind.tolist(), keys, values, self.txn.tolist(), null, strict=True)
 
     def without_initial(self, value: int) -> None:
         """Leaves out the transaction that tells the initial state: in a session of its own it only
