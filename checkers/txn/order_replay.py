@@ -9,7 +9,8 @@ It knows nothing of how the order was found, and asks by definition:
 - Strong session forms: it reads what its session has committed. Strong (strict) forms: it reads
   what was committed before it was invoked.
 
-An unknown transaction may stand in the order or be left out of it.
+An unknown transaction may stand in the order or be left out of it. A register's value may be
+written more than once: a read is right while any write of what it returned is the last one.
 """
 
 from __future__ import annotations
@@ -39,6 +40,12 @@ PROVABLE: Final = {
 """By model: are reads of a snapshot, and what relates transactions besides what they read."""
 
 
+_Span = tuple[int, int]
+
+NEVER: Final = 2**62
+"""More commits than there are."""
+
+
 class _Refutation(Exception):
     """Why the order proves nothing."""
 
@@ -57,6 +64,14 @@ class _Key:
         at = bisect_left(self.lengths, length)
         return at if at < len(self.lengths) and self.lengths[at] == length else None
 
+    def span(self, version: int) -> _Span:
+        """From how many commits to how many it is the last one."""
+        later = version + 1
+        return (
+            self.places[version] + 1,
+            self.places[later] if later < len(self.places) else NEVER,
+        )
+
 
 class _Replay:
     def __init__(self, c: TxnColumns, lists: bool, order: Sequence[int]) -> None:
@@ -67,8 +82,10 @@ class _Replay:
         self.key: list[int] = c.mop_key.tolist()
         self.value: list[int] = c.mop_value.tolist()
         self.keys: dict[int, _Key] = defaultdict(_Key)
-        self.at: dict[tuple[int, int], int] = {}
-        """Of a value of a key how many were there with it."""
+        self.at: dict[tuple[int, int], list[int]] = {}
+        """Of a value of a key how many were there with it, each time that it was written."""
+        self.spans: dict[tuple[int, int], list[_Span]] = {}
+        """Of a value of a key when it is there, as far as that was asked."""
 
     def named(self, txn: int) -> str:
         return f"transaction {self.c.op_index[txn]}"
@@ -96,7 +113,7 @@ class _Replay:
                 if self.kind[i] != WRITE:
                     continue
                 key, value = self.key[i], self.value[i]
-                if (key, value) in self.at or value == NIL:
+                if (self.lists and (key, value) in self.at) or value == NIL:
                     said = "null" if value == NIL else self.c.value_names[value]
                     raise _Refutation(
                         f"{self.named(txn)} writes {said!r} to {self.c.key_names[key]!r}: reads do "
@@ -104,7 +121,7 @@ class _Replay:
                     )
                 here = self.keys[key]
                 here.values.append(value)
-                self.at[key, value] = len(here.values)
+                self.at.setdefault((key, value), []).append(len(here.values))
                 touched.add(key)
             for key in touched:
                 self.keys[key].lengths.append(len(self.keys[key].values))
@@ -151,6 +168,7 @@ class _Replay:
         place = int(self.place[txn])
         high, told = place, self.c.outcome[txn] == OK
         own: dict[int, list[int]] = {}
+        several: list[list[_Span]] = []
         for i in range(self.start[txn], self.start[txn + 1]):
             key = self.key[i]
             if self.kind[i] == WRITE:
@@ -158,21 +176,19 @@ class _Replay:
                     low = max(low, self._written_before(key, place) + 1)
                 own.setdefault(key, []).append(self.value[i])
             elif self.kind[i] == READ and told and self.c.mop_known[i]:
-                version = self._version(txn, i, own.get(key, []))
-                if version is None:
-                    continue
-                here = self.keys.get(key)
-                if here is not None:
-                    low = max(low, here.places[version] + 1)
-                    if version + 1 < len(here.places):
-                        high = min(high, here.places[version + 1])
+                spans = self._spans(txn, i, own.get(key, []))
+                if len(spans) == 1:
+                    low, high = max(low, spans[0][0]), min(high, spans[0][1])
+                elif spans:
+                    several.append(spans)
+                    low = _common(several, low)
             if low > high:
                 raise _Refutation(
                     f"{self.named(txn)} cannot have seen one state: of the order it needs the "
                     f"first {low} commits and no more than {high} (it is at place {place}, key "
                     f"{self.c.key_names[key]!r})"
                 )
-        if low > high:
+        if (low := _common(several, low)) > high:
             raise _Refutation(
                 f"{self.named(txn)} is at place {place}, and {low} commits must come before it"
             )
@@ -182,9 +198,10 @@ class _Replay:
         places = self.keys[key].places
         return places[bisect_left(places, place) - 1]
 
-    def _version(self, txn: int, read: int, own: list[int]) -> int | None:
-        """The version that a read shows; None where it shows what its transaction wrote, alone."""
-        key = self.key[read]
+    def _spans(self, txn: int, read: int, own: list[int]) -> list[_Span]:
+        """When the versions are there that a read may show; none where it shows what its own
+        transaction wrote, alone."""
+        key, value = self.key[read], self.value[read]
         here = self.keys.get(key) or _Key()
         if self.lists:
             c = self.c
@@ -196,16 +213,35 @@ class _Replay:
         elif own:
             if self.value[read] != own[-1]:
                 raise _Refutation(f"{self.named(txn)} does not read what it has just written")
-            return None
+            return []
+        elif len(lengths := self.at.get((key, value), [])) > 1:
+            spans = self.spans.get((key, value))
+            if spans is None:
+                versions = [here.version(length) for length in lengths]
+                spans = [here.span(v) for v in versions if v is not None]
+                self.spans[key, value] = spans
+            if spans:
+                return spans
+            found = None
         else:
-            value = self.value[read]
-            length = 0 if value == NIL else self.at.get((key, value), -1)
-            found = here.version(length)
+            found = here.version(0 if value == NIL else lengths[0] if lengths else -1)
         if found is None:
             raise _Refutation(
                 f"{self.named(txn)} reads of {self.c.key_names[key]!r} what no commit has left"
             )
-        return found
+        return [here.span(found)]
+
+
+def _common(several: list[list[_Span]], low: int) -> int:
+    """The first number of commits from `low` on that lies in a span of each; NEVER where
+    none does."""
+    at = -1
+    while at != low:
+        at = low
+        for spans in several:
+            n = bisect_left(spans, low, key=lambda span: span[1])
+            low = max(low, spans[n][0]) if n < len(spans) else NEVER
+    return low
 
 
 def refutation(c: TxnColumns, lists: bool, model: str, order: Sequence[int]) -> str | None:
