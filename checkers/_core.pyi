@@ -99,8 +99,8 @@ def monitor(
     /,
 ) -> None: ...
 def check_order(
-    call: tuple[Any, ...], slack: int, /
-) -> tuple[int, bytes, int, bytes, bytes, int, int, int, int, int, int]: ...
+    call: tuple[Any, ...], slack: int, read: I64, first: I64, write: I64, /
+) -> tuple[int, bytes, int, bytes, bytes, bytes, int, int, int, int, int, int]: ...
 def check_registers(
     kind: U8,
     a: I32,

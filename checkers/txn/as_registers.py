@@ -17,7 +17,19 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from checkers.txn.columns import I64, INFO, NIL, NULL_READ, OK, READ, WRITE, TxnColumns, pairs_of
+from checkers.txn.columns import (
+    I64,
+    INFO,
+    NIL,
+    NO_OPEN,
+    NULL_READ,
+    OK,
+    READ,
+    WRITE,
+    OpenReads,
+    TxnColumns,
+    pairs_of,
+)
 from checkers.txn.weak_models import Known
 from dstest.core.clock import monotonic_ns
 
@@ -284,6 +296,28 @@ def part_of(c: TxnColumns, mops: I64) -> TxnColumns:
         elem=np.empty(0, np.int32),
         key_names=[c.key_names[k] for k in keys],
         value_names=[c.value_names[v] for v in values],
+        open=_open_of(c, mops, values) if c.open else NO_OPEN,
+    )
+
+
+def _open_of(c: TxnColumns, mops: I64, values: np.ndarray) -> OpenReads:
+    """The open reads of a part of which all candidates are in it, too."""
+    reads = c.open
+    here = np.zeros(len(c.mop_kind), np.bool_)
+    here[mops] = True
+    missing = np.add.reduceat(~here[reads.write], reads.first[:-1])
+    kept = np.flatnonzero(here[reads.read] & (missing == 0))
+    read, first, write = reads.some(kept)
+    at = np.searchsorted(kept, reads.once)
+    at = np.minimum(at, max(0, len(kept) - 1))
+    return OpenReads(
+        read=np.searchsorted(mops, read),
+        value=np.searchsorted(values, reads.value[kept]),
+        first=first,
+        write=np.searchsorted(mops, write),
+        once=at[kept[at] == reads.once] if len(kept) else NO_OPEN.once,
+        torn=np.searchsorted(mops, reads.torn[np.isin(reads.torn, read)]),
+        unlike=NO_OPEN.unlike,
     )
 
 
@@ -301,6 +335,12 @@ class Writers:
         """The transactions that wrote what these micro-ops read."""
         c = self._c
         reads = mops[(c.mop_kind[mops] == READ) & (c.mop_value[mops] != NIL)]
+        _, _, several = c.open.some(np.flatnonzero(np.isin(c.open.read, mops)))
+        candidates = np.searchsorted(c.mop_start, several, side="right") - 1
+        return np.concatenate([self._of_known(reads), candidates])
+
+    def _of_known(self, reads: I64) -> I64:
+        c = self._c
         if not len(self._names):
             return np.empty(0, np.int64)
         wanted = _names(c, reads)

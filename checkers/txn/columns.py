@@ -67,6 +67,54 @@ class UnfitError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class OpenReads:
+    """Reads of a value that several transactions wrote. The columns do not tell their results:
+    `mop_known` is 0, and each write has a value id of its own.
+
+    read     i64[q]    micro-op, ascending
+    value    i64[q]    an id of the value that it returned
+    first    i64[q+1]  its candidates are write[first[i]] .. write[first[i + 1]]
+    write    i64[..]   micro-op: the last write of the key by another transaction that did not fail
+    once     i64[..]   of these reads, the first of each transaction and key
+    torn     i64[..]   reads that contradict what their transaction wrote itself
+    unlike   i64[..]   reads unlike an earlier one of their transaction and key
+    """
+
+    read: I64
+    value: I64
+    first: I64
+    write: I64
+    once: I64
+    torn: I64
+    unlike: I64
+
+    def __bool__(self) -> bool:
+        return len(self.read) > 0
+
+    def candidates(self, i: int) -> I64:
+        """Of read number i."""
+        return self.write[self.first[i] : self.first[i + 1]]
+
+    def value_of(self, mop: int) -> int | None:
+        """What a micro-op returned, None where it is no open read."""
+        at = int(np.searchsorted(self.read, mop))
+        found = at < len(self.read) and self.read[at] == mop
+        return int(self.value[at]) if found else None
+
+    def some(self, which: I64) -> tuple[I64, I64, I64]:
+        """`read`, `first` and `write` of these alone."""
+        sizes = np.diff(self.first)[which]
+        first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        at = np.repeat(self.first[which] - first[:-1], sizes) + np.arange(int(first[-1]))
+        return self.read[which], first, self.write[at]
+
+
+_NONE: Final = np.empty(0, np.int64)
+
+NO_OPEN: Final = OpenReads(_NONE, _NONE, np.zeros(1, np.int64), _NONE, _NONE, _NONE, _NONE)
+
+
+@dataclass(frozen=True, slots=True)
 class TxnColumns:
     """`n` transactions in order of invocation, `m` micro-ops, `e` elements.
 
@@ -89,7 +137,8 @@ class TxnColumns:
     `skipped` counts events that are no part of the history, `weak` what keeps a clean history from
     being valid. `named` is set where ids are strings, for which positions stand in `op_index`.
     `writes` is how its micro-ops write, `append` or `w`; empty where nobody knows. `unread` counts
-    events by the fields that nobody reads.
+    events by the fields that nobody reads. `open` are reads of which several writes may be what was
+    read (apart.py); no reader makes any.
     """
 
     outcome: U8
@@ -111,6 +160,7 @@ class TxnColumns:
     named: bool = False
     writes: str = ""
     unread: dict[str, int] = field(default_factory=dict)
+    open: OpenReads = NO_OPEN
 
     @property
     def txns(self) -> int:
@@ -162,7 +212,8 @@ def name_of(c: TxnColumns, value: int) -> Any:
 def read_value(c: TxnColumns, workload: str, i: int) -> Any:
     """What micro-op i read: a list of scalars, a scalar, or None."""
     if not c.mop_known[i]:
-        return None
+        shown = c.open.value_of(i)
+        return None if shown is None else name_of(c, shown)
     if not KINDS[workload].lists:
         return name_of(c, int(c.mop_value[i]))
     if c.mop_known[i] == 2:
@@ -260,6 +311,8 @@ def reads_test(c: TxnColumns) -> bool:
     enough; of reads that returned nothing it takes those of two transactions, because a single one
     is right wherever it is put in the order.
     """
+    if c.open:
+        return True
     return _in_first(c, min(c.txns, _FIRST_TXNS)) or (c.txns > _FIRST_TXNS and _in_first(c, c.txns))
 
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from checkers import _core
 from checkers.txn._native import SMALL, STATUS, in_core
 from checkers.txn.as_registers import Writers, neighbourhood, part_of
-from checkers.txn.columns import TxnColumns
+from checkers.txn.columns import I64, OpenReads, TxnColumns
 from checkers.txn.weak_models import ANSWERS, Decision, call_of
 from dstest.core.check import Budget
 from dstest.core.clock import monotonic_ns
@@ -43,13 +43,15 @@ NEARBY: Final = Budget(time_s=2.0, memory_mb=512)
 @dataclass(frozen=True, slots=True)
 class OrderAnswer:
     """`decisions` of the models asked. `order` has the transactions in an order of commits that
-    proves `order_model`, where any model holds; `involved` what refuted the others. `faults` are
+    proves `order_model`, where any model holds, and `sources` of open reads (by number) which of
+    their candidates they read from in it; `involved` what refuted the others. `faults` are
     reads that no order explains."""
 
     status: int
     decisions: dict[str, Decision]
     order_model: str | None
     order: list[int]
+    sources: dict[int, int]
     involved: dict[str, list[int]]
     faults: int
     overlapping: int
@@ -82,20 +84,38 @@ def _involved(rows: list[int]) -> Iterator[tuple[str, list[int]]]:
         at += 2 + count
 
 
+def _sources(reads: OpenReads, first: I64, at: I64) -> dict[int, int]:
+    which = np.searchsorted(first, at, side="right") - 1
+    return dict(zip(reads.once[which].tolist(), (at - first[which]).tolist(), strict=True))
+
+
+def _contradicted(c: TxnColumns, asked: Iterable[str]) -> OrderAnswer:
+    """What reads say that contradict their own transaction, whoever wrote what they returned."""
+    return OrderAnswer(
+        status=0, decisions=dict.fromkeys(asked, "violated"), order_model=None, order=[],
+        sources={}, involved={}, faults=len(c.open.torn) + len(c.open.unlike), overlapping=0,
+        nil_writes=0, pairs=0, choices=0, conflicts=0,
+    )  # fmt: skip
+
+
 def _call(c: TxnColumns, asked: Iterable[str], budget: Budget, slack: int) -> OrderAnswer:
     stop = np.zeros(1, np.int32)
     wanted = sorted(MODELS.index(model) for model in asked)
     shared = call_of(c, sum(1 << m for m in wanted), budget, stop)
+    read, first, write = c.open.some(c.open.once)
     (
-        status, answers, order_model, order, involved, faults, overlapping, nil_writes, pairs,
-        choices, conflicts,
-    ) = in_core(lambda: _core.check_order(shared, slack), stop, small=c.txns < SMALL)  # fmt: skip
+        status, answers, order_model, order, sources, involved, faults, overlapping, nil_writes,
+        pairs, choices, conflicts,
+    ) = in_core(
+        lambda: _core.check_order(shared, slack, read, first, write), stop, small=c.txns < SMALL
+    )  # fmt: skip
     found = np.frombuffer(answers, np.int64).tolist()
     return OrderAnswer(
         status=status,
         decisions={MODELS[m]: ANSWERS[found[m]] for m in wanted},
         order_model=MODELS[order_model] if order_model >= 0 else None,
         order=np.frombuffer(order, np.int64).tolist(),
+        sources=_sources(c.open, first, np.frombuffer(sources, np.int64)),
         involved=dict(_involved(np.frombuffer(involved, np.int64).tolist())),
         faults=faults,
         overlapping=overlapping,
@@ -125,10 +145,18 @@ def _nearby_violated(
     return shown
 
 
+def _ordered(found: OrderAnswer, earlier: OrderAnswer) -> OrderAnswer:
+    """What was found last, with the order that proved a model before."""
+    model, order, sources = earlier.order_model, earlier.order, earlier.sources
+    return dataclasses.replace(found, order_model=model, order=order, sources=sources)
+
+
 def decide(c: TxnColumns, models: Iterable[str], budget: Budget) -> OrderAnswer:
     """Decides those `models` (of MODELS). Raises ValueError for columns that break the rules of
     csrc/txn/txn.h, and where a value was written twice to its key."""
     deadline_ns = monotonic_ns() + int(budget.time_s * 1e9)
+    if len(c.open.torn) or len(c.open.unlike):
+        return _contradicted(c, models)
     found = _call(c, models, budget, SLACKS[0])
     decisions, involved = dict(found.decisions), dict(found.involved)
     for slack in (*SLACKS[1:], 0):
@@ -143,5 +171,5 @@ def decide(c: TxnColumns, models: Iterable[str], budget: Budget) -> OrderAnswer:
             again = _call(c, left, replace(budget, time_s=left_s), slack)
             decisions |= again.decisions
             involved |= again.involved
-            found = again
+            found = again if again.order_model or not found.order_model else _ordered(again, found)
     return dataclasses.replace(found, decisions=decisions, involved=involved)

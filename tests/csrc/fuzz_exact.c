@@ -146,17 +146,127 @@ static struct answers ask(const struct columns *c, const struct txn_options *opt
 {
     struct txn_input in = input_of(c);
     struct iso_known known = {NULL, NULL, 0};
+    struct ord_reads none = {.count = 0};
     struct iso_report iso;
     struct ord_report ord;
     struct answers a;
     a.status = iso_check(&in, options, (1u << ISO_MODELS) - 1, known, &iso);
     memcpy(a.iso, iso.answers, sizeof a.iso);
-    int again = ord_check(&in, options, (1u << ORD_MODELS) - 1, slack, &ord);
+    int again = ord_check(&in, options, (1u << ORD_MODELS) - 1, slack, none, &ord);
     memcpy(a.ord, ord.answers, sizeof a.ord);
     a.status = a.status == TXN_DONE ? again : a.status;
     iso_report_free(&iso);
     ord_report_free(&ord);
     return a;
+}
+
+/* Some reads with the candidates that each can have read from: last writes of the key by others that
+ * did not fail, as if they had written the same value. */
+struct open_reads {
+    int64_t read[MOPS], first[MOPS + 1], write[MOPS * 8];
+    uint8_t known[MOPS];
+};
+
+static int64_t txn_of(const struct columns *c, int64_t mop)
+{
+    int64_t t = 0;
+    while (t + 1 < c->n && c->mop_start[t + 1] <= mop) {
+        t++;
+    }
+    return t;
+}
+
+static int is_candidate(const struct columns *c, int64_t read, int64_t write)
+{
+    int64_t reader = txn_of(c, read), writer = txn_of(c, write);
+    if (c->kind[write] != TXN_WRITE || c->key[write] != c->key[read] || reader == writer ||
+        c->outcome[writer] == TXN_FAIL) {
+        return 0;
+    }
+    for (int64_t i = write + 1; i < c->mop_start[writer + 1]; i++) {
+        if (c->kind[i] == TXN_WRITE && c->key[i] == c->key[write]) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Is it the only read of its key by an acknowledged transaction that has not written it before? */
+static int may_open(const struct columns *c, int64_t read)
+{
+    int64_t t = txn_of(c, read);
+    if (c->kind[read] != TXN_READ || c->outcome[t] != TXN_OK || c->value[read] == TXN_NIL) {
+        return 0;
+    }
+    for (int64_t i = c->mop_start[t]; i < c->mop_start[t + 1]; i++) {
+        if (i != read && c->key[i] == c->key[read] && (i < read || c->kind[i] == TXN_READ)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static void open_some(struct columns *c, struct open_reads *o, struct ord_reads *reads)
+{
+    int64_t used = 0, count = 0;
+    o->first[0] = 0;
+    memcpy(o->known, c->known, sizeof o->known);
+    for (int64_t r = 0; r < c->m && used + MOPS < MOPS * 8; r++) {
+        int64_t before = used, true_one = 0;
+        if (!may_open(c, r) || below(3) == 0) {
+            continue;
+        }
+        for (int64_t w = 0; w < c->m; w++) {
+            if (is_candidate(c, r, w) && (c->value[w] == c->value[r] || below(3) == 0)) {
+                o->write[used++] = w;
+                true_one |= c->value[w] == c->value[r];
+            }
+        }
+        if (!true_one || used - before < 2) {
+            used = before;
+            continue;
+        }
+        o->read[count] = r;
+        c->known[r] = 0;
+        o->first[++count] = used;
+    }
+    *reads = (struct ord_reads){o->read, o->first, o->write, count, used, NULL};
+}
+
+/* What holds of a history holds where a few of its reads might have been others as well; under less
+ * nothing turns round; open reads that may be anything are refused or answered. */
+static void check_open(struct columns *c, const struct answers *full, struct txn_options options)
+{
+    static struct open_reads o;
+    struct txn_input in = input_of(c);
+    struct ord_reads reads;
+    struct ord_report found, less;
+    open_some(c, &o, &reads);
+    int status = ord_check(&in, &options, (1u << ORD_MODELS) - 1, 0, reads, &found);
+    require(status == TXN_DONE || full->status != TXN_DONE, "open reads are taken");
+    for (int m = 0; status == TXN_DONE && m < ORD_MODELS; m++) {
+        require(full->ord[m] != ORD_VALID || found.answers[m] == ORD_VALID, "open and valid");
+    }
+    options.memory_bytes = below(1 << (6 + below(14)));
+    ord_check(&in, &options, (1u << ORD_MODELS) - 1, below(9), reads, &less);
+    for (int m = 0; m < ORD_MODELS; m++) {
+        require(less.answers[m] == ORD_OPEN || found.answers[m] == ORD_OPEN ||
+                    less.answers[m] == found.answers[m],
+                "the same answer of open reads under less");
+    }
+    ord_report_free(&less);
+    ord_report_free(&found);
+    options.memory_bytes = 1 << 26;
+    int64_t odd[] = {-1, 0, 1, c->m, INT64_MAX, INT64_MIN, below(MOPS)};
+    int64_t *spoilt[] = {o.read, o.first, o.write},
+            size[] = {reads.count, reads.count + 1, reads.candidates};
+    uint32_t which = below(3);
+    if (size[which] > 0) {
+        spoilt[which][below((uint32_t)size[which])] = odd[below(7)];
+    }
+    ord_check(&in, &options, (1u << ORD_MODELS) - 1, 0, reads, &less);
+    ord_report_free(&less);
+    memcpy(c->known, o.known, sizeof o.known);
 }
 
 static void check_lattice(const struct answers *a)
@@ -274,6 +384,7 @@ int main(int argc, char **argv)
         less = ask(&c, &options, 0);
         check_less(&full, &less);
         options.time_ns = INT64_MAX;
+        check_open(&c, &full, options);
         spoil(&c);
         ask(&c, &options, below(3));
     }

@@ -221,7 +221,7 @@ int iso_resolve(struct iso *h)
     h->last = iso_nones(h, h->n_keys);
     h->stale_txn = iso_zeros(h, (size_t)h->n_reads + 1);
     h->stale_read = iso_zeros(h, (size_t)h->n_reads + 1);
-    if (!iso_failed(h) && any_indeterminate(h)) {
+    if (!iso_failed(h) && h->live == NULL && any_indeterminate(h)) {
         h->live = txn_alloc(h->ctx, h->n, 1);
     }
     if (!iso_failed(h) && !index_by_value(h, &x) && !index_by_key_and_value(h, &x)) {

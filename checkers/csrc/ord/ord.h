@@ -38,6 +38,7 @@ enum ord_answer { ORD_NOT_ASKED, ORD_VALID, ORD_VIOLATED, ORD_OPEN };
  *
  * order: of the strongest model that holds, its commits in an order that proves it; `order_model`
  *        says which model that is, -1 = none.
+ * sources: per open read which of `ord_reads.write` it read from in that order.
  * involved: model, count, then the transactions that refuted it, of the models that are violated.
  */
 struct ord_report {
@@ -46,15 +47,26 @@ struct ord_report {
     int64_t faults; /* reads that no order can explain: nobody wrote it, or it was aborted, ... */
     int64_t overlapping, nil_writes;
     int64_t pairs, choices, conflicts; /* versions compared, and how often it was chosen wrong */
-    struct txn_rows order;
+    struct txn_rows order, sources;
     struct txn_report rest; /* `cycles` holds what is involved */
+};
+
+/* Reads whose results the columns do not tell, because several transactions wrote the same value:
+ * micro-op read[i] returned what one of the micro-ops write[first[i]] .. write[first[i + 1] - 1]
+ * wrote, each the last write of the key by another transaction, which did not fail. `place` is for
+ * the core's own use. */
+struct ord_reads {
+    const int64_t *read, *first, *write;
+    int64_t count, candidates;
+    const uint32_t *place;
 };
 
 /* Bit `1 << m` of `models` asks for model m. Without real time an order may wander far; with
  * `slack` those models are tried only with orders in which nothing is put before what had completed
- * that many events before: they are valid then, or open with what is involved. Returns an enum txn_status; ord_report_free must follow in every case. */
+ * that many events before: they are valid then, or open with what is involved. Returns an enum
+ * txn_status; ord_report_free must follow in every case. */
 int ord_check(const struct txn_input *in, const struct txn_options *options, unsigned models,
-              uint32_t slack, struct ord_report *report);
+              uint32_t slack, struct ord_reads reads, struct ord_report *report);
 void ord_report_free(struct ord_report *report);
 
 #endif

@@ -152,6 +152,13 @@ static void make_rest(struct ord *o)
     o->newer = take_none(o, o->of->n_writes);
     o->oldest = take_none(o, o->of->n_keys);
     o->sorted = txn_alloc(o->ctx, nodes + 1, sizeof *o->sorted);
+    if (o->of->n_open > 0) {
+        o->pair_of = take_none(o, o->of->n_candidates);
+        o->chosen_before = take_none(o, o->of->n_candidates);
+        o->next_chosen = take_none(o, o->of->n_candidates);
+        o->first_chosen = take_none(o, o->of->n_writes);
+        o->chosen = take_none(o, o->of->n_open);
+    }
     o->dirty = take(o, n);
     o->is_dirty = txn_alloc(o->ctx, n, 1);
     o->is_lifted = txn_alloc(o->ctx, (size_t)o->of->n_writes + 1, 1);
@@ -287,13 +294,15 @@ void ord_drop(struct ord *o)
 {
     struct ord_pairs *p = &o->pairs;
     void *owned[] = {
-        o->out_first, o->out,        o->in_first,    o->in,       o->edge,     o->head_out,
-        o->head_in,   o->place,      o->node_at,     o->older,    o->newer,    o->oldest,
-        o->mark,      o->parent,     o->via,         o->queue,    o->queue2,   o->merged,
-        o->lifted,    o->dirty,      o->is_lifted,   o->is_dirty, o->first.at, o->later.at,
-        p->a,         p->b,          p->value,       p->level,    p->reason,   p->seen,
-        p->trail,     p->edge_mark,  p->level_start, p->watch,    p->hash_key, p->hash_pair,
-        o->literals,  o->clauses.at, o->learnt,      o->sorted,
+        o->out_first, o->out,       o->in_first,      o->in,           o->edge,
+        o->head_out,  o->head_in,   o->place,         o->node_at,      o->older,
+        o->newer,     o->oldest,    o->mark,          o->parent,       o->via,
+        o->queue,     o->queue2,    o->merged,        o->lifted,       o->dirty,
+        o->is_lifted, o->is_dirty,  o->first.at,      o->later.at,     p->a,
+        p->b,         p->value,     p->level,         p->reason,       p->seen,
+        p->trail,     p->edge_mark, p->level_start,   p->watch,        p->hash_key,
+        p->hash_pair, o->literals,  o->clauses.at,    o->learnt,       o->sorted,
+        o->pair_of,   o->chosen,    o->chosen_before, o->first_chosen, o->next_chosen,
     };
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) {
         txn_free(o->ctx, owned[i]);

@@ -37,6 +37,44 @@ static void push_involved(const struct ord_history *h, enum ord_model model,
     }
 }
 
+static void push_source(const struct ord *o, uint32_t open, const uint32_t *last,
+                        struct ord_report *report)
+{
+    const struct ord_history *h = o->of;
+    for (uint32_t x = h->first_candidate[open]; x < h->first_candidate[open + 1]; x++) {
+        if (last[h->write_key[h->candidate[x]]] == h->candidate[x]) {
+            int64_t at = h->candidate_at[x];
+            txn_push(o->ctx, &report->sources, &at, 1);
+        }
+    }
+}
+
+/* `node_at` has the order. */
+static void push_sources(const struct ord *o, struct ord_report *report)
+{
+    const struct ord_history *h = o->of;
+    uint32_t *last = h->n_open > 0 ? txn_alloc(o->ctx, h->n_keys, sizeof *last) : NULL;
+    if (last == NULL) {
+        return;
+    }
+    memset(last, 0xff, h->n_keys * sizeof *last);
+    for (uint32_t i = 0; i < o->nodes; i++) {
+        uint32_t node = o->node_at[i], txn = node < o->own_nodes ? ord_txn(o, node) : ORD_NONE;
+        if (txn == ORD_NONE) {
+            continue;
+        }
+        uint32_t r = node == ord_begin(o, txn) ? h->first_open[txn] : h->first_open[txn + 1];
+        for (; r < h->first_open[txn + 1]; r++) {
+            push_source(o, r, last, report);
+        }
+        uint32_t w = node == ord_commit(o, txn) ? h->first_write[txn] : h->first_write[txn + 1];
+        for (; w < h->first_write[txn + 1]; w++) {
+            last[h->write_key[w]] = w;
+        }
+    }
+    txn_free(o->ctx, last);
+}
+
 static void push_order(const struct ord *o, enum ord_model model, struct ord_report *report)
 {
     for (uint32_t v = 0; v < o->nodes; v++) {
@@ -49,6 +87,7 @@ static void push_order(const struct ord *o, enum ord_model model, struct ord_rep
             txn_push(o->ctx, &report->order, &name, 1);
         }
     }
+    push_sources(o, report);
     report->order_model = (int)model;
 }
 
@@ -120,10 +159,12 @@ static void settle(struct ord_report *report)
     }
 }
 
-static void check(struct iso *h, unsigned models, uint32_t slack, struct ord_report *report)
+static void check(struct iso *h, unsigned models, uint32_t slack, struct ord_reads *reads,
+                  struct ord_report *report)
 {
     struct ord_history history = {.ctx = h->ctx};
-    if (iso_split(h) == TXN_DONE && h->report->nil_writes == 0) {
+    if (iso_split(h) == TXN_DONE && h->report->nil_writes == 0 &&
+        ord_take_reads(h, reads) == TXN_DONE) {
         iso_resolve(h);
     }
     report->overlapping = h->report->overlapping;
@@ -132,7 +173,7 @@ static void check(struct iso *h, unsigned models, uint32_t slack, struct ord_rep
     if (h->ctx->status != TXN_DONE || report->nil_writes > 0) {
         return;
     }
-    int fine = report->faults > 0 || ord_history_make(&history, h);
+    int fine = report->faults > 0 || ord_history_make(&history, h, reads);
     report->faults += history.disagreeing;
     if (h->ctx->status != TXN_DONE) {
         return;
@@ -151,7 +192,7 @@ static void check(struct iso *h, unsigned models, uint32_t slack, struct ord_rep
 }
 
 int ord_check(const struct txn_input *in, const struct txn_options *options, unsigned models,
-              uint32_t slack, struct ord_report *report)
+              uint32_t slack, struct ord_reads reads, struct ord_report *report)
 {
     struct txn_ctx c;
     struct iso_report seen = {.rest = {.where = -1}};
@@ -163,7 +204,7 @@ int ord_check(const struct txn_input *in, const struct txn_options *options, uns
     if (txn_validate(&c) == TXN_DONE) {
         h.n = (uint32_t)in->n;
         h.n_keys = (uint32_t)in->n_keys;
-        check(&h, models, slack, report);
+        check(&h, models, slack, &reads, report);
     }
     int status = c.status;
     txn_end(&c);
@@ -173,7 +214,7 @@ int ord_check(const struct txn_input *in, const struct txn_options *options, uns
 void ord_report_free(struct ord_report *report)
 {
     txn_report_free(&report->rest);
-    struct txn_report order = {.cycles = report->order};
-    txn_report_free(&order);
-    report->order = (struct txn_rows){NULL, 0, 0};
+    struct txn_report rows = {.cycles = report->order, .findings = report->sources};
+    txn_report_free(&rows);
+    report->order = report->sources = (struct txn_rows){NULL, 0, 0};
 }

@@ -26,7 +26,26 @@ static void look_at_reads(struct ord *o, uint32_t txn, const uint32_t *newest)
     for (uint32_t r = h->first_read[txn]; r < h->first_read[txn + 1]; r++) {
         uint32_t version = h->version[r], now = newest[ord_key(h, version)];
         for (int i = 0; i < AT_ONCE && now != version && now != ORD_NONE; i++) {
-            push(o, &o->first, (struct ord_clash){txn, version, now});
+            push(o, &o->first, (struct ord_clash){txn, version, now, ORD_NONE});
+            now = o->older[now];
+        }
+    }
+}
+
+static void look_at_open_reads(struct ord *o, uint32_t txn, const uint32_t *newest)
+{
+    const struct ord_history *h = o->of;
+    for (uint32_t r = h->first_open[txn]; r < h->first_open[txn + 1]; r++) {
+        uint32_t now = newest[ord_key(h, h->candidate[h->first_candidate[r]])];
+        if (o->chosen[r] == ORD_NONE) {
+            if (now == ORD_NONE || !ord_is_candidate(o, r, now)) {
+                push(o, &o->first, (struct ord_clash){txn, ORD_NONE, ORD_NONE, r});
+            }
+            continue;
+        }
+        uint32_t version = h->candidate[o->chosen[r]];
+        for (int i = 0; i < AT_ONCE && now != version && now != ORD_NONE; i++) {
+            push(o, &o->first, (struct ord_clash){txn, version, now, r});
             now = o->older[now];
         }
     }
@@ -42,7 +61,7 @@ static void look_at_writes(struct ord *o, uint32_t txn, uint32_t *newest)
         } else {
             o->newer[*now] = w;
             if (o->snapshot && ord_written(o, *now) > o->place[ord_begin(o, txn)]) {
-                push(o, &o->first, (struct ord_clash){ORD_NONE, *now, w});
+                push(o, &o->first, (struct ord_clash){ORD_NONE, *now, w, ORD_NONE});
             }
         }
         o->older[w] = *now;
@@ -71,12 +90,23 @@ void ord_sweep(struct ord *o)
         }
         if (node == ord_begin(o, txn)) {
             look_at_reads(o, txn, newest);
+            if (h->n_open > 0) {
+                look_at_open_reads(o, txn, newest);
+            }
         }
         if (node == ord_commit(o, txn)) {
             look_at_writes(o, txn, newest);
         }
     }
     txn_free(o->ctx, newest);
+}
+
+void ord_look_again(struct ord *o, uint32_t txn)
+{
+    if (!o->is_dirty[txn]) {
+        o->is_dirty[txn] = 1;
+        o->dirty[o->n_dirty++] = txn;
+    }
 }
 
 void ord_lift(struct ord *o, uint32_t node)
@@ -86,10 +116,7 @@ void ord_lift(struct ord *o, uint32_t node)
         return;
     }
     uint32_t txn = ord_txn(o, node);
-    if (!o->is_dirty[txn]) {
-        o->is_dirty[txn] = 1;
-        o->dirty[o->n_dirty++] = txn;
-    }
+    ord_look_again(o, txn);
     if (node != ord_commit(o, txn)) {
         return;
     }
@@ -157,7 +184,20 @@ static void readers_behind(struct ord *o, uint32_t version, uint32_t newer)
     for (uint32_t i = h->first_reader[version]; i < h->first_reader[version + 1]; i++) {
         uint32_t reader = h->reader[i];
         if (reader != writer && o->place[ord_begin(o, reader)] > place) {
-            push(o, &o->later, (struct ord_clash){reader, version, newer});
+            push(o, &o->later, (struct ord_clash){reader, version, newer, ORD_NONE});
+        }
+    }
+}
+
+/* The same of open reads for which it was chosen. */
+static void choosers_behind(struct ord *o, uint32_t version, uint32_t newer)
+{
+    const struct ord_history *h = o->of;
+    uint32_t place = ord_written(o, newer), writer = h->writer[newer];
+    for (uint32_t x = o->first_chosen[version]; x != ORD_NONE; x = o->next_chosen[x]) {
+        uint32_t open = h->candidate_of[x], reader = h->open_reader[open];
+        if (o->chosen[open] == x && reader != writer && o->place[ord_begin(o, reader)] > place) {
+            push(o, &o->later, (struct ord_clash){reader, version, newer, open});
         }
     }
 }
@@ -165,9 +205,25 @@ static void readers_behind(struct ord *o, uint32_t version, uint32_t newer)
 static void look_at_pair(struct ord *o, uint32_t older, uint32_t newer)
 {
     readers_behind(o, older, newer);
+    if (o->of->n_open > 0 && older < o->of->n_writes) {
+        choosers_behind(o, older, newer);
+    }
     if (o->snapshot && older < o->of->n_writes &&
         ord_written(o, older) > o->place[ord_begin(o, o->of->writer[newer])]) {
-        push(o, &o->later, (struct ord_clash){ORD_NONE, older, newer});
+        push(o, &o->later, (struct ord_clash){ORD_NONE, older, newer, ORD_NONE});
+    }
+}
+
+static void look_again_at_open_reads(struct ord *o, uint32_t txn)
+{
+    const struct ord_history *h = o->of;
+    uint32_t begin = o->place[ord_begin(o, txn)];
+    for (uint32_t r = h->first_open[txn]; r < h->first_open[txn + 1]; r++) {
+        uint32_t version = o->chosen[r] == ORD_NONE ? ORD_NONE : h->candidate[o->chosen[r]];
+        uint32_t newer = version == ORD_NONE ? ORD_NONE : o->newer[version];
+        if (newer != ORD_NONE ? ord_written(o, newer) < begin : ord_lacks_source(o, r)) {
+            push(o, &o->later, (struct ord_clash){txn, version, newer, r});
+        }
     }
 }
 
@@ -180,8 +236,11 @@ static void look_again(struct ord *o, uint32_t txn)
         uint32_t newer = version < h->n_writes ? o->newer[version]
                                                : o->oldest[version - h->n_writes];
         if (newer != ORD_NONE && ord_written(o, newer) < begin) {
-            push(o, &o->later, (struct ord_clash){txn, version, newer});
+            push(o, &o->later, (struct ord_clash){txn, version, newer, ORD_NONE});
         }
+    }
+    if (h->n_open > 0) {
+        look_again_at_open_reads(o, txn);
     }
     for (uint32_t w = h->first_write[txn]; w < h->first_write[txn + 1]; w++) {
         uint32_t older = o->older[w];
@@ -195,6 +254,15 @@ static void look_again(struct ord *o, uint32_t txn)
 static int still(const struct ord *o, const struct ord_clash *clash)
 {
     const struct ord_history *h = o->of;
+    if (clash->open != ORD_NONE) {
+        uint32_t chosen = o->chosen[clash->open];
+        if (clash->older == ORD_NONE) {
+            return ord_lacks_source(o, clash->open);
+        }
+        if (chosen == ORD_NONE || h->candidate[chosen] != clash->older) {
+            return 0;
+        }
+    }
     uint32_t newer = ord_written(o, clash->newer);
     if (clash->older < h->n_writes && ord_written(o, clash->older) > newer) {
         return 0;
@@ -208,9 +276,12 @@ static int still(const struct ord *o, const struct ord_clash *clash)
 /* A clash is over; another newer version may stand between the same two. */
 static void next_of(struct ord *o, struct ord_clash over)
 {
+    if (over.older == ORD_NONE) {
+        return;
+    }
     uint32_t newer = over.older < o->of->n_writes ? o->newer[over.older]
                                                   : o->oldest[over.older - o->of->n_writes];
-    struct ord_clash next = {over.reader, over.older, newer};
+    struct ord_clash next = {over.reader, over.older, newer, over.open};
     if (over.reader != ORD_NONE && newer != ORD_NONE && newer != over.newer && still(o, &next)) {
         push(o, &o->later, next);
     }

@@ -122,7 +122,7 @@ static int any_lost(struct ord_history *h, uint32_t *own, uint32_t *next)
     return 0;
 }
 
-int ord_history_make(struct ord_history *h, const struct iso *from)
+int ord_history_make(struct ord_history *h, const struct iso *from, const struct ord_reads *open)
 {
     uint32_t *to = take(h, from->n, sizeof *to);
     uint32_t *version = take(h, (size_t)from->n_writes + 1, sizeof *version);
@@ -152,6 +152,7 @@ int ord_history_make(struct ord_history *h, const struct iso *from)
     }
     copy_txns(h, from, to);
     copy_writes(h, from, to, version);
+    ord_copy_reads(h, open, to, version);
     h->disagreeing = copy_reads(h, from, to, version, per_key);
     index_readers(h, scratch);
     memset(scratch, 0, versions * sizeof *scratch);

@@ -3,13 +3,12 @@
 #define DSTEST_ORD_MODULE_H
 
 #define ORD_CHECK_DOC                                                                              \
-    "check_order(call, slack)\n--\n\n"                                                             \
+    "check_order(call, slack, read, first, write)\n--\n\n"                                         \
     "Is a register history serializable, or a snapshot isolated one; see "                         \
     "checkers/csrc/ord/ord.h.\n"                                                                   \
-    "`call` has the arguments of check_isolation. Returns (status, answers, order_model, order,\n" \
-    "involved, faults, overlapping, nil_writes, pairs, choices, conflicts). Raises ValueError "    \
-    "for\n"                                                                                        \
-    "bad input."
+    "`call` has the arguments of check_isolation, the others are open reads. Returns (status,\n"   \
+    "answers, order_model, order, sources, involved, faults, overlapping, nil_writes, pairs,\n"    \
+    "choices, conflicts). Raises ValueError for bad input."
 
 PyObject *ord_check_py(PyObject *module, PyObject *args);
 

@@ -85,12 +85,6 @@ uint32_t ord_literal(struct ord *o, uint32_t first, uint32_t then)
     return 2 * p->hash_pair[slot] + opposite;
 }
 
-int ord_value(const struct ord *o, uint32_t literal)
-{
-    int value = o->pairs.value[literal / 2];
-    return literal & 1 ? -value : value;
-}
-
 static void hold(struct ord *o, uint32_t literal, uint32_t reason)
 {
     struct ord_pairs *p = &o->pairs;
@@ -98,6 +92,9 @@ static void hold(struct ord *o, uint32_t literal, uint32_t reason)
     p->level[literal / 2] = p->level_now;
     p->reason[literal / 2] = reason;
     p->trail[p->n_trail++] = literal;
+    if (o->of->n_open > 0) {
+        ord_source_holds(o, literal);
+    }
 }
 
 void ord_choose(struct ord *o, uint32_t literal)
@@ -115,7 +112,10 @@ static void take_back(struct ord *o, uint32_t level)
     }
     uint32_t kept = p->level_start[level];
     while (p->n_trail > kept) {
-        uint32_t pair = p->trail[--p->n_trail] / 2;
+        uint32_t literal = p->trail[--p->n_trail], pair = literal / 2;
+        if (o->of->n_open > 0) {
+            ord_source_dropped(o, literal);
+        }
         if (p->n_trail < p->to_edges) {
             ord_drop_edges(o, p->edge_mark[p->n_trail]);
         }
@@ -156,6 +156,13 @@ static uint32_t add_clause(struct ord *o, const uint32_t *literals, uint32_t cou
         watch(o, clause, slot);
     }
     return clause;
+}
+
+void ord_require_one(struct ord *o)
+{
+    if (!ord_failed(o)) {
+        add_clause(o, o->literals, o->n_literals);
+    }
 }
 
 /* Puts the literal that was decided last, besides the first, into the second place. */
@@ -303,6 +310,26 @@ static int visit(struct ord *o, uint32_t literal)
     return fine;
 }
 
+/* A literal that is no pair of versions: a candidate comes before its reader, a version before or
+ * after a transaction. */
+static int make_source_edges(struct ord *o, uint32_t literal)
+{
+    const struct ord_history *h = o->of;
+    uint32_t a = o->pairs.a[literal / 2], b = o->pairs.b[literal / 2];
+    if (a == b) {
+        uint32_t x = a - ord_candidate_item(h, 0), reader = h->open_reader[h->candidate_of[x]];
+        if (literal & 1) {
+            return 1;
+        }
+        ord_look_again(o, reader);
+        return ord_add_edge(o, ord_commit(o, h->writer[h->candidate[x]]), ord_begin(o, reader),
+                            literal);
+    }
+    uint32_t reader = ord_begin(o, b - ord_txn_item(h, 0)), writer = ord_commit(o, h->writer[a]);
+    return literal & 1 ? ord_add_edge(o, reader, writer, literal)
+                       : ord_add_edge(o, writer, reader, literal);
+}
+
 /* The edges that a literal stands for: whoever read the first version goes before the second. */
 static int make_edges(struct ord *o, uint32_t literal)
 {
@@ -310,6 +337,9 @@ static int make_edges(struct ord *o, uint32_t literal)
     uint32_t pair = literal / 2, swapped = literal & 1;
     uint32_t first = swapped ? o->pairs.b[pair] : o->pairs.a[pair];
     uint32_t then = swapped ? o->pairs.a[pair] : o->pairs.b[pair];
+    if (o->pairs.b[pair] >= h->n_writes + h->n_keys) {
+        return make_source_edges(o, literal);
+    }
     if (then >= h->n_writes) { /* nothing comes before the initial value */
         o->literals[0] = literal;
         o->n_literals = 1;

@@ -44,6 +44,17 @@ static int reads_last(const struct ord *o, uint32_t txn, const uint32_t *last)
             return 0;
         }
     }
+    for (uint32_t r = h->n_open ? h->first_open[txn] : 0; h->n_open && r < h->first_open[txn + 1];
+         r++) {
+        uint32_t from = h->first_candidate[r], until = h->first_candidate[r + 1];
+        uint32_t now = last[ord_key(h, h->candidate[from])];
+        while (from < until && h->candidate[from] != now) {
+            from++;
+        }
+        if (from == until) {
+            return 0;
+        }
+    }
     return 1;
 }
 

@@ -5,6 +5,9 @@
 static int deal_with(struct ord *o, const struct ord_clash *clash)
 {
     const struct ord_history *h = o->of;
+    if (clash->open != ORD_NONE) {
+        return ord_deal_with_source(o, clash);
+    }
     uint32_t keeps = ord_literal(o, clash->older, clash->newer);
     if (ord_failed(o)) {
         return 1;
