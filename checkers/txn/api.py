@@ -37,6 +37,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from checkers.txn import _native, models
+from checkers.txn.apart import told_apart
 from checkers.txn.columns import (
     I64,
     INFO,
@@ -53,8 +54,9 @@ from checkers.txn.columns import (
     reads_test,
 )
 from checkers.txn.exact import SAME, Exact, look, look_at_lists, open_sessions
-from checkers.txn.explain import Place, anomalies_of, places_of
+from checkers.txn.explain import Place, anomalies_of, places_of, with_candidates
 from checkers.txn.models import with_sessions
+from checkers.txn.order_replay import refutation
 from checkers.txn.violations import last_met_of, violations
 from dstest.core.check import Anomaly, Budget, CheckResult, KeyCount, OpCount, Seconds, Valid
 from dstest.core.clock import monotonic_ns
@@ -101,7 +103,9 @@ def silent(c: TxnColumns) -> I64:
     unknown = np.flatnonzero(~begun & (c.outcome == INFO))
     if not len(unknown):
         return acknowledged
-    return np.sort(np.concatenate([acknowledged, _witnessed(c, unknown)]))
+    candidates = np.searchsorted(c.mop_start, c.open.write, side="right") - 1
+    read = np.union1d(_witnessed(c, unknown), np.intersect1d(unknown, candidates))
+    return np.sort(np.concatenate([acknowledged, read]))
 
 
 def _witnessed(c: TxnColumns, txns: I64) -> I64:
@@ -337,7 +341,45 @@ def check_placed(
     given = dict(opts or {})
     if given.pop("session-order?", False):
         models = [with_sessions(model) for model in models]
-    return _check(columns, workload, models, given, budget or Budget())
+    try:
+        return _check(columns, workload, models, given, budget or Budget())
+    except UnfitError:
+        apart = None if workload not in KINDS or KINDS[workload].lists else told_apart(columns)
+        if apart is None:
+            raise
+    return _check_apart(columns, apart, models, given, budget or Budget())
+
+
+def _check_apart(
+    columns: TxnColumns,
+    apart: TxnColumns,
+    asked: Sequence[str],
+    opts: dict[str, Any],
+    budget: Budget,
+) -> tuple[CheckResult, Sequence[Place]]:
+    """Of registers whose values are written more than once; `columns` are as they were read."""
+    result, places = _check(apart, "rw-register", asked, opts, budget, columns)
+    told = {
+        kind: [with_candidates(apart, anomaly) for anomaly in found]
+        for kind, found in result.anomalies.items()
+    }
+    stats = {**result.stats, "open_reads": len(apart.open.read)}
+    return replace(result, anomalies=told, stats=stats), places
+
+
+def _replayed(c: TxnColumns, exact: Exact) -> Exact:
+    """What an order proves is believed if its transactions, executed one by one, read what they
+    say; else it is open."""
+    for found in exact.orders:
+        model = found.order_model
+        if model is None or (why := refutation(c, False, model, found.order)) is None:
+            continue
+        for name in [m for m, said in found.decisions.items() if said == "valid"]:
+            exact.decisions.pop(name, None)
+            found.decisions[name] = "open"
+            said = f"the order that was found proves nothing: {why}"
+            exact.open |= dict.fromkeys(models.implied_models(name), said)
+    return exact
 
 
 def _agree(analysis: _native.Analysis) -> bool:
@@ -348,15 +390,21 @@ def _agree(analysis: _native.Analysis) -> bool:
 
 
 def _look(
-    c: TxnColumns, workload: str, asked: Sequence[str], opts: dict[str, Any], budget: Budget
+    c: TxnColumns,
+    workload: str,
+    asked: Sequence[str],
+    opts: dict[str, Any],
+    budget: Budget,
+    whole: TxnColumns | None,
 ) -> _Outcome:
     """Decides what can be decided; infers versions where that leaves anything to be asked or to be
-    explained."""
+    explained. `whole` is the history where `c` is it told apart."""
     started = monotonic_ns()
     between = _between(reportable(tuple(asked), tuple(opts.get("anomalies") or ())))
     seen = _Outcome(None, None, between)
     if not KINDS[workload].lists and asked and opts.get("decide?", True):
-        seen = seen._replace(exact=look(c, asked, budget))
+        exact = look(c, asked, budget)
+        seen = seen._replace(exact=exact if whole is None else _replayed(whole, exact))
         require_kind(c, workload)
     plain = not any(opts.get(name) for name in MORE)
     if plain and asked and all(seen.holds(model) for model in asked) and reads_test(c):
@@ -403,7 +451,12 @@ def _lists(c: TxnColumns, asked: Sequence[str], seen: _Outcome, budget: Budget) 
 
 
 def _check(
-    c: TxnColumns, workload: str, asked: Sequence[str], opts: dict[str, Any], budget: Budget
+    c: TxnColumns,
+    workload: str,
+    asked: Sequence[str],
+    opts: dict[str, Any],
+    budget: Budget,
+    whole: TxnColumns | None = None,
 ) -> tuple[CheckResult, Sequence[Place]]:
     started = monotonic_ns()
     if workload not in WORKLOADS:
@@ -411,7 +464,7 @@ def _check(
     question = tuple(asked), tuple(opts.get("anomalies") or ())
     _require(*question)
     wanted = reportable(*question)
-    seen = _look(c, workload, asked, opts, budget)
+    seen = _look(c, workload, asked, opts, budget, whole)
     if seen.exact is not None and seen.exact.orders:
         wanted |= reportable(tuple(SAME.get(m, m) for m in map(models.canonical, asked)), ())
     analysis, status = seen.analysis, seen.status
@@ -444,13 +497,7 @@ def _check(
     if empty and not types and not doubts:
         doubts = ["nothing relates any two transactions"]
     valid: Valid = False if types or violated else "unknown" if empty or doubts else True
-    sources = sum(bit for name, bit in _native.SOURCES.items() if opts.get(name))
-    anomalies: dict[str, list[Anomaly]] = {}
-    places: list[Place] = []
-    if analysis is not None and types:
-        order = _ranks_of(c, opts.get("transaction-order"))
-        anomalies = anomalies_of(c, workload, analysis, types, sources, order)
-        places = list(places_of(c, workload, analysis, types, sources, order))
+    anomalies, places = _told(c, workload, analysis, types, opts)
     for anomaly in more:
         if not anomalies.get(anomaly.type):
             anomalies[anomaly.type] = [anomaly]
@@ -472,6 +519,22 @@ def _check(
         stats={"method": "decided" if exactly and asked else "inferred", **_counts(places)},
     )
     return result, places
+
+
+def _told(
+    c: TxnColumns,
+    workload: str,
+    analysis: _native.Analysis | None,
+    types: list[str],
+    opts: dict[str, Any],
+) -> tuple[dict[str, list[Anomaly]], list[Place]]:
+    """Anomalies of these types among versions whose order is known, and their places."""
+    if analysis is None or not types:
+        return {}, []
+    sources = sum(bit for name, bit in _native.SOURCES.items() if opts.get(name))
+    order = _ranks_of(c, opts.get("transaction-order"))
+    anomalies = anomalies_of(c, workload, analysis, types, sources, order)
+    return anomalies, list(places_of(c, workload, analysis, types, sources, order))
 
 
 def _counts(places: Sequence[Place]) -> dict[str, Any]:

@@ -21,8 +21,10 @@ from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from checkers.txn import as_registers, weak_models
+from checkers.txn.assignments import Assumed
 from checkers.txn.columns import NIL, OK, READ, WRITE, TxnColumns, name_of, text_of
 from checkers.txn.explain import records_of
 from checkers.txn.weak_models import Isolation, Step
@@ -168,21 +170,44 @@ def anomaly_of(
     core = _core(steps)
     small = as_registers.shrink(whole, core, shows, deadline_ns)
     if small is None:
-        mops = as_registers.mops_of(whole, sorted(core))
-        every = as_registers.part_of(whole, mops)
-        at = {txn: n for n, txn in enumerate(every.op_index.tolist())}
-        keys = {key: n for n, key in enumerate(np.unique(whole.mop_key[mops]).tolist())}
-        moved = [
-            Step(
-                at[s.txn], at.get(s.to, -1), s.reason, at.get(s.reader, -1),
-                keys[s.key] if s.key >= 0 else -1, tuple(at[w] for w in s.way),
-            )
-            for s in steps
-        ]  # fmt: skip
-        return _anomaly(c, every, moved, model, minimal=False, workload=workload)
+        return _of_all(c, whole, steps, model, workload)
     part = as_registers.part_of(whole, small.mops)
     cycle = look(part).cycles[model]
     return _anomaly(c, part, cycle, model, minimal=small.minimal, workload=workload)
+
+
+def _of_all(
+    c: TxnColumns, whole: TxnColumns, steps: list[Step], model: str, workload: str
+) -> Anomaly:
+    """Of all that the transactions of a cycle did; `whole` is what was judged."""
+    mops = as_registers.mops_of(whole, sorted(_core(steps)))
+    every = as_registers.part_of(whole, mops)
+    at = {txn: n for n, txn in enumerate(every.op_index.tolist())}
+    keys = {key: n for n, key in enumerate(np.unique(whole.mop_key[mops]).tolist())}
+    moved = [
+        Step(
+            at[s.txn], at.get(s.to, -1), s.reason, at.get(s.reader, -1),
+            keys[s.key] if s.key >= 0 else -1, tuple(at[w] for w in s.way),
+        )
+        for s in steps
+    ]  # fmt: skip
+    return _anomaly(c, every, moved, model, minimal=False, workload=workload)
+
+
+def whichever(c: TxnColumns, assumed: Assumed, model: str) -> Anomaly:
+    """Why one of KINDS is violated of which there is a cycle whichever writes the open reads read
+    from, and another one each time."""
+    one = _of_all(c, assumed.columns, assumed.cycle, model, "rw-register")
+    reads = c.open.read[assumed.reads]
+    writes = np.concatenate([c.open.candidates(read) for read in assumed.reads])
+    txns = np.searchsorted(c.mop_start, np.concatenate([reads, writes]), side="right") - 1
+    others = sorted(set(c.op_index[txns].tolist()) - {*one.ops})
+    meaning, _, story = (one.explanation or "").partition(". ")
+    return replace(
+        one,
+        ops=[*one.ops, *others],
+        explanation=f"{meaning}, whichever of its writers each read returned. One way: {story}",
+    )
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,9 @@ from typing import Final
 import numpy as np
 from msgspec.structs import replace
 
-from checkers.txn import order_search, weak_models
+from checkers.txn import assignments, order_search, weak_models
 from checkers.txn.as_registers import BYTES_PER_ELEMENT, registers_of, replacing
+from checkers.txn.assignments import Assumed
 from checkers.txn.columns import INFO, OK, TxnColumns
 from checkers.txn.models import UNTESTED, canonical, implied_models
 from checkers.txn.order_search import OrderAnswer
@@ -59,10 +60,12 @@ INFERRED: Final = frozenset(
 class Exact:
     """`decisions` of some of MODELS, and where they come from. `registers` are the columns that
     were judged, where these are not the history's own; of lists `list_order` is what was found of
-    an order, and `open` says why a model is."""
+    an order, and `open` says why a model is. `assumed` are weak models that are
+    violated whichever writes open reads read from."""
 
     decisions: dict[str, Decision] = field(default_factory=dict)
     seen: Isolation | None = None
+    assumed: dict[str, Assumed] = field(default_factory=dict)
     registers: TxnColumns | None = None
     orders: list[OrderAnswer] = field(default_factory=list)
     list_order: OrderAnswer | None = None
@@ -193,6 +196,15 @@ def look_at_lists(c: TxnColumns, asked: Sequence[str], budget: Budget) -> Exact:
     return found
 
 
+def _decide_weak(c: TxnColumns, weak: Sequence[str], budget: Budget, found: Exact) -> None:
+    if c.open:
+        answer = assignments.decide(c, weak, budget)
+        found.seen, found.assumed = answer.seen, answer.assumed
+    else:
+        found.seen = weak_models.decide(c, weak, budget)
+    found.decisions |= found.seen.decisions
+
+
 def look(c: TxnColumns, asked: Sequence[str], budget: Budget) -> Exact:
     """Decides what is asked; where that is violated, also what it implies. Raises ValueError for
     columns that break the rules of csrc/txn/txn.h, or write a value twice to its key."""
@@ -213,8 +225,7 @@ def look(c: TxnColumns, asked: Sequence[str], budget: Budget) -> Exact:
     below = {m for name in names for m in implied_models(name)}
     weak = [m for m in weak_models.MODELS if m in below and found.holds(m) is None]
     if weak:
-        found.seen = weak_models.decide(c, weak, clock.left())
-        found.decisions |= found.seen.decisions
+        _decide_weak(c, weak, clock.left(), found)
     strong = [
         m for m in order_search.MODELS if m in below and found.holds(m) is None and m not in first
     ]

@@ -390,6 +390,34 @@ def records_of(
     return [{**r, "edge": edges[n]} if n in edges else r for n, r in enumerate(records)]
 
 
+CANDIDATES_TOLD_MAX: Final = 4
+"""Reads, and writers of each, that a sentence names."""
+
+
+def with_candidates(c: TxnColumns, anomaly: Anomaly) -> Anomaly:
+    """An anomaly that says which of its reads several transactions can have been read from."""
+    if not c.open or not anomaly.ops:
+        return anomaly
+    of = c.op_index[np.searchsorted(c.mop_start, c.open.read, side="right") - 1]
+    reads = np.flatnonzero(np.isin(of, anomaly.ops))
+    said = []
+    for n in reads[:CANDIDATES_TOLD_MAX].tolist():
+        mop = int(c.open.read[n])
+        txns = np.searchsorted(c.mop_start, c.open.candidates(n), side="right") - 1
+        names = [f"T{name}" for name in c.op_index[txns[:CANDIDATES_TOLD_MAX]].tolist()]
+        if len(txns) > CANDIDATES_TOLD_MAX:
+            names.append(f"{len(txns) - CANDIDATES_TOLD_MAX} more")
+        said.append(
+            f"T{int(of[n])} read {text_of(name_of(c, int(c.open.value[n])))} in key "
+            f"{text_of(c.key_names[c.mop_key[mop]])}, which {', '.join(names)} wrote"
+        )
+    if not said:
+        return anomaly
+    more = f"; {len(reads) - len(said)} more" if len(reads) > len(said) else ""
+    text = f"{anomaly.explanation or ''} Reads with several writers: {'; '.join(said)}{more}."
+    return replace(anomaly, explanation=text.strip())
+
+
 class Place(NamedTuple):
     """Where an anomaly lies: its `ops`, by the numbers of the columns, and the one of them that
     gave it away, None where that is not known."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+import numpy as np
 from msgspec.structs import replace
 
 from checkers.txn import circles, order_search
 from checkers.txn.as_registers import Writers, neighbourhood, part_of, shrink
 from checkers.txn.circles import Case, cases_of, kind_of, sentence
-from checkers.txn.columns import TxnColumns
+from checkers.txn.columns import TxnColumns, text_of
 from checkers.txn.exact import SAME, Exact
 from checkers.txn.explain import records_of
 from checkers.txn.models import canonical, implied_models
@@ -70,15 +71,49 @@ def violations(c: TxnColumns, found: Exact, asked: Iterable[str], budget: Budget
     by one, which are found and named elsewhere. Where the budget ends parts are not minimal."""
     anomalies = []
     deadline_ns = monotonic_ns() + int(budget.time_s * 1e9)
-    for model in _weakest(found, asked):
+    weakest = _weakest(found, asked)
+    if weakest and (len(c.open.torn) or len(c.open.unlike)):
+        anomalies += _contradictions(c, weakest)
+    for model in weakest:
         if model in circles.KINDS:
-            if found.seen is not None and model in found.seen.cycles:
+            if model in found.assumed:
+                anomalies.append(circles.whichever(c, found.assumed[model], model))
+            elif found.seen is not None and model in found.seen.cycles:
                 anomalies.append(
                     circles.anomaly_of(c, found.seen, model, deadline_ns, found.registers)
                 )
         elif model in order_search.MODELS and found.involved(model):
             anomalies.append(_without_order(c, model, found.involved(model), deadline_ns))
     return anomalies
+
+
+def _contradictions(c: TxnColumns, weakest: Iterable[str]) -> list[Anomaly]:
+    """The first open read that is unlike what its transaction had written itself, or read."""
+    models = [m for m in weakest if m in order_search.MODELS]
+    kinds = [
+        (
+            "internal",
+            c.open.torn,
+            "although the transaction had written another value there itself",
+        ),
+        *((NO_ORDER[m], c.open.unlike, "and another value in another read") for m in models[:1]),
+    ]
+    found = []
+    for kind, reads, why in kinds:
+        for mop in reads[:1].tolist():
+            txn = int(np.searchsorted(c.mop_start, mop, side="right")) - 1
+            key, value = c.key_names[c.mop_key[mop]], c.value_names[c.open.value_of(mop) or 0]
+            found.append(
+                Anomaly(
+                    type=kind,
+                    key=key,
+                    ops=[int(c.op_index[txn])],
+                    witness=records_of(c, "rw-register", [txn], {}),
+                    explanation=f"T{int(c.op_index[txn])} read {text_of(value)} in key "
+                    f"{text_of(key)}, {why}.",
+                )
+            )
+    return found
 
 
 def smallest_part(
