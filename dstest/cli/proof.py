@@ -22,9 +22,10 @@ import msgspec
 import typer
 
 from checkers.txn import order_search
+from checkers.txn.apart import told_apart
 from checkers.txn.api import require_kind
 from checkers.txn.as_registers import replacing
-from checkers.txn.columns import KINDS, VACUOUS, TxnColumns, reads_test
+from checkers.txn.columns import KINDS, VACUOUS, RepeatedError, TxnColumns, reads_test
 from checkers.txn.exact import models_to_search
 from checkers.txn.models import STRONGEST, canonical, implied_models
 from checkers.txn.order_replay import PROVABLE, REALTIME, refutation
@@ -235,6 +236,11 @@ def order_of(history: History, models: list[str], budget: Budget) -> Order | str
         return names
     try:
         found = order_search.decide(replacing(c)[0] if lists else c, asked, budget)
+    except RepeatedError as error:
+        apart = None if lists else told_apart(c)
+        if apart is None:
+            return str(error)
+        found = order_search.decide(apart, asked, budget)
     except ValueError as error:
         return str(error)
     model = found.order_model
