@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from checkers import _core
 from checkers.columns import interruptible
-from checkers.txn.columns import I64, KINDS, TxnColumns, UnfitError
+from checkers.txn.columns import I64, KINDS, RepeatedError, TxnColumns, UnfitError
 from dstest.core.check import Budget
 
 STATUS: Final = ("done", "time budget spent", "memory budget spent", "stopped")
@@ -46,6 +46,9 @@ BEYOND_ELLE: Final = 16
 
 U32 = NDArray[np.uint32]
 NO_HASHES: Final[U32] = np.empty(0, np.uint32)
+
+_REPEATED: Final = "a value was written to its key before"
+"""How the core says that (txn_index.c, iso_resolve.c)."""
 
 SMALL: Final = 2000
 """Transactions that are judged before a thread would have begun."""
@@ -165,10 +168,11 @@ def in_core(
     call: Callable[[], T], stop: np.ndarray[tuple[int], np.dtype[np.int32]], *, small: bool
 ) -> T:
     """The answer of `call`, which Ctrl-C can end. Raises UnfitError for the columns that it is
-    given."""
+    given, RepeatedError where all that is wrong with them is a value that is written twice."""
     answers: list[T] = []
     try:
         interruptible(lambda: answers.append(call()), stop, small=small)
     except ValueError as error:
-        raise UnfitError(str(error)) from None
+        repeated = _REPEATED in str(error)
+        raise (RepeatedError if repeated else UnfitError)(str(error)) from None
     return answers[0]

@@ -15,16 +15,22 @@ from typing import Final
 
 import numpy as np
 
-from checkers.txn.columns import FAIL, I64, NIL, READ, WRITE, OpenReads, TxnColumns, pairs_of
+from checkers.txn.columns import (
+    FAIL,
+    I64,
+    NIL,
+    READ,
+    WRITE,
+    OpenReads,
+    TxnColumns,
+    UnfitError,
+    pairs_of,
+)
 
 __all__ = ["told_apart"]
 
-CANDIDATES_MAX: Final = 50_000_000
-"""Of all reads together; 8 bytes each, several times."""
-
-
-class TooManyCandidatesError(MemoryError):
-    """Reads have more candidates than can be looked at."""
+CANDIDATES_MAX: Final = 10_000_000
+"""Of all reads together; some 50 bytes each."""
 
 
 @dataclass
@@ -87,7 +93,9 @@ def _candidates(m: _Mops, reads: I64) -> tuple[I64, I64]:
     written = _Written(c, good)
     first, sizes = written.span(pairs_of(c.mop_key[reads], c.mop_value[reads]))
     if int(sizes.sum()) > CANDIDATES_MAX:
-        raise TooManyCandidatesError(f"{int(sizes.sum())} candidates of reads need more memory")
+        raise UnfitError(
+            f"its reads may be of {int(sizes.sum())} writes, {CANDIDATES_MAX} at most are looked at"
+        )
     at, of = _spread(first, sizes)
     write = written.mops[at]
     others = m.txn[write] != m.txn[reads[of]]
@@ -160,7 +168,10 @@ def _open_reads(m: _Mops, reads: I64, write: I64, of: I64, outer: I64, torn: I64
 
 def told_apart(c: TxnColumns) -> TxnColumns | None:
     """The columns with all writes told apart, and the reads that this leaves open; None where no
-    value was written to its key twice. Transactions and micro-ops stay as they are."""
+    value was written to its key twice. Transactions and micro-ops stay as they are.
+
+    Raises UnfitError where reads have more candidates than can be looked at.
+    """
     m = _mops_of(c)
     writes = np.flatnonzero((c.mop_kind == WRITE) & (c.mop_value != NIL))
     names = pairs_of(c.mop_key[writes], c.mop_value[writes])

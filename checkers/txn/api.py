@@ -8,6 +8,9 @@ that were found rule out, reported or not. The answer is `"unknown"` where there
 judge (no transaction read what another one wrote), where the budget ran out before anything was
 found, and under a model whose characteristic anomalies nobody looks for (`models.UNTESTED`).
 
+Registers may be written the same value more than once (`apart.py`): what is decided is whether some
+way to say who read whose write satisfies the model.
+
 The models of `exact.MODELS` are decided: the history satisfies them or it does not. Of rw-register
 whatever the order of versions was; of list-append where the lists agree on it, and serializability
 by executing the transactions in the order of their graph. `stats["method"]` says how an answer came
@@ -48,6 +51,7 @@ from checkers.txn.columns import (
     VACUOUS,
     WORKLOADS,
     WRITE,
+    RepeatedError,
     TxnColumns,
     UnfitError,
     pairs_of,
@@ -301,7 +305,9 @@ def _gaps(asked: Sequence[str], exact: Exact | None) -> list[str]:
     return why
 
 
-def _doubts(c: TxnColumns, asked: Sequence[str], seen: _Outcome) -> list[str]:
+def _doubts(
+    c: TxnColumns, asked: Sequence[str], seen: _Outcome, opts: Mapping[str, Any]
+) -> list[str]:
     """Why a history in which nothing was found is not valid for that."""
     why = []
     if seen.status:
@@ -312,6 +318,13 @@ def _doubts(c: TxnColumns, asked: Sequence[str], seen: _Outcome) -> list[str]:
         why.append(
             f"{unplaced} transactions have no invocation: what real time and sessions relate is "
             "not known"
+        )
+    beyond = [name for name in MORE if opts.get(name)]
+    beyond += [model for model in asked if seen.holds(model) is None]
+    if c.open and (beyond or not asked):
+        why.append(
+            f"{len(c.open.read)} reads returned what several transactions wrote: they were left "
+            f"out where {', '.join(beyond)} was looked for"
         )
     why += [f"{n} {what}" for what, n in c.weak.items()]
     return [*why, *_gaps(asked, seen.exact)]
@@ -326,7 +339,7 @@ def check(
 ) -> CheckResult:
     """Judges a history. Raises ValueError for unknown names, for models that rule out nothing that
     can be detected; UnfitError, one of them, for columns that break the rules of `TxnColumns` or
-    write one value twice to a key."""
+    append one value twice to a key."""
     return check_placed(columns, workload, models, opts, budget)[0]
 
 
@@ -343,8 +356,8 @@ def check_placed(
         models = [with_sessions(model) for model in models]
     try:
         return _check(columns, workload, models, given, budget or Budget())
-    except UnfitError:
-        apart = None if workload not in KINDS or KINDS[workload].lists else told_apart(columns)
+    except RepeatedError:
+        apart = None if KINDS[workload].lists else told_apart(columns)
         if apart is None:
             raise
     return _check_apart(columns, apart, models, given, budget or Budget())
@@ -471,6 +484,7 @@ def _check(
     empty = (
         analysis is not None
         and analysis.edges == 0
+        and not c.open
         and not _relates(c, seen.between)
         and status == 0
     )
@@ -489,7 +503,7 @@ def _check(
         types = sorted({anomaly.type for anomaly in last})
         all_types |= {*types}
     boundary = models.boundary(all_types | itself if types or empty else ())
-    doubts = [] if types else [*_doubts(c, asked, seen), *([TWO_AT_ONCE] if confused else [])]
+    doubts = [] if types else [*_doubts(c, asked, seen, opts), *([TWO_AT_ONCE] if confused else [])]
     if types and status:
         doubts = [f"{_native.STATUS[status]}; not everything was looked at"]
     if violated and not types:

@@ -53,11 +53,11 @@ class _Over(Exception):
 
 @dataclass
 class Found:
-    """As `Isolation`, of open reads. `cycles` are those of the history without its open reads; of
-    models that are violated for no such reason `assumed` has an assignment, by read, its cycle in
-    these columns, and what all nogoods were about."""
+    """As `Isolation`, of open reads; `cycles` are of the history without them. `open` says why a
+    model was left open; `assumed` is of models that are violated for no such cycle."""
 
     seen: Isolation
+    open: dict[str, str] = field(default_factory=dict)
     assumed: dict[str, Assumed] = field(default_factory=dict)
 
 
@@ -197,7 +197,7 @@ class _Search:
         self._reads_of: dict[int, list[int]] = {}
         for n, txn in enumerate(self._txn_of.tolist()):
             self._reads_of.setdefault(txn, []).append(n)
-        self._first: I64 | None = None
+        self._tried = 0
         self._nogoods = _Nogoods(np.diff(c.open.first).tolist(), [])
 
     def left(self) -> Budget:
@@ -258,6 +258,7 @@ class _Search:
         while (left := self.left()).time_s > 0:
             columns = _assigned(self._c, np.array(nogoods.choice, np.int64))
             seen = weak_models.decide(columns, [model], left)
+            self._tried += 1
             if seen.decisions[model] != "violated":
                 return seen.decisions[model], None
             cycle = next((y for m, y in seen.cycles.items() if m in implied_models(model)), [])
@@ -273,6 +274,14 @@ class _Search:
             except _Over:
                 break
         return "open", None
+
+    @property
+    def why_open(self) -> str:
+        """Why a model was not decided."""
+        return (
+            f"{len(self._c.open.read)} reads returned what several transactions wrote, and none of "
+            f"{self._tried} ways to say which satisfied it before time was over"
+        )
 
     def forget(self) -> None:
         """Nogoods of a model that a weaker one need not keep."""
@@ -297,6 +306,8 @@ def decide(c: TxnColumns, models: Iterable[str], budget: Budget) -> Found:
             decisions[model], assumed = search.decide(model)
             if assumed is not None:
                 found.assumed[model] = assumed
+            if decisions[model] == "open":
+                found.open[model] = search.why_open
             search.forget()
         settled.append(model)
     return found

@@ -201,11 +201,12 @@ def whichever(c: TxnColumns, assumed: Assumed, model: str) -> Anomaly:
     reads = c.open.read[assumed.reads]
     writes = np.concatenate([c.open.candidates(read) for read in assumed.reads])
     txns = np.searchsorted(c.mop_start, np.concatenate([reads, writes]), side="right") - 1
-    others = sorted(set(c.op_index[txns].tolist()) - {*one.ops})
+    txns = np.unique(txns[~np.isin(c.op_index[txns], one.ops)])
     meaning, _, story = (one.explanation or "").partition(". ")
     return replace(
         one,
-        ops=[*one.ops, *others],
+        ops=[*one.ops, *(int(c.op_index[t]) for t in txns)],
+        witness=[*one.witness, *records_of(c, "rw-register", txns.tolist(), {})],
         explanation=f"{meaning}, whichever of its writers each read returned. One way: {story}",
     )
 

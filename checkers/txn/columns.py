@@ -62,8 +62,12 @@ _FIRST_TXNS: Final = 4096
 
 
 class UnfitError(ValueError):
-    """Columns that cannot be judged: they break the rules of csrc/txn/txn.h, write a value twice,
+    """Columns that cannot be judged: they break the rules of csrc/txn/txn.h, append a value twice,
     or are of another kind of object."""
+
+
+class RepeatedError(UnfitError):
+    """A value is written to its key by two transactions."""
 
 
 @dataclass(frozen=True, slots=True)

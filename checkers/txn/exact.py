@@ -99,6 +99,11 @@ class Exact:
         return next((o.involved[model] for o in looks if model in o.involved), [])
 
 
+def _weakest_above(model: str, among: Iterable[str]) -> set[str]:
+    above = {m for m in among if model in implied_models(m)}
+    return {m for m in above if not (implied_models(m) - {m}) & above}
+
+
 def models_to_search(asked: Iterable[str]) -> list[str]:
     """Models that are searched for an order first: those asked, and for one that is not decided the
     weakest that implies it."""
@@ -108,8 +113,7 @@ def models_to_search(asked: Iterable[str]) -> list[str]:
         if model in order_search.MODELS:
             wanted.add(model)
         elif model not in weak_models.MODELS and model not in INFERRED:
-            above = [m for m in order_search.MODELS if model in implied_models(m)]
-            wanted |= {m for m in above if not (implied_models(m) - {m}) & {*above}}
+            wanted |= _weakest_above(model, order_search.MODELS)
     return [m for m in order_search.MODELS if m in wanted]
 
 
@@ -200,6 +204,7 @@ def _decide_weak(c: TxnColumns, weak: Sequence[str], budget: Budget, found: Exac
     if c.open:
         answer = assignments.decide(c, weak, budget)
         found.seen, found.assumed = answer.seen, answer.assumed
+        found.open |= answer.open
     else:
         found.seen = weak_models.decide(c, weak, budget)
     found.decisions |= found.seen.decisions
@@ -223,6 +228,9 @@ def look(c: TxnColumns, asked: Sequence[str], budget: Budget) -> Exact:
         return found
     names = {SAME.get(name, name) for name in map(canonical, asked)}
     below = {m for name in names for m in implied_models(name)}
+    if c.open:  # inference leaves open reads out, so that it shows no model to hold
+        for model in names & INFERRED:
+            below |= _weakest_above(model, weak_models.MODELS)
     weak = [m for m in weak_models.MODELS if m in below and found.holds(m) is None]
     if weak:
         _decide_weak(c, weak, clock.left(), found)

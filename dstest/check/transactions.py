@@ -81,7 +81,7 @@ def judge_transactions(
     try:
         result = api.check(read.columns, workload, asked, given, budget)
     except UnfitError as error:
-        twice = double_writers(read.columns)
+        twice = double_writers(read.columns) if KINDS[workload].lists else None
         remedy = ONCE if twice else _REMEDY
         raise HistoryError(f"{path}: {twice or error}", remedy=remedy) from None
     except ValueError as error:
@@ -386,7 +386,7 @@ def judge_sessions(
     try:
         result = api.check(columns, _WORKLOAD, judged, options, budget)
     except ValueError as error:
-        raise HistoryError(f"{path}: {double_writers(columns) or error}", remedy=ONCE) from None
+        raise HistoryError(f"{path}: {error}", remedy="see docs/reference/formats.md") from None
     result = replace(
         result,
         model=",".join(asked),

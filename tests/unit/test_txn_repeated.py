@@ -199,12 +199,46 @@ def test_little_time_leaves_it_open_with_a_reason() -> None:
     assert "time budget spent" in (result.reason or "")
 
 
+def test_a_weak_model_that_is_left_open_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assignments, "TRIES_MAX", 0)
+    monkeypatch.setattr(assignments, "GUIDES", ())
+    said = set()
+    for seed, _, c, apart in with_open_reads(range(1500)):
+        found = assignments.decide(apart, WEAK, Budget())
+        for model, why in found.open.items():
+            assert "ways to say which" in why
+            result = check(c, RW, [model])
+            assert result.valid == "unknown" or result.anomaly_types, seed
+            said.add(model)
+    assert said
+
+
 def test_an_order_that_does_not_replay_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     history = at_once(*RIGHT["either of two"])
     monkeypatch.setattr("checkers.txn.api.refutation", lambda *_: "it is turned round")
     result = check(columns_of(history), RW, ["serializable"])
     assert result.valid == "unknown"
     assert "it is turned round" in (result.reason or "")
+
+
+@pytest.mark.parametrize(
+    ("model", "opts"),
+    [("read-uncommitted", {}), ("serializable", {"wfr-keys?": True}), ("prefix", {})],
+)
+def test_what_is_only_inferred_is_not_called_valid(model: str, opts: dict[str, Any]) -> None:
+    history = at_once(*SEEDED["in a circle whichever"][0], txn(1, "ry1"))
+    c = columns_of(history)
+    found = check(c, RW, [model], opts)
+    assert found.valid is ("unknown" if model == "read-uncommitted" else False)
+    right = check(columns_of(at_once(*RIGHT["either of two"])), RW, [model], opts)
+    assert right.valid is (True if not opts else "unknown")
+    assert not opts or "reads returned what several transactions wrote" in (right.reason or "")
+
+
+def test_too_many_candidates_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("checkers.txn.apart.CANDIDATES_MAX", 3)
+    with pytest.raises(UnfitError, match="4 writes, 3 at most"):
+        check(columns_of(at_once(*RIGHT["either of two"])), RW, ["serializable"])
 
 
 def test_lists_with_a_value_appended_twice_are_refused() -> None:

@@ -14,7 +14,10 @@
  * Under snapshot isolation two writers of a key must not overlap, either: one commits before the
  * other begins (Cerone and Gotsman, "Analysing Snapshot Isolation", JACM 2018).
  *
- * An order without such a read is replayed separately before anything is called valid. Choices
+ * A read may be open: several transactions wrote what it returned. It clashes where none of them is
+ * the last one before it; then one is chosen, like a pair of versions (ord_open.c).
+ *
+ * An order without any clash is replayed separately before anything is called valid. Choices
  * that are refuted without an assumption refute the model.
  */
 #ifndef DSTEST_ORD_H
