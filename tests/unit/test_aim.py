@@ -79,10 +79,12 @@ int main(int argc, char **argv)
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with `aim` and the program, with a load address of its own."""
+    """A folder with `aim`, under sanitizers, and the program, with a load address of its own."""
     folder = tmp_path_factory.mktemp("aim")
     sources = [str(FOLDER / name) for name in aim.SOURCES]
-    subprocess.run(["cc", *FLAGS, "-Werror", "-o", str(folder / "aim"), *sources], check=True)
+    flags = [flag for flag in FLAGS if flag not in ("-static", "-s")]
+    flags += ["-Werror", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+    subprocess.run(["cc", *flags, "-o", str(folder / "aim"), *sources], check=True)
     (folder / "program.c").write_text(PROGRAM)
     words = ["-O1", "-fno-omit-frame-pointer", "-pie", "-fPIE", "-pthread"]
     made = ["-o", str(folder / "program"), str(folder / "program.c")]
