@@ -93,7 +93,7 @@ class AimedDetails(Details, frozen=True, kw_only=True):
     at: str = ""
     hit: int = 1
     then: str = "kill"
-    times: int = 1
+    times: int = 0
     delay_ms: float = 0.0
     reach_s: float = 10.0
     aimed_at: list[str] = []
@@ -240,9 +240,14 @@ class Aimed(ProcessFault):
         return msgspec.structs.replace(seen, injector=_aimed(record, seen.injector))
 
     def stands(self, earlier: LandingRecord, record: LandingRecord) -> Standing:
-        if AimedDetails.of(record).then != "delay":
+        details, before = AimedDetails.of(record), AimedDetails.of(earlier).asleep
+        if details.then != "delay":
             return process_standing(earlier, record)
-        return Standing(present=bool(record.injector and record.injector.moved))
+        if details.times or earlier.landed_at is None:
+            return Standing()
+        over = [n for n, count in details.asleep.items() if count <= before.get(n, 0)]
+        doubts = [f"no thread of {', '.join(over)} stood any more"] if over else []
+        return Standing(present=not over, doubts=doubts)
 
     async def in_force(self, ctx: NemesisContext, record: LandingRecord) -> Mapping[str, str]:
         """That no server runs. A pause and a delay are looked at in mid-window and at its end."""
