@@ -37,9 +37,9 @@ struct step {
 struct point {
     uint64_t address, frame;
     uint8_t code[CODE_BYTES];
-    bool armed, is_return;
+    bool armed, is_return, closes; /* closes: the call that has reached its step is over there */
     int step;
-    uint64_t hits;
+    uint64_t hits, order; /* order: the oldest of those that wait for a return goes where all are full */
 };
 
 struct process {
@@ -63,8 +63,8 @@ struct aim {
     int step_count, at; /* the step that is waited for */
     uint64_t wanted, hits, times, fired; /* hits of the last step; so often it was acted */
     struct place {
-        uint64_t who, depth;
-    } before; /* who has reached the step before, and how deep the stack was */
+        uint64_t who, depth; /* who: 0 for nobody */
+    } before; /* who is inside the step before, and how deep the stack was when it was entered */
     enum act act;
     int64_t delay_us;
     int error;
@@ -94,7 +94,7 @@ int64_t now_ns(void);
 bool read_memory(const struct process *p, uint64_t address, void *to, size_t bytes);
 bool write_memory(const struct process *p, uint64_t address, const void *from, size_t bytes);
 bool arm(struct process *p, struct point *point);
-void sweep(const struct process *p);
+void sweep(const struct process *p, bool all);
 void disarm(struct process *p, const struct point *point);
 bool emulate(const struct process *p, const uint8_t *code, struct user_regs_struct *r);
 void note_frames(const struct process *p, const struct user_regs_struct *r, bool entered);

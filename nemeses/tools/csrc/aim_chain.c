@@ -40,8 +40,21 @@ static void disarm_step(int step)
         }
 }
 
+static uint64_t returns; /* so many have been waited for */
+
+/* It is not waited for any more; another call that goes back there may be. */
+static void drop(struct point *mine)
+{
+    bool shared = false;
+    mine->armed = false;
+    for (int i = 0; i < aim.point_count; i++)
+        shared |= aim.table[i].armed && aim.table[i].address == mine->address;
+    for (int k = 0; !shared && k < process_count; k++)
+        disarm(&processes[k], mine);
+}
+
 /* A breakpoint where the function that was just entered goes back to. */
-static void await_return(struct process *p, const struct user_regs_struct *r, int step)
+static void await_return(struct process *p, const struct user_regs_struct *r, int step, bool closes)
 {
     uint64_t back;
     if (!read_memory(p, r->rsp, &back, 8))
@@ -63,9 +76,17 @@ static void await_return(struct process *p, const struct user_regs_struct *r, in
     bool room = aim.point_count < POINTS_MAX;
     if (room && (idle == NULL || idle->address != back))
         idle = &aim.table[aim.point_count++];
-    if (idle == NULL)
-        return; /* so many are under way that one more tells nothing new */
-    struct point next = {.address = back, .frame = frame, .is_return = true, .step = step};
+    if (idle == NULL) { /* the oldest of them has been left by another way, such as longjmp */
+        for (int i = 0; i < aim.point_count; i++)
+            if (aim.table[i].is_return && (idle == NULL || aim.table[i].order < idle->order))
+                idle = &aim.table[i];
+        if (idle == NULL)
+            return;
+        drop(idle);
+    }
+    struct point next = {.address = back, .frame = frame, .is_return = true, .closes = closes};
+    next.step = step;
+    next.order = ++returns;
     if (same != NULL)
         memcpy(next.code, same->code, CODE_BYTES);
     *idle = next;
@@ -129,15 +150,23 @@ static bool is_inside(const struct thread *t, const struct user_regs_struct *r, 
     return here.who == aim.before.who && (returned ? deeper >= 0 : deeper > 0);
 }
 
+/* It is inside this step now; of a function until that goes back. */
+static void enter(struct thread *t, const struct user_regs_struct *r, int step)
+{
+    aim.before = place_of(t, r);
+    if (aim.steps[step].kind == FUNCTION)
+        await_return(t->process, r, step, true);
+}
+
 static void next(struct thread *t, const struct user_regs_struct *r, struct point *point)
 {
     if (aim.at + 1 < aim.step_count) {
         bool was_call = aim.steps[aim.at].kind == SYSCALL;
-        aim.before = place_of(t, r);
         if (aim.at > 0)
             disarm_step(aim.at - 1);
         if (aim.steps[aim.at].kind != FUNCTION)
             disarm_step(aim.at);
+        enter(t, r, aim.at);
         arm_step(++aim.at);
         if (was_call != (aim.steps[aim.at].kind == SYSCALL))
             switch_mode();
@@ -147,39 +176,42 @@ static void next(struct thread *t, const struct user_regs_struct *r, struct poin
         act(t, r, point);
 }
 
+/* Which of the calls that are waited for has gone back here. */
+static struct point *returned(const struct user_regs_struct *r, uint64_t at)
+{
+    uint64_t frame = aim.go ? r->r14 : r->rsp;
+    for (int i = 0; i < aim.point_count; i++) {
+        struct point *one = &aim.table[i];
+        if (one->is_return && one->armed && one->address == at && one->frame == frame)
+            return one;
+    }
+    return NULL;
+}
+
 /* A thread stands at a breakpoint of ours, whose instruction it has not executed yet. */
 void reach(struct thread *t, struct user_regs_struct *r, struct point *point)
 {
     struct step *s = &aim.steps[aim.at];
-    if (point->step == aim.at - 1)
-        aim.before = place_of(t, r); /* the newest to have come there is followed */
+    if (point->is_return) {
+        point = returned(r, point->address);
+        if (point == NULL)
+            return; /* somebody else's way back */
+        drop(point);
+        if (point->closes) {
+            if (place_of(t, r).who == aim.before.who && point->step == aim.at - 1)
+                aim.before.who = 0;
+            return;
+        }
+    } else if (point->step == aim.at - 1) {
+        enter(t, r, aim.at - 1); /* the newest to have come there is followed */
+    }
     if (point->step != aim.at)
         return;
     if (aim.at > 0 && aim.steps[aim.at - 1].kind == FUNCTION && !is_inside(t, r, point->is_return))
         return;
     if (s->kind == RETURN && !point->is_return) {
-        await_return(t->process, r, aim.at);
+        await_return(t->process, r, aim.at, false);
         return;
-    }
-    if (s->kind == RETURN) {
-        uint64_t frame = aim.go ? r->r14 : r->rsp;
-        struct point *mine = NULL;
-        for (int i = 0; i < aim.point_count && mine == NULL; i++) {
-            struct point *one = &aim.table[i];
-            if (one->is_return && one->armed && one->address == point->address &&
-                one->frame == frame)
-                mine = one;
-        }
-        if (mine == NULL)
-            return; /* somebody else's way back */
-        bool shared = false;
-        for (int i = 0; i < aim.point_count; i++)
-            shared |= &aim.table[i] != mine && aim.table[i].armed &&
-                      aim.table[i].address == mine->address;
-        mine->armed = false;
-        for (int k = 0; !shared && k < process_count; k++)
-            disarm(&processes[k], mine);
-        point = mine;
     }
     point->hits++;
     next(t, r, point);
@@ -211,6 +243,8 @@ void at_call(struct thread *t, long call, const uint64_t *args)
     if (s->kind != SYSCALL || call != s->call || aim.over)
         return;
     if (!is_file(s, t->process, args, file) || ptrace(PTRACE_GETREGS, t->tid, 0, &r) != 0)
+        return;
+    if (aim.at > 0 && aim.steps[aim.at - 1].kind == FUNCTION && !is_inside(t, &r, true))
         return;
     bool first = aim.fired == 0;
     next(t, &r, NULL);

@@ -18,12 +18,12 @@ struct patch {
     uint8_t byte, standing;
 };
 
-enum { PATCHES = 16384 };
+enum { PATCHES = PROCESSES_MAX * POINTS_MAX + 1 };
 static struct notes {
     uint64_t count;
     struct patch rows[PATCHES];
 } *notes;
-static uint16_t row_of[PROCESSES_MAX][POINTS_MAX]; /* 0: none yet */
+static uint32_t row_of[PROCESSES_MAX][POINTS_MAX]; /* 0: none yet */
 
 static struct notes *opened(const char *path, int flags)
 {
@@ -46,9 +46,9 @@ bool patches_open(const char *path)
 /* Where it is noted what a process has there; NULL: there is no more room. */
 static struct patch *patch_of(const struct process *p, const struct point *point)
 {
-    uint16_t *row = &row_of[p - processes][point - aim.table];
+    uint32_t *row = &row_of[p - processes][point - aim.table];
     if (!*row && notes->count + 1 < PATCHES)
-        *row = (uint16_t)++notes->count;
+        *row = (uint32_t)++notes->count;
     return *row ? &notes->rows[*row] : NULL;
 }
 
@@ -72,6 +72,8 @@ bool arm(struct process *p, struct point *point)
         memcpy(point->code, there, sizeof there);
     else if (!point->code[0] && !point->code[1])
         return false; /* somebody else's */
+    if (!memcmp(point->code, "\x0f\x05", 2))
+        return false; /* syscall: it may not come back while all others wait for it */
     struct patch *patch = patch_of(p, point);
     if (patch == NULL)
         return false;
@@ -91,8 +93,8 @@ void disarm(struct process *p, const struct point *point)
     patch->standing = 0;
 }
 
-/* What a fork has copied, and is armed no more. */
-void sweep(const struct process *p)
+/* What a fork has copied, and is armed no more; of one that is let go, all of it. */
+void sweep(const struct process *p, bool all)
 {
     for (int i = 0; i < aim.point_count; i++) {
         const struct point *point = &aim.table[i];
@@ -101,7 +103,7 @@ void sweep(const struct process *p)
         bool stands = false;
         for (int k = 0; k < aim.point_count; k++)
             stands |= aim.table[k].armed && aim.table[k].address == point->address;
-        if (!stands && point->code[0] && read_memory(p, at, &there, 1) && there == BREAKPOINT)
+        if ((all || !stands) && point->code[0] && read_memory(p, at, &there, 1) && there == BREAKPOINT)
             write_memory(p, at, &point->code[0], 1);
     }
 }

@@ -71,17 +71,41 @@ static struct process *process_of(pid_t pid)
     return NULL;
 }
 
+static bool has_threads(const struct process *p)
+{
+    for (int i = 0; i < thread_count; i++)
+        if (threads[i].tid && threads[i].process == p)
+            return true;
+    return false;
+}
+
+/* There are too many to follow one more: what it has of ours goes, and that is told. */
+static void let_alone(int memory, uint64_t bias)
+{
+    sweep(&(struct process){.memory = memory, .bias = bias}, true);
+    close(memory);
+    account.lost = true;
+}
+
 static struct process *add_process(pid_t pid, pid_t root, uint64_t bias)
 {
     char name[64];
     struct process *p = process_of(pid);
-    if (p != NULL || process_count == PROCESSES_MAX)
+    if (p != NULL)
         return p;
     snprintf(name, sizeof name, "/proc/%d/mem", pid);
     int memory = open(name, O_RDWR | O_CLOEXEC);
     if (memory < 0)
         return NULL;
-    p = &processes[process_count++];
+    for (int i = 0; i < process_count && p == NULL; i++)
+        if (processes[i].gone && !has_threads(&processes[i]))
+            p = &processes[i];
+    if (p == NULL && process_count < PROCESSES_MAX)
+        p = &processes[process_count++];
+    if (p == NULL) {
+        let_alone(memory, bias);
+        return NULL;
+    }
     *p = (struct process){.pid = pid, .root = root, .memory = memory, .bias = bias};
     account.processes++;
     return p;
@@ -157,6 +181,24 @@ static void resume(struct thread *t)
     t->signal = 0;
 }
 
+/* Does it wait in the kernel where nothing can stop it? Then it runs no code of its own. */
+static bool is_in_kernel(pid_t tid)
+{
+    char name[64], line[64];
+    bool waits = false;
+    snprintf(name, sizeof name, "/proc/%d/status", tid);
+    FILE *file = fopen(name, "re");
+    if (file == NULL)
+        return false;
+    while (!waits && fgets(line, sizeof line, file) != NULL)
+        if (!strncmp(line, "State:", 6)) {
+            waits = strchr(line, 'D') != NULL;
+            break;
+        }
+    fclose(file);
+    return waits;
+}
+
 static bool is_quiet(int status)
 {
     return status >> 16 == PTRACE_EVENT_STOPPED && WSTOPSIG(status) == SIGTRAP;
@@ -190,7 +232,7 @@ static void hold(const struct process *p, const struct thread *but, int64_t limi
                 note_stop(t, status);
                 break;
             }
-            if (found < 0 || now_ns() > until_ns)
+            if (found < 0 || now_ns() > until_ns || is_in_kernel(t->tid))
                 break;
             sched_yield();
         }
@@ -206,6 +248,26 @@ static void release(const struct process *p, const struct thread *but)
     }
 }
 
+/* Has it come to a stop? False: it has ended, or a page that it wants does not come; then it stops
+ * later, by itself. */
+static bool stepped(struct thread *t, int *status)
+{
+    for (int64_t until_ns = now_ns() + HOLD_NS;;) {
+        pid_t found = waitpid(t->tid, status, __WALL | WNOHANG);
+        if (found == t->tid && WIFSTOPPED(*status))
+            return true;
+        if (found == t->tid)
+            note_stop(t, *status);
+        if (found != 0)
+            return false;
+        if (now_ns() > until_ns) {
+            t->stopped = false;
+            return false;
+        }
+        sched_yield();
+    }
+}
+
 /* Execute the one instruction that a breakpoint covers, while nobody else can run past it. */
 static void step_alone(struct thread *t, const struct point *point, struct user_regs_struct *r)
 {
@@ -216,18 +278,20 @@ static void step_alone(struct thread *t, const struct point *point, struct user_
     hold(p, t, HOLD_NS);
     ptrace(PTRACE_SETREGS, t->tid, 0, r);
     write_memory(p, at, &point->code[0], 1);
+    uint64_t mask = 0, every = ~0ULL;
+    bool masked = ptrace(PTRACE_GETSIGMASK, t->tid, sizeof mask, &mask) == 0 &&
+                  ptrace(PTRACE_SETSIGMASK, t->tid, sizeof every, &every) == 0;
     for (int tries = 0; tries < 64; tries++) {
         if (ptrace(PTRACE_SINGLESTEP, t->tid, 0, 0) != 0)
             break;
-        if (waitpid(t->tid, &status, __WALL) != t->tid || !WIFSTOPPED(status)) {
-            note_stop(t, status);
+        if (!stepped(t, &status))
             break;
-        }
         if (WSTOPSIG(status) == SIGTRAP && status >> 16 == 0)
             break;
-        if (status >> 16 == 0)
-            t->signal = WSTOPSIG(status); /* passed on afterwards */
+        t->signal = WSTOPSIG(status) == SIGTRAP ? t->signal : WSTOPSIG(status); /* SIGSTOP */
     }
+    if (masked)
+        ptrace(PTRACE_SETSIGMASK, t->tid, sizeof mask, &mask);
     if (point->armed)
         write_memory(p, at, &trap, 1);
     account.stepped++;
@@ -268,7 +332,7 @@ static bool trapped(struct thread *t)
         reach(t, &r, point);
     point = point_at(point->address); /* another one may still be armed there */
     if (aim.over || !point->armed) {
-        sweep(t->process);
+        sweep(t->process, false);
         ptrace(PTRACE_SETREGS, t->tid, 0, &r);
     } else if (emulate(t->process, point->code, &r)) {
         account.emulated++;
@@ -310,7 +374,7 @@ static struct process *forked(pid_t pid, const struct process *by)
     for (int i = 0; i < aim.point_count; i++)
         if (aim.table[i].armed)
             arm(p, &aim.table[i]);
-    sweep(p);
+    sweep(p, false);
     return p;
 }
 
@@ -381,7 +445,7 @@ static void look_at(struct thread *t, int status)
     } else if (event == 0) {
         t->signal = signal;
     }
-    if (!t->pending)
+    if (!t->pending && t->stopped)
         resume(t);
 }
 
@@ -493,7 +557,7 @@ void detach_all(int signal_to_all)
     disarm_everything();
     for (int k = 0; k < process_count; k++)
         if (!processes[k].gone)
-            sweep(&processes[k]);
+            sweep(&processes[k], false);
     for (int k = 0; signal_to_all && k < process_count; k++)
         if (!processes[k].gone)
             account.paused += kill(processes[k].pid, signal_to_all) == 0;
