@@ -18,7 +18,8 @@ Model `prefix`, over whole reads of one log per key:
 
 A dequeue of unknown outcome may have taken a skipped element, so skips count only above their
 number. One that failed as `not-offered` may have kept an element from the others for a while: each
-excuses one that what came out after it had begun has overtaken. Values are unique per key:
+excuses one that was in by half a minute after it, and that was overtaken only after it had begun;
+how many were excused is counted. Values are unique per key:
 undecided is a queue where one that came out was put in twice or came out twice, and a log to which
 one may have been appended twice.
 Source: Gibbons and Korach for the pairs that show a queue's disorder.
@@ -26,7 +27,6 @@ Source: Gibbons and Korach for the pairs that show a queue's disorder.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from typing import Any, Final
 
@@ -39,6 +39,10 @@ from checkers.total_queue import Traffic, traffic
 from dstest.core.op import Op
 from dstest.core.protocols import NOT_OFFERED, code_of
 from dstest.core.words import quoted
+
+ARRIVES_NS: Final = 30_000_000_000
+"""A request that its client has given up may come to the queue so much later: what a partition holds
+up is sent again when it is over."""
 
 
 def _fifo(part: Part, findings: Findings) -> int:
@@ -78,32 +82,53 @@ def _overtaken(
     out: dict[int, Op],
     findings: Findings,
 ) -> list[tuple[int, int]]:
-    """Pairs (a, b) of elements: a was in before b was begun, and b out before a was taken. Each
-    dequeue that may have held an element for a while excuses one a."""
-    held = sorted(
-        op.invoke_ts for op in part.refused("dequeue") if code_of(op.error) == NOT_OFFERED
-    )
+    """Pairs (a, b) of elements: a was in before b was begun, and b out before a was taken.
+
+    Each dequeue that may have held an element for a while excuses one a: one that was in by the
+    time that its request can still have come, and that nothing had overtaken before it began.
+    """
+    failed = [op for op in part.refused("dequeue") if code_of(op.error) == NOT_OFFERED]
+    held = sorted((op.invoke_ts, end_of(op) + ARRIVES_NS) for op in failed)
+    in_ns = {at: when for when, at in known}
     excused: set[int] = set()
-    while True:
-        found: list[tuple[int, int]] = []
-        slowest: tuple[int, int] | None = None
-        position = 0
-        for begun, b in later:
-            findings.tick()
-            while position < len(known) and known[position][0] < begun:
-                a = known[position][1]
-                if a in out and a not in excused:
-                    slowest = max(slowest or (-1, -1), (out[a].invoke_ts, a))
-                position += 1
-            if slowest is not None and slowest[0] > end_of(out[b]):
-                found.append((slowest[1], b))
-        if not found:
-            return []
-        at = bisect_left(held, min(end_of(out[b]) for a, b in found if a == found[0][0]))
-        if not at:
+    while found := _disorder(known, later, out, excused, findings):
+        a = found[0][0]
+        first = min(
+            end_of(out[b])
+            for begun, b in later
+            if in_ns[a] < begun and end_of(out[b]) < out[a].invoke_ts
+        )
+        fits = [row for row in held if row[0] < first and in_ns[a] <= row[1]]
+        if not fits:
             return found
-        del held[at - 1]
-        excused.add(found[0][0])
+        held.remove(fits[-1])
+        excused.add(a)
+    if excused:
+        findings.count(excused=len(excused))
+    return []
+
+
+def _disorder(
+    known: list[tuple[int, int]],
+    later: list[tuple[int, int]],
+    out: dict[int, Op],
+    excused: set[int],
+    findings: Findings,
+) -> list[tuple[int, int]]:
+    """Of each b that has overtaken any, with the one of these that was taken last."""
+    found: list[tuple[int, int]] = []
+    slowest: tuple[int, int] | None = None
+    position = 0
+    for begun, b in later:
+        findings.tick()
+        while position < len(known) and known[position][0] < begun:
+            a = known[position][1]
+            if a in out and a not in excused:
+                slowest = max(slowest or (-1, -1), (out[a].invoke_ts, a))
+            position += 1
+        if slowest is not None and slowest[0] > end_of(out[b]):
+            found.append((slowest[1], b))
+    return found
 
 
 def _skips(t: Traffic, part: Part, out: dict[int, Op], findings: Findings) -> None:

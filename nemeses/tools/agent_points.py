@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 
 GO_118, GO_120, GO_116 = 0xFFFFFFF0, 0xFFFFFFF1, 0xFFFFFFFA
 FUNCTION = 2
+NAME_MAX = 4096
 DEBUG = "/usr/lib/debug/.build-id"
 EM_X86_64 = 62
 DYN = 3
@@ -73,7 +74,8 @@ class Elf:
 
     def text_at(self, offset: int) -> str:
         """The string that begins there."""
-        return self.data[offset : self.data.find(b"\0", offset)].decode("utf-8", "replace")
+        end = self.data.find(b"\0", offset, offset + NAME_MAX)
+        return self.data[offset : max(end, offset)].decode("utf-8", "replace")
 
     def bytes_at(self, address: int, count: int) -> bytes:
         """What the file has at an address."""
@@ -136,7 +138,7 @@ def functions(path: str) -> tuple[list[tuple[str, int]], bool]:
         debug = elf.debug_file()
         if not go and debug:
             found += Elf(debug).symbols()
-    except (struct.error, LookupError) as error:
+    except (struct.error, LookupError, OverflowError) as error:
         raise ValueError(f"the tables of {path} cannot be read: {error}") from None
     return sorted({*found}, key=lambda row: row[1]), bool(go)
 
@@ -203,26 +205,36 @@ def touched(pid: int, addresses: list[int]) -> list[str]:
 
 
 def asleep(seconds: float, pids: list[str]) -> int:
-    """In how many samples, 20 a second, some but not all threads are stopped by a tracer."""
+    """In how many samples, 20 a second, a thread that a tracer has stopped has stood since the one
+    before, without having run in between, while another one had not."""
     until, count = time.monotonic() + seconds, 0
+    before: dict[str, str] = {}
     while time.monotonic() < until:
-        states = [state for pid in pids for state in _states(pid)]
-        count += "t" in states and any(state != "t" for state in states)
+        now = {task: state for pid in pids for task, state in _stopped(pid).items()}
+        stood = [task for task, state in now.items() if state and before.get(task) == state]
+        count += bool(stood) and len(stood) < len(now)
+        before = now
         time.sleep(0.05)
     return count
 
 
-def _states(pid: str) -> Iterator[str]:
+def _stopped(pid: str) -> dict[str, str]:
+    """Of each thread how often it has been switched away, where a tracer has stopped it; empty
+    where it runs or waits by itself."""
+    found = {}
     try:
         tasks = os.listdir(f"/proc/{pid}/task")
     except OSError:
-        return
+        return {}
     for task in tasks:
         try:
-            with open(f"/proc/{pid}/task/{task}/stat") as file:
-                yield file.read().rpartition(")")[2].split()[0]
+            with open(f"/proc/{pid}/task/{task}/status") as file:
+                rows = dict(line.split(":", 1) for line in file if ":" in line)
         except OSError:
             continue  # it has ended
+        switches = rows["voluntary_ctxt_switches"] + rows["nonvoluntary_ctxt_switches"]
+        found[task] = switches if rows["State"].split()[0] == "t" else ""
+    return found
 
 
 def main(argv: list[str]) -> None:

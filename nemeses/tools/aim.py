@@ -70,9 +70,10 @@ _OFF: Final = f"""\
 # Let go of what is traced, its code as it was; harmless where nothing is.
 ours() {{ {_RUNNING}; }}
 for pid in $(ours); do kill $pid 2>/dev/null; done
-for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-    [ -n "$(ours)" ] || break
+n=0
+while [ -n "$(ours)" ] && [ $n -lt 120 ]; do  # it lets threads go that do not stop at once
     sleep 0.05
+    n=$((n + 1))
 done
 for pid in $(ours); do kill -9 $pid 2>/dev/null; done
 [ ! -e {RUN}/patches ] || {TOOL} --restore {RUN}
@@ -93,6 +94,8 @@ for pid in $({_RUNNING}); do echo "ours process $pid (aim)"; done
 _NAME: Final = re.compile(r"(?!.*\.\.)[\w*?(][\w./()*?\[\]·,@~-]*")
 _GLOB: Final = re.compile(r"[\w./*?\[\]-]*")
 
+STEPS_MAX: Final = 8
+
 Kind = Literal["function", "return", "syscall"]
 
 
@@ -107,38 +110,44 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse(text: str) -> tuple[list[Step], int]:
     """(The chain that `at=` asks for, the hit that it names, 1 where it names none)."""
-    steps: list[Step] = []
-    hit = 1
-    for part in text.split(" > "):
-        kind, _, rest = part.strip().partition(":")
-        if kind not in ("function", "return", "syscall"):
-            kind, rest = "function", part.strip()
-        if kind == "syscall":
-            name, glob, number = (*rest.split(":", 2), "", "")[:3]
-            if name not in CALLS:
-                raise ConfigError(
-                    f"-o at={part.strip()}: no system call that can be met there",
-                    remedy=f"one of {', '.join(CALLS)}",
-                )
-            if number and not number.isdigit():
-                raise ConfigError(
-                    f"-o at={part.strip()}: {number!r} is no number",
-                    remedy="syscall:NAME:GLOB:N, such as syscall:fdatasync:*.wal:3",
-                )
-            steps.append(Step(kind="syscall", name=name, glob=glob))
-            hit = int(number or 1)
-        elif rest:
-            steps.append(Step(kind="return" if kind == "return" else "function", name=rest))
-            hit = 1
-    if not steps or not all(_NAME.fullmatch(s.name) and _GLOB.fullmatch(s.glob) for s in steps):
+    parts = [part.strip() for part in text.split(" > ")]
+    found = [_step(part) for part in parts]
+    if len(found) > STEPS_MAX:
+        raise ConfigError(f"-o at={text}: more than eight steps", remedy="fewer of them")
+    early = [part for part, (_, hit) in zip(parts[:-1], found[:-1], strict=True) if hit]
+    if early:
         raise ConfigError(
-            f"-o at={text}: no point of a program",
+            f"-o at={text}: a number behind {early[0]}", remedy="one behind the last step alone"
+        )
+    return [step for step, _ in found], found[-1][1] or 1
+
+
+def _step(part: str) -> tuple[Step, int]:
+    """A part of the chain, and the hit behind it, 0 where there is none."""
+    kind, _, rest = part.partition(":")
+    if kind not in ("function", "return", "syscall"):
+        kind, rest = "function", part
+    name, glob, number = (*rest.split(":", 2), "", "")[:3] if kind == "syscall" else (rest, "", "")
+    if kind == "syscall" and name not in CALLS:
+        raise ConfigError(
+            f"-o at={part}: no system call that can be met there",
+            remedy=f"one of {', '.join(CALLS)}",
+        )
+    if number and not re.fullmatch("[1-9][0-9]{0,8}", number):
+        raise ConfigError(
+            f"-o at={part}: {number[:20]!r} is no number of a hit",
+            remedy="syscall:NAME:GLOB:N, such as syscall:fdatasync:*.wal:3",
+        )
+    if not _NAME.fullmatch(name) or not _GLOB.fullmatch(glob) or glob == "-" or len(glob) > 250:
+        raise ConfigError(
+            f"-o at={part}: no point of a program",
             remedy="-o at=function:NAME, return:NAME or syscall:NAME:GLOB, joined by ' > '; "
             "`dstest points PROGRAM` lists functions",
         )
-    if len(steps) > 8:
-        raise ConfigError(f"-o at={text}: more than eight steps", remedy="fewer of them")
-    return steps, max(1, hit)
+    step = Step(kind="return" if kind == "return" else "function", name=name)
+    return (Step(kind="syscall", name=name, glob=glob) if kind == "syscall" else step), int(
+        number or 0
+    )
 
 
 class Sight(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ from nemeses.disk import disk_fault
 from nemeses.none import NoNemesis
 from nemeses.process.memory import MEMORY
 from nemeses.process.slow_follower import CPU
-from nemeses.tools import netem, netqueue, nft, node_clock
+from nemeses.tools import aim, netem, netqueue, nft, node_clock
 from nemeses.tools.compiled import HOME
 from nemeses.tools.netem import cap_rules
 
@@ -50,6 +50,11 @@ async def _plant(nodes: Nodes, lab: LabInfo) -> None:
     node = nodes["n1"]
     await nft.load(node, nft.account_rules([nodes["n2"].info]))
     await nft.load(node, nft.fault_rules([nodes["n2"].info], lab, "drop"))
+    await aim.install("aimed", [node])
+    traced = await node.call("spawn", argv=["/bin/sleep", "600"])
+    call, fd, path = aim.CALLS["fsync"]
+    step = f"step syscall {call} {fd} {path} -"
+    await aim.start(node, f"process {traced['pid']} 0\n{step}\nthen count\n")
     await netqueue.install("latency", [node])
     await netqueue.start(node, netqueue.rules([nodes["n2"].info], hook="FORWARD"), {"delay_us": 1})
     await node.run(["tc", "-batch", "-"], stdin=cap_rules("eth0", lab, 5000))

@@ -64,6 +64,8 @@ def test_paths_stay_as_they_are(asked: list[list[str]]) -> None:
 @pytest.mark.parametrize(
     "word",
     [
+        *("debian:trixie:--help", "debian:trixie:..", "debian:trixie:a,--print-uris"),
+        *("debian:trixie:-q", "debian:trixie:etcd-server,"),
         *("debian:", "debian:Trixie", "debian:trixie:", "debian:trixie;touch x", "debian:../x"),
         *("pypi:a", "pypi:a==", "pypi:../a==1", "pypi:a==1 b", "pypi:-r==1"),
     ],
@@ -89,3 +91,10 @@ def test_what_cannot_be_fetched_leaves_nothing(
     with pytest.raises(LabError, match="Debian nonesuch cannot be fetched"):
         fetch.fetched(["debian:nonesuch"], ["etcd-server"])
     assert not [p for p in (tmp_path / "labs").rglob("*") if p.is_file()]
+
+
+def test_a_directory_that_lacks_a_package_is_no_build(asked: list[list[str]]) -> None:
+    (path,) = fetch.fetched(["debian:trixie"], ["etcd-server"])
+    Path(path).unlink()
+    with pytest.raises(ConfigError, match="0 of the packages"):
+        fetch.fetched(["debian:trixie"], ["etcd-server"])

@@ -105,9 +105,9 @@ def test_a_dequeue_is_over_when_its_acknowledgement_was_confirmed(
     [
         (IDLE, None),
         ({**IDLE, "num_ack_pending": 1}, "busy"),
-        ({**IDLE, "num_pending": 1}, "not-offered"),
-        ({"error": {"err_code": 10014}}, "not-offered"),
-        (TimeoutError(), "not-offered"),
+        ({**IDLE, "num_pending": 1}, "no-offer"),
+        ({"error": {"err_code": 10014}}, "no-offer"),
+        (TimeoutError(), "no-offer"),
     ],
 )
 def test_a_queue_is_empty_when_nothing_waits_for_anybody(
@@ -118,7 +118,7 @@ def test_a_queue_is_empty_when_nothing_waits_for_anybody(
     if code is None and offered is NO_MESSAGES:
         assert invoked(monkeypatch, server, QueueClient, "dequeue", "q")[0] is None
         return
-    with pytest.raises(Definite, match=code or "not-offered"):
+    with pytest.raises(Definite, match=code or "no-offer"):
         invoked(monkeypatch, server, QueueClient, "dequeue", "q")
 
 
@@ -129,7 +129,7 @@ def test_a_message_that_the_consumer_has_not_heard_of_is_there(
     known = Server(next=NO_MESSAGES, info=IDLE, get={"message": {"seq": 7}})
     assert invoked(monkeypatch, known, QueueClient, "dequeue", "q")[0] is None
     server = Server(next=NO_MESSAGES, info=IDLE, get={"message": {"seq": 8}})
-    with pytest.raises(Definite, match="not-offered"):
+    with pytest.raises(Definite, match="no-offer"):
         invoked(monkeypatch, server, QueueClient, "dequeue", "q")
 
 
@@ -145,7 +145,7 @@ def test_a_broken_connection_is_not_used_again(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(system, "connect", connected)
     client = QueueClient(AT, [AT], OPTIONS)
     for _ in range(3):
-        with pytest.raises(Definite, match="not-offered"):
+        with pytest.raises(Definite, match="no-offer"):
             asyncio.run(client.invoke(OpDraft("dequeue", "q"), 1.0))
     assert len(made) == 3
 

@@ -29,7 +29,6 @@ from clusters.supervise.log_lines import NATS_LINES
 from clusters.supervise.system import NATS
 from dstest.core.node import Node
 from dstest.core.protocols import (
-    NOT_OFFERED,
     Clocked,
     Definite,
     Ending,
@@ -59,6 +58,7 @@ OFFER_S: Final = 0.5
 """A consumer that waits for an acknowledgement hands out nothing: so long is it asked."""
 
 BUSY: Final = "busy"
+NO_OFFER: Final = "no-offer"
 NO_RESPONDERS: Final = "no-responders"
 
 HOME: Final = "/opt/nats"
@@ -216,7 +216,7 @@ class QueueClient(NatsClient):
             raise
         except Exception as error:
             await self.close()
-            raise Definite(error_text(NOT_OFFERED, repr(error))) from None
+            raise Definite(error_text(NO_OFFER, repr(error))) from None
         if message is None:
             return None
         await self.ask(message.reply, b"+ACK")
@@ -238,7 +238,7 @@ class QueueClient(NatsClient):
             raise Definite(BUSY)
         handed_out = state["delivered"]["stream_seq"]
         if message is None or state["num_pending"] or await self._newest(key) > handed_out:
-            raise Definite(NOT_OFFERED)
+            raise Definite(NO_OFFER)
         return None
 
     async def _newest(self, key: Any) -> int:
@@ -390,7 +390,7 @@ class Nats(SupervisedSystem):
     definite_errors = {
         NO_RESPONDERS: "NATS, Request-Reply: nobody has subscribed, so nobody got the message",
         BUSY: f"{KEPT}; another client has the next one",
-        NOT_OFFERED: KEPT,
+        NO_OFFER: KEPT,
     }
     conflict_errors = frozenset({BUSY})
     cautions = NATS

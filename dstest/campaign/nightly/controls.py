@@ -26,9 +26,18 @@ def red_controls(night: Path) -> Iterator[tuple[Path, Item]]:
         return
     for item in told.items:
         for one in item.tries if item.expected.red and item.argv else ():
-            run = (night / one.result).resolve()
-            if one.result and run.is_relative_to(directory.cells):
+            run = _inside(directory.cells, night / one.result) if one.result else None
+            if run is not None:
                 yield run, item
+
+
+def _inside(cells: Path, run: Path) -> Path | None:
+    """Where it is; None where it is not among the cells, or is no path."""
+    try:
+        found = run.resolve()
+    except (OSError, ValueError, RuntimeError):
+        return None
+    return found if found.is_relative_to(cells) else None
 
 
 def standing_now(run: Path, item: Item, judged: Verify = verify_run) -> tuple[Standing, str] | None:
