@@ -41,8 +41,8 @@ from dstest.core.protocols import NOT_OFFERED, code_of
 from dstest.core.words import quoted
 
 ARRIVES_NS: Final = 30_000_000_000
-"""A request that its client has given up may come to the queue so much later: what a partition holds
-up is sent again when it is over."""
+"""A request that its client has given up may come to the queue so much later: what a partition
+holds up is sent again when it is over."""
 
 
 def _fifo(part: Part, findings: Findings) -> int:

@@ -132,18 +132,23 @@ def _unlike(m: _Mops, outer: I64, is_open: np.ndarray[tuple[int], np.dtype[np.bo
 
 
 def _own_value(m: _Mops, reads: I64) -> tuple[I64, I64]:
-    """Of reads after an own write of the key: the own write whose value they return, -1 for none;
-    and which of them do not return the last one."""
+    """Of reads after an own write of the key: the last own write before them whose value they
+    return, -1 for none; and which of them do not return the last one of all."""
     c = m.c
-    own = m.own[reads]
-    found = own.copy()
-    left = np.flatnonzero(c.mop_value[own] != c.mop_value[reads])
-    torn = reads[left]
-    while len(left):
-        found[left] = m.own[found[left]]
-        left = left[found[left] >= 0]
-        left = left[c.mop_value[found[left]] != c.mop_value[reads[left]]]
-    return found, torn
+    torn = reads[c.mop_value[m.own[reads]] != c.mop_value[reads]]
+    writes = np.flatnonzero(c.mop_kind == WRITE)
+    both = np.concatenate([writes, reads])
+    _, place = np.unique(
+        m.txn[both] * (len(c.key_names) + 1) + c.mop_key[both], return_inverse=True
+    )
+    values = place * (int(c.mop_value.max(initial=0)) + 1) + c.mop_value[both]
+    _, group = np.unique(values, return_inverse=True)
+    at = group.reshape(-1) * len(c.mop_kind) + both
+    written = np.sort(at[: len(writes)])
+    before = np.searchsorted(written, at[len(writes) :]) - 1
+    last = np.where(before >= 0, written[np.maximum(before, 0)], -1)
+    same = (last >= 0) & (last // len(c.mop_kind) == group[len(writes) :])
+    return np.where(same, last % len(c.mop_kind), -1), torn
 
 
 def _open_reads(m: _Mops, reads: I64, write: I64, of: I64, outer: I64, torn: I64) -> OpenReads:

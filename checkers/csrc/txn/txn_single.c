@@ -37,8 +37,13 @@ static void check_read(struct txn_versions *v, int64_t t, int64_t i)
 static int64_t future_read(const struct txn_input *in, int64_t j, int64_t i)
 {
     for (; j < i; j++) {
-        if (in->mop_kind[j] == TXN_READ && in->mop_known[j] && in->mop_key[j] == in->mop_key[i] &&
-            in->mop_value[j] == in->mop_value[i]) {
+        if (in->mop_key[j] != in->mop_key[i] || in->mop_value[j] != in->mop_value[i]) {
+            continue;
+        }
+        if (in->mop_kind[j] == TXN_WRITE) {
+            return -1; /* it had written the same before: that is what it read */
+        }
+        if (in->mop_known[j]) {
             return j;
         }
     }
@@ -81,7 +86,7 @@ static void check_txn(struct txn_versions *v, int64_t t, struct touch *touches, 
             touch->read = (uint32_t)i + 1;
         } else if (!read && touch->read != 0) {
             int beyond = v->ctx->options->sources & TXN_BEYOND_ELLE;
-            int64_t early = beyond ? future_read(in, touch->read - 1, i) : -1;
+            int64_t early = beyond ? future_read(in, in->mop_start[t], i) : -1;
             if (early >= 0) {
                 txn_find(v->ctx, (struct txn_found){TXN_FUTURE_READ, k, in->mop_value[i], t, early,
                                                     -1, i, -1});
