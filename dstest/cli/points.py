@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +24,7 @@ def points(
         str, typer.Option(help="A word of the name, or a glob such as 'mvcc.*'.")
     ] = "",
     limit: Annotated[int, typer.Option(min=1, help="How many are listed.")] = 50,
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Functions of a program, by its own tables: what `-o at=function:NAME` of aimed may say."""
     path = _where(program)
@@ -33,6 +35,11 @@ def points(
         raise ConfigError(str(error), remedy=remedy) from None
     globs = any(mark in search for mark in "*?[")
     found = matching(rows, search) if globs else [r for r in rows if search.lower() in r[0].lower()]
+    if json_:
+        names = [name for name, _ in found[:limit]]
+        told = {"program": str(path), "go": go, "functions": len(rows), "fit": len(found)}
+        say(json.dumps({**told, "names": names}))
+        return
     for name, _ in found[:limit]:
         say(printable_line(name))
     more = f", {limit} of them listed" if len(found) > limit else ""

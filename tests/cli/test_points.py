@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -35,3 +36,9 @@ def test_a_program_that_is_cut_off(tmp_path: Path) -> None:
         (tmp_path / "cut").write_bytes(whole[:size])
         code, said = dstest("points", tmp_path / "cut")
         assert code in (Exit.USAGE, Exit.PASS) and "Traceback" not in said, (size, said)
+
+
+def test_as_json() -> None:
+    code, said = dstest("points", Path(sys.executable).resolve(), "--search", "PyDict_*", "--json")
+    told = json.loads(said)
+    assert code == Exit.PASS and told["fit"] >= len(told["names"]) > 3 and not told["go"]

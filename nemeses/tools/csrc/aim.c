@@ -40,8 +40,8 @@ static bool detached;
 static void status_rows(FILE *out)
 {
     fprintf(out, "armed_ns %lld\nfired_ns %lld\nfired %llu\nstep %d\nhits %llu\n",
-            (long long)account.armed_ns, (long long)account.fired_ns,
-            (unsigned long long)aim.fired, aim.at, (unsigned long long)aim.hits);
+            (long long)account.armed_ns, (long long)account.fired_ns, (unsigned long long)aim.fired,
+            aim.at, (unsigned long long)aim.hits);
     fprintf(out, "pid %d\ntid %d\nroot %d\naddress %llx\nfile %s\n", account.pid, account.tid,
             account.root, (unsigned long long)account.address, account.file);
     fprintf(out, "frames");
@@ -51,13 +51,20 @@ static void status_rows(FILE *out)
         const char *name;
         uint64_t value;
     } rows[] = {
-        {"stops", account.stops},         {"stop_ns", account.stop_ns},
-        {"stop_ns_max", account.stop_ns_max}, {"emulated", account.emulated},
-        {"stepped", account.stepped},     {"delayed", account.delayed},
-        {"delayed_us", account.delayed_us}, {"refused", account.refused},
-        {"killed", account.killed},       {"paused", account.paused},
-        {"processes", account.processes}, {"threads", account.threads},
-        {"lost", account.lost},           {"detached", detached},
+        {"stops", account.stops},
+        {"stop_ns", account.stop_ns},
+        {"stop_ns_max", account.stop_ns_max},
+        {"emulated", account.emulated},
+        {"stepped", account.stepped},
+        {"delayed", account.delayed},
+        {"delayed_us", account.delayed_us},
+        {"refused", account.refused},
+        {"killed", account.killed},
+        {"paused", account.paused},
+        {"processes", account.processes},
+        {"threads", account.threads},
+        {"lost", account.lost},
+        {"detached", detached},
     };
     fputc('\n', out);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -106,8 +113,8 @@ static void read_step(char *words)
         while ((word = strtok_r(NULL, " \n", &rest)) != NULL) {
             if (aim.point_count == POINTS_MAX)
                 fail("too many points");
-            aim.table[aim.point_count++] = (struct point){
-                .address = strtoull(word, NULL, 16), .step = aim.step_count};
+            aim.table[aim.point_count++] = (struct point){.address = strtoull(word, NULL, 16),
+                                                          .step = aim.step_count};
             s->points++;
         }
         if (!s->points)

@@ -39,7 +39,8 @@ struct point {
     uint8_t code[CODE_BYTES];
     bool armed, is_return, closes; /* closes: the call that has reached its step is over there */
     int step;
-    uint64_t hits, order; /* order: the oldest of those that wait for a return goes where all are full */
+    uint64_t hits,
+        order; /* order: the oldest of those that wait for a return goes where all are full */
 };
 
 struct process {
@@ -53,14 +54,14 @@ struct thread {
     pid_t tid;
     struct process *process;
     bool stopped, pending, refuse, told; /* told: we know of its birth */
-    int status;       /* of a stop that waits to be looked at */
-    int signal;       /* to be passed on */
-    int64_t until_ns; /* held until then; 0: not held */
+    int status;                          /* of a stop that waits to be looked at */
+    int signal;                          /* to be passed on */
+    int64_t until_ns;                    /* held until then; 0: not held */
 };
 
 struct aim {
     struct step steps[STEPS_MAX];
-    int step_count, at; /* the step that is waited for */
+    int step_count, at;                  /* the step that is waited for */
     uint64_t wanted, hits, times, fired; /* hits of the last step; so often it was acted */
     struct place {
         uint64_t who, depth; /* who: 0 for nobody */

@@ -22,7 +22,7 @@ enum { PATCHES = PROCESSES_MAX * POINTS_MAX + 1 };
 static struct notes {
     uint64_t count;
     struct patch rows[PATCHES];
-} *notes;
+} * notes;
 static uint32_t row_of[PROCESSES_MAX][POINTS_MAX]; /* 0: none yet */
 
 static struct notes *opened(const char *path, int flags)
@@ -103,7 +103,8 @@ void sweep(const struct process *p, bool all)
         bool stands = false;
         for (int k = 0; k < aim.point_count; k++)
             stands |= aim.table[k].armed && aim.table[k].address == point->address;
-        if ((all || !stands) && point->code[0] && read_memory(p, at, &there, 1) && there == BREAKPOINT)
+        if ((all || !stands) && point->code[0] && read_memory(p, at, &there, 1) &&
+            there == BREAKPOINT)
             write_memory(p, at, &point->code[0], 1);
     }
 }

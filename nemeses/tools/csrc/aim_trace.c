@@ -15,7 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define HOLD_NS 100000000LL /* who does not stop by then waits in the kernel: it runs no code of its own */
+#define HOLD_NS                                                                                    \
+    100000000LL /* who does not stop by then waits in the kernel: it runs no code of its own */
 #define LET_GO_NS 5000000000LL /* who does not stop by then may end by a trap that it had met */
 #define PTRACE_EVENT_STOPPED 128
 
@@ -315,7 +316,7 @@ static bool trapped(struct thread *t)
     struct user_regs_struct r;
     siginfo_t why;
     if (ptrace(PTRACE_GETSIGINFO, t->tid, 0, &why) != 0)
-        return true; /* it has just been killed */
+        return true;              /* it has just been killed */
     if (why.si_code != SI_KERNEL) /* no int3: a step of ours, or the program's own affair */
         return why.si_code == TRAP_TRACE;
     if (ptrace(PTRACE_GETREGS, t->tid, 0, &r) != 0)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from dstest.sim.loop import VirtualLoop
+from dstest.sim import loop
 from dstest.sim.network import Network
 from dstest.sim.simulate import sim_spec_of, simulate
 from dstest.sim.world import Fault, FaultResult, Profile, World
@@ -66,7 +66,8 @@ def test_a_process_that_is_called_dead_and_goes_on_has_not_been_killed(
     hosts: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its flag says so, and it sends as before."""
-    monkeypatch.setattr(VirtualLoop, "_of", lambda self, process, callback, context: callback)
+    for handle in (loop._Handle, loop._TimerHandle):
+        monkeypatch.setattr(handle, "_run", loop._RUN)
     monkeypatch.setattr(Network, "died", lambda self, process: None)
     assert struck("kill", *hosts).landed is None
 
