@@ -52,8 +52,8 @@ async def _plant(nodes: Nodes, lab: LabInfo) -> None:
     await nft.load(node, nft.fault_rules([nodes["n2"].info], lab, "drop"))
     await aim.install("aimed", [node])
     traced = await node.call("spawn", argv=["/bin/sleep", "600"])
-    call, fd, path = aim.CALLS["fsync"]
-    step = f"step syscall {call} {fd} {path} -"
+    number, fd, at = aim.CALLS["fsync"]
+    step = f"step syscall {number} {fd} {at} -"
     await aim.start(node, f"process {traced['pid']} 0\n{step}\nthen count\n")
     await netqueue.install("latency", [node])
     await netqueue.start(node, netqueue.rules([nodes["n2"].info], hook="FORWARD"), {"delay_us": 1})
