@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -100,7 +101,7 @@ class Target:
         self.out = folder / "out"
         words = [str(built / "program"), str(folder / "a.wal")]
         with self.out.open("wb") as out:
-            self.process = subprocess.Popen(words, stdout=out)
+            self.process = subprocess.Popen(words, stdout=out, start_new_session=True)
         wait(lambda: self.rounds > 0)
 
     @property
@@ -138,7 +139,8 @@ class Target:
 def target(built: Path, tmp_path: Path) -> Iterator[Target]:
     found = Target(built, tmp_path)
     yield found
-    found.process.kill()
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(found.process.pid, signal.SIGKILL)  # what it has forked, too
     found.process.wait()
 
 
@@ -231,7 +233,7 @@ def test_paused_at_the_point(target: Target) -> None:
     tasks = Path(f"/proc/{target.process.pid}/task")
     states = [(path / "stat").read_text().rpartition(")")[2].split()[0] for path in tasks.iterdir()]
     assert {*states} == {"T"}
-    os.kill(target.process.pid, signal.SIGCONT)
+    os.killpg(target.process.pid, signal.SIGCONT)
     assert target.goes_on()
 
 
