@@ -19,9 +19,8 @@ Model `prefix`, over whole reads of one log per key:
 A dequeue of unknown outcome may have taken a skipped element, so skips count only above their
 number. One that failed as `not-offered` may have kept an element from the others for a while: each
 excuses one that was in by half a minute after it, and that was overtaken only after it had begun;
-how many were excused is counted. Values are unique per key:
-undecided is a queue where one that came out was put in twice or came out twice, and a log to which
-one may have been appended twice.
+how many were excused is counted. Values are unique per key: undecided is a queue where one that
+came out was put in twice or came out twice, and a log to which one may have been appended twice.
 Source: Gibbons and Korach for the pairs that show a queue's disorder.
 """
 
@@ -61,8 +60,7 @@ def _fifo(part: Part, findings: Findings) -> int:
     known += [(end_of(out[at]), at) for at in t.maybe if at in out and at not in t.acked]
     known.sort()
     later = sorted((t.attempts(at)[0].invoke_ts, at) for at in out if t.attempts(at))
-    overtaken = _overtaken(t, part, known, later, out, findings)
-    for a, b in overtaken:
+    for a, b in _overtaken(part, known, later, out, findings):
         first, second = quoted(t.values.values[a]), quoted(t.values.values[b])
         message = (
             f"{first} was in before {second} was put in, yet {second} was out before anybody took "
@@ -75,7 +73,6 @@ def _fifo(part: Part, findings: Findings) -> int:
 
 
 def _overtaken(
-    t: Traffic,
     part: Part,
     known: list[tuple[int, int]],
     later: list[tuple[int, int]],

@@ -96,7 +96,7 @@ _NOTATION: Final = "the history must be well-formed {}"
 MORE: Final = "a larger --budget-mb, or a part of the history"
 _STRANGE: Final = "a field that is none of a record's"
 _SPENT: Final = "memory budget spent"
-_COLUMNS: Final = {
+COLUMNS: Final = {
     "outcome": "u1",
     "process": "i8",
     "invoke_pos": "i8",
@@ -292,9 +292,9 @@ def load(
         ) from None
     arrays: dict[str, Any] = {
         name: np.frombuffer(part, dtype)
-        for part, (name, dtype) in zip(parts, _COLUMNS.items(), strict=False)
+        for part, (name, dtype) in zip(parts, COLUMNS.items(), strict=False)
     }
-    names = parts[len(_COLUMNS) :]
+    names = parts[len(COLUMNS) :]
     *counts, writes, unread = names[4:]
     if writes == _APPENDS | _SETS:
         raise HistoryError(

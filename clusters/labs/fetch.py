@@ -109,7 +109,7 @@ def _of_debian(suite: str, packages: Sequence[str], to: Path) -> None:
             *("-o", "APT::Sandbox::User=root", "-o", "Dir::Etc::preferences=-"),
         ]
         _run(["apt-get", *options, "-q", "update"], f"the lists of Debian {suite}")
-        argv = ["sh", "-c", 'cd "$0" && shift 0 && exec apt-get "$@"', str(work / "debs")]
+        argv = ["sh", "-c", 'cd "$0" && exec apt-get "$@"', str(work / "debs")]
         what = f"{', '.join(packages)} of Debian {suite}"
         _run([*argv, *options, "-q", "download", *packages], what)
         for path in (work / "debs").glob("*.deb"):

@@ -87,8 +87,8 @@ _ACTIONS: Final = {"kill": "kill 0", "kill-all": "kill 0", "pause": "pause 0"}
 class AimedDetails(Details, frozen=True, kw_only=True):
     """Of a fault at a point: what was asked for; the programs, and where the point lies in them, by
     member (`sights`); what was told of the first act (`reached`, by member: `hits`, `fired`,
-    `pid`, `tid`, `function`, `callers`, ..). `stood` counts samples by member in which a thread
-    stood and others ran, `aimed_at` are the members that were traced."""
+    `pid`, `tid`, `callers`, ..). `asleep` counts samples by member in which a thread stood and
+    others ran, `aimed_at` are the members that were traced."""
 
     at: str = ""
     hit: int = 1

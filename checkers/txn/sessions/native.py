@@ -10,7 +10,7 @@ import numpy as np
 
 from checkers import _core
 from checkers.txn.columns import I32, I64, U8
-from checkers.txn.ingest import MORE
+from checkers.txn.ingest import COLUMNS, MORE
 from dstest.core.errors import MemorySpent
 
 Text = bytes | bytearray | mmap
@@ -58,19 +58,7 @@ class Rows(NamedTuple):
 
 
 _ROWS: Final = ("u1", "i8", "i8", "i4", "u1", "i8", "i8", "i8")
-_PLACED: Final = {
-    "outcome": "u1",
-    "process": "i8",
-    "invoke_pos": "i8",
-    "complete_pos": "i8",
-    "op_index": "i8",
-    "mop_start": "i8",
-    "mop_kind": "u1",
-    "mop_key": "i4",
-    "mop_value": "i4",
-    "mop_known": "u1",
-    "elem_start": "i8",
-}
+_PLACED: Final = {name: dtype for name, dtype in COLUMNS.items() if name != "elem"}
 
 
 def _refused(error: ValueError) -> Exception:
