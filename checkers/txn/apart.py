@@ -23,9 +23,9 @@ from checkers.txn.columns import (
     WRITE,
     OpenReads,
     TxnColumns,
-    UnfitError,
     pairs_of,
 )
+from dstest.core.errors import MemorySpent
 
 __all__ = ["told_apart"]
 
@@ -93,8 +93,9 @@ def _candidates(m: _Mops, reads: I64) -> tuple[I64, I64]:
     written = _Written(c, good)
     first, sizes = written.span(pairs_of(c.mop_key[reads], c.mop_value[reads]))
     if int(sizes.sum()) > CANDIDATES_MAX:
-        raise UnfitError(
-            f"its reads may be of {int(sizes.sum())} writes, {CANDIDATES_MAX} at most are looked at"
+        raise MemorySpent(
+            f"its reads may be of {int(sizes.sum())} writes: {CANDIDATES_MAX} are looked at",
+            remedy="a part of the history",
         )
     at, of = _spread(first, sizes)
     write = written.mops[at]
@@ -175,7 +176,7 @@ def told_apart(c: TxnColumns) -> TxnColumns | None:
     """The columns with all writes told apart, and the reads that this leaves open; None where no
     value was written to its key twice. Transactions and micro-ops stay as they are.
 
-    Raises UnfitError where reads have more candidates than can be looked at.
+    Raises MemorySpent where reads have more candidates than can be looked at.
     """
     m = _mops_of(c)
     writes = np.flatnonzero((c.mop_kind == WRITE) & (c.mop_value != NIL))
