@@ -45,39 +45,6 @@ def _task_of(loop: Any, coro: Any, context: Any = None) -> asyncio.Task[Any]:
     return task
 
 
-class _Clock:
-    """In the place of a selector: who waits has waited."""
-
-    def __init__(self, loop: VirtualLoop) -> None:
-        self._loop = loop
-        self._rounds = 0
-
-    def select(self, timeout: float | None) -> list[Any]:
-        if self._loop.interrupted:
-            self._loop.interrupted = False
-            raise KeyboardInterrupt
-        if timeout is None:
-            raise Over(
-                "nothing is left to happen in the simulation: all wait for one another",
-                remedy="a wait without a limit is in the server or the client",
-            )
-        if timeout:
-            self._rounds = 0
-            self._loop.time_ns += math.ceil(timeout * 1e9)
-            self._loop.moved()
-            return []
-        self._rounds += 1
-        if self._rounds > STILL:
-            raise Over(
-                f"the simulated clock stands still at {self._loop.time_ns / 1e9:.3f} s",
-                remedy="something in the server asks again and again without a sleep",
-            )
-        return []
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
 class _When(float):
     """A timer's time: floats are compared in C, where its handle would be asked in Python. Equal
     times compare as those of handles do, so that timers keep the order that asyncio gives them."""
@@ -86,36 +53,31 @@ class _When(float):
     handle: Any
 
 
-def _run_in_process(handle: Any) -> None:
-    """A callback, where its process can run it."""
-    process: Process | None = handle.process
-    if process is not None:
-        if process.dead:
-            return
-        if process.paused:
-            process.held.append((handle._callback, handle._args, handle._context))
-            return
-    try:
-        _RUN(handle)
-    except SystemExit as error:
-        if process is None or not handle._context.run(handle._loop.exits, process, error):
-            raise
-
-
-_RUN: Any = asyncio.Handle._run
-
-
 class _Handle(asyncio.Handle):
+    """A callback, and the process that it belongs to. What asyncio sets of it, without asking about
+    debugging: there are thousands in each simulated second."""
+
     __slots__ = ("process",)
-    process: Process | None
-    _run = _run_in_process
+    _cancelled: bool
+
+    def __init__(self, callback: Any, args: Any, loop: Any, context: Any) -> None:
+        self._callback, self._args, self._loop, self._context = callback, args, loop, context
+        self._cancelled = False
+        self._repr = self._source_traceback = None
+        self.process: Process | None = context.get(PROCESS)
 
 
 class _TimerHandle(asyncio.TimerHandle):
     __slots__ = ("process",)
-    process: Process | None
-    _scheduled: bool
-    _run = _run_in_process
+    _cancelled: bool
+
+    def __init__(self, when: float, callback: Any, args: Any, loop: Any, context: Any) -> None:
+        self._when = when
+        self._callback, self._args, self._loop, self._context = callback, args, loop, context
+        self._cancelled = False
+        self._scheduled = True
+        self._repr = self._source_traceback = None
+        self.process: Process | None = context.get(PROCESS)
 
 
 class VirtualLoop(asyncio.base_events.BaseEventLoop):
@@ -135,7 +97,7 @@ class VirtualLoop(asyncio.base_events.BaseEventLoop):
         self.time_ns = 0
         self.net: Any = None
         self._latency_s = latency_s
-        self._selector = _Clock(self)
+        self._rounds = 0
         self._clock_resolution = 1e-9
         self.set_task_factory(_task_of)
         self.set_exception_handler(self._unhandled)
@@ -173,7 +135,6 @@ class VirtualLoop(asyncio.base_events.BaseEventLoop):
         if self.is_closed():  # what is closed in its middle, at the very end
             return asyncio.Handle(callback, args, self, context)
         handle = _Handle(callback, args, self, context)
-        handle.process = context.get(PROCESS)
         self._ready.append(handle)
         return handle
 
@@ -186,21 +147,25 @@ class VirtualLoop(asyncio.base_events.BaseEventLoop):
             return asyncio.TimerHandle(when, callback, args, self, context)
         timer = _When(when)
         handle = timer.handle = _TimerHandle(when, callback, args, self, context)
-        handle.process = context.get(PROCESS)
         heapq.heappush(self._scheduled, timer)
-        handle._scheduled = True
         return handle
 
     def _run_once(self) -> None:
         """As asyncio's, in the same order; nothing but the clock is waited for."""
         self._forget_cancelled()
+        if self.interrupted:
+            self.interrupted = False
+            raise KeyboardInterrupt
         timers, ready = self._scheduled, self._ready
-        timeout: float | None = None
         if ready or self._stopping:
-            timeout = 0
+            self._turn_round()
         elif timers:
-            timeout = min(max(0, timers[0] - self.time_ns / 1e9), _WAIT_S_MAX)
-        self._selector.select(timeout)
+            self._wait_for(timers[0])
+        else:
+            raise Over(
+                "nothing is left to happen in the simulation: all wait for one another",
+                remedy="a wait without a limit is in the server or the client",
+            )
         end_s = self.time_ns / 1e9 + self._clock_resolution
         while timers and timers[0] < end_s:
             handle = heapq.heappop(timers).handle
@@ -208,8 +173,36 @@ class VirtualLoop(asyncio.base_events.BaseEventLoop):
             ready.append(handle)
         for _ in range(len(ready)):
             handle = ready.popleft()
-            if not handle._cancelled:
+            process: Process | None = handle.process
+            if handle._cancelled or (process is not None and process.dead):
+                continue
+            if process is not None and process.paused:
+                process.held.append((handle._callback, handle._args, handle._context))
+                continue
+            try:
                 handle._run()
+            except SystemExit as error:
+                if process is None or not handle._context.run(self.exits, process, error):
+                    raise
+
+    def _wait_for(self, when_s: float) -> None:
+        """The clock goes on to this time, or by `_WAIT_S_MAX`."""
+        wait_s = min(when_s - self.time_ns / 1e9, _WAIT_S_MAX)
+        if wait_s <= 0:
+            self._turn_round()
+            return
+        self._rounds = 0
+        self.time_ns += math.ceil(wait_s * 1e9)
+        self.moved()
+
+    def _turn_round(self) -> None:
+        """No time passes."""
+        self._rounds += 1
+        if self._rounds > STILL:
+            raise Over(
+                f"the simulated clock stands still at {self.time_ns / 1e9:.3f} s",
+                remedy="something in the server asks again and again without a sleep",
+            )
 
     def _forget_cancelled(self) -> None:
         """Those at the head; all of them, where they are most of many."""

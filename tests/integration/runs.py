@@ -31,7 +31,7 @@ SHORT = ("fault_s=4", "quiet_s=8")
 SHORT_S = 21.0
 """Enough for one partition, and for the smoke budget of twenty seconds."""
 
-RATE = 200.0
+RATE = 100.0
 """Operations per second: what a fault does must show in a load that leaves the host idle time."""
 
 MUCH = 400.0

@@ -22,12 +22,13 @@ from typer.testing import CliRunner
 from dstest.__main__ import main
 from dstest.cli.app import app
 from dstest.core import registry
+from dstest.report.html import templates
 
 GROUPS = ("checkers", "nemeses", "systems", "workloads")
 LATE = (
     *("check.file", "check.transactions", "check.objects", "check.stream", "cli.report"),
     *("gate.decision", "campaign.nightly.driver", "plans.execution.driver", "store.inventory"),
-    *("campaign.session", "runner.replay", "campaign.shrink.driver"),
+    *("campaign.session", "runner.replay", "campaign.shrink.driver", "report.plots"),
 )
 """What commands import when they are called."""
 
@@ -119,6 +120,8 @@ def prepare() -> None:
         for name in registry.names(group):
             registry.load(group, name)
     CliRunner().invoke(app, ["check", "nowhere", "--json"])
+    for page in ("report.html.j2", "session.html.j2"):
+        templates().get_template(page)
     gc.freeze()
 
 

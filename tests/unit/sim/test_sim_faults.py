@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextvars import ContextVar
 
 import pytest
 
@@ -66,8 +67,7 @@ def test_a_process_that_is_called_dead_and_goes_on_has_not_been_killed(
     hosts: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its flag says so, and it sends as before."""
-    for handle in (loop._Handle, loop._TimerHandle):
-        monkeypatch.setattr(handle, "_run", loop._RUN)
+    monkeypatch.setattr(loop, "PROCESS", ContextVar("nobody", default=None))
     monkeypatch.setattr(Network, "died", lambda self, process: None)
     assert struck("kill", *hosts).landed is None
 
