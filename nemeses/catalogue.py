@@ -214,8 +214,8 @@ CATALOGUE: Final = (
         "bit flip, truncation",
         "storage",
         "data files of the system",
-        "bytes at recorded offsets, or the log's end before and after; "
-        "the server's own log, or the value and the hash it returns",
+        "bytes at recorded offsets, or the log's end before and after; bits flipped; "
+        "the server's own log, or the value and the hash it returns; rotten bits that it has read",
     ),
     Fault(
         "N20",

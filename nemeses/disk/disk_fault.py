@@ -41,6 +41,7 @@ POLL_S: Final = 0.05
 
 _SOURCES: Final = (
     "faultfs.c", "faultfs_names.c", "faultfs_undo.c", "faultfs_journal.c", "faultfs_control.c",
+    "faultfs_rot.c",
 )  # fmt: skip
 _PACKAGES: Final = "gcc libc6-dev libfuse3-dev"
 
@@ -50,6 +51,14 @@ laid_by_us() {{
 }}
 """
 """On machines that dstest has not made, a file system of this name may be somebody else's."""
+
+USERS: Final = """\
+users() {
+    find /proc/[0-9]*/fd /proc/[0-9]*/cwd -maxdepth 1 -lname "$1*" 2>/dev/null |
+        cut -d / -f 3 | sort -u
+}
+"""
+"""Prints the pids of processes that have something below a directory open."""
 
 RUNNING: Final = (
     f"for exe in $(pgrep -x faultfs); do case $(readlink /proc/$exe/exe) in"
@@ -69,11 +78,7 @@ for pid in $({RUNNING}); do echo "ours process $pid (faultfs)"; done
 [ ! -e {BACKING} ] || echo "ours files in {BACKING}"
 """,
     remove=f"""\
-{_LAID_BY_US}users() {{
-    find /proc/[0-9]*/fd /proc/[0-9]*/cwd -maxdepth 1 -lname "$1*" 2>/dev/null |
-        cut -d / -f 3 | sort -u
-}}
-while read -r source mount _; do
+{_LAID_BY_US}{USERS}while read -r source mount _; do
     [ "$source" = faultfs ] && laid_by_us "$mount" || continue
     # A server whose calls wait cannot even be killed.
     timeout 3 {TOOL} ask {SOCKET} clear >/dev/null
@@ -102,6 +107,7 @@ rm -rf {BACKING} {SOCKET} {LOG}
 
 FAULT_SETTINGS: Final = (
     "sync_delay_us", "write_delay_us", "sync_errno", "write_errno", "read_errno", "stall",
+    "rotten",
 )  # fmt: skip
 
 BAD: Final = BAD_OUTCOMES

@@ -437,3 +437,62 @@ def test_samples_of_threads_tell_how_long_a_sync_takes(disk: Mounted) -> None:
     finally:
         syncing.kill()
         syncing.communicate()
+
+
+def differing(one: bytes, other: bytes) -> list[int]:
+    return [at for at, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
+
+
+def test_bits_rot_and_are_put_back(disk: Mounted) -> None:
+    """One in each part of a file whose name matches; each that is read is counted."""
+    text = b"0123456789abcdef" * 4096
+    for name in ("log.blk", "log.idx", "none.blk"):
+        disk.write(name, text if name != "none.blk" else bytes(len(text)), sync=True)
+    made = disk.ask("rot", 7, 4096, "*.blk")
+    assert made["rotten"] == made["rotted"] == len(text) / 4096 and made["rotten_read"] == 0
+    found = disk.found()
+    places = differing(found["log.blk"], text)
+    assert [at // 4096 for at in places] == [*range(16)]
+    assert {(found["log.blk"][at] ^ text[at]).bit_count() for at in places} == {1}
+    assert found["log.idx"] == text and found["none.blk"] == bytes(len(text))
+    assert disk.ask("get")["rotten_read"] == 16
+    cleared = disk.ask("clear")
+    assert (cleared["rotten"], cleared["rot_put_back"]) == (0, 16)
+    assert disk.found()["log.blk"] == text
+
+
+def test_room_for_later_does_not_rot(disk: Mounted) -> None:
+    """A file of 64 MiB of which little is used, as servers allocate their logs."""
+    with disk.opened("wal", os.O_CREAT | os.O_RDWR) as fd:
+        os.truncate(fd, 64 << 20)
+        os.pwrite(fd, b"x" * 3000, 0)
+        os.pwrite(fd, b"y" * 3000, 40 << 20)
+        os.fsync(fd)
+    made = disk.ask("rot", 1, 65536, "*")
+    assert 1 <= made["rotten"] <= 2
+    disk.ask("clear")
+    with disk.opened("wal", os.O_RDONLY) as fd:
+        assert os.pread(fd, 4096, 0) == b"x" * 3000 + bytes(1096)
+        assert os.pread(fd, 3000, 40 << 20) == b"y" * 3000
+
+
+def test_what_was_written_since_stays(disk: Mounted) -> None:
+    """Also where it is what the rotten byte was; and the number of a removed file is no other's."""
+    text = b"x" * 8192
+    disk.write("a", text, sync=True)
+    disk.write("b", text, sync=True)
+    disk.ask("rot", 3, 1024, "*")
+    rotten = disk.found()["a"]
+    disk.write("a", rotten[:4096], sync=True)
+    os.truncate(disk.path / "a", 6144)
+    (disk.path / "b").unlink()
+    disk.sync()
+    for number in range(4):
+        disk.write(f"new{number}", rotten, sync=True)
+    left = disk.ask("get")
+    assert left["rot_replaced"] == 6 and left["rotten"] == 10
+    disk.ask("clear")
+    assert disk.found() == {
+        "a": rotten[:4096] + text[4096:6144], **{f"new{n}": rotten for n in range(4)}
+    }  # fmt: skip
+    assert disk.ask("rot", 3, 1 << 40, "nothing*")["rotten"] == 0

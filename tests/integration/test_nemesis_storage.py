@@ -14,11 +14,13 @@ from runs import deployed, faults_of, killed_in_mid_fault, on_nodes, run_here
 from dstest.core.errors import Exit
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import LabInfo
-from dstest.core.protocols import NemesisContext
+from dstest.core.protocols import DataDir, NemesisContext
 from dstest.core.verdict import State
 from dstest.runner.session import Finished
 from nemeses.base.driver import Reverted
 from nemeses.disk import disk_fault
+from nemeses.disk.bit_rot import NEMESIS as BIT_ROT
+from nemeses.disk.bit_rot import BitRot
 from nemeses.disk.disk_error import DISK_FULL, FSYNC_ERROR, IO_ERROR, DiskErrorFault
 from nemeses.disk.power import NEMESIS as POWER
 from nemeses.disk.power import Power
@@ -51,7 +53,7 @@ def assert_not_proven(done: Finished, fault: dict[str, Any]) -> None:
     ("nemesis", "scope"),
     [
         (POWER, "majority"), (DISK_FULL, "primaries"), (FSYNC_ERROR, "minority"),
-        (IO_ERROR, "one"), (SLOW_DISK, "minority"),
+        (IO_ERROR, "one"), (SLOW_DISK, "minority"), (BIT_ROT, "one"),
     ],
     ids=lambda v: getattr(v, "name", v),
 )  # fmt: skip
@@ -126,6 +128,52 @@ def test_a_delay_that_nobody_notices(lab: LabInfo, tmp_path: Path) -> None:
     assert "per sync" in fault["victim"]["detail"]
 
 
+class Sound(BitRot):
+    """The server is killed and started again; its files are what they were."""
+
+    async def rot(self, ctx: NemesisContext, record: LandingRecord, name: str) -> None:
+        pass
+
+
+class Unread(BitRot):
+    """The bits are of a file that the server knows nothing of."""
+
+    async def rot(self, ctx: NemesisContext, record: LandingRecord, name: str) -> None:
+        place = f"{ctx.need(DataDir).data_dir()}/nobodys"
+        await ctx.node(name).put(place, b"x" * 8192)
+        await disk_fault.ask(ctx.node(name), "rot", 1, 1024, "nobodys")
+
+
+class Worse(BitRot):
+    """Another disk rots as well."""
+
+    async def rot(self, ctx: NemesisContext, record: LandingRecord, name: str) -> None:
+        other = next(n for n in ctx.nodes if n not in record.targets)
+        for node in (name, other):
+            await super().rot(ctx, record, node)
+
+    async def revert(self, ctx: NemesisContext, record: LandingRecord) -> None:
+        await disk_fault.clear_disks(ctx, list(ctx.nodes))
+        await super().revert(ctx, record)
+
+
+@pytest.mark.parametrize(
+    ("nemesis", "signal", "told"),
+    [
+        (Sound(), "injector", "0 bits flipped"),
+        (Unread(), "victim", "0 rotten bits that the server has read"),
+        (Worse(), "control", "rots as well"),
+    ],
+    ids=lambda v: type(v).__name__,
+)
+def test_bits_that_nobody_reads_and_those_of_others(
+    lab: LabInfo, tmp_path: Path, nemesis: Any, signal: str, told: str
+) -> None:
+    done, fault = run(lab, tmp_path, nemesis, "scope=one")
+    assert_not_proven(done, fault)
+    assert told in fault[signal]["detail"]
+
+
 def mounted(lab: LabInfo) -> dict[str, bool]:
     async def ask(nodes: dict[str, Any]) -> dict[str, bool]:
         found = {}
@@ -137,7 +185,9 @@ def mounted(lab: LabInfo) -> dict[str, bool]:
     return found
 
 
-@pytest.mark.parametrize("nemesis", ["disk-full", "fsync-error", "io-error", "power", "slow-disk"])
+@pytest.mark.parametrize(
+    "nemesis", ["disk-full", "fsync-error", "io-error", "power", "slow-disk", "bit-rot"]
+)
 def test_kill_9_of_ours_in_mid_fault(lab: LabInfo, tmp_path: Path, nemesis: str) -> None:
     """The file system is gone from all nodes, and their servers serve on what it held."""
 

@@ -62,7 +62,9 @@ WANTED: dict[str, tuple[str, ...]] = {
     "rolling": (*STARTED, "Leadership"),
     "bandwidth": SERVERS,
     **dict.fromkeys(("clock", "clock-step", "clock-steer"), (*SERVERS, "Clocked")),
-    **dict.fromkeys(("power", "disk-full", "fsync-error", "io-error"), (*STARTED, "DataDir")),
+    **dict.fromkeys(
+        ("power", "disk-full", "fsync-error", "io-error", "bit-rot"), (*STARTED, "DataDir")
+    ),
     "slow-disk": (*SERVERS, "DataDir"),
     "slow-follower": (*SERVERS, "Leadership", "Replication"),
     "memory": (*STARTED, "ControlGroups"),

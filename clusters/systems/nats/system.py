@@ -2,8 +2,8 @@
 kept in files, with a server on each node.
 
 A publish is acknowledged when a majority has it; the server of Debian 12 syncs its files once a
-minute (Jepsen, NATS 2.12.1, 2025, for the default of later ones). Clients speak to the server of
-their node, which passes on what is for the leader of a stream.
+minute, later ones every two minutes unless `sync` says otherwise (Jepsen, NATS 2.12.1, 2025).
+Clients speak to the server of their node, which passes on what is for the leader of a stream.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ server_name: "{{name}}"
 listen: "{{address}}:{PORT}"
 http: "{{address}}:{MONITOR}"
 ping_interval: "1s"
-jetstream {{{{ store_dir: "{HOME}/data", max_memory_store: 64MB, max_file_store: 1GB }}}}
+jetstream {{{{ store_dir: "{HOME}/data", max_memory_store: 64MB, max_file_store: 1GB{{sync}} }}}}
 cluster {{{{ name: "dstest", listen: "{{address}}:{ROUTES}", routes: [{{routes}}] }}}}
 """
 RETENTION: Final = {JOBS: "workqueue", RECORDS: "limits", HEALTH: "limits"}
@@ -259,7 +259,13 @@ class NatsDeployment(FullMesh, Durable, Clocked, Leadership, Replication):
 
     def services(self, node: Node) -> Sequence[Service]:
         routes = [f'"nats://{n.info.address}:{ROUTES}"' for n in self.nodes.values()]
-        config = CONFIG.format(name=node.name, address=node.info.address, routes=", ".join(routes))
+        sync = self.options["sync"]
+        config = CONFIG.format(
+            name=node.name,
+            address=node.info.address,
+            routes=", ".join(routes),
+            sync=f', sync_interval: "{sync}"' if sync else "",
+        )
         return [
             Service(
                 name="nats",
@@ -385,6 +391,9 @@ class Nats(SupervisedSystem):
     options: Mapping[str, Option] = {
         "replicas": Option(
             type=int, default=REPLICAS_MAX, least=1, most=REPLICAS_MAX, help="copies of a stream"
+        ),
+        "sync": Option(
+            type=str, default="", help="sync_interval, as always or 10s: of NATS 2.10 and later"
         ),
     }
     definite_errors = {

@@ -119,6 +119,9 @@ static int resize(int fd, off_t size)
     pthread_mutex_lock(&fs.lock);
     int status = undo_size(fd, size);
     status = status != 0 ? status : result(ftruncate(fd, size));
+    if (status == 0) {
+        rot_replaced(fd, size, INT64_MAX);
+    }
     pthread_mutex_unlock(&fs.lock);
     return status;
 }
@@ -159,7 +162,13 @@ static int fs_read(const char *path, char *buffer, size_t size, off_t offset,
         return error;
     }
     ssize_t n = pread((int)info->fh, buffer, size, offset);
-    return n < 0 ? -errno : (int)n;
+    if (n < 0) {
+        return -errno;
+    }
+    pthread_mutex_lock(&fs.lock);
+    rot_read((int)info->fh, offset, buffer, (size_t)n);
+    pthread_mutex_unlock(&fs.lock);
+    return (int)n;
 }
 
 /* With O_SYNC or O_DSYNC the kernel asks for an fsync afterwards. */
@@ -176,6 +185,7 @@ static int fs_write(const char *path, const char *buffer, size_t size, off_t off
     if (status == 0) {
         ssize_t n = pwrite((int)info->fh, buffer, size, offset);
         status = n < 0 ? -errno : (int)n;
+        rot_replaced((int)info->fh, offset, offset + (n < 0 ? 0 : n));
     }
     pthread_mutex_unlock(&fs.lock);
     return status;
@@ -206,6 +216,9 @@ static int punch(int fd, int mode, off_t offset, off_t length)
         status = undo_write(fd, offset + done, (size_t)part);
     }
     status = status != 0 ? status : result(fallocate(fd, mode, offset, length));
+    if (status == 0) {
+        rot_replaced(fd, offset, offset + length);
+    }
     pthread_mutex_unlock(&fs.lock);
     return status;
 }

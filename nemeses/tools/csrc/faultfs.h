@@ -1,4 +1,4 @@
-/* A file system that can forget, refuse and delay: what it must undo, and what it is told.
+/* A file system that can forget, refuse, delay and rot: what it must undo, and what it is told.
  *
  * All files lie in a backing directory. A write goes there at once, and what it replaced is kept
  * until the file is synced, by whichever of its names; a power cut puts it back. Names (what is
@@ -41,6 +41,10 @@ enum counter {
     CUTS,
     DISCARDED_BYTES, /* of writes that power cuts undid */
     DISCARDED_NAMES, /* creations, removals and renames that they undid */
+    ROTTED,          /* bits that were flipped */
+    ROTTEN_READ,     /* how often one of them was read */
+    ROT_REPLACED,    /* bits that were written over, or cut off */
+    ROT_PUT_BACK,
     COUNTERS
 };
 
@@ -74,6 +78,15 @@ nlink_t undo_removed_links(ino_t number);
 void undo_last_name(void);
 void undo_forget_names(int64_t older_than_ns);
 void undo_cut_names(void);
+
+/* Bits that rot (faultfs_rot.c); fs.lock is held. One of each `every` bytes of the files whose
+ * names match `pattern`. */
+void rot_make(uint64_t seed, int64_t every, const char *pattern);
+void rot_end(void);
+void rot_read(int fd, off_t from, const void *data, size_t length);
+/* What was there from one byte to before another is no more. */
+void rot_replaced(int fd, off_t from, off_t to);
+int64_t rot_bits(void);
 
 int64_t now_ns(void);
 int control_start(void);

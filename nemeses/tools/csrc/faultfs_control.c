@@ -3,6 +3,8 @@
  *     get                counters, settings and unsynced bytes, as name=value
  *     set NAME VALUE     one setting
  *     clear              no faults any more
+ *     rot SEED N NAMES   one bit in each N bytes of the files whose names match NAMES is flipped, of
+ *                        bytes that are not zero; `clear` flips them back
  *     cut [SEED]         what was not synced is gone, a stall is over; with a seed, what is lost
  *                        is drawn by the sector
  */
@@ -22,8 +24,10 @@ static const char *const setting_names[SETTINGS] = {
 };
 
 static const char *const counter_names[COUNTERS] = {
-    "reads",          "writes",        "syncs",   "delayed", "delayed_us",      "refused_reads",
-    "refused_writes", "refused_syncs", "stalled", "cuts",    "discarded_bytes", "discarded_names",
+    "reads",      "writes",        "syncs",           "delayed",
+    "delayed_us", "refused_reads", "refused_writes",  "refused_syncs",
+    "stalled",    "cuts",          "discarded_bytes", "discarded_names",
+    "rotted",     "rotten_read",   "rot_replaced",    "rot_put_back",
 };
 
 static void tell(FILE *out)
@@ -34,13 +38,14 @@ static void tell(FILE *out)
     for (int i = 0; i < COUNTERS; i++) {
         fprintf(out, "%s=%lld ", counter_names[i], (long long)fs.counters[i]);
     }
+    fprintf(out, "rotten=%lld ", (long long)rot_bits());
     fprintf(out, "dirty_bytes=%lld\n", (long long)undo_dirty_bytes());
 }
 
 /* Does what a line says; nonzero where it says nothing known. */
 static int obey(const char *line)
 {
-    char name[32];
+    char name[64];
     long long value = 0;
     unsigned long long seed = 0;
     if (strcmp(line, "get") == 0) {
@@ -48,6 +53,11 @@ static int obey(const char *line)
     }
     if (strcmp(line, "clear") == 0) {
         memset(fs.settings, 0, FAULTS * sizeof *fs.settings);
+        rot_end();
+        return 0;
+    }
+    if (sscanf(line, "rot %llu %lld %63s", &seed, &value, name) == 3 && value > 0) {
+        rot_make(seed, value, name);
         return 0;
     }
     if (strcmp(line, "cut") == 0 || sscanf(line, "cut %llu", &seed) == 1) {
@@ -55,7 +65,7 @@ static int obey(const char *line)
         fs.settings[STALL] = 0;
         return 0;
     }
-    if (sscanf(line, "set %31s %lld", name, &value) == 2 && value >= 0) {
+    if (sscanf(line, "set %63s %lld", name, &value) == 2 && value >= 0) {
         for (int i = 0; i < SETTINGS; i++) {
             if (strcmp(name, setting_names[i]) == 0) {
                 fs.settings[i] = value;

@@ -23,6 +23,9 @@ _ONE_MEMBER: Final = "The smoke budget asks for 3 nodes; this run had 1."
 _COMPACTS: Final = ("targets=n1", "compaction_batch=10", "fault_s=5", "quiet_s=3")
 """A compaction is one batch, after which nothing is left of what it covers."""
 
+_AT_COMMIT: Final = options(
+    "at=mvcc.(*store).scheduleCompaction > return:backend.(*backend).ForceCommit", *_COMPACTS
+)
 _SLOWLY: Final = ("--nodes", "3", "--concurrency", "3", "--rate", "8", "--time-limit", "50")
 """Nothing is written while a compaction goes on."""
 
@@ -232,10 +235,7 @@ STORES: Final[tuple[Finding, ...]] = (
             "etcd",
             "revisions",
             "aimed",
-            *options(
-                "at=mvcc.(*store).scheduleCompaction > return:backend.(*backend).ForceCommit",
-                *_COMPACTS,
-            ),
+            *_AT_COMMIT,
             *_SLOWLY,
             "--stop-on-violation",
         ),
@@ -248,6 +248,20 @@ STORES: Final[tuple[Finding, ...]] = (
         claim="killed at any other moment it does not",
         source="etcd#17780",
         command=run("etcd", "revisions", "kill", *options(*_COMPACTS), *_SLOWLY),
+        expect=Exit.PASS,
+    ),
+    Finding(
+        id="E5-fixed",
+        claim="nor does a version in which it is mended, killed at that point",
+        source="etcd#17780, fixed before 3.5.16",
+        command=run(
+            "etcd",
+            "revisions",
+            "aimed",
+            *_AT_COMMIT,
+            *_SLOWLY,
+            *("--system-version", "debian:trixie"),
+        ),
         expect=Exit.PASS,
     ),
     *pair(
