@@ -499,7 +499,7 @@ class Watch:
         took_s = (now_ns - self._began_ns) / 1e9
         if took_s > self._within_s:
             raise Spent(f"not decided within {self._within_s:g} s: allow more (--within)")
-        used_mb = _resident_bytes() >> 20
+        used_mb = resident_bytes() >> 20
         if used_mb > self._memory_mb:
             raise Spent(f"not decided in {self._memory_mb} MB of memory: allow more (--memory)")
         if self._tell is not None and now_ns - self._told_ns > _TELL_S * 1e9:
@@ -507,6 +507,6 @@ class Watch:
             self._tell(f"{took_s:5.0f} s, {used_mb} MB: {self.doing}")
 
 
-def _resident_bytes() -> int:
+def resident_bytes() -> int:
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
