@@ -113,7 +113,7 @@ class System(Spec):
         for name, one in of_parts:
             holds = _of_field(one.holds, name, one.kind == "action")
             id_ = one.id if times[one.id] == 1 else f"{name}.{one.id}"
-            found.append(Invariant(id_, one.text, one.kind, holds, one.source))
+            found.append(Invariant(id_, one.text, one.kind, holds, one.source, name))
         return tuple(found)
 
     def _joined(

@@ -122,13 +122,15 @@ class Action(msgspec.Struct, frozen=True):
 
 
 class Invariant(msgspec.Struct, frozen=True):
-    """`holds` is of a state; of kind `action` of (before, step, after)."""
+    """`holds` is of a state; of kind `action` of (before, step, after). `part` is that of a system
+    whose state `source` is of, empty where it is the whole."""
 
     id: str
     text: str
     kind: Kind
     holds: Callable[..., bool]
     source: Callable[..., Any]
+    part: str = ""
 
     def asked(self, *given: Any) -> bool:
         """Does it hold? Raises ConfigError where it gives neither true nor false."""
