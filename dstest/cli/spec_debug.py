@@ -353,6 +353,15 @@ def export(
 
 EVERY_MOST_S: Final = 86_400.0
 
+Addresses = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Ask this member: HOST:PORT (a line of JSON over TCP), http://.., https://.., "
+        "postgresql://..; may be given again.",
+    ),
+]
+
 
 def live(
     spec: Given,
@@ -360,13 +369,15 @@ def live(
         Path | None,
         typer.Argument(metavar="SAMPLES", help="Recorded ones, a line of JSON each; - for stdin."),
     ] = None,
-    ask: Annotated[
-        list[str] | None,
-        typer.Option(metavar="HOST:PORT", help="Ask this member; may be given again."),
-    ] = None,
+    ask: Addresses = None,
     line: Annotated[
-        str, typer.Option(metavar="TEXT", help="Of --ask: what each is asked.")
-    ] = '{"op":"status"}',
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="Of --ask: what each is asked, the query of SQL, what is posted over HTTP. "
+            """Default: {"op":"status"} over TCP, GET over HTTP.""",
+        ),
+    ] = None,
     every: Annotated[float, typer.Option(min=0.05, help="Of --ask: seconds between two.")] = 1.0,
     count: Annotated[
         int | None, typer.Option(min=1, help="Of --ask: samples. Default: until Ctrl-C.")
@@ -394,7 +405,7 @@ def live(
         raise ConfigError("samples are recorded or asked for", remedy="SAMPLES, or --ask HOST:PORT")
     if not every <= EVERY_MOST_S:
         raise ConfigError(f"--every {every} is too long", remedy=f"{EVERY_MOST_S} s at most")
-    model = load(spec, constants or ())
+    model = load(spec, constants or (), actions=False)
     found = list[Any]()
 
     def tell(broken: Broken) -> None:
@@ -420,9 +431,10 @@ def live(
 
 
 def _taken(
-    path: Path | None, ask: list[str], line: str, every_s: float, count: int | None
+    path: Path | None, ask: list[str], line: str | None, every_s: float, count: int | None
 ) -> Iterator[Sample]:
-    from dstest.spec.live import read_samples, sample_servers
+    from dstest.spec.ask import sample_servers
+    from dstest.spec.live import read_samples
 
     if path is None:
         yield from sample_servers(ask, line, every_s, count)
