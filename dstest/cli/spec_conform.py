@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from dstest.spec.conform import Explain
     from dstest.spec.conformance import ConformResult
     from dstest.spec.explained import Explained
-    from dstest.spec.ledger import Circle, Mismatch
+    from dstest.spec.ledger import Circle, Mismatch, Worsening
     from dstest.spec.model import Model, Watch
 
 
 def noted(path: Path, model: Model, said: ConformResult, commit: str | None) -> list[str]:
     """Enter a rejection into a ledger; what is to be said of that."""
-    from dstest.spec.ledger import circles, mismatch_of, read_mismatches, record
+    from dstest.spec.ledger import circles, mismatch_of, read_mismatches, record, worsenings
     from dstest.spec.sources import head_of
 
     if said.verdict != "reject":
@@ -32,8 +32,11 @@ def noted(path: Path, model: Model, said: ConformResult, commit: str | None) -> 
     read_mismatches(path)  # a damaged one is not added to
     seen = mismatch_of(model, said, commit or head_of(Path.cwd()))
     record(path, seen)
-    circle = [one for one in circles(read_mismatches(path)) if one.fingerprint == seen.fingerprint]
-    return [f"mismatch {seen.fingerprint} under {seen.commit}, in {path}", *map(_circle, circle)]
+    rows = read_mismatches(path)
+    circle = [one for one in circles(rows) if one.fingerprint == seen.fingerprint]
+    worse = map(_worse, worsenings(rows)[-1:])
+    here = f"mismatch {seen.fingerprint} under {seen.commit}, in {path}"
+    return [here, *map(_circle, circle), *worse]
 
 
 def ledger(
@@ -51,10 +54,18 @@ def ledger(
     json_: Json = False,
 ) -> None:
     """Mismatches between a specification and a system, what was done about each, and whether it
-    came again: the same one under three commits is going in circles.
+    came again: the same one under three commits is going in circles, and so is a harness that
+    forgives more under each of three (ignores, hidden actions, rules that are gone).
 
     Exits with 0 where nothing goes in circles, with 1 where something does."""
-    from dstest.spec.ledger import circles, forgiven, mark_fixed, read_mismatches, record
+    from dstest.spec.ledger import (
+        circles,
+        forgiven,
+        mark_fixed,
+        read_mismatches,
+        record,
+        worsenings,
+    )
     from dstest.spec.sources import head_of
 
     if not path.is_file():
@@ -68,12 +79,16 @@ def ledger(
             raise ConfigError("nothing is said of what was done", remedy="--what TEXT")
         record(path, mark_fixed(read_mismatches(path), fix, commit or head_of(Path.cwd()), what))
     rows = read_mismatches(path)
-    going = circles(rows)
+    going, worse = circles(rows), worsenings(rows)
     if json_:
-        as_json({"mismatches": _by_fingerprint(rows), "circles": going, "forgiven": forgiven(rows)})
+        mismatches = _by_fingerprint(rows)
+        more = {"forgiven": forgiven(rows), "worsenings": worse}
+        as_json({"mismatches": mismatches, "circles": going, **more})
     else:
         _print(rows, going, forgiven(rows))
-    raise typer.Exit(Exit.FAIL if going else Exit.PASS)
+        for one in worse:
+            say(_worse(one))
+    raise typer.Exit(Exit.FAIL if going or worse else Exit.PASS)
 
 
 def _by_fingerprint(rows: list[Mismatch]) -> dict[str, list[Mismatch]]:
@@ -108,6 +123,17 @@ def _circle(one: Circle) -> str:
 
 RUN_JSON: Final = "run.json"
 HISTORY: Final = "history.jsonl"
+
+
+def _worse(one: Worsening) -> str:
+    grown = ", ".join(
+        f"{commit:.12} {count:g}" for commit, count in zip(one.commits, one.forgiven, strict=True)
+    )
+    return (
+        f"going in circles: the harness forgives more with each of {len(one.commits)} commits"
+        f" ({grown}), and the mismatch is still there; take back what it ignores before anything"
+        " else is changed: dstest spec weaker --since COMMIT"
+    )
 
 
 Frontier = Annotated[int, typer.Option(min=1, help="States to look at for one record, at most.")]
