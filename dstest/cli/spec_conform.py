@@ -121,6 +121,34 @@ def _circle(one: Circle) -> str:
     )
 
 
+def layers(
+    spec: Given,
+    answers: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE..", help="What `--json` of explore, simulate, conform, live printed."
+        ),
+    ],
+    constants: Constants = None,
+    json_: Json = False,
+) -> None:
+    """In which layers each invariant was asked, and how often: all states, random walks, real
+    histories and logs, a running cluster.
+
+    Exits with 0 where each layer that can ask it has, with 1 where it did not hold somewhere, and
+    with 3 where a layer never asked it."""
+    from dstest.spec.compose import load
+    from dstest.spec.layers import layers_of, lines
+
+    found = layers_of(load(spec, constants or (), actions=False), answers)
+    if json_:
+        as_json({"asked": found.asked, "never": found.never, "absent": found.absent})
+    else:
+        for line in lines(found):
+            say(line)
+    raise typer.Exit(found.code)
+
+
 RUN_JSON: Final = "run.json"
 HISTORY: Final = "history.jsonl"
 
