@@ -403,6 +403,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "dstest spec ledger mismatches.jsonl",
         "dstest spec ledger mismatches.jsonl --fix 1f2e3d4c5b6a --what 'terms are synced first'",
     ),
+    "spec layers": ("dstest spec layers lock.py explored.json walked.json conformed.json",),
     "spec live": ("dstest spec live raft-status --ask 10.0.0.1:7700 --ask 10.0.0.2:7700",),
     "spec against": ("dstest spec against lock.py server.py:Server --seed 7",),
     "spec why": ("dstest spec why lock.py release --after trace.json --events 2",),

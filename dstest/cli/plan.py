@@ -295,6 +295,7 @@ def trace(
         where = None if directory is None else str(directory.path)
         shown = {"plan": read.path, "sha256": read.sha256, "execution": where}
         rows = {"rows": found.rows, "holes": found.holes, "violations": found.violations}
+        rows["unsaid"] = found.unsaid
         say(msgspec.json.encode({**shown, **rows, "exit": int(found.exit_code)}).decode())
     else:
         _say_chains(found)
@@ -325,6 +326,8 @@ def _say_chains(found: TraceMatrix) -> None:
         say(f"violated: {text}")
     for text in found.holes:
         say(f"hole: {text}")
+    for text in found.unsaid:
+        say(f"in no claim of {text}")
     holes = f"{len(found.holes)} hole{'' if len(found.holes) == 1 else 's'}"
     say(f"{len(found.rows)} chains, {holes}, {len(found.violations)} violated")
 

@@ -110,6 +110,7 @@ for _command in (
     against,
     spec_debug.live,
     spec_conform.ledger,
+    spec_conform.layers,
     spec_debug.why,
     spec_debug.knock,
     spec_debug.drive,

@@ -9,20 +9,22 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from dstest.cli.output import require_writable, say
+from dstest.cli.output import require_writable, say, write_whole
 from dstest.cli.spec_common import Constants, Given, Json, as_json
 from dstest.core.errors import ConfigError, Exit
 
 if TYPE_CHECKING:
     from dstest.core.run_record import Logs
+    from dstest.spec.conform import Explain
     from dstest.spec.conformance import ConformResult
-    from dstest.spec.ledger import Circle, Mismatch
+    from dstest.spec.explained import Explained
+    from dstest.spec.ledger import Circle, Mismatch, Worsening
     from dstest.spec.model import Model, Watch
 
 
 def noted(path: Path, model: Model, said: ConformResult, commit: str | None) -> list[str]:
     """Enter a rejection into a ledger; what is to be said of that."""
-    from dstest.spec.ledger import circles, mismatch_of, read_mismatches, record
+    from dstest.spec.ledger import circles, mismatch_of, read_mismatches, record, worsenings
     from dstest.spec.sources import head_of
 
     if said.verdict != "reject":
@@ -30,8 +32,11 @@ def noted(path: Path, model: Model, said: ConformResult, commit: str | None) -> 
     read_mismatches(path)  # a damaged one is not added to
     seen = mismatch_of(model, said, commit or head_of(Path.cwd()))
     record(path, seen)
-    circle = [one for one in circles(read_mismatches(path)) if one.fingerprint == seen.fingerprint]
-    return [f"mismatch {seen.fingerprint} under {seen.commit}, in {path}", *map(_circle, circle)]
+    rows = read_mismatches(path)
+    circle = [one for one in circles(rows) if one.fingerprint == seen.fingerprint]
+    worse = map(_worse, worsenings(rows)[-1:])
+    here = f"mismatch {seen.fingerprint} under {seen.commit}, in {path}"
+    return [here, *map(_circle, circle), *worse]
 
 
 def ledger(
@@ -49,10 +54,18 @@ def ledger(
     json_: Json = False,
 ) -> None:
     """Mismatches between a specification and a system, what was done about each, and whether it
-    came again: the same one under three commits is going in circles.
+    came again: the same one under three commits is going in circles, and so is a harness that
+    forgives more under each of three (ignores, hidden actions, rules that are gone).
 
     Exits with 0 where nothing goes in circles, with 1 where something does."""
-    from dstest.spec.ledger import circles, forgiven, mark_fixed, read_mismatches, record
+    from dstest.spec.ledger import (
+        circles,
+        forgiven,
+        mark_fixed,
+        read_mismatches,
+        record,
+        worsenings,
+    )
     from dstest.spec.sources import head_of
 
     if not path.is_file():
@@ -66,12 +79,16 @@ def ledger(
             raise ConfigError("nothing is said of what was done", remedy="--what TEXT")
         record(path, mark_fixed(read_mismatches(path), fix, commit or head_of(Path.cwd()), what))
     rows = read_mismatches(path)
-    going = circles(rows)
+    going, worse = circles(rows), worsenings(rows)
     if json_:
-        as_json({"mismatches": _by_fingerprint(rows), "circles": going, "forgiven": forgiven(rows)})
+        mismatches = _by_fingerprint(rows)
+        more = {"forgiven": forgiven(rows), "worsenings": worse}
+        as_json({"mismatches": mismatches, "circles": going, **more})
     else:
         _print(rows, going, forgiven(rows))
-    raise typer.Exit(Exit.FAIL if going else Exit.PASS)
+        for one in worse:
+            say(_worse(one))
+    raise typer.Exit(Exit.FAIL if going or worse else Exit.PASS)
 
 
 def _by_fingerprint(rows: list[Mismatch]) -> dict[str, list[Mismatch]]:
@@ -104,8 +121,62 @@ def _circle(one: Circle) -> str:
     )
 
 
+def layers(
+    spec: Given,
+    answers: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE..", help="What `--json` of explore, simulate, conform, live printed."
+        ),
+    ],
+    constants: Constants = None,
+    json_: Json = False,
+) -> None:
+    """In which layers each invariant was asked, and how often: all states, random walks, real
+    histories and logs, a running cluster.
+
+    Exits with 0 where each layer that can ask it has, with 1 where it did not hold somewhere, and
+    with 3 where a layer never asked it."""
+    from dstest.spec.compose import load
+    from dstest.spec.layers import layers_of, lines
+
+    found = layers_of(load(spec, constants or (), actions=False), answers)
+    if json_:
+        as_json({"asked": found.asked, "never": found.never, "absent": found.absent})
+    else:
+        for line in lines(found):
+            say(line)
+    raise typer.Exit(found.code)
+
+
 RUN_JSON: Final = "run.json"
 HISTORY: Final = "history.jsonl"
+
+
+def _worse(one: Worsening) -> str:
+    grown = ", ".join(
+        f"{commit:.12} {count:g}" for commit, count in zip(one.commits, one.forgiven, strict=True)
+    )
+    return (
+        f"going in circles: the harness forgives more with each of {len(one.commits)} commits"
+        f" ({grown}), and the mismatch is still there; take back what it ignores before anything"
+        " else is changed: dstest spec weaker --since COMMIT"
+    )
+
+
+Frontier = Annotated[int, typer.Option(min=1, help="States to look at for one record, at most.")]
+Within = Annotated[
+    float, typer.Option(metavar="SECONDS", min=0.001, help="Then it is inconclusive.")
+]
+Memory = Annotated[
+    int, typer.Option(metavar="MB", min=1, help="Of the process; then it is inconclusive.")
+]
+Way = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Write one behaviour up to what was refused, or of all, as a trace."
+    ),
+]
 
 
 def conform(
@@ -124,15 +195,9 @@ def conform(
     kind: Annotated[
         str, typer.Option(metavar="FIELD", help="Of --log: what says of what kind a line is.")
     ] = "kind",
-    frontier: Annotated[
-        int, typer.Option(min=1, help="States to look at for one record, at most.")
-    ] = 20_000,
-    within: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.001, help="Then it is inconclusive.")
-    ] = 600.0,
-    memory: Annotated[
-        int, typer.Option(metavar="MB", min=1, help="Of the process; then it is inconclusive.")
-    ] = 4096,
+    frontier: Frontier = 20_000,
+    within: Within = 600.0,
+    memory: Memory = 4096,
     ledger: Annotated[
         Path | None,
         typer.Option(metavar="LEDGER", help="Enter a rejection there (`dstest spec ledger`)."),
@@ -140,6 +205,7 @@ def conform(
     commit: Annotated[
         str | None, typer.Option(help="Of --ledger: under which commit. Default: git's HEAD here.")
     ] = None,
+    out: Way = None,
     constants: Constants = None,
     json_: Json = False,
 ) -> None:
@@ -160,11 +226,13 @@ def conform(
 
         require_writable(ledger, "--ledger")
         commit = commit or head_of(Path.cwd())
+    require_writable(out, "--out")
     model = load(spec, constants or ())
     if log or model.spec.server_log:
         model = of_logs(model)
     watch = Watch(within, memory, _progress)
-    said = _compared(model, recorded, kind if log else None, frontier, watch)
+    found: list[Explained] = []
+    said = _compared(model, recorded, kind if log else None, frontier, watch, _finds(out, found))
     if json_:
         as_json(as_data(said))
     else:
@@ -173,12 +241,36 @@ def conform(
     if ledger is not None:
         for line in noted(ledger, model, said, commit):
             typer.echo(line, err=json_)
+    if out is not None:
+        _write(out, model, found)
     code = {"accept": Exit.PASS, "reject": Exit.FAIL}.get(said.verdict, Exit.NOT_PROVEN)
     raise typer.Exit(code)
 
 
+def _finds(out: Path | None, found: list[Explained]) -> Explain | None:
+    """Puts into `found` what explains the records, where it is to be written."""
+    from dstest.spec.explained import explained
+
+    return None if out is None else lambda *given: found.append(explained(*given))
+
+
+def _write(out: Path, model: Model, found: list[Explained]) -> None:
+    from dstest.spec.recorded import recorded_bytes
+
+    if found and found[0].trace is not None:
+        write_whole(out, recorded_bytes(model, found[0]), "--out")
+        return
+    why = found[0].why if found else "the records were not compared to their end"
+    typer.echo(f"{out} is not written: {why}", err=True)
+
+
 def _compared(
-    model: Model, recorded: Path, kind: str | None, frontier: int, watch: Watch
+    model: Model,
+    recorded: Path,
+    kind: str | None,
+    frontier: int,
+    watch: Watch,
+    explain: Explain | None,
 ) -> ConformResult:
     """`kind` is the field of a log that holds the kind of a line; None for what is no log."""
     from dstest.spec.conform import conform_log
@@ -186,8 +278,9 @@ def _compared(
 
     if kind is None:
         of = _of_servers if model.spec.server_log else _of_history
-        return of(model, recorded, frontier, watch)
-    said = conform_log(model, read_log(recorded, kind), frontier_max=frontier, watch=watch)
+        return of(model, recorded, frontier, watch, explain)
+    events = read_log(recorded, kind)
+    said = conform_log(model, events, frontier_max=frontier, watch=watch, explain=explain)
     if cut_off(recorded):
         said.missing["(a last line that was cut off)"] = 1
     return said
@@ -197,7 +290,9 @@ def _progress(text: str) -> None:
     typer.echo(text, err=True)
 
 
-def _of_servers(model: Model, path: Path, frontier: int, watch: Watch) -> ConformResult:
+def _of_servers(
+    model: Model, path: Path, frontier: int, watch: Watch, explain: Explain | None
+) -> ConformResult:
     """The logs of all servers of a run; what cannot be placed in their order is left out."""
     from dstest.core.errors import ConfigError
     from dstest.history.layout import EVENTS
@@ -214,7 +309,7 @@ def _of_servers(model: Model, path: Path, frontier: int, watch: Watch) -> Confor
         path, lambda name: name.startswith("nodes/") and name.endswith(f"/{file}")
     )
     logs = log_of_run(path / "nodes", file)
-    said = conform_log(model, logs.events, frontier_max=frontier, watch=watch)
+    said = conform_log(model, logs.events, frontier_max=frontier, watch=watch, explain=explain)
     for name, count in logs.left_out.items():
         said.missing[f"({name}: after the last line that can be placed)"] = count
     for name, count in logs.damaged.items():
@@ -269,7 +364,9 @@ def _of_run(path: Path, only: Callable[[str], bool]) -> tuple[list[str], bool, L
     return [str(name) for name in nodes] if isinstance(nodes, list) else [], over, kept
 
 
-def _of_history(model: Model, path: Path, frontier: int, watch: Watch) -> ConformResult:
+def _of_history(
+    model: Model, path: Path, frontier: int, watch: Watch, explain: Explain | None
+) -> ConformResult:
     """What a history file cannot show, its reader says: then nothing is accepted. Raises
     HistoryError where it contradicts itself, by the lints and in the words of `dstest check`."""
     from dstest.check.source import history_file, require_sound
@@ -281,7 +378,7 @@ def _of_history(model: Model, path: Path, frontier: int, watch: Watch) -> Confor
     weak: list[str] = []
     history = load_history(history_file(path), weak=weak)
     weak += require_sound(history, weak)
-    said = conform_history(model, history.ops, frontier_max=frontier, watch=watch)
+    said = conform_history(model, history.ops, frontier_max=frontier, watch=watch, explain=explain)
     if weak and said.verdict == "accept":
         said.verdict = "vacuous"
     said.weak += weak

@@ -34,18 +34,20 @@ After = Annotated[
 Events = Annotated[int | None, typer.Option(min=0, help="Only so many steps of the trace.")]
 
 
-def _states(model: Model, after: Path | None, events: int | None) -> list[Any]:
+def _states(model: Model, after: Path | None, events: int | None) -> tuple[Model, list[Any]]:
+    """Where to ask, and the model with the arguments that the trace brings."""
     from dstest.spec.drive import drive_along
-    from dstest.spec.trace import read_trace, require_same_states, steps_in
+    from dstest.spec.recorded import read_for
+    from dstest.spec.trace import require_same_states
 
     if after is None:
         if events is not None:
             raise ConfigError("--events is of a trace", remedy="--after TRACE, or leave it out")
-        return list(model.initial)
-    read = steps_in(model, read_trace(after))
+        return model, list(model.initial)
+    model, read = read_for(model, after)
     done = drive_along(model, read.steps, events, read.start)
     require_same_states(read, done.trace.states)
-    return [done.trace.last]
+    return model, [done.trace.last]
 
 
 def why(
@@ -68,7 +70,8 @@ def why(
     from dstest.spec.taking import why as ask
 
     model = load(spec, constants or ())
-    found = ask(model, action, _states(model, after, events), seed=seed, most_states=max_states)
+    model, states = _states(model, after, events)
+    found = ask(model, action, states, seed=seed, most_states=max_states)
     if json_:
         from dstest.spec.trace import trace_data
 
@@ -129,13 +132,14 @@ def knock(
     steps lead to other states than those in the file, with 3 where it is refused even without
     guards."""
     from dstest.spec.compose import load
+    from dstest.spec.recorded import read_for
     from dstest.spec.taking import knock as ask
     from dstest.spec.taking import replay
-    from dstest.spec.trace import difference, read_trace, steps_in
+    from dstest.spec.trace import difference
 
-    model = load(spec, constants or ())
-    read = steps_in(model, read_trace(trace))
-    other = difference(read, replay(model, read.steps, read.start).trace.states)
+    model, read = read_for(load(spec, constants or ()), trace)
+    steps = (*read.steps, *read.refused[:1])
+    other = difference(read, replay(model, steps, read.start).trace.states)
     if other is not None:
         if json_:
             as_json({"guards": None, "asked": 1, "difference": other})
@@ -145,7 +149,7 @@ def knock(
 
     def accepts(changed: Model) -> bool:
         try:
-            done = replay(changed, read.steps, read.start)
+            done = replay(changed, steps, read.start)
             return done.refused is None and difference(read, done.trace.states) is None
         except ConfigError:
             raise
@@ -184,13 +188,8 @@ def drive(
     Exits with 0 where it came there, with 3 where no way was found."""
     from dstest.spec.compose import load
     from dstest.spec.drive import drive_along, drive_to
-    from dstest.spec.trace import (
-        read_trace,
-        require_same_states,
-        steps_in,
-        to_bytes,
-        trace_data,
-    )
+    from dstest.spec.recorded import read_for
+    from dstest.spec.trace import require_same_states, to_bytes, trace_data
 
     if (along is None) == (where is None):
         raise ConfigError("where to?", remedy="--along TRACE or --where EXPRESSION, one of them")
@@ -199,7 +198,7 @@ def drive(
     require_writable(out, "--out")
     model = load(spec, constants or ())
     if along is not None:
-        read = steps_in(model, read_trace(along))
+        model, read = read_for(model, along)
         done = drive_along(model, read.steps, events, read.start)
         require_same_states(read, done.trace.states)
     else:
@@ -263,14 +262,13 @@ def chart(
 
     Exits with 0, and with 1 where two traces differ."""
     from dstest.spec.compose import load
+    from dstest.spec.recorded import read_for
     from dstest.spec.taking import replay
     from dstest.spec.trace import (
         arrows_of,
         lanes_of,
-        read_trace,
         require_same_states,
         side_by_side,
-        steps_in,
     )
     from dstest.spec.trace import chart as draw
 
@@ -278,7 +276,7 @@ def chart(
     files = [trace] if other is None else [trace, other]
     arrows = []
     for path in files:
-        read = steps_in(model, read_trace(path))
+        model, read = read_for(model, path)
         require_same_states(read, replay(model, read.steps, read.start).trace.states)
         arrows.append(arrows_of(read.steps, lanes=lanes_of(model)))
     if other is None:
@@ -355,6 +353,15 @@ def export(
 
 EVERY_MOST_S: Final = 86_400.0
 
+Addresses = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Ask this member: HOST:PORT (a line of JSON over TCP), http://.., https://.., "
+        "postgresql://..; may be given again.",
+    ),
+]
+
 
 def live(
     spec: Given,
@@ -362,13 +369,15 @@ def live(
         Path | None,
         typer.Argument(metavar="SAMPLES", help="Recorded ones, a line of JSON each; - for stdin."),
     ] = None,
-    ask: Annotated[
-        list[str] | None,
-        typer.Option(metavar="HOST:PORT", help="Ask this member; may be given again."),
-    ] = None,
+    ask: Addresses = None,
     line: Annotated[
-        str, typer.Option(metavar="TEXT", help="Of --ask: what each is asked.")
-    ] = '{"op":"status"}',
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="Of --ask: what each is asked, the query of SQL, what is posted over HTTP. "
+            """Default: {"op":"status"} over TCP, GET over HTTP.""",
+        ),
+    ] = None,
     every: Annotated[float, typer.Option(min=0.05, help="Of --ask: seconds between two.")] = 1.0,
     count: Annotated[
         int | None, typer.Option(min=1, help="Of --ask: samples. Default: until Ctrl-C.")
@@ -396,7 +405,7 @@ def live(
         raise ConfigError("samples are recorded or asked for", remedy="SAMPLES, or --ask HOST:PORT")
     if not every <= EVERY_MOST_S:
         raise ConfigError(f"--every {every} is too long", remedy=f"{EVERY_MOST_S} s at most")
-    model = load(spec, constants or ())
+    model = load(spec, constants or (), actions=False)
     found = list[Any]()
 
     def tell(broken: Broken) -> None:
@@ -422,9 +431,10 @@ def live(
 
 
 def _taken(
-    path: Path | None, ask: list[str], line: str, every_s: float, count: int | None
+    path: Path | None, ask: list[str], line: str | None, every_s: float, count: int | None
 ) -> Iterator[Sample]:
-    from dstest.spec.live import read_samples, sample_servers
+    from dstest.spec.ask import sample_servers
+    from dstest.spec.live import read_samples
 
     if path is None:
         yield from sample_servers(ask, line, every_s, count)

@@ -3,9 +3,10 @@ of the user's own, with no package.
 
 Groups: `dstest.labs`, `dstest.systems`, `dstest.workloads`, `dstest.nemeses`, `dstest.checkers`.
 `DSTEST_NO_PLUGINS=1` keeps to our own distribution. A file names what it offers by one of these
-words at its top level: `SYSTEM`, `WORKLOAD`, `NEMESIS`, `CHECKER`, `LAB`. Which files are used is
-part of the environment, as installed packages are, so that the processes which a run starts find
-the same plug-ins.
+words at its top level: `SYSTEM`, `WORKLOAD`, `NEMESIS`, `CHECKER`, `LAB`; or it is one by a class
+that says so (`offered_by`), as a specification does. Which files are used is part of the
+environment, as installed packages are, so that the processes which a run starts find the same
+plug-ins.
 """
 
 from __future__ import annotations
@@ -125,6 +126,7 @@ def _offered(module: ModuleType, path: Path) -> Mapping[str, Any]:
 
     found = {group: vars(module).get(word) for group, word in WORDS.items()}
     found = {group: plugin for group, plugin in found.items() if plugin is not None}
+    found = {**_by_classes(module, bool(found)), **found}
     for group, plugin in found.items():
         try:
             require_plugin(group, plugin, f"{path}: {WORDS[group]}")
@@ -135,6 +137,27 @@ def _offered(module: ModuleType, path: Path) -> Mapping[str, Any]:
                 f"{path}: {WORDS[group]} cannot be looked at: {error_line(error)}",
                 remedy="its attributes must be there without anything being done",
             ) from None
+    return found
+
+
+def _by_classes(module: ModuleType, named: bool) -> dict[str, Any]:
+    """What the classes of a file make of it: of those that have `offered_by` it says, of the
+    module, by group which plug-ins the file is without naming them. Where the file names some
+    (`named`), it need not be any other. Raises ConfigError."""
+    ways = {
+        way: None
+        for value in vars(module).values()
+        if isinstance(value, type)
+        and value.__module__ == module.__name__
+        and (way := getattr(value, "offered_by", None)) is not None
+    }
+    found: dict[str, Any] = {}
+    for way in ways:
+        try:
+            found |= way(module)
+        except ConfigError:
+            if not named:
+                raise
     return found
 
 
@@ -199,11 +222,13 @@ def module_at(path: Path) -> ModuleType:
             exec(compile(text, str(path), "exec", dont_inherit=True), vars(module))
     except (Exception, SystemExit) as error:
         del sys.modules[name]
+        ours = error if isinstance(error, ConfigError) else None
+        said = ours.message if ours else f"{type(error).__name__}: {error}"
         frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
         place = f"{path}, line {frames[-1].lineno}" if frames else str(path)
         raise ConfigError(
-            f"{place}: {type(error).__name__}: {error}",
-            remedy="the file must run by itself: python3 FILE",
+            f"{place}: {said}",
+            remedy=(ours and ours.remedy) or "the file must run by itself: python3 FILE",
         ) from None
     return module
 

@@ -104,9 +104,11 @@ def _besides(work: Workload, names: Sequence[str]) -> list[Checker]:
         if name in work.checkers or any(one.name == name for one in found):
             raise ConfigError(f"--checker {name}: it is asked anyway", remedy="leave it out")
         checker: Checker = registry.load("checkers", name)
-        if not any(_speaks(checker, model, work) for model in checker.models[:1]):
+        if not _speaks(checker, checker.models[0], work):
+            known = CheckerTraits.of(checker).op_types.get(checker.models[0], frozenset())
+            strange = ", ".join(sorted(work.op_types - known))
             raise ConfigError(
-                f"--checker {name}: it does not know the operations of {work.name}",
+                f"--checker {name}: it does not know the operations of {work.name}: {strange}",
                 remedy=f"`dstest list --workload {work.name}` has its operations",
             )
         found.append(checker)

@@ -5,6 +5,7 @@ A file of a user's own imports from here:
     from dstest.spec import Spec, Step, action, invariant, maps, when
 """
 
+from dstest.spec.checker import checker_of
 from dstest.spec.compose import System
 from dstest.spec.declare import Spec, action, invariant, when
 from dstest.spec.mapping import Record, maps
@@ -17,6 +18,7 @@ __all__ = [
     "Step",
     "System",
     "action",
+    "checker_of",
     "invariant",
     "maps",
     "when",

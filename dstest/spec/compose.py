@@ -113,7 +113,7 @@ class System(Spec):
         for name, one in of_parts:
             holds = _of_field(one.holds, name, one.kind == "action")
             id_ = one.id if times[one.id] == 1 else f"{name}.{one.id}"
-            found.append(Invariant(id_, one.text, one.kind, holds, one.source))
+            found.append(Invariant(id_, one.text, one.kind, holds, one.source, name))
         return tuple(found)
 
     def _joined(
@@ -216,9 +216,9 @@ def shipped_names() -> list[str]:
     return sorted(one.name.replace("_", "-") for one in pkgutil.iter_modules(shipped.__path__))
 
 
-def load(given: str, constants: Iterable[str] = ()) -> Model:
+def load(given: str, constants: Iterable[str] = (), *, actions: bool = True) -> Model:
     """`NAME` of one that comes with dstest, `FILE.py`, or `FILE.py:CLASS` where a file has several.
-    Constants are `name=value`, as `constants_in` reads them.
+    Constants are `name=value`, as `constants_in` reads them. `actions` false: it needs none.
 
     Raises ConfigError where there is none, several, or one that cannot be made ready.
     """
@@ -243,7 +243,13 @@ def load(given: str, constants: Iterable[str] = ()) -> Model:
         )
     cls = found[wanted or whole[0]]
     try:
-        return model_of(cls(**constants_in(constants, cls)))
+        model = model_of(cls(**constants_in(constants, cls)))
+        if actions and not model.actions:
+            raise ConfigError(
+                f"{model.name} has no action",
+                remedy="mark methods with @action; dstest spec live does without",
+            )
+        return model
     except ConfigError:
         raise
     except Exception as error:

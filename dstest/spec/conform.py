@@ -32,6 +32,10 @@ from dstest.spec.trace import constants_shown
 
 _Config = tuple[Any, int]
 
+Explain = Callable[[Model, Mapped, list[Happening], int | None, Watch], None]
+"""Is given the part of the records in which one was refused, the largest where none was, and the
+place of the one refused (`dstest.spec.explained`)."""
+
 
 class _Open:
     """An operation under way. `twins` are equal ones of unknown outcome before it, as bits."""
@@ -353,6 +357,7 @@ def conform_history(
     *,
     frontier_max: int = FRONTIER_MAX,
     watch: Watch | None = None,
+    explain: Explain | None = None,
 ) -> ConformResult:
     """Operations in any order, judged by their times.
 
@@ -389,7 +394,7 @@ def conform_history(
             part = (type(op.key), op.key) if model.spec.per_key else None
             parts.setdefault(part, []).append((at, op, record))
     events = [_events(part, index) for part in parts.values()]
-    said = _judge(said, Linearize, mapped, events, frontier_max, watch or Watch())
+    said = _judge(said, Linearize, mapped, events, frontier_max, watch or Watch(), explain)
     _require_of_key(model, mapped, {key for part in parts.values() for key in _keys(part)})
     return said
 
@@ -416,6 +421,7 @@ def conform_log(
     *,
     frontier_max: int = FRONTIER_MAX,
     watch: Watch | None = None,
+    explain: Explain | None = None,
 ) -> ConformResult:
     """Events in the order in which they were written; those of kind `gap` are marks of a crash,
     whose last doings may be missing.
@@ -437,7 +443,7 @@ def conform_log(
             parts.setdefault(part, []).append(Happening(False, at, record_of(event), at))
     said.gaps = len(gaps)
     with_gaps = [sorted([*part, *gaps], key=lambda one: one.number) for part in parts.values()]
-    return _judge(said, LogReplay, mapped, with_gaps, frontier_max, watch or Watch())
+    return _judge(said, LogReplay, mapped, with_gaps, frontier_max, watch or Watch(), explain)
 
 
 def _begun(model: Model, mode: Literal["history", "log"]) -> ConformResult:
@@ -468,6 +474,7 @@ def _judge(
     parts: list[list[Happening]],
     frontier_max: int,
     watch: Watch,
+    explain: Explain | None,
 ) -> ConformResult:
     """All parts, and what they come to together: the first record that is refused counts."""
     model = mapped.model
@@ -523,6 +530,10 @@ def _judge(
                 "all records are a behaviour, and whether others would have been refused was"
                 f" {error}"
             )
+    if explain is not None and parts and (rejected or said.consumed == said.total):
+        place = min(rejected, default=None)
+        there = [part for part in parts if place is None or any(e.place == place for e in part)]
+        explain(model, mapped, max(there, key=len), place, watch)
     return said
 
 

@@ -33,7 +33,7 @@ import sys
 import traceback
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from difflib import get_close_matches
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any, ClassVar, Final, Literal, TypeVar
 
 import msgspec
@@ -321,6 +321,13 @@ class Spec(metaclass=_SpecType):
                     f"{type(self).__name__} has no constant {name!r}", remedy=meant(name, known)
                 )
             setattr(self, name, value)
+
+    @staticmethod
+    def offered_by(module: ModuleType) -> dict[str, Any]:
+        """By group, the plug-ins that a file with specifications is (`dstest.core.registry`)."""
+        from dstest.spec.checker import offered_by
+
+        return offered_by(module)
 
     def initial(self) -> Iterable[State]:
         """The states in which it may begin."""

@@ -5,7 +5,8 @@ The ledger is a file of JSON lines, a line for each mismatch that was seen: its 
 guards that refused it, their levels, the fields of the state that they read), the commit under
 which it was seen, and how much the harness forgives there. A line with a `fix` is no sighting, but
 says what was done about it in a commit. The same fingerprint under three commits or more means
-going in circles. Approvals are a file of TOML:
+going in circles, and so does a harness that forgives more under each of three. Approvals are a
+file of TOML:
 
     [[waiver]]
     file = "specs/register.py"
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, get_args
 
@@ -42,7 +43,9 @@ class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
     """One sighting. `guards` are labels with their levels; `fields` what they read. `fix` says what
     a commit has done about it, and is None in a sighting.
 
-    `ignores`, `dropped_guards` and `tolerance` are what the harness forgave when it was seen.
+    `ignores` (kinds of records that are left out), `hidden` (actions that need no record),
+    `dropped_guards` and `tolerance` are what the harness forgave when it was seen; `rules` counts
+    guards and invariants of `model`, None where an older line does not say it.
     """
 
     action: str
@@ -50,6 +53,9 @@ class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
     fields: tuple[str, ...]
     commit: str
     ignores: int = 0
+    model: str = ""
+    hidden: int = 0
+    rules: int | None = None
     dropped_guards: int = 0
     tolerance: float = 0.0
     fix: str | None = None
@@ -116,16 +122,45 @@ def circles(seen: Iterable[Mismatch]) -> list[Circle]:
 
 
 def forgiven(seen: Iterable[Mismatch]) -> list[tuple[str, float]]:
-    """(commit, ignores + dropped guards + tolerance), the newest sighting of each commit: a harness
-    that forgives more and more finds less and less."""
-    rows = list(seen)
+    """(commit, what the harness forgives), the newest sighting of each commit in the order in which
+    commits came: ignores, hidden actions, dropped guards and tolerance, and by how many rules it
+    has less than it had at most. A harness that forgives more and more finds less and less."""
+    rows = [one for one in seen if one.fix is None]
     whole = _whole_names(rows)
-    by = {
-        whole[one.commit]: one.ignores + one.dropped_guards + one.tolerance
-        for one in rows
-        if one.fix is None
-    }
+    by: dict[str, float] = {}
+    most = 0
+    for one in rows:
+        less = 0 if one.rules is None else max(most - one.rules, 0)
+        most = max(most, one.rules or 0)
+        by[whole[one.commit]] = one.ignores + one.hidden + one.dropped_guards + one.tolerance + less
     return list(by.items())
+
+
+class Worsening(msgspec.Struct, frozen=True):
+    """Commits one after the other under each of which the harness forgave more than before, and
+    how much; mismatches went on all the same."""
+
+    commits: tuple[str, ...]
+    forgiven: tuple[float, ...]
+
+
+def worsenings(seen: Iterable[Mismatch]) -> list[Worsening]:
+    """Those of `CIRCLE` commits or more, of one model: then the harness is made to fit, and nothing
+    is mended."""
+    by: dict[str, list[Mismatch]] = {}
+    for one in seen:
+        by.setdefault(one.model, []).append(one)
+    return [found for rows in by.values() for found in _rising(forgiven(rows))]
+
+
+def _rising(rows: list[tuple[str, float]]) -> Iterator[Worsening]:
+    run: list[tuple[str, float]] = []
+    for one in [*rows, ("", float("-inf"))]:
+        if run and one[1] <= run[-1][1]:
+            if len(run) >= CIRCLE:
+                yield Worsening(tuple(c for c, _ in run), tuple(n for _, n in run))
+            run = []
+        run.append(one)
 
 
 def _whole_names(seen: Iterable[Mismatch]) -> dict[str, str]:
@@ -167,7 +202,10 @@ def mismatch_of(model: Model, said: ConformResult, commit: str) -> Mismatch:
         guards=tuple(sorted(guards)),
         fields=tuple(sorted(fields)),
         commit=commit,
-        ignores=len(said.ignored),
+        model=model.name,
+        ignores=len({*said.ignored, *model.spec.ignores}),
+        hidden=len(model.spec.hidden),
+        rules=len(model.invariants) + sum(len(one.guards) for one in model.actions),
     )
 
 

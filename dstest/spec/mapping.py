@@ -252,6 +252,11 @@ class Mapped:
                 )
             self._ways[kind] = _Way(steps, "s" in named, said, where, file, place)
 
+    @property
+    def kinds(self) -> set[str]:
+        """Those that a method maps."""
+        return {*self._ways}
+
     def knows(self, kind: str) -> bool:
         """Is a record of this kind mapped? Raises ConfigError for one that is not ignored either:
         nobody knows what it did."""

@@ -122,13 +122,15 @@ class Action(msgspec.Struct, frozen=True):
 
 
 class Invariant(msgspec.Struct, frozen=True):
-    """`holds` is of a state; of kind `action` of (before, step, after)."""
+    """`holds` is of a state; of kind `action` of (before, step, after). `part` is that of a system
+    whose state `source` is of, empty where it is the whole."""
 
     id: str
     text: str
     kind: Kind
     holds: Callable[..., bool]
     source: Callable[..., Any]
+    part: str = ""
 
     def asked(self, *given: Any) -> bool:
         """Does it hold? Raises ConfigError where it gives neither true nor false."""
@@ -344,7 +346,7 @@ def ready_model(
 ) -> Model:
     """With its initial states, and looked at."""
     name = type(spec).__name__
-    if not actions:
+    if not actions and type(spec).sampled is Spec.sampled:
         raise ConfigError(f"{name} has no action", remedy="mark methods with @action")
     for one in actions:
         require_unique((guard.label for guard in one.guards), f"{name}.{one.name}: guard")
@@ -499,7 +501,7 @@ class Watch:
         took_s = (now_ns - self._began_ns) / 1e9
         if took_s > self._within_s:
             raise Spent(f"not decided within {self._within_s:g} s: allow more (--within)")
-        used_mb = _resident_bytes() >> 20
+        used_mb = resident_bytes() >> 20
         if used_mb > self._memory_mb:
             raise Spent(f"not decided in {self._memory_mb} MB of memory: allow more (--memory)")
         if self._tell is not None and now_ns - self._told_ns > _TELL_S * 1e9:
@@ -507,6 +509,6 @@ class Watch:
             self._tell(f"{took_s:5.0f} s, {used_mb} MB: {self.doing}")
 
 
-def _resident_bytes() -> int:
+def resident_bytes() -> int:
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")

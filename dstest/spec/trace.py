@@ -106,12 +106,15 @@ class WrittenStep(msgspec.Struct, frozen=True):
 
 
 class TraceFile(msgspec.Struct, frozen=True):
-    """A file of a trace."""
+    """A file of a trace. `recorded`: its arguments are those of records, `refused` are what the
+    next record may stand for (`dstest.spec.recorded`)."""
 
     spec: str
     steps: tuple[WrittenStep, ...]
     initial: str = ""
     constants: dict[str, str] = {}
+    recorded: bool = False
+    refused: tuple[WrittenStep, ...] = ()
 
 
 def trace_data(model: Model, trace: Trace) -> dict[str, Any]:
@@ -137,11 +140,13 @@ def read_trace(path: Path) -> TraceFile:
 
 
 class StoredTrace(msgspec.Struct, frozen=True):
-    """Where a trace begins, its steps, and the states after them as the file has them."""
+    """Where a trace begins, its steps, and the states after them as the file has them. `refused`
+    are steps of which one had to come next, and could not."""
 
     start: Any
     steps: tuple[Step, ...]
     states: tuple[str, ...] = ()
+    refused: tuple[Step, ...] = ()
 
 
 def steps_in(model: Model, file: TraceFile) -> StoredTrace:
@@ -232,7 +237,7 @@ def _require_same(model: Model, file: TraceFile) -> None:
         raise ConfigError(
             f"the trace has other constants: {', '.join(other)}", remedy=" ".join(given)
         )
-    if not file.steps:
+    if not file.steps and not file.recorded:
         raise ConfigError("the trace has no step", remedy="one of at least one step")
 
 

@@ -85,6 +85,12 @@ _QUEUE: Final = Passing("enqueue", "dequeue")
 _DEAD: Final = DeadLetters("enqueue", "dequeue", "collect", held=("dequeue", "reject", "collect"))
 _LOG: Final = Log()
 
+_OF_REGISTERS: Final[Kinds] = {
+    "phantom-value": operators.phantom(_REGISTERS),
+    "lost-write": operators.dropped(_REGISTERS),
+    "stale-read": operators.stale(_REGISTERS),
+    "swapped-reads": operators.swapped(_REGISTERS),
+}
 _LOCK: Final[Kinds] = {
     "stolen-lock": objects.crowded(lambda part: 1),
     "lost-release": objects.release_lost,
@@ -102,7 +108,8 @@ class Mutators(msgspec.Struct, frozen=True):
     `tells`: model -> weaker judge -> kinds that this one would accept; `whole`: keys are judged
     together, `whole_of`: those of these models; `by_model`: other makers altogether; `once`: no
     other kind takes a key again; `plants`: model -> weaker judge -> what tells it where the
-    run's operations offer nothing."""
+    run's operations offer nothing. `sure` false: what a copy violates nobody knows but its judge,
+    who may accept some."""
 
     kinds: Kinds = msgspec.field(default_factory=dict)
     only: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
@@ -112,6 +119,7 @@ class Mutators(msgspec.Struct, frozen=True):
     whole_of: frozenset[str] = frozenset()
     once: bool = False
     plants: Mapping[str, Mapping[str, Kinds]] = msgspec.field(default_factory=dict)
+    sure: bool = True
 
     def of(self, model: str) -> dict[str, Maker]:
         """Kind -> maker of the copies that violate this model."""
@@ -290,13 +298,11 @@ MUTATORS: Final[Mapping[str, Mutators]] = {
         only={"stale": ("linearizable",)},
         tells={"linearizable": {"kafka": ("stale",)}},
     ),
+    "specification": Mutators(
+        {**_OF_REGISTERS, "nobodys-answer": operators.nobodys_answer}, once=True, sure=False
+    ),
     "linearizable": Mutators(
-        {
-            "phantom-value": operators.phantom(_REGISTERS),
-            "lost-write": operators.dropped(_REGISTERS),
-            "stale-read": operators.stale(_REGISTERS),
-            "swapped-reads": operators.swapped(_REGISTERS),
-        },
+        _OF_REGISTERS,
         by_model=_LINEARIZABLE,
         whole_of=frozenset({"multi-register"}),
         once=True,
@@ -440,7 +446,7 @@ def family_of(checker: Any, model: str, history: History) -> Family:
     of = MUTATORS[name]
     tells = {weaker: frozenset(kinds) for weaker, kinds in of.tells.get(model, {}).items()}
     make = partial(of.make, model=model)
-    return Family(make, tells, sure=True, plants=of.plants.get(model, {}))
+    return Family(make, tells, sure=of.sure, plants=of.plants.get(model, {}))
 
 
 def _all(family: Family, history: History, seed: int, mutants_max: int) -> Iterator[Mutant]:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, Final
 
-from dstest.core.op import Op
+from dstest.core.op import Op, Outcome
 from dstest.judge.mutants.shapes import (
     PHANTOM,
     Lists,
@@ -53,6 +53,41 @@ def phantom(shape: Shape) -> Maker:
         return said, answering(part.ops, (op, shape.showing(op, place, PHANTOM)))
 
     return make
+
+
+def nobodys_answer(part: Part, dice: random.Random) -> Made:
+    """An acknowledged operation has an answer that nobody gave: one value of its output, which does
+    not repeat its input, is another than any there. Whether that is a violation, only who knows
+    the operations can say."""
+    told = [op for op in part.ops if op.outcome is Outcome.OK and op.output is not None]
+    for op in some(dice, told):
+        changed_to = _other_value(op.output, op.input)
+        if changed_to is not None:
+            said = f"{op.op_type} {op.op_id} answers {changed_to!r}, which nobody was told"
+            return said, answering(part.ops, (op, changed_to))
+    return None
+
+
+def _other_value(value: Any, asked: Any) -> Any:
+    """With its last plain value replaced, None where it has none of its own."""
+    if isinstance(value, dict):
+        pairs = [(k, v, asked.get(k) if isinstance(asked, dict) else None)
+                 for k, v in value.items()]  # fmt: skip
+        made = _one_other(pairs)
+        return None if made is None else {**value, made[0]: made[1]}
+    if isinstance(value, list | tuple):
+        same = isinstance(asked, list | tuple) and len(asked) == len(value)
+        rows = [(n, one, asked[n] if same else None) for n, one in enumerate(value)]
+        made = _one_other(rows)
+        return None if made is None else [*value[: made[0]], made[1], *value[made[0] + 1 :]]
+    if value == asked or value is None or isinstance(value, bool):
+        return None
+    return f"{PHANTOM}" if isinstance(value, str) else PHANTOM
+
+
+def _one_other(rows: list[tuple[Any, Any, Any]]) -> tuple[Any, Any] | None:
+    found = ((place, _other_value(value, asked)) for place, value, asked in reversed(rows))
+    return next(((place, made) for place, made in found if made is not None), None)
 
 
 def dropped(shape: Shape) -> Maker:

@@ -23,6 +23,7 @@ from dstest.judge.decide import aggregate
 from dstest.plans.execution.state import NEVER, ExecutionDir, RunOutcome
 from dstest.plans.model import Claim, Invariant, Obligation, Plan, Scenario
 from dstest.plans.review.gather import StepResult, step_results
+from dstest.plans.trace.wording import hedges, lost_phrases, lost_words
 from dstest.spec.compose import load
 from dstest.spec.conform import conform_history
 from dstest.spec.conformance import ConformResult
@@ -134,8 +135,9 @@ def statement_errors(plan: Plan, one: Obligation) -> Iterator[str]:
     """What is wrong with a requirement and its claims, in words.
 
     MUST becomes SHOULD, or is left out: the words of RFC 2119 (Bradner, 1997; in capitals alone,
-    RFC 8174) that a requirement has must stand in its claims as well, and a requirement whose
-    source is a file must stand there.
+    RFC 8174) that a requirement has must stand in its claims as well, and so must what it says of
+    quantities and circumstances (`wording.py`); a requirement whose source is a file must stand
+    there.
     """
     claims = [claim for id in one.claims if (claim := plan.claim(id)) is not None]
     if not one.claims:
@@ -148,8 +150,27 @@ def statement_errors(plan: Plan, one: Obligation) -> Iterator[str]:
     if claims and lost:
         named = ", ".join(claim.id for claim in claims)
         yield f"{one.id} says {', '.join(sorted(lost))}, and {named} does not"
+    if claims:
+        yield from _weaker(one, claims)
     if (file := _file(plan, one.source)) is not None and not _stands(one.text, file):
         yield f"{one.id} does not stand in {file.name} in these words"
+
+
+def _weaker(one: Obligation, claims: Sequence[Claim]) -> Iterator[str]:
+    named = ", ".join(claim.id for claim in claims)
+    for phrase in dict.fromkeys(lost_phrases(one.text, [claim.text for claim in claims])):
+        yield f"{one.id} says {phrase!r}, and {named} does not"
+    for claim in claims:
+        for hedge in dict.fromkeys(hedges(one.text, claim.text)):
+            yield f"{claim.id} says {hedge!r}, and {one.id} does not"
+
+
+def _unsaid(plan: Plan) -> Iterator[str]:
+    for one in plan.obligations:
+        claims = [claim.text for id in one.claims if (claim := plan.claim(id)) is not None]
+        words = lost_words(one.text, claims) if claims else []
+        if words:
+            yield f"{one.id}: {', '.join(words)}"
 
 
 def _file(plan: Plan, source: str) -> Path | None:
@@ -183,11 +204,13 @@ class MatrixRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TraceMatrix(msgspec.Struct, frozen=True, kw_only=True):
-    """`holes` name each place where something is missing, `violations` what was shown false."""
+    """`holes` name each place where something is missing, `violations` what was shown false.
+    `unsaid` are words of requirements that no claim of them has: to be read, and no hole."""
 
     rows: tuple[MatrixRow, ...]
     holes: tuple[str, ...]
     violations: tuple[str, ...]
+    unsaid: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> Exit:
@@ -244,6 +267,7 @@ class _Matrix:
             rows=tuple(self._rows()),
             holes=tuple(dict.fromkeys(self._holes)),
             violations=tuple(dict.fromkeys(self._violations)),
+            unsaid=tuple(_unsaid(plan)),
         )
 
     def _invariant(self, one: Invariant) -> None:

@@ -7,9 +7,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dstest.spec.export.module import ExportedAction, exported
-from dstest.spec.export.translate import Kind, Translator
-from dstest.spec.model import Model, Step, fields_of
+from dstest.spec.export.kinds import Kind
+from dstest.spec.export.language import written
+from dstest.spec.export.module import Exported, ExportedAction, exported, instance_of, state_kind
+from dstest.spec.model import FrozenDict, Model, Step
 
 
 class Quint:
@@ -105,30 +106,78 @@ class Quint:
     def some(self, name: str, group: str, body: str) -> str:
         return f"{group}.exists({name} => {body})"
 
+    def each(self, name: str, group: str, body: str) -> str:
+        return f"{group}.map({name} => {body})"
+
+    def only(self, name: str, group: str, condition: str) -> str:
+        return f"{group}.filter({name} => {condition})"
+
+    def the(self, name: str, group: str, condition: str) -> str:
+        return f"{self.only(name, group, condition)}.getOnlyElement()"
+
+    def a_tuple(self, parts: list[str]) -> str:
+        return f"({', '.join(parts)})"
+
+    def item(self, row: str, number: int) -> str:
+        return f"{row}._{number}"
+
+    def a_map(self, pairs: list[tuple[str, str]], name: str) -> str:
+        return f"Map({', '.join(f'{key} -> {value}' for key, value in pairs)})"
+
+    def keys(self, of: str) -> str:
+        return f"{of}.keys()"
+
+    def looked(self, of: str, key: str) -> str:
+        return f"{of}.get({key})"
+
+    def mapped(self, name: str, keys: str, body: str) -> str:
+        return f"{keys}.mapBy({name} => {body})"
+
 
 def _type(kind: Kind) -> str:
-    if kind.name in ("list", "set") and kind.of is not None:
-        return f"{'List' if kind.name == 'list' else 'Set'}[{_type(kind.of)}]"
+    match kind.name:
+        case "list" | "option":
+            return f"List[{_type(kind.held)}]"
+        case "set":
+            return f"Set[{_type(kind.held)}]"
+        case "map":
+            return f"({_type(kind.key or kind)} -> {_type(kind.held)})"
+        case "tuple":
+            return f"({', '.join(_type(one) for _, one in kind.items)})"
+        case "record":
+            return f"{{ {', '.join(f'{name}: {_type(one)}' for name, one in kind.items)} }}"
+        case "nothing":
+            return "int"  # of what is always empty
     return kind.name
 
 
 def as_quint(model: Model) -> str:
-    """The module. Raises ConfigError for what Quint has no word for."""
-    whole = exported(model, Quint())
+    """The module. Raises ConfigError for what Quint has no word for.
+
+    Invariants of steps are of a variable, `broken`: those that the last step did not satisfy."""
+    return _module(exported(model, Quint()))
+
+
+def _module(whole: Exported) -> str:
     lines = [f"// {line}".rstrip() for line in whole.doc.splitlines()]
     lines += [f"// not exported: {', '.join(whole.left_out)}"] if whole.left_out else []
     lines += [f"module {whole.name} {{"]
-    fields = ", ".join(f"{name}: {_type(kind)}" for name, kind in whole.fields.items())
-    lines += [f"  type State = {{ {fields} }}", "  var st: State", ""]
+    lines += [f"  type State = {_type(whole.state)}", "  var st: State"]
+    lines += ["  var broken: Set[str]"] if whole.steps else []
+    lines += [""]
     for one in whole.actions:
         lines += _definitions(one)
-    starts = ", ".join(f"st' = {state}" for state in whole.initial)
-    lines += [f"  action init = any {{ {starts} }}", "  action step = any {"]
-    lines += [f"    {_taken(one)}," for one in whole.actions]
+    unbroken = ", broken' = Set()" if whole.steps else ""
+    starts = [f"st' = {state}{unbroken}" for state in whole.initial]
+    starts = [f"all {{ {one} }}" for one in starts] if whole.steps else starts
+    lines += [f"  action init = any {{ {', '.join(starts)} }}", "  action step = any {"]
+    lines += [f"    {_taken(one, whole)}," for one in whole.actions]
     lines += ["  }", ""]
     for id_, text in whole.invariants.items():
         lines += [f"  pure def holds_{_word(id_)}(s: State): bool = {text}"]
         lines += [f"  val {_word(id_)} = holds_{_word(id_)}(st)"]
+    for id_ in whole.steps:
+        lines += [f'  val {_word(id_)} = not(broken.contains("{id_}"))']
     return "\n".join([*lines, "}", ""])
 
 
@@ -136,62 +185,103 @@ def _word(id_: str) -> str:
     return "".join(c if c.isalnum() else "_" for c in id_)
 
 
+def _given(one: ExportedAction) -> str:
+    return "".join(f", {name}: {_type(of.kind.held)}" for name, of in one.domains.items())
+
+
 def _definitions(one: ExportedAction) -> list[str]:
-    params = "".join(f", {n}: {_type(of.kind.of or of.kind)}" for n, of in one.domains.items())
+    params = _given(one)
     guards = ", ".join(one.can.values()) or "true"
+    said = ", ".join(f"{name}={value!r}" for name, value in one.fixed.items())
     return [
+        *([f"  // {one.of}: {said}"] if said else []),
         f"  pure def can_{one.name}(s: State{params}): bool = and {{ {guards} }}",
         f"  pure def do_{one.name}(s: State{params}): State = {one.do}",
+        *(
+            f"  pure def holds_{_word(id_)}_{one.name}(s: State{params}, t: State): bool = {text}"
+            for id_, text in one.holds.items()
+        ),
         "",
     ]
 
 
-def _taken(one: ExportedAction) -> str:
+def _taken(one: ExportedAction, whole: Exported) -> str:
     """In an action the state is `st`; a domain is of `s`, which is made that."""
     given = "".join(f", {name}" for name in one.domains)
     chosen = "".join(
         f"nondet {name} = oneOf({{ val s = st {of.text} }}) " for name, of in one.domains.items()
     )
-    taken = f"all {{ can_{one.name}(st{given}), st' = do_{one.name}(st{given}) }}"
+    after = f"do_{one.name}(st{given})"
+    broken = ""
+    if whole.steps:
+        texts = [
+            f'if (holds_{_word(id_)}_{one.name}(st{given}, {after})) Set() else Set("{id_}")'
+            for id_ in one.holds
+        ]
+        broken = f", broken' = Set({', '.join(texts)}).flatten()" if texts else ", broken' = Set()"
+    taken = f"all {{ can_{one.name}(st{given}), st' = {after}{broken} }}"
     return f"{{ {chosen}{taken} }}" if chosen else taken
 
 
 def as_test(model: Model, edges: Sequence[tuple[Any, Step, Any | None]]) -> str:
     """The module with a test `edges`: of each (state, step, next state) that the step leads there,
-    and of those with None that it cannot be taken."""
-    to = Translator(Quint())
+    and of those with None that it cannot be taken; in both cases whether the invariants hold."""
     quint = Quint()
+    whole, kind = exported(model, quint), state_kind(model)
 
     def text(state: Any) -> str:
-        return quint.record({n: to.value(v) for n, v in (fields_of(state) or {}).items()})
+        return written(quint, state, kind)
 
     asserted = []
     for before, step, after in edges:
-        given = "".join(f", {to.value(one)}" for one in step.args)
-        can = f"can_{step.action}({text(before)}{given})"
+        one, args = instance_of(whole, model, step.action, step.args)
+        kinds = [of.kind.held for of in one.domains.values()]
+        pairs = zip(args, kinds, strict=True)
+        given = "".join(f", {written(quint, arg, of)}" for arg, of in pairs)
+        can = f"can_{one.name}({text(before)}{given})"
         if after is None:
             asserted.append(f"not({can})")
-        else:
-            asserted.append(
-                f"and {{ {can}, do_{step.action}({text(before)}{given}) == {text(after)} }}"
-            )
+            continue
+        said = [can, f"do_{one.name}({text(before)}{given}) == {text(after)}"]
+        said += [
+            f"holds_{_word(inv.id)}({text(after)}) == {quint.literal(inv.asked(after))}"
+            for inv in model.of_kind("state")
+        ]
+        said += [
+            f"holds_{_word(inv.id)}_{one.name}({text(before)}{given}, {text(after)})"
+            f" == {quint.literal(inv.asked(before, step, after))}"
+            for inv in model.of_kind("action")
+            if inv.id in one.holds
+        ]
+        asserted.append(f"and {{ {', '.join(said)} }}")
     body = ",\n    ".join(f"assert({one})" for one in asserted)
-    whole = as_quint(model).rstrip().removesuffix("}")
-    return f"{whole}  run edgesTest = all {{\n    {body}, init }}\n}}\n"
+    module = _module(whole).rstrip().removesuffix("}")
+    return f"{module}  run edgesTest = all {{\n    {body}, init }}\n}}\n"
 
 
 def state_from_itf(model: Model, row: Mapping[str, Any]) -> Any:
     """A state out of a trace in the Informal Trace Format."""
-    given = row["st"]
-    return type(model.initial[0])(**{name: _plain(value) for name, value in given.items()})
+    return _plain(row["st"], state_kind(model))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, kind: Kind) -> Any:
     match value:
         case {"#bigint": str(text)}:
-            return int(text)
-        case {"#set": list(parts)}:
-            return frozenset(map(_plain, parts))
-        case {"#tup": list(parts)} | list(parts):
-            return tuple(map(_plain, parts))
+            value = int(text)
+        case {"#set": list(rows)} | {"#tup": list(rows)} | {"#map": list(rows)}:
+            value = rows
+    match kind.name:
+        case "option":
+            return _plain(value[0], kind.held) if value else None
+        case "list":
+            return tuple(_plain(one, kind.held) for one in value)
+        case "set":
+            return frozenset(_plain(one, kind.held) for one in value)
+        case "tuple":
+            return tuple(_plain(v, k) for v, (_, k) in zip(value, kind.items, strict=True))
+        case "map":
+            pairs = ((_plain(k, kind.key or kind), _plain(v, kind.held)) for k, v in value)
+            return FrozenDict(pairs)
+        case "record" if kind.made is not None:
+            return kind.made(**{name: _plain(value[name], one) for name, one in kind.items})
     return value

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from dstest.spec.export.module import DONE, ExportedAction, exported
+from dstest.spec.export.module import DONE, Exported, ExportedAction, exported
 from dstest.spec.model import Model
 
 
@@ -103,26 +103,77 @@ class Tla:
     def some(self, name: str, group: str, body: str) -> str:
         return f"(\\E {name} \\in {group} : {body})"
 
+    def each(self, name: str, group: str, body: str) -> str:
+        return f"{{{body} : {name} \\in {group}}}"
+
+    def only(self, name: str, group: str, condition: str) -> str:
+        return f"{{{name} \\in {group} : {condition}}}"
+
+    def the(self, name: str, group: str, condition: str) -> str:
+        return f"(CHOOSE {name} \\in {group} : {condition})"
+
+    def a_tuple(self, parts: list[str]) -> str:
+        return self.a_list(parts)
+
+    def item(self, row: str, number: int) -> str:
+        return f"{row}[{number}]"
+
+    def a_map(self, pairs: list[tuple[str, str]], name: str) -> str:
+        keys = self.a_set([key for key, _ in pairs])
+        cases = " [] ".join(f"{name} = {key} -> {value}" for key, value in pairs)
+        return f"[{name} \\in {keys} |-> {f'CASE {cases}' if pairs else name}]"
+
+    def keys(self, of: str) -> str:
+        return f"DOMAIN {of}"
+
+    def looked(self, of: str, key: str) -> str:
+        return f"{of}[{key}]"
+
+    def mapped(self, name: str, keys: str, body: str) -> str:
+        return f"[{name} \\in {keys} |-> {body}]"
+
 
 def as_tla(model: Model) -> str:
-    """The module. Raises ConfigError for what it has no word for."""
+    """The module. Raises ConfigError for what it has no word for.
+
+    Invariants of steps are of a variable, `broken`: those that the last step did not satisfy."""
     whole = exported(model, Tla())
+    variables = ["st", "broken"] if whole.steps else ["st"]
     lines = [f"---- MODULE {whole.name} ----", "EXTENDS Integers, Sequences, FiniteSets"]
     lines += [f"\\* {line}".rstrip() for line in whole.doc.splitlines()]
     lines += [f"\\* not exported: {', '.join(whole.left_out)}"] if whole.left_out else []
-    lines += ["VARIABLE st", ""]
+    lines += [f"VARIABLE{'S' if whole.steps else ''} {', '.join(variables)}", ""]
     for one in whole.actions:
-        given = _given(one, "s")
-        lines += [f"Can_{one.name}{given} =="]
-        lines += [f"  /\\ {text} \\* {name}" for name, text in one.can.items()] or ["  TRUE"]
-        lines += [f"Do_{one.name}{given} ==", f"  {one.do}", ""]
+        lines += _definitions(one)
     starts = " \\/ ".join(f"st = {state}" for state in whole.initial)
+    if whole.steps:
+        starts = f"({starts}) /\\ broken = {{}}"
     lines += [f"Init == {starts}", "Next =="]
-    lines += [f"  \\/ {_taken(one)}" for one in whole.actions]
-    lines += ["Spec == Init /\\ [][Next]_st", ""]
+    lines += [f"  \\/ {_taken(one, whole)}" for one in whole.actions]
+    subscript = "<<st, broken>>" if whole.steps else "st"
+    lines += [f"Spec == Init /\\ [][Next]_{subscript}", ""]
     for id_, text in whole.invariants.items():
-        lines += [f"{id_} == LET s == st IN {text}"]
+        lines += [f"{_word(id_)} == LET s == st IN {text}"]
+    for id_ in whole.steps:
+        lines += [f'{_word(id_)} == "{id_}" \\notin broken']
     return "\n".join([*lines, "=" * 20, ""])
+
+
+def _word(id_: str) -> str:
+    return "".join(c if c.isalnum() else "_" for c in id_)
+
+
+def _definitions(one: ExportedAction) -> list[str]:
+    given = _given(one, "s")
+    said = ", ".join(f"{name}={value!r}" for name, value in one.fixed.items())
+    lines = [f"\\* {one.of}: {said}"] if said else []
+    lines += [f"Can_{one.name}{given} =="]
+    lines += [f"  /\\ {text} \\* {name}" for name, text in one.can.items()] or ["  TRUE"]
+    lines += [f"Do_{one.name}{given} ==", f"  {one.do}"]
+    for id_, text in one.holds.items():
+        lines += [f"Holds_{_word(id_)}_{one.name}({', '.join(['s', *one.domains, 't'])}) ==",
+                  f"  {text}"]  # fmt: skip
+    return [*lines, ""]
 
 
 def as_cfg(model: Model) -> str:
@@ -130,7 +181,8 @@ def as_cfg(model: Model) -> str:
 
     In which states it may stay is not exported: then TLC is not to call any a deadlock."""
     whole = exported(model, Tla())
-    lines = ["SPECIFICATION Spec", *(f"INVARIANT {id_}" for id_ in whole.invariants)]
+    ids = [*whole.invariants, *whole.steps]
+    lines = ["SPECIFICATION Spec", *(f"INVARIANT {_word(id_)}" for id_ in ids)]
     if DONE in whole.left_out:
         lines += [f"\\* not exported: {DONE}, so that no state is a deadlock here"]
         lines += ["CHECK_DEADLOCK FALSE"]
@@ -141,8 +193,16 @@ def _given(one: ExportedAction, state: str) -> str:
     return f"({', '.join([state, *one.domains])})"
 
 
-def _taken(one: ExportedAction) -> str:
+def _taken(one: ExportedAction, whole: Exported) -> str:
     over = ", ".join(f"{name} \\in (LET s == st IN {of.text})" for name, of in one.domains.items())
     given = _given(one, "st")
     taken = f"Can_{one.name}{given} /\\ st' = Do_{one.name}{given}"
+    if whole.steps:
+        ways = [
+            f"(IF Holds_{_word(id_)}_{one.name}({', '.join(['st', *one.domains, 'st' + chr(39)])})"
+            f' THEN {{}} ELSE {{"{id_}"}})'
+            for id_ in one.holds
+        ]
+        union = " \\cup "
+        taken += f" /\\ broken' = {union.join(ways) or '{}'}"
     return f"\\E {over} : {taken}" if over else taken

@@ -139,7 +139,7 @@ class Kv(Spec):
     @invariant("KV2", "a change is one revision, and nothing else is one", kind="action")
     def counted(self, before: State, step: Step, after: State) -> bool:
         changes = step.action in ("put", "delete", "commit")
-        return after.revision - before.revision == changes and (changes or after == before)
+        return after.revision - before.revision == int(changes) and (changes or after == before)
 
     @invariant("KV3", "a key carries the revision of its last change", kind="action")
     def carried(self, before: State, step: Step, after: State) -> bool:

@@ -51,6 +51,11 @@ def fresh(lists: Lists, txn: tuple[Micro, ...]) -> bool:
     return all(f != "append" or value not in there for f, _, value, there in walk(lists, txn))
 
 
+def appended(txn: tuple[Micro, ...], key: Any) -> int:
+    """How many values to this key."""
+    return sum(function == "append" and to == key for function, to, _ in txn)
+
+
 def outgrown(s: State, record: Record) -> bool:
     """Was something read that no list can become again? What is in one stays, at its place."""
     own: Counter[Any] = Counter()
@@ -112,10 +117,11 @@ class ListAppend(Spec):
     @invariant("LST3", "what a transaction appends is there after it, and no more", kind="action")
     def atomic(self, before: State, step: Step, after: State) -> bool:
         (txn,) = step.args
-        appended = sum(function == "append" for function, _, _ in txn)
-        grown = sum(map(len, after.lists.values())) - sum(map(len, before.lists.values()))
         there = all(value in after.lists[key] for f, key, value in txn if f == "append")
-        return there and grown == appended
+        return there and all(
+            len(now) - len(before.lists.get(key, ())) == appended(txn, key)
+            for key, now in after.lists.items()
+        )
 
     @invariant("LST4", "what a transaction reads is there after it", kind="action")
     def seen(self, before: State, step: Step, after: State) -> bool:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import textbook
 
 from dstest.core.errors import ConfigError
-from dstest.spec import Spec, System, action, invariant, when
-from dstest.spec.compose import load
+from dstest.spec import Spec, Step, System, action, invariant, when
+from dstest.spec.compose import load, shipped_names
 from dstest.spec.export.quint import as_quint
 from dstest.spec.export.tla import as_cfg, as_tla
 from dstest.spec.model import model_of
@@ -85,18 +86,18 @@ def test_tla() -> None:
     assert as_cfg(model_of(Bags())) == "SPECIFICATION Spec\nINVARIANT B1\n"
 
 
-def none_at_all() -> Spec:
+def sum_of_types() -> Spec:
     @dataclass(frozen=True)
     class Held:
-        by: int | None = None
+        by: Any = None
 
     class Lock(Spec):
         def initial(self) -> Iterable[Held]:
             yield Held()
 
-        @action()
-        def take(self, s: Held) -> Held:
-            return Held(1)
+        @action(who=(1, "a"))
+        def take(self, s: Held, who: Any) -> Held:
+            return Held(who)
 
     return Lock()
 
@@ -184,24 +185,38 @@ def another_type() -> Spec:
 def three_bounds() -> Spec:
     class Three(Bags):
         @action()
-        @when("one", lambda s: all(n in s.held for n in range(1, 3, 2)))
+        @when("one", lambda s: all(n in s.held for n in range(1, len(s.held), 2)))
         def look(self, s: Bag) -> Bag:
             return s
 
     return Three()
 
 
-def parts() -> Spec:
-    class Whole(System):
-        parts = {"bag": Bags()}
+class Box:
+    """Nothing that another language has."""
 
-    return Whole()
+
+@dataclass(frozen=True)
+class Boxed:
+    box: Box
+
+
+def unknown_class() -> Spec:
+    class Boxes(Spec):
+        def initial(self) -> Iterable[Boxed]:
+            yield Boxed(Box())
+
+        @action()
+        def take(self, s: Boxed) -> Boxed:
+            return s
+
+    return Boxes()
 
 
 @pytest.mark.parametrize(
     ("made", "said"),
     [
-        (none_at_all, "Held.by is int | None, which is not exported"),
+        (sum_of_types, "a field of the states of Lock is int and str, which is not exported"),
         (a_sum, r"Sums.add.small: `sum\(s.order\)` is not exported"),
         (a_loop, "Loops.add: `for one in s.order"),
         (divided, r"Divided.look.even: `len\(s.order\) % len\(s.held\)` is not exported"),
@@ -210,8 +225,8 @@ def parts() -> Spec:
         (either_value, r"Either.look.one: `s.order or \(1,\)` is not exported"),
         (taken_for_true, "Taken.look.one is list of int where bool is wanted"),
         (another_type, r"Another.look: open=len\(s.order\) is int where bool is wanted"),
-        (three_bounds, r"Three.look.one: `range\(1, 3, 2\)` is not exported"),
-        (parts, "is made of parts"),
+        (three_bounds, r"Three.look.one: `range\(1, len\(s.held\), 2\)` is not exported"),
+        (unknown_class, "Boxed.box is Box, which is not exported"),
     ],
     ids=lambda one: getattr(one, "__name__", None),
 )
@@ -287,10 +302,80 @@ def test_names_of_a_file_are_those_of_its_writer(tmp_path: Path) -> None:
     file.write_text(
         "from dataclasses import dataclass\nfrom dstest.spec import Spec, action\n"
         "@dataclass(frozen=True)\nclass Job:\n    n: int = 0\n"
-        "@dataclass(frozen=True)\nclass S:\n    job: Job | None = None\n    jobs: Job = Job()\n"
+        "class Box:\n    pass\n@dataclass(frozen=True)\nclass S:\n"
+        "    job: Box | None = None\n    jobs: Job = Job()\n"
         "class Jobs(Spec):\n    def initial(self):\n        yield S()\n"
         "    @action()\n    def stay(self, s):\n        return s\n"
     )
     with pytest.raises(ConfigError) as caught:
         as_quint(load(str(file)))
-    assert "S.job is Job | None, which is not exported" in caught.value.message
+    assert "S.job is Box, which is not exported" in caught.value.message
+
+
+def test_every_shipped_specification_but_raft_is_exported() -> None:
+    refused = set()
+    for name in shipped_names():
+        model = load(name)
+        try:
+            texts = as_quint(model), as_tla(model), as_cfg(model)
+        except ConfigError:
+            refused.add(name)
+            continue
+        for one in model.of_kind("state", "action"):
+            assert f"  val {one.id} = " in texts[0]
+            assert f"\n{one.id} == " in texts[1]
+            assert f"INVARIANT {one.id}\n" in texts[2]
+    assert refused == {"raft"}
+
+
+class Right(Bags):
+    @action(n=lambda s: s.held)
+    @when("one", lambda s: len(s.held) == 1)
+    def put(self, s: Bag, n: int) -> Bag:
+        return replace(s, order=(*s.order, max(s.held), min(n, 2, len(s.order))))
+
+    @invariant("R1", "it grows", kind="action")
+    def grows(self, before: Bag, step: Step, after: Bag) -> bool:
+        match step.action, step.args:
+            case "put", (n,):
+                return n in after.held
+        return True
+
+
+class Both(System):
+    """Two."""
+
+    parts = {"left": Bags(), "right": Right()}
+
+    @action(m=(None, 1))
+    def close(self, s: Any, m: int | None) -> Any:
+        return s if m is None else replace(s, left=s.right)
+
+
+def test_a_system_is_exported_by_its_parts() -> None:
+    text = as_quint(model_of(Both()))
+    for line in (
+        "// not exported: left.B2, right.B2",
+        "  val left_B1 = holds_left_B1(st)",
+        '  val R1 = not(broken.contains("R1"))',
+        "  pure def holds_R1_put(s: State, n_: int, t: State): bool = t.right.held.contains(n_)",
+    ):
+        assert line in text.splitlines()
+    assert "oneOf({ val s = st Set(1, 2, 3).intersect(s.right.held) })" in text
+    assert "s.right.held.filter(one_ => s.right.held.forall(other_ => (one_ >= other_)))" in text
+    tla = as_tla(model_of(Both()))
+    assert "VARIABLES st, broken" in tla.splitlines()
+    assert 'R1 == "R1" \\notin broken' in tla
+    assert "(CHOOSE one \\in s.right.held : (\\A other \\in s.right.held : (one >= other)))" in tla
+
+
+def test_an_argument_of_several_types_is_an_action_for_each() -> None:
+    class Mixed(Bags):
+        @action(what=(1, ("a", 2)))
+        @when("number", lambda s, what: what in s.held if isinstance(what, int) else s.open)
+        def look(self, s: Bag, what: Any) -> Bag:
+            return s
+
+    text = as_quint(model_of(Mixed()))
+    assert "  // look: what=('a', 2)" in text.splitlines()
+    assert "  pure def can_look_2(s: State): bool = and { s.open }" in text.splitlines()

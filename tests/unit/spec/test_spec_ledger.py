@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dstest.core.errors import ConfigError
-from dstest.spec.ledger import Mismatch, circles, forgiven, read_mismatches, record
+from dstest.spec.ledger import (
+    Mismatch,
+    circles,
+    forgiven,
+    read_mismatches,
+    record,
+    worsenings,
+)
 
 
 def seen(commit: str, action: str = "append", ignores: int = 0) -> Mismatch:
@@ -68,3 +76,50 @@ def test_a_commit_that_is_abbreviated_is_the_same() -> None:
     assert forgiven(rows) == [(one, 0.0)]
     (circle,) = circles([*rows, seen("77aa"), seen("91bb")])
     assert circle.commits == (one, "77aa", "91bb")
+
+
+def sighting(commit: str, **more: Any) -> Mismatch:
+    return Mismatch(
+        action="read", guards=(("current", "system"),), fields=(), commit=commit, **more
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "commits"),
+    [
+        ({"a": {"ignores": 0}, "b": {"ignores": 1}, "c": {"ignores": 2}}, ["abc"]),
+        ({"a": {}, "b": {"hidden": 1}, "c": {"ignores": 1, "hidden": 1}}, ["abc"]),
+        ({"a": {"rules": 9}, "b": {"rules": 8}, "c": {"rules": 7}}, ["abc"]),
+        ({"a": {"tolerance": 0.1}, "b": {"tolerance": 0.2}, "c": {"tolerance": 0.3}}, ["abc"]),
+        ({"a": {"ignores": 2}, "b": {"ignores": 1}, "c": {"ignores": 2}}, []),
+        ({"a": {"ignores": 0}, "b": {"ignores": 1}, "c": {"ignores": 1}}, []),
+        ({"a": {"rules": 7}, "b": {"rules": 8}, "c": {"rules": 9}}, []),
+        ({"a": {"rules": 9}, "b": {"rules": 8}}, []),
+        ({"a": {}, "b": {"rules": 8}, "c": {"rules": 8}}, []),
+        (
+            {
+                "a": {"ignores": 3},
+                "b": {"ignores": 0},
+                "c": {"ignores": 1},
+                "d": {"ignores": 4},
+                "e": {"ignores": 5},
+                "f": {"ignores": 5},
+            },
+            ["bcde"],
+        ),
+    ],
+)
+def test_a_harness_that_is_made_to_fit(rows: dict[str, dict[str, Any]], commits: list[str]) -> None:
+    found = worsenings(sighting(commit, **more) for commit, more in rows.items())
+    assert ["".join(one.commits) for one in found] == commits
+
+
+def test_a_fix_is_no_sighting_of_a_harness() -> None:
+    rows = [sighting("a", ignores=0), sighting("b", ignores=1), sighting("c", ignores=2, fix="x")]
+    assert worsenings(rows) == []
+
+
+def test_harnesses_of_two_models_are_told_apart() -> None:
+    rows = [sighting("a", model="A"), sighting("b", model="B", ignores=1),
+            sighting("c", model="A", ignores=2)]  # fmt: skip
+    assert worsenings(rows) == []
