@@ -80,7 +80,8 @@ def _separator(base: Base) -> Names:
 def _trailing(base: Base) -> Names:
     text = base.text
     end = _ENDS[base.turn % len(_ENDS)]
-    return Names((text, f"{text}{end}"), ("k", f"k{end}", f"{end}k"), (f"{text}{end}{end}",))
+    keys = ("k", " k", "k ", "k\n", "k\x00")
+    return Names((text, f"{text}{end}"), keys, (f"{text}{end}{end}",))
 
 
 def _recycled(base: Base) -> Names:

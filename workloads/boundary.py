@@ -116,10 +116,9 @@ BOUNDARY: Final = ObjectWorkload(
     claims=frozenset({"safety", "boundary"}),
     fields=Fields(
         surfaces={
-            "keys": frozenset({"put", "get", "probe"}),
+            "keys": frozenset({"put", "drop", "get", "probe"}),
             "lists": frozenset({"list", "probe_list"}),
             "counts": frozenset({"count", "probe_count"}),
-            "deletion": frozenset({"drop"}),
         },
         negative_controls=CONTROLS,
         asking_controls=CONTROLS,
