@@ -23,7 +23,7 @@ that each says where it was put.
 | stale | a value that had surely been overwritten |
 | resurrected | a value that was there before its tenant had surely been dropped |
 | lost | nothing, or a list without the key, where a value surely was |
-| lost-to-confusion | as lost; after it was there last, another place of its cell was changed |
+| lost-to-confusion | as lost; each time another place of the cell was changed meanwhile |
 
 Models: `isolated`, each place is a register of its own, up to date; `isolated-late`, where answers
 may be old and writes may get lost: who may see what, without the last four rows, and counts that no
@@ -207,6 +207,15 @@ class Record:
 NOBODY: Final = Tenant({}, [])
 
 
+class Loss(NamedTuple):
+    """`op` found nothing of what `put` had put under `name`; `other` was about another place."""
+
+    op: Op
+    put: Op
+    name: str
+    other: Op | None
+
+
 class Judge:
     """Looks at one observation after the other. `late`: answers may be old, writes may be lost."""
 
@@ -215,6 +224,7 @@ class Judge:
         self._late = findings.model == LATE
         self._record = Record(part)
         self._cells = self._record.cells(part)
+        self._losses: list[Loss] = []
         self.flaw = self._record.twice
 
     def look(self, op: Op) -> None:
@@ -268,17 +278,22 @@ class Judge:
         put = tenant.must_hold(tenant.places[name], op)
         if put is None:
             return
-        message = f"{_said(op)} has nothing under the key {_spelled(name)}, where op "
-        message += f"{put.op.op_id} had put {quoted(put.op.input['value'])}"
-        other = self._confused(op, put.op, name)
-        if other is None:
-            self._tell("lost", op, [put.op, op], message, put.op.input["value"])
-            return
-        message += f"; after it was there last, op {other.op_id} ({other.op_type}) was about "
-        message += f"the tenant {_spelled(other.key)}"
-        if other.op_type == "put":
-            message += f", key {_spelled(_name_of(other))}"
-        self._tell("lost-to-confusion", op, [put.op, other, op], message, put.op.input["value"])
+        self._losses.append(Loss(op, put.op, name, self._confused(op, put.op, name)))
+
+    def end(self) -> None:
+        """Tell what was lost: to confusion only where all that is lost can be."""
+        confused = all(loss.other is not None for loss in self._losses)
+        for op, put, name, other in self._losses:
+            message = f"{_said(op)} has nothing under the key {_spelled(name)}, where op "
+            message += f"{put.op_id} had put {quoted(put.input['value'])}"
+            if other is None or not confused:
+                self._tell("lost", op, [put, op], message, put.input["value"])
+                continue
+            message += f"; after it was there last, op {other.op_id} ({other.op_type}) was about "
+            message += f"the tenant {_spelled(other.key)}"
+            if other.op_type == "put":
+                message += f", key {_spelled(_name_of(other))}"
+            self._tell("lost-to-confusion", op, [put, other, op], message, put.input["value"])
 
     def _confused(self, op: Op, put: Op, name: str) -> Op | None:
         """The last change of another place of the cell, after the value was there last."""
@@ -349,6 +364,7 @@ def decide(part: Part, findings: Findings) -> int:
         judge.look(op)
         if isinstance(name := _about(op, "class"), str):
             classes[name] += 1
+    judge.end()
     findings.stats["answers_by_class"] = dict(sorted(classes.items()))
     findings.count(controls=sum(op.op_type.startswith("probe") for op in answers))
     return len(answers)

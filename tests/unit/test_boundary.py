@@ -285,6 +285,13 @@ CASES: dict[str, tuple[list[Op], dict[str, list[int]]]] = {
         [put(0, "a", "k", 0, cell="1"), op(1, "drop", "A", 1, cell="1"), get(2, "a", "k", 2, None)],
         {"lost-to-confusion": [0, 1, 2]},
     ),
+    "one with, one without such a change": (
+        [
+            put(0, "a", "k", 0, cell="1"), put(1, "b", "k", 0, cell="2"),
+            op(2, "drop", "A", 1, cell="1"), get(3, "a", "k", 2, None), get(4, "b", "k", 3, None),
+        ],
+        {"lost": [0, 3]},
+    ),
     "gone before that": (
         [put(0, "a", "K", 0, cell="1"), put(1, "a", "k", 1, cell="1"), get(2, "a", "k", 2, None)],
         {"lost": [1, 2]},
