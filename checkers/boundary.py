@@ -19,17 +19,17 @@ that each says where it was put.
 | phantom-key | a value that nobody had begun to put |
 | failed-but-applied | a value whose put was refused |
 | listed-twice | a list has a key more than once |
-| count-off | a count beyond what the tenant can have had |
+| count-off | a count above, or below, what the tenant can have had |
 | stale | a value that had surely been overwritten |
 | resurrected | a value that was there before its tenant had surely been dropped |
 | lost | nothing, or a list without the key, where a value surely was |
 | lost-to-confusion | as lost; each time another place of the cell was changed meanwhile |
 
 Models: `isolated`, each place is a register of its own, up to date; `isolated-late`, where answers
-may be old and writes may get lost: who may see what, without the last four rows, and counts that no
-number of keys ever put explains. Sound: what is reported is a violation, in whatever order
-overlapping and unknown operations took effect. What is not seen: orders of overlapping puts on
-which two reads do not agree, and that lists are of one moment.
+may be old and writes may get lost: who may see what, without the last four rows, and of counts
+those above the number of keys that were ever put. Sound: what is reported is a violation, in
+whatever order overlapping and unknown operations took effect. What is not seen: orders of
+overlapping puts on which two reads do not agree, and that lists are of one moment.
 Source: confusable identifiers and negative controls of a boundary claim, section 7.M.S of a plan.
 """
 
