@@ -173,6 +173,16 @@ CAPABILITIES: Final[dict[str, tuple[Operation, ...]]] = {
         Operation("add", "set", "an element, unique in its set", "-"),
         Operation("read", "set", "-", "all elements, a list in any order", "`[]`"),
     ),
+    "tenants": (
+        Operation("put", "tenant", '`{"name": key, "value": text}`, besides for the report', "-"),
+        Operation("get", "tenant", '`{"name": key}`', "the value", "`None`: no such key"),
+        Operation("list", "tenant", "-", "`[[key, value], ..]`, in any order", "`[]`"),
+        Operation("count", "tenant", "-", "how many keys it has, as the system counts them", "`0`"),
+        Operation("drop", "tenant", "-", "-; all its keys are gone, at one moment"),
+        Operation("probe", "tenant", "as `get`", "as `get`: nobody ever puts it", "`None`"),
+        Operation("probe_list", "tenant", "-", "as `list`: there is no such tenant", "`[]`"),
+        Operation("probe_count", "tenant", "-", "as `count`: there is no such tenant", "`0`"),
+    ),
     "txn-append": (
         Operation(
             "txn",

@@ -151,9 +151,34 @@ class SetOps(RespClient):
         await self.changed("SADD", f"set-{op.key}", msgspec.json.encode(op.input))
 
 
+class TenantOps(RespClient):
+    """A tenant is a hash, its keys are the fields: `drop` deletes the hash."""
+
+    def _hash(self, op: OpDraft) -> str:
+        return f"tenant-{op.key}"
+
+    async def do_put(self, op: OpDraft) -> None:
+        await self.changed("HSET", self._hash(op), op.input["name"], op.input["value"])
+
+    async def do_drop(self, op: OpDraft) -> None:
+        await self.changed("DEL", self._hash(op))
+
+    async def do_get(self, op: OpDraft) -> Any:
+        return await self.do("HGET", self._hash(op), op.input["name"])
+
+    async def do_list(self, op: OpDraft) -> list[list[Any]]:
+        found = await self.do("HGETALL", self._hash(op))
+        return [[name, value] for name, value in found.items()]
+
+    async def do_count(self, op: OpDraft) -> int:
+        return int(await self.do("HLEN", self._hash(op)))
+
+    do_probe, do_probe_list, do_probe_count = do_get, do_list, do_count
+
+
 def clients_on(connecting: type[RespClient]) -> dict[str, Any]:
     """By capability, the clients that connect as this one does."""
-    kinds = {"register": RegisterOps, "set": SetOps}
+    kinds = {"register": RegisterOps, "set": SetOps, "tenants": TenantOps}
     return {
         capability: type(f"{capability.title()}Client", (connecting, ops), {})
         for capability, ops in kinds.items()

@@ -264,7 +264,8 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True):
     `family` is one of `FAMILIES`, whose rules hold; empty = none.
     `idempotency_field` is the field of the input that carries the business key. `ttl_option` is the
     option that holds a lease's time to live in seconds. `surfaces` maps each surface of a boundary
-    claim to its operation types; `negative_controls` are types that have to be refused. After a
+    claim to its operation types; `negative_controls` are types that have to be refused, or, of
+    those in `asking_controls`, answered with nothing (null, false, 0, an empty list). After a
     success of a type in `busy_after` a process is busy with something else until its next one.
     """
 
@@ -273,4 +274,5 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True):
     ttl_option: str = ""
     surfaces: Mapping[str, frozenset[str]] = {}
     negative_controls: frozenset[str] = frozenset()
+    asking_controls: frozenset[str] = frozenset()
     busy_after: frozenset[str] = frozenset()

@@ -572,15 +572,22 @@ def _surfaces(facts: RunFacts) -> AuditRow:
 
 
 def _negative_control(facts: RunFacts) -> AuditRow:
+    """Each type of them has to be refused; one that asks may be answered with nothing."""
     if "boundary" not in facts.claims:
         return na("no boundary claim is made, so there is no negative control to run")
     types = facts.fields.negative_controls
     controls = [op for op in facts.history.ops if op.op_type in types]
-    refused = sum(op.outcome is Outcome.FAIL for op in controls)
-    accepted = sum(op.outcome is Outcome.OK for op in controls)
+    asking = facts.fields.asking_controls
+    accepted = sum(
+        op.outcome is Outcome.OK and (op.op_type not in asking or bool(op.output))
+        for op in controls
+    )
     if accepted:
         return short(f"{accepted} of {len(controls)} negative controls were not refused")
-    message = f"{refused} negative controls were refused"
+    refused = Counter(op.op_type for op in controls if op.outcome is not Outcome.UNKNOWN)
+    message = f"{refused.total()} negative controls were refused, or shown nothing"
+    if absent := sorted(types - refused.keys()):
+        return short(f"{message}; of type {', '.join(absent)} none was")
     return ok(message) if refused else short(message)
 
 

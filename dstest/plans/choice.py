@@ -219,6 +219,12 @@ _OURS: Final = (
         ours=True,
     ),
     _row(
+        *("tenants", "boundary", "isolated", "who was shown what, by unique values"),
+        "a tenant sees, lists and counts its own keys alone, whatever names others have",
+        *("isolated", "isolated-late"),
+        ours=True,
+    ),
+    _row(
         *("id-generator", "safety", "unique", "unique, or increasing"),
         "no two clients are given the same id",
         *("unique", "increasing"),

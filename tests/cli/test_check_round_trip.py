@@ -32,6 +32,7 @@ KIND = {
     "counter": "counter",
     "bank": "bank",
     "bank-replicas": "reconciliation",
+    "boundary": "boundary",
     "long-fork": "long-fork",
     "lock": "lock",
     "critical-section": "lock",

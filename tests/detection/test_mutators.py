@@ -73,6 +73,7 @@ WEAKER = {
     "monotonic-atomic-view": "monotonic-atomic-view",
     "at-least-once": "at-least-once",
     "unique": "unique",
+    "isolated-late": "isolated-late",
 }
 """Weaker judge -> what it must not see: the guarantee that it lacks, or the model it judges by."""
 
@@ -148,6 +149,11 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
     ("total-queue", "phantom"): {"unexpected"},
     ("fifo", "swapped"): {"reordered"},
     ("prefix", "reordered"): {"incompatible-order"},
+    ("boundary", "leak"): {"leak"},
+    ("boundary", "wrong-key"): {"wrong-key"},
+    ("boundary", "phantom"): {"phantom-key"},
+    ("boundary", "counted-more"): {"count-off"},
+    ("boundary", "stale"): {"stale"},
     ("counter", "stale"): {"lost-increment"},
     ("counter", "phantom"): {"phantom-increment"},
     ("pn-counter", "stale"): {"lost-increment"},

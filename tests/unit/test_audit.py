@@ -227,6 +227,21 @@ BROKEN: dict[str, tuple[Callable[[], RunFacts], set[str], State]] = {
     ),
     "WO13 not run": (lambda: boundary(negative_controls=frozenset({"enter"})), {"WO13"}, P),
     "WO13 not refused": (lambda: boundary(negative_controls=READ), {"WO13"}, P),
+    "WO13 one type not run": (
+        lambda: boundary(negative_controls=frozenset({"intrude", "enter"})),
+        {"WO13"},
+        P,
+    ),
+    "WO13 nothing is no refusal of a write": (
+        lambda: boundary(negative_controls=WRITE, asking_controls=READ),
+        {"WO13"},
+        P,
+    ),
+    "WO13 asked and shown something": (
+        lambda: boundary(negative_controls=READ, asking_controls=READ),
+        {"WO13"},
+        P,
+    ),
     "WO14 no judge": (lambda: but(claims=frozenset({"safety", "fairness"})), {"WO14"}, P),
     "WO14 groups": (
         lambda: but(

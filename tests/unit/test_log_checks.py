@@ -294,11 +294,12 @@ def test_what_had_nothing_to_look_at_is_not_clean(tmp_path: Path) -> None:
     assert silent == {
         *("silent_failures", "high_rejection_rate", "causal_ordering_violation"),
         *("duplicate_messages", "state_divergence", "high_latency", "high_error_rate"),
+        "tenant_values",
     }
 
 
-def test_all_twelve_are_there_and_calm_logs_are_clean(tmp_path: Path) -> None:
-    assert len({check.id for check in CHECKS}) == 12
+def test_all_thirteen_are_there_and_calm_logs_are_clean(tmp_path: Path) -> None:
+    assert len({check.id for check in CHECKS}) == 13
     assert looked(tmp_path, dict.fromkeys(NODES, CALM), NODES).findings == []
 
 

@@ -37,6 +37,18 @@ STEPS: dict[str, list[OpDraft]] = {
         OpDraft("read", "b"),
     ],
     "txn-append": [OpDraft("txn", None, [["append", 1, 5], ["r", 1, None]])],
+    "tenants": [
+        OpDraft("put", "a:b", {"name": "c", "value": "v1"}),
+        OpDraft("put", "a:b", {"name": "C", "value": "v2"}),
+        OpDraft("get", "a:b", {"name": "c"}),
+        OpDraft("probe", "a", {"name": "b:c"}),
+        OpDraft("list", "a:b", {}),
+        OpDraft("count", "a:b", {}),
+        OpDraft("probe_list", "a", {}),
+        OpDraft("probe_count", "a", {}),
+        OpDraft("drop", "a:b", {}),
+        OpDraft("count", "a:b", {}),
+    ],
     "log": [OpDraft("send", "p", 7), OpDraft("poll", "p", {"from": 0, "limit": 4})],
 }
 

@@ -15,6 +15,7 @@ NAMES = [
         "append-log",
         "bank",
         "bank-replicas",
+        "boundary",
         "causal",
         "counter",
         "lease",

@@ -23,7 +23,9 @@ Kind = Literal[
 ]
 """By what it takes to show a bug. Source: Leesatapornwongsa and others, "TaxDC" (2016)."""
 
-Claim = Literal["safety", "durability", "idempotency", "isolation", "ordering", "membership"]
+Claim = Literal[
+    "safety", "durability", "idempotency", "isolation", "ordering", "membership", "boundary"
+]
 
 NONE: Final = "none"
 
@@ -184,6 +186,28 @@ _ALL: Final = (
         anomalies=("lost",),
         kind="config",
         claim="membership",
+    ),
+    Bug(
+        name="tenants-joined",
+        says="A server joins tenant and key by a colon, and escapes no colon in a tenant.",
+        workload="boundary",
+        nemesis="none",
+        time_limit_s=30,
+        checker="boundary",
+        anomalies=("leak",),
+        kind="config",
+        claim="boundary",
+    ),
+    Bug(
+        name="count-of-neighbours",
+        says="A server counts the keys of all tenants whose name begins as the one does.",
+        workload="boundary",
+        nemesis="none",
+        time_limit_s=30,
+        checker="boundary",
+        anomalies=("count-off",),
+        kind="config",
+        claim="boundary",
     ),
 )
 

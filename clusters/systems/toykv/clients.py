@@ -25,12 +25,12 @@ class ToyClient(StreamClient):
         self._name = self.named or secrets.token_hex(4)
         self._tokens: dict[Any, int] = {}
 
-    async def ask(self, op: OpDraft, name: str = "", **more: Any) -> dict[str, Any]:
+    async def ask(self, op: OpDraft, verb: str = "", **more: Any) -> dict[str, Any]:
         """What the server answers to this operation, when it has done it. Sent once: an answer that
         does not come is unknown."""
         link = await self.link(self.at)
         self._number += 1
-        request = {"op": name or op.op_type, "key": str(op.key), "value": op.input, **more}
+        request = {"op": verb or op.op_type, "key": str(op.key), "value": op.input, **more}
         request["client"], request["request"] = self._name, self._number
         if self.options.get("spans") == "yes" and (operation := OPERATION.get()) is not None:
             request["span"] = [operation, operation]
@@ -155,6 +155,27 @@ class LogClient(ToyClient):
         return (await self.ask(op))["ok"]
 
 
+class TenantClient(ToyClient):
+    """The key of a request is the tenant; `name` is one of its keys."""
+
+    async def do_put(self, op: OpDraft) -> None:
+        await self.ask(op, name=op.input["name"], value=op.input["value"])
+
+    async def do_drop(self, op: OpDraft) -> None:
+        await self.ask(op, value=None)
+
+    async def do_get(self, op: OpDraft) -> Any:
+        return (await self.ask(op, "fetch", value=None, name=op.input["name"]))["ok"]
+
+    async def do_list(self, op: OpDraft) -> Any:
+        return (await self.ask(op, "keys", value=None))["ok"]
+
+    async def do_count(self, op: OpDraft) -> Any:
+        return (await self.ask(op, "size", value=None))["ok"]
+
+    do_probe, do_probe_list, do_probe_count = do_get, do_list, do_count
+
+
 CLIENTS: Final[Mapping[str, type[OpsClient]]] = {
     "bank": BankClient,
     "counter": CounterClient,
@@ -166,6 +187,7 @@ CLIENTS: Final[Mapping[str, type[OpsClient]]] = {
     "register": RegisterClient,
     "session": SessionClient,
     "set": SetClient,
+    "tenants": TenantClient,
     "txn-append": TxnClient,
     "txn-register": TxnClient,
     "unique-ids": IdClient,

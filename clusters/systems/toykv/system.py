@@ -268,6 +268,17 @@ class RawToy:
         return said
 
 
+class _Tenants(RawToy):
+    words: Final = {"get": "fetch", "list": "keys", "count": "size"}
+
+    def _asked(self, op: OpDraft) -> dict[str, Any]:
+        verb = op.op_type.removeprefix("probe_")
+        verb = "get" if verb == "probe" else verb
+        row = {**super()._asked(op), "op": self.words.get(verb, verb)}
+        given = op.input or {}
+        return {**row, "name": given.get("name"), "value": given.get("value")}
+
+
 class _Versions(RawToy):
     reads = "version"
 
@@ -296,6 +307,7 @@ RAW_CLIENTS: Final[Mapping[str, type[RawToy]]] = {
     "counter": _Counts,
     "session": _Versions,
     "set": _Elements,
+    "tenants": _Tenants,
 }
 """By capability."""
 

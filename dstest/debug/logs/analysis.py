@@ -37,6 +37,7 @@ from dstest.debug.logs.scene import (
     Watch,
     Windows,
 )
+from dstest.debug.logs.tenants import TENANT_VALUES
 
 FIRST_LINES: Final = 200
 """Of each log, in which its server says who it is."""
@@ -130,6 +131,7 @@ OUT_OF_MEMORY: Final = Rule(
 CHECKS: Final[tuple[Rule, ...]] = (
     *(CONSENSUS_TIMEOUTS, SILENT_NODES, REJECTIONS, ORDERING, DUPLICATES, DIVERGENCE),
     *(CONFLICTS, PARTITIONS, CONNECTIONS, LATENCIES, OUT_OF_MEMORY, ERROR_RATES),
+    TENANT_VALUES,
 )
 
 

@@ -465,6 +465,37 @@ def of_predicates(sim: Sim, count: int) -> None:
     sim.run(count, step)
 
 
+def of_tenants(sim: Sim, count: int) -> None:
+    """Two tenants for 60 operations, of whose names one begins with the other, and a stranger."""
+    state: dict[str, dict[str, str]] = {}
+    fresh = itertools.count(1)
+    names = ["k", "K", "k ", "1k"]
+
+    def step(slot: int, start: int, effect: int) -> tuple[Any, ...]:
+        cell = f"c{len(sim.ops) // 60}-"
+        tenant, name = cell + sim.dice.choice(("1", "11")), sim.dice.choice(names)
+        about = {"cell": cell, "class": "prefix"}
+        kinds = ("put", "get", "list", "count", "drop", "probe")
+        kind = sim.dice.choices(kinds, (6, 5, 2, 2, 1, 1))[0]
+        mine = state.setdefault(tenant, {})
+        if kind == "put":
+            value = f"v{next(fresh)}"
+            asked = {"name": name, "value": value, **about}
+            return kind, tenant, asked, lambda: mine.update({name: value})
+        if kind == "get":
+            return kind, tenant, {"name": name, **about}, lambda: mine.get(name)
+        if kind == "probe":
+            return kind, f"{tenant}1k", {"name": name, **about}, lambda: None
+        does: dict[str, Callable[[], Any]] = {
+            "list": lambda: [[k, v] for k, v in mine.items()],
+            "count": lambda: len(mine),
+            "drop": mine.clear,
+        }
+        return kind, tenant, about, does[kind]
+
+    sim.run(count, step)
+
+
 def of_pairs(sim: Sim, count: int) -> None:
     rows: set[str] = set()
 
@@ -508,6 +539,7 @@ KINDS = {
     ),
     "g2": Kind(of_pairs, "g2", "serializable"),
     "closed-predicate": Kind(of_predicates, "closed-predicate", "strict-serializable"),
+    "boundary": Kind(of_tenants, "boundary", "isolated"),
     "bank": Kind(of_bank, "bank", "strict-serializable"),
     "long-fork": Kind(of_long_fork, "long-fork", "strict-serializable"),
     "causal-reverse": Kind(of_long_fork, "causal-reverse", "strict-serializable"),

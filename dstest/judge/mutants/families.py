@@ -19,7 +19,7 @@ from dstest.core import rng
 from dstest.core.check import CheckResult
 from dstest.core.history import History
 from dstest.core.protocols import CheckerTraits
-from dstest.judge.mutants import objects, operators, visibility
+from dstest.judge.mutants import objects, operators, tenants, visibility
 from dstest.judge.mutants.shapes import (
     DeadLetters,
     Elements,
@@ -225,6 +225,20 @@ MUTATORS: Final[Mapping[str, Mutators]] = {
         },
         only={"dropped-write": (_STRICT,)},
         tells={_STRICT: {"serializable": ("dropped-write",)}},
+    ),
+    "boundary": Mutators(
+        {
+            "leak": tenants.leak,
+            "wrong-key": tenants.wrong_key,
+            "phantom": tenants.phantom,
+            "dropped-write": tenants.put_dropped,
+            "counted-more": tenants.counted_more,
+            "stale": tenants.stale,
+            "lost": tenants.lost,
+        },
+        only=dict.fromkeys(("stale", "lost"), ("isolated",)),
+        tells={"isolated": {"isolated-late": ("stale", "lost")}},
+        whole=True,
     ),
     "causal": Mutators(
         {

@@ -191,11 +191,18 @@ def _gated(one: Experiment, fault: Fault, judges: list[str], categories: set[str
 
 
 def _surfaces(one: Experiment, categories: set[str]) -> Iterator[str]:
-    controls = FILL.format("what has to succeed at each surface"), FILL.format("what has to fail")
-    alike = FILL.format(f"identifiers of these classes: {', '.join(CONFUSABLES)}")
+    fields = registry.load("workloads", one.run.workload).fields
+    refused = ", ".join(sorted(fields.negative_controls))
+    asked = sorted(set().union(*fields.surfaces.values()) - fields.negative_controls)
+    controls = (
+        ", ".join(asked) or FILL.format("what has to succeed at each surface"),
+        refused or FILL.format("what has to fail"),
+    )
+    alike = f"identifiers of these classes: {', '.join(CONFUSABLES)}"
+    alike = alike if refused else FILL.format(alike)
     yield from ("#### 7.M.S", "")
     arms = one.run.arms
-    surfaces = "; ".join(arm.surface for arm in arms)
+    surfaces = "; ".join(arm.surface for arm in arms) or "; ".join(fields.surfaces)
     yield field("Surfaces", surfaces or FILL.format("three of them, or one, because ..."))
     yield field("Operations", ", ".join(_op_types(one)))
     yield field("Adversarial inputs", alike if "boundary" in categories else "none: groups differ "

@@ -50,6 +50,9 @@ CAUSES: Final = {
     "reorder-in-queue": 7,
     # A vote that counts twice
     "membership-double-entry": 3,
+    # One tenant is shown, and counts, what is another one's: names that data were not stored under
+    "tenants-joined": 22,
+    "count-of-neighbours": 22,
 }
 """The pattern that each planted bug is, by what it does (`clusters/systems/toykv/bugs.py`)."""
 

@@ -42,6 +42,7 @@ PICKED = {
     ("feed", "ordering"): {"watch"},
     ("lease", "safety"): {"exclusion"},
     ("any", "fairness"): {"fairness"},
+    ("tenants", "boundary"): {"boundary"},
 }
 
 
@@ -64,6 +65,12 @@ def test_workloads_are_those_that_claim_it() -> None:
     assert workloads_of(rows_of("membership")[0]) == ["bank-replicas"]
 
 
+def test_the_workload_has_names_of_every_confusable_class() -> None:
+    from workloads._confusables import SPELLERS
+
+    assert [*SPELLERS] == [*CONFUSABLES]
+
+
 def test_what_fits_a_system() -> None:
     assert "register" in tool("register", "safety").workloads
     assert "clock" in tool("register", "safety").nemeses
@@ -72,9 +79,8 @@ def test_what_fits_a_system() -> None:
 
 
 def test_what_is_missing_has_a_command() -> None:
-    assert [one.command for one in ETCD.untested] == [
-        "dstest new checker boundary; dstest new workload boundary-load"
-    ]
+    assert ETCD.untested == []
+    assert tool("tenants", "boundary").workloads == ["boundary"]
     box = toolbox("memcached")
     ledger = next(one for one in box.tools if one.model == "ledger")
     assert not ledger.usable

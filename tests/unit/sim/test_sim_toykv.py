@@ -31,6 +31,8 @@ FOUND = {
     "unsynced-loss": ("set", "lost", ("power",)),
     "reorder-in-queue": ("queue", "reordered", ("kill",)),
     "membership-double-entry": ("set", "lost", ("partition", "kill")),
+    "tenants-joined": ("boundary", "leak", ()),
+    "count-of-neighbours": ("boundary", "count-off", ()),
 }
 """Bug -> workload, what it shows, which faults."""
 

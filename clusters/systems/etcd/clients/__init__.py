@@ -21,6 +21,7 @@ CLIENTS: Final = {
     "revisions": ("streams", "EtcdRevisionClient"),
     "session": ("streams", "EtcdSessionClient"),
     "set": ("objects", "EtcdSetClient"),
+    "tenants": ("tenants", "EtcdTenantClient"),
     "txn-append": ("register", "EtcdTxnClient"),
     "txn-register": ("register", "EtcdTxnClient"),
     "unique-ids": ("objects", "EtcdIdClient"),

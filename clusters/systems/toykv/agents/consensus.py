@@ -66,7 +66,7 @@ class Consensus:
         self.spans = Spans(name, around.wall_ns, around.spans)
         self.journal = Journal(name, self.id, disk.started(), around.wall_ns, around.keep)
         self.bug = bug
-        self.machine = Machine()
+        self.machine = Machine(bug)
         self.leading: Leading | None = None
         self.leader: int | None = None
         self.commit = 0
@@ -337,7 +337,7 @@ class Consensus:
             self.around.say(
                 f"{self.applied - index + 1} of them had been applied: the state is made anew"
             )
-            self.machine, self.applied = Machine(), 0
+            self.machine, self.applied = Machine(self.bug), 0
         self.commit = min(self.commit, index - 1)
         self._replayed_to = min(self._replayed_to, index - 1)
 

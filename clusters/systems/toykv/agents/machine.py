@@ -17,12 +17,17 @@ __all__ = ["COMMANDS", "QUERIES", "Answer", "Machine"]
 
 Answer = dict[str, Any]
 
-QUERIES = frozenset({"read", "version", "count", "elements", "balances", "audit", "poll"})
+QUERIES = frozenset(
+    {
+        *("read", "version", "count", "elements", "balances", "audit", "poll"),
+        *("fetch", "keys", "size"),
+    }
+)
 
 COMMANDS = frozenset(
     {
         *("write", "cas", "inc", "add", "enqueue", "dequeue", "acquire", "renew", "release"),
-        *("transfer", "credit", "txn", "send"),
+        *("transfer", "credit", "txn", "send", "put", "drop"),
     }
 )
 """What clients may have applied."""
@@ -33,7 +38,8 @@ NOT_HELD: Answer = {"no": "not-held"}
 class Machine:
     """One replica's state."""
 
-    def __init__(self) -> None:
+    def __init__(self, bug: str = "none") -> None:
+        self._bug = bug
         self.values: dict[str, list[Any]] = {}
         """Register -> value, index of its last write."""
         self.counters: dict[str, int] = {}
@@ -47,6 +53,8 @@ class Machine:
         self.effects: dict[str, list[str]] = {}
         self.rows: dict[str, Any] = {}
         self.logs: dict[str, list[Any]] = {}
+        self.owned: dict[str, Any] = {}
+        """Tenant and key, joined -> value."""
         self.done: dict[str, Answer] = {}
         """Request -> what it was answered, of those that may be sent again."""
 
@@ -73,7 +81,7 @@ class Machine:
 
     def digest(self) -> str:
         """Equal where the states are."""
-        state = {k: v for k, v in vars(self).items() if k != "done"}
+        state = {k: v for k, v in vars(self).items() if k not in ("_bug", "done")}
         return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()[:16]
 
     def do_write(self, index: int, stamp: int, command: dict[str, Any]) -> Answer:
@@ -201,3 +209,34 @@ class Machine:
             "to": start + len(page) - 1,
         }
         return {**found, "more": True} if start + len(page) < len(log) else found
+
+    def _owner(self, tenant: str) -> str:
+        """How the names of all that a tenant owns begin; the key follows as it is."""
+        if self._bug != "tenants-joined":
+            tenant = tenant.replace("%", "%25").replace(":", "%3A")
+        return f"{tenant}:"
+
+    def do_put(self, index: int, stamp: int, command: dict[str, Any]) -> Answer:
+        self.owned[self._owner(command["key"]) + command["name"]] = command["value"]
+        return {"ok": None}
+
+    def do_drop(self, index: int, stamp: int, command: dict[str, Any]) -> Answer:
+        """All keys of a tenant."""
+        owner = self._owner(command["key"])
+        self.owned = {k: v for k, v in self.owned.items() if not k.startswith(owner)}
+        return {"ok": None}
+
+    def see_fetch(self, request: dict[str, Any]) -> Any:
+        return self.owned.get(self._owner(request["key"]) + request["name"])
+
+    def see_keys(self, request: dict[str, Any]) -> Any:
+        owner = self._owner(request["key"])
+        names = sorted(name for name in self.owned if name.startswith(owner))
+        return [[name.removeprefix(owner), self.owned[name]] for name in names]
+
+    def see_size(self, request: dict[str, Any]) -> Any:
+        """How many keys a tenant has."""
+        owner = self._owner(request["key"])
+        if self._bug == "count-of-neighbours":
+            owner = owner.removesuffix(":")
+        return sum(name.startswith(owner) for name in self.owned)

@@ -205,7 +205,10 @@ PATTERNS: Final = (
                 (OPERATIONS,),
                 "strong",
             ),
-            of_anomalies((), ("divergence", "stale", "missed-event", "predicate-read-miss")),
+            of_anomalies(
+                (),
+                ("divergence", "stale", "resurrected", "missed-event", "predicate-read-miss"),
+            ),
         ),
     ),
 )

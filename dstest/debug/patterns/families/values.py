@@ -287,7 +287,7 @@ PATTERNS: Final = (
             of_anomalies(
                 (
                     *("lost", "lost-update", "lost-write", "lost-increment"),
-                    "acknowledged-without-effect",
+                    *("acknowledged-without-effect", "lost-to-confusion"),
                 ),
                 ("nonlinearizable", "missing-account"),
                 lost=True,
@@ -341,11 +341,11 @@ PATTERNS: Final = (
                 (
                     *("corruption", "invariant-violated", "garbage-read", "thin-air-read"),
                     *("missing-account", "nil-balance", "unexpected-account"),
-                    "not-what-a-replay-gives",
+                    *("not-what-a-replay-gives", "phantom-key", "wrong-key", "listed-twice"),
                 ),
                 (
                     *("fractured-read", "read-skew", "phantom", "phantom-increment", "unexpected"),
-                    *("negative-value", "phantom-transfer"),
+                    *("negative-value", "phantom-transfer", "leak", "count-off"),
                     *("panic", "signal", "assertion", "race", "fatal", "internal"),
                 ),
             ),
