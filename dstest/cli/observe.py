@@ -51,6 +51,12 @@ def logs(
     system: Annotated[
         str, typer.Option(help="Whose logs they are; of a run it says so. Else: any.")
     ] = "",
+    pattern: Annotated[
+        str,
+        typer.Option(
+            metavar="REGEX", help="How lines are read: named groups message, level, time, ..."
+        ),
+    ] = "",
     since: Annotated[
         str, typer.Option(help="From then on: seconds of the run, or 2026-11-28T12:00:00Z.")
     ] = "",
@@ -72,7 +78,7 @@ def logs(
     from dstest.debug.logs.analysis import analyse, as_object, as_text, checks_named, code_of
 
     checks = checks_named(check or [])
-    of = given(paths, nodes, system)
+    of = given(paths, nodes, system, pattern)
     asked = asked_of(of, checks, node or [], since, until)
     if baseline is not None:
         of.scene.usual = _usual(baseline)
@@ -89,6 +95,8 @@ def logs(
 
 
 def _read_by(of: RunLogs) -> str:
+    if of.reader is not None and not of.system:
+        return "as --pattern says, other lines as any text"
     if of.reader is not None:
         return f"{of.system} says how its lines are read"
     if of.system:
@@ -122,20 +130,22 @@ def is_run(path: Path) -> bool:
     return (path / "segments").is_dir() or (path / "session.json").is_file()
 
 
-def given(paths: Sequence[Path], nodes: str, system: str) -> RunLogs:
+def given(paths: Sequence[Path], nodes: str, system: str, pattern: str = "") -> RunLogs:
     """A sealed run, or logs that are of none. Raises ConfigError, EvidenceError, HistoryError."""
+    from dstest.debug.logs.loose import loose_logs
+
     runs = [path for path in paths if path.is_dir() and is_run(path)]
     if not runs:
-        return _loose(paths, nodes, system)
+        return loose_logs(paths, nodes, system, pattern)
     if len(paths) > 1:
         raise ConfigError(
             f"{runs[0]} is a run, and {len(paths) - 1} more paths are given",
             remedy="one run at a time: its faults are of its own clock",
         )
-    if nodes or system:
+    if nodes or system or pattern:
         raise ConfigError(
-            f"{runs[0]} says itself what its nodes and its system are",
-            remedy="leave --nodes and --system out",
+            f"{runs[0]} says itself what its nodes and its system are, and how its lines are read",
+            remedy="leave --nodes, --system and --pattern out",
         )
     from dstest.debug.logs.run_logs import run_logs
     from dstest.history.layout import RunDir
@@ -145,33 +155,6 @@ def given(paths: Sequence[Path], nodes: str, system: str) -> RunLogs:
     if is_finished(run):
         intact(run)
     return run_logs(run.path)
-
-
-def _loose(paths: Sequence[Path], nodes: str, system: str) -> RunLogs:
-    from dstest.core import registry
-    from dstest.core.protocols import SystemTraits
-    from dstest.debug.logs.analysis import Extra
-    from dstest.debug.logs.lines import sources_of
-    from dstest.debug.logs.run_logs import RunLogs
-    from dstest.debug.logs.scene import Clocks, Scene, Windows
-
-    traits = SystemTraits.of(registry.load("systems", system)) if system else SystemTraits()
-    sources = sources_of(paths)
-    named = [name.strip() for name in nodes.split(",") if name.strip()]
-    if nodes and not named:
-        raise ConfigError(f"--nodes {nodes!r} names nobody", remedy="--nodes n1,n2,n3")
-    declared = named or sorted({source.node for source in sources})
-    unknown = Windows([], known=False)
-    scene = Scene(declared, unknown, {}, named=bool(named), harmless=traits.log_harmless)
-    return RunLogs(
-        sources=sources,
-        scene=scene,
-        clocks=Clocks(None, {}),
-        reader=traits.log_reader,
-        extra=Extra(),
-        system=system,
-        records=[],
-    )
 
 
 def asked_of(

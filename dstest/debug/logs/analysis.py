@@ -19,7 +19,8 @@ from dstest.core.op import Op
 from dstest.core.protocols import LogReader, LogRecord
 from dstest.core.protocols.systems import Topic
 from dstest.core.words import one_line
-from dstest.debug.logs.lines import Source, about, each_line, plain_record
+from dstest.debug.logs.formats import plain_record
+from dstest.debug.logs.lines import Source, about, each_line
 from dstest.debug.logs.messages import DIVERGENCE, DUPLICATES, ORDERING, REJECTIONS, SILENT_NODES
 from dstest.debug.logs.rates import CONNECTIONS, ERROR_RATES, LATENCIES
 from dstest.debug.logs.scene import (
