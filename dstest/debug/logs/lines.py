@@ -291,7 +291,7 @@ def _is_set(text: str, found: re.Match[str]) -> bool:
     )
 
 
-def _has(pattern: re.Pattern[str], text: str, *, calm: bool, set_: bool = False) -> bool:
+def tells(pattern: re.Pattern[str], text: str, *, calm: bool, set_: bool = False) -> bool:
     """Does a line tell of this as something that happened? One that is `calm` may tell of a feature
     of that name, and where it can be `set_` of its value."""
     return any(
@@ -325,13 +325,13 @@ def about(record: LogRecord, harmless: Sequence[str] = ()) -> frozenset[Topic]:
         text = text.replace(one.lower(), " ")
     found: set[Topic] = set()
     calm = record.level not in _TROUBLE  # an error tells of no setting
-    if "consensus" in text and _has(_TIMEOUT, text, calm=calm, set_=True):
+    if "consensus" in text and tells(_TIMEOUT, text, calm=calm, set_=True):
         found.add("consensus-timeout")
-    if "conflict" in text and _has(_CONFLICT, text, calm=calm):
+    if "conflict" in text and tells(_CONFLICT, text, calm=calm):
         found.add("conflict")
-    if _has(_PARTITION, text, calm=calm):
+    if tells(_PARTITION, text, calm=calm):
         found.add("cut-off")
-    if _has(_CONNECTION, text, calm=calm, set_=True):
+    if tells(_CONNECTION, text, calm=calm, set_=True):
         found.add("connection")
     if _memory(text):
         found.add("oom")
@@ -346,7 +346,7 @@ _OOM: Final = re.compile(r"\bout[ -]of[ -]memory\b|\boom\b")
 
 def _memory(text: str) -> bool:
     text = _FLAGS.sub(" ", text)
-    return _has(_OOM, text, calm=True, set_=True) or "oom" in all_kinds(text)
+    return tells(_OOM, text, calm=True, set_=True) or "oom" in all_kinds(text)
 
 
 class Source(NamedTuple):
