@@ -453,38 +453,45 @@ def show(
 @monitor_app.command()
 def scale(
     runs: Annotated[
-        list[Path],
-        typer.Argument(metavar="RUN|SESSION...", help="Runs of several sizes, or a session of."),
-    ],
+        list[Path] | None,
+        typer.Argument(metavar="[RUN|SESSION...]", help="Runs of several sizes, or a session of."),
+    ] = None,
     metric: Annotated[
         str,
         typer.Option(help="throughput, p50, p95, p99, the name of a series, or that with /op."),
     ] = "net_sent/op",
+    table: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Instead of runs: CSV of size and value, a pair a line."),
+    ] = None,
     expect: Annotated[
         str, typer.Option(metavar="CLASS", help="What it should be: 1, log, n, nlog or n2.")
     ] = "",
     json_: Json = False,
 ) -> None:
-    """How a number grows with the number of nodes: O(1), O(log n), O(n), O(n log n) or O(n²), the
-    one that fits best, or undecided where two fit alike. Exit 0; with --expect 1 where it is
-    another one, and 3 where that is undecided; 2 for what cannot be read; 3 where more differs
-    between the runs than their number of nodes, one ended early, or nodes of one have no samples of
-    the metric."""
+    """How a number grows with the number of nodes, or with the sizes of a table: O(1), O(log n),
+    O(n), O(n log n) or O(n²), the one that fits best, or undecided where two fit alike. Exit 0;
+    with --expect 1 where it is another one, and 3 where that is undecided; 2 for what cannot be
+    read; 3 where more differs between the runs than their number of nodes, one ended early, or
+    nodes of one have no samples of the metric."""
     import msgspec
 
-    from dstest.core.errors import Exit
     from dstest.core.words import one_line
     from dstest.debug.monitor.analysis import growth_lines
+    from dstest.debug.monitor.exposition import read_sizes
     from dstest.debug.monitor.scale import class_named, fit
-    from dstest.history.layout import RunDir
-    from dstest.runner.measurements import points_of, whole_runs_of
-    from dstest.store.compare.measured import sizes_apart
 
+    if bool(runs) == (table is not None):
+        raise ConfigError(
+            "give runs, or --table: one of the two",
+            remedy="dstest monitor scale RUN RUN RUN, or dstest monitor scale --table FILE",
+        )
     expected = class_named(expect) if expect else None
-    whole = whole_runs_of(_intact(path) for path in runs)
-    points, unit, lacking = points_of(whole, metric)
-    met = [(run.path, run.read_meta()) for run in map(RunDir.open, whole)]
-    unfair = [*sizes_apart([(p, meta) for p, meta in met if meta is not None]), *lacking]
+    unfair: list[str] = []
+    if table is not None:
+        metric, unit, points = table.name, "value", read_sizes(table)
+    else:
+        points, unit, unfair = _sizes(runs or [], metric)
     found = fit(points, expected)
     code = Exit.PASS
     if expected is not None and found.agrees is not True:
@@ -495,9 +502,24 @@ def scale(
         told["unfair"] = unfair
         say(msgspec.json.encode({**told, **msgspec.to_builtins(found)}).decode())
     else:
-        for line in [*growth_lines(metric, unit, found), *(f"not fair: {one}" for one in unfair)]:
+        of = "rows of sizes {}" if table is not None else "runs of {} nodes"
+        lines = growth_lines(metric, unit, found, of)
+        for line in [*lines, *(f"not fair: {one}" for one in unfair)]:
             say(one_line(line))
     raise typer.Exit(int(code))
+
+
+def _sizes(runs: Sequence[Path], metric: str) -> tuple[list[tuple[int, float]], str, list[str]]:
+    """(nodes, value) of each run, the unit of the value, and what makes them unfair."""
+    from dstest.history.layout import RunDir
+    from dstest.runner.measurements import points_of, whole_runs_of
+    from dstest.store.compare.measured import sizes_apart
+
+    whole = whole_runs_of(_intact(path) for path in runs)
+    points, unit, lacking = points_of(whole, metric)
+    met = [(run.path, run.read_meta()) for run in map(RunDir.open, whole)]
+    unfair = [*sizes_apart([(p, meta) for p, meta in met if meta is not None]), *lacking]
+    return points, unit, unfair
 
 
 def _intact(path: Path) -> Path:

@@ -19,10 +19,13 @@ from dstest.core.errors import ConfigError, HistoryError
 from dstest.core.log_lines import wall_time_ns
 from dstest.core.words import one_line
 
-READINGS_MAX: Final = 5_000_000
+BYTES_MAX: Final = 1 << 30
+"""Of one file."""
 
 _SAMPLE: Final = re.compile(
-    r"(?P<name>[A-Za-z_:][\w:]*)(?:\{(?P<labels>.*)\})?\s+(?P<value>[^\s#]+)"
+    r"(?P<name>[A-Za-z_:][\w:]*)"
+    r'(?:\{(?P<labels>(?:[^"}]|"(?:[^"\\]|\\.)*")*)\})?'
+    r"\s+(?P<value>[^\s#]+)"
     r"(?:\s+(?P<time>-?\d+(?:\.\d+)?))?\s*(?:#.*)?"
 )
 _LABEL: Final = re.compile(r'([A-Za-z_]\w*)="((?:[^"\\]|\\.)*)"')
@@ -52,19 +55,42 @@ def read_metrics(path: Path) -> Iterator[Reading]:
     """Values of a file, also gzipped; what does not count to a number is left out. Raises
     HistoryError for a line that is of no known form, ConfigError for a file that is not there."""
     shown = one_line(str(path))
-    try:
-        opener = gzip.open if path.suffix == ".gz" else open
-        with opener(path, "rt", encoding="utf-8", newline="") as file:
-            lines = file.read().splitlines()
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        why = one_line(str(getattr(error, "strerror", None) or error))
-        raise ConfigError(f"{shown}: {why}", remedy="check the path of --metrics") from None
+    lines = _lines(path, shown)
     first = next((line for line in lines if line.strip()), "")
     columns = [name.strip().lower() for name in first.split(",")]
     if set(_COLUMNS) <= set(columns):
         yield from _csv(lines, shown)
     else:
         yield from _exposition(lines, shown, path.name.split(".")[0])
+
+
+def _lines(path: Path, shown: str) -> list[str]:
+    try:
+        opener = gzip.open if path.suffix == ".gz" else open
+        with opener(path, "rt", encoding="utf-8", newline="") as file:
+            return file.read(BYTES_MAX).splitlines()
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        why = one_line(str(getattr(error, "strerror", None) or error))
+        raise ConfigError(f"{shown}: {why}", remedy="check the path") from None
+
+
+def read_sizes(path: Path) -> list[tuple[int, float]]:
+    """(size, value) of each line of a CSV file; a first line that names its columns is left out.
+    Raises HistoryError for another line that is no such pair, ConfigError for a file that is not
+    there."""
+    shown = one_line(str(path))
+    found: list[tuple[int, float]] = []
+    rows = csv.reader(_lines(path, shown))
+    for row in rows:
+        cells = [cell.strip() for cell in row]
+        value = _value(cells[1]) if len(cells) == 2 else None
+        if value is not None and cells[0].isdecimal() and len(cells[0]) < 16:
+            found.append((int(cells[0]), value))
+        elif cells and (rows.line_num > 1 or any(_value(cell) is not None for cell in cells)):
+            raise HistoryError(
+                f"{shown}: no size and value", line=rows.line_num, remedy="lines such as 5,12.5"
+            )
+    return found
 
 
 def _bad(shown: str, number: int, why: str) -> HistoryError:
