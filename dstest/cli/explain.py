@@ -106,8 +106,15 @@ def _of_files(
     """`read_by` are the nodes, the system and the pattern that were given."""
     import msgspec
 
+    from dstest.cli.kb import notes_like
     from dstest.debug.patterns.analysis import OF_FILES
-    from dstest.debug.patterns.diagnosis import as_brief, as_object, as_text, diagnosis_of
+    from dstest.debug.patterns.diagnosis import (
+        as_brief,
+        as_object,
+        as_query,
+        as_text,
+        diagnosis_of,
+    )
     from dstest.debug.patterns.files import FilesScene
 
     if logs.is_dir() and is_run(logs):
@@ -118,6 +125,7 @@ def _of_files(
             logs, nodes=nodes, system=system, pattern=pattern, spans=spans, metrics=metrics
         )
         found = diagnosis_of(scene, OF_FILES)
+    found.similar = notes_like(as_query(found))
     if json_:
         say(msgspec.json.encode(as_object(found)).decode())
     else:

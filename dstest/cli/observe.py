@@ -216,9 +216,10 @@ def debug(
     where nothing could be looked for."""
     import msgspec
 
+    from dstest.cli.kb import notes_like
     from dstest.cli.output import say
     from dstest.core.settings import thresholds_of
-    from dstest.debug.patterns.diagnosis import as_brief, as_object, as_text, diagnose
+    from dstest.debug.patterns.diagnosis import as_brief, as_object, as_query, as_text, diagnose
     from dstest.debug.patterns.model import Settings
     from dstest.history.layout import RunDir
     from dstest.runner.integrity import intact, is_finished
@@ -228,7 +229,7 @@ def debug(
     if is_finished(opened):
         intact(opened)
     found = diagnose(run, settings)
-    found.similar = _similar(run)
+    found.similar = [*_similar(run), *notes_like(as_query(found))]
     if write:
         _written(opened.path, found)
     if json_:

@@ -317,6 +317,14 @@ def _answer(one: Answer) -> dict[str, Any]:
     }
 
 
+def as_query(found: Diagnosis) -> str:
+    """Words by which notes on the same are found: the first hypotheses and what shows them."""
+    odd = [one for one in found.hypotheses if not one.expected][:HYPOTHESES]
+    rows = [row.text for one in odd for row in one.detections[0].rows[:BRIEF_ROWS]]
+    names = [f"{one.name} {one.pattern.replace('-', ' ')}" for one in odd]
+    return " ".join([*names, *rows, found.system]) if odd else ""
+
+
 def as_text(found: Diagnosis) -> Iterator[str]:
     """Lines for a terminal. Names are somebody else's, and a terminal obeys what it is given."""
     return map(one_line, _lines(found, "", ""))
