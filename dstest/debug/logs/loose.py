@@ -48,13 +48,15 @@ def loose_logs(
 
 
 def first_stamp_ns(sources: Sequence[Source]) -> int | None:
-    """The earliest time, since 1970, that one of the first lines of a file tells; None where no
-    line has any."""
-    return min((at for source in sources for at in _first(source)), default=None)
+    """The earliest time, since 1970, that one of the first lines of a file tells, by stamps with a
+    year where there is one; None where no line has any."""
+    whole = [at for source in sources for at in _first(source, None)]
+    return min(
+        whole or [at for source in sources for at in _first(source, wall_ns())], default=None
+    )
 
 
-def _first(source: Source) -> Iterator[int]:
-    now_ns = wall_ns()
+def _first(source: Source, now_ns: int | None) -> Iterator[int]:
     for _, text in islice(each_line(source), FIRST_LINES):
         if (at := wall_time_ns(text[:400], now_ns)) is not None:
             yield at

@@ -416,8 +416,11 @@ def _hypotheses_lines(found: Diagnosis, head: str, item: str) -> Iterator[str]:
         first = one.detections[0]
         count = sum(d.count for d in one.detections)
         yield f"{item}expected: {one.name}, {count:,} times, first in {first.window}: {first.why}"
-    names = [_BY[a.pattern].name for a in found.answers if a.state == "not looked for"]
-    if names:
+    unseen = [one for one in found.answers if one.state == "not looked for"]
+    spoken = [_BY[one.pattern].name for one in unseen if one.words and not found.of_run]
+    if spoken:
+        yield f"{item}servers do not speak of: {', '.join(spoken)}"
+    if names := [name for one in unseen if (name := _BY[one.pattern].name) not in spoken]:
         yield f"{item}not looked for: {', '.join(names)}"
 
 

@@ -3,7 +3,8 @@ mended, in which module, and how that is since. They are found again by the word
 with what is seen now, rare ones counting most.
 
 Source of the weight of words: Spärck Jones, "A statistical interpretation of term specificity"
-(1972); of the measure: the cosine of Salton and McGill (1983).
+(1972). The measure is the overlap coefficient (Szymkiewicz 1934, Simpson 1960): what is seen now
+may be pages, and a note a line.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ HEALTHS: Final[tuple[str, ...]] = tuple(one for one in get_args(Health) if one)
 _ID: Final = re.compile(r"[Nn](\d{1,9})")
 _WORD: Final = re.compile(r"[a-z][a-z0-9_-]{3,}")
 """Shorter ones tell nothing apart."""
-_LEAST: Final = 0.2
+_LEAST: Final = 0.25
 _SCHEMA: Final = """
 create table if not exists note (
     number integer primary key autoincrement, at text not null, content text not null)
@@ -126,7 +127,8 @@ def _of_note(note: Note) -> set[str]:
 
 
 def alike(text: str, notes: Sequence[Note], top: int) -> list[Like]:
-    """The cosine of the words of both, each by how few notes have it."""
+    """What both share of the smaller of the two, each word by how few notes have it. One word that
+    two longer texts share says little."""
     asked = _words(text)
     every = [_of_note(note) for note in notes]
     having = Counter(word for words in every for word in words)
@@ -134,18 +136,18 @@ def alike(text: str, notes: Sequence[Note], top: int) -> list[Like]:
     def weight(word: str) -> float:
         return 1 + math.log((1 + len(notes)) / (1 + having[word]))
 
-    def length(words: set[str]) -> float:
-        return math.sqrt(math.fsum(weight(word) ** 2 for word in words))
+    def whole(words: set[str]) -> float:
+        return math.fsum(map(weight, words))
 
     found = []
     for note, words in zip(notes, every, strict=True):
-        both = sorted(asked & words, key=lambda word: (-weight(word), word))
-        if len(both) < min(2, len(asked)):
-            continue  # one word that both have says little
-        product = length(asked) * length(words)
-        score = length(set(both)) ** 2 / product if product else 0.0
+        both = asked & words
+        if len(both) < min(2, len(asked)) or not both:
+            continue
+        score = whole(both) / min(whole(asked), whole(words))
         if score >= _LEAST:
-            found.append(Like(note, score, both))
+            ordered = sorted(both, key=lambda word: (-weight(word), word))
+            found.append(Like(note, score, ordered))
     return sorted(found, key=lambda one: (-one.score, one.note.id))[:top]
 
 

@@ -36,7 +36,7 @@ def test_what_was_planted_is_among_the_first_three(case: Case, tmp_path: Path) -
 @pytest.mark.parametrize("case", cases("healthy"), ids=by_id)
 def test_a_healthy_cluster_raises_no_alarm(case: Case, tmp_path: Path) -> None:
     found = looked(write(case, tmp_path))
-    assert [one.name for one in found.alarms] == [] and found.code is Exit.PASS
+    assert [one.name for one in found.hypotheses] == [] and found.code is Exit.PASS
 
 
 def test_the_scripts_are_ten_and_ten() -> None:
@@ -87,6 +87,16 @@ def test_a_clock_that_goes_back_is_seen_by_its_stamps(tmp_path: Path) -> None:
     assert names(looked(tmp_path)) == ["Clock jump or skew"]
     lines(tmp_path, "n1", (10, "[INFO] a"), (20, "[INFO] b"), (18.5, "[INFO] c"))
     assert names(looked(tmp_path)) == []
+
+
+def test_stamps_without_a_year_are_of_that_of_their_neighbours(tmp_path: Path) -> None:
+    """Whatever the year is now, and over the end of one."""
+    days = [("2022-12-30T10:00:00Z a", "Dec 30 10:00:05 n1 app: b"), ("Jan  2 10:00:00 n1 app: c",)]
+    days += [("2023-01-02T10:00:01Z d", "Jan  9 10:00:00 n1 app: e")]
+    (tmp_path / "n1.log").write_text("\n".join(row for day in days for row in day) + "\n")
+    (tmp_path / "n2.log").write_text("Dec 30 10:00:00 n2 app: f\nJan  9 10:00:00 n2 app: g\n")
+    found = looked(tmp_path)
+    assert names(found) == [] and found.end_ns - found.begin_ns == 10 * 86_400_000_000_000
 
 
 @pytest.mark.parametrize(
