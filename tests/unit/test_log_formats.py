@@ -24,6 +24,7 @@ LINES = [
     ("json", "error", "n", '{"@timestamp":"2024-03-05T10:15:30.5Z","log.level":"ERROR","msg":"n"}'),
     ("json", "info", "n", '{"timeUnixNano":"1709633730500000000","severityText":"Info","msg":"n"}'),
     ("json", "info", "us", '{"ts":1709633730500000,"level":"info","msg":"us"}'),
+    ("json", "warning", "x", '{"t":{"$date":"2024-03-05T10:15:30.5+00:00"},"s":"W","msg":"x"}'),
     ("logfmt", "warning", "slow put",
      'time=2024-03-05T10:15:30.5Z level=warn msg="slow put" took=2.5s'),
     ("logfmt", "error", 'say "no"', r'ts=1709633730.5 level=error msg="say \"no\"" code=7'),

@@ -24,6 +24,11 @@ _LEVELS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("info", "information", "notice", "note", "log"), "info"),
     **dict.fromkeys(("warn", "warning"), "warning"),
     **dict.fromkeys(("err", "error", "severe"), "error"),
+    "d": "debug",
+    "i": "info",
+    "w": "warning",
+    "e": "error",
+    "f": "critical",
     **dict.fromkeys(("crit", "critical", "fatal", "panic", "dpanic", "alert", "emerg"), "critical"),
 }
 
@@ -63,7 +68,7 @@ _UNIT_MS: Final[Mapping[str, float]] = dict(
 
 
 _LEVEL_NAMES: Final = (
-    *("level", "severity", "lvl", "log.level", "levelname", "severityText", "severity_text"),
+    *("level", "severity", "lvl", "log.level", "levelname", "severityText", "severity_text", "s"),
 )
 _OPERATION_IDS: Final = (
     *("operationId", "operation_id", "requestId", "request_id", "spanId", "span_id"),

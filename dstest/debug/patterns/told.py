@@ -2,8 +2,8 @@
 disks, clocks, members that cannot be reached, replicas that fall behind, what was lost. Kept line
 by line, in the pass of the log checks.
 
-The words are those of etcd, Consul, ZooKeeper, Kafka, PostgreSQL, Patroni, Redis, MongoDB,
-CockroachDB, chrony and the Linux kernel, as their sources write them.
+The words are those of etcd, Consul, ZooKeeper, Kafka, RabbitMQ, PostgreSQL, Patroni, Redis,
+MongoDB, CockroachDB, chrony and the Linux kernel, as their sources write them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,16 @@ BACK_NS: Final = 2_000_000_000
 programs that share a file may write whole seconds."""
 
 What = Literal[
-    "disk", "clock", "unreached", "refused", "behind", "lost", "split", "crash", "clock went back"
+    "disk",
+    "clock",
+    "partition",
+    "unreached",
+    "refused",
+    "behind",
+    "lost",
+    "split",
+    "crash",
+    "clock went back",
 ]
 
 
@@ -70,6 +79,12 @@ PHRASES: Final = (
         _FEW,
         r"\b(?:high|large|excessive|too much) clock (?:drift|skew|offset|difference)",
         r"\bclock (?:drift|skew|offset) (?:is )?(?:too|exceed|above|detected|between)",
+    ),
+    _phrase(
+        "partition",
+        1,
+        r"\b(?:network|partial) partition(?: (?:was|is|has been))?(?: detected| between|:)",
+        r"partitioned_network\b|\bnetwork (?:was |is |has been )?partitioned\b",
     ),
     _phrase(
         "unreached",

@@ -82,6 +82,12 @@ def test_a_partition_of_a_member_that_stopped_writing_is_only_indicated(tmp_path
     assert "n2 had stopped writing before" in one.detections[0].said
 
 
+def test_a_partition_that_is_told_in_one_line(tmp_path: Path) -> None:
+    said = "[error] <0.210.0> mnesia_event got {inconsistent_database, running_partitioned_network}"
+    lines(tmp_path, "q1", (0, "[info] begun"), (40, said))
+    assert names(looked(tmp_path)) == ["Network partition"]
+
+
 def test_a_clock_that_goes_back_is_seen_by_its_stamps(tmp_path: Path) -> None:
     lines(tmp_path, "n1", (10, "[INFO] a"), (20, "[INFO] b"), (14, "[INFO] c"), (15, "[INFO] d"))
     assert names(looked(tmp_path)) == ["Clock jump or skew"]
@@ -108,6 +114,7 @@ def test_stamps_without_a_year_are_of_that_of_their_neighbours(tmp_path: Path) -
         "checking for high clock skew",
         "client 10.0.0.9: i/o timeout",
         "fsync took 2 ms",
+        "partition handling: pause_minority, network partition strategy",
     ],
 )
 def test_what_is_denied_set_or_of_a_client_counts_for_nothing(said: str, tmp_path: Path) -> None:

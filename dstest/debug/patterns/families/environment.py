@@ -159,7 +159,15 @@ ENVIRONMENT: Final = (
         causes=("a switch, a firewall, a route or an address that changed", "one-way loss"),
         mitigations=("repair the link; a majority on one side has to stay",),
         measure=("counters of both ends of the link; a ping from each member to each",),
-        signs=(_sign("unreached", "members that are not reached", _partition),),
+        signs=(
+            _sign("unreached", "members that are not reached", _partition),
+            _sign(
+                "told-partition",
+                "lines of a partition",
+                _of_words("partition", "tell of a partition of the network"),
+                "critical",
+            ),
+        ),
     ),
     Pattern(
         id="slow-storage",
