@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
+import msgspec
+
 from dstest.core.history import ClockSource, Header
 from dstest.core.run_record import RunMeta
 from dstest.core.words import shell_word
@@ -81,9 +83,19 @@ class FilesScene(Scene):
 
     @cached_property
     def traced(self) -> traces.TracesOfRun:
-        spans: list[Span | Message] = [one for path in self._span_files for one in read_file(path)]
+        every = (one for path in self._span_files for one in read_file(path))
+        spans = [self._since_origin(one) for one in every]
         why = "" if spans else "no spans were given"
         return traces.TracesOfRun(spans, self.nodes, {}, why, [])
+
+    def _since_origin(self, one: Span | Message) -> Span | Message:
+        """By the clock of lines."""
+        origin_ns = self._origin_ns or 0
+        if isinstance(one, Message):
+            at = None if one.time_ns is None else one.time_ns - origin_ns
+            return msgspec.structs.replace(one, time_ns=at)
+        start, end = one.start_ns - origin_ns, one.end_ns - origin_ns
+        return msgspec.structs.replace(one, start_ns=start, end_ns=end)
 
     @cached_property
     def sampled(self) -> tuple[list[Series], str]:

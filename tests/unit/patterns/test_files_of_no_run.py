@@ -182,13 +182,15 @@ def test_samples_that_cannot_be_read_are_refused(text: str, tmp_path: Path) -> N
 def test_spans_are_looked_at_beside_logs(tmp_path: Path) -> None:
     lines(tmp_path / "logs", "n1", (0, "[INFO] begun"))
     (tmp_path / "s.jsonl").write_text(
-        '{"traceId":"t","spanId":"a","nodeId":"n1","operation":"x","timestamp":0,"duration":9,'
+        '{"traceId":"t","spanId":"a","nodeId":"n1","operation":"x","timestamp":1709633790000,"duration":9,'
         '"vectorClock":{"n1":5}}\n'
         '{"traceId":"t","spanId":"b","parentSpanId":"a","nodeId":"n2","operation":"y",'
-        '"timestamp":1,"duration":2,"vectorClock":{"n2":1}}\n'
+        '"timestamp":1709633790001,"duration":2,"vectorClock":{"n2":1}}\n'
     )
     found = looked(tmp_path / "logs", spans=[tmp_path / "s.jsonl"])
     assert names(found) == ["Causal ordering violation"]
+    times = [row.time_ns for row in found.hypotheses[0].detections[0].rows]
+    assert all(at is not None and 89 <= at / 1e9 <= 91 for at in times), times
 
 
 def test_the_catalogue_of_runs_is_as_it_was() -> None:
