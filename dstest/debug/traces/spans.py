@@ -131,8 +131,9 @@ def _whole(first: bytes, rest: Any, name: str) -> Iterator[Any]:
     try:
         yield msgspec.json.decode(data)
         return
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        pass  # several values, or none
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        if not data.lstrip().startswith((b"{", b"[")):
+            raise _bad(name, 1, f"not JSON: {error}") from None
     try:
         text, at = data.decode(), 0
         decode = json.JSONDecoder().raw_decode
