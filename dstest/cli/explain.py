@@ -1,18 +1,20 @@
 """`dstest explain`: why a run went as it did, on one page: what was asked of the system, what the
 checkers found, what patterns of failure it shows, what logs and measurements say that no fault of
-ours explains. `debug`, `logs`, `monitor` and `trace` are its parts at length."""
+ours explains. `debug`, `logs`, `monitor` and `trace` are its parts at length. Of logs that are of
+no run, which patterns of failure and causes around a cluster they show."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
 from dstest.cli.completion import runs
+from dstest.cli.observe import is_run
 from dstest.cli.output import Telling, say
-from dstest.core.errors import DstestError, EvidenceError, Exit
+from dstest.core.errors import ConfigError, DstestError, EvidenceError, Exit
 from dstest.core.words import one_line, shell_word
 
 if TYPE_CHECKING:
@@ -25,17 +27,114 @@ SHOWN_MAX: Final = 5
 
 def explain(
     run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="A run directory.", autocompletion=runs)
-    ],
+        Path | None,
+        typer.Argument(
+            metavar="[RUN]", help="A run directory; else give --logs.", autocompletion=runs
+        ),
+    ] = None,
+    logs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Logs that are of no run: a directory or a file for each node."
+        ),
+    ] = None,
+    spans: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Beside --logs: spans. May be repeated."),
+    ] = None,
+    metrics: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Beside --logs: Prometheus text, OpenMetrics, or CSV of time,node,name,value.",
+        ),
+    ] = None,
+    nodes: Annotated[
+        str, typer.Option(help="Beside --logs: all nodes that there have to be, n1,n2,...")
+    ] = "",
+    system: Annotated[
+        str, typer.Option(help="Beside --logs: the system that says how its lines are read.")
+    ] = "",
+    pattern: Annotated[
+        str,
+        typer.Option(
+            metavar="REGEX",
+            help="Beside --logs: how lines are read: named groups message, level, time, ...",
+        ),
+    ] = "",
+    all_: Annotated[
+        bool, typer.Option("--all", help="Beside --logs: all of it, not what is read in a minute.")
+    ] = False,
     json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
-    """Why did it go so? Settings, what was found, the likeliest causes with their evidence, and
-    what logs and measurements show that no fault explains.
+    """Why did it go so? Of a run: settings, what was found, the likeliest causes with their
+    evidence, and what logs and measurements show that no fault explains. Of logs that are of no
+    run: patterns of failure and causes around a cluster, ranked, with what tests them, checklists,
+    and what cannot be known without a history.
 
-    `dstest debug`, `logs`, `monitor` and `trace` have each part at length. Exit 0 where the run is
-    a pass and nothing of high or critical severity is unexplained, 1 where something is or the run
-    failed, 2 for what cannot be read, 3 where it proved nothing or nothing could be looked for.
+    `dstest debug`, `logs`, `monitor` and `trace` have each part of a run at length. Exit 0 where
+    the run is a pass and nothing of high or critical severity is unexplained, 1 where something is
+    or the run failed, 2 for what cannot be read, 3 where it proved nothing or nothing could be
+    looked for.
     """
+    if (run is None) == (logs is None):
+        raise ConfigError(
+            "give a run, or --logs: one of the two",
+            remedy="dstest explain store/latest, or dstest explain --logs DIR",
+        )
+    if logs is not None:
+        read_by = (nodes, system, pattern)
+        _of_files(logs, spans or [], metrics or [], read_by, all_=all_, json_=json_)
+    if spans or metrics or nodes or system or pattern or all_:
+        raise ConfigError(
+            "what stands beside --logs was given with a run, which says it itself",
+            remedy="leave it out; `dstest debug RUN --all` has all of a run",
+        )
+    assert run is not None
+    _of_run(run, json_=json_)
+
+
+def _of_files(
+    logs: Path,
+    spans: list[Path],
+    metrics: list[Path],
+    read_by: tuple[str, str, str],
+    *,
+    all_: bool,
+    json_: bool,
+) -> NoReturn:
+    """`read_by` are the nodes, the system and the pattern that were given."""
+    import msgspec
+
+    from dstest.cli.kb import notes_like
+    from dstest.debug.patterns.analysis import OF_FILES
+    from dstest.debug.patterns.diagnosis import (
+        as_brief,
+        as_object,
+        as_query,
+        as_text,
+        diagnosis_of,
+    )
+    from dstest.debug.patterns.files import FilesScene
+
+    if logs.is_dir() and is_run(logs):
+        raise ConfigError(f"{logs} is a run", remedy=f"dstest explain {shell_word(str(logs))}")
+    nodes, system, pattern = read_by
+    with Telling(f"reading {logs}"):
+        scene = FilesScene(
+            logs, nodes=nodes, system=system, pattern=pattern, spans=spans, metrics=metrics
+        )
+        found = diagnosis_of(scene, OF_FILES)
+    found.similar = notes_like(as_query(found))
+    if json_:
+        say(msgspec.json.encode(as_object(found)).decode())
+    else:
+        for line in as_text(found) if all_ else as_brief(found):
+            say(line)
+    raise typer.Exit(int(found.code))
+
+
+def _of_run(run: Path, *, json_: bool) -> NoReturn:
     import msgspec
 
     from dstest.debug.patterns.diagnosis import as_object, diagnose

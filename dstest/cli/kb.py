@@ -27,7 +27,7 @@ Id = Annotated[str, typer.Argument(metavar="FINDING", help="As `dstest kb show` 
 
 kb_app = typer.Typer(
     no_args_is_help=True,
-    help="Findings remembered over stores: seen before, mended by what, come back.",
+    help="Findings remembered over stores, and notes by hand: seen before, mended by what.",
 )
 
 
@@ -137,13 +137,114 @@ def fix(
 
 
 @kb_app.command()
+def note(
+    what: Annotated[
+        str, typer.Argument(metavar="SEEN|NOTE", help="What was seen; or N1, to add to a note.")
+    ],
+    hypothesis: Annotated[str, typer.Option(help="What it may come of.")] = "",
+    tried: Annotated[
+        list[str] | None, typer.Option(help="What did not help. May be repeated.")
+    ] = None,
+    mended: Annotated[str, typer.Option(help="What did help.")] = "",
+    module: Annotated[str, typer.Option(help="The part of the system that it is in.")] = "",
+    health: Annotated[str, typer.Option(help="Of the module since: good, watch or bad.")] = "",
+    system: Annotated[str, typer.Option(help="Of which system.")] = "",
+    pattern: Annotated[
+        str, typer.Option(help="A pattern of failure, as `dstest debug --json` names it.")
+    ] = "",
+    kb: At = None,
+    json_: Json = False,
+) -> None:
+    """Write down a failure by hand, of any system: what was seen, taken for the cause, tried and
+    mended. The book is begun where there is none."""
+    import msgspec
+
+    from dstest.store.known_issues.book import Book, book_file
+    from dstest.store.known_issues.notes import Note, Notes, health_named, is_note, lines_of
+
+    texts = {"hypothesis": hypothesis, "mended": mended, "module": module, "system": system}
+    told = {name: text for name, text in {**texts, "pattern": pattern}.items() if text}
+    given: dict[str, Any] = {**told, "tried": tuple(tried or ())}
+    if health:
+        given["health"] = health_named(health)
+    with Book.opened(book_file(kb), make=True) as book:
+        notes = Notes(book)
+        found = notes.change(what, given) if is_note(what) else notes.add(Note(seen=what, **given))
+    if json_:
+        _json(msgspec.to_builtins(found))
+        return
+    say(f"{found.id}  {found.seen}")
+    for line in lines_of(found):
+        say(f"    {line}")
+
+
+@kb_app.command()
+def notes(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[WORDS...]", help="What is seen now; all where it is left out."),
+    ] = None,
+    top: Annotated[int, typer.Option(min=1, max=100, help="So many at most.")] = 5,
+    kb: At = None,
+    json_: Json = False,
+) -> None:
+    """Notes by hand, the most like what is seen now first, with the words that they share."""
+    import msgspec
+
+    from dstest.core.words import one_line
+    from dstest.store.known_issues.book import Book, book_file
+    from dstest.store.known_issues.notes import Like, Notes, lines_of, render
+
+    with Book.opened(book_file(kb)) as book:
+        every = Notes(book)
+        if words:
+            found = every.like(" ".join(words), top)
+        else:
+            found = [Like(one, 1.0, []) for one in every.all()]
+    if json_:
+        _json({"notes": [msgspec.to_builtins(one._asdict()) for one in found]})
+        return
+    if words:
+        lines = list(render(found)) or ["nothing like it"]
+    else:
+        lines = [
+            line
+            for one in found
+            for line in (
+                f"{one.note.id}  {one.note.seen}",
+                *map("    {}".format, lines_of(one.note)),
+            )
+        ]
+    for line in lines:
+        say(one_line(line))
+
+
+def notes_like(text: str) -> list[str]:
+    """Of the user's own book; nothing where there is none, or it cannot be asked."""
+    from dstest.core.errors import DstestError
+    from dstest.store.known_issues.book import Book, book_file
+    from dstest.store.known_issues.notes import Notes, render
+
+    path = book_file()
+    if not path.is_file():
+        return []
+    try:
+        with Book.opened(path) as book:
+            return list(render(Notes(book).like(text)))
+    except DstestError as error:
+        return [error.message]
+
+
+@kb_app.command()
 def stats(kb: At = None, json_: Json = False) -> None:
     """How many findings there are, of which systems and kinds, and what became of fixes."""
     from dstest.core.fingerprint import parts_of
     from dstest.store.known_issues.book import Book, book_file
+    from dstest.store.known_issues.notes import Notes, modules
 
     with Book.opened(book_file(kb)) as book:
         found = book.findings()
+        written = Notes(book).all()
     fixes = Counter(fix.outcome for one in found for fix in one.fixes)
     told: dict[str, Any] = {
         "findings": len(found),
@@ -153,12 +254,20 @@ def stats(kb: At = None, json_: Json = False) -> None:
         "fixes": dict(fixes),
         "came_back": [one.id for one in found if one.came_back],
         "in_circles": [one.id for one in found if one.in_circles],
+        "notes": len(written),
+        "modules": modules(written),
     }
     if json_:
         _json(told)
         return
     for name, value in told.items():
-        if isinstance(value, dict):
+        if name == "modules":
+            value = ", ".join(
+                f"{module}: {count} notes, health {health or 'not said'}"
+                for module, (count, health) in value.items()
+            )
+            value = value or "nothing"
+        elif isinstance(value, dict):
             value = ", ".join(f"{count} {word}" for word, count in value.items()) or "nothing"
         elif isinstance(value, list):
             value = ", ".join(value) or "nothing"

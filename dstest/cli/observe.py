@@ -51,6 +51,12 @@ def logs(
     system: Annotated[
         str, typer.Option(help="Whose logs they are; of a run it says so. Else: any.")
     ] = "",
+    pattern: Annotated[
+        str,
+        typer.Option(
+            metavar="REGEX", help="How lines are read: named groups message, level, time, ..."
+        ),
+    ] = "",
     since: Annotated[
         str, typer.Option(help="From then on: seconds of the run, or 2026-11-28T12:00:00Z.")
     ] = "",
@@ -72,7 +78,7 @@ def logs(
     from dstest.debug.logs.analysis import analyse, as_object, as_text, checks_named, code_of
 
     checks = checks_named(check or [])
-    of = given(paths, nodes, system)
+    of = given(paths, nodes, system, pattern)
     asked = asked_of(of, checks, node or [], since, until)
     if baseline is not None:
         of.scene.usual = _usual(baseline)
@@ -89,6 +95,8 @@ def logs(
 
 
 def _read_by(of: RunLogs) -> str:
+    if of.reader is not None and not of.system:
+        return "as --pattern says, other lines as any text"
     if of.reader is not None:
         return f"{of.system} says how its lines are read"
     if of.system:
@@ -122,20 +130,22 @@ def is_run(path: Path) -> bool:
     return (path / "segments").is_dir() or (path / "session.json").is_file()
 
 
-def given(paths: Sequence[Path], nodes: str, system: str) -> RunLogs:
+def given(paths: Sequence[Path], nodes: str, system: str, pattern: str = "") -> RunLogs:
     """A sealed run, or logs that are of none. Raises ConfigError, EvidenceError, HistoryError."""
+    from dstest.debug.logs.loose import loose_logs
+
     runs = [path for path in paths if path.is_dir() and is_run(path)]
     if not runs:
-        return _loose(paths, nodes, system)
+        return loose_logs(paths, nodes, system, pattern)
     if len(paths) > 1:
         raise ConfigError(
             f"{runs[0]} is a run, and {len(paths) - 1} more paths are given",
             remedy="one run at a time: its faults are of its own clock",
         )
-    if nodes or system:
+    if nodes or system or pattern:
         raise ConfigError(
-            f"{runs[0]} says itself what its nodes and its system are",
-            remedy="leave --nodes and --system out",
+            f"{runs[0]} says itself what its nodes and its system are, and how its lines are read",
+            remedy="leave --nodes, --system and --pattern out",
         )
     from dstest.debug.logs.run_logs import run_logs
     from dstest.history.layout import RunDir
@@ -145,33 +155,6 @@ def given(paths: Sequence[Path], nodes: str, system: str) -> RunLogs:
     if is_finished(run):
         intact(run)
     return run_logs(run.path)
-
-
-def _loose(paths: Sequence[Path], nodes: str, system: str) -> RunLogs:
-    from dstest.core import registry
-    from dstest.core.protocols import SystemTraits
-    from dstest.debug.logs.analysis import Extra
-    from dstest.debug.logs.lines import sources_of
-    from dstest.debug.logs.run_logs import RunLogs
-    from dstest.debug.logs.scene import Clocks, Scene, Windows
-
-    traits = SystemTraits.of(registry.load("systems", system)) if system else SystemTraits()
-    sources = sources_of(paths)
-    named = [name.strip() for name in nodes.split(",") if name.strip()]
-    if nodes and not named:
-        raise ConfigError(f"--nodes {nodes!r} names nobody", remedy="--nodes n1,n2,n3")
-    declared = named or sorted({source.node for source in sources})
-    unknown = Windows([], known=False)
-    scene = Scene(declared, unknown, {}, named=bool(named), harmless=traits.log_harmless)
-    return RunLogs(
-        sources=sources,
-        scene=scene,
-        clocks=Clocks(None, {}),
-        reader=traits.log_reader,
-        extra=Extra(),
-        system=system,
-        records=[],
-    )
 
 
 def asked_of(
@@ -233,9 +216,10 @@ def debug(
     where nothing could be looked for."""
     import msgspec
 
+    from dstest.cli.kb import notes_like
     from dstest.cli.output import say
     from dstest.core.settings import thresholds_of
-    from dstest.debug.patterns.diagnosis import as_brief, as_object, as_text, diagnose
+    from dstest.debug.patterns.diagnosis import as_brief, as_object, as_query, as_text, diagnose
     from dstest.debug.patterns.model import Settings
     from dstest.history.layout import RunDir
     from dstest.runner.integrity import intact, is_finished
@@ -245,7 +229,7 @@ def debug(
     if is_finished(opened):
         intact(opened)
     found = diagnose(run, settings)
-    found.similar = _similar(run)
+    found.similar = [*_similar(run), *notes_like(as_query(found))]
     if write:
         _written(opened.path, found)
     if json_:
@@ -470,38 +454,45 @@ def show(
 @monitor_app.command()
 def scale(
     runs: Annotated[
-        list[Path],
-        typer.Argument(metavar="RUN|SESSION...", help="Runs of several sizes, or a session of."),
-    ],
+        list[Path] | None,
+        typer.Argument(metavar="[RUN|SESSION...]", help="Runs of several sizes, or a session of."),
+    ] = None,
     metric: Annotated[
         str,
         typer.Option(help="throughput, p50, p95, p99, the name of a series, or that with /op."),
     ] = "net_sent/op",
+    table: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Instead of runs: CSV of size and value, a pair a line."),
+    ] = None,
     expect: Annotated[
         str, typer.Option(metavar="CLASS", help="What it should be: 1, log, n, nlog or n2.")
     ] = "",
     json_: Json = False,
 ) -> None:
-    """How a number grows with the number of nodes: O(1), O(log n), O(n), O(n log n) or O(n²), the
-    one that fits best, or undecided where two fit alike. Exit 0; with --expect 1 where it is
-    another one, and 3 where that is undecided; 2 for what cannot be read; 3 where more differs
-    between the runs than their number of nodes, one ended early, or nodes of one have no samples of
-    the metric."""
+    """How a number grows with the number of nodes, or with the sizes of a table: O(1), O(log n),
+    O(n), O(n log n) or O(n²), the one that fits best, or undecided where two fit alike. Exit 0;
+    with --expect 1 where it is another one, and 3 where that is undecided; 2 for what cannot be
+    read; 3 where more differs between the runs than their number of nodes, one ended early, or
+    nodes of one have no samples of the metric."""
     import msgspec
 
-    from dstest.core.errors import Exit
     from dstest.core.words import one_line
     from dstest.debug.monitor.analysis import growth_lines
+    from dstest.debug.monitor.exposition import read_sizes
     from dstest.debug.monitor.scale import class_named, fit
-    from dstest.history.layout import RunDir
-    from dstest.runner.measurements import points_of, whole_runs_of
-    from dstest.store.compare.measured import sizes_apart
 
+    if bool(runs) == (table is not None):
+        raise ConfigError(
+            "give runs, or --table: one of the two",
+            remedy="dstest monitor scale RUN RUN RUN, or dstest monitor scale --table FILE",
+        )
     expected = class_named(expect) if expect else None
-    whole = whole_runs_of(_intact(path) for path in runs)
-    points, unit, lacking = points_of(whole, metric)
-    met = [(run.path, run.read_meta()) for run in map(RunDir.open, whole)]
-    unfair = [*sizes_apart([(p, meta) for p, meta in met if meta is not None]), *lacking]
+    unfair: list[str] = []
+    if table is not None:
+        metric, unit, points = table.name, "value", read_sizes(table)
+    else:
+        points, unit, unfair = _sizes(runs or [], metric)
     found = fit(points, expected)
     code = Exit.PASS
     if expected is not None and found.agrees is not True:
@@ -512,9 +503,24 @@ def scale(
         told["unfair"] = unfair
         say(msgspec.json.encode({**told, **msgspec.to_builtins(found)}).decode())
     else:
-        for line in [*growth_lines(metric, unit, found), *(f"not fair: {one}" for one in unfair)]:
+        of = "rows of sizes {}" if table is not None else "runs of {} nodes"
+        lines = growth_lines(metric, unit, found, of)
+        for line in [*lines, *(f"not fair: {one}" for one in unfair)]:
             say(one_line(line))
     raise typer.Exit(int(code))
+
+
+def _sizes(runs: Sequence[Path], metric: str) -> tuple[list[tuple[int, float]], str, list[str]]:
+    """(nodes, value) of each run, the unit of the value, and what makes them unfair."""
+    from dstest.history.layout import RunDir
+    from dstest.runner.measurements import points_of, whole_runs_of
+    from dstest.store.compare.measured import sizes_apart
+
+    whole = whole_runs_of(_intact(path) for path in runs)
+    points, unit, lacking = points_of(whole, metric)
+    met = [(run.path, run.read_meta()) for run in map(RunDir.open, whole)]
+    unfair = [*sizes_apart([(p, meta) for p, meta in met if meta is not None]), *lacking]
+    return points, unit, unfair
 
 
 def _intact(path: Path) -> Path:

@@ -39,11 +39,21 @@ _IN_WORDS: Final = re.compile(
 """`23 Nov 2026 05:48:31.249`, as Redis writes it."""
 
 _EPOCH: Final = re.compile(
-    r"^\s*\[?(\d{10}(?:\.\d{1,9})?|\d{13})\]?\s"
-    r"|[\"'](?:ts|t|time|timestamp|@timestamp|epoch|datetime)[\"']\s*:\s*"
-    r"(\d{10}(?:\.\d+)?|\d\.\d+[eE]\+?0?9|\d{13}(?:\.\d+)?|\d{16}|\d{19})\s*[,}]"
+    r"^\s*\[?(\d{10}(?:\.\d{1,9})?|\d{13}|\d{16}|\d{19})\]?\s"
+    r"|[\"'](?:ts|t|time|timestamp|@timestamp|epoch|datetime|timeUnixNano)[\"']\s*:\s*[\"']?"
+    r"(\d{10}(?:\.\d+)?|\d\.\d+[eE]\+?0?9|\d{13}(?:\.\d+)?|\d{16}|\d{19})[\"']?\s*[,}]"
+    r"|(?:^|\s)(?:ts|t|time|timestamp)=\"?"
+    r"(\d{10}(?:\.\d{1,9})?|\d\.\d+[eE]\+?0?9|\d{13}|\d{16}|\d{19})\"?(?:\s|$)"
 )
 """Seconds since 1970, as zap writes them, or parts of seconds: at the beginning, or of a field."""
+
+_ACCESS: Final = re.compile(
+    rf"(\d\d)/({'|'.join(_MONTHS)})/(\d{{4}}):(\d\d:\d\d:\d\d) ([+-]\d{{4}})"
+)
+"""`05/Mar/2024:10:15:30 +0000`, as web servers write it."""
+
+_KLOG: Final = re.compile(r"^[DIWEF](\d\d)(\d\d) (\d\d:\d\d:\d\d\.\d{1,6})\d*\s")
+"""`I0305 10:15:30.123456`, month and day without a year, as klog and glog write it."""
 
 _SYSLOG: Final = re.compile(
     rf"^\s*(?:<\d{{1,3}}>)?({'|'.join(_MONTHS)}) {{1,2}}(\d{{1,2}})"
@@ -87,13 +97,13 @@ def _of_epoch(text: str) -> int:
     return int(whole) * unit_ns + int(float(f"0.{rest or 0}") * unit_ns)
 
 
-def _of_syslog(found: re.Match[str], now_ns: int | None) -> int | None:
+def _yearless(month: int, day: int, clock: str, now_ns: int | None) -> int | None:
     """In the last year that ends with `now_ns`."""
     if now_ns is None:
         return None
     now = datetime.datetime.fromtimestamp(now_ns / 1e9, datetime.UTC)
     for year in (now.year + 1, now.year, now.year - 1):
-        text = f"{year}-{_MONTHS.index(found[1]) + 1:02}-{int(found[2]):02}T{found[3]}+00:00"
+        text = f"{year}-{month:02}-{day:02}T{clock}+00:00"
         try:
             wall_ns = int(datetime.datetime.fromisoformat(text).timestamp() * 1e9)
         except ValueError:
@@ -104,7 +114,20 @@ def _of_syslog(found: re.Match[str], now_ns: int | None) -> int | None:
 
 
 def _as_iso(found: re.Match[str]) -> str:
-    return f"{found[3]}-{_MONTHS.index(found[2]) + 1:02}-{found[1]} {found[4]}"
+    zone = found[5] if found.re is _ACCESS else ""
+    return f"{found[3]}-{_MONTHS.index(found[2]) + 1:02}-{found[1]} {found[4]}{zone}"
+
+
+def _odd_time_ns(line: str, now_ns: int | None) -> int | None:
+    """Of a line whose stamp begins with no year."""
+    if (epoch := _EPOCH.search(line)) is not None:
+        return _of_epoch(epoch[1] or epoch[2] or epoch[3])
+    if (syslog := _SYSLOG.match(line)) is not None:
+        return _yearless(_MONTHS.index(syslog[1]) + 1, int(syslog[2]), syslog[3], now_ns)
+    if (klog := _KLOG.match(line)) is not None:
+        return _yearless(int(klog[1]), int(klog[2]), klog[3], now_ns)
+    access = _ACCESS.search(line)
+    return None if access is None else wall_time_ns(_as_iso(access))
 
 
 def wall_time_ns(line: str, now_ns: int | None = None) -> int | None:
@@ -112,10 +135,7 @@ def wall_time_ns(line: str, now_ns: int | None = None) -> int | None:
     has none. `now_ns` is when it was read: a stamp without a year is of the last one."""
     match = _STAMP.search(_IN_WORDS.sub(_as_iso, line, count=1))
     if match is None:
-        if (epoch := _EPOCH.search(line)) is not None:
-            return _of_epoch(epoch[1] or epoch[2])
-        syslog = _SYSLOG.match(line)
-        return None if syslog is None else _of_syslog(syslog, now_ns)
+        return _odd_time_ns(line, now_ns)
     year, month, day, time, zone = match.groups()
     time = time.replace(" ", "0").replace(",", ".") + (zone or "Z").replace("Z", "+00:00")
     try:

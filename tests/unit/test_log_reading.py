@@ -25,7 +25,8 @@ from dstest.core.protocols import LogReader, SystemTraits
 from dstest.core.run_record import RunMeta
 from dstest.debug.logs import run_logs
 from dstest.debug.logs.analysis import checks_named
-from dstest.debug.logs.lines import Source, each_line, plain_record, sources_of
+from dstest.debug.logs.formats import plain_record
+from dstest.debug.logs.lines import Source, each_line, sources_of
 from dstest.debug.logs.scene import clocks_of_run
 
 pytestmark = pytest.mark.slow

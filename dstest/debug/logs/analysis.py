@@ -19,7 +19,8 @@ from dstest.core.op import Op
 from dstest.core.protocols import LogReader, LogRecord
 from dstest.core.protocols.systems import Topic
 from dstest.core.words import one_line
-from dstest.debug.logs.lines import Source, about, each_line, plain_record
+from dstest.debug.logs.formats import plain_record
+from dstest.debug.logs.lines import Source, about, each_line
 from dstest.debug.logs.messages import DIVERGENCE, DUPLICATES, ORDERING, REJECTIONS, SILENT_NODES
 from dstest.debug.logs.rates import CONNECTIONS, ERROR_RATES, LATENCIES
 from dstest.debug.logs.scene import (
@@ -41,6 +42,10 @@ from dstest.debug.logs.tenants import TENANT_VALUES
 
 FIRST_LINES: Final = 200
 """Of each log, in which its server says who it is."""
+
+HALF_YEAR_NS: Final = 183 * 86_400_000_000_000
+"""Where nobody knows when a log was written, a stamp without a year is of the year in which it is
+nearest to the stamp before it."""
 
 FINDINGS_MAX: Final = 40
 """Findings told at length to people; `--json` has all."""
@@ -206,7 +211,10 @@ class _Reading:
         self._scene, self._clocks, self._reader = scene, clocks, reader
         self.forms: Counter[str] = Counter()
         self.stampless = 0
+        self._near = not scene.windows.known
         self._now_ns = clocks.origin_ns or wall_ns()
+        if self._near and clocks.origin_ns is not None:
+            self._now_ns += HALF_YEAR_NS
 
     def record(self, text: str) -> tuple[LogRecord, bool]:
         """What a line says, and is that by the system's own reader?"""
@@ -230,13 +238,15 @@ class _Reading:
         """What follows a line, such as a traceback, is of its time; a line that is one of its own
         and has no stamp may be of any."""
         time: tuple[int, int] | None = None
+        now_ns = self._now_ns
         for number, text in each_line(source):
             record, whole = self.record(text)
             if record.aliases:
                 self._scene.learn(record, source.node)
             node = self._scene.member(record.node) or source.node
-            stamp_ns = wall_time_ns(text[:400], self._now_ns)
+            stamp_ns = wall_time_ns(text[:400], now_ns)
             if stamp_ns is not None:
+                now_ns = stamp_ns + HALF_YEAR_NS if self._near else now_ns
                 time = self._clocks.aligned(node, stamp_ns)
             elif whole:
                 time = None

@@ -1,5 +1,5 @@
-"""Where lines of logs come from, and how a line of an unknown system is read: JSON, `ISO8601Z
-[LEVEL]: message` or plain text.
+"""Where lines of logs come from, and what fields and words of an unknown system mean; which format
+a line has is `formats`.
 
 What a line is about is known by its words, but for what a setting says and what is denied.
 """
@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
-
-import msgspec
 
 from dstest.core.errors import ConfigError, HistoryError
 from dstest.core.protocols import LogRecord
@@ -21,26 +19,23 @@ from dstest.core.protocols.systems import Kind, Side, Topic, Vote
 from dstest.core.words import one_line
 from dstest.judge.audit_rows import all_kinds
 
-FORMS: Final = ("json", "stamped", "plain")
-"""How a line was read; the order is that in which it is tried."""
-
 _LEVELS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("trace", "debug", "verbose", "finest", "fine"), "debug"),
     **dict.fromkeys(("info", "information", "notice", "note", "log"), "info"),
     **dict.fromkeys(("warn", "warning"), "warning"),
     **dict.fromkeys(("err", "error", "severe"), "error"),
+    "d": "debug",
+    "i": "info",
+    "w": "warning",
+    "e": "error",
+    "f": "critical",
     **dict.fromkeys(("crit", "critical", "fatal", "panic", "dpanic", "alert", "emerg"), "critical"),
 }
-
-_STAMPED: Final = re.compile(
-    r"\s*\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\s*"
-    r"\[(?P<level>[A-Za-z]+)\]\s*:?\s*(?P<message>.*)",
-    re.DOTALL,
-)
 
 _VOTES: Final = re.compile(
     r"\bvot(?:es?|ed|ing)\b|\breject(?:s|ed|ing|ion)?\b.*\b(?:proposal|ballot)\b", re.IGNORECASE
 )
+_NO_REJECTION: Final = re.compile(r"\b(?:0|no|zero) (?:vote )?reject\w*", re.IGNORECASE)
 _REJECTS: Final = re.compile(r"\breject|\brefus|\bden(?:y|ied)\b|\bagainst\b", re.IGNORECASE)
 _BALLOT: Final = re.compile(
     r"\b(?:term|ballot|round|epoch|view|proposal)\b[ =:#]*([A-Za-z0-9._-]+)", re.IGNORECASE
@@ -52,12 +47,15 @@ _SENDS: Final = re.compile(r"\b(?:sen[dt]|sends|sending|publish(?:ed)?|broadcast
 _MS: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s|m)?\s*")
 _TOOK: Final = re.compile(
     r"(?:\b(?:duration|elapsed|latency|took|took_time|time_taken)(?:_?ms)?[\"']?\s*(?:=|:|of)?\s*[\"']?"
-    r"|\b(?:in|after|within)\s+)(\d+(?:\.\d+)?)\s?(ns|us|µs|ms|s|sec|secs|seconds|milliseconds)\b"
+    r"|\b(?:in|after)\s+)(\d+(?:\.\d+)?)\s?(ns|us|µs|ms|s|sec|secs|seconds|milliseconds)\b"
 )
 """`in 2500ms`, `duration=2500ms`, `took 2.5s`, in the words of a line."""
 
+_SLOW_ALONE: Final = re.compile(r"\s+(?:statement|execute|parse|bind|plan)\b")
+"""`duration: 1312.5 ms  statement: ...`: PostgreSQL writes it of slow ones alone."""
+
 _DONE: Final = re.compile(
-    r"\b(?:complet|finish|serv|answer|handl|process|respon|commit|execut|appl|writ|read|done|return|"
+    r"\b(?:complet|finish|serv|answer|handl|process(?:ed|ing)|respon|commit|execut|appl|writ|read|done|return|"
     r"request|quer|GET|PUT|POST|DELETE|HTTP)",
     re.IGNORECASE,
 )
@@ -69,6 +67,9 @@ _UNIT_MS: Final[Mapping[str, float]] = dict(
 )
 
 
+_LEVEL_NAMES: Final = (
+    *("level", "severity", "lvl", "log.level", "levelname", "severityText", "severity_text", "s"),
+)
 _OPERATION_IDS: Final = (
     *("operationId", "operation_id", "requestId", "request_id", "spanId", "span_id"),
     *("messageId", "message_id", "traceId", "trace_id"),
@@ -77,12 +78,6 @@ _EXCHANGES: Final = (
     *("correlationId", "correlation_id", "inReplyTo", "in_reply_to", "spanId", "span_id"),
     *("messageId", "message_id"),
 )
-
-_PRIORITY: Final = re.compile(r"\s*<(\d{1,3})>")
-_SEVERITIES: Final = (
-    *("critical", "critical", "critical", "error", "warning", "info", "info", "debug"),
-)
-"""By the last three bits of what syslog begins a line with (RFC 5424, 6.2.1)."""
 
 _SET: Final = re.compile(
     r"[\"']?\s*(?:s\b)?\s*(?:=|:|is|of|was|set to|after|configured(?: as| to| at)?|defaults? to)"
@@ -131,8 +126,14 @@ SPEAKS: Final = re.compile(
 """What logs of any system say where the lead changes."""
 
 
+_NUMBERS: Final = ("debug", "debug", "info", "warning", "error", "critical")
+"""bunyan and pino count in tens: 10 is trace, 60 is fatal."""
+
+
 def level_of(word: object) -> str:
     """As all checks call it; empty where it is no level."""
+    if isinstance(word, int) and not isinstance(word, bool) and 10 <= word <= 69:
+        return _NUMBERS[word // 10 - 1]
     return _LEVELS.get(word.strip().lower(), "") if isinstance(word, str) else ""
 
 
@@ -168,11 +169,9 @@ def _duration_ms(fields: Mapping[str, Any]) -> float | None:
 def _took_ms(message: str) -> float | None:
     """As the words of a line tell it: of an operation, where it is not named as a duration."""
     found = _TOOK.search(message)
-    if found is None:
+    if found is None or _SLOW_ALONE.match(message, found.end()):
         return None
-    if found[0].startswith(("in", "after", "within")) and not _DONE.search(
-        message[: found.start()]
-    ):
+    if found[0].startswith(("in", "after")) and not _DONE.search(message[: found.start()]):
         return None
     return float(found[1]) * _UNIT_MS[found[2]]
 
@@ -184,7 +183,7 @@ def _vote(fields: Mapping[str, Any], message: str) -> Vote:
     said = f"{message} {told}" if isinstance(told, str) and told else message
     if told is None and not _VOTES.search(message):
         return ""
-    return "rejected" if _REJECTS.search(said) else "granted"
+    return "rejected" if _REJECTS.search(_NO_REJECTION.sub("", said)) else "granted"
 
 
 def _kind(text: str) -> Kind:
@@ -220,8 +219,8 @@ def _vector(fields: Mapping[str, Any]) -> dict[str, int]:
 
 def record_of_fields(fields: Mapping[str, Any]) -> LogRecord:
     """A line that was a JSON object. The names of fields are those that are in common use."""
-    message = _text(fields, "message", "msg", "event", "text")
-    level = level_of(first_of(fields, "level", "severity", "lvl"))
+    message = _text(fields, "message", "msg", "event", "text", "body", "short_message")
+    level = level_of(first_of(fields, *_LEVEL_NAMES))
     if error := _text(fields, "error", "err", "exception"):
         message = f"{message}: {error}" if message else error
     operation = _text(fields, "operation", "op")
@@ -251,7 +250,8 @@ def record_of_fields(fields: Mapping[str, Any]) -> LogRecord:
     )
 
 
-def _of_text(level: str, message: str) -> LogRecord:
+def record_of_text(level: str, message: str) -> LogRecord:
+    """A line in words, and how its log calls its level."""
     vote = _vote({}, message)
     ballot = _BALLOT.search(message) if vote else None
     return LogRecord(
@@ -261,25 +261,6 @@ def _of_text(level: str, message: str) -> LogRecord:
         vote=vote,
         ballot=ballot[1] if ballot else "",
     )
-
-
-_decode: Final[Callable[[str], Any]] = msgspec.json.Decoder().decode
-
-
-def plain_record(line: str) -> tuple[LogRecord, str]:
-    """What it says, and by which of `FORMS` it was read."""
-    if line.lstrip().startswith("{"):
-        try:
-            fields = _decode(line)
-        except (msgspec.DecodeError, RecursionError, UnicodeError):
-            fields = None
-        if isinstance(fields, dict):
-            return record_of_fields(fields), "json"
-    match = _STAMPED.fullmatch(line)
-    if match is not None and level_of(match["level"]):
-        return _of_text(match["level"], match["message"]), "stamped"
-    priority = _PRIORITY.match(line)
-    return _of_text(_SEVERITIES[int(priority[1]) & 7] if priority else "", line), "plain"
 
 
 _DENIED: Final = re.compile(
@@ -315,7 +296,7 @@ def _is_set(text: str, found: re.Match[str]) -> bool:
     )
 
 
-def _has(pattern: re.Pattern[str], text: str, *, calm: bool, set_: bool = False) -> bool:
+def tells(pattern: re.Pattern[str], text: str, *, calm: bool, set_: bool = False) -> bool:
     """Does a line tell of this as something that happened? One that is `calm` may tell of a feature
     of that name, and where it can be `set_` of its value."""
     return any(
@@ -349,13 +330,13 @@ def about(record: LogRecord, harmless: Sequence[str] = ()) -> frozenset[Topic]:
         text = text.replace(one.lower(), " ")
     found: set[Topic] = set()
     calm = record.level not in _TROUBLE  # an error tells of no setting
-    if "consensus" in text and _has(_TIMEOUT, text, calm=calm, set_=True):
+    if "consensus" in text and tells(_TIMEOUT, text, calm=calm, set_=True):
         found.add("consensus-timeout")
-    if "conflict" in text and _has(_CONFLICT, text, calm=calm):
+    if "conflict" in text and tells(_CONFLICT, text, calm=calm):
         found.add("conflict")
-    if _has(_PARTITION, text, calm=calm):
+    if tells(_PARTITION, text, calm=calm):
         found.add("cut-off")
-    if _has(_CONNECTION, text, calm=calm, set_=True):
+    if tells(_CONNECTION, text, calm=calm, set_=True):
         found.add("connection")
     if _memory(text):
         found.add("oom")
@@ -370,7 +351,7 @@ _OOM: Final = re.compile(r"\bout[ -]of[ -]memory\b|\boom\b")
 
 def _memory(text: str) -> bool:
     text = _FLAGS.sub(" ", text)
-    return _has(_OOM, text, calm=True, set_=True) or "oom" in all_kinds(text)
+    return tells(_OOM, text, calm=True, set_=True) or "oom" in all_kinds(text)
 
 
 class Source(NamedTuple):

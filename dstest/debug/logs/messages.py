@@ -340,7 +340,7 @@ class Rejections(Watch):
             for one in tally.findings("medium", "", "do nodes differ in what they know?"):
                 key = (window, one.expected)
                 share = self._refused[key] / self._votes[key]
-                if share > REJECTED_MOST:
+                if share > REJECTED_MOST and self._votes[key] >= VOTES_LEAST:
                     one.said = f"{share:.0%} of {self._votes[key]:,} votes refuse"
                     found.append(one)
         looked = f"{sum(self._votes.values()):,} votes"

@@ -30,6 +30,9 @@ SLOW_MS: Final = 1000.0
 ERRORS_MOST: Final = 0.05
 TIMES_BASELINE: Final = 1.5
 
+ANY: Final = "all"
+"""The operation of lines that name none: whatever took its time."""
+
 LEAST: Final = 20
 """With fewer durations p95 is a guess about the tail: below it says so."""
 
@@ -115,7 +118,7 @@ class Latencies(Watch):
         took = line.record.duration_ms
         if took is not None:
             said = self.scene.explain(line)
-            self._add(line.record.operation or "all", took, said, line.row, line.time_ns)
+            self._add(line.record.operation or ANY, took, said, line.row, line.time_ns)
 
     def op(self, op: Op, number: int) -> None:
         if op.complete_ts is not None:
@@ -175,9 +178,10 @@ class Latencies(Watch):
         grown = base is not None and p95 > TIMES_BASELINE * base and sample.count >= LEAST
         if not slow and not grown:
             return None
+        few = what == ANY and sample.count < LEAST
         against = "no baseline" if base is None else f"the baseline is {base:.1f} ms"
         return Finding(
-            severity="high" if slow else "medium",
+            severity="high" if slow and not few else "medium",
             nodes=[],
             window=sample.said.window,
             expected=sample.said.expected,

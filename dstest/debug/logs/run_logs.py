@@ -18,7 +18,8 @@ from dstest.core.op import Op
 from dstest.core.protocols import EffectLog, LogReader, LogRecord, SystemTraits
 from dstest.core.run_record import RunMeta
 from dstest.debug.logs.analysis import Extra
-from dstest.debug.logs.lines import Source, about, each_line, node_sources, plain_record
+from dstest.debug.logs.formats import plain_record
+from dstest.debug.logs.lines import Source, about, each_line, node_sources
 from dstest.debug.logs.scene import Clocks, Line, Scene, clocks_of_run, windows_of_run
 from dstest.history.jsonl import each_op, read_header
 from dstest.history.layout import EVENTS, RunDir, read_records

@@ -406,10 +406,12 @@ def as_object(
     }
 
 
-def growth_lines(metric: str, unit: str, found: Complexity) -> Iterator[str]:
-    """What a sweep over sizes came to."""
+def growth_lines(
+    metric: str, unit: str, found: Complexity, of: str = "runs of {} nodes"
+) -> Iterator[str]:
+    """What a sweep over sizes came to; `of` says of what the sizes are."""
     sizes = ", ".join(map(str, found.sizes))
-    yield f"{metric} ({unit}) over {found.points} runs of {sizes} nodes: {found.best}"
+    yield f"{metric} ({unit}) over {found.points} {of.format(sizes)}: {found.best}"
     yield f"  {found.said}"
     for one in found.fits:
         yield f"  {one.name:<11} R² {one.r2:7.4f}  {one.base:,.4g} + {one.per:,.4g} f(n)"

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+import msgspec
+
 from dstest.debug.patterns.families import (
     consensus,
+    environment,
     messages,
     partition,
     performance,
@@ -32,6 +35,18 @@ PATTERNS: Final[tuple[Pattern, ...]] = tuple(
     )
 )
 
+
+def _of_files() -> tuple[Pattern, ...]:
+    """What servers alone say of a pattern of the catalogue is one sign of it more."""
+    told = [
+        msgspec.structs.replace(one, signs=(*one.signs, *environment.TOLD.get(one.id, ())))
+        for one in PATTERNS
+    ]
+    return (*told, *environment.ENVIRONMENT)
+
+
+OF_FILES: Final[tuple[Pattern, ...]] = _of_files()
+"""What is looked for in files that are of no run."""
 
 _SAFETY = "no fault excuses it: what is against safety is wrong at any time"
 
@@ -71,7 +86,7 @@ def answer_of(scene: Scene, pattern: Pattern) -> Answer:
 def _lacks(scene: Scene, sign: Sign) -> tuple[str, str] | None:
     """What the first of its needs that is not there would be, with how to get it, and that."""
     for need in sign.needs:
-        if why := need.missing(scene):
+        if why := need.lacks(scene):
             how = need.how_for(scene)
             return f"needs {need.what} ({why}): {how}", how
     return None

@@ -144,7 +144,8 @@ def _evaluated(check: str) -> Need:
         return scene.checks[check].not_evaluated
 
     how = "`dstest logs RUN --check " + check + "` says what its lines lack"
-    return Need("logs", f"what the check {check} looks at", how, missing)
+    loose = "`dstest logs DIR --check " + check + "` says what its lines lack"
+    return Need("logs", f"what the check {check} looks at", how, missing, of_files=loose)
 
 
 def of_check(

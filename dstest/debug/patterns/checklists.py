@@ -81,8 +81,11 @@ class _SignItem(msgspec.Struct, frozen=True):
 
 
 class _FigureItem(msgspec.Struct, frozen=True):
+    """`of_files`: files that are of no run can fill it in, too."""
+
     text: str
     of: Callable[[Scene], tuple[State, str]]
+    of_files: bool = False
 
 
 class _RunItem(msgspec.Struct, frozen=True):
@@ -149,7 +152,7 @@ def _one_side(scene: Scene, by: Mapping[str, Answer]) -> tuple[State, str]:
 
 LISTS: Final[Mapping[str, Sequence[_SignItem | _FigureItem | _RunItem]]] = {
     "consensus": (
-        _FigureItem("logs of all nodes are there", _logs),
+        _FigureItem("logs of all nodes are there", _logs, of_files=True),
         _SignItem("each member takes part in more than 90% of decisions", "silent-node", "absent"),
         _SignItem("each node answers", "silent-node", "dumb"),
         _SignItem(
@@ -226,6 +229,8 @@ def fill_in(scene: Scene, answers: Sequence[Answer]) -> dict[str, list[Box]]:
 
 def _box(scene: Scene, by: Mapping[str, Answer], asked: _SignItem | _FigureItem | _RunItem) -> Box:
     if not isinstance(asked, _SignItem):
+        if not scene.of_run and not (isinstance(asked, _FigureItem) and asked.of_files):
+            return Box(text=asked.text, state="open", why="needs a history")
         state, why = asked.of(scene) if isinstance(asked, _FigureItem) else asked.of(scene, by)
         return Box(text=asked.text, state=state, why=why)
     answer = by[asked.pattern]
@@ -392,6 +397,8 @@ def _again(scene: Scene, **changes: object) -> str:
 
 def tests_of(scene: Scene, pattern: Pattern, found: Hypothesis) -> list[tuple[str, str]]:
     """(what it tells, command) of each test, the quickest first."""
+    if not scene.of_run:
+        return _tests_of_files(scene, pattern)
     run = shell_word(str(scene.given))
     failed = str(scene.verdict.get("verdict", "")).startswith("FAIL")
     faults = bool(scene.windows.faults)
@@ -417,6 +424,17 @@ def tests_of(scene: Scene, pattern: Pattern, found: Hypothesis) -> list[tuple[st
     return rows
 
 
+def _tests_of_files(scene: Scene, pattern: Pattern) -> list[tuple[str, str]]:
+    """Where no run can be done again: what else is to be looked at."""
+    rows = [("the lines around it, of all nodes", f"dstest logs {shell_word(str(scene.given))}")]
+    rows += [("what tells more", said) for said in pattern.measure[:1]]
+    rows.append(("does it come of a fault that is known, with a history?", _KNOWN_FAULT))
+    return rows
+
+
+_KNOWN_FAULT: Final = "dstest run --system SYSTEM --nemesis NAME"
+
+
 def _control(scene: Scene, found: Hypothesis) -> str:
     """What a run without faults tells: that depends on whether any had begun when it came."""
     first = min((one.at_ns for one in found.detections if one.at_ns is not None), default=None)
@@ -427,6 +445,11 @@ def _control(scene: Scene, found: Hypothesis) -> str:
 
 def verifications_of(scene: Scene, found: Hypothesis) -> list[tuple[str, str]]:
     """(what it tells, command): before the change it must fail, and afterwards not."""
+    if not scene.of_run:
+        return [
+            ("after the change: the same files of a later day", f"dstest explain {scene.shown}"),
+            ("remember it, and what mended it", "dstest kb note --help"),
+        ]
     run = shell_word(str(scene.given))
     store = shell_word(str(scene.given.parent))
     rows = [

@@ -15,7 +15,7 @@ from dstest.core.errors import Exit
 from dstest.core.op import Op, Outcome
 from dstest.core.words import one_line, shell_word
 from dstest.debug.logs.scene import NO_FAULT, NO_TIME, NO_WINDOWS
-from dstest.debug.patterns.analysis import PATTERNS, analyse
+from dstest.debug.patterns.analysis import OF_FILES, PATTERNS, analyse
 from dstest.debug.patterns.checklists import (
     WEIGHTS,
     Box,
@@ -26,8 +26,15 @@ from dstest.debug.patterns.checklists import (
     tests_of,
     verifications_of,
 )
-from dstest.debug.patterns.model import STRENGTHS, Answer, Detection, EvidenceRow, Settings
-from dstest.debug.patterns.scene import Scene
+from dstest.debug.patterns.model import (
+    STRENGTHS,
+    Answer,
+    Detection,
+    EvidenceRow,
+    Pattern,
+    Settings,
+)
+from dstest.debug.patterns.scene import RunScene, Scene
 
 SHOWN: Final = 5
 """Hypotheses told at length; `--json` has all."""
@@ -50,7 +57,7 @@ _RECORDS: Final = frozenset({"journal", "state", "log"})
 
 _CAUSES: Final = 2
 _SURE: Final = STRENGTHS[:2]
-_BY: Final = {pattern.id: pattern for pattern in PATTERNS}
+_BY: Final = {pattern.id: pattern for pattern in OF_FILES}
 HYPOTHESES: Final = 3
 BRIEF_ROWS: Final = 2
 FAULTS: Final = 3
@@ -73,10 +80,12 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Diagnosis(msgspec.Struct, kw_only=True):
-    """`begin_ns` and `end_ns` are what was looked at, in run time. `unclaimed` is what checkers
+    """`path` is how it is called in a command, `begin_ns` and `end_ns` are what was looked at, in
+    run time; of files that are of no run, from the first stamp on. `unclaimed` is what checkers
     found that no pattern speaks of. `tests` and `verifications` are by pattern (what, command)."""
 
     path: str
+    of_run: bool = True
     system: str
     workload: str
     verdict: str
@@ -106,22 +115,28 @@ class Diagnosis(msgspec.Struct, kw_only=True):
         """1: something high or critical that nothing explains; 3: nothing could be looked for."""
         if self.alarms:
             return Exit.FAIL
-        return Exit.PASS if any(one.operations for one in self.nodes) else Exit.NOT_PROVEN
+        there = any(one.operations if self.of_run else one.lines for one in self.nodes)
+        return Exit.PASS if there else Exit.NOT_PROVEN
 
 
 def diagnose(path: Path, settings: Settings | None = None) -> Diagnosis:
     """Of a sealed run. Raises ConfigError, EvidenceError and HistoryError."""
-    scene = Scene(path, settings)
-    answers = analyse(scene)
-    found = rank(answers, PATTERNS)
-    by = {pattern.id: pattern for pattern in PATTERNS}
+    return diagnosis_of(RunScene(path, settings), PATTERNS)
+
+
+def diagnosis_of(scene: Scene, patterns: Sequence[Pattern]) -> Diagnosis:
+    """What was looked for, found and is to be done in a scene of any kind."""
+    answers = analyse(scene, patterns)
+    found = rank(answers, patterns)
+    by = {pattern.id: pattern for pattern in patterns}
     return Diagnosis(
-        path=str(path),
+        path=scene.shown,
+        of_run=scene.of_run,
         system=scene.of.system,
         workload=scene.header.workload or "",
         verdict=str(scene.verdict.get("verdict", "")) or "not judged",
-        begin_ns=min((op.invoke_ts for op in scene.ops), default=0),
-        end_ns=max((op.complete_ts or op.invoke_ts for op in scene.ops), default=0),
+        begin_ns=scene.begin_ns,
+        end_ns=scene.end_ns,
         nodes=_nodes(scene),
         faults=_faults(scene),
         findings=[f"{one.checker}: {one.kind}, {one.count:,} times" for one in scene.findings],
@@ -132,7 +147,7 @@ def diagnose(path: Path, settings: Settings | None = None) -> Diagnosis:
         verifications={one.pattern: verifications_of(scene, one) for one in found},
         checklists=fill_in(scene, answers),
         measures=next_measures(answers, by),
-        notes=_notes(scene),
+        notes=[*scene.known, *_notes(scene)],
         thresholds=scene.settings,
     )
 
@@ -148,7 +163,7 @@ def causes(path: Path, ops: Sequence[Op]) -> list[Cause]:
     """What the servers' own records show to lie behind a failure, what is proven first: two
     primaries at one time, members that differ, a member that never came back. `ops` are the run's.
     Raises as `diagnose`."""
-    scene = Scene(path, ops=ops, rates=False)
+    scene = RunScene(path, ops=ops, rates=False)
     patterns = [one for one in PATTERNS if one.family in _MECHANISMS or one.id == _LOSS]
     found = [
         (one, row)
@@ -302,6 +317,14 @@ def _answer(one: Answer) -> dict[str, Any]:
     }
 
 
+def as_query(found: Diagnosis) -> str:
+    """Words by which notes on the same are found: the first hypotheses and what shows them."""
+    odd = [one for one in found.hypotheses if not one.expected][:HYPOTHESES]
+    rows = [row.text for one in odd for row in one.detections[0].rows[:BRIEF_ROWS]]
+    names = [f"{one.name} {one.pattern.replace('-', ' ')}" for one in odd]
+    return " ".join([*names, *rows, found.system]) if odd else ""
+
+
 def as_text(found: Diagnosis) -> Iterator[str]:
     """Lines for a terminal. Names are somebody else's, and a terminal obeys what it is given."""
     return map(one_line, _lines(found, "", ""))
@@ -343,6 +366,9 @@ def _lines(found: Diagnosis, head: str, item: str) -> Iterator[str]:
 
 def _observation_lines(found: Diagnosis, head: str, item: str) -> Iterator[str]:
     yield f"{head}Observe"
+    if not found.of_run:
+        yield from (f"{item}{line}" for line in _of_files(found))
+        return
     seconds = (found.end_ns - found.begin_ns) / 1e9
     what = " ".join(part for part in (found.system, found.workload) if part)
     yield f"{item}{found.path}: {what}, {found.verdict}; the whole run, {seconds:.1f} s"
@@ -390,8 +416,11 @@ def _hypotheses_lines(found: Diagnosis, head: str, item: str) -> Iterator[str]:
         first = one.detections[0]
         count = sum(d.count for d in one.detections)
         yield f"{item}expected: {one.name}, {count:,} times, first in {first.window}: {first.why}"
-    names = [_BY[a.pattern].name for a in found.answers if a.state == "not looked for"]
-    if names:
+    unseen = [one for one in found.answers if one.state == "not looked for"]
+    spoken = [_BY[one.pattern].name for one in unseen if one.words and not found.of_run]
+    if spoken:
+        yield f"{item}servers do not speak of: {', '.join(spoken)}"
+    if names := [name for one in unseen if (name := _BY[one.pattern].name) not in spoken]:
         yield f"{item}not looked for: {', '.join(names)}"
 
 
@@ -464,6 +493,9 @@ def last_line(found: Diagnosis) -> str:
     states = [one.state for one in found.answers]
     looked = len(states) - states.count("not looked for")
     rest = f"{looked} of {len(states)} patterns were looked for"
+    if not found.of_run:
+        spoken = sum(bool(one.words) and not one.looked for one in found.answers)
+        rest += f", {spoken} more in the words of servers alone"
     alarms: Sequence[Hypothesis] = found.alarms
     if alarms:
         first = alarms[0]
@@ -497,7 +529,8 @@ def _brief_lines(found: Diagnosis) -> Iterator[str]:
         yield "Measure next"
         yield from _few([_way(one) for one in found.measures], WAYS, "ways")
     yield ""
-    yield f"all of it: dstest debug {shell_word(found.path)} --all"
+    what = f"debug {shell_word(found.path)}" if found.of_run else f"explain {found.path}"
+    yield f"all of it: dstest {what} --all"
     yield last_line(found)
 
 
@@ -507,7 +540,19 @@ def _few(lines: list[str], most: int, what: str) -> Iterator[str]:
         yield f"and {len(lines) - most} more {what}"
 
 
+def _of_files(found: Diagnosis) -> Iterator[str]:
+    """What was seen of files that are of no run."""
+    seconds = (found.end_ns - found.begin_ns) / 1e9
+    yield f"{found.path}: of no run; {seconds:.1f} s"
+    for node in found.nodes:
+        yield f"{node.node}: {node.lines:,} lines" + ("" if node.lines else " SILENT")
+    yield from found.notes
+
+
 def _brief_observations(found: Diagnosis) -> Iterator[str]:
+    if not found.of_run:
+        yield from _of_files(found)
+        return
     seconds = (found.end_ns - found.begin_ns) / 1e9
     what = " ".join(part for part in (found.system, found.workload) if part)
     yield f"{found.path}: {what}, {found.verdict}; the whole run, {seconds:.1f} s"

@@ -92,11 +92,20 @@ _DIVERGED: Final = FieldName(
 
 _BY_SIGN: Final = {
     **dict.fromkeys(("commits-differ", "conflicting-commits"), _DIVERGED),
-    **dict.fromkeys(("two-leaders", "two-claims", "two-primaries", "both-sides"), _SPLIT),
+    **dict.fromkeys(
+        ("two-leaders", "two-claims", "two-primaries", "both-sides", "told-split"), _SPLIT
+    ),
     "commits-alone": FieldName(
         "Committed without a majority", ("commit and acknowledge what a majority of all has",)
     ),
     "read-behind": _STALE,
+    "told-lag": FieldName(
+        "Replica falls behind",
+        (
+            "keep what a replica still needs (slots, retention), and alarm on its lag",
+            "make it anew where what it needs is gone",
+        ),
+    ),
     **dict.fromkeys(
         ("gone", "too-few", "transfers-gone", "promise-broken", "commit-undone"), _LOST
     ),

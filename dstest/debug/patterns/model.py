@@ -22,7 +22,16 @@ if TYPE_CHECKING:
     from dstest.debug.patterns.scene import Scene
 
 
-Family = Literal["consensus", "messages", "values", "state", "performance", "partition", "progress"]
+Family = Literal[
+    "consensus",
+    "messages",
+    "values",
+    "state",
+    "performance",
+    "partition",
+    "progress",
+    "environment",
+]
 AT_STAKE: Final[Mapping[Family, str]] = {
     "consensus": "what members agree on",
     "messages": "what is delivered",
@@ -31,6 +40,7 @@ AT_STAKE: Final[Mapping[Family, str]] = {
     "performance": "speed",
     "partition": "availability",
     "progress": "progress",
+    "environment": "all that runs there",
 }
 """What patterns of a family endanger."""
 
@@ -104,10 +114,11 @@ def _nothing(scene: Scene) -> str:
 
 
 class Need(msgspec.Struct, frozen=True):
-    """Something that a run may have kept. `missing` gives a sentence where it did not, else
-    nothing; `how` says how the next run is made to keep it, for systems that have this `option`
-    where it takes one. `lost` gives a sentence where a part of it is not there: what is found in
-    the rest is found, what is not may have been in that part."""
+    """Something that a run may have kept. Files of no run may have it where `of_files` says how;
+    else it needs a history. `missing` gives a sentence where it is not there, else nothing; `how`
+    says how the next run is made to keep it, for systems that have this `option` where it takes
+    one. `lost` gives a sentence where a part of it is not there: what is found in the rest is
+    found, what is not may have been in that part."""
 
     name: str
     what: str
@@ -115,9 +126,18 @@ class Need(msgspec.Struct, frozen=True):
     missing: Callable[[Scene], str]
     option: str = ""
     lost: Callable[[Scene], str] = _nothing
+    of_files: str = ""
+
+    def lacks(self, scene: Scene) -> str:
+        """Why it is not there; empty where it is."""
+        if not scene.of_run and not self.of_files:
+            return "needs a history: these files are of no run"
+        return self.missing(scene)
 
     def how_for(self, scene: Scene) -> str:
-        """How the next run of this system is made to keep it."""
+        """How the next run of this system is made to keep it, or it is given beside logs."""
+        if not scene.of_run:
+            return self.of_files or "a run of dstest, which keeps a history"
         if self.option and self.option not in scene.options:
             return f"a system that keeps it (-o {self.option} is none of this one's)"
         return self.how
@@ -192,9 +212,9 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pattern(msgspec.Struct, frozen=True, kw_only=True):
-    """`number` is that of the catalogue (1 to 27), `symptoms` what people see of it, `causes` what
-    it usually comes of, `mitigations` what helps, `measure` what to measure next. `severity` is the
-    worst that its signs give."""
+    """`number` is that of the catalogue (1 to 27; what is above it is a cause around a cluster),
+    `symptoms` what people see of it, `causes` what it usually comes of, `mitigations` what helps,
+    `measure` what to measure next. `severity` is the worst that its signs give."""
 
     id: str
     number: int
@@ -374,7 +394,7 @@ def _settled(scene: Scene) -> str:
     return "" if scene.meta.recoveries else "no recovery was watched: no fault was healed"
 
 
-EVERY: Final = Need("run", "a sealed run", "dstest recover RUN", _nothing)
+EVERY: Final = Need("run", "a sealed run", "dstest recover RUN", _nothing, of_files="--logs DIR")
 OPERATIONS: Final = Need("history", "the operations", "dstest recover RUN", _operations)
 FAULTS: Final = Need("faults", "faults with proof", "--nemesis partition", _faults)
 LINES: Final = Need(
@@ -383,6 +403,7 @@ LINES: Final = Need(
     "logs that are fetched at the end",
     _lines,
     lost=_lines_lost,
+    of_files="logs of all nodes",
 )
 VOTES: Final = Need(
     "votes",
@@ -390,6 +411,7 @@ VOTES: Final = Need(
     "a `log_reader` of the system that knows votes",
     _votes,
     lost=_lines_lost,
+    of_files="logs that tell of votes: --system, or --pattern",
 )
 ROLES: Final = Need(
     "roles",
@@ -397,6 +419,7 @@ ROLES: Final = Need(
     "a `log_reader` of the system that knows roles",
     _roles,
     lost=_lines_lost,
+    of_files="logs that tell of roles: --system",
 )
 BOTH_SIDES: Final = Need(
     "both sides",
@@ -404,9 +427,15 @@ BOTH_SIDES: Final = Need(
     "log each at both ends",
     _both_sides,
     lost=_lines_lost,
+    of_files="logs with an id of each message, at both ends",
 )
 DIGESTS: Final = Need(
-    "digests", "digests of messages", "log a hash of what was got", _digests, lost=_lines_lost
+    "digests",
+    "digests of messages",
+    "log a hash of what was got",
+    _digests,
+    lost=_lines_lost,
+    of_files="logs with a digest of each message",
 )
 JOURNAL: Final = Need(
     "journal",
@@ -416,7 +445,15 @@ JOURNAL: Final = Need(
     "journal",
     _journal_lost,
 )
-SPANS: Final = Need("spans", "spans of servers", "-o spans=yes", _spans, "spans", _records_lost)
+SPANS: Final = Need(
+    "spans",
+    "spans of servers",
+    "-o spans=yes",
+    _spans,
+    "spans",
+    _records_lost,
+    of_files="--spans FILE",
+)
 EFFECTS: Final = Need(
     "effects",
     "what servers wrote of their effects",
@@ -465,4 +502,4 @@ def metric(*names: str) -> Need:
 
     how = "leave out --no-monitor"
     what = f"samples of {' or '.join(names)}"
-    return Need("metrics", what, how, missing, lost=_samples_lost)
+    return Need("metrics", what, how, missing, lost=_samples_lost, of_files="--metrics FILE")

@@ -1,5 +1,6 @@
-"""What a finished run directory holds, as patterns look at it: each part is read once, when asked
-for. Nothing here knows what was planted in the system: options of the run are not looked at.
+"""What patterns look at: a scene of logs alone, and that of a finished run directory. Each part is
+read once, when asked for. Nothing here knows what was planted in the system: options of the run are
+not looked at.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET
@@ -17,7 +18,7 @@ from dstest.core import registry
 from dstest.core.check import Anomaly, CheckResult
 from dstest.core.errors import ConfigError, EvidenceError
 from dstest.core.evidence import LandingRecord
-from dstest.core.history import FaultWindow
+from dstest.core.history import FaultWindow, Header
 from dstest.core.op import Op, Outcome
 from dstest.core.protocols import Effect
 from dstest.core.run_record import RunMeta
@@ -29,10 +30,13 @@ from dstest.debug.logs.scene import Explanation, Windows
 from dstest.debug.monitor.client import CLIENT, NODES, read_rows, series_of
 from dstest.debug.patterns.journal import Journal, LogNotes, read_journal
 from dstest.debug.patterns.model import Settings
+from dstest.debug.patterns.told import ToldNotes
 from dstest.debug.traces import analysis as traces
 from dstest.debug.traces.spans import Message, Span
 from dstest.history.jsonl import each_op, read_header
 from dstest.history.layout import EVENTS, RunDir, read_verdict
+
+NO_RUN: Final = "these files are of no run"
 
 
 class Series(msgspec.Struct, frozen=True):
@@ -116,32 +120,24 @@ class _HostRow(msgspec.Struct):
 
 
 class Scene:
-    """Of one run, whose operations are `ops` where somebody has read them, in the order of their
-    file. Without `rates` no check of logs counts operations, which takes seconds. Raises
-    ConfigError where it is none, and what reading it raises."""
+    """What patterns look at, whatever it was read from: here of nothing but logs (`of`), whose
+    lines are read once. What else there may be is none, or says why; a subclass has it."""
+
+    of_run = False
+    """Is it of a run, which says what it did?"""
+
+    rates = True
+    """Do checks of logs count operations? That takes seconds."""
 
     def __init__(
-        self,
-        path: Path,
-        settings: Settings | None = None,
-        ops: Sequence[Op] | None = None,
-        *,
-        rates: bool = True,
+        self, given: Path, of: RunLogs, meta: RunMeta, header: Header, settings: Settings | None
     ) -> None:
-        self.given = path
-        self._rates = rates
-        self.run = RunDir.open(path)
+        self.given, self.of, self.meta, self.header = given, of, meta, header
         self.settings = settings or Settings()
-        self._read = ops
-        self.of: RunLogs = run_logs(self.run.path, ops)
-        meta = self.run.read_meta()
-        assert meta is not None  # of_run has read it
-        self.meta: RunMeta = meta
-        self.header = read_header(self.run.history)
-        self.traits = traits_of(self.of.system)
-        self.nodes: list[str] = list(self.of.scene.declared)
-        self.windows: Windows = self.of.scene.windows
-        self.records: list[LandingRecord] = self.of.records
+        self.traits = traits_of(of.system)
+        self.nodes: list[str] = list(of.scene.declared)
+        self.windows: Windows = of.scene.windows
+        self.records: list[LandingRecord] = of.records
 
     @cached_property
     def options(self) -> frozenset[str]:
@@ -152,8 +148,63 @@ class Scene:
             return frozenset()
 
     @property
-    def simulated(self) -> bool:
-        return (self.run.path / EVENTS).is_file()
+    def shown(self) -> str:
+        """How it is called in a command."""
+        return str(self.given)
+
+    @property
+    def known(self) -> list[str]:
+        """What there is to say of how it was read, and of what cannot be known."""
+        return []
+
+    @property
+    def begin_ns(self) -> int:
+        """Of what was looked at."""
+        return min((op.invoke_ts for op in self.ops), default=0)
+
+    @property
+    def end_ns(self) -> int:
+        return max((op.complete_ts or op.invoke_ts for op in self.ops), default=0)
+
+    @cached_property
+    def numbered_ops(self) -> list[tuple[int, Op]]:
+        """Operations with their lines in the history."""
+        return []
+
+    @cached_property
+    def journal(self) -> Journal | str:
+        """Of the servers' protocol, or why there is none."""
+        return NO_RUN
+
+    @cached_property
+    def effects(self) -> dict[str, list[AppliedEffect]]:
+        """By node what it wrote down of its effects, in its order."""
+        return {}
+
+    @cached_property
+    def traced(self) -> traces.TracesOfRun:
+        """Spans, or why there are none."""
+        return traces.TracesOfRun([], self.nodes, {}, NO_RUN, [])
+
+    @cached_property
+    def sampled(self) -> tuple[list[Series], str]:
+        """Samples, and why there are no more."""
+        return [], ""
+
+    @cached_property
+    def host(self) -> Series | None:
+        """CPU seconds that the host has used, as it was sampled."""
+        return None
+
+    @cached_property
+    def verdict(self) -> dict[str, Any]:
+        """verdict.json, empty where nobody has judged."""
+        return {}
+
+    @cached_property
+    def findable(self) -> frozenset[str]:
+        """Kinds of anomalies that checkers have shown to find: in it, or in a broken copy of it."""
+        return frozenset()
 
     @property
     def faults(self) -> list[FaultWindow]:
@@ -192,13 +243,9 @@ class Scene:
         return at < 0 or begin_ns > ends[at]
 
     @cached_property
-    def _ops(self) -> list[tuple[int, Op]]:
-        return list(enumerate(self._read or each_op(self.run.history), 2))
-
-    @cached_property
     def ops(self) -> list[Op]:
         """By invocation, those of the final reads as well."""
-        return sorted((op for _, op in self._ops), key=lambda op: op.invoke_ts)
+        return sorted((op for _, op in self.numbered_ops), key=lambda op: op.invoke_ts)
 
     @cached_property
     def by_id(self) -> dict[int | str, Op]:
@@ -208,7 +255,7 @@ class Scene:
     @cached_property
     def lines_of_ops(self) -> dict[int | str, str]:
         """Where each operation stands."""
-        return {op.op_id: f"history.jsonl:{number}" for number, op in self._ops}
+        return {op.op_id: f"history.jsonl:{number}" for number, op in self.numbered_ops}
 
     @cached_property
     def load_end_ns(self) -> int:
@@ -244,11 +291,23 @@ class Scene:
         return op.outcome is Outcome.FAIL and error in self.of.scene.served
 
     @cached_property
-    def _look(self) -> tuple[LogAnalysis, LogNotes]:
-        of, noted = self.of, LogNotes(self.of.scene)
-        extra = of.extra if self._rates else of.extra._replace(ops=())
-        made = analyse(of.sources, of.scene, of.clocks, of.reader, Options(), extra, [noted])
-        return made, noted
+    def _look(self) -> tuple[LogAnalysis, LogNotes, ToldNotes]:
+        """Of a run, which says what it did, nobody asks what its servers guessed."""
+        of, noted, told = self.of, LogNotes(self.of.scene), ToldNotes(self.of.scene)
+        extra = of.extra if self.rates else of.extra._replace(ops=())
+        beside = [noted] if self.of_run else [noted, told]
+        made = analyse(of.sources, of.scene, of.clocks, of.reader, Options(), extra, beside)
+        return made, noted, told
+
+    @property
+    def told(self) -> ToldNotes:
+        """What servers say of trouble around them; empty of a run."""
+        return self._look[2]
+
+    @property
+    def read(self) -> LogAnalysis:
+        """How lines were read, and what the checks of logs came to."""
+        return self._look[0]
 
     @property
     def notes(self) -> LogNotes:
@@ -259,13 +318,6 @@ class Scene:
     def checks(self) -> dict[str, Checked]:
         """What the checks of logs came to, by name."""
         return {one.check: one for one in self._look[0].outcomes}
-
-    @cached_property
-    def journal(self) -> Journal | str:
-        """Of the servers' protocol, or why there is none."""
-        files = self.traits.records
-        origin = (self.meta.origin_ns or 0) if self.simulated else None
-        return read_journal(self.run.path, files, self.of.clocks, origin, self.gaps)
 
     def gaps(self, only: Callable[[str], bool] = lambda name: True) -> list[str]:
         """What was not kept of these files of the nodes, all of them where nothing else is said."""
@@ -278,9 +330,107 @@ class Scene:
         assert isinstance(found, Journal), found
         return found
 
+    @property
+    def spans_missing(self) -> str:
+        return self.traced.why
+
+    @property
+    def spans(self) -> list[Span]:
+        """Of servers and of the operations that they were for."""
+        return [one for one in self.traced.spans if not isinstance(one, Message)]
+
+    @property
+    def series(self) -> list[Series]:
+        """Samples of figures."""
+        return self.sampled[0]
+
+    @property
+    def series_lost(self) -> str:
+        """Why samples that there are cannot be read; empty where they can."""
+        return self.sampled[1]
+
+    def figures(self, *names: str) -> list[Series]:
+        """Those of these names."""
+        return [one for one in self.series if one.name in names]
+
+    def host_busy(self, begin_ns: int, end_ns: int) -> float | None:
+        """Share of the host's CPUs that were in use then; None where nobody measured."""
+        cpus = self.meta.host.cpus if self.meta.host is not None else None
+        if self.host is None or not cpus:
+            return None
+        rows = [
+            (at, used)
+            for at, used in zip(self.host.times_ns, self.host.values, strict=True)
+            if begin_ns <= at <= end_ns
+        ]
+        if len(rows) < 2 or rows[-1][0] == rows[0][0]:
+            return None
+        return (rows[-1][1] - rows[0][1]) / ((rows[-1][0] - rows[0][0]) / 1e9) / cpus
+
+    @cached_property
+    def results(self) -> dict[str, CheckResult]:
+        """What each checker answered."""
+        try:
+            return {
+                name: msgspec.convert(plain, CheckResult)
+                for name, plain in (self.verdict.get("checkers") or {}).items()
+                if plain is not None
+            }
+        except msgspec.ValidationError as error:
+            raise EvidenceError(
+                f"{self.given / 'verdict.json'} cannot be read: {error}",
+                remedy="judge it again with `dstest recover RUN`",
+            ) from None
+
+    @cached_property
+    def findings(self) -> list[CheckerFinding]:
+        """What checkers found, by kind; each kind of each checker."""
+        return [
+            CheckerFinding(name, kind, count, result.anomalies.get(kind, []))
+            for name, result in self.results.items()
+            for kind, count in sorted(result.counted.items())
+            if count
+        ]
+
+
+class RunScene(Scene):
+    """Of one sealed run, whose operations are `ops` where somebody has read them, in the order of
+    their file. Raises ConfigError where it is none, and what reading it raises."""
+
+    of_run = True
+
+    def __init__(
+        self,
+        path: Path,
+        settings: Settings | None = None,
+        ops: Sequence[Op] | None = None,
+        *,
+        rates: bool = True,
+    ) -> None:
+        self.run = RunDir.open(path)
+        self.rates = rates
+        self._read = ops
+        of = run_logs(self.run.path, ops)
+        meta = self.run.read_meta()
+        assert meta is not None  # run_logs has read it
+        super().__init__(path, of, meta, read_header(self.run.history), settings)
+
+    @property
+    def simulated(self) -> bool:
+        return (self.run.path / EVENTS).is_file()
+
+    @cached_property
+    def numbered_ops(self) -> list[tuple[int, Op]]:
+        return list(enumerate(self._read or each_op(self.run.history), 2))
+
+    @cached_property
+    def journal(self) -> Journal | str:
+        files = self.traits.records
+        origin = (self.meta.origin_ns or 0) if self.simulated else None
+        return read_journal(self.run.path, files, self.of.clocks, origin, self.gaps)
+
     @cached_property
     def effects(self) -> dict[str, list[AppliedEffect]]:
-        """By node what it wrote down of its effects, in its order."""
         form = self.traits.effects
         found: dict[str, list[AppliedEffect]] = {}
         for node in self.nodes if form is not None else ():
@@ -299,39 +449,15 @@ class Scene:
         return found
 
     @cached_property
-    def _traces(self) -> traces.TracesOfRun:
+    def traced(self) -> traces.TracesOfRun:
         return traces.traces_of_run(self.run.path)
 
-    @property
-    def spans_missing(self) -> str:
-        return self._traces.why
-
-    @property
-    def spans(self) -> list[Span]:
-        """Of servers and of the operations that they were for."""
-        return [one for one in self._traces.spans if not isinstance(one, Message)]
-
     @cached_property
-    def _sampled(self) -> tuple[list[Series], str]:
+    def sampled(self) -> tuple[list[Series], str]:
         return read_series(self.run.path)
 
-    @property
-    def series(self) -> list[Series]:
-        """Samples of figures."""
-        return self._sampled[0]
-
-    @property
-    def series_lost(self) -> str:
-        """Why samples that there are cannot be read; empty where they can."""
-        return self._sampled[1]
-
-    def figures(self, *names: str) -> list[Series]:
-        """Those of these names."""
-        return [one for one in self.series if one.name in names]
-
     @cached_property
-    def _host(self) -> Series | None:
-        """CPU seconds that the host has used, as it was sampled."""
+    def host(self) -> Series | None:
         path = self.run.path / "host.jsonl"
         if not path.is_file():
             return None
@@ -345,45 +471,13 @@ class Scene:
             values.append(one.cpu)
         return Series("cpu", "host", times, values, path.name)
 
-    def host_busy(self, begin_ns: int, end_ns: int) -> float | None:
-        """Share of the host's CPUs that were in use then; None where nobody measured."""
-        cpus = self.meta.host.cpus if self.meta.host is not None else None
-        if self._host is None or not cpus:
-            return None
-        rows = [
-            (at, used)
-            for at, used in zip(self._host.times_ns, self._host.values, strict=True)
-            if begin_ns <= at <= end_ns
-        ]
-        if len(rows) < 2 or rows[-1][0] == rows[0][0]:
-            return None
-        return (rows[-1][1] - rows[0][1]) / ((rows[-1][0] - rows[0][0]) / 1e9) / cpus
-
     @cached_property
     def verdict(self) -> dict[str, Any]:
-        """verdict.json, empty where the run was not judged."""
         found = self.run.read_json("verdict.json")
         return found if isinstance(found, dict) else {}
 
     @cached_property
-    def results(self) -> dict[str, CheckResult]:
-        """What each checker answered."""
-        try:
-            return {
-                name: msgspec.convert(plain, CheckResult)
-                for name, plain in (self.verdict.get("checkers") or {}).items()
-                if plain is not None
-            }
-        except msgspec.ValidationError as error:
-            raise EvidenceError(
-                f"{self.run.path / 'verdict.json'} cannot be read: {error}",
-                remedy="judge it again with `dstest recover RUN`",
-            ) from None
-
-    @cached_property
     def findable(self) -> frozenset[str]:
-        """Kinds of anomalies that checkers of this run have shown to find: in it, or in a broken
-        copy of it."""
         try:
             canary = read_verdict(self.run.path).canary
         except (OSError, msgspec.MsgspecError, ValueError, RecursionError):
@@ -391,16 +485,6 @@ class Scene:
         rows = () if canary is UNSET else canary.details
         caught = [kind for one in rows for kind in one.get("caught") or ()]
         return frozenset([*caught, *(one.kind for one in self.findings)])
-
-    @cached_property
-    def findings(self) -> list[CheckerFinding]:
-        """What checkers found, by kind; each kind of each checker."""
-        return [
-            CheckerFinding(name, kind, count, result.anomalies.get(kind, []))
-            for name, result in self.results.items()
-            for kind, count in sorted(result.counted.items())
-            if count
-        ]
 
 
 def writes(op: Op) -> bool:

@@ -5,14 +5,19 @@
 | own | `traceId spanId parentSpanId nodeId operation timestamp duration`; also `agentId`, `message`, `startNs` with `endNs`, `kind`, `error`, `operationId`, `vectorClock` |
 | own, a message | `from to type messageId timestamp`, without `spanId` |
 | OTLP JSON | `resourceSpans`, a request in the whole file or one on each line |
+| Tempo | the same, as `batches`, and within `trace` |
+| Jaeger, Zipkin, consoles | see `formats` |
 
-`timestamp` is ISO 8601 or milliseconds, `duration` milliseconds. Files are JSON lines or arrays.
+`timestamp` is ISO 8601 or milliseconds, `duration` milliseconds. Files are JSON lines, arrays, or
+values one behind the other.
 Source of OTLP JSON: OpenTelemetry Protocol 1.5, "JSON Protobuf Encoding".
 """  # noqa: E501
 
 from __future__ import annotations
 
 import gzip
+import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -23,6 +28,7 @@ from dstest.core.errors import HistoryError
 from dstest.core.log_lines import wall_time_ns
 from dstest.core.words import one_line
 from dstest.debug.logs.lines import first_of
+from dstest.debug.traces import formats
 
 NOBODY: Final = "?"
 """The node of a span that names none."""
@@ -35,8 +41,8 @@ WHOLE_MAX: Final = 512 << 20
 
 TIME_MAX_NS: Final = 1 << 62
 _KINDS: Final = {1: "internal", 2: "server", 3: "client", 4: "producer", 5: "consumer"}
-_NODES: Final = ("service.instance.id", "host.name", "k8s.pod.name", "service.name")
 _ERROR: Final = 2
+_BLANK: Final = re.compile(r"\s*")
 Relation = Literal["happens-before", "happens-after", "equal", "concurrent"]
 WORDS: Final[tuple[Relation, ...]] = ("happens-before", "happens-after", "equal", "concurrent")
 
@@ -83,7 +89,8 @@ def _bad(path: str, line: int, why: str, column: int | None = None) -> HistoryEr
         f"{path}: {why}",
         line=line,
         column=column,
-        remedy="spans are JSON objects with traceId, spanId, a start and an end, or OTLP JSON",
+        remedy="spans are JSON objects with traceId, spanId, a start and an end, or those of OTLP, "
+        "Tempo, Jaeger, Zipkin or a console exporter",
     )
 
 
@@ -112,16 +119,28 @@ def read_lines(lines: Any, name: str) -> Iterator[Span | Message]:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             if number > 1:
                 raise _bad(name, number, f"not JSON: {error}") from None
-            value = _whole(line, lines, name)
+            for value in _whole(line, lines, name):
+                yield from _of_value(value, name, number)
+            return
         yield from _of_value(value, name, number)
 
 
-def _whole(first: bytes, rest: Any, name: str) -> Any:
-    """A value that goes on after the first line."""
+def _whole(first: bytes, rest: Any, name: str) -> Iterator[Any]:
+    """Values that go on over lines, one behind the other."""
     data = first + rest.read(WHOLE_MAX)
     try:
-        return msgspec.json.decode(data)
+        yield msgspec.json.decode(data)
+        return
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        if not data.lstrip().startswith((b"{", b"[")):
+            raise _bad(name, 1, f"not JSON: {error}") from None
+    try:
+        text, at = data.decode(), 0
+        decode = json.JSONDecoder().raw_decode
+        while (at := _BLANK.match(text, at).end()) < len(text):  # type: ignore[union-attr]
+            value, at = decode(text, at)
+            yield value
+    except (ValueError, RecursionError) as error:
         raise _bad(name, 1, f"not JSON: {error}") from None
 
 
@@ -130,17 +149,31 @@ def _of_value(value: Any, name: str, line: int) -> Iterator[Span | Message]:
         for one in value:
             yield from _of_value(one, name, line)
         return
-    if not isinstance(value, dict):
-        raise _bad(name, line, f"a span is an object, and this is {type(value).__name__}")
-    if "resourceSpans" in value:
-        yield from _otlp(value["resourceSpans"], name, line)
+    value = _object(value, name, line)
+    groups = first_of(value, "resourceSpans", "batches")
+    if groups is not None:
+        yield from _otlp(groups, name, line)
+    elif "spanId" not in value and isinstance(
+        inner := first_of(value, "trace", "data"), dict | list
+    ):
+        yield from _of_value(inner, name, line)
+    elif formats.is_jaeger(value):
+        for fields in formats.of_jaeger(value):
+            yield _span(_object(fields, name, line), name, line)
     elif isinstance(value.get("spans"), list) or isinstance(value.get("messages"), list):
         for key in ("spans", "messages"):
             yield from _of_value(value.get(key) or [], name, line)
     elif "from" in value and "to" in value and "spanId" not in value:
         yield _message(value, name, line)
     else:
-        yield _span(value, name, line)
+        form = next((of for is_of, of in formats.FORMATS if is_of(value)), None)
+        yield _span(value if form is None else form(value), name, line)
+
+
+def _object(value: Any, name: str, line: int) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _bad(name, line, f"a span is an object, and this is {type(value).__name__}")
+    return value
 
 
 def _text(value: Any) -> str:
@@ -185,6 +218,8 @@ def _times(fields: Mapping[str, Any], name: str, line: int) -> tuple[int, int]:
         start = _ns(first_of(fields, "timestamp", "startTime", "start"))
     if start is None:
         raise _bad(name, line, "a span has no start: timestamp, or startNs")
+    if end is None:
+        end = _ns(fields.get("endTime"))
     if end is None:
         took = first_of(fields, "duration", "durationMs")
         if not isinstance(took, int | float) or isinstance(took, bool) or not abs(took) < 1e14:
@@ -241,8 +276,8 @@ def _otlp(groups: Any, name: str, line: int) -> Iterator[Span]:
             raise _bad(name, line, "resourceSpans holds something that is no object")
         resource = group.get("resource")
         about = _attributes(resource.get("attributes") if isinstance(resource, dict) else None)
-        node = next((about[key] for key in _NODES if about.get(key)), NOBODY)
-        for scope in group.get("scopeSpans") or ():
+        node = next((about[key] for key in formats.NODES if about.get(key)), NOBODY)
+        for scope in first_of(group, "scopeSpans", "instrumentationLibrarySpans") or ():
             spans = scope.get("spans") if isinstance(scope, dict) else None
             for one in spans if isinstance(spans, list) else ():
                 if not isinstance(one, dict):
@@ -262,11 +297,18 @@ def _otlp_span(fields: dict[str, Any], node: str, name: str, line: int) -> Span:
         "startNs": fields.get("startTimeUnixNano"),
         "endNs": fields.get("endTimeUnixNano"),
         "nodeId": about.get("dstest.node") or about.get("node") or node,
-        "kind": _KINDS.get(kind, "") if isinstance(kind, int) else "",
+        "kind": _kind(kind),
         "error": (_text(status.get("message")) or "error") if failed else "",
         "operationId": about.get("dstest.op_id", ""),
     }
     return _span(plain, name, line)
+
+
+def _kind(told: Any) -> str:
+    """A number, or `SPAN_KIND_SERVER`."""
+    if isinstance(told, str):
+        return told.rpartition("_")[2].lower()
+    return _KINDS.get(told, "") if isinstance(told, int) else ""
 
 
 class Trace(msgspec.Struct, kw_only=True):

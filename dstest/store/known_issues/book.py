@@ -131,7 +131,7 @@ class Book:
     """Open one with `opened`."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
-        self._db = db
+        self.db = db
 
     @staticmethod
     @contextmanager
@@ -161,13 +161,13 @@ class Book:
     @contextmanager
     def _whole(self) -> Iterator[None]:
         """All of it or nothing, and nobody else meanwhile."""
-        self._db.execute("begin immediate")
+        self.db.execute("begin immediate")
         try:
             yield
         except BaseException:
-            self._db.execute("rollback")
+            self.db.execute("rollback")
             raise
-        self._db.execute("commit")
+        self.db.execute("commit")
 
     def learn(self, seen: Iterable[FailedRun]) -> LearnCounts:
         """Remember runs; those that it knows already change nothing."""
@@ -175,14 +175,14 @@ class Book:
         with self._whole():
             for one in seen:
                 for fingerprint in one.fingerprints:
-                    done = self._db.execute(
+                    done = self.db.execute(
                         "insert or ignore into finding (system, fingerprint) values (?, ?)",
                         (one.system, fingerprint),
                     )
                     findings += done.rowcount
                     number = self._number(one.system, fingerprint)
                     s = one.sighting
-                    done = self._db.execute(
+                    done = self.db.execute(
                         "insert or ignore into sighting (finding, run, name, path, started,"
                         " version, workload, nemesis, seed, headline, bug)"
                         " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -199,7 +199,7 @@ class Book:
         commit that stands there already."""
         number = self._known(name)
         try:
-            self._db.execute(
+            self.db.execute(
                 "insert into fix (finding, commit_, note, at) values (?, ?, ?, ?)",
                 (number, commit, note, utc_stamp()),
             )
@@ -212,7 +212,7 @@ class Book:
     def held(self, name: str, commit: str) -> Finding:
         """Somebody says that a fix held. Raises ConfigError where it is not there."""
         number = self._known(name)
-        done = self._db.execute(
+        done = self.db.execute(
             "update fix set held = 1 where finding = ? and commit_ = ?", (number, commit)
         )
         if not done.rowcount:
@@ -228,7 +228,7 @@ class Book:
 
     def findings(self) -> list[Finding]:
         """All, by number."""
-        rows = self._db.execute("select number from finding order by number").fetchall()
+        rows = self.db.execute("select number from finding order by number").fetchall()
         return [self._read(number) for (number,) in rows]
 
     def of(self, system: str, fingerprints: Iterable[str]) -> list[Finding]:
@@ -241,7 +241,7 @@ class Book:
         return found
 
     def _number(self, system: str, fingerprint: str) -> Any:
-        row = self._db.execute(
+        row = self.db.execute(
             "select number from finding where system = ? and fingerprint = ?",
             (system, fingerprint),
         ).fetchone()
@@ -249,7 +249,7 @@ class Book:
 
     def _known(self, name: str) -> int:
         number = finding_number(name)
-        row = self._db.execute("select 1 from finding where number = ?", (number,)).fetchone()
+        row = self.db.execute("select 1 from finding where number = ?", (number,)).fetchone()
         if number is None or row is None:
             raise ConfigError(
                 f"there is no finding {name!r}", remedy="`dstest kb show` lists them: K1, K2, ..."
@@ -257,17 +257,17 @@ class Book:
         return number
 
     def _read(self, number: int) -> Finding:
-        system, fingerprint = self._db.execute(
+        system, fingerprint = self.db.execute(
             "select system, fingerprint from finding where number = ?", (number,)
         ).fetchone()
-        rows = self._db.execute(
+        rows = self.db.execute(
             "select run, name, path, started, version, workload, nemesis, seed, headline, bug "
             "from sighting where finding = ? order by started, run",
             (number,),
         )
         fields = Sighting.__struct_fields__
         sightings = tuple(Sighting(**dict(zip(fields, row, strict=True))) for row in rows)
-        fixes = self._db.execute(
+        fixes = self.db.execute(
             "select commit_, note, at, held from fix where finding = ? order by at, rowid",
             (number,),
         )

@@ -10,7 +10,7 @@ from planted_runs import LOAD_S, S, op, ops_of, partition, planted
 from dstest.core.evidence import LandingRecord
 from dstest.debug.patterns.diagnosis import diagnose
 from dstest.debug.patterns.history import quiet_seconds
-from dstest.debug.patterns.scene import Scene
+from dstest.debug.patterns.scene import RunScene
 
 
 def proven_late(begin: float, landed: float, end: float) -> LandingRecord:
@@ -46,7 +46,7 @@ def test_a_fault_that_did_not_land_explains_nothing(tmp_path: Path) -> None:
 def test_no_fault_stood_is_one_question(tmp_path: Path) -> None:
     for landed, calm in (("yes", False), ("no", True)):
         run = planted(tmp_path / landed, ops_of(), records=[partition(20, 40, landed=landed)])
-        scene = Scene(run)
+        scene = RunScene(run)
         assert scene.quiet(30 * S) is quiet_seconds(scene)[30] is calm
         assert scene.quiet(60 * S) is quiet_seconds(scene)[60] is True
         assert len(quiet_seconds(scene)) == LOAD_S

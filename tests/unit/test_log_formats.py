@@ -1,0 +1,120 @@
+"""Formats of logs: which one a line has, its level, its words and its time."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dstest.core.errors import ConfigError
+from dstest.core.log_lines import wall_time_ns
+from dstest.debug.logs.formats import FORMS, PatternReader, plain_record
+
+AT_NS = 1_709_633_730_500_000_000
+"""2024-03-05T10:15:30.5Z."""
+READ_NS = AT_NS + 86_400_000_000_000
+
+LINES = [
+    ("json", "info", "started", '{"level":"info","ts":1709633730.5,"msg":"started"}'),
+    ("json", "info", "started", '{"level":"info","ts":"2024-03-05T10:15:30.5Z","msg":"started"}'),
+    ("json", "warning", "slow", '{"level":"warning","msg":"slow","time":"2024-03-05T10:15:30.5Z"}'),
+    ("json", "error", "bad", '{"name":"a","level":50,"msg":"bad","time":"2024-03-05T10:15:30.5Z"}'),
+    ("json", "info", "ok", '{"level":30,"time":1709633730500,"pid":1,"msg":"ok"}'),
+    ("json", "info", "ok", '{"event":"ok","level":"info","timestamp":"2024-03-05T10:15:30.5Z"}'),
+    ("json", "error", "n", '{"@timestamp":"2024-03-05T10:15:30.5Z","log.level":"ERROR","msg":"n"}'),
+    ("json", "info", "n", '{"timeUnixNano":"1709633730500000000","severityText":"Info","msg":"n"}'),
+    ("json", "info", "us", '{"ts":1709633730500000,"level":"info","msg":"us"}'),
+    ("json", "warning", "x", '{"t":{"$date":"2024-03-05T10:15:30.5+00:00"},"s":"W","msg":"x"}'),
+    ("logfmt", "warning", "slow put",
+     'time=2024-03-05T10:15:30.5Z level=warn msg="slow put" took=2.5s'),
+    ("logfmt", "error", 'say "no"', r'ts=1709633730.5 level=error msg="say \"no\"" code=7'),
+    ("syslog", "critical", "it broke",
+     '<34>1 2024-03-05T10:15:30.500Z n1 app 7 ID4 [x@1 a="]\\]"] it broke'),
+    ("syslog", "error", "it broke", "<11>Mar  5 10:15:30.5 n1 app[7]: it broke"),
+    ("syslog", "", "Killed process 7", "Mar  5 10:15:30.5 n1 kernel: Killed process 7"),
+    ("syslog", "warning", "inner",
+     '<14>Mar  5 10:15:30.5 n1 app[7]: level=warn msg=inner time=2024-03-05T10:15:30.5Z'),
+    ("syslog", "", "inner", "2024-03-05T10:15:30.5+00:00 n1 app[7]: inner"),
+    ("klog", "error", "lost lease", "E0305 10:15:30.500000       1 server.go:12] lost lease"),
+    ("klog", "critical", "exit", "F0305 10:15:30.500000 77 main.go:1] exit"),
+    ("stamped", "error", "it broke", "2024-03-05T10:15:30.5Z [ERROR]: it broke"),
+    ("leveled", "warning", "[Raft id=1] no node",
+     "[2024-03-05 10:15:30,500] WARN [Raft id=1] no node (org.apache.kafka.raft.RaftManager)"),
+    ("leveled", "warning", "fsync took long",
+     "2024-03-05 10:15:30,500 [myid:1] - WARN  [Sync:0:o.a.z.Txn@410] - fsync took long"),
+    ("leveled", "info", "Started", "2024-03-05 10:15:30.500  INFO [main] o.s.b.App : Started"),
+    ("leveled", "error", "java.io.IOException: gone",
+     "2024-03-05 10:15:30,500 ERROR java.io.IOException: gone"),
+    ("leveled", "info", "ready", "2024-03-05 10:15:30.500 UTC [12] LOG:  ready"),
+    ("leveled", "debug", "SELECT 'deadlock detected'",
+     "2024-03-05 10:15:30.500 UTC [12] STATEMENT:  SELECT 'deadlock detected'"),
+    ("leveled", "info", "promoted", "2024-03-05 10:15:30,500 INFO: promoted"),
+    ("plain", "", None, "2024-03-05 10:15:30.5 error is a word here"),
+    ("plain", "", None, "2024-03-05T10:15:30.5Z checked foo: bar"),
+    ("plain", "", None, '10.0.0.9 - - [05/Mar/2024:10:15:30 +0000] "GET / HTTP/1.1" 200 12'),
+    ("plain", "", None, "a text of no form"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("form", "level", "message", "line"), LINES, ids=lambda x: str(x)[:30])
+def test_a_line_is_read_as_its_format_has_it(
+    form: str, level: str, message: str | None, line: str
+) -> None:
+    record, read_as = plain_record(line)
+    assert (read_as, record.level, record.message) == (form, level, message or line)
+    told_ns = wall_time_ns(line, READ_NS)
+    if "of no form" in line:
+        assert told_ns is None
+    else:
+        assert told_ns is not None and abs(told_ns - AT_NS) <= (
+            500_000_000 if "GET" in line else 9999
+        )
+
+
+def test_every_format_is_tried() -> None:
+    assert {form for form, *_ in LINES} == set(FORMS)
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_a_line(text: str) -> None:
+    for head in ("", "<34>1 ", "Mar  5 10:15:30 n1 app: ", "2024-03-05 10:15:30 ", "level=x msg="):
+        plain_record(head + text)
+        wall_time_ns(head + text, READ_NS)
+
+
+def test_syslog_within_syslog_ends() -> None:
+    head = "Mar  5 10:15:30 n1 app: "
+    assert plain_record(head * 500 + "end")[0].message.endswith("end")
+
+
+def test_a_pattern_of_the_users_own() -> None:
+    reader = PatternReader(r"(?P<time>\S+) \((?P<level>\w)\w*\) (?P<message>.*) \|(?P<duration>.*)")
+    assert reader.record_of("other") is None
+    reader = PatternReader(r"(?P<time>\S+) <(?P<level>\w+)> (?P<peer>\w+): (?P<message>.*)")
+    told = reader.record_of("10:15 <WARN> n3: no answer")
+    assert told is not None
+    assert (told.level, told.peer, told.message) == ("warning", "n3", "no answer")
+
+
+@pytest.mark.parametrize("pattern", ["(", "(?P<level>x)", r"(?P<message>.*)(?P<host>x)"])
+def test_a_pattern_that_cannot_be_used_is_refused(pattern: str) -> None:
+    with pytest.raises(ConfigError):
+        PatternReader(pattern)
+
+
+@pytest.mark.parametrize(
+    ("message", "vote", "took_ms"),
+    [
+        ("has received 2 MsgVoteResp votes and 0 vote rejections", "granted", None),
+        ("vote rejected for term 3", "rejected", None),
+        ("request served in 2500ms", "", 2500.0),
+        ("Failed to connect within 30000 ms for fetch request", "", None),
+        ("process 7 still waiting for ShareLock after 1000.1 ms", "", None),
+        ("duration: 1312.5 ms  statement: SELECT 1", "", None),
+    ],
+)
+def test_words_that_are_no_votes_and_no_durations(
+    message: str, vote: str, took_ms: float | None
+) -> None:
+    record, _ = plain_record(message)
+    assert (record.vote, record.duration_ms) == (vote, took_ms)
