@@ -139,7 +139,7 @@ class Unread(BitRot):
     """The bits are of a file that the server knows nothing of."""
 
     async def rot(self, ctx: NemesisContext, record: LandingRecord, name: str) -> None:
-        place = f"{ctx.need(DataDir).data_dir()}/nobodys"
+        place = f"{ctx.need(DataDir).data_dir()}/nobodys"  # type: ignore[type-abstract]
         await ctx.node(name).put(place, b"x" * 8192)
         await disk_fault.ask(ctx.node(name), "rot", 1, 1024, "nobodys")
 
