@@ -215,7 +215,7 @@ CATALOGUE: Final = (
         "storage",
         "data files of the system",
         "bytes at recorded offsets, or the log's end before and after; bits flipped; "
-        "the server's own log, or the value and the hash it returns; rotten bits that it has read",
+        "the server's own log, or the value and the hash it returns; rotten bits that were read",
     ),
     Fault(
         "N20",

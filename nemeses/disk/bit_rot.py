@@ -5,8 +5,9 @@ system of ours lies under the data (`nemeses/disk/disk_fault.py`, csrc/faultfs_r
 bit in each so many bytes that hold something, of the files whose names match, and counts each one
 that is read. What is written from then on is as it should be.
 
-Injector signal: bits flipped, on each target and on no other node. Victim signal: rotten bits that
-the server which was started on them has read, on each target; bits that nobody reads do not count.
+Injector signal: bits flipped, on each target and on no other node. Victim signal: rotten bits in
+what was read from the disk while the server was started on it, on each target; whole pages are, and
+some ahead. Bits that are not read do not count.
 Control: the other servers are the processes they were, and their clients are answered. What the
 server makes of it is its own affair: it may refuse to start, mend itself from the others, lose what
 it had, or serve what nobody wrote. It has healed when it has been killed again, the bits that it
@@ -34,7 +35,7 @@ from dstest.core.protocols import (
     Process,
     Supervised,
 )
-from nemeses.base.driver import Choice, Facts, Observed, with_facts
+from nemeses.base.driver import Choice, Facts, Healing, Observed, with_facts
 from nemeses.base.member_fault import RESTART_S, bystanders, signal
 from nemeses.base.process_fault import choose_processes, not_serving
 from nemeses.base.schedule import WINDOW_OPTIONS
@@ -51,6 +52,8 @@ from nemeses.observe.processes import ProcessSnapshot, dying, processes_before
 
 MADE: Final = "rotted"
 READ: Final = "rotten_read"
+PUT_BACK: Final = "rot_put_back"
+REPLACED: Final = "rot_replaced"
 START_S: Final = 10.0
 
 _END_USERS: Final = f"""\
@@ -87,7 +90,7 @@ class BitRot(DiskFault):
             default=64,
             least=1,
             most=1_000_000,
-            help="one bit in so many KiB of each file, or less where these hold nothing",
+            help="one bit in so many KiB of each file, or less: 4,096 at most, spread over 512 files",
         ),
         **WINDOW_OPTIONS,
     }
@@ -95,7 +98,7 @@ class BitRot(DiskFault):
     def check_options(self, options: Mapping[str, Any], nodes: Sequence[str]) -> None:
         """ConfigError for names that the file system would not be told."""
         names = options["files"]
-        if not 0 < len(names.encode()) <= 60 or not names.isprintable() or " " in names:
+        if not 0 < len(names.encode()) <= 60 or not names.isprintable() or {*" /"} & {*names}:
             raise ConfigError(
                 f"-o files={names!r}: no pattern of names", remedy="a word such as *.blk"
             )
@@ -145,7 +148,7 @@ class BitRot(DiskFault):
         hit = [f"the disk of {n} rots as well" for n in made if made[n] and n not in record.targets]
         return Observed(
             injector=_counted(record, "bits flipped in the server's files", made),
-            victim=_counted(record, "rotten bits that the server has read", read),
+            victim=_counted(record, "rotten bits read from the server's disk", read),
             control=await bystanders(ctx, record, hit),
             facts=record.facts,
         )
@@ -162,6 +165,18 @@ class BitRot(DiskFault):
         await ctx.need(Supervised).kill(record.targets, owner(ctx))
         await clear_disks(ctx, record.targets)
         await ctx.need(Supervised).restart(record.targets)
+
+    async def missing(
+        self, ctx: NemesisContext, record: LandingRecord, healing: Healing
+    ) -> Sequence[str]:
+        """Each bit was put back, or the server has written over it."""
+        now, before = await readings(ctx), record.facts["disk_before"]
+        problems = [*await super().missing(ctx, record, healing)]
+        for name in record.targets:
+            made, *gone = (now[name][c] - before[name][c] for c in (MADE, PUT_BACK, REPLACED))
+            if made != sum(gone):
+                problems.append(f"{name}: {made - sum(gone)} of {made} bits are not put back")
+        return problems
 
     def process_problem(
         self, record: LandingRecord, name: str, now: Sequence[Process], snapshot: ProcessSnapshot

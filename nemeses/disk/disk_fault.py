@@ -54,8 +54,8 @@ laid_by_us() {{
 
 USERS: Final = """\
 users() {
-    find /proc/[0-9]*/fd /proc/[0-9]*/cwd -maxdepth 1 -lname "$1*" 2>/dev/null |
-        cut -d / -f 3 | sort -u
+    find /proc/[0-9]*/fd /proc/[0-9]*/cwd -maxdepth 1 \\( -lname "$1" -o -lname "$1/*" \\) \\
+        2>/dev/null | cut -d / -f 3 | sort -u
 }
 """
 """Prints the pids of processes that have something below a directory open."""

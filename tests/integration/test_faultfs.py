@@ -12,6 +12,7 @@ import shutil
 import stat
 import struct
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -496,3 +497,45 @@ def test_what_was_written_since_stays(disk: Mounted) -> None:
         "a": rotten[:4096] + text[4096:6144], **{f"new{n}": rotten for n in range(4)}
     }  # fmt: skip
     assert disk.ask("rot", 3, 1 << 40, "nothing*")["rotten"] == 0
+
+
+def test_rot_of_a_file_with_several_names(disk: Mounted) -> None:
+    """What was written over stays, whichever name it was written by; the rest comes back."""
+    text = b"m" * 4096
+    disk.write("a", text, sync=True)
+    for name in ("b", "c"):
+        os.link(disk.path / "a", disk.path / name)
+    made = disk.ask("rot", 5, 256, "*")
+    assert made["rotten"] == 16
+    fresh = bytes(range(256)) * 8
+    disk.write("c", fresh, sync=True)
+    left = disk.ask("clear")
+    assert (left["rot_replaced"], left["rot_put_back"]) == (8, 8)
+    assert {*disk.found().values()} == {fresh + text[2048:]}
+
+
+@pytest.mark.parametrize("cleared_first", [False, True])
+def test_a_power_cut_brings_no_rot_back(disk: Mounted, cleared_first: bool) -> None:
+    text = b"p" * 4096
+    disk.write("a", text, sync=True)
+    disk.write("t", text, sync=True)
+    disk.ask("rot", 5, 256, "*")
+    disk.write("a", b"q" * 4096, sync=False)
+    os.truncate(disk.path / "t", 0)
+    for word in ("clear", "cut") if cleared_first else ("cut", "clear"):
+        disk.ask(word)
+    assert disk.found() == {"a": text, "t": text}
+
+
+def test_rot_is_spread_over_all_files_and_takes_no_time(disk: Mounted) -> None:
+    """Room that was written with zeros holds nothing, and there is a limit to what is kept."""
+    for name in ("a", "b"):
+        disk.write(name, b"z" * (6 << 20), sync=True)
+    disk.write("room", bytes(64 << 20), sync=True)
+    began = time.monotonic()
+    made = disk.ask("rot", 9, 1024, "*")
+    assert time.monotonic() - began < 8
+    assert 300 < made["rotten"] < 8192
+    found = disk.found()
+    assert all(differing(found[name], b"z" * (6 << 20)) for name in ("a", "b"))
+    disk.ask("clear")

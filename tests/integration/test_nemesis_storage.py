@@ -161,7 +161,7 @@ class Worse(BitRot):
     ("nemesis", "signal", "told"),
     [
         (Sound(), "injector", "0 bits flipped"),
-        (Unread(), "victim", "0 rotten bits that the server has read"),
+        (Unread(), "victim", "0 rotten bits read from the server's disk"),
         (Worse(), "control", "rots as well"),
     ],
     ids=lambda v: type(v).__name__,

@@ -117,11 +117,9 @@ static int fs_readdir(const char *path, void *buffer, fuse_fill_dir_t fill, off_
 static int resize(int fd, off_t size)
 {
     pthread_mutex_lock(&fs.lock);
+    rot_replaced(fd, size, INT64_MAX);
     int status = undo_size(fd, size);
     status = status != 0 ? status : result(ftruncate(fd, size));
-    if (status == 0) {
-        rot_replaced(fd, size, INT64_MAX);
-    }
     pthread_mutex_unlock(&fs.lock);
     return status;
 }
@@ -181,11 +179,11 @@ static int fs_write(const char *path, const char *buffer, size_t size, off_t off
         return error;
     }
     pthread_mutex_lock(&fs.lock);
+    rot_replaced((int)info->fh, offset, offset + (off_t)size);
     int status = undo_write((int)info->fh, offset, size);
     if (status == 0) {
         ssize_t n = pwrite((int)info->fh, buffer, size, offset);
         status = n < 0 ? -errno : (int)n;
-        rot_replaced((int)info->fh, offset, offset + (n < 0 ? 0 : n));
     }
     pthread_mutex_unlock(&fs.lock);
     return status;
@@ -211,14 +209,12 @@ static int punch(int fd, int mode, off_t offset, off_t length)
 {
     int status = 0;
     pthread_mutex_lock(&fs.lock);
+    rot_replaced(fd, offset, offset + length);
     for (off_t done = 0; status == 0 && done < length; done += CHUNK) {
         off_t part = length - done < CHUNK ? length - done : CHUNK;
         status = undo_write(fd, offset + done, (size_t)part);
     }
     status = status != 0 ? status : result(fallocate(fd, mode, offset, length));
-    if (status == 0) {
-        rot_replaced(fd, offset, offset + length);
-    }
     pthread_mutex_unlock(&fs.lock);
     return status;
 }

@@ -84,7 +84,7 @@ void undo_cut_names(void);
 void rot_make(uint64_t seed, int64_t every, const char *pattern);
 void rot_end(void);
 void rot_read(int fd, off_t from, const void *data, size_t length);
-/* What was there from one byte to before another is no more. */
+/* Before what is from one byte to before another is replaced: what an undo keeps is not rotten. */
 void rot_replaced(int fd, off_t from, off_t to);
 int64_t rot_bits(void);
 

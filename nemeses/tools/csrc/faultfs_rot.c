@@ -18,7 +18,7 @@
 #define FILES_MAX 512
 #define BITS_MAX 8192
 #define OPEN_AT_ONCE 16
-#define TRIES 64
+#define WINDOW 65536
 
 struct bit {
     int file; /* of the table below */
@@ -35,7 +35,7 @@ static struct {
     struct bit bits[BITS_MAX];
     int file_count, bit_count;
     uint64_t seed;
-    off_t every;
+    off_t every, bytes;
     const char *pattern;
 } rot;
 
@@ -50,13 +50,17 @@ static uint64_t drawn(uint64_t x)
 
 /* A byte of a part of a file that holds something, drawn; -1 where none was met. One that is zero may
  * be room for later. */
-static off_t place_in(int fd, off_t part, off_t length, uint64_t *draw, unsigned char *byte)
+static off_t place_in(int fd, off_t part, off_t length, uint64_t draw, unsigned char *byte)
 {
-    for (int tries = 0; tries < TRIES; tries++) {
-        *draw = drawn(*draw);
-        off_t at = part + (off_t)(*draw % (uint64_t)length);
-        if (pread(fd, byte, 1, at) == 1 && *byte != 0) {
-            return at;
+    static unsigned char window[WINDOW];
+    off_t room = length > WINDOW ? length - WINDOW : 0;
+    off_t from = part + (off_t)(draw % (uint64_t)(room + 1));
+    ssize_t n = pread(fd, window, length - room, from);
+    for (ssize_t i = 0; i < n; i++) {
+        ssize_t at = (ssize_t)((drawn(draw) + (uint64_t)i) % (uint64_t)n);
+        if (window[at] != 0) {
+            *byte = window[at];
+            return from + at;
         }
     }
     return -1;
@@ -75,7 +79,8 @@ static int flip_in(int fd, off_t size)
         }
         part = data - data % rot.every;
         off_t length = size - part < rot.every ? size - part : rot.every;
-        off_t at = place_in(fd, part, length, &draw, &byte);
+        draw = drawn(draw);
+        off_t at = place_in(fd, part, length, draw, &byte);
         unsigned char wrong = byte ^ (unsigned char)(1U << (draw >> 61));
         if (at >= 0 && pwrite(fd, &wrong, 1, at) == 1) {
             rot.bits[rot.bit_count++] = (struct bit){rot.file_count, at, byte, wrong};
@@ -84,39 +89,24 @@ static int flip_in(int fd, off_t size)
     return rot.bit_count - before;
 }
 
-static int rot_one(const char *path, const struct stat *st, int kind, struct FTW *where)
+static int is_meant(const char *path, const struct stat *st, int kind, const struct FTW *where)
 {
-    const char *name = path + where->base;
-    if (kind == FTW_D && strcmp(name, TRASH) == 0) {
-        return FTW_SKIP_SUBTREE;
-    }
-    if (kind != FTW_F || !S_ISREG(st->st_mode) || fnmatch(rot.pattern, name, 0) != 0 ||
-        rot.file_count == FILES_MAX) {
-        return FTW_CONTINUE;
-    }
-    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0) {
-        return FTW_CONTINUE;
-    }
-    rot.seed = drawn(rot.seed);
-    if (flip_in(fd, st->st_size) == 0) {
-        close(fd);
-        return FTW_CONTINUE;
-    }
-    rot.files[rot.file_count].fd = fd;
-    rot.files[rot.file_count].device = st->st_dev;
-    rot.files[rot.file_count++].number = st->st_ino;
-    return FTW_CONTINUE;
+    return kind == FTW_F && S_ISREG(st->st_mode) &&
+           fnmatch(rot.pattern, path + where->base, 0) == 0;
 }
 
-void rot_make(uint64_t seed, int64_t every, const char *pattern)
+static int is_ours(const char *path, int kind, const struct FTW *where)
 {
-    rot_end();
-    rot.seed = seed;
-    rot.every = every;
-    rot.pattern = pattern;
-    nftw(fs.backing, rot_one, OPEN_AT_ONCE, FTW_PHYS | FTW_ACTIONRETVAL);
-    fs.counters[ROTTED] += rot.bit_count;
+    return kind == FTW_D && strcmp(path + where->base, TRASH) == 0;
+}
+
+static int add_size(const char *path, const struct stat *st, int kind, struct FTW *where)
+{
+    if (is_ours(path, kind, where)) {
+        return FTW_SKIP_SUBTREE;
+    }
+    rot.bytes += is_meant(path, st, kind, where) ? st->st_size : 0;
+    return FTW_CONTINUE;
 }
 
 static int file_of(int fd)
@@ -133,6 +123,43 @@ static int file_of(int fd)
     return -1;
 }
 
+static int rot_one(const char *path, const struct stat *st, int kind, struct FTW *where)
+{
+    if (is_ours(path, kind, where)) {
+        return FTW_SKIP_SUBTREE;
+    }
+    if (!is_meant(path, st, kind, where) || rot.file_count == FILES_MAX) {
+        return FTW_CONTINUE;
+    }
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) {
+        return FTW_CONTINUE;
+    }
+    rot.seed = drawn(rot.seed);
+    if (file_of(fd) >= 0 || flip_in(fd, st->st_size) == 0) { /* it may have several names */
+        close(fd);
+        return FTW_CONTINUE;
+    }
+    rot.files[rot.file_count].fd = fd;
+    rot.files[rot.file_count].device = st->st_dev;
+    rot.files[rot.file_count++].number = st->st_ino;
+    return FTW_CONTINUE;
+}
+
+void rot_make(uint64_t seed, int64_t every, const char *pattern)
+{
+    rot_end();
+    rot.seed = seed;
+    rot.pattern = pattern;
+    rot.bytes = 0;
+    nftw(fs.backing, add_size, OPEN_AT_ONCE, FTW_PHYS | FTW_ACTIONRETVAL);
+    /* Spread over all of them, where there would be too many. */
+    off_t least = rot.bytes / (BITS_MAX / 2);
+    rot.every = every > least ? every : least;
+    nftw(fs.backing, rot_one, OPEN_AT_ONCE, FTW_PHYS | FTW_ACTIONRETVAL);
+    fs.counters[ROTTED] += rot.bit_count;
+}
+
 void rot_read(int fd, off_t from, const void *data, size_t length)
 {
     int file = file_of(fd);
@@ -145,6 +172,14 @@ void rot_read(int fd, off_t from, const void *data, size_t length)
     }
 }
 
+static int put_back(const struct bit *bit)
+{
+    unsigned char byte;
+    int fd = rot.files[bit->file].fd;
+    return pread(fd, &byte, 1, bit->at) == 1 && byte == bit->is &&
+           pwrite(fd, &bit->was, 1, bit->at) == 1;
+}
+
 void rot_replaced(int fd, off_t from, off_t to)
 {
     int file = file_of(fd), kept = 0;
@@ -153,7 +188,9 @@ void rot_replaced(int fd, off_t from, off_t to)
     }
     for (int i = 0; i < rot.bit_count; i++) {
         struct bit *bit = &rot.bits[i];
-        if (bit->file != file || bit->at < from || bit->at >= to) {
+        if (bit->file == file && bit->at >= from && bit->at < to) {
+            put_back(bit);
+        } else {
             rot.bits[kept++] = *bit;
         }
     }
@@ -164,13 +201,7 @@ void rot_replaced(int fd, off_t from, off_t to)
 void rot_end(void)
 {
     for (int i = 0; i < rot.bit_count; i++) {
-        unsigned char byte;
-        struct bit *bit = &rot.bits[i];
-        int fd = rot.files[bit->file].fd;
-        if (pread(fd, &byte, 1, bit->at) == 1 && byte == bit->is &&
-            pwrite(fd, &bit->was, 1, bit->at) == 1) {
-            fs.counters[ROT_PUT_BACK]++;
-        }
+        fs.counters[ROT_PUT_BACK] += put_back(&rot.bits[i]);
     }
     for (int i = 0; i < rot.file_count; i++) {
         close(rot.files[i].fd);
