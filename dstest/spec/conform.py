@@ -136,7 +136,7 @@ class Linearize:
         if not record.known and not mapped.of_state(record.kind):
             candidates = tuple(mapped.steps(record, None))
         one = _Open(record, bit, reads, candidates)
-        if candidates is not None:
+        if candidates is not None and mapped.after(record) is None:  # which may tell them apart
             for other in known.open.values():
                 one.twins |= other.bit if other.candidates == candidates else 0
         if self.ahead and record.known:

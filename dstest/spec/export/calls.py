@@ -276,6 +276,8 @@ class Calls:
         values = list(rows)
         if not holds_text(values):
             return sum(values)
+        if isinstance(rows, set | frozenset) and len(values) > 1:
+            raise self._all.refused(node, scope)  # two of them may be one
         to = self._all.to
         texts = [wanted(to, self._number(one), INT, scope.where) for one in values]
         whole = texts[0]
@@ -354,7 +356,10 @@ class Calls:
             return of
         if isinstance(of, Text):
             raise self._all.refused(node, scope)
-        return dict(of)
+        made = dict(of)
+        if len(made) > 1 and any(map(holds_text, made)):
+            raise self._all.refused(node, scope)  # two keys may be the same one
+        return made
 
     def _replaced(self, node: ast.Call, scope: Scope) -> Any:
         args, named = self._args(node, scope)

@@ -167,8 +167,25 @@ def kind_of_hint(hint: Any, where: str) -> Kind:
     )
 
 
+def _more_than_fields(cls: type) -> str:
+    """What else decides what an instance is, or which are equal; empty where nothing does."""
+    if "__post_init__" in {name for base in cls.__mro__ for name in vars(base)}:
+        return "__post_init__"
+    if not dataclasses.is_dataclass(cls):
+        return "__eq__ of its own" if "__eq__" in vars(cls) else ""
+    if hidden := next((one for one in dataclasses.fields(cls) if not one.compare), None):
+        return f"{hidden.name} with compare=False"
+    made = getattr(cls.__eq__, "__code__", None)  # dataclass makes it of a text
+    return "" if made is None or made.co_filename == "<string>" else "__eq__ of its own"
+
+
 def kind_of_class(cls: type) -> Kind:
-    """A record of its fields."""
+    """A record of its fields. Raises ConfigError for a class that does more than hold them."""
+    if odd := _more_than_fields(cls):
+        raise ConfigError(
+            f"{cls.__name__} has {odd}, which is not exported",
+            remedy="plain frozen dataclasses; what it does belongs into the actions",
+        )
     names: Any = getattr(cls, "__dataclass_fields__", None) or getattr(cls, "_fields", ())
     try:
         hints = typing.get_type_hints(cls)

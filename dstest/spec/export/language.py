@@ -193,6 +193,13 @@ def _within(to: Language, row: Text, bound: Text) -> str:
     return to.choice(to.compare("<", at, length), at, length)
 
 
+def free_word(name: str, text: str) -> str:
+    """A word that begins like this and is nowhere in the text."""
+    while name in text:
+        name += "x"
+    return name
+
+
 def larger(to: Language, a: str, b: str) -> str:
     """Of two numbers."""
     return to.choice(to.compare("<", a, b), b, a)

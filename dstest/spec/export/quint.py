@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dstest.spec.export.kinds import Kind
-from dstest.spec.export.language import written
+from dstest.spec.export.language import free_word, written
 from dstest.spec.export.module import Exported, ExportedAction, exported, instance_of, state_kind
 from dstest.spec.model import FrozenDict, Model, Step
 
@@ -98,7 +98,8 @@ class Quint:
         return f"{start}.to({end} - 1)"
 
     def members(self, row: str) -> str:
-        return f"{row}.indices().map(i_ => {row}.nth(i_))"
+        at = free_word("at", row)
+        return f"{row}.indices().map({at} => {row}.nth({at}))"
 
     def every(self, name: str, group: str, body: str) -> str:
         return f"{group}.forall({name} => {body})"

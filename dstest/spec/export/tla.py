@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from dstest.spec.export.language import free_word
 from dstest.spec.export.module import DONE, Exported, ExportedAction, exported
 from dstest.spec.model import Model
 
@@ -95,7 +96,8 @@ class Tla:
         return f"({start}..({end} - 1))"
 
     def members(self, row: str) -> str:
-        return f"{{{row}[i_] : i_ \\in DOMAIN {row}}}"
+        at = free_word("at", row)
+        return f"{{{row}[{at}] : {at} \\in DOMAIN {row}}}"
 
     def every(self, name: str, group: str, body: str) -> str:
         return f"(\\A {name} \\in {group} : {body})"

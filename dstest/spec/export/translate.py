@@ -467,7 +467,11 @@ class Translator:
             raise self.refused(node, scope) from None
 
     def _compare(self, node: ast.Compare, scope: Scope) -> Any:
-        sides = [self.expression(one, scope) for one in (node.left, *node.comparators)]
+        nodes = [node.left, *node.comparators]
+        for op, left, right in zip(node.ops, nodes, nodes[1:], strict=False):
+            if isinstance(op, ast.Eq | ast.NotEq) and _is_list(left) != _is_list(right):
+                raise self.refused(node, scope)  # a list and a tuple are never equal
+        sides = [self.expression(one, scope) for one in nodes]
         parts: list[Truth] = []
         for op, a, b in zip(node.ops, sides, sides[1:], strict=False):
             said = self._compared(op, a, b, node, scope)
@@ -488,6 +492,8 @@ class Translator:
             case ast.Eq() | ast.Is():
                 return self.equal(a, b, node, scope)
             case ast.NotEq() | ast.IsNot():
+                if any(isinstance(one, list | range) for one in (a, b)):
+                    raise self.refused(node, scope)
                 if isinstance(a, Text) or isinstance(b, Text):
                     return self._texts(op, a, b, node, scope)
                 said = self.equal(a, b, node, scope)
@@ -524,6 +530,8 @@ class Translator:
         """Are they?"""
         if not holds_text(a) and not holds_text(b):
             return bool(a == b)
+        if any(isinstance(one, list | range) for one in (a, b)):
+            raise self.refused(node, scope)  # the other side, a tuple, is never equal to it
         rows = [self.parts(one) if not isinstance(one, Text) else None for one in (a, b)]
         if rows[0] is not None and rows[1] is not None:
             if len(rows[0]) != len(rows[1]):
@@ -701,7 +709,8 @@ class Translator:
         if isinstance(value, tuple | list | range | dict | FrozenDict):
             return list(value)
         if isinstance(value, set | frozenset):
-            return sorted(value, key=repr)
+            # Of several that are not known, some may be the same one: it would be met twice.
+            return None if len(value) > 1 and holds_text(value) else sorted(value, key=repr)
         if isinstance(value, types.GeneratorType | type({}.items()) | type({}.values())):
             return list(value)
         return self.parts(value)
@@ -854,3 +863,13 @@ class Translator:
 
 def _is_bool(value: Any) -> bool:
     return isinstance(value, Text) and value.kind == BOOL
+
+
+def _is_list(node: ast.AST) -> bool:
+    """As it is written: a list, or what gives one."""
+    match node:
+        case ast.List() | ast.ListComp():
+            return True
+        case ast.Call(func=ast.Name(id=name)):
+            return name in ("list", "sorted", "range")
+    return False

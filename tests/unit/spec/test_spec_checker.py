@@ -61,6 +61,22 @@ def test_what_it_has_is_valid_and_counted() -> None:
     assert said.stats["never_asked"] == ["CN2"]
 
 
+class UpTo(Counter):
+    """What an increment was given is the least that is there after it."""
+
+    @maps("inc", after=lambda s, record: s.value >= record.input)
+    def of_inc(self, record: Record) -> Iterable[Step]:
+        yield Step("add", (1,))
+
+
+@pytest.mark.parametrize("given", [(5, 1), (1, 5)])
+def test_unknown_ones_that_are_told_apart_need_no_order(given: tuple[int, int]) -> None:
+    """The first may have had no effect, and the second one."""
+    unknown = [op(n, "inc", given=one, unknown=True) for n, one in enumerate(given)]
+    of = history(*unknown, op(2, "read", got=0), op(3, "read", got=1))
+    assert asked(of, UpTo()).valid is True
+
+
 def test_what_a_guard_forbids_is_a_violation() -> None:
     wrong = history(*GOOD.ops[:3], op(3, "read", got=2), *GOOD.ops[4:])
     said = asked(wrong)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +69,7 @@ def test_quint() -> None:
         ),
         (
             "  pure def holds_B1(s: State): bool = s.held.forall(one_ => or { not((one_ > 0)),"
-            " s.order.indices().map(i_ => s.order.nth(i_)).contains(one_) })"
+            " s.order.indices().map(at => s.order.nth(at)).contains(one_) })"
         ),
     ):
         assert line in text.splitlines()
@@ -211,6 +211,95 @@ def unknown_class() -> Spec:
             return s
 
     return Boxes()
+
+
+def asking(guard: Callable[..., Any], name: str) -> Callable[[], Spec]:
+    """A bag that asks this of its state."""
+
+    def made() -> Spec:
+        class Asking(Bags):
+            @action()
+            @when("asked", guard)
+            def look(self, s: Bag) -> Bag:
+                return s
+
+        return Asking()
+
+    made.__name__ = name
+    return made
+
+
+@dataclass(frozen=True)
+class Bounded:
+    n: int = 0
+
+    def __post_init__(self) -> None:
+        if self.n > 2:
+            object.__setattr__(self, "n", 0)
+
+
+@dataclass(frozen=True)
+class Noted:
+    n: int = 0
+    why: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Alike:
+    n: int = 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Alike)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+def of_class(cls: type) -> Callable[[], Spec]:
+    def made() -> Spec:
+        class Classes(Spec):
+            def initial(self) -> Iterable[Any]:
+                yield cls()
+
+            @action()
+            def up(self, s: Any) -> Any:
+                return replace(s, n=s.n + 1)
+
+        return Classes()
+
+    made.__name__ = cls.__name__
+    return made
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (asking(lambda s: s.order == [1, 2], "a list"), r"`s.order == \[1, 2\]` is not exported"),
+        (asking(lambda s: s.order != list(s.order), "made a list"), "is not exported"),
+        (asking(lambda s: s.order == range(2), "a range"), "is not exported"),
+        (asking(lambda s: sum({len(s.order), len(s.held)}) == 1, "sum of a set"), "sum"),
+        (asking(lambda s: sum(1 for _ in {len(s.order), len(s.held)}) < 2, "count"), "for _ in"),
+        (
+            asking(lambda s: len(dict(((len(s.order), 1), (len(s.held), 2)))) < 2, "keys"),  # noqa: C406
+            "is not exported",
+        ),
+        (of_class(Bounded), "Bounded has __post_init__, which is not exported"),
+        (of_class(Noted), "Noted has why with compare=False, which is not exported"),
+        (of_class(Alike), "Alike has __eq__ of its own, which is not exported"),
+    ],
+    ids=lambda one: getattr(one, "__name__", None),
+)
+def test_what_would_mean_something_else_is_refused(made: Callable[[], Spec], said: str) -> None:
+    """Parts of a set or keys that may be equal, lists beside tuples, classes with a will."""
+    for export in (as_quint, as_tla):
+        with pytest.raises(ConfigError, match=said):
+            export(model_of(made()))
+
+
+def test_a_loop_of_ours_takes_no_name_of_theirs() -> None:
+    guard = asking(lambda s: any(i in s.order for i in range(len(s.held))), "names")
+    assert ".indices().map(at => s.order.nth(at)).contains(i_)" in as_quint(model_of(guard()))
+    assert "[at] : at \\in DOMAIN" in as_tla(model_of(guard()))
 
 
 @pytest.mark.parametrize(
