@@ -393,7 +393,8 @@ def live(
     now, or recorded. Each violation is told at once.
 
     Exits with 0 where each sample satisfied all of them, with 1 where one did not, and with 3 where
-    none could be judged, as nobody answered or the specification asks nothing of a state."""
+    none could be judged, as nobody answered or the specification asks nothing of a state, and where
+    a member answered never: of it nothing is known."""
     from dstest.core.clock import wall_ns
     from dstest.spec import Spec
     from dstest.spec.compose import load
@@ -426,8 +427,8 @@ def live(
         watching.unanswered()
         _write(watching, metrics)
     (_as_json if json_ else _print)(model, watching, unanswered, found)
-    code = Exit.FAIL if found else Exit.PASS if watching.samples else Exit.NOT_PROVEN
-    raise typer.Exit(code)
+    shown = watching.samples and not watching.silent
+    raise typer.Exit(Exit.FAIL if found else Exit.PASS if shown else Exit.NOT_PROVEN)
 
 
 def _taken(
@@ -455,6 +456,7 @@ def _watched(
     state, unanswered = model.initial[0], 0
     try:
         for sample in samples:
+            watching.heard(sample)
             if all(answer is None for answer in sample.values()):
                 unanswered += 1
                 watching.unanswered()
@@ -493,6 +495,8 @@ def _write(watching: Monitor, metrics: Path | None) -> None:
 
 
 def _healthy(watching: Monitor) -> bool | None:
+    if watching.healthy and watching.silent:
+        return None
     return watching.healthy if watching.asks else False
 
 
@@ -502,6 +506,7 @@ def _as_json(model: Model, watching: Monitor, unanswered: int, found: list[Any])
             "spec": model.name,
             "samples": watching.samples,
             "unanswered": unanswered,
+            "never_answered": watching.silent,
             "healthy": _healthy(watching),
             "invariants": watching.counts,
             "broken": found,
@@ -518,5 +523,7 @@ def _print(model: Model, watching: Monitor, unanswered: int, found: list[Any]) -
             say(f"{one.id:8} {count.passed:>9} held {count.failed:>6} not: {one.text}")
     if not watching.asks:
         say(f"{model.name} has no invariant of states: it asks nothing of a sample")
+    if watching.silent:
+        say(f"never answered: {', '.join(watching.silent)}: nothing is known of what was not asked")
     said = {True: "healthy", False: "not healthy", None: "nothing was judged"}
     say(said[_healthy(watching)])

@@ -10,7 +10,7 @@ is not known.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import IO, Any
 
 import msgspec
@@ -45,6 +45,17 @@ class Monitor:
         self.healthy: bool | None = None
         """Did the last sample satisfy all of them? None before the first."""
         self._answering = True
+        self._heard: dict[str, bool] = {}
+
+    @property
+    def silent(self) -> list[str]:
+        """Members that have not answered once."""
+        return [name for name, heard in self._heard.items() if not heard]
+
+    def heard(self, sample: Mapping[str, Any]) -> None:
+        """Who was asked, and who answered."""
+        for name, answer in sample.items():
+            self._heard[name] = self._heard.get(name, False) or answer is not None
 
     @property
     def asks(self) -> bool:
@@ -96,7 +107,8 @@ class Monitor:
                 yield f'dstest_invariant_checks_total{{id="{id_}",result="{word}"}} {value}'
         yield "# TYPE dstest_invariants_healthy gauge"
         if self.healthy is not None or not self._answering:
-            yield f"dstest_invariants_healthy {int(self.healthy is True and self._answering)}"
+            well = self.healthy is True and self._answering and not self.silent
+            yield f"dstest_invariants_healthy {int(well)}"
 
 
 Sample = dict[str, Any]

@@ -228,9 +228,10 @@ class Scene:
                 ends.append(end)
         return begins, ends
 
-    def why(self, at_ns: int | None, nodes: Iterable[str] = ()) -> Explanation:
-        """Does a fault explain what happened then to these nodes?"""
-        return self.windows.explain(at_ns, 0, [n for n in nodes if n in self.nodes])
+    def why(self, at_ns: int | None, nodes: Iterable[str] = (), alarm: str = "") -> Explanation:
+        """Does a fault explain what happened then to these nodes? An `alarm` only one that says so
+        of itself."""
+        return self.windows.explain(at_ns, 0, [n for n in nodes if n in self.nodes], alarm)
 
     def quiet(self, at_ns: int) -> bool:
         """Does no fault stand then, and is the load on?"""

@@ -24,11 +24,13 @@ _QUANTITIES: Final[Mapping[str, str]] = {
     "both": r"both",
     "immediately": r"immediately|at once|instantly",
     "forever": r"for ?ever|permanently|durably|durable",
+    "once": r"once(?= *(?:$|[.,;:\n]))|one time",
 }
 """What it is called -> all ways in which it is said. One that stands in a longer one is not asked
 for by itself."""
 
 _STRONGER: Final[Mapping[str, frozenset[str]]] = {
+    "once": frozenset({"exactly once", "exactly"}),
     "at most": frozenset({"exactly once", "exactly", "never"}),
     "at least": frozenset({"exactly once", "exactly", "every", "always"}),
     "exactly": frozenset({"exactly once"}),
@@ -54,8 +56,13 @@ _HEDGES: Final = re.compile(
     r"in (?:the )?(?:typical|normal|usual|common|most|best|average) cases?|typically|usually|"
     r"normally|generally|mostly|in general|in most cases|best[ -]effort|where possible|"
     r"if possible|as far as possible|in principle|ideally|often|sometimes|approximately|roughly|"
-    r"in practice|eventually|should be able",
+    r"in practice|eventually|should be able|almost|nearly|hardly|rarely|"
+    r"unless\b[^,;:.()]*|except\w*|or (?=\d)|"
+    r"not (?:so|true|the case|every|each|all|any|always|only)\b",
 )
+_TURNED: Final = re.compile(r"\b(?:not|cannot|nobody)\b|n't\b")
+_DENIED: Final = re.compile(r"\b(?:not|cannot|never|no|without|nobody|lost|only)\b|n't\b")
+"""What a claim may say with another word of the kind."""
 
 _LITTLE: Final = (
     "a an the this that these those it its is are was were be been being has have had do does did "
@@ -114,10 +121,13 @@ def _number(one: re.Match[str]) -> tuple[str, str]:
 
 
 def hedges(text: str, claim: str) -> Iterator[str]:
-    """What a claim says to be true less often, and its requirement does not."""
-    for one in _HEDGES.finditer(claim.lower()):
-        if one[0] not in text.lower():
+    """What a claim says to be true less often, or denies, and its requirement does not."""
+    wanted, said = text.lower(), claim.lower()
+    for one in _HEDGES.finditer(said):
+        if one[0] not in wanted:
             yield one[0]
+    if not _DENIED.search(wanted) and (turned := _TURNED.search(said)):
+        yield turned[0]
 
 
 def lost_words(text: str, claims: Sequence[str]) -> list[str]:

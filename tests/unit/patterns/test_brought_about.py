@@ -6,8 +6,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
-from planted_runs import Cluster, journal_files, op, ops_of, partition, planted
+from planted_runs import Cluster, journal_files, line, op, ops_of, partition, planted
 
 from dstest.debug.patterns.diagnosis import Diagnosis, _began, diagnose
 from dstest.debug.patterns.model import Detection
@@ -166,6 +167,26 @@ def test_lines_of_damage(tmp_path: Path, said: str, told: bool) -> None:
     assert bool(damage) is told, damage
     if told:
         assert damage[0].nodes == ["n2"] and found.hypotheses[0].pattern == "corruption"
+
+
+@pytest.mark.parametrize(
+    ("nemesis", "node", "expected"),
+    [
+        ("bit-rot", "n2", True),
+        ("bit-flip", "n2", True),
+        ("bit-rot", "n3", False),
+        ("partition", "n2", False),
+    ],
+)
+def test_damage_that_a_fault_did_is_its_own(
+    nemesis: str, node: str, expected: bool, tmp_path: Path
+) -> None:
+    """It damaged the disk of n2 alone, from 10 s to 20 s."""
+    fault = msgspec.structs.replace(partition(10, 20, ["n2"]), nemesis=nemesis)
+    logs = {node: [line(12.0, "toykv: the log is damaged at line 323")]}
+    found = diagnose(planted(tmp_path / "run", records=[fault], logs=logs))
+    (damage,) = signs(found, 22, "damage-told")
+    assert damage.expected is expected, damage
 
 
 def queue_of(path: Path, depths: list[float]) -> Path:

@@ -30,6 +30,9 @@ from dstest.plans.trace.wording import hedges, lost_phrases, lost_words
         ("It holds even under a partition.", "It holds, whatever a partition does.", []),
         ("A payment that is sent again takes effect once", "It takes effect once.", []),
         ("It serves 1,000 requests.", "It serves 1000 requests.", []),
+        ("A payment takes effect once.", "A payment takes effect.", ["once"]),
+        ("A payment takes effect once.", "A payment takes effect exactly once.", []),
+        ("It serves once the leader is known.", "It serves when the leader is known.", []),
     ],
 )
 def test_what_is_lost(text: str, claim: str, lost: list[str]) -> None:
@@ -49,6 +52,19 @@ def test_it_may_stand_in_any_of_the_claims() -> None:
         ("It is made once.", "It is made once in the typical case.", ["in the typical case"]),
         ("It is made once.", "It is usually made once.", ["usually"]),
         ("It usually works.", "It usually works.", []),
+        ("Every payment is made.", "It is not so that every payment is made.", ["not so", "not"]),
+        ("Every payment is made.", "Not every payment is made.", ["not every", "not"]),
+        ("Every payment is made.", "Almost every payment is made.", ["almost"]),
+        (
+            "Every payment is made.",
+            "Every payment is made unless members crash.",
+            ["unless members crash"],
+        ),
+        ("It is made within 5 s.", "It is made within 5 s or 50 s.", ["or "]),
+        ("It is made, also after a crash.", "It is made, except after a crash.", ["except"]),
+        ("It takes effect once.", "It does not take effect once.", ["not"]),
+        ("Nothing is lost.", "Writes do not get lost.", []),
+        ("It never fails.", "It does not fail.", []),
         ("It converges.", "It converges eventually, best-effort.", ["eventually", "best-effort"]),
     ],
 )

@@ -236,3 +236,19 @@ def test_a_specification_of_samples_needs_no_action(tmp_path: Path) -> None:
         said = CliRunner().invoke(app, ["spec", command, str(file)])
         assert isinstance(said.exception, ConfigError)
         assert "has no action" in said.exception.message
+
+
+def test_of_a_member_that_never_answered_nothing_is_known(tmp_path: Path) -> None:
+    """Where the other one is well, too: at most one leads, of those that were heard."""
+    file = tmp_path / "seen.py"
+    file.write_text(SPEC)
+    samples = tmp_path / "samples.jsonl"
+    rows = [{"a": {"n": 1}, "b": None}, {"a": {"n": 1}, "b": None}]
+    samples.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    said = CliRunner().invoke(app, ["spec", "live", str(file), str(samples)])
+    assert said.exit_code == Exit.NOT_PROVEN, said.output
+    assert "never answered: b" in said.output and "healthy" not in said.output
+    with samples.open("a") as more:
+        more.write(json.dumps({"a": {"n": 1}, "b": {"n": 2}}) + "\n")
+    said = CliRunner().invoke(app, ["spec", "live", str(file), str(samples)])
+    assert said.exit_code == Exit.PASS, said.output

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from dstest.core.op import Op, Outcome
+from dstest.debug.logs.scene import Explanation
 from dstest.debug.patterns import order
 from dstest.debug.patterns.anomalies import (
     base_of,
@@ -16,6 +17,7 @@ from dstest.debug.patterns.anomalies import (
     of_check,
     promises_broken,
 )
+from dstest.debug.patterns.journal import NotedLine
 from dstest.debug.patterns.model import (
     JOURNAL,
     JUDGED,
@@ -27,6 +29,9 @@ from dstest.debug.patterns.model import (
     operations,
 )
 from dstest.debug.patterns.scene import CheckerFinding, Scene
+
+CORRUPTION: Final = "corruption"
+"""Of alarms, and as nemeses name what they explain."""
 
 
 def _both_swapped(scene: Scene) -> Iterator[Match]:
@@ -186,16 +191,28 @@ def _too_few(scene: Scene) -> Iterator[Match]:
 
 
 def _damage(scene: Scene) -> Iterator[Match]:
-    """Lines that tell of damaged data."""
-    told = [one for one in scene.notes.alarms if one.what == "corruption"]
-    if told:
+    """Lines that tell of damaged data, apart those of what a fault has damaged."""
+    groups: dict[tuple[str, bool], tuple[Explanation, list[NotedLine]]] = {}
+    for one in scene.notes.alarms:
+        if one.what == CORRUPTION:
+            said = scene.why(one.line.time_ns, [one.line.node], CORRUPTION)
+            by_fault = said.expected and said.by_fault
+            groups.setdefault((said.window, by_fault), (said, []))[1].append(one)
+    for (window, by_fault), (said, told) in groups.items():
         rows = [
             evidence_row("log", t.line.place, t.line.record.message, t.line.time_ns, t.line.node)
             for t in told[:6]
         ]
-        nodes = sorted({one.line.node for one in told})
-        said = f"{len(told)} lines tell of damaged data"
-        yield Match(said=said, rows=rows, count=len(told), nodes=nodes, at_ns=told[0].line.time_ns)
+        yield Match(
+            said=f"{len(told)} lines tell of damaged data",
+            rows=rows,
+            count=len(told),
+            nodes=sorted({one.line.node for one in told}),
+            at_ns=told[0].line.time_ns,
+            window=window,
+            expected=by_fault,
+            why=said.why if by_fault else "no fault that damages data stood there",
+        )
 
 
 _SWAPS: Final = Sign(
