@@ -227,6 +227,8 @@ def conform(
         require_writable(ledger, "--ledger")
         commit = commit or head_of(Path.cwd())
     require_writable(out, "--out")
+    if out is not None and out.exists() and any(_is(out, one) for one in (spec, recorded)):
+        raise ConfigError(f"--out {out} would replace what is read", remedy="another file")
     model = load(spec, constants or ())
     if log or model.spec.server_log:
         model = of_logs(model)
@@ -245,6 +247,12 @@ def conform(
         _write(out, model, found)
     code = {"accept": Exit.PASS, "reject": Exit.FAIL}.get(said.verdict, Exit.NOT_PROVEN)
     raise typer.Exit(code)
+
+
+def _is(out: Path, given: Path | str) -> bool:
+    """Is that the file that was given, as `FILE` or `FILE:SPEC`?"""
+    path = Path(str(given).partition(":")[0])
+    return path.exists() and out.samefile(path)
 
 
 def _finds(out: Path | None, found: list[Explained]) -> Explain | None:

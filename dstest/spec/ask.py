@@ -15,6 +15,7 @@ import asyncio
 import http.client
 import io
 import json
+import re
 import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,6 +29,9 @@ from dstest.core.errors import ConfigError
 from dstest.core.extras import need
 from dstest.spec.live import Sample, no_number
 from dstest.spec.merge import once
+
+_SECRET: Final = re.compile(r"://[^/]*@")
+"""Who asks, and by which password."""
 
 WAIT_S: Final = 1.0
 """For an answer, to its end."""
@@ -93,7 +97,8 @@ def _way(address: str, text: str | None) -> Ask:
     except ValueError:
         there = False
     if not there or any(c.isspace() or not c.isprintable() for c in address):
-        raise ConfigError(f"{address!r} is no address", remedy=f"--ask {scheme}://HOST:PORT/..")
+        shown = _SECRET.sub("://..@", address)
+        raise ConfigError(f"{shown!r} is no address", remedy=f"--ask {scheme}://HOST:PORT/..")
     return _WAYS[scheme](url, text)
 
 

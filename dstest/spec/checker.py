@@ -179,6 +179,9 @@ def _dashed(name: str) -> str:
 def checker_of(spec: Spec) -> SpecChecker:
     """Raises ConfigError for a specification that says of no operation what it stands for, and for
     one that is held to the logs of servers."""
+    if isinstance(spec, type):
+        name = spec.__name__
+        raise ConfigError(f"checker_of({name}) is given a class", remedy=f"checker_of({name}())")
     model = model_of(spec)
     if spec.server_log:
         raise ConfigError(

@@ -518,7 +518,7 @@ def _judge(
         said.verdict, said.consumed, said.index = "inconclusive", min(exceeded), min(exceeded)
         said.reason = (
             f"more than frontier_max={frontier_max} states to look at for one record, at "
-            f"{min(exceeded)}: allow more (frontier_max), by --frontier; {_EASIER}"
+            f"{min(exceeded)}: of `spec conform`, --frontier allows more; {_EASIER}"
         )
     else:
         said.consumed = said.total

@@ -90,7 +90,7 @@ class BitRot(DiskFault):
             default=64,
             least=1,
             most=1_000_000,
-            help="one bit in so many KiB of each file, or less: 4,096 at most, spread over 512 files",
+            help="one bit in so many KiB of each file; 4,096 in all, spread, and 512 files at most",
         ),
         **WINDOW_OPTIONS,
     }

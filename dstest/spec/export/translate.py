@@ -111,6 +111,11 @@ class Translator:
                 " exported",
                 remedy="values of one type",
             ) from None
+        except RecursionError:
+            raise ConfigError(
+                f"{where}: a function that calls itself is not exported",
+                remedy="a loop over known rows",
+            ) from None
 
     def refused(self, node: ast.AST, scope: Scope) -> ConfigError:
         """That it has no counterpart."""

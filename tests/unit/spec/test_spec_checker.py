@@ -65,7 +65,7 @@ class UpTo(Counter):
     """What an increment was given is the least that is there after it."""
 
     @maps("inc", after=lambda s, record: s.value >= record.input)
-    def of_inc(self, record: Record) -> Iterable[Step]:
+    def of_inc(self, record: Record) -> Iterator[Step]:
         yield Step("add", (1,))
 
 

@@ -271,9 +271,14 @@ def of_class(cls: type) -> Callable[[], Spec]:
     return made
 
 
+def depth(n: int) -> int:
+    return 0 if n == 0 else 1 + depth(n - 1)
+
+
 @pytest.mark.parametrize(
     ("made", "said"),
     [
+        (asking(lambda s: depth(len(s.order)) < 2, "itself"), "calls itself is not exported"),
         (asking(lambda s: s.order == [1, 2], "a list"), r"`s.order == \[1, 2\]` is not exported"),
         (asking(lambda s: s.order != list(s.order), "made a list"), "is not exported"),
         (asking(lambda s: s.order == range(2), "a range"), "is not exported"),
