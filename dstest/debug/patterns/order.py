@@ -102,6 +102,8 @@ def _taken_back(ops: list[Op]) -> list[Op]:
     reads = [op for op in ops if op.op_type in ("read", "get") and op.outcome is Outcome.OK]
     for read in sorted(reads, key=lambda op: op.invoke_ts):
         write = wrote.get(repr(read.output))
+        if write is not None and _is_old(write, changes, read):
+            continue  # of a value that was old anyway, nothing follows for another one
         for of, first in [one for one in shown.values() if one[1].last_ns < read.invoke_ts]:
             before = write is not None and write.outcome is Outcome.OK
             if before and write is not None and write.last_ns < of.invoke_ts:
@@ -110,6 +112,12 @@ def _taken_back(ops: list[Op]) -> list[Op]:
         if write is not None and write.outcome is not Outcome.OK:
             shown.setdefault(repr(read.output), (write, read))
     return bad
+
+
+def _is_old(write: Op, changes: list[Op], read: Op) -> bool:
+    """Had what it shows surely been overwritten, by a write that was acknowledged before?"""
+    done = (one for one in changes if one.outcome is Outcome.OK)
+    return any(write.last_ns < one.invoke_ts and one.last_ns < read.invoke_ts for one in done)
 
 
 def clock_contradictions(scene: Scene) -> Iterator[Match]:

@@ -518,6 +518,20 @@ def test_what_was_shown_and_rolled_back_is_a_dirty_read(tmp_path: Path) -> None:
     assert ranks[5] == 1 and 9 not in ranks, told(acked)
 
 
+def test_a_read_that_is_old_takes_nothing_back(tmp_path: Path) -> None:
+    """A value was confirmed on top of the one of unknown outcome; who reads the first is behind."""
+    ops = ops_of(load_s=20)
+    ops += [
+        op(900, 30, key="x", input=1),
+        op(901, 31, key="x", input=2, took_ms=None),
+        op(902, 33, op_type="read", key="x", output=2),
+        op(903, 34, key="x", input=3),
+        op(904, 35, op_type="read", key="x", output=1),
+    ]
+    found = diagnose(planted(tmp_path / "run", ops))
+    assert 9 not in {h.number for h in found.hypotheses}, told(found)
+
+
 def told(found: Diagnosis) -> list[tuple[int, int, str, bool]]:
     return [(h.rank, h.number, h.detections[0].said, h.alarm) for h in found.hypotheses]
 
