@@ -37,6 +37,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
+import json
 import operator
 from collections import Counter
 from collections.abc import Mapping
@@ -135,6 +136,15 @@ def _name_of(op: Op) -> str:
     return name
 
 
+def _exact(name: Any) -> str:
+    """What tells names apart as they are written: 1, 1.0, true and "1" are four."""
+    return json.dumps(name, sort_keys=True, default=repr)
+
+
+def _tenant_of(op: Op) -> str:
+    return _exact(op.key)
+
+
 def _about(op: Op, what: str) -> Any:
     return op.input.get(what) if isinstance(op.input, dict) else None
 
@@ -160,7 +170,7 @@ class Record:
         self._puts: dict[int, Op] = {}
         self.twice: Op | None = None
         self.changes: dict[int, Change] = {}
-        self.sightings: dict[tuple[Any, str], list[Op]] = {}
+        self.sightings: dict[tuple[str, str], list[Op]] = {}
         for op in (*part.maybe("put"), *part.refused("put")):
             value = op.input.get("value") if isinstance(op.input, dict) else None
             if value is None:
@@ -168,39 +178,40 @@ class Record:
             _name_of(op)
             if self._puts.setdefault(self._values.id_of(value), op) is not op:
                 self.twice = op
-        self.drops: dict[Any, list[Change]] = {}
+        self.drops: dict[str, list[Change]] = {}
         for op in part.maybe("drop"):
             change = Change(op.invoke_ts, end_of(op), op)
-            self.drops.setdefault(op.key, []).append(change)
+            self.drops.setdefault(_tenant_of(op), []).append(change)
         self.tenants = self._tenants(part)
 
     def put_of(self, value: Any) -> Op | None:
         """Who put it, or tried to."""
         return self._puts.get(self._values.id_of(value))
 
-    def _tenants(self, part: Part) -> dict[Any, Tenant]:
+    def _tenants(self, part: Part) -> dict[str, Tenant]:
         """What has been seen in its place was put there before."""
         ends = {id(op): end_of(op) for op in self._puts.values()}
         for op in part.of(*GETS, *LISTS):
+            tenant = _tenant_of(op)
             for name, value in _shown(op):
                 put = self.put_of(value)
-                if put is not None and (put.key, _name_of(put)) == (op.key, name):
+                if put is not None and (_tenant_of(put), _name_of(put)) == (tenant, name):
                     ends[id(put)] = min(ends[id(put)], end_of(op))
-                    self.sightings.setdefault((op.key, name), []).append(op)
-        puts: dict[Any, dict[str, list[Change]]] = {key: {} for key in self.drops}
+                    self.sightings.setdefault((tenant, name), []).append(op)
+        puts: dict[str, dict[str, list[Change]]] = {key: {} for key in self.drops}
         for op in self._puts.values():
             if op.outcome is not Outcome.FAIL:
                 change = Change(op.invoke_ts, ends[id(op)], op)
                 self.changes[id(op)] = change
-                puts.setdefault(op.key, {}).setdefault(_name_of(op), []).append(change)
+                puts.setdefault(_tenant_of(op), {}).setdefault(_name_of(op), []).append(change)
         return {key: Tenant(places, self.drops.get(key, [])) for key, places in puts.items()}
 
-    def cells(self, part: Part) -> dict[Any, list[Op]]:
+    def cells(self, part: Part) -> dict[str, list[Op]]:
         """By cell, what may have changed any of its places."""
-        found: dict[Any, list[Op]] = {}
+        found: dict[str, list[Op]] = {}
         for op in part.maybe("put", "drop"):
             if (cell := _about(op, "cell")) is not None:
-                found.setdefault(cell, []).append(op)
+                found.setdefault(_exact(cell), []).append(op)
         return found
 
 
@@ -229,7 +240,7 @@ class Judge:
 
     def look(self, op: Op) -> None:
         """What is wrong with an answer."""
-        tenant = self._record.tenants.get(op.key, NOBODY)
+        tenant = self._record.tenants.get(_tenant_of(op), NOBODY)
         if op.op_type in COUNTS:
             self._count(op, tenant)
             return
@@ -254,7 +265,7 @@ class Judge:
             self._tell("phantom-key", op, [op], f"{said}, {begun}", value)
             return
         said += f", which op {put.op_id} had put"
-        if put.key != op.key:
+        if _tenant_of(put) != _tenant_of(op):
             message = f"{said} for the tenant {_spelled(put.key)} under {_spelled(_name_of(put))}"
             self._tell("leak", op, [put, op], message, value)
         elif _name_of(put) != name:
@@ -297,15 +308,18 @@ class Judge:
 
     def _confused(self, op: Op, put: Op, name: str) -> Op | None:
         """The last change of another place of the cell, after the value was there last."""
-        seen = self._record.sightings.get((op.key, name), ())
+        tenant = _tenant_of(op)
+        seen = self._record.sightings.get((tenant, name), ())
         before = (s.invoke_ts for s in seen if end_of(s) < op.invoke_ts)
         since = max([put.invoke_ts, *before])
         others = (
             other
-            for other in self._cells.get(_about(put, "cell"), ())
+            for other in self._cells.get(_exact(_about(put, "cell")), ())
             if other.invoke_ts < end_of(op)
             and end_of(other) > since
-            and (other.key != op.key or (other.op_type == "put" and _name_of(other) != name))
+            and (
+                _tenant_of(other) != tenant or (other.op_type == "put" and _name_of(other) != name)
+            )
         )
         return max(others, key=lambda other: other.invoke_ts, default=None)
 

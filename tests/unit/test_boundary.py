@@ -326,6 +326,20 @@ CASES: dict[str, tuple[list[Op], dict[str, list[int]]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("model", CHECKER.models)
+@pytest.mark.parametrize(
+    ("one", "another"),
+    [(1, 1.0), (1, True), (0, False), (0, -0.0), (1, "1"), ([1], [True]), ({"t": 1}, {"t": 1.0})],
+)
+def test_tenants_that_are_equal_numbers_are_two(one: Any, another: Any, model: str) -> None:
+    for mine, other in ((one, another), (another, one)):
+        ops = [put(0, mine, "k", 0), get(1, other, "k", 1, "v0")]
+        result = judged(History(header=Header(), ops=ops), model)
+        assert result.valid is False and result.anomaly_types == ["leak"], result.reason
+        own = judged(History(header=Header(), ops=[ops[0], get(1, mine, "k", 1, "v0")]), model)
+        assert own.valid is True, own.reason
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_each_anomaly_has_its_witness(name: str) -> None:
     ops, wanted = CASES[name]
