@@ -368,6 +368,12 @@ def test_the_message_says_of_which_class_the_names_are_and_shows_what_is_unseen(
     assert one.element == "v0" and one.culprit == 1
 
 
+def test_a_surface_is_where_a_tenant_is_shown_what_it_has() -> None:
+    surfaces = {name: types - CONTROLS for name, types in BOUNDARY.fields.surfaces.items()}
+    assert surfaces == {"keys": {"get"}, "lists": {"list"}, "counts": {"count"}}
+    assert BOUNDARY.fields.nothing.keys() == CONTROLS
+
+
 def test_clients_of_several_systems_can_do_it() -> None:
     for name in ("toykv", "etcd", "redis-sentinel"):
         assert BOUNDARY.capability in registry.load("systems", name).capabilities
