@@ -14,7 +14,7 @@ that each says where it was put.
 
 | anomaly | meaning |
 |---|---|
-| leak | a tenant was shown a value of another tenant |
+| leak | a tenant was shown a value of another tenant, be it in the answer of a put or a drop |
 | wrong-key | a tenant was shown its value under a key that it was not put under |
 | phantom-key | a value that nobody had begun to put |
 | failed-but-applied | a value whose put was refused |
@@ -27,9 +27,10 @@ that each says where it was put.
 
 Models: `isolated`, each place is a register of its own, up to date; `isolated-late`, where answers
 may be old and writes may get lost: who may see what, without the last four rows, and of counts
-those above the number of keys that were ever put. Sound: what is reported is a violation, in
-whatever order overlapping and unknown operations took effect. What is not seen: orders of
-overlapping puts on which two reads do not agree, and that lists are of one moment.
+those above the number of keys that were ever put. In answers of puts and drops texts alone are
+looked for: a number may be a revision, or how many there were. Sound: what is reported is a
+violation, in whatever order overlapping and unknown operations took effect. What is not seen:
+orders of overlapping puts on which two reads do not agree, and that lists are of one moment.
 Source: confusable identifiers and negative controls of a boundary claim, section 7.M.S of a plan.
 """
 
@@ -40,7 +41,7 @@ import itertools
 import json
 import operator
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -161,6 +162,19 @@ def _shown(op: Op) -> list[tuple[str, Any]]:
     return rows
 
 
+def _texts(answer: Any) -> Iterator[str]:
+    """All texts in the answer of a write, however deep, in order."""
+    left = [answer]
+    while left:
+        one = left.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, list | tuple):
+            left.extend(reversed(one))
+        elif isinstance(one, dict):
+            left.extend(reversed(one.values()))
+
+
 class Record:
     """Who put what where, and by when each change was done; `twice` is a put of a value that
     another one had put."""
@@ -257,6 +271,25 @@ class Judge:
             if name not in names and name in tenant.places:
                 self._nothing(op, tenant, name)
 
+    def look_at_write(self, op: Op) -> None:
+        """What its answer shows of other tenants."""
+        for value in dict.fromkeys(_texts(op.output)):
+            put = self._record.put_of(value)
+            if put is None or put.invoke_ts >= end_of(op) or _tenant_of(put) == _tenant_of(op):
+                continue
+            self._leak(op, put, f"{_said(op)} shows {quoted(value)}, which op {put.op_id} had put")
+
+    def is_control(self, op: Op) -> bool:
+        """Is it one that asks for what nobody put?"""
+        if not op.op_type.startswith("probe"):
+            return False
+        places = self._record.tenants.get(_tenant_of(op), NOBODY).places
+        return _name_of(op) not in places if op.op_type in GETS else not places
+
+    def _leak(self, op: Op, put: Op, said: str) -> None:
+        message = f"{said} for the tenant {_spelled(put.key)} under {_spelled(_name_of(put))}"
+        self._tell("leak", op, [put, op], message, put.input["value"])
+
     def _value(self, op: Op, tenant: Tenant, name: str, value: Any) -> None:
         put = self._record.put_of(value)
         said = f"{_said(op)} shows {quoted(value)} under the key {_spelled(name)}"
@@ -266,8 +299,7 @@ class Judge:
             return
         said += f", which op {put.op_id} had put"
         if _tenant_of(put) != _tenant_of(op):
-            message = f"{said} for the tenant {_spelled(put.key)} under {_spelled(_name_of(put))}"
-            self._tell("leak", op, [put, op], message, value)
+            self._leak(op, put, said)
         elif _name_of(put) != name:
             message = f"{said} under {_spelled(_name_of(put))}"
             self._tell("wrong-key", op, [put, op], message, value)
@@ -371,6 +403,9 @@ def decide(part: Part, findings: Findings) -> int:
         why = f"op {judge.flaw.op_id} puts a value that another one puts too: whose is it?"
         findings.undecide(part.key, why)
         return 0
+    for op in part.of("put", "drop"):
+        findings.tick()
+        judge.look_at_write(op)
     answers = part.of(*OBSERVERS)
     classes: Counter[str] = Counter()
     for op in answers:
@@ -380,7 +415,7 @@ def decide(part: Part, findings: Findings) -> int:
             classes[name] += 1
     judge.end()
     findings.stats["answers_by_class"] = dict(sorted(classes.items()))
-    findings.count(controls=sum(op.op_type.startswith("probe") for op in answers))
+    findings.count(controls=sum(judge.is_control(op) for op in answers))
     return len(answers)
 
 

@@ -320,6 +320,21 @@ CASES: dict[str, tuple[list[Op], dict[str, list[int]]]] = {
     "a control that was answered": (
         [put(0, "a", "k", 0), op(1, "probe", "b", 1, name="k", output="v0")], {"leak": [0, 1]},
     ),
+    "in the answer of a put": (
+        [put(0, "a", "k", 0), put(1, "b", "k", 1, output="v0")], {"leak": [0, 1]},
+    ),
+    "in the answer of a drop": (
+        [put(0, "a", "k", 0), op(1, "drop", "b", 1, output=[{"k": ["v0"]}])], {"leak": [0, 1]},
+    ),
+    "of a refused put, in the answer of a put": (
+        [put(0, "a", "k", 0, error="no"), put(1, "b", "k", 1, output="v0")], {"leak": [0, 1]},
+    ),
+    "its own in the answer of a drop": (
+        [put(0, "a", "k", 0), op(1, "drop", "a", 1, output=["v0", 1, None])], {},
+    ),
+    "its own in the answer of a put": (
+        [put(0, "a", "k", 0), put(1, "a", "k", 1, output=["v0", "v1", "OK"])], {},
+    ),
     "a control that counts": (
         [put(0, "a", "k", 0), op(1, "probe_count", "b", 1, output=1)], {"count-off": [1]},
     ),
@@ -343,7 +358,7 @@ def test_tenants_that_are_equal_numbers_are_two(one: Any, another: Any, model: s
 @pytest.mark.parametrize("name", CASES)
 def test_each_anomaly_has_its_witness(name: str) -> None:
     ops, wanted = CASES[name]
-    result = judged(History(header=Header(), ops=ops))
+    result = judged(History(header=Header(), ops=[*ops, get(99, "nobody", "k", 99, None)]))
     found = {kind: group[0].ops for kind, group in result.anomalies.items()}
     assert found == wanted
     assert result.valid is (not wanted)
@@ -354,6 +369,25 @@ def test_a_value_that_is_put_twice_leaves_all_open() -> None:
     again = op(2, "put", "b", 2, name="k", value="v0")
     result = judged(History(header=Header(), ops=[*ops, again]))
     assert result.valid == "unknown" and "whose is it" in str(result.reason)
+
+
+def test_a_control_asks_for_what_nobody_put() -> None:
+    ops = [
+        put(0, "a", "k", 0), put(1, "b", "k", 0, error="no"), op(2, "drop", "c", 0),
+        op(3, "probe", "a", 1, name="k", output="v0"), op(4, "probe", "a", 1, name="l"),
+        op(5, "probe", "b", 1, name="k"), op(6, "probe_list", "a", 1, output=[["k", "v0"]]),
+        op(7, "probe_list", "c", 1, output=[]), op(8, "probe_count", "a", 1, output=1),
+        op(9, "probe_count", "d", 1, output=0), get(10, "d", "k", 1, None),
+    ]  # fmt: skip
+    result = judged(History(header=Header(), ops=ops))
+    assert result.valid is True and result.stats["controls"] == 4, result.reason
+
+
+def test_a_number_in_the_answer_of_a_write_is_no_value() -> None:
+    puts = [put(0, "a", "k", 0), put(1, "b", "k", 1, output=7)]
+    ops = [msgspec.structs.replace(puts[0], input={"name": "k", "value": 7}), puts[1]]
+    result = judged(History(header=Header(), ops=[*ops, get(2, "b", "k", 2, "v1")]))
+    assert result.valid is True, result.reason
 
 
 def test_nothing_is_shown() -> None:
