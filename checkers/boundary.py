@@ -62,6 +62,9 @@ LATE: Final = "isolated-late"
 _SHOWN_MAX: Final = 5
 """Puts that are shown with a count which is off."""
 
+_NEAR: Final = 200
+"""Changes of a cell, among the last before a loss, that may be what it was taken for."""
+
 _BEFORE: Final = -1
 """When the places became empty that nobody has put to, ns."""
 
@@ -79,7 +82,8 @@ _end: Final = operator.attrgetter("end")
 
 
 class Place:
-    """One key of one tenant, by what changed it: its puts, and the drops of its tenant."""
+    """One key of one tenant, by what changed it: its puts, and the drops of its tenant, each by
+    their starts."""
 
     def __init__(self, puts: list[Change], drops: list[Change]) -> None:
         self.puts = puts
@@ -91,6 +95,11 @@ class Place:
         done = sorted(puts, key=_end)
         self._ends = [change.end for change in done]
         self._newest = list(itertools.accumulate(done, partial(max, key=_start)))
+        self._begun = [put.start for put in puts]
+        self._longest = list(itertools.accumulate((put.end for put in puts), max))
+        every = sorted(self._changes, key=_end)
+        self._all_ends = [change.end for change in every]
+        self._latest = list(itertools.accumulate((change.start for change in every), max))
 
     def over(self, change: Change, seen: Op) -> Change | None:
         """What surely came after this change and before the observation, if anything."""
@@ -107,8 +116,14 @@ class Place:
 
     def may_hold(self, seen: Op) -> bool:
         """Can any of its values have been there while this was observed?"""
-        until = end_of(seen)
-        return any(put.start < until and self.over(put, seen) is None for put in self.puts)
+        begun = self.begun_by(end_of(seen))
+        done = bisect.bisect_left(self._all_ends, seen.invoke_ts)
+        # One that ended before a change began that was done is gone.
+        return begun > 0 and not (done and self._latest[done - 1] > self._longest[begun - 1])
+
+    def begun_by(self, until: int) -> int:
+        """How many of its puts had begun before."""
+        return bisect.bisect_left(self._begun, until)
 
 
 class Tenant:
@@ -124,10 +139,10 @@ class Tenant:
         at = bisect.bisect_left(self._drops, end_of(seen), key=lambda drop: drop.start)
         return self._emptied[at - 1] if at else _BEFORE
 
-    def must_hold(self, place: Place, seen: Op) -> Change | None:
+    def must_hold(self, place: Place, seen: Op, emptied: int) -> Change | None:
         """The put for which nothing is no answer; None where nothing may be there."""
         put = place.last_put(seen)
-        return put if put is not None and put.start > self.emptied_last(seen) else None
+        return put if put is not None and put.start > emptied else None
 
 
 def _name_of(op: Op) -> str:
@@ -139,7 +154,7 @@ def _name_of(op: Op) -> str:
 
 def _exact(name: Any) -> str:
     """What tells names apart as they are written: 1, 1.0, true and "1" are four."""
-    return json.dumps(name, sort_keys=True, default=repr)
+    return f"={name}" if type(name) is str else json.dumps(name, sort_keys=True, default=repr)
 
 
 def _tenant_of(op: Op) -> str:
@@ -175,6 +190,42 @@ def _texts(answer: Any) -> Iterator[str]:
             left.extend(reversed(one.values()))
 
 
+class Cell:
+    """Changes of places that are easily taken for one another, in order of invocation."""
+
+    def __init__(self, changes: list[Op]) -> None:
+        self._changes = changes
+        self._starts = [op.invoke_ts for op in changes]
+        self._ends = list(itertools.accumulate(map(end_of, changes), max))
+
+    def last_other(self, tenant: str, name: str, since: int, until: int) -> Op | None:
+        """The last of another place that may have been done in between, if it is near the end."""
+        at = bisect.bisect_left(self._starts, until)
+        for i in range(at - 1, max(-1, at - 1 - _NEAR), -1):
+            other = self._changes[i]
+            if self._ends[i] <= since:
+                return None
+            if end_of(other) <= since:
+                continue
+            if _tenant_of(other) != tenant or (other.op_type == "put" and _name_of(other) != name):
+                return other
+        return None
+
+
+class Sightings:
+    """Who saw the values of a place there."""
+
+    def __init__(self, ops: list[Op]) -> None:
+        done = sorted(ops, key=end_of)
+        self._ends = [end_of(op) for op in done]
+        self._begun = list(itertools.accumulate((op.invoke_ts for op in done), max))
+
+    def last(self, before: int) -> int:
+        """When the last of them began that had ended before, ns."""
+        at = bisect.bisect_left(self._ends, before)
+        return self._begun[at - 1] if at else _BEFORE
+
+
 class Record:
     """Who put what where, and by when each change was done; `twice` is a put of a value that
     another one had put."""
@@ -184,7 +235,7 @@ class Record:
         self._puts: dict[int, Op] = {}
         self.twice: Op | None = None
         self.changes: dict[int, Change] = {}
-        self.sightings: dict[tuple[str, str], list[Op]] = {}
+        self.sightings: dict[tuple[str, str], Sightings] = {}
         for op in (*part.maybe("put"), *part.refused("put")):
             value = op.input.get("value") if isinstance(op.input, dict) else None
             if value is None:
@@ -205,13 +256,15 @@ class Record:
     def _tenants(self, part: Part) -> dict[str, Tenant]:
         """What has been seen in its place was put there before."""
         ends = {id(op): end_of(op) for op in self._puts.values()}
+        sightings: dict[tuple[str, str], list[Op]] = {}
         for op in part.of(*GETS, *LISTS):
             tenant = _tenant_of(op)
             for name, value in _shown(op):
                 put = self.put_of(value)
                 if put is not None and (_tenant_of(put), _name_of(put)) == (tenant, name):
                     ends[id(put)] = min(ends[id(put)], end_of(op))
-                    self.sightings.setdefault((tenant, name), []).append(op)
+                    sightings.setdefault((tenant, name), []).append(op)
+        self.sightings = {place: Sightings(ops) for place, ops in sightings.items()}
         puts: dict[str, dict[str, list[Change]]] = {key: {} for key in self.drops}
         for op in self._puts.values():
             if op.outcome is not Outcome.FAIL:
@@ -220,13 +273,13 @@ class Record:
                 puts.setdefault(_tenant_of(op), {}).setdefault(_name_of(op), []).append(change)
         return {key: Tenant(places, self.drops.get(key, [])) for key, places in puts.items()}
 
-    def cells(self, part: Part) -> dict[str, list[Op]]:
-        """By cell, what may have changed any of its places."""
+    def cells(self, part: Part) -> dict[str, Cell]:
+        """By name of the cell, what may have changed any of its places."""
         found: dict[str, list[Op]] = {}
         for op in part.maybe("put", "drop"):
             if (cell := _about(op, "cell")) is not None:
                 found.setdefault(_exact(cell), []).append(op)
-        return found
+        return {name: Cell(changes) for name, changes in found.items()}
 
 
 NOBODY: Final = Tenant({}, [])
@@ -267,9 +320,13 @@ class Judge:
                 message = f"{_said(op)} has the key {_spelled(name)} {times} times"
                 self._findings.anomaly("listed-twice", op.key, [op], message)
         asked = [_name_of(op)] if op.op_type in GETS else list(tenant.places)
+        emptied = tenant.emptied_last(op)
         for name in asked if not self._late else ():
             if name not in names and name in tenant.places:
-                self._nothing(op, tenant, name)
+                put = tenant.must_hold(tenant.places[name], op, emptied)
+                if put is not None:
+                    other = self._confused(op, put.op, name)
+                    self._losses.append(Loss(op, put.op, name, other))
 
     def look_at_write(self, op: Op) -> None:
         """What its answer shows of other tenants."""
@@ -317,12 +374,6 @@ class Judge:
         kind = "resurrected" if dropped else "stale"
         self._tell(kind, op, [put, later, op], f"{said} and op {later.op_id} had {what}", value)
 
-    def _nothing(self, op: Op, tenant: Tenant, name: str) -> None:
-        put = tenant.must_hold(tenant.places[name], op)
-        if put is None:
-            return
-        self._losses.append(Loss(op, put.op, name, self._confused(op, put.op, name)))
-
     def end(self) -> None:
         """Tell what was lost: to confusion only where all that is lost can be."""
         confused = all(loss.other is not None for loss in self._losses)
@@ -340,20 +391,13 @@ class Judge:
 
     def _confused(self, op: Op, put: Op, name: str) -> Op | None:
         """The last change of another place of the cell, after the value was there last."""
-        tenant = _tenant_of(op)
-        seen = self._record.sightings.get((tenant, name), ())
-        before = (s.invoke_ts for s in seen if end_of(s) < op.invoke_ts)
-        since = max([put.invoke_ts, *before])
-        others = (
-            other
-            for other in self._cells.get(_exact(_about(put, "cell")), ())
-            if other.invoke_ts < end_of(op)
-            and end_of(other) > since
-            and (
-                _tenant_of(other) != tenant or (other.op_type == "put" and _name_of(other) != name)
-            )
-        )
-        return max(others, key=lambda other: other.invoke_ts, default=None)
+        cell = self._cells.get(_exact(_about(put, "cell")))
+        if cell is None:
+            return None
+        tenant, since = _tenant_of(op), put.invoke_ts
+        if seen := self._record.sightings.get((tenant, name)):
+            since = max(since, seen.last(op.invoke_ts))
+        return cell.last_other(tenant, name, since, end_of(op))
 
     def _count(self, op: Op, tenant: Tenant) -> None:
         count = op.output
@@ -361,11 +405,12 @@ class Judge:
             raise Unreadable(op, "its output is no number of keys")
         if self._late:
             until = end_of(op)
-            may = [p for p in tenant.places.values() if any(c.start < until for c in p.puts)]
+            may = [place for place in tenant.places.values() if place.begun_by(until)]
             sure: list[Change] = []
         else:
             may = [place for place in tenant.places.values() if place.may_hold(op)]
-            held = (tenant.must_hold(place, op) for place in tenant.places.values())
+            emptied = tenant.emptied_last(op)
+            held = (tenant.must_hold(place, op, emptied) for place in tenant.places.values())
             sure = [put for put in held if put is not None]
         if len(sure) <= count <= len(may):
             return
@@ -403,17 +448,19 @@ def decide(part: Part, findings: Findings) -> int:
         why = f"op {judge.flaw.op_id} puts a value that another one puts too: whose is it?"
         findings.undecide(part.key, why)
         return 0
-    for op in part.of("put", "drop"):
-        findings.tick()
-        judge.look_at_write(op)
     answers = part.of(*OBSERVERS)
     classes: Counter[str] = Counter()
-    for op in answers:
-        findings.tick()
-        judge.look(op)
-        if isinstance(name := _about(op, "class"), str):
-            classes[name] += 1
-    judge.end()
+    try:
+        for op in part.of("put", "drop"):
+            findings.tick()
+            judge.look_at_write(op)
+        for op in answers:
+            findings.tick()
+            judge.look(op)
+            if isinstance(name := _about(op, "class"), str):
+                classes[name] += 1
+    finally:
+        judge.end()
     findings.stats["answers_by_class"] = dict(sorted(classes.items()))
     findings.count(controls=sum(judge.is_control(op) for op in answers))
     return len(answers)

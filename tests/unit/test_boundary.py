@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from checkers._findings import Findings, OutOfTime
 from checkers.boundary import CHECKER
 from dstest.core import registry
 from dstest.core.check import Budget, CheckResult
@@ -388,6 +389,69 @@ def test_a_number_in_the_answer_of_a_write_is_no_value() -> None:
     ops = [msgspec.structs.replace(puts[0], input={"name": "k", "value": 7}), puts[1]]
     result = judged(History(header=Header(), ops=[*ops, get(2, "b", "k", 2, "v1")]))
     assert result.valid is True, result.reason
+
+
+MANY = 20_000
+
+
+def rewritten_and_counted() -> list[Op]:
+    puts = [put(i, "a", "k", i) for i in range(MANY)]
+    counts = [op(MANY + i, "count", "a", MANY + i, output=1) for i in range(MANY)]
+    return [*puts, *counts, get(-1, "b", "k", 3 * MANY, "v3")]
+
+
+def lost_again_and_again() -> list[Op]:
+    ops = [put(0, "a", "k", 0, cell="1")]
+    for i in range(1, MANY, 2):
+        ops += [get(i, "a", "k", i, None), put(i + 1, "a", "K", i + 1, cell="1")]
+    return ops
+
+
+def lost_among_its_own() -> list[Op]:
+    ops = [put(0, "a", "k", 0, cell="1", **UNKNOWN)]
+    for i in range(1, MANY, 2):
+        ops += [put(i, "a", "k", i, cell="1"), get(i + 1, "a", "k", i + 1, None)]
+    return ops
+
+
+def seen_and_lost() -> list[Op]:
+    ops = [put(0, "a", "k", 0, cell="1")]
+    for i in range(1, MANY, 2):
+        ops += [get(i, "a", "k", i, "v0"), get(i + 1, "a", "k", i + 1, None)]
+    return ops
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [
+        (rewritten_and_counted, "leak"),
+        (lost_again_and_again, "lost"),
+        (lost_among_its_own, "lost"),
+        (seen_and_lost, "lost"),
+    ],
+)
+def test_a_long_history_of_one_place_is_judged_at_once(make: Callable[[], Any], kind: str) -> None:
+    result = CHECKER.check(History(header=Header(), ops=make()), "isolated", Budget(time_s=10.0))
+    assert result.valid is False and kind in result.anomaly_types, result.reason
+    assert not result.keys.undecided and result.seconds.check < 10
+
+
+def test_what_was_found_before_the_budget_ended_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = iter(range(30))
+
+    def tick(_: Any) -> None:
+        if next(ticks, None) is None:
+            raise OutOfTime
+
+    monkeypatch.setattr(Findings, "tick", tick)
+    result = judged(History(header=Header(), ops=lost_again_and_again()[:40]))
+    assert result.valid is False and result.keys.undecided == [None]
+
+
+def test_what_was_lost_before_an_answer_that_cannot_be_read_is_told() -> None:
+    ops = [put(0, "a", "k", 0), get(1, "a", "k", 1, None), op(2, "count", "a", 2, output="1")]
+    result = judged(History(header=Header(), ops=ops))
+    assert result.valid is False and result.anomaly_types == ["lost"], result.reason
 
 
 def test_nothing_is_shown() -> None:
