@@ -224,6 +224,23 @@ def test_a_cell_has_places_that_differ(kind: str) -> None:
         assert not {*cell.strangers} & {*cell.tenants}
 
 
+@pytest.mark.parametrize(
+    ("kind", "fold"),
+    [
+        ("trailing", str.lstrip),
+        ("trailing", lambda name: name.replace("\u200b", "")),
+        ("separator", lambda name: name.replace("_", "-")),
+        ("prefix", lambda name: name[:64]),
+    ],
+)
+def test_names_of_tenants_that_such_a_fold_takes_for_one(
+    kind: str, fold: Callable[[str], str]
+) -> None:
+    cells = [cell_of(kind, 0, 9 * turn, random.Random(turn)) for turn in range(10)]
+    every = [{*cell.tenants, *cell.strangers} for cell in cells]
+    assert any(len({fold(name) for name in names}) < len(names) for names in every)
+
+
 def op(op_id: int, op_type: str, tenant: str, at: int, **fields: Any) -> Op:
     asked = {key: fields.pop(key) for key in ("name", "value", "cell") if key in fields}
     return msgspec.structs.replace(
