@@ -14,7 +14,7 @@ that each says where it was put.
 
 | anomaly | meaning |
 |---|---|
-| leak | a tenant was shown a value of another tenant |
+| leak | a tenant was shown a value of another tenant, be it in the answer of a put or a drop |
 | wrong-key | a tenant was shown its value under a key that it was not put under |
 | phantom-key | a value that nobody had begun to put |
 | failed-but-applied | a value whose put was refused |
@@ -27,9 +27,10 @@ that each says where it was put.
 
 Models: `isolated`, each place is a register of its own, up to date; `isolated-late`, where answers
 may be old and writes may get lost: who may see what, without the last four rows, and of counts
-those above the number of keys that were ever put. Sound: what is reported is a violation, in
-whatever order overlapping and unknown operations took effect. What is not seen: orders of
-overlapping puts on which two reads do not agree, and that lists are of one moment.
+those above the number of keys that were ever put. In answers of puts and drops texts alone are
+looked for: a number may be a revision, or how many there were. Sound: what is reported is a
+violation, in whatever order overlapping and unknown operations took effect. What is not seen:
+orders of overlapping puts on which two reads do not agree, and that lists are of one moment.
 Source: confusable identifiers and negative controls of a boundary claim, section 7.M.S of a plan.
 """
 
@@ -37,9 +38,10 @@ from __future__ import annotations
 
 import bisect
 import itertools
+import json
 import operator
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -60,6 +62,9 @@ LATE: Final = "isolated-late"
 _SHOWN_MAX: Final = 5
 """Puts that are shown with a count which is off."""
 
+_NEAR: Final = 200
+"""Changes of a cell, among the last before a loss, that may be what it was taken for."""
+
 _BEFORE: Final = -1
 """When the places became empty that nobody has put to, ns."""
 
@@ -77,7 +82,8 @@ _end: Final = operator.attrgetter("end")
 
 
 class Place:
-    """One key of one tenant, by what changed it: its puts, and the drops of its tenant."""
+    """One key of one tenant, by what changed it: its puts, and the drops of its tenant, each by
+    their starts."""
 
     def __init__(self, puts: list[Change], drops: list[Change]) -> None:
         self.puts = puts
@@ -89,6 +95,11 @@ class Place:
         done = sorted(puts, key=_end)
         self._ends = [change.end for change in done]
         self._newest = list(itertools.accumulate(done, partial(max, key=_start)))
+        self._begun = [put.start for put in puts]
+        self._longest = list(itertools.accumulate((put.end for put in puts), max))
+        every = sorted(self._changes, key=_end)
+        self._all_ends = [change.end for change in every]
+        self._latest = list(itertools.accumulate((change.start for change in every), max))
 
     def over(self, change: Change, seen: Op) -> Change | None:
         """What surely came after this change and before the observation, if anything."""
@@ -105,8 +116,14 @@ class Place:
 
     def may_hold(self, seen: Op) -> bool:
         """Can any of its values have been there while this was observed?"""
-        until = end_of(seen)
-        return any(put.start < until and self.over(put, seen) is None for put in self.puts)
+        begun = self.begun_by(end_of(seen))
+        done = bisect.bisect_left(self._all_ends, seen.invoke_ts)
+        # One that ended before a change began that was done is gone.
+        return begun > 0 and not (done and self._latest[done - 1] > self._longest[begun - 1])
+
+    def begun_by(self, until: int) -> int:
+        """How many of its puts had begun before."""
+        return bisect.bisect_left(self._begun, until)
 
 
 class Tenant:
@@ -122,10 +139,10 @@ class Tenant:
         at = bisect.bisect_left(self._drops, end_of(seen), key=lambda drop: drop.start)
         return self._emptied[at - 1] if at else _BEFORE
 
-    def must_hold(self, place: Place, seen: Op) -> Change | None:
+    def must_hold(self, place: Place, seen: Op, emptied: int) -> Change | None:
         """The put for which nothing is no answer; None where nothing may be there."""
         put = place.last_put(seen)
-        return put if put is not None and put.start > self.emptied_last(seen) else None
+        return put if put is not None and put.start > emptied else None
 
 
 def _name_of(op: Op) -> str:
@@ -133,6 +150,15 @@ def _name_of(op: Op) -> str:
     if not isinstance(name, str):
         raise Unreadable(op, "its input names no key")
     return name
+
+
+def _exact(name: Any) -> str:
+    """What tells names apart as they are written: 1, 1.0, true and "1" are four."""
+    return f"={name}" if type(name) is str else json.dumps(name, sort_keys=True, default=repr)
+
+
+def _tenant_of(op: Op) -> str:
+    return _exact(op.key)
 
 
 def _about(op: Op, what: str) -> Any:
@@ -151,6 +177,55 @@ def _shown(op: Op) -> list[tuple[str, Any]]:
     return rows
 
 
+def _texts(answer: Any) -> Iterator[str]:
+    """All texts in the answer of a write, however deep, in order."""
+    left = [answer]
+    while left:
+        one = left.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, list | tuple):
+            left.extend(reversed(one))
+        elif isinstance(one, dict):
+            left.extend(reversed(one.values()))
+
+
+class Cell:
+    """Changes of places that are easily taken for one another, in order of invocation."""
+
+    def __init__(self, changes: list[Op]) -> None:
+        self._changes = changes
+        self._starts = [op.invoke_ts for op in changes]
+        self._ends = list(itertools.accumulate(map(end_of, changes), max))
+
+    def last_other(self, tenant: str, name: str, since: int, until: int) -> Op | None:
+        """The last of another place that may have been done in between, if it is near the end."""
+        at = bisect.bisect_left(self._starts, until)
+        for i in range(at - 1, max(-1, at - 1 - _NEAR), -1):
+            other = self._changes[i]
+            if self._ends[i] <= since:
+                return None
+            if end_of(other) <= since:
+                continue
+            if _tenant_of(other) != tenant or (other.op_type == "put" and _name_of(other) != name):
+                return other
+        return None
+
+
+class Sightings:
+    """Who saw the values of a place there."""
+
+    def __init__(self, ops: list[Op]) -> None:
+        done = sorted(ops, key=end_of)
+        self._ends = [end_of(op) for op in done]
+        self._begun = list(itertools.accumulate((op.invoke_ts for op in done), max))
+
+    def last(self, before: int) -> int:
+        """When the last of them began that had ended before, ns."""
+        at = bisect.bisect_left(self._ends, before)
+        return self._begun[at - 1] if at else _BEFORE
+
+
 class Record:
     """Who put what where, and by when each change was done; `twice` is a put of a value that
     another one had put."""
@@ -160,7 +235,7 @@ class Record:
         self._puts: dict[int, Op] = {}
         self.twice: Op | None = None
         self.changes: dict[int, Change] = {}
-        self.sightings: dict[tuple[Any, str], list[Op]] = {}
+        self.sightings: dict[tuple[str, str], Sightings] = {}
         for op in (*part.maybe("put"), *part.refused("put")):
             value = op.input.get("value") if isinstance(op.input, dict) else None
             if value is None:
@@ -168,40 +243,43 @@ class Record:
             _name_of(op)
             if self._puts.setdefault(self._values.id_of(value), op) is not op:
                 self.twice = op
-        self.drops: dict[Any, list[Change]] = {}
+        self.drops: dict[str, list[Change]] = {}
         for op in part.maybe("drop"):
             change = Change(op.invoke_ts, end_of(op), op)
-            self.drops.setdefault(op.key, []).append(change)
+            self.drops.setdefault(_tenant_of(op), []).append(change)
         self.tenants = self._tenants(part)
 
     def put_of(self, value: Any) -> Op | None:
         """Who put it, or tried to."""
         return self._puts.get(self._values.id_of(value))
 
-    def _tenants(self, part: Part) -> dict[Any, Tenant]:
+    def _tenants(self, part: Part) -> dict[str, Tenant]:
         """What has been seen in its place was put there before."""
         ends = {id(op): end_of(op) for op in self._puts.values()}
+        sightings: dict[tuple[str, str], list[Op]] = {}
         for op in part.of(*GETS, *LISTS):
+            tenant = _tenant_of(op)
             for name, value in _shown(op):
                 put = self.put_of(value)
-                if put is not None and (put.key, _name_of(put)) == (op.key, name):
+                if put is not None and (_tenant_of(put), _name_of(put)) == (tenant, name):
                     ends[id(put)] = min(ends[id(put)], end_of(op))
-                    self.sightings.setdefault((op.key, name), []).append(op)
-        puts: dict[Any, dict[str, list[Change]]] = {key: {} for key in self.drops}
+                    sightings.setdefault((tenant, name), []).append(op)
+        self.sightings = {place: Sightings(ops) for place, ops in sightings.items()}
+        puts: dict[str, dict[str, list[Change]]] = {key: {} for key in self.drops}
         for op in self._puts.values():
             if op.outcome is not Outcome.FAIL:
                 change = Change(op.invoke_ts, ends[id(op)], op)
                 self.changes[id(op)] = change
-                puts.setdefault(op.key, {}).setdefault(_name_of(op), []).append(change)
+                puts.setdefault(_tenant_of(op), {}).setdefault(_name_of(op), []).append(change)
         return {key: Tenant(places, self.drops.get(key, [])) for key, places in puts.items()}
 
-    def cells(self, part: Part) -> dict[Any, list[Op]]:
-        """By cell, what may have changed any of its places."""
-        found: dict[Any, list[Op]] = {}
+    def cells(self, part: Part) -> dict[str, Cell]:
+        """By name of the cell, what may have changed any of its places."""
+        found: dict[str, list[Op]] = {}
         for op in part.maybe("put", "drop"):
             if (cell := _about(op, "cell")) is not None:
-                found.setdefault(cell, []).append(op)
-        return found
+                found.setdefault(_exact(cell), []).append(op)
+        return {name: Cell(changes) for name, changes in found.items()}
 
 
 NOBODY: Final = Tenant({}, [])
@@ -229,7 +307,7 @@ class Judge:
 
     def look(self, op: Op) -> None:
         """What is wrong with an answer."""
-        tenant = self._record.tenants.get(op.key, NOBODY)
+        tenant = self._record.tenants.get(_tenant_of(op), NOBODY)
         if op.op_type in COUNTS:
             self._count(op, tenant)
             return
@@ -242,9 +320,32 @@ class Judge:
                 message = f"{_said(op)} has the key {_spelled(name)} {times} times"
                 self._findings.anomaly("listed-twice", op.key, [op], message)
         asked = [_name_of(op)] if op.op_type in GETS else list(tenant.places)
+        emptied = tenant.emptied_last(op)
         for name in asked if not self._late else ():
             if name not in names and name in tenant.places:
-                self._nothing(op, tenant, name)
+                put = tenant.must_hold(tenant.places[name], op, emptied)
+                if put is not None:
+                    other = self._confused(op, put.op, name)
+                    self._losses.append(Loss(op, put.op, name, other))
+
+    def look_at_write(self, op: Op) -> None:
+        """What its answer shows of other tenants."""
+        for value in dict.fromkeys(_texts(op.output)):
+            put = self._record.put_of(value)
+            if put is None or put.invoke_ts >= end_of(op) or _tenant_of(put) == _tenant_of(op):
+                continue
+            self._leak(op, put, f"{_said(op)} shows {quoted(value)}, which op {put.op_id} had put")
+
+    def is_control(self, op: Op) -> bool:
+        """Is it one that asks for what nobody put?"""
+        if not op.op_type.startswith("probe"):
+            return False
+        places = self._record.tenants.get(_tenant_of(op), NOBODY).places
+        return _name_of(op) not in places if op.op_type in GETS else not places
+
+    def _leak(self, op: Op, put: Op, said: str) -> None:
+        message = f"{said} for the tenant {_spelled(put.key)} under {_spelled(_name_of(put))}"
+        self._tell("leak", op, [put, op], message, put.input["value"])
 
     def _value(self, op: Op, tenant: Tenant, name: str, value: Any) -> None:
         put = self._record.put_of(value)
@@ -254,9 +355,8 @@ class Judge:
             self._tell("phantom-key", op, [op], f"{said}, {begun}", value)
             return
         said += f", which op {put.op_id} had put"
-        if put.key != op.key:
-            message = f"{said} for the tenant {_spelled(put.key)} under {_spelled(_name_of(put))}"
-            self._tell("leak", op, [put, op], message, value)
+        if _tenant_of(put) != _tenant_of(op):
+            self._leak(op, put, said)
         elif _name_of(put) != name:
             message = f"{said} under {_spelled(_name_of(put))}"
             self._tell("wrong-key", op, [put, op], message, value)
@@ -273,12 +373,6 @@ class Judge:
         what = "dropped its tenant" if dropped else "put another value there"
         kind = "resurrected" if dropped else "stale"
         self._tell(kind, op, [put, later, op], f"{said} and op {later.op_id} had {what}", value)
-
-    def _nothing(self, op: Op, tenant: Tenant, name: str) -> None:
-        put = tenant.must_hold(tenant.places[name], op)
-        if put is None:
-            return
-        self._losses.append(Loss(op, put.op, name, self._confused(op, put.op, name)))
 
     def end(self) -> None:
         """Tell what was lost: to confusion only where all that is lost can be."""
@@ -297,17 +391,13 @@ class Judge:
 
     def _confused(self, op: Op, put: Op, name: str) -> Op | None:
         """The last change of another place of the cell, after the value was there last."""
-        seen = self._record.sightings.get((op.key, name), ())
-        before = (s.invoke_ts for s in seen if end_of(s) < op.invoke_ts)
-        since = max([put.invoke_ts, *before])
-        others = (
-            other
-            for other in self._cells.get(_about(put, "cell"), ())
-            if other.invoke_ts < end_of(op)
-            and end_of(other) > since
-            and (other.key != op.key or (other.op_type == "put" and _name_of(other) != name))
-        )
-        return max(others, key=lambda other: other.invoke_ts, default=None)
+        cell = self._cells.get(_exact(_about(put, "cell")))
+        if cell is None:
+            return None
+        tenant, since = _tenant_of(op), put.invoke_ts
+        if seen := self._record.sightings.get((tenant, name)):
+            since = max(since, seen.last(op.invoke_ts))
+        return cell.last_other(tenant, name, since, end_of(op))
 
     def _count(self, op: Op, tenant: Tenant) -> None:
         count = op.output
@@ -315,11 +405,12 @@ class Judge:
             raise Unreadable(op, "its output is no number of keys")
         if self._late:
             until = end_of(op)
-            may = [p for p in tenant.places.values() if any(c.start < until for c in p.puts)]
+            may = [place for place in tenant.places.values() if place.begun_by(until)]
             sure: list[Change] = []
         else:
             may = [place for place in tenant.places.values() if place.may_hold(op)]
-            held = (tenant.must_hold(place, op) for place in tenant.places.values())
+            emptied = tenant.emptied_last(op)
+            held = (tenant.must_hold(place, op, emptied) for place in tenant.places.values())
             sure = [put for put in held if put is not None]
         if len(sure) <= count <= len(may):
             return
@@ -359,14 +450,19 @@ def decide(part: Part, findings: Findings) -> int:
         return 0
     answers = part.of(*OBSERVERS)
     classes: Counter[str] = Counter()
-    for op in answers:
-        findings.tick()
-        judge.look(op)
-        if isinstance(name := _about(op, "class"), str):
-            classes[name] += 1
-    judge.end()
+    try:
+        for op in part.of("put", "drop"):
+            findings.tick()
+            judge.look_at_write(op)
+        for op in answers:
+            findings.tick()
+            judge.look(op)
+            if isinstance(name := _about(op, "class"), str):
+                classes[name] += 1
+    finally:
+        judge.end()
     findings.stats["answers_by_class"] = dict(sorted(classes.items()))
-    findings.count(controls=sum(op.op_type.startswith("probe") for op in answers))
+    findings.count(controls=sum(judge.is_control(op) for op in answers))
     return len(answers)
 
 

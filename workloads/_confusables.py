@@ -46,9 +46,16 @@ class Base(NamedTuple):
 
 Speller = Callable[[Base], Names]
 
-_SEPARATORS: Final = ":/|.,#\\\x1f"
-_ENDS: Final = " \t\n\x00\x7f\u00a0"
+_SEPARATORS: Final = ":/|.,#\\\x1f-"
+_ENDS: Final = " \t\n\x00\x7f\u00a0\u200b"
+_LONG: Final = "n" * 120
+_ODD_FROM: Final = 6
+"""The turn from which on names are long, or have what cannot be seen in front, each second time."""
 _2_32, _2_53, _2_63, _2_64 = 1 << 32, 1 << 53, 1 << 63, 1 << 64
+
+
+def _odd(base: Base) -> bool:
+    return base.turn >= _ODD_FROM and base.turn % 2 == 1
 
 
 def _same_name(base: Base) -> Names:
@@ -58,8 +65,8 @@ def _same_name(base: Base) -> Names:
 
 def _prefix(base: Base) -> Names:
     """A key of the longer tenant, and one of the shorter, are the same where they are put together
-    with nothing between; and one key begins with another."""
-    text = base.text
+    with nothing between; and one key begins with another. Odd ones are long."""
+    text = base.text + _LONG * _odd(base)
     return Names((text, f"{text}1"), ("k", "1k", "k1"), (text[:-1], f"{text}11"))
 
 
@@ -69,18 +76,21 @@ def _case(base: Base) -> Names:
 
 
 def _separator(base: Base) -> Names:
-    """`a`, `b:c` and `a:b`, `c`, for one of several separators, which is also encoded."""
+    """`a`, `b:c` and `a:b`, `c`, for one of several separators, also encoded (`-` as `_`)."""
     text = base.text
     mark = _SEPARATORS[base.turn % len(_SEPARATORS)]
-    coded = f"%{ord(mark):02X}"
+    coded = "_" if mark == "-" else f"%{ord(mark):02X}"
     keys = ("q", f"p{mark}q", f"p{coded}q")
     return Names((text, f"{text}{mark}p"), keys, (f"{text}{coded}p", f"{text}{mark}"))
 
 
 def _trailing(base: Base) -> Names:
+    """What cannot be seen at the end of a tenant's name, or, of odd ones, before it."""
     text = base.text
     end = _ENDS[base.turn % len(_ENDS)]
     keys = ("k", " k", "k ", "k\n", "k\x00")
+    if _odd(base):
+        return Names((text, f"{end}{text}"), keys, (f"{end}{end}{text}",))
     return Names((text, f"{text}{end}"), keys, (f"{text}{end}{end}",))
 
 

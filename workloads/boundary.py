@@ -116,11 +116,12 @@ BOUNDARY: Final = ObjectWorkload(
     claims=frozenset({"safety", "boundary"}),
     fields=Fields(
         surfaces={
-            "keys": frozenset({"put", "drop", "get", "probe"}),
+            "keys": frozenset({"get", "probe"}),
             "lists": frozenset({"list", "probe_list"}),
             "counts": frozenset({"count", "probe_count"}),
         },
         negative_controls=CONTROLS,
         asking_controls=CONTROLS,
+        nothing={"probe": "null", "probe_list": "list", "probe_count": "count"},
     ),
 )

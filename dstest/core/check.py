@@ -20,6 +20,7 @@ __all__ = [
     "FAMILIES",
     "GATED",
     "NAMELESS",
+    "NOTHINGS",
     "SURFACE_GATED",
     "Anomaly",
     "Budget",
@@ -258,15 +259,21 @@ def _kinds(valid: Any, *named: Iterable[str] | None) -> set[str]:
     return {str(kind) for names in named for kind in names or ()} or {NAMELESS}
 
 
+NOTHINGS: Final = ("null", "list", "count", "flag")
+"""What an answer is that shows nothing: null; an empty list, or null; the number 0; false."""
+
+
 class Fields(msgspec.Struct, frozen=True, kw_only=True):
     """What must stand in a workload's records.
 
     `family` is one of `FAMILIES`, whose rules hold; empty = none.
     `idempotency_field` is the field of the input that carries the business key. `ttl_option` is the
     option that holds a lease's time to live in seconds. `surfaces` maps each surface of a boundary
-    claim to its operation types; `negative_controls` are types that have to be refused, or, of
-    those in `asking_controls`, answered with nothing (null, false, 0, an empty list). After a
-    success of a type in `busy_after` a process is busy with something else until its next one.
+    claim to its operation types, of which one that is no control has to be answered;
+    `negative_controls` are types that have to be refused, or, of those in `asking_controls`,
+    answered with nothing: null, an empty list or the number 0, where `nothing` does not say for the
+    type which of `NOTHINGS` it is. After a success of a type in `busy_after` a process is busy with
+    something else until its next one.
     """
 
     family: str = ""
@@ -275,4 +282,5 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True):
     surfaces: Mapping[str, frozenset[str]] = {}
     negative_controls: frozenset[str] = frozenset()
     asking_controls: frozenset[str] = frozenset()
+    nothing: Mapping[str, str] = {}
     busy_after: frozenset[str] = frozenset()

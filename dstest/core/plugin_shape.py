@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, get_type_hints
 
-from dstest.core.check import CATEGORIES, FAMILIES, Fields
+from dstest.core.check import CATEGORIES, FAMILIES, NOTHINGS, Fields
 from dstest.core.errors import ConfigError
 from dstest.core.implements import fits, missing, require_attributes, unfit
 from dstest.core.node import Lab
@@ -175,6 +175,12 @@ def _fields(work: Workload) -> Iterator[tuple[str, str]]:
     if fields.ttl_option and fields.ttl_option not in work.options:
         said = f"has fields whose ttl_option {fields.ttl_option!r} is none of its options"
         yield said, "declare it in `options`"
+    for op_type, kind in fields.nothing.items():
+        if kind not in NOTHINGS:
+            yield (
+                f"has fields: its nothing of {op_type} is {kind!r}",
+                f"one of {', '.join(NOTHINGS)}",
+            )
 
 
 def require_name(name: Any, of: str) -> None:

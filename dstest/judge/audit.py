@@ -565,28 +565,42 @@ def _surfaces(facts: RunFacts) -> AuditRow:
     if "boundary" not in facts.claims:
         return na("no boundary claim is made")
     planned = facts.fields.surfaces
-    good = {op.op_type for op in facts.history.ops if op.outcome is Outcome.OK}
+    controls = facts.fields.negative_controls | facts.fields.asking_controls
+    good = {op.op_type for op in facts.history.ops if op.outcome is Outcome.OK} - controls
     run = [name for name, types in planned.items() if types & good]
     said = f"{len(run)} of {len(planned)} planned surfaces were run"
     return ok(said) if len(run) == len(planned) >= SURFACES_MIN else short(said)
 
 
+def _is_nothing(answer: object, kind: str) -> bool:
+    """`kind` is one of NOTHINGS; empty = any but `flag`."""
+    if kind == "flag":
+        return answer is False
+    return (
+        (answer is None and kind != "count")
+        or (isinstance(answer, list | tuple) and not answer and kind in ("", "list"))
+        or (type(answer) in (int, float) and answer == 0 and kind in ("", "count"))
+    )
+
+
 def _negative_control(facts: RunFacts) -> AuditRow:
-    """Each type of them has to be refused; one that asks may be answered with nothing."""
+    """Each type of them has to be refused; one that asks has to be answered, with nothing."""
     if "boundary" not in facts.claims:
         return na("no boundary claim is made, so there is no negative control to run")
-    types = facts.fields.negative_controls
-    controls = [op for op in facts.history.ops if op.op_type in types]
-    asking = facts.fields.asking_controls
-    accepted = sum(
-        op.outcome is Outcome.OK and (op.op_type not in asking or bool(op.output))
-        for op in controls
-    )
+    fields = facts.fields
+    controls = [op for op in facts.history.ops if op.op_type in fields.negative_controls]
+    refused: Counter[str] = Counter()
+    accepted = 0
+    for op in controls:
+        asks, answered = op.op_type in fields.asking_controls, op.outcome is Outcome.OK
+        if answered and not (asks and _is_nothing(op.output, fields.nothing.get(op.op_type, ""))):
+            accepted += 1
+        elif answered or (op.outcome is Outcome.FAIL and not asks):
+            refused[op.op_type] += 1
     if accepted:
         return short(f"{accepted} of {len(controls)} negative controls were not refused")
-    refused = Counter(op.op_type for op in controls if op.outcome is not Outcome.UNKNOWN)
     message = f"{refused.total()} negative controls were refused, or shown nothing"
-    if absent := sorted(types - refused.keys()):
+    if absent := sorted(fields.negative_controls - refused.keys()):
         return short(f"{message}; of type {', '.join(absent)} none was")
     return ok(message) if refused else short(message)
 

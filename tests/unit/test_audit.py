@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, Final
 
 import msgspec
 import pytest
@@ -36,8 +37,8 @@ from made_audit import (
     with_facts,
 )
 
-from dstest.core.check import KeyCount
-from dstest.core.evidence import Canary
+from dstest.core.check import NOTHINGS, KeyCount
+from dstest.core.evidence import AuditRow, Canary
 from dstest.core.history import ClockSource, Header, History, Recovery
 from dstest.core.verdict import State
 from dstest.judge.audit import TITLES, measure, red_flags, too_good, weak_items
@@ -226,7 +227,7 @@ BROKEN: dict[str, tuple[Callable[[], RunFacts], set[str], State]] = {
         P,
     ),
     "WO13 not run": (lambda: boundary(negative_controls=frozenset({"enter"})), {"WO13"}, P),
-    "WO13 not refused": (lambda: boundary(negative_controls=READ), {"WO13"}, P),
+    "WO13 not refused": (lambda: boundary(negative_controls=READ), {"WO12", "WO13"}, P),
     "WO13 one type not run": (
         lambda: boundary(negative_controls=frozenset({"intrude", "enter"})),
         {"WO13"},
@@ -234,12 +235,12 @@ BROKEN: dict[str, tuple[Callable[[], RunFacts], set[str], State]] = {
     ),
     "WO13 nothing is no refusal of a write": (
         lambda: boundary(negative_controls=WRITE, asking_controls=READ),
-        {"WO13"},
+        {"WO12", "WO13"},
         P,
     ),
     "WO13 asked and shown something": (
         lambda: boundary(negative_controls=READ, asking_controls=READ),
-        {"WO13"},
+        {"WO12", "WO13"},
         P,
     ),
     "WO14 no judge": (lambda: but(claims=frozenset({"safety", "fairness"})), {"WO14"}, P),
@@ -329,3 +330,54 @@ def test_partitions_that_did_not_land_are_no_part_of_those_that_cut_one_way() ->
     assert row.evidence.startswith(
         f"0 of 0 landed partitions cut one direction only; {len(made)} that did are not proven"
     )
+
+
+ANSWERS: Final[list[tuple[Any, tuple[str, ...]]]] = [
+    (None, ("", "null", "list")),
+    ([], ("", "list")),
+    (0, ("", "count")),
+    (False, ("flag",)),
+    *((shown, ()) for shown in ("", "v", 1, True, {"k": "v"}, [0], [None])),
+]
+SHOWN: Final = [
+    (answer, kind, kind in kinds) for answer, kinds in ANSWERS for kind in ("", *NOTHINGS)
+]
+
+
+def controlled(kind: str, **changes: Any) -> dict[str, AuditRow]:
+    """Of a run with a negative control that asks, and was answered so."""
+    facts = boundary(asking_controls=frozenset({"intrude"}), nothing={"intrude": kind})
+    if not kind:
+        facts = boundary(asking_controls=frozenset({"intrude"}))
+    asked = msgspec.structs.replace(ops()[0], **{"op_type": "intrude", "output": None} | changes)
+    return weak_items(msgspec.structs.replace(facts, history=history((asked, *ops()[1:]))))
+
+
+@pytest.mark.parametrize(("output", "kind", "fine"), SHOWN)
+def test_nothing_is_what_the_type_of_a_control_says(output: Any, kind: str, fine: bool) -> None:
+    row = controlled(kind, output=output)["WO13"]
+    assert row.status == ("ok" if fine else "short"), row.evidence
+
+
+@pytest.mark.parametrize(
+    "changes", [{"error": "no-leader"}, {"complete_ts": None, "timeout_marker": True}]
+)
+def test_a_control_that_asks_and_has_no_answer_was_shown_nothing_by_nobody(
+    changes: dict[str, Any],
+) -> None:
+    row = controlled("null", **changes)["WO13"]
+    assert row.status == "short" and row.evidence.startswith("0 negative controls were refused")
+
+
+def test_a_control_that_was_answered_is_no_surface() -> None:
+    asked = frozenset({"intrude"})
+    for lists, status in ((asked, "short"), (asked | READ, "ok")):
+        surfaces = {"read": READ, "write": WRITE, "lists": lists}
+        facts = boundary(surfaces=surfaces, asking_controls=asked)
+        row = weak_items(but_answered(facts))["WO12"]
+        assert row.status == status, row.evidence
+
+
+def but_answered(facts: RunFacts) -> RunFacts:
+    first = msgspec.structs.replace(facts.history.ops[0], error=None)
+    return msgspec.structs.replace(facts, history=history((first, *ops()[1:])))

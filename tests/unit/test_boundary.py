@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from checkers._findings import Findings, OutOfTime
 from checkers.boundary import CHECKER
 from dstest.core import registry
 from dstest.core.check import Budget, CheckResult
@@ -223,6 +224,23 @@ def test_a_cell_has_places_that_differ(kind: str) -> None:
         assert not {*cell.strangers} & {*cell.tenants}
 
 
+@pytest.mark.parametrize(
+    ("kind", "fold"),
+    [
+        ("trailing", str.lstrip),
+        ("trailing", lambda name: name.replace("\u200b", "")),
+        ("separator", lambda name: name.replace("_", "-")),
+        ("prefix", lambda name: name[:64]),
+    ],
+)
+def test_names_of_tenants_that_such_a_fold_takes_for_one(
+    kind: str, fold: Callable[[str], str]
+) -> None:
+    cells = [cell_of(kind, 0, 9 * turn, random.Random(turn)) for turn in range(10)]
+    every = [{*cell.tenants, *cell.strangers} for cell in cells]
+    assert any(len({fold(name) for name in names}) < len(names) for names in every)
+
+
 def op(op_id: int, op_type: str, tenant: str, at: int, **fields: Any) -> Op:
     asked = {key: fields.pop(key) for key in ("name", "value", "cell") if key in fields}
     return msgspec.structs.replace(
@@ -320,16 +338,45 @@ CASES: dict[str, tuple[list[Op], dict[str, list[int]]]] = {
     "a control that was answered": (
         [put(0, "a", "k", 0), op(1, "probe", "b", 1, name="k", output="v0")], {"leak": [0, 1]},
     ),
+    "in the answer of a put": (
+        [put(0, "a", "k", 0), put(1, "b", "k", 1, output="v0")], {"leak": [0, 1]},
+    ),
+    "in the answer of a drop": (
+        [put(0, "a", "k", 0), op(1, "drop", "b", 1, output=[{"k": ["v0"]}])], {"leak": [0, 1]},
+    ),
+    "of a refused put, in the answer of a put": (
+        [put(0, "a", "k", 0, error="no"), put(1, "b", "k", 1, output="v0")], {"leak": [0, 1]},
+    ),
+    "its own in the answer of a drop": (
+        [put(0, "a", "k", 0), op(1, "drop", "a", 1, output=["v0", 1, None])], {},
+    ),
+    "its own in the answer of a put": (
+        [put(0, "a", "k", 0), put(1, "a", "k", 1, output=["v0", "v1", "OK"])], {},
+    ),
     "a control that counts": (
         [put(0, "a", "k", 0), op(1, "probe_count", "b", 1, output=1)], {"count-off": [1]},
     ),
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("model", CHECKER.models)
+@pytest.mark.parametrize(
+    ("one", "another"),
+    [(1, 1.0), (1, True), (0, False), (0, -0.0), (1, "1"), ([1], [True]), ({"t": 1}, {"t": 1.0})],
+)
+def test_tenants_that_are_equal_numbers_are_two(one: Any, another: Any, model: str) -> None:
+    for mine, other in ((one, another), (another, one)):
+        ops = [put(0, mine, "k", 0), get(1, other, "k", 1, "v0")]
+        result = judged(History(header=Header(), ops=ops), model)
+        assert result.valid is False and result.anomaly_types == ["leak"], result.reason
+        own = judged(History(header=Header(), ops=[ops[0], get(1, mine, "k", 1, "v0")]), model)
+        assert own.valid is True, own.reason
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_each_anomaly_has_its_witness(name: str) -> None:
     ops, wanted = CASES[name]
-    result = judged(History(header=Header(), ops=ops))
+    result = judged(History(header=Header(), ops=[*ops, get(99, "nobody", "k", 99, None)]))
     found = {kind: group[0].ops for kind, group in result.anomalies.items()}
     assert found == wanted
     assert result.valid is (not wanted)
@@ -342,6 +389,88 @@ def test_a_value_that_is_put_twice_leaves_all_open() -> None:
     assert result.valid == "unknown" and "whose is it" in str(result.reason)
 
 
+def test_a_control_asks_for_what_nobody_put() -> None:
+    ops = [
+        put(0, "a", "k", 0), put(1, "b", "k", 0, error="no"), op(2, "drop", "c", 0),
+        op(3, "probe", "a", 1, name="k", output="v0"), op(4, "probe", "a", 1, name="l"),
+        op(5, "probe", "b", 1, name="k"), op(6, "probe_list", "a", 1, output=[["k", "v0"]]),
+        op(7, "probe_list", "c", 1, output=[]), op(8, "probe_count", "a", 1, output=1),
+        op(9, "probe_count", "d", 1, output=0), get(10, "d", "k", 1, None),
+    ]  # fmt: skip
+    result = judged(History(header=Header(), ops=ops))
+    assert result.valid is True and result.stats["controls"] == 4, result.reason
+
+
+def test_a_number_in_the_answer_of_a_write_is_no_value() -> None:
+    puts = [put(0, "a", "k", 0), put(1, "b", "k", 1, output=7)]
+    ops = [msgspec.structs.replace(puts[0], input={"name": "k", "value": 7}), puts[1]]
+    result = judged(History(header=Header(), ops=[*ops, get(2, "b", "k", 2, "v1")]))
+    assert result.valid is True, result.reason
+
+
+MANY = 20_000
+
+
+def rewritten_and_counted() -> list[Op]:
+    puts = [put(i, "a", "k", i) for i in range(MANY)]
+    counts = [op(MANY + i, "count", "a", MANY + i, output=1) for i in range(MANY)]
+    return [*puts, *counts, get(-1, "b", "k", 3 * MANY, "v3")]
+
+
+def lost_again_and_again() -> list[Op]:
+    ops = [put(0, "a", "k", 0, cell="1")]
+    for i in range(1, MANY, 2):
+        ops += [get(i, "a", "k", i, None), put(i + 1, "a", "K", i + 1, cell="1")]
+    return ops
+
+
+def lost_among_its_own() -> list[Op]:
+    ops = [put(0, "a", "k", 0, cell="1", **UNKNOWN)]
+    for i in range(1, MANY, 2):
+        ops += [put(i, "a", "k", i, cell="1"), get(i + 1, "a", "k", i + 1, None)]
+    return ops
+
+
+def seen_and_lost() -> list[Op]:
+    ops = [put(0, "a", "k", 0, cell="1")]
+    for i in range(1, MANY, 2):
+        ops += [get(i, "a", "k", i, "v0"), get(i + 1, "a", "k", i + 1, None)]
+    return ops
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [
+        (rewritten_and_counted, "leak"),
+        (lost_again_and_again, "lost"),
+        (lost_among_its_own, "lost"),
+        (seen_and_lost, "lost"),
+    ],
+)
+def test_a_long_history_of_one_place_is_judged_at_once(make: Callable[[], Any], kind: str) -> None:
+    result = CHECKER.check(History(header=Header(), ops=make()), "isolated", Budget(time_s=10.0))
+    assert result.valid is False and kind in result.anomaly_types, result.reason
+    assert not result.keys.undecided and result.seconds.check < 10
+
+
+def test_what_was_found_before_the_budget_ended_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = iter(range(30))
+
+    def tick(_: Any) -> None:
+        if next(ticks, None) is None:
+            raise OutOfTime
+
+    monkeypatch.setattr(Findings, "tick", tick)
+    result = judged(History(header=Header(), ops=lost_again_and_again()[:40]))
+    assert result.valid is False and result.keys.undecided == [None]
+
+
+def test_what_was_lost_before_an_answer_that_cannot_be_read_is_told() -> None:
+    ops = [put(0, "a", "k", 0), get(1, "a", "k", 1, None), op(2, "count", "a", 2, output="1")]
+    result = judged(History(header=Header(), ops=ops))
+    assert result.valid is False and result.anomaly_types == ["lost"], result.reason
+
+
 def test_nothing_is_shown() -> None:
     assert judged(History(header=Header(), ops=[put(0, "a", "k", 0)])).valid == "unknown"
 
@@ -352,6 +481,12 @@ def test_the_message_says_of_which_class_the_names_are_and_shows_what_is_unseen(
     (one,) = judged(History(header=Header(), ops=ops)).anomalies["wrong-key"]
     assert "class trailing" in one.explanation and "'k '" in one.explanation
     assert one.element == "v0" and one.culprit == 1
+
+
+def test_a_surface_is_where_a_tenant_is_shown_what_it_has() -> None:
+    surfaces = {name: types - CONTROLS for name, types in BOUNDARY.fields.surfaces.items()}
+    assert surfaces == {"keys": {"get"}, "lists": {"list"}, "counts": {"count"}}
+    assert BOUNDARY.fields.nothing.keys() == CONTROLS
 
 
 def test_clients_of_several_systems_can_do_it() -> None:

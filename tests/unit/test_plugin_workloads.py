@@ -67,6 +67,7 @@ def used(folder: Path, text: str, *lines: str) -> tuple[str, ...]:
         ("fields = Fields(surfaces={'a': 'read'})", "its surfaces is"),
         ("fields = Fields(surfaces=[])", "its surfaces is"),
         ("fields = Fields(negative_controls='read')", "its negative_controls is"),
+        ("fields = Fields(nothing={'read': 'zero'})", "its nothing of read is 'zero'"),
     ],
 )
 def test_a_workload_that_cannot_be_judged_is_refused(tmp_path: Path, line: str, said: str) -> None:

@@ -204,7 +204,13 @@ CASES: dict[str, Case] = {
         "V12",
     ),
     "WO13": (both(refusing, boundary(ALL, {"scan"})), {"WO13"}, set(), MODEL, "V12"),
-    "WO13 not refused": (both(refusing, boundary(ALL, {"read"})), {"WO13"}, set(), MODEL, "V12"),
+    "WO13 not refused": (
+        both(refusing, boundary(ALL, {"read"})),
+        {"WO12", "WO13"},
+        set(),
+        MODEL,
+        "V12",
+    ),
     "boundary": (
         both(refusing, boundary(ALL, {"cas"})),
         set(),
