@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +12,7 @@ from hypothesis import strategies as st
 from dstest.core.errors import ConfigError
 from dstest.core.log_lines import wall_time_ns
 from dstest.debug.logs.formats import FORMS, PatternReader, plain_record
+from dstest.debug.logs.lines import LINE_MAX, Source, about, each_line
 
 AT_NS = 1_709_633_730_500_000_000
 """2024-03-05T10:15:30.5Z."""
@@ -84,7 +88,7 @@ def test_any_text_is_a_line(text: str) -> None:
 
 def test_syslog_within_syslog_ends() -> None:
     head = "Mar  5 10:15:30 n1 app: "
-    assert plain_record(head * 500 + "end")[0].message.endswith("end")
+    assert plain_record(head * 150 + "end")[0].message.endswith("end")
 
 
 def test_a_pattern_of_the_users_own() -> None:
@@ -118,3 +122,45 @@ def test_words_that_are_no_votes_and_no_durations(
 ) -> None:
     record, _ = plain_record(message)
     assert (record.vote, record.duration_ms) == (vote, took_ms)
+
+
+LONG = [
+    "2026-11-28T12:00:01Z " + "[x] " * 5000,
+    "2026-11-28T12:00:01Z - " + "[x] - " * 5000,
+    "duration" + " " * 20_000,
+    "took" + "\t" * 20_000,
+    "reject " * 5000,
+    "rejected proposa " * 2000,
+    "timeout" + " " * 20_000,
+    "consensus timeout 5" + " " * 20_000 + "x",
+    'level=info msg="' + 'a="\\" ' * 5000,
+    "<14>1 a b c d e [" + '"' * 19_999,
+    "<14>1 a b c d e " + "[a]" * 7000,
+    "2026-11-28 12:00:01 INFO " + " (a.b" * 4000,
+    "2026-11-28 12:00:01 INFO " + "a." * 10_000,
+    "no " * 7000 + "oom",
+    "-xx:" * 5000,
+    "a" * 20_000,
+    "1" * 20_000,
+    '{"msg": "' + "reject " * 5000 + '", "level": "info"}',
+    '{"msg": "x", "duration": "' + "1" * 20_000 + '"}',
+    '{"msg": "x", "vote": "' + "no reject " * 5000 + '"}',
+    "timed out in " * 2000,
+    "x" * (60 << 20),
+]
+
+
+@pytest.mark.parametrize("line", LONG, ids=lambda x: str(x)[:30])
+def test_no_line_takes_long(line: str) -> None:
+    """Each was seconds or hours where blanks or words could be divided in many ways."""
+    began = time.process_time()
+    about(plain_record(line)[0])
+    wall_time_ns(line[:400], READ_NS)
+    assert time.process_time() - began < 0.5
+
+
+def test_a_line_is_read_up_to_a_limit_and_the_next_one_after_it(tmp_path: Path) -> None:
+    path = tmp_path / "n1.log"
+    path.write_bytes(b"x" * (3 * LINE_MAX) + b"y\nnext\n")
+    found = list(each_line(Source("n1", path, "n1.log")))
+    assert [(number, text[-1:]) for number, text in found] == [(1, "x"), (2, "t")]

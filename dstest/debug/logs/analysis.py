@@ -20,7 +20,7 @@ from dstest.core.protocols import LogReader, LogRecord
 from dstest.core.protocols.systems import Topic
 from dstest.core.words import one_line
 from dstest.debug.logs.formats import plain_record
-from dstest.debug.logs.lines import Source, about, each_line
+from dstest.debug.logs.lines import MATCHED_MAX, Source, about, each_line
 from dstest.debug.logs.messages import DIVERGENCE, DUPLICATES, ORDERING, REJECTIONS, SILENT_NODES
 from dstest.debug.logs.rates import CONNECTIONS, ERROR_RATES, LATENCIES
 from dstest.debug.logs.scene import (
@@ -220,6 +220,8 @@ class _Reading:
         """What a line says, and is that by the system's own reader?"""
         if self._reader is not None and (told := self._reader.record_of(text)) is not None:
             self.forms[self._reader.form] += 1
+            if len(told.message) > MATCHED_MAX:
+                told = msgspec.structs.replace(told, message=told.message[:MATCHED_MAX])
             return told, True
         record, form = plain_record(text)
         self.forms[form] += 1

@@ -23,7 +23,7 @@ import msgspec
 
 from dstest.core.errors import ConfigError
 from dstest.core.protocols import LogRecord
-from dstest.debug.logs.lines import level_of, record_of_fields, record_of_text
+from dstest.debug.logs.lines import MATCHED_MAX, level_of, record_of_fields, record_of_text
 
 _DEPTH_MAX: Final = 2
 """What a line of syslog holds may be of another format."""
@@ -59,8 +59,8 @@ _STAMPED: Final = re.compile(
     rf"{_STAMP}\s*\[(?P<level>[A-Za-z]+)\]\s*:?\s*(?P<message>.*)", re.DOTALL
 )
 _LEVELED: Final = re.compile(
-    rf"{_STAMP}\s*-?\s*(?:\[[^\]]*\]\s*-?\s*)*(?P<level>[A-Za-z]{{3,9}}|DETAIL\d?)\b(?::\s+|\s+-\s+|\s+)"
-    r"(?P<message>.*)",
+    rf"{_STAMP}\s*(?:-\s*)?(?:\[[^\]]*\]\s*(?:-\s*)?)*"
+    r"(?P<level>[A-Za-z]{3,9}|DETAIL\d?)\b(?::\s+|\s+-\s+|\s+)(?P<message>.*)",
     re.DOTALL,
 )
 _LOGGER_BEHIND: Final = re.compile(r"\s\(([A-Za-z_][\w$]*(?:\.[\w$]+)+)\)\s*$")
@@ -154,14 +154,18 @@ _READERS: Final[Mapping[str, Callable[[str, int], LogRecord | None]]] = {
 """In the order in which they are tried. What has a stamp and no format of its own is `plain`."""
 
 FORMS: Final = tuple(_READERS)
+_WHOLE: Final = ("json", "syslog")
+"""What holds another line, or ends where its last brace does."""
 
 
 def plain_record(line: str, depth: int = 0) -> tuple[LogRecord, str]:
-    """What a line says, and by which of `FORMS` it was read. `depth` counts the lines around it."""
+    """What a line says, and by which of `FORMS` it was read. `depth` counts the lines around it.
+    Of words the first `MATCHED_MAX` characters alone are read."""
+    begin = line[:MATCHED_MAX]
     for form, read in _READERS.items():
         if depth >= _DEPTH_MAX and form == "syslog":
             continue
-        if (record := read(line, depth)) is not None:
+        if (record := read(line if form in _WHOLE else begin, depth)) is not None:
             return record, form
     raise AssertionError("plain reads any line")
 

@@ -33,7 +33,8 @@ _LEVELS: Final[Mapping[str, str]] = {
 }
 
 _VOTES: Final = re.compile(
-    r"\bvot(?:es?|ed|ing)\b|\breject(?:s|ed|ing|ion)?\b.*\b(?:proposal|ballot)\b", re.IGNORECASE
+    r"\bvot(?:es?|ed|ing)\b|\breject(?:s|ed|ing|ion)?\b.{0,200}\b(?:proposal|ballot)\b",
+    re.IGNORECASE,
 )
 _NO_REJECTION: Final = re.compile(r"\b(?:0|no|zero) (?:vote )?reject\w*", re.IGNORECASE)
 _REJECTS: Final = re.compile(r"\breject|\brefus|\bden(?:y|ied)\b|\bagainst\b", re.IGNORECASE)
@@ -44,9 +45,9 @@ _ANSWERS: Final = re.compile(r"\b(?:response|responded|reply|replied|answer(?:ed
 _ASKS: Final = re.compile(r"\b(?:request(?:ed|ing)?|asks?|asking)\b", re.I)
 _GETS: Final = re.compile(r"\b(?:receiv(?:e|es|ed|ing)|recv|got|deliver(?:ed|s)?)\b", re.I)
 _SENDS: Final = re.compile(r"\b(?:sen[dt]|sends|sending|publish(?:ed)?|broadcast(?:s|ed)?)\b", re.I)
-_MS: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s|m)?\s*")
+_MS: Final = re.compile(r"\s*(\d{1,300}(?:\.\d{1,300})?)\s*(?:(ns|us|µs|ms|s|m)\s*)?")
 _TOOK: Final = re.compile(
-    r"(?:\b(?:duration|elapsed|latency|took|took_time|time_taken)(?:_?ms)?[\"']?\s*(?:=|:|of)?\s*[\"']?"
+    r"(?:\b(?:duration|elapsed|latency|took|took_time|time_taken)(?:_?ms)?[\"']?\s*(?:(?:=|:|of)\s*)?[\"']?"
     r"|\b(?:in|after)\s+)(\d+(?:\.\d+)?)\s?(ns|us|µs|ms|s|sec|secs|seconds|milliseconds)\b"
 )
 """`in 2500ms`, `duration=2500ms`, `took 2.5s`, in the words of a line."""
@@ -80,7 +81,7 @@ _EXCHANGES: Final = (
 )
 
 _SET: Final = re.compile(
-    r"[\"']?\s*(?:s\b)?\s*(?:=|:|is|of|was|set to|after|configured(?: as| to| at)?|defaults? to)"
+    r"[\"']?\s*(?:s\b\s*)?(?:=|:|is|of|was|set to|after|configured(?: as| to| at)?|defaults? to)"
     r"\s*\"?\d"
 )
 """`timeout: 5s` is a setting."""
@@ -88,7 +89,7 @@ _SET: Final = re.compile(
 _FEATURE: Final = re.compile(
     r"[ -](?:killer )?(?:is |was )?(?:resolver|resolution|protection|handling|handler|detection"
     r"|detector|prevention|strategy|policy|tests?\b|disabled|score)"
-    r"|\s+\d+(?:\.\d+)?\s*(?:ns|us|ms|s|m|sec(?:ond)?s?)?\s*(?:$|[,;)])"
+    r"|\s+\d+(?:\.\d+)?\s*(?:(?:ns|us|ms|s|m|sec(?:ond)?s?)\s*)?(?:$|[,;)])"
 )
 """... and a `split-brain resolver`, or a `timeout 5s` that is all there is of it."""
 
@@ -110,7 +111,10 @@ _CONNECTION: Final = re.compile(
 )
 
 LINE_MAX: Final = 1 << 20
-"""Bytes of one line; what is longer is read as several."""
+"""Bytes of one line; what is longer is read up to here."""
+
+MATCHED_MAX: Final = 4096
+"""Characters of what a line says that words are looked for in."""
 
 _COLORS: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _PACKED: Final = (".gz",)
@@ -180,7 +184,7 @@ def _vote(fields: Mapping[str, Any], message: str) -> Vote:
     told = fields.get("vote")
     if isinstance(told, bool):
         return "granted" if told else "rejected"
-    said = f"{message} {told}" if isinstance(told, str) and told else message
+    said = f"{message} {told[:MATCHED_MAX]}" if isinstance(told, str) and told else message
     if told is None and not _VOTES.search(message):
         return ""
     return "rejected" if _REJECTS.search(_NO_REJECTION.sub("", said)) else "granted"
@@ -224,6 +228,7 @@ def record_of_fields(fields: Mapping[str, Any]) -> LogRecord:
     if error := _text(fields, "error", "err", "exception"):
         message = f"{message}: {error}" if message else error
     operation = _text(fields, "operation", "op")
+    message = message[:MATCHED_MAX]
     called = f"{_text(fields, 'type', 'kind')} {_text(fields, 'direction', 'side')} {message}"
     vote = _vote(fields, message)
     found = _BALLOT.search(message)
@@ -323,7 +328,7 @@ def about(record: LogRecord, harmless: Sequence[str] = ()) -> frozenset[Topic]:
     that look like trouble."""
     if record.topics:
         return record.topics
-    text = record.message.lower()
+    text = record.message[:MATCHED_MAX].lower()
     if _HINT.search(text) is None:
         return _NOTHING
     for one in harmless:
@@ -430,13 +435,21 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
             yield file
 
 
+def _whole_line(file: IO[bytes]) -> bytes:
+    """The next line up to `LINE_MAX`; what follows in it is passed over."""
+    data = part = file.readline(LINE_MAX)
+    while len(part) == LINE_MAX and not part.endswith(b"\n"):
+        part = file.readline(LINE_MAX)
+    return data
+
+
 def each_line(source: Source) -> Iterator[tuple[int, str]]:
     """(number from 1, text) of each line that is not empty, as it is read. Raises HistoryError
     where the file cannot be read to its end."""
     number = 0
     try:
         with _opened(source.path) as file:
-            while data := file.readline(LINE_MAX):
+            while data := _whole_line(file):
                 number += 1
                 text = data.decode("utf-8", "replace").replace("\x00", "")
                 if "\x1b" in text:
