@@ -82,7 +82,7 @@ def logs(
     asked = asked_of(of, checks, node or [], since, until)
     if baseline is not None:
         of.scene.usual = _usual(baseline)
-    found = analyse(of.sources, of.scene, of.clocks, of.reader, asked, of.extra)
+    found = analyse(of.sources, of.scene, of.clocks, of.reader, asked, of.extra, unread=of.unread)
     name = one_line(" ".join(str(path) for path in paths))
     note = _read_by(of)
     if json_:

@@ -6,10 +6,8 @@ What a line is about is known by its words, but for what a setting says and what
 
 from __future__ import annotations
 
-import gzip
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
@@ -17,6 +15,7 @@ from dstest.core.errors import ConfigError, HistoryError
 from dstest.core.protocols import LogRecord
 from dstest.core.protocols.systems import Kind, Side, Topic, Vote
 from dstest.core.words import one_line
+from dstest.debug.logs.files import BROKEN, files_under, opened, why_broken, why_no_log
 from dstest.judge.audit_rows import all_kinds
 
 _LEVELS: Final[Mapping[str, str]] = {
@@ -117,7 +116,6 @@ MATCHED_MAX: Final = 4096
 """Characters of what a line says that words are looked for in."""
 
 _COLORS: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
-_PACKED: Final = (".gz",)
 _UNREADABLE: Final = {".zst": "zstd -d", ".xz": "xz -d", ".bz2": "bunzip2"}
 _ROTATED: Final = re.compile(r"(?:\.\d+)?(?:\.gz)?$")
 
@@ -386,21 +384,15 @@ def node_sources(folder: Path, root: Path, leave_out: Sequence[str] = ()) -> lis
     ]
 
 
-def sources_of(paths: Sequence[Path]) -> list[Source]:
-    """Directories, with a directory or a file for each node, and files. Raises ConfigError where
-    there is nothing."""
+def sources_of(paths: Sequence[Path], skipped: list[str] | None = None) -> list[Source]:
+    """Directories, with a directory or a file for each node, and files. Which files are no logs,
+    and why, is added to `skipped`. Raises ConfigError where there is nothing."""
     found: list[Source] = []
     alone: list[Path] = []
+    left: list[str] = [] if skipped is None else skipped
     for path in paths:
         if path.is_dir():
-            inside = node_sources(path, path)
-            inside += [Source(_stem(p), p, p.name) for p in files_below(path)]
-            if not inside:
-                raise ConfigError(
-                    f"{path} holds no log",
-                    remedy="give a run, a directory with one directory per node, or files",
-                )
-            found += inside
+            found += _below(path, left)
         elif path.is_file():
             alone.append(path)
         else:
@@ -410,29 +402,57 @@ def sources_of(paths: Sequence[Path]) -> list[Source]:
     for path, stem in zip(alone, stems, strict=True):
         same = stems.count(stem) > 1 and len({p.parent for p in alone}) > 1
         found.append(Source(path.resolve().parent.name if same else stem, path, str(path)))
+    return _readable(found, left)
+
+
+def _below(path: Path, skipped: list[str]) -> list[Source]:
+    """A folder in it is a node, with all that it has; a file in it is one, too."""
+    try:
+        every = files_under(path, skipped)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}", remedy="check the path") from None
+    if not every and not skipped:
+        raise ConfigError(
+            f"{path} holds no log",
+            remedy="give a run, a directory with one directory per node, or files",
+        )
+    every.sort(key=lambda one: not one.parts)
+    return [
+        Source(
+            one.parts[0] if one.parts else _stem(one.path),
+            one.path,
+            one.path.relative_to(path).as_posix(),
+        )
+        for one in every
+    ]
+
+
+def _readable(found: Sequence[Source], skipped: list[str]) -> list[Source]:
+    """Without those that are no text. Raises ConfigError for what is named as packed, and where
+    nothing is left."""
+    good = []
     for source in found:
         if (suffix := source.path.suffix) in _UNREADABLE:
             raise ConfigError(
                 f"{source.path} is packed as {suffix}",
                 remedy=f"unpack it first: {_UNREADABLE[suffix]} {source.path.name}",
             )
-    return found
+        if why := why_no_log(source.path):
+            skipped.append(f"{source.path}: {why}")
+        else:
+            good.append(source)
+    if not good:
+        raise ConfigError(
+            f"no log can be read: {one_line('; '.join(skipped[:3]))}",
+            remedy="give logs as text, or as text packed with gzip",
+        )
+    return good
 
 
 def _stem(path: Path) -> str:
     """`n1` of n1.log, n1.log.1 and n1.log.2.gz."""
     name = _ROTATED.sub("", path.name)
     return name.rsplit(".", 1)[0] if "." in name.lstrip(".") else name or path.name
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
-    with path.open("rb") as file:
-        if path.suffix in _PACKED:
-            with gzip.GzipFile(fileobj=file) as unpacked:
-                yield unpacked  # type: ignore[misc]
-        else:
-            yield file
 
 
 def _whole_line(file: IO[bytes]) -> bytes:
@@ -448,7 +468,7 @@ def each_line(source: Source) -> Iterator[tuple[int, str]]:
     where the file cannot be read to its end."""
     number = 0
     try:
-        with _opened(source.path) as file:
+        with opened(source.path) as file:
             while data := _whole_line(file):
                 number += 1
                 text = data.decode("utf-8", "replace").replace("\x00", "")
@@ -456,8 +476,8 @@ def each_line(source: Source) -> Iterator[tuple[int, str]]:
                     text = _COLORS.sub("", text)
                 if text := text.rstrip():
                     yield number, text
-    except (OSError, EOFError) as error:
-        why = one_line(str(getattr(error, "strerror", None) or error))
+    except BROKEN as error:
+        why = one_line(why_broken(error))
         raise HistoryError(
             f"{source.path}: {why}", line=number + 1, remedy="fetch the log again: it is cut off"
         ) from None
