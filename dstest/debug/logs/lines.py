@@ -156,6 +156,11 @@ def _whole(fields: Mapping[str, Any], *names: str) -> int | None:
     return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
+def _ms(number: str, unit: str) -> float | None:
+    found = float(number) * _UNIT_MS[unit]
+    return found if found < 1e15 else None
+
+
 def _duration_ms(fields: Mapping[str, Any]) -> float | None:
     """`duration` and the like are milliseconds, unless a unit follows."""
     found = first_of(fields, "duration", "durationMs", "duration_ms", "elapsed_ms", "latency_ms")
@@ -164,7 +169,7 @@ def _duration_ms(fields: Mapping[str, Any]) -> float | None:
     if isinstance(found, int | float):
         return float(found) if 0 <= found < 1e15 else None
     if isinstance(found, str) and (match := _MS.fullmatch(found)):
-        return float(match[1]) * _UNIT_MS[match[2] or "ms"]
+        return _ms(match[1], match[2] or "ms")
     return None
 
 
@@ -175,7 +180,7 @@ def _took_ms(message: str) -> float | None:
         return None
     if found[0].startswith(("in", "after")) and not _DONE.search(message[: found.start()]):
         return None
-    return float(found[1]) * _UNIT_MS[found[2]]
+    return _ms(found[1], found[2])
 
 
 def _vote(fields: Mapping[str, Any], message: str) -> Vote:
