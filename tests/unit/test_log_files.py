@@ -147,3 +147,42 @@ def test_lines_that_nobody_understands_prove_nothing(tmp_path: Path) -> None:
     (tmp_path / "n1.log").write_text("qwe rty\n" * 60 + text().decode())
     code, told = said(tmp_path)
     assert code is Exit.NOT_PROVEN and "60 lines are of no format" in told
+
+
+def access(second: int, status: int = 200) -> str:
+    stamp = f"28/Nov/2026:12:{second // 60:02}:{second % 60:02} +0000"
+    asked = "GET /docs/network-partition?q=connection+refused HTTP/1.1"
+    return (
+        f'10.0.0.9 - bob [{stamp}] "{asked}" {status} 12 '
+        '"https://x.org/help/split-brain" "out of memory; i/o timeout"'
+    )
+
+
+def test_what_clients_wrote_is_no_trouble(tmp_path: Path) -> None:
+    (tmp_path / "access.log").write_text("".join(f"{access(n)}\n" for n in range(300)))
+    (tmp_path / "error.log").write_text(
+        "2026/11/28 12:00:07 [notice] 7#7: signal process started\n"
+    )
+    assert {source.node for source in sources_of([tmp_path])} == {tmp_path.name}
+    code, told = said(tmp_path)
+    assert code is Exit.PASS and "split" not in told, told
+
+
+@pytest.mark.parametrize(
+    ("names", "nodes"),
+    [
+        (("access.log", "error.log", "access.log.1", "error.log.2.gz"), {"logs"}),
+        (("access_log", "error_log", "ssl_access_log"), {"logs"}),
+        (("n1.access.log", "n1-error.log", "n2_error.log"), {"n1", "n2"}),
+        (("n1.log", "n2.log", "accessor.log"), {"n1", "n2", "accessor"}),
+    ],
+)
+def test_logs_of_one_web_server_are_of_one_node(
+    names: tuple[str, ...], nodes: set[str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    for name in names:
+        (folder / name).write_bytes(text())
+    assert {source.node for source in sources_of([folder])} == nodes
+    assert {source.node for source in sources_of([folder / name for name in names])} == nodes

@@ -18,6 +18,10 @@ AT_NS = 1_709_633_730_500_000_000
 """2024-03-05T10:15:30.5Z."""
 READ_NS = AT_NS + 86_400_000_000_000
 
+NGINX = (
+    "2024/03/05 10:15:30.5 [error] 7#7: *1 gone, client: c, server: s, "
+    'request: "GET /oom", upstream: "http://n2:1/", referrer: "http://x/split-brain"'
+)
 LINES = [
     ("json", "info", "started", '{"level":"info","ts":1709633730.5,"msg":"started"}'),
     ("json", "info", "started", '{"level":"info","ts":"2024-03-05T10:15:30.5Z","msg":"started"}'),
@@ -55,7 +59,25 @@ LINES = [
     ("leveled", "info", "promoted", "2024-03-05 10:15:30,500 INFO: promoted"),
     ("plain", "", None, "2024-03-05 10:15:30.5 error is a word here"),
     ("plain", "", None, "2024-03-05T10:15:30.5Z checked foo: bar"),
-    ("plain", "", None, '10.0.0.9 - - [05/Mar/2024:10:15:30 +0000] "GET / HTTP/1.1" 200 12'),
+    ("access", "info", "a request: status 200",
+     '10.0.0.9 - - [05/Mar/2024:10:15:30 +0000] "GET / HTTP/1.1" 200 12'),
+    ("access", "info", "a request: status 404",
+     'n1:80 ::1 - al b [05/Mar/2024:10:15:30 +0000] "GET /split-brain?level=error&msg=x" 404 -'),
+    ("access", "error", "a request: status 503",
+     r'10.0.0.9 - - [05/Mar/2024:10:15:30 +0000] "GET /\"" 503 12 "x/split-brain" "oom"'),
+    ("access", "info", "a request", '10.0.0.9 - - [05/Mar/2024:10:15:30 +0000] "GET /split-brain'),
+    ("stamped", "error", '7#7: *1 gone, client: c, server: s, upstream: "http://n2:1/"',
+     NGINX),
+    ("klog", "info", "[n1] dialing",
+     "I240305 10:15:30.500000 88 2@rpc/peer.go:590 ⋮ [n1] dialing"),
+    ("klog", "error", "[n1,s1] disk stall",
+     "E240305 10:15:30.500000 1234 storage/x.go:7 ⋮ [n1,s1] disk stall"),
+    ("stamped", "error", "Unexpected exception",
+     "ERROR [Native-1] 2024-03-05 10:15:30,500 File.java:121 - Unexpected exception"),
+    ("stamped", "info", "Node is now part of the cluster",
+     "INFO  [main] 2024-03-05 10:15:30,500 Gossiper.java:9 - Node is now part of the cluster"),
+    ("stamped", "warning", "[o.e.c.c.Cluster] [n1] slow",
+     "[2024-03-05T10:15:30,500][WARN ][o.e.c.c.Cluster] [n1] slow"),
     ("plain", "", None, "a text of no form"),
 ]  # fmt: skip
 
@@ -71,7 +93,7 @@ def test_a_line_is_read_as_its_format_has_it(
         assert told_ns is None
     else:
         assert told_ns is not None and abs(told_ns - AT_NS) <= (
-            500_000_000 if "GET" in line else 9999
+            500_000_000 if '"GET' in line else 9999
         )
 
 
@@ -142,6 +164,9 @@ LONG = [
     "-xx:" * 5000,
     "a" * 20_000,
     "1" * 20_000,
+    ', request: "' * 5000,
+    "a b " * 5000 + "[05/Mar/2024",
+    "ERROR [" + "[x] " * 5000,
     '{"msg": "' + "reject " * 5000 + '", "level": "info"}',
     '{"msg": "x", "duration": "' + "1" * 20_000 + '"}',
     '{"msg": "x", "vote": "' + "no reject " * 5000 + '"}',

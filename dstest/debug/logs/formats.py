@@ -10,6 +10,7 @@ runs become. The time of a line is read by `dstest.core.log_lines`, whatever its
 | stamped | `2024-03-05T10:15:30Z [INFO]: ...` | |
 | leveled | a stamp, words in brackets, a level: log4j, logback, Python, PostgreSQL | |
 | pattern | what a pattern of the user's own says | |
+| access | `10.0.0.1 - - [05/Mar/2024:10:15:30 +0000] "GET / HTTP/1.1" 200 12` | common, combined |
 | plain | anything else | |
 """
 
@@ -23,6 +24,7 @@ import msgspec
 
 from dstest.core.errors import ConfigError
 from dstest.core.protocols import LogRecord
+from dstest.core.protocols.systems import Topic
 from dstest.debug.logs.lines import MATCHED_MAX, level_of, record_of_fields, record_of_text
 
 _DEPTH_MAX: Final = 2
@@ -49,15 +51,23 @@ _SYSLOG_OLD: Final = re.compile(
 """With a stamp of ISO 8601, as rsyslog writes it, only where a process stands behind the name."""
 
 _KLOG: Final = re.compile(
-    r"(?P<level>[DIWEF])\d{4} \d\d:\d\d:\d\d\.\d+\s+\d+ [^\]\s]+\] ?(?P<message>.*)", re.DOTALL
+    r"(?P<level>[DIWEF])(?:\d\d)?\d{4} \d\d:\d\d:\d\d\.\d+\s+\d+ "
+    r"(?:[^\]\s]+\]|[^\s:]+:\d+ ⋮?) ?(?P<message>.*)",
+    re.DOTALL,
 )
 _STAMP: Final = (
     r"\s*\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?"
     r"\s?(?:Z|[+-]\d\d:?\d\d|[A-Z]{3,4})?\]?"
 )
 _STAMPED: Final = re.compile(
-    rf"{_STAMP}\s*\[(?P<level>[A-Za-z]+)\]\s*:?\s*(?P<message>.*)", re.DOTALL
+    rf"{_STAMP}\s*\[(?P<level>[A-Za-z]+) *\]\s*(?::\s*)?(?P<message>.*)", re.DOTALL
 )
+_LEVEL_FIRST: Final = re.compile(
+    rf"(?P<level>TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL) +\[[^\]]*\]{_STAMP}"
+    r"\s+(?:[\w.$-]+:\d+ - )?(?P<message>.*)",
+    re.DOTALL,
+)
+"""As Cassandra has it: `ERROR [Native-1] 2024-03-05 10:15:14,523 File.java:121 - ...`."""
 _LEVELED: Final = re.compile(
     rf"{_STAMP}\s*(?:-\s*)?(?:\[[^\]]*\]\s*(?:-\s*)?)*"
     r"(?P<level>[A-Za-z]{3,9}|DETAIL\d?)\b(?::\s+|\s+-\s+|\s+)(?P<message>.*)",
@@ -119,7 +129,7 @@ def _klog(line: str, depth: int) -> LogRecord | None:
 
 
 def _stamped(line: str, depth: int) -> LogRecord | None:
-    match = _STAMPED.fullmatch(line)
+    match = _STAMPED.fullmatch(line) or _LEVEL_FIRST.fullmatch(line)
     if match is None or not level_of(match["level"]):
         return None
     return record_of_text(match["level"], match["message"])
@@ -137,6 +147,37 @@ def _leveled(line: str, depth: int) -> LogRecord | None:
     return record_of_text(match["level"], _LOGGER_BEFORE.sub("", message))
 
 
+_ASKED: Final = (
+    r"\s*(?:[\w.:*-]+ )?[\w.:*\[\]-]+ \S+ .{0,200}?"
+    r"\[\d\d/[A-Z][a-z]{2}/\d{4}:[\d:]{8} [+-]\d{4}\] \""
+)
+"""With the name of the host before it, or not."""
+
+_ACCESS: Final = re.compile(
+    _ASKED + r"(?:[^\"\\]|\\.)*\" (?P<status>[1-5]\d\d) (?:\d+|-)(?:\s|$)",
+    re.DOTALL,
+)
+_ACCESS_CUT: Final = re.compile(_ASKED, re.DOTALL)
+_CALM: Final[frozenset[Topic]] = frozenset({"calm"})
+
+_OF_CLIENT: Final = re.compile(
+    r", (?:request|referrer): \"(?:[^\"\\]|\\.)*(?:\"|$)|, referer: \S*$", re.DOTALL
+)
+"""What logs of errors of web servers repeat of a request."""
+
+
+def _access(line: str, depth: int) -> LogRecord | None:
+    """By its status and nothing else: the rest is what somebody else wrote."""
+    match = _ACCESS.match(line)
+    if match is None:
+        if _ACCESS_CUT.match(line) is None:
+            return None
+        return LogRecord(message="a request", level="info", topics=_CALM)
+    status = int(match["status"])
+    level = "error" if status >= 500 else "info"
+    return LogRecord(message=f"a request: status {status}", level=level, topics=_CALM)
+
+
 def _plain(line: str, depth: int) -> LogRecord | None:
     priority = _PRIORITY.match(line)
     return record_of_text(_SEVERITIES[int(priority[1]) & 7] if priority else "", line)
@@ -144,6 +185,7 @@ def _plain(line: str, depth: int) -> LogRecord | None:
 
 _READERS: Final[Mapping[str, Callable[[str, int], LogRecord | None]]] = {
     "json": _json,
+    "access": _access,
     "klog": _klog,
     "syslog": _syslog,
     "stamped": _stamped,
@@ -162,6 +204,8 @@ def plain_record(line: str, depth: int = 0) -> tuple[LogRecord, str]:
     """What a line says, and by which of `FORMS` it was read. `depth` counts the lines around it.
     Of words the first `MATCHED_MAX` characters alone are read."""
     begin = line[:MATCHED_MAX]
+    if ", re" in begin:
+        begin = _OF_CLIENT.sub("", begin)
     for form, read in _READERS.items():
         if depth >= _DEPTH_MAX and form == "syslog":
             continue

@@ -119,6 +119,12 @@ _COLORS: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _UNREADABLE: Final = {".zst": "zstd -d", ".xz": "xz -d", ".bz2": "bunzip2"}
 _ROTATED: Final = re.compile(r"(?:\.\d+)?(?:\.gz)?$")
 
+_OF_ONE: Final = re.compile(
+    r"(?:(?P<of>.+?)[._-])??(?:(?:ssl|other_vhosts)_)?(?:access|error)(?:[._-]?logs?)?",
+    re.IGNORECASE,
+)
+"""Logs that a web server has several of."""
+
 SPEAKS: Final = re.compile(
     r"became (?:the )?(?:leader|primary|master)|elected (?:as )?(?:the )?(?:leader|primary|master)"
     r"|new (?:leader|primary|master)\b|promot(?:ed|ing) (?:self |itself )?to"
@@ -455,9 +461,14 @@ def _readable(found: Sequence[Source], skipped: list[str]) -> list[Source]:
 
 
 def _stem(path: Path) -> str:
-    """`n1` of n1.log, n1.log.1 and n1.log.2.gz."""
+    """`n1` of n1.log, n1.log.1 and n1.log.2.gz, and of n1.access.log; of access.log and error.log,
+    which one server writes, the name of their folder."""
     name = _ROTATED.sub("", path.name)
-    return name.rsplit(".", 1)[0] if "." in name.lstrip(".") else name or path.name
+    stem = name.rsplit(".", 1)[0] if "." in name.lstrip(".") else name or path.name
+    kind = _OF_ONE.fullmatch(stem)
+    if kind is None:
+        return stem
+    return kind["of"] or path.resolve().parent.name or stem
 
 
 def _whole_line(file: IO[bytes]) -> bytes:
