@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from dstest.core.errors import ConfigError
 from dstest.core.log_lines import wall_time_ns
+from dstest.debug.logs import formats
 from dstest.debug.logs.formats import FORMS, PatternReader, plain_record
 from dstest.debug.logs.lines import LINE_MAX, Source, about, each_line
 
@@ -189,3 +190,34 @@ def test_a_line_is_read_up_to_a_limit_and_the_next_one_after_it(tmp_path: Path) 
     path.write_bytes(b"x" * (3 * LINE_MAX) + b"y\nnext\n")
     found = list(each_line(Source("n1", path, "n1.log")))
     assert [(number, text[-1:]) for number, text in found] == [(1, "x"), (2, "t")]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "line"),
+    [
+        (r"(?P<message>(a+)+)b", "a" * 5000),
+        (r"(?P<message>(\w+\s*)*):", "word " * 3000),
+        (r"(?P<message>.*.*.*.*)x", "y" * 300),
+    ],
+)
+def test_a_pattern_that_takes_too_long_is_given_up(
+    pattern: str, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(formats, "_SECONDS_MOST", 0.2)
+    reader = PatternReader(pattern)
+    began = time.process_time()
+    with pytest.raises(ConfigError, match=r"took more than 0\.2 s for"):
+        for _ in range(1000):
+            reader.record_of(line)
+    assert time.process_time() - began < 2
+
+
+def test_a_pattern_that_is_quick_enough_reads_any_number_of_lines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(formats, "_SECONDS_MOST", 0.2)
+    reader = PatternReader(r"(?P<level>\w+) (?P<message>.*)")
+    for n in range(20_000):
+        assert reader.record_of(f"WARN line {n}") is not None
+    told = reader.record_of("WARN " + "x" * 9000)
+    assert told is not None and len(told.message) < 4096

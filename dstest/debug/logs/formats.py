@@ -17,7 +17,11 @@ runs become. The time of a line is read by `dstest.core.log_lines`, whatever its
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
@@ -219,6 +223,35 @@ _GROUPS: Final = frozenset(
 )
 
 
+_LINES_TIMED: Final = 100
+_SECONDS_MOST: Final = 5.0
+"""Of a processor, for so many lines: usual patterns take a thousandth of it."""
+
+
+class _TooLong(Exception):
+    """An expression has not come to its end in time."""
+
+
+def _too_long(number: int, frame: object) -> None:
+    raise _TooLong
+
+
+@contextmanager
+def _for(seconds: float) -> Iterator[None]:
+    """Raises _TooLong where what is done takes longer, by the clock of the processor. Elsewhere
+    than in the main thread nothing can be interrupted."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGVTALRM, _too_long)
+    signal.setitimer(signal.ITIMER_VIRTUAL, max(seconds, 0.001))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
 class PatternReader:
     """Reads lines by a regular expression whose groups are named: `message` and others of
     `level`, `time`, `peer`, `operation`, `duration` (as `12ms`), `status`, `term`, `error`. The
@@ -235,6 +268,8 @@ class PatternReader:
             raise ConfigError(
                 f"--pattern is no regular expression: {error}", remedy=example
             ) from None
+        self._lines = 0
+        self._left_s = _SECONDS_MOST
         names = set(self._pattern.groupindex)
         if "message" not in names or names - _GROUPS:
             odd = ", ".join(sorted(names - _GROUPS))
@@ -244,8 +279,28 @@ class PatternReader:
             )
 
     def record_of(self, line: str) -> LogRecord | None:
-        """None where the line does not match from its begin to its end."""
-        match = self._pattern.fullmatch(line)
+        """None where the line does not match from its begin to its end, or to the end of what is
+        matched of it. Raises ConfigError where that takes too long."""
+        if self._lines % _LINES_TIMED == 0:
+            self._left_s = _SECONDS_MOST
+        self._lines += 1
+        began = time.thread_time()
+        try:
+            with _for(self._left_s):
+                match = self._pattern.fullmatch(line[:MATCHED_MAX])
+        except _TooLong:
+            raise self._too_slow() from None
+        self._left_s -= time.thread_time() - began
+        if self._left_s <= 0:
+            raise self._too_slow()
         if match is None:
             return None
         return record_of_fields({k: v for k, v in match.groupdict().items() if v is not None})
+
+    def _too_slow(self) -> ConfigError:
+        many = (self._lines - 1) % _LINES_TIMED + 1
+        return ConfigError(
+            f"--pattern took more than {_SECONDS_MOST:g} s for {many} "
+            f"{'line' if many == 1 else 'lines'}",
+            remedy="a pattern in which no text can be divided in several ways, as by (a+)+ or .*.*",
+        )
