@@ -70,7 +70,7 @@ def logs(
     """Check the logs of all nodes: silent nodes, votes, messages, states, partitions, latencies,
     errors; of a run joined with its faults, so that what these explain is told as expected. Exit 0
     where nothing of high or critical severity is unexplained, 1 where something is, 2 for what
-    cannot be read, 3 where nothing could be evaluated."""
+    cannot be read, 3 where nothing could be evaluated, or nothing was found and much not read."""
     import msgspec
 
     from dstest.cli.output import say

@@ -192,7 +192,7 @@ class LogAnalysis(msgspec.Struct, kw_only=True):
     unread: list[str] = []
     """Files that were not read, or not to their end, and why."""
     strange: int = 0
-    """Lines that are of no format, and have no time and no level."""
+    """Lines of no run that are of no format, and have no time and no level."""
 
     @property
     def partly(self) -> bool:
@@ -273,7 +273,7 @@ class _Reading:
             elif whole:
                 time = None
             self.stampless += time is None
-            if time is None and not record.level:
+            if self._near and time is None and not record.level:
                 self.strange += self.forms["plain"] - plain
             at, doubt = time or (None, 0)
             topics = about(record, self._scene.harmless)
