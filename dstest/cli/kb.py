@@ -14,6 +14,7 @@ from dstest.cli.output import Telling, say
 
 if TYPE_CHECKING:
     from dstest.store.known_issues.book import Finding
+    from dstest.store.known_issues.notes import Notes
 
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
@@ -167,6 +168,7 @@ def note(
     given: dict[str, Any] = {**told, "tried": tuple(tried or ())}
     if health:
         given["health"] = health_named(health)
+    what, given = _utf8(what), {name: _utf8(value) for name, value in given.items()}
     with Book.opened(book_file(kb), make=True) as book:
         notes = Notes(book)
         found = notes.change(what, given) if is_note(what) else notes.add(Note(seen=what, **given))
@@ -176,6 +178,19 @@ def note(
     say(f"{found.id}  {found.seen}")
     for line in lines_of(found):
         say(f"    {line}")
+
+
+def _utf8(value: Any) -> Any:
+    """Of words of a command line; bytes that are no UTF-8 become a mark."""
+    if isinstance(value, tuple):
+        return tuple(map(_utf8, value))
+    return value.encode(errors="surrogateescape").decode(errors="replace")
+
+
+def _damaged(notes: Notes) -> None:
+    """Says on stderr which cannot be read."""
+    if lost := notes.damaged():
+        typer.echo(f"damaged in the book, and left out: {', '.join(lost)}", err=True)
 
 
 @kb_app.command()
@@ -197,8 +212,9 @@ def notes(
 
     with Book.opened(book_file(kb)) as book:
         every = Notes(book)
+        _damaged(every)
         if words:
-            found = every.like(" ".join(words), top)
+            found = every.like(_utf8(" ".join(words)), top)
         else:
             found = [Like(one, 1.0, []) for one in every.all()]
     if json_:
@@ -230,7 +246,10 @@ def notes_like(text: str) -> list[str]:
         return []
     try:
         with Book.opened(path) as book:
-            return list(render(Notes(book).like(text)))
+            notes = Notes(book)
+            lost = notes.damaged()
+            left = [f"damaged in {path}, and left out: {', '.join(lost)}"] if lost else []
+            return [*render(notes.like(text)), *left]
     except DstestError as error:
         return [error.message]
 
@@ -245,6 +264,7 @@ def stats(kb: At = None, json_: Json = False) -> None:
     with Book.opened(book_file(kb)) as book:
         found = book.findings()
         written = Notes(book).all()
+        _damaged(Notes(book))
     fixes = Counter(fix.outcome for one in found for fix in one.fixes)
     told: dict[str, Any] = {
         "findings": len(found),

@@ -70,7 +70,7 @@ def logs(
     """Check the logs of all nodes: silent nodes, votes, messages, states, partitions, latencies,
     errors; of a run joined with its faults, so that what these explain is told as expected. Exit 0
     where nothing of high or critical severity is unexplained, 1 where something is, 2 for what
-    cannot be read, 3 where nothing could be evaluated."""
+    cannot be read, 3 where nothing could be evaluated, or nothing was found and much not read."""
     import msgspec
 
     from dstest.cli.output import say
@@ -82,7 +82,7 @@ def logs(
     asked = asked_of(of, checks, node or [], since, until)
     if baseline is not None:
         of.scene.usual = _usual(baseline)
-    found = analyse(of.sources, of.scene, of.clocks, of.reader, asked, of.extra)
+    found = analyse(of.sources, of.scene, of.clocks, of.reader, asked, of.extra, unread=of.unread)
     name = one_line(" ".join(str(path) for path in paths))
     note = _read_by(of)
     if json_:

@@ -55,6 +55,9 @@ _ACCESS: Final = re.compile(
 _KLOG: Final = re.compile(r"^[DIWEF](\d\d)(\d\d) (\d\d:\d\d:\d\d\.\d{1,6})\d*\s")
 """`I0305 10:15:30.123456`, month and day without a year, as klog and glog write it."""
 
+_KLOG_YEAR: Final = re.compile(r"^[DIWEF](\d\d)(\d\d)(\d\d) (\d\d:\d\d:\d\d\.\d{1,6})\d*\s")
+"""`I240305 10:15:10.223456`, with two digits of the year, as CockroachDB writes it."""
+
 _SYSLOG: Final = re.compile(
     rf"^\s*(?:<\d{{1,3}}>)?({'|'.join(_MONTHS)}) {{1,2}}(\d{{1,2}})"
     r" (\d\d:\d\d:\d\d(?:\.\d{1,6})?)\s"
@@ -126,6 +129,8 @@ def _odd_time_ns(line: str, now_ns: int | None) -> int | None:
         return _yearless(_MONTHS.index(syslog[1]) + 1, int(syslog[2]), syslog[3], now_ns)
     if (klog := _KLOG.match(line)) is not None:
         return _yearless(int(klog[1]), int(klog[2]), klog[3], now_ns)
+    if (klog := _KLOG_YEAR.match(line)) is not None:
+        return wall_time_ns(f"20{klog[1]}-{klog[2]}-{klog[3]} {klog[4]}")
     access = _ACCESS.search(line)
     return None if access is None else wall_time_ns(_as_iso(access))
 

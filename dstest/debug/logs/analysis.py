@@ -12,15 +12,16 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from dstest.core.clock import wall_ns
-from dstest.core.errors import ConfigError, Exit
+from dstest.core.errors import ConfigError, Exit, HistoryError
 from dstest.core.log_lines import wall_time_ns
 from dstest.core.near import meant
 from dstest.core.op import Op
 from dstest.core.protocols import LogReader, LogRecord
 from dstest.core.protocols.systems import Topic
 from dstest.core.words import one_line
+from dstest.debug.logs.files import shown_skipped
 from dstest.debug.logs.formats import plain_record
-from dstest.debug.logs.lines import Source, about, each_line
+from dstest.debug.logs.lines import MATCHED_MAX, Source, about, each_line
 from dstest.debug.logs.messages import DIVERGENCE, DUPLICATES, ORDERING, REJECTIONS, SILENT_NODES
 from dstest.debug.logs.rates import CONNECTIONS, ERROR_RATES, LATENCIES
 from dstest.debug.logs.scene import (
@@ -188,6 +189,15 @@ class LogAnalysis(msgspec.Struct, kw_only=True):
     stampless: int
     unbounded: int = 0
     """Lines without a time, where a time was asked for."""
+    unread: list[str] = []
+    """Files that were not read, or not to their end, and why."""
+    strange: int = 0
+    """Lines of no run that are of no format, and have no time and no level."""
+
+    @property
+    def partly(self) -> bool:
+        """Was so much not read, or not understood, that finding nothing says nothing?"""
+        return bool(self.unread) or 2 * self.strange > sum(self.forms.values())
 
     @property
     def findings(self) -> list[Finding]:
@@ -210,7 +220,8 @@ class _Reading:
     def __init__(self, scene: Scene, clocks: Clocks, reader: LogReader | None) -> None:
         self._scene, self._clocks, self._reader = scene, clocks, reader
         self.forms: Counter[str] = Counter()
-        self.stampless = 0
+        self.stampless = self.strange = 0
+        self.unread: list[str] = []
         self._near = not scene.windows.known
         self._now_ns = clocks.origin_ns or wall_ns()
         if self._near and clocks.origin_ns is not None:
@@ -220,6 +231,8 @@ class _Reading:
         """What a line says, and is that by the system's own reader?"""
         if self._reader is not None and (told := self._reader.record_of(text)) is not None:
             self.forms[self._reader.form] += 1
+            if len(told.message) > MATCHED_MAX:
+                told = msgspec.structs.replace(told, message=told.message[:MATCHED_MAX])
             return told, True
         record, form = plain_record(text)
         self.forms[form] += 1
@@ -229,17 +242,26 @@ class _Reading:
         """Who is who, by the first lines of a log: others name ids before it is read."""
         if self._reader is None:
             return
-        for _, text in islice(each_line(source), FIRST_LINES):
+        for _, text in islice(self._each(source), FIRST_LINES):
             record = self._reader.record_of(text)
             if record is not None and record.aliases:
                 self._scene.learn(record, source.node)
+
+    def _each(self, source: Source) -> Iterator[tuple[int, str]]:
+        """As far as the file can be read."""
+        try:
+            yield from each_line(source)
+        except HistoryError as error:
+            if error.message not in self.unread:
+                self.unread.append(error.message)
 
     def lines(self, source: Source) -> Iterator[Line]:
         """What follows a line, such as a traceback, is of its time; a line that is one of its own
         and has no stamp may be of any."""
         time: tuple[int, int] | None = None
         now_ns = self._now_ns
-        for number, text in each_line(source):
+        for number, text in self._each(source):
+            plain = self.forms["plain"]
             record, whole = self.record(text)
             if record.aliases:
                 self._scene.learn(record, source.node)
@@ -251,6 +273,8 @@ class _Reading:
             elif whole:
                 time = None
             self.stampless += time is None
+            if self._near and time is None and not record.level:
+                self.strange += self.forms["plain"] - plain
             at, doubt = time or (None, 0)
             topics = about(record, self._scene.harmless)
             yield Line(node, f"{source.shown}:{number}", at, doubt, record, topics)
@@ -264,9 +288,10 @@ def analyse(
     asked: Options,
     extra: Extra,
     beside: Sequence[Watch] = (),
+    unread: Sequence[str] = (),
 ) -> LogAnalysis:
     """All of it, line by line: what is kept does not grow with the files. What watches `beside` the
-    checks is given the same. Raises HistoryError where a file cannot be read."""
+    checks is given the same. What cannot be read is told beside what is `unread` anyway."""
     watches = [check.watch(scene) for check in asked.checks]
     every = (*watches, *beside)
     reading = _Reading(scene, clocks, reader)
@@ -293,6 +318,8 @@ def analyse(
         files=len(sources) + len(extra.files),
         lines=count,
         stampless=reading.stampless,
+        unread=[*unread, *reading.unread],
+        strange=reading.strange,
         unbounded=0 if asked.since_ns is None and asked.until_ns is None else reading.stampless,
     )
 
@@ -320,10 +347,11 @@ def _operations(takers: Sequence[Watch], asked: Options, extra: Extra) -> None:
 
 
 def code_of(look: LogAnalysis) -> Exit:
-    """1: something of high or critical severity that nothing explains; 3: nothing was evaluated."""
+    """1: something of high or critical severity that nothing explains; 3: nothing was evaluated, or
+    nothing was found and much was not read."""
     if look.bad:
         return Exit.FAIL
-    return Exit.PASS if look.evaluated and look.lines else Exit.NOT_PROVEN
+    return Exit.PASS if look.evaluated and look.lines and not look.partly else Exit.NOT_PROVEN
 
 
 def _time(time_ns: int | None, *, run: bool) -> str:
@@ -410,6 +438,7 @@ def _lines(
     much = f"lines {look.lines:,}, nodes {len(scene.declared)}, files {look.files}"
     yield f"{name}: {much}, {told}"
     yield f"read as: {forms or 'nothing'}; {reader_note}"
+    yield from not_read(look)
     if look.stampless:
         yield f"{look.stampless:,} lines have no time: no fault can explain what they say"
     if look.unbounded:
@@ -432,6 +461,13 @@ def _lines(
     yield _last(look)
 
 
+def not_read(look: LogAnalysis) -> Iterator[str]:
+    """What was not read, and how many lines nobody understood."""
+    yield from shown_skipped(look.unread)
+    if look.strange:
+        yield f"{look.strange:,} lines are of no format, without a time and a level"
+
+
 def _last(look: LogAnalysis) -> str:
     missing = len(look.outcomes) - len(look.evaluated)
     rest = f"; {missing} of {len(look.outcomes)} checks had nothing to look at" if missing else ""
@@ -439,6 +475,8 @@ def _last(look: LogAnalysis) -> str:
         return f"{len(look.bad)} findings that nothing explains, high or critical{rest}"
     if not look.evaluated or not look.lines:
         return f"nothing was evaluated{rest}"
+    if look.partly:
+        return f"nothing high or critical in what was read, and much was not{rest}"
     return f"nothing high or critical that nothing explains{rest}"
 
 
@@ -480,6 +518,8 @@ def as_object(
         "forms": look.forms,
         "stampless": look.stampless,
         "unbounded": look.unbounded,
+        "unread": look.unread,
+        "strange": look.strange,
         "notes": list(notes),
         "clocks": {
             "said": clocks.describe(scene.declared),

@@ -6,10 +6,8 @@ What a line is about is known by its words, but for what a setting says and what
 
 from __future__ import annotations
 
-import gzip
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
@@ -17,6 +15,7 @@ from dstest.core.errors import ConfigError, HistoryError
 from dstest.core.protocols import LogRecord
 from dstest.core.protocols.systems import Kind, Side, Topic, Vote
 from dstest.core.words import one_line
+from dstest.debug.logs.files import BROKEN, files_under, opened, why_broken, why_no_log
 from dstest.judge.audit_rows import all_kinds
 
 _LEVELS: Final[Mapping[str, str]] = {
@@ -33,7 +32,8 @@ _LEVELS: Final[Mapping[str, str]] = {
 }
 
 _VOTES: Final = re.compile(
-    r"\bvot(?:es?|ed|ing)\b|\breject(?:s|ed|ing|ion)?\b.*\b(?:proposal|ballot)\b", re.IGNORECASE
+    r"\bvot(?:es?|ed|ing)\b|\breject(?:s|ed|ing|ion)?\b.{0,200}\b(?:proposal|ballot)\b",
+    re.IGNORECASE,
 )
 _NO_REJECTION: Final = re.compile(r"\b(?:0|no|zero) (?:vote )?reject\w*", re.IGNORECASE)
 _REJECTS: Final = re.compile(r"\breject|\brefus|\bden(?:y|ied)\b|\bagainst\b", re.IGNORECASE)
@@ -44,9 +44,9 @@ _ANSWERS: Final = re.compile(r"\b(?:response|responded|reply|replied|answer(?:ed
 _ASKS: Final = re.compile(r"\b(?:request(?:ed|ing)?|asks?|asking)\b", re.I)
 _GETS: Final = re.compile(r"\b(?:receiv(?:e|es|ed|ing)|recv|got|deliver(?:ed|s)?)\b", re.I)
 _SENDS: Final = re.compile(r"\b(?:sen[dt]|sends|sending|publish(?:ed)?|broadcast(?:s|ed)?)\b", re.I)
-_MS: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s|m)?\s*")
+_MS: Final = re.compile(r"\s*(\d{1,300}(?:\.\d{1,300})?)\s*(?:(ns|us|µs|ms|s|m)\s*)?")
 _TOOK: Final = re.compile(
-    r"(?:\b(?:duration|elapsed|latency|took|took_time|time_taken)(?:_?ms)?[\"']?\s*(?:=|:|of)?\s*[\"']?"
+    r"(?:\b(?:duration|elapsed|latency|took|took_time|time_taken)(?:_?ms)?[\"']?\s*(?:(?:=|:|of)\s*)?[\"']?"
     r"|\b(?:in|after)\s+)(\d+(?:\.\d+)?)\s?(ns|us|µs|ms|s|sec|secs|seconds|milliseconds)\b"
 )
 """`in 2500ms`, `duration=2500ms`, `took 2.5s`, in the words of a line."""
@@ -80,7 +80,7 @@ _EXCHANGES: Final = (
 )
 
 _SET: Final = re.compile(
-    r"[\"']?\s*(?:s\b)?\s*(?:=|:|is|of|was|set to|after|configured(?: as| to| at)?|defaults? to)"
+    r"[\"']?\s*(?:s\b\s*)?(?:=|:|is|of|was|set to|after|configured(?: as| to| at)?|defaults? to)"
     r"\s*\"?\d"
 )
 """`timeout: 5s` is a setting."""
@@ -88,7 +88,7 @@ _SET: Final = re.compile(
 _FEATURE: Final = re.compile(
     r"[ -](?:killer )?(?:is |was )?(?:resolver|resolution|protection|handling|handler|detection"
     r"|detector|prevention|strategy|policy|tests?\b|disabled|score)"
-    r"|\s+\d+(?:\.\d+)?\s*(?:ns|us|ms|s|m|sec(?:ond)?s?)?\s*(?:$|[,;)])"
+    r"|\s+\d+(?:\.\d+)?\s*(?:(?:ns|us|ms|s|m|sec(?:ond)?s?)\s*)?(?:$|[,;)])"
 )
 """... and a `split-brain resolver`, or a `timeout 5s` that is all there is of it."""
 
@@ -110,12 +110,20 @@ _CONNECTION: Final = re.compile(
 )
 
 LINE_MAX: Final = 1 << 20
-"""Bytes of one line; what is longer is read as several."""
+"""Bytes of one line; what is longer is read up to here."""
+
+MATCHED_MAX: Final = 4096
+"""Characters of what a line says that words are looked for in."""
 
 _COLORS: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
-_PACKED: Final = (".gz",)
 _UNREADABLE: Final = {".zst": "zstd -d", ".xz": "xz -d", ".bz2": "bunzip2"}
 _ROTATED: Final = re.compile(r"(?:\.\d+)?(?:\.gz)?$")
+
+_OF_ONE: Final = re.compile(
+    r"(?:(?P<of>.+?)[._-])??(?:(?:ssl|other_vhosts)_)?(?:access|error)(?:[._-]?logs?)?",
+    re.IGNORECASE,
+)
+"""Logs that a web server has several of."""
 
 SPEAKS: Final = re.compile(
     r"became (?:the )?(?:leader|primary|master)|elected (?:as )?(?:the )?(?:leader|primary|master)"
@@ -154,6 +162,11 @@ def _whole(fields: Mapping[str, Any], *names: str) -> int | None:
     return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
+def _ms(number: str, unit: str) -> float | None:
+    found = float(number) * _UNIT_MS[unit]
+    return found if found < 1e15 else None
+
+
 def _duration_ms(fields: Mapping[str, Any]) -> float | None:
     """`duration` and the like are milliseconds, unless a unit follows."""
     found = first_of(fields, "duration", "durationMs", "duration_ms", "elapsed_ms", "latency_ms")
@@ -162,7 +175,7 @@ def _duration_ms(fields: Mapping[str, Any]) -> float | None:
     if isinstance(found, int | float):
         return float(found) if 0 <= found < 1e15 else None
     if isinstance(found, str) and (match := _MS.fullmatch(found)):
-        return float(match[1]) * _UNIT_MS[match[2] or "ms"]
+        return _ms(match[1], match[2] or "ms")
     return None
 
 
@@ -173,14 +186,14 @@ def _took_ms(message: str) -> float | None:
         return None
     if found[0].startswith(("in", "after")) and not _DONE.search(message[: found.start()]):
         return None
-    return float(found[1]) * _UNIT_MS[found[2]]
+    return _ms(found[1], found[2])
 
 
 def _vote(fields: Mapping[str, Any], message: str) -> Vote:
     told = fields.get("vote")
     if isinstance(told, bool):
         return "granted" if told else "rejected"
-    said = f"{message} {told}" if isinstance(told, str) and told else message
+    said = f"{message} {told[:MATCHED_MAX]}" if isinstance(told, str) and told else message
     if told is None and not _VOTES.search(message):
         return ""
     return "rejected" if _REJECTS.search(_NO_REJECTION.sub("", said)) else "granted"
@@ -224,6 +237,7 @@ def record_of_fields(fields: Mapping[str, Any]) -> LogRecord:
     if error := _text(fields, "error", "err", "exception"):
         message = f"{message}: {error}" if message else error
     operation = _text(fields, "operation", "op")
+    message = message[:MATCHED_MAX]
     called = f"{_text(fields, 'type', 'kind')} {_text(fields, 'direction', 'side')} {message}"
     vote = _vote(fields, message)
     found = _BALLOT.search(message)
@@ -323,7 +337,7 @@ def about(record: LogRecord, harmless: Sequence[str] = ()) -> frozenset[Topic]:
     that look like trouble."""
     if record.topics:
         return record.topics
-    text = record.message.lower()
+    text = record.message[:MATCHED_MAX].lower()
     if _HINT.search(text) is None:
         return _NOTHING
     for one in harmless:
@@ -381,21 +395,15 @@ def node_sources(folder: Path, root: Path, leave_out: Sequence[str] = ()) -> lis
     ]
 
 
-def sources_of(paths: Sequence[Path]) -> list[Source]:
-    """Directories, with a directory or a file for each node, and files. Raises ConfigError where
-    there is nothing."""
+def sources_of(paths: Sequence[Path], skipped: list[str] | None = None) -> list[Source]:
+    """Directories, with a directory or a file for each node, and files. Which files are no logs,
+    and why, is added to `skipped`. Raises ConfigError where there is nothing."""
     found: list[Source] = []
     alone: list[Path] = []
+    left: list[str] = [] if skipped is None else skipped
     for path in paths:
         if path.is_dir():
-            inside = node_sources(path, path)
-            inside += [Source(_stem(p), p, p.name) for p in files_below(path)]
-            if not inside:
-                raise ConfigError(
-                    f"{path} holds no log",
-                    remedy="give a run, a directory with one directory per node, or files",
-                )
-            found += inside
+            found += _below(path, left)
         elif path.is_file():
             alone.append(path)
         else:
@@ -405,29 +413,70 @@ def sources_of(paths: Sequence[Path]) -> list[Source]:
     for path, stem in zip(alone, stems, strict=True):
         same = stems.count(stem) > 1 and len({p.parent for p in alone}) > 1
         found.append(Source(path.resolve().parent.name if same else stem, path, str(path)))
+    return _readable(found, left)
+
+
+def _below(path: Path, skipped: list[str]) -> list[Source]:
+    """A folder in it is a node, with all that it has; a file in it is one, too."""
+    try:
+        every = files_under(path, skipped)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}", remedy="check the path") from None
+    if not every and not skipped:
+        raise ConfigError(
+            f"{path} holds no log",
+            remedy="give a run, a directory with one directory per node, or files",
+        )
+    every.sort(key=lambda one: not one.parts)
+    return [
+        Source(
+            one.parts[0] if one.parts else _stem(one.path),
+            one.path,
+            one.path.relative_to(path).as_posix(),
+        )
+        for one in every
+    ]
+
+
+def _readable(found: Sequence[Source], skipped: list[str]) -> list[Source]:
+    """Without those that are no text. Raises ConfigError for what is named as packed, and where
+    nothing is left."""
+    good = []
     for source in found:
         if (suffix := source.path.suffix) in _UNREADABLE:
             raise ConfigError(
                 f"{source.path} is packed as {suffix}",
                 remedy=f"unpack it first: {_UNREADABLE[suffix]} {source.path.name}",
             )
-    return found
+        if why := why_no_log(source.path):
+            skipped.append(f"{source.path}: {why}")
+        else:
+            good.append(source)
+    if not good:
+        raise ConfigError(
+            f"no log can be read: {one_line('; '.join(skipped[:3]))}",
+            remedy="give logs as text, or as text packed with gzip",
+        )
+    return good
 
 
 def _stem(path: Path) -> str:
-    """`n1` of n1.log, n1.log.1 and n1.log.2.gz."""
+    """`n1` of n1.log, n1.log.1 and n1.log.2.gz, and of n1.access.log; of access.log and error.log,
+    which one server writes, the name of their folder."""
     name = _ROTATED.sub("", path.name)
-    return name.rsplit(".", 1)[0] if "." in name.lstrip(".") else name or path.name
+    stem = name.rsplit(".", 1)[0] if "." in name.lstrip(".") else name or path.name
+    kind = _OF_ONE.fullmatch(stem)
+    if kind is None:
+        return stem
+    return kind["of"] or path.resolve().parent.name or stem
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
-    with path.open("rb") as file:
-        if path.suffix in _PACKED:
-            with gzip.GzipFile(fileobj=file) as unpacked:
-                yield unpacked  # type: ignore[misc]
-        else:
-            yield file
+def _whole_line(file: IO[bytes]) -> bytes:
+    """The next line up to `LINE_MAX`; what follows in it is passed over."""
+    data = part = file.readline(LINE_MAX)
+    while len(part) == LINE_MAX and not part.endswith(b"\n"):
+        part = file.readline(LINE_MAX)
+    return data
 
 
 def each_line(source: Source) -> Iterator[tuple[int, str]]:
@@ -435,16 +484,16 @@ def each_line(source: Source) -> Iterator[tuple[int, str]]:
     where the file cannot be read to its end."""
     number = 0
     try:
-        with _opened(source.path) as file:
-            while data := file.readline(LINE_MAX):
+        with opened(source.path) as file:
+            while data := _whole_line(file):
                 number += 1
                 text = data.decode("utf-8", "replace").replace("\x00", "")
                 if "\x1b" in text:
                     text = _COLORS.sub("", text)
                 if text := text.rstrip():
                     yield number, text
-    except (OSError, EOFError) as error:
-        why = one_line(str(getattr(error, "strerror", None) or error))
+    except BROKEN as error:
+        why = one_line(why_broken(error))
         raise HistoryError(
             f"{source.path}: {why}", line=number + 1, remedy="fetch the log again: it is cut off"
         ) from None

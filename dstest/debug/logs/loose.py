@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dstest.core import registry
 from dstest.core.clock import wall_ns
-from dstest.core.errors import ConfigError
+from dstest.core.errors import ConfigError, HistoryError
 from dstest.core.log_lines import wall_time_ns
 from dstest.core.protocols import LogReader, SystemTraits
 from dstest.debug.logs.analysis import FIRST_LINES, Extra
@@ -30,7 +30,8 @@ def loose_logs(
         )
     traits = SystemTraits.of(registry.load("systems", system)) if system else SystemTraits()
     reader: LogReader | None = PatternReader(pattern) if pattern else traits.log_reader
-    sources = sources_of(paths)
+    unread: list[str] = []
+    sources = sources_of(paths, unread)
     named = [name.strip() for name in nodes.split(",") if name.strip()]
     if nodes and not named:
         raise ConfigError(f"--nodes {nodes!r} names nobody", remedy="--nodes n1,n2,n3")
@@ -44,6 +45,7 @@ def loose_logs(
         extra=Extra(),
         system=system,
         records=[],
+        unread=unread,
     )
 
 
@@ -57,7 +59,10 @@ def first_stamp_ns(sources: Sequence[Source]) -> int | None:
 
 
 def _first(source: Source, now_ns: int | None) -> Iterator[int]:
-    for _, text in islice(each_line(source), FIRST_LINES):
-        if (at := wall_time_ns(text[:400], now_ns)) is not None:
-            yield at
-            return
+    try:
+        for _, text in islice(each_line(source), FIRST_LINES):
+            if (at := wall_time_ns(text[:400], now_ns)) is not None:
+                yield at
+                return
+    except HistoryError:
+        return  # who reads all of it says so

@@ -31,7 +31,7 @@ _MESSAGE: Final = re.compile(r"(?P<from>\S+) -> (?P<to>\S+) \d+ (?P<data>b['\"].
 
 class RunLogs(NamedTuple):
     """What a look at the logs of a run needs. `system` is its name, `reader` how its logs are
-    read, None where it does not say."""
+    read, None where it does not say. `unread` are files that are no logs, and why."""
 
     sources: list[Source]
     scene: Scene
@@ -40,6 +40,7 @@ class RunLogs(NamedTuple):
     extra: Extra
     system: str
     records: list[LandingRecord]
+    unread: Sequence[str] = ()
 
 
 def traits_of(system: str) -> SystemTraits:

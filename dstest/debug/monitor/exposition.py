@@ -80,15 +80,14 @@ def read_sizes(path: Path) -> list[tuple[int, float]]:
     there."""
     shown = one_line(str(path))
     found: list[tuple[int, float]] = []
-    rows = csv.reader(_lines(path, shown))
-    for row in rows:
+    for number, row in _rows(_lines(path, shown), shown):
         cells = [cell.strip() for cell in row]
         value = _value(cells[1]) if len(cells) == 2 else None
         if value is not None and cells[0].isdecimal() and len(cells[0]) < 16:
             found.append((int(cells[0]), value))
-        elif cells and (rows.line_num > 1 or any(_value(cell) is not None for cell in cells)):
+        elif cells and (number > 1 or any(_value(cell) is not None for cell in cells)):
             raise HistoryError(
-                f"{shown}: no size and value", line=rows.line_num, remedy="lines such as 5,12.5"
+                f"{shown}: no size and value", line=number, remedy="lines such as 5,12.5"
             )
     return found
 
@@ -102,11 +101,10 @@ def _bad(shown: str, number: int, why: str) -> HistoryError:
 
 
 def _csv(lines: list[str], shown: str) -> Iterator[Reading]:
-    rows = csv.reader(lines)
-    header = [name.strip().lower() for name in next(rows)]
+    rows = _rows(lines, shown)
+    header = [name.strip().lower() for name in next(rows)[1]]
     at = [header.index(name) for name in _COLUMNS]
-    for row in rows:
-        number = rows.line_num
+    for number, row in rows:
         if not row:
             continue
         if len(row) <= max(at):
@@ -118,7 +116,7 @@ def _csv(lines: list[str], shown: str) -> Iterator[Reading]:
         time_ns = wall_time_ns(time + " ")
         if time_ns is None:
             raise _bad(shown, number, f"{time!r} is no time: ISO 8601, or seconds since 1970")
-        if math.isfinite(found):
+        if _counts(found):
             yield Reading(time_ns, node, known_name(name), found, f"{shown}:{number}")
 
 
@@ -131,7 +129,7 @@ def _exposition(lines: list[str], shown: str, stem: str) -> Iterator[Reading]:
         found = _value(match["value"]) if match is not None else None
         if match is None or found is None:
             raise _bad(shown, number, "not a sample: NAME{LABELS} VALUE [TIME]")
-        if not math.isfinite(found):
+        if not _counts(found):
             continue
         labels = dict(_LABEL.findall(match["labels"] or ""))
         node = next((labels[name] for name in _NODES if labels.get(name)), stem)
@@ -147,7 +145,27 @@ def _exposition(lines: list[str], shown: str, stem: str) -> Iterator[Reading]:
 def _time_ns(text: str | None, *, seconds: bool) -> int | None:
     if text is None:
         return None
-    return round(float(text) * (1e9 if seconds else 1e6))
+    at = float(text) * (1e9 if seconds else 1e6)
+    return round(at) if abs(at) < _TIME_MAX else None
+
+
+_TIME_MAX: Final = 2.0**63
+_VALUE_MAX: Final = 1e60
+"""Exporters write numbers that large for what has no limit."""
+
+
+def _counts(value: float) -> bool:
+    return math.isfinite(value) and abs(value) < _VALUE_MAX
+
+
+def _rows(lines: list[str], shown: str) -> Iterator[tuple[int, list[str]]]:
+    """(number, cells) of each line of a CSV file. Raises HistoryError."""
+    rows = csv.reader(lines)
+    try:
+        for row in rows:
+            yield rows.line_num, row
+    except csv.Error as error:
+        raise _bad(shown, rows.line_num, str(error)) from None
 
 
 def _value(text: str) -> float | None:

@@ -50,6 +50,9 @@ much as so many of them."""
 ALIKE_OF_THREE: Final = 0.01
 """Of three sizes, which any curve nearly meets, classes are alike whose R² differs by less."""
 
+VALUE_MOST: Final = 1e60
+"""Of a value that is compared: squares of squares of it are numbers still."""
+
 FLOOR: Final = 0.05
 """Values that are smaller than this share of the largest are known no better than at that."""
 
@@ -196,6 +199,11 @@ def fit(points: Sequence[tuple[int, float]], expected: str | None = None) -> Com
         )
     if sizes[0] < 1 or not all(math.isfinite(value) for _, value in points):
         raise ConfigError("a size below one, or a value that is no number", remedy="leave it out")
+    if any(abs(value) > VALUE_MOST or 0 < abs(value) < 1 / VALUE_MOST for _, value in points):
+        raise ConfigError(
+            f"a value beyond {VALUE_MOST:g}, or nearer to 0 than {1 / VALUE_MOST:g}",
+            remedy="give values in a larger or smaller unit",
+        )
     by_size: dict[int, list[float]] = defaultdict(list)
     for n, value in points:
         by_size[n].append(value)

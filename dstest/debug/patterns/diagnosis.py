@@ -104,6 +104,8 @@ class Diagnosis(msgspec.Struct, kw_only=True):
     notes: list[str]
     thresholds: Settings
     similar: list[str] = []
+    partly: bool = False
+    """Of no run: were files not read, or most lines not understood?"""
 
     @property
     def alarms(self) -> list[Hypothesis]:
@@ -116,7 +118,7 @@ class Diagnosis(msgspec.Struct, kw_only=True):
         if self.alarms:
             return Exit.FAIL
         there = any(one.operations if self.of_run else one.lines for one in self.nodes)
-        return Exit.PASS if there else Exit.NOT_PROVEN
+        return Exit.PASS if there and not self.partly else Exit.NOT_PROVEN
 
 
 def diagnose(path: Path, settings: Settings | None = None) -> Diagnosis:
@@ -148,6 +150,7 @@ def diagnosis_of(scene: Scene, patterns: Sequence[Pattern]) -> Diagnosis:
         checklists=fill_in(scene, answers),
         measures=next_measures(answers, by),
         notes=[*scene.known, *_notes(scene)],
+        partly=not scene.of_run and scene.read.partly,
         thresholds=scene.settings,
     )
 
@@ -500,6 +503,8 @@ def last_line(found: Diagnosis) -> str:
     if alarms:
         first = alarms[0]
         return f"likeliest: {first.name}; {len(alarms)} high or critical, unexplained; {rest}"
+    if found.partly:
+        return f"nothing high or critical in what was read, and much was not; {rest}"
     return f"nothing high or critical that no fault explains; {rest}"
 
 

@@ -13,6 +13,7 @@ import msgspec
 from dstest.core.history import ClockSource, Header
 from dstest.core.run_record import RunMeta
 from dstest.core.words import shell_word
+from dstest.debug.logs.analysis import not_read
 from dstest.debug.logs.loose import first_stamp_ns, loose_logs
 from dstest.debug.logs.run_logs import RunLogs
 from dstest.debug.monitor.exposition import Reading, read_metrics
@@ -68,7 +69,7 @@ class FilesScene(Scene):
     @property
     def known(self) -> list[str]:
         forms = ", ".join(f"{count:,} {form}" for form, count in self.read.forms.items())
-        found = [f"lines read as: {forms or 'nothing'}"]
+        found = [*not_read(self.read), f"lines read as: {forms or 'nothing'}"]
         if self._origin_ns is not None:
             at = datetime.datetime.fromtimestamp(self._origin_ns / 1e9, datetime.UTC)
             found.append(f"times are seconds since {at.isoformat(timespec='milliseconds')}")

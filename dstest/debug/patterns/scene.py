@@ -297,7 +297,9 @@ class Scene:
         of, noted, told = self.of, LogNotes(self.of.scene), ToldNotes(self.of.scene)
         extra = of.extra if self.rates else of.extra._replace(ops=())
         beside = [noted] if self.of_run else [noted, told]
-        made = analyse(of.sources, of.scene, of.clocks, of.reader, Options(), extra, beside)
+        made = analyse(
+            of.sources, of.scene, of.clocks, of.reader, Options(), extra, beside, of.unread
+        )
         return made, noted, told
 
     @property

@@ -48,7 +48,9 @@ def of_jaeger(trace: Mapping[str, Any]) -> Iterator[Any]:
 def _of_jaeger(span: Mapping[str, Any], processes: Mapping[str, Any]) -> Fields:
     process = _dict(processes.get(str(span.get("processID")), span.get("process")))
     tags = {str(_dict(one).get("key")): _dict(one).get("value") for one in _list(span.get("tags"))}
-    about = {_dict(one).get("key"): _dict(one).get("value") for one in _list(process.get("tags"))}
+    about = {
+        str(_dict(one).get("key")): _dict(one).get("value") for one in _list(process.get("tags"))
+    }
     above = [_dict(one) for one in _list(span.get("references"))]
     parent = next((one for one in above if one.get("refType") == "CHILD_OF"), None)
     parent = parent or next(iter(above), {})

@@ -97,15 +97,29 @@ class Notes:
         for one in self.all():
             if one.id == name.strip().upper():
                 return one
+        if name.strip().upper() in self.damaged():
+            raise ConfigError(f"note {name!r} is damaged in the book", remedy="write it down anew")
         raise ConfigError(f"there is no note {name!r}", remedy="`dstest kb notes` lists them")
 
     def all(self) -> list[Note]:
-        """In the order in which they were written."""
-        rows = self._db.execute("select number, content from note order by number").fetchall()
-        return [
-            msgspec.structs.replace(msgspec.json.decode(text, type=Note), id=f"N{number}")
-            for number, text in rows
-        ]
+        """In the order in which they were written, without those that are `damaged`."""
+        return [one for _, one in self._read() if one is not None]
+
+    def damaged(self) -> list[str]:
+        """The ids of those that cannot be read."""
+        return [f"N{number}" for number, one in self._read() if one is None]
+
+    def _read(self) -> Iterator[tuple[int, Note | None]]:
+        rows = self._db.execute(
+            "select number, cast(content as blob) from note order by number"
+        ).fetchall()
+        for number, content in rows:
+            try:
+                note = msgspec.json.decode(content, type=Note)
+            except (msgspec.DecodeError, UnicodeError, TypeError, RecursionError):
+                yield number, None
+            else:
+                yield number, msgspec.structs.replace(note, id=f"N{number}")
 
     def like(self, text: str, top: int = 3) -> list[Like]:
         """Those that are about the same, the most alike first."""
