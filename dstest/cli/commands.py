@@ -380,6 +380,10 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "kb show": ("dstest kb show", "dstest kb show K1"),
     "kb similar": ("dstest kb similar store/latest",),
     "kb fix": ("dstest kb fix K1 --commit 4f2a1c --note 'reads go through the leader'",),
+    "kb note": (
+        "dstest kb note 'queue grows after a failover' --hypothesis 'acks are lost' --module broker",
+    ),
+    "kb notes": ("dstest kb notes", "dstest kb notes queue grows"),
     "kb stats": ("dstest kb stats",),
     "chaos run": ("dstest chaos run chaos.toml --out before",),
     "chaos report": ("dstest chaos report before",),

@@ -211,7 +211,7 @@ def test_a_cap_is_inconclusive_and_says_how_to_raise_it() -> None:
     text = "\n".join(f"{n} enqueue {n} -> @1-{n + 10}" for n in range(6))
     said = conformed(text, Queue(), frontier_max=50)
     assert said.verdict == "inconclusive" and said.index is not None
-    assert "frontier_max=50" in said.reason and "allow more (frontier_max)" in said.reason
+    assert "frontier_max=50" in said.reason and "--frontier allows more" in said.reason
     assert conformed(text + "\n0 dequeue -> 3 @20-21", Queue()).verdict != "inconclusive"
 
 
