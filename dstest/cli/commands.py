@@ -127,8 +127,8 @@ SAYS: Final = MappingProxyType(
         "report": "Check a run's files, draw report.html, findings.md, junit.xml and the plots.",
         "check": "Judge a history: ours, a run directory, Jepsen EDN, Jepsen JSON, a Jepsen log, or"
         " sessions of Plume, DBCop, Cobra or AWDIT",
-        "explain": "Why did it go so? Settings, what was found, the likeliest causes with their"
-        " evidence, and what logs and measurements show that no fault explains.",
+        "explain": "Why did it go so? Of a run: settings, what was found, the likeliest causes with"
+        " their evidence, and what logs and measurements show that no fault explains.",
         "confirm": "Is the violation there again, is the system to blame or are we, and how little"
         " does it take?",
         "recover": "Seal and judge a run whose process died; judge a finished one again.",
