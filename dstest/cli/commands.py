@@ -168,7 +168,7 @@ SAYS: Final = MappingProxyType(
         " does.",
         "points": "Functions of a program, by its own tables",
         "findings": "What was published of these systems, one command each; with IDs, run them.",
-        "kb": "Findings remembered over stores: seen before, mended by what, come back.",
+        "kb": "Findings remembered over stores, and notes by hand: seen before, mended by what.",
         "chaos": "Faults for plain HTTP services: a seeded proxy, an open-loop load, what failed by"
         " itself and what by a fault.",
         "workers": "Machines that work for others: dstest is put there as it is here.",
@@ -381,7 +381,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "kb similar": ("dstest kb similar store/latest",),
     "kb fix": ("dstest kb fix K1 --commit 4f2a1c --note 'reads go through the leader'",),
     "kb note": (
-        "dstest kb note 'queue grows after a failover' --hypothesis 'acks are lost' --module broker",
+        "dstest kb note 'queue grows after a failover' --hypothesis 'lost acks' --module broker",
     ),
     "kb notes": ("dstest kb notes", "dstest kb notes queue grows"),
     "kb stats": ("dstest kb stats",),
