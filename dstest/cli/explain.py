@@ -75,7 +75,7 @@ def explain(
     `dstest debug`, `logs`, `monitor` and `trace` have each part of a run at length. Exit 0 where
     the run is a pass and nothing of high or critical severity is unexplained, 1 where something is
     or the run failed, 2 for what cannot be read, 3 where it proved nothing or nothing could be
-    looked for.
+    looked for, and where nothing was found and files were not read, or most lines not understood.
     """
     if (run is None) == (logs is None):
         raise ConfigError(

@@ -30,8 +30,8 @@ NO_HISTORY = (
 
 
 class FilesScene(Scene):
-    """Of logs in a directory `given`, and files of spans and of metrics. `options` are those of the
-    command that read them, for the next one. Raises ConfigError and HistoryError."""
+    """Of logs in a directory `given`, and files of spans and of metrics; the other words are as
+    `loose_logs` takes them. Raises ConfigError and HistoryError."""
 
     def __init__(
         self,
