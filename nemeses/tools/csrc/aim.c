@@ -224,14 +224,15 @@ static int trace(void)
     sigaddset(&set, SIGTERM);
     int64_t told_ns = now_ns();
     uint64_t told_fired = 0;
+    bool more = false;
     while (!aim.over && anybody_left()) {
-        int64_t wait_ns = STATUS_NS, release_ns = next_release_ns();
+        int64_t wait_ns = more ? 0 : STATUS_NS, release_ns = next_release_ns();
         if (release_ns && release_ns - now_ns() < wait_ns)
             wait_ns = release_ns > now_ns() ? release_ns - now_ns() : 0;
         struct timespec limit = {.tv_nsec = wait_ns};
         if (sigtimedwait(&set, NULL, &limit) == SIGTERM)
             break;
-        take_events();
+        more = take_events();
         let_held_go();
         if (now_ns() - told_ns > STATUS_NS || aim.fired != told_fired) {
             look_after_points();

@@ -105,7 +105,7 @@ int patches_restore(const char *path);
 /* aim_trace.c: threads and their stops. */
 bool attach(pid_t pid, uint64_t bias);
 void detach_all(int signal_to_all);
-void take_events(void);
+bool take_events(void);
 void let_held_go(void);
 int64_t next_release_ns(void);
 void switch_mode(void);

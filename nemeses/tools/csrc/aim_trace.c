@@ -18,6 +18,7 @@
 #define HOLD_NS                                                                                    \
     100000000LL /* who does not stop by then waits in the kernel: it runs no code of its own */
 #define LET_GO_NS 5000000000LL /* who does not stop by then may end by a trap that it had met */
+#define TURN_NS 10000000LL     /* so long are events taken before anything else is looked at */
 #define PTRACE_EVENT_STOPPED 128
 
 static const long OPTIONS = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK |
@@ -473,10 +474,12 @@ static struct thread *unknown(pid_t tid)
     return add_thread(tid, p);
 }
 
-void take_events(void)
+/* True: there may be more. A busy program always has one more, and others wait for us, too. */
+bool take_events(void)
 {
     int status;
     pid_t tid;
+    int64_t until_ns = now_ns() + TURN_NS;
     look_at_pending();
     while (!aim.over && (tid = waitpid(-1, &status, __WALL | WNOHANG)) > 0) {
         struct thread *t = thread_of(tid);
@@ -485,7 +488,10 @@ void take_events(void)
         if (t != NULL)
             look_at(t, status);
         look_at_pending();
+        if (now_ns() > until_ns)
+            return true;
     }
+    return false;
 }
 
 /* All that run stop once and go on in the way that the present step needs. */
