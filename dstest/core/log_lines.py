@@ -38,14 +38,21 @@ _IN_WORDS: Final = re.compile(
 )
 """`23 Nov 2026 05:48:31.249`, as Redis writes it."""
 
-_EPOCH: Final = re.compile(
-    r"^\s*\[?(\d{10}(?:\.\d{1,9})?|\d{13}|\d{16}|\d{19})\]?\s"
-    r"|[\"'](?:ts|t|time|timestamp|@timestamp|epoch|datetime|timeUnixNano)[\"']\s*:\s*[\"']?"
+_EPOCH: Final = re.compile(r"\s*\[?(\d{10}(?:\.\d{1,9})?|\d{13}|\d{16}|\d{19})\]?\s")
+"""Seconds since 1970, or parts of seconds, at the beginning of a line."""
+
+_EPOCH_NAMED: Final = re.compile(
+    r"[\"'](?:ts|t|time|timestamp|@timestamp|epoch|datetime|timeUnixNano)[\"']\s*:\s*[\"']?"
     r"(\d{10}(?:\.\d+)?|\d\.\d+[eE]\+?0?9|\d{13}(?:\.\d+)?|\d{16}|\d{19})[\"']?\s*[,}]"
     r"|(?:^|\s)(?:ts|t|time|timestamp)=\"?"
     r"(\d{10}(?:\.\d{1,9})?|\d\.\d+[eE]\+?0?9|\d{13}|\d{16}|\d{19})\"?(?:\s|$)"
 )
-"""Seconds since 1970, as zap writes them, or parts of seconds: at the beginning, or of a field."""
+"""The same as a field, as zap writes it."""
+
+_EPOCH_MAYBE: Final = re.compile(
+    r"(?:ts?|time|timestamp|epoch|datetime|timeUnixNano)(?:[\"']\s*:\s*|=)[\"']?\d"
+)
+"""What every such field has: most lines have not, and are told so four times as fast."""
 
 _ACCESS: Final = re.compile(
     rf"(\d\d)/({'|'.join(_MONTHS)})/(\d{{4}}):(\d\d:\d\d:\d\d) ([+-]\d{{4}})"
@@ -63,6 +70,9 @@ _SYSLOG: Final = re.compile(
     r" (\d\d:\d\d:\d\d(?:\.\d{1,6})?)\s"
 )
 """`Nov 28 12:00:01 host app[7]: ...`, as RFC 3164 has it: without a year."""
+
+_CLOCK: Final = re.compile(r"\d:\d\d:\d\d")
+"""Every stamp but those of an epoch has one."""
 
 _DAY_NS: Final = 86_400_000_000_000
 
@@ -121,10 +131,19 @@ def _as_iso(found: re.Match[str]) -> str:
     return f"{found[3]}-{_MONTHS.index(found[2]) + 1:02}-{found[1]} {found[4]}{zone}"
 
 
+def _epoch_ns(line: str) -> int | None:
+    if (first := _EPOCH.match(line)) is not None:
+        return _of_epoch(first[1])
+    if _EPOCH_MAYBE.search(line) is None:
+        return None
+    named = _EPOCH_NAMED.search(line)
+    return None if named is None else _of_epoch(named[1] or named[2])
+
+
 def _odd_time_ns(line: str, now_ns: int | None) -> int | None:
     """Of a line whose stamp begins with no year."""
-    if (epoch := _EPOCH.search(line)) is not None:
-        return _of_epoch(epoch[1] or epoch[2] or epoch[3])
+    if (epoch_ns := _epoch_ns(line)) is not None:
+        return epoch_ns
     if (syslog := _SYSLOG.match(line)) is not None:
         return _yearless(_MONTHS.index(syslog[1]) + 1, int(syslog[2]), syslog[3], now_ns)
     if (klog := _KLOG.match(line)) is not None:
@@ -138,7 +157,9 @@ def _odd_time_ns(line: str, now_ns: int | None) -> int | None:
 def wall_time_ns(line: str, now_ns: int | None = None) -> int | None:
     """A line's own stamp (UTC unless it says otherwise), in nanoseconds since 1970; None where it
     has none. `now_ns` is when it was read: a stamp without a year is of the last one."""
-    match = _STAMP.search(_IN_WORDS.sub(_as_iso, line, count=1))
+    if _CLOCK.search(line) is None:
+        return _epoch_ns(line)
+    match = _STAMP.match(line) or _STAMP.search(_IN_WORDS.sub(_as_iso, line, count=1))
     if match is None:
         return _odd_time_ns(line, now_ns)
     year, month, day, time, zone = match.groups()

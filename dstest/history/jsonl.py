@@ -196,13 +196,18 @@ def _depth(line: bytes) -> int:
 def _each(file: Any, lacking: list[tuple[int, str]]) -> Iterator[Op]:
     """The operations; to `lacking` come the lines that lack something with what they lack."""
     decoder = msgspec.json.Decoder(Op)
+    whole: set[tuple[str, ...]] = set()
     for number, line in enumerate(file, start=2):
         if line == b"\n":
             continue
         try:
             record = require_plain(line, number)
             op = decoder.decode(line)
-            if (absent := _absent(record, number)) is not None:
+            if (names := tuple(record)) in whole:
+                pass
+            elif (absent := _absent(record, number)) is None:
+                whole.add(names)
+            else:
                 if (
                     "output" not in record
                     and op.op_type in NULL_IS_RESULT

@@ -183,8 +183,16 @@ def _health(
     fresh = {
         key: points for key, points in series.items() if _reaches(points, clients.end_ns, limit_ns)
     }
+    of_node = Clients.by(of.load, of.load.node)
     found = [
-        node_health(node, fresh, Clients(of.load, node=node), start_ns, clients.end_ns, of.settings)
+        node_health(
+            node,
+            fresh,
+            of_node.get(node) or Clients(of.load, ()),
+            start_ns,
+            clients.end_ns,
+            of.settings,
+        )
         for node in of.nodes
     ]
     return cluster_health(found, of.settings, over_s=(clients.end_ns - start_ns) / 1e9)

@@ -13,7 +13,8 @@ from __future__ import annotations
 import bisect
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -194,25 +195,30 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
 class Clients:
     """Some operations of a load, all without further words, by the time at which they count."""
 
-    def __init__(self, load: Load, *, node: str | None = None, op_type: str | None = None) -> None:
+    def __init__(self, load: Load, ops: Iterable[Op] | None = None) -> None:
         self.load = load
         found = []
-        for op in load.ops:
+        for op in load.ops if ops is None else ops:
             if load.end_ns is not None and op.invoke_ts >= load.end_ns:
-                continue
-            if op_type is not None and op.op_type != op_type:
-                continue
-            if node is not None and load.node(op) != node:
                 continue
             took_ns = load.took_ns(op)
             found.append((op.invoke_ts + (took_ns or 0), took_ns, op))
-        found.sort(key=lambda row: row[0])
+        found.sort(key=itemgetter(0))
         self._rows = found
         self._times = [row[0] for row in found]
         self._longest_ns = max((took or 0 for _, took, _ in found), default=0)
         self.start_ns = min((op.invoke_ts for _, _, op in found), default=0)
         last = max((op.complete_ts or op.invoke_ts for _, _, op in found), default=-1)
         self.end_ns = last + 1 if load.end_ns is None else load.end_ns
+
+    @classmethod
+    def by(cls, load: Load, name_of: Callable[[Op], str | None]) -> dict[str, Clients]:
+        """Those of each name, by name; what has none is in none of them."""
+        groups: dict[str, list[Op]] = {}
+        for op in load.ops:
+            if (name := name_of(op)) is not None:
+                groups.setdefault(name, []).append(op)
+        return {name: cls(load, groups[name]) for name in sorted(groups)}
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -257,12 +263,11 @@ def client_rows(load: Load) -> Iterator[Sample]:
     whole = Clients(load)
     if not len(whole):
         return
-    types = sorted({op.op_type for op in load.ops})
-    nodes = sorted({node for op in load.ops if (node := load.node(op)) is not None})
+    types, nodes = Clients.by(load, attrgetter("op_type")), Clients.by(load, load.node)
     parts = [
         ("", "", whole),
-        *(("", f".{name}", Clients(load, op_type=name)) for name in types),
-        *((name, "", Clients(load, node=name)) for name in nodes),
+        *(("", f".{name}", some) for name, some in types.items()),
+        *((name, "", some) for name, some in nodes.items()),
     ]
     bin_ns = SECOND_NS * max(1, math.ceil((whole.end_ns - whole.start_ns) / SECOND_NS / BINS_MAX))
     for at_ns in range(whole.start_ns - whole.start_ns % bin_ns, whole.end_ns, bin_ns):
