@@ -193,23 +193,6 @@ def _status(path: Path) -> str:
     return word if wrote is not None and alive(wrote) else _DIED
 
 
-def _short(rows: list[dict[str, Any]]) -> list[str]:
-    """Each system with the workloads and nemeses that fit it, and what it lacks for the others."""
-    lines = []
-    for system in dict.fromkeys(row["system"] for row in rows):
-        mine = [row for row in rows if row["system"] == system]
-        fitting = [row for row in mine if row["fits"]]
-        workloads = dict.fromkeys(row["workload"] for row in fitting)
-        nemeses = dict.fromkeys(row["nemesis"] for row in fitting)
-        others = dict.fromkeys(row["nemesis"] for row in mine if row["nemesis"] not in nemeses)
-        lines += ["", f"{system}"]
-        lines += wrapped("workloads", workloads)
-        lines += wrapped("nemeses", nemeses)
-        if others:
-            lines += wrapped("not", others)
-    return lines
-
-
 def _note(row: dict[str, Any]) -> str:
     """Why not; or what the nemesis cannot do there, though it fits."""
     said = [row["reason"]] if row["reason"] else []
@@ -270,6 +253,9 @@ def list_(
         if not found:
             typer.echo(f"dstest: {_instead_of_runs(store)}", err=True)
         return
+    if not (chosen or matrix_ or json_):
+        _show_all(store)
+        return
     rows = [row for row in matrix() if all(row[word] == name for word, name in chosen.items())]
     if json_:
         _as_json(rows, store)
@@ -277,14 +263,13 @@ def list_(
         ((word, name),) = chosen.items()
         for line in [*lines_of(word, name, rows), *_options(chosen)]:
             typer.echo(line)
-    elif chosen or matrix_:
+    else:
         for row in rows:
-            line = f"{row['system']:14} {row['workload']:14} {row['nemesis']:16}{_note(row)}"
+            fits = "  fits" if len(rows) == 1 and row["fits"] else ""
+            line = f"{row['system']:14} {row['workload']:14} {row['nemesis']:16}{fits}{_note(row)}"
             typer.echo(line.rstrip())
         for line in _options(chosen):
             typer.echo(line)
-    else:
-        _show_all(rows, store)
 
 
 def _options(chosen: dict[str, str]) -> list[str]:
@@ -325,7 +310,7 @@ def _as_json(rows: list[dict[str, Any]], store: Path) -> None:
     say(msgspec.json.encode(shown).decode())
 
 
-def _show_all(rows: list[dict[str, Any]], store: Path) -> None:
+def _show_all(store: Path) -> None:
     for row in _described("systems", "system"):
         typer.echo(f"system   {row['system']:16} {row['doc']}".rstrip())
     for row in _workloads():
@@ -337,8 +322,6 @@ def _show_all(rows: list[dict[str, Any]], store: Path) -> None:
         typer.echo(f"checker  {row['checker']:16} {_models(row['models'])}")
     for row in _described("labs", "lab"):
         typer.echo(f"lab      {row['lab']:16} {row['doc']}".rstrip())
-    for line in _short(rows):
-        typer.echo(line)
     typer.echo("\ndstest list --system NAME (--workload, --nemesis): what fits one, and why not")
     found = _runs(store)
     if found:

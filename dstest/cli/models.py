@@ -68,19 +68,21 @@ def _print(graph: nx.DiGraph) -> None:
     from checkers.txn.plugin import LIST_APPEND
 
     typer.echo("Models of transactions (list-append, rw-register):\n")
+    refused = [model for model in graph if model not in LIST_APPEND.models]
     for model, facts in graph.nodes(data=True):
+        if model in refused:
+            continue
         also = f" ({', '.join(facts['aliases'])})" if facts["aliases"] else ""
         typer.echo(f"{model}{also}")
         if below := sorted(graph.successors(model)):
             typer.echo(f"  implies     {', '.join(below)}")
         if facts["proscribes"]:
             typer.echo(f"  proscribes  {', '.join(facts['proscribes'])}")
-        if model not in LIST_APPEND.models:
-            typer.echo("  not judged of transactions: asking for it is refused")
         if exact.SAME.get(model, model) in exact.MODELS:
             typer.echo("  decided for registers, and for lists that agree on their order")
         elif model in UNTESTED:
             typer.echo(f"  clean histories stay unknown: {UNTESTED[model]} are not looked for")
+    typer.echo(f"\nNot judged of transactions, and refused: {', '.join(refused)}")
 
 
 def _by_checker() -> dict[str, Any]:
