@@ -13,7 +13,7 @@ from forked import in_bash
 
 from dstest.extend.scaffold.write import KINDS
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = [DOCS / f"new-{kind}.md" for kind in KINDS]
@@ -68,7 +68,7 @@ def test_the_commands_do_what_the_page_shows(page: Path, tmp_path: Path) -> None
             continue
         done = subprocess.run(
             in_bash(command), cwd=tmp_path, env=env, capture_output=True, text=True,
-            timeout=100, check=False,
+            timeout=300, check=False,
         )  # fmt: skip
         assert (command, measured(done.stdout)) == (command, measured(shown)), done.stderr
 

@@ -183,16 +183,10 @@ def _health(
     fresh = {
         key: points for key, points in series.items() if _reaches(points, clients.end_ns, limit_ns)
     }
-    of_node = Clients.by(of.load, of.load.node)
+    of_node = clients.by(of.load, of.load.node)
+    nobody = Clients(msgspec.structs.replace(of.load, ops=()))
     found = [
-        node_health(
-            node,
-            fresh,
-            of_node.get(node) or Clients(of.load, ()),
-            start_ns,
-            clients.end_ns,
-            of.settings,
-        )
+        node_health(node, fresh, of_node.get(node, nobody), start_ns, clients.end_ns, of.settings)
         for node in of.nodes
     ]
     return cluster_health(found, of.settings, over_s=(clients.end_ns - start_ns) / 1e9)

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -192,69 +191,102 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
         return op.node_seen or self.node_of.get(op.process_id)
 
 
+_BECAME: Final = ("ok", "failed", "raced", "unknown")
+"""What an operation comes to, and the number that stands for it in columns."""
+
+
+_UNKNOWN_NS: Final = -(2**63)
+
+
+class _Columns(NamedTuple):
+    """Operations by the time at which they count, a row each of arrays of int64: where it stands
+    in the load, that time, when it was asked, when it was last heard of, how long it took
+    (_UNKNOWN_NS: nobody knows), what it became. Times in nanoseconds."""
+
+    at: Any
+    counted: Any
+    asked: Any
+    last: Any
+    took: Any
+    became: Any
+
+    def where(self, chosen: Any) -> _Columns:
+        return _Columns(*(column[chosen] for column in self))
+
+
+def _columns(load: Load) -> _Columns:
+    """Of what was asked while the load went on."""
+    import numpy as np
+
+    rows = []
+    for at, op in enumerate(load.ops):
+        if load.end_ns is not None and op.invoke_ts >= load.end_ns:
+            continue
+        took_ns = load.took_ns(op)
+        last_ns = op.complete_ts or op.invoke_ts
+        counted_ns = op.invoke_ts + (took_ns or 0)
+        known_ns = _UNKNOWN_NS if took_ns is None else took_ns
+        became = _became(op, load.races)
+        rows.append((at, counted_ns, op.invoke_ts, last_ns, known_ns, became))
+    table = np.array(rows, dtype=np.int64).reshape(-1, len(_Columns._fields))
+    return _Columns(*table[np.argsort(table[:, 1], kind="stable")].T)
+
+
 class Clients:
-    """Some operations of a load, all without further words, by the time at which they count."""
+    """The operations of a load, or some of them."""
 
-    def __init__(self, load: Load, ops: Iterable[Op] | None = None) -> None:
-        self.load = load
-        found = []
-        for op in load.ops if ops is None else ops:
-            if load.end_ns is not None and op.invoke_ts >= load.end_ns:
-                continue
-            took_ns = load.took_ns(op)
-            found.append((op.invoke_ts + (took_ns or 0), took_ns, op))
-        found.sort(key=itemgetter(0))
-        self._rows = found
-        self._times = [row[0] for row in found]
-        self._longest_ns = max((took or 0 for _, took, _ in found), default=0)
-        self.start_ns = min((op.invoke_ts for _, _, op in found), default=0)
-        last = max((op.complete_ts or op.invoke_ts for _, _, op in found), default=-1)
-        self.end_ns = last + 1 if load.end_ns is None else load.end_ns
+    def __init__(self, load: Load, columns: _Columns | None = None) -> None:
+        self._columns = one = _columns(load) if columns is None else columns
+        self._longest_ns = max(0, int(one.took.max(initial=0)))
+        self.start_ns = int(one.asked.min()) if len(self) else 0
+        last_ns = int(one.last.max()) if len(self) else -1
+        self.end_ns = last_ns + 1 if load.end_ns is None else load.end_ns
 
-    @classmethod
-    def by(cls, load: Load, name_of: Callable[[Op], str | None]) -> dict[str, Clients]:
-        """Those of each name, by name; what has none is in none of them."""
-        groups: dict[str, list[Op]] = {}
-        for op in load.ops:
-            if (name := name_of(op)) is not None:
-                groups.setdefault(name, []).append(op)
-        return {name: cls(load, groups[name]) for name in sorted(groups)}
+    def by(self, load: Load, name_of: Callable[[Op], str | None]) -> dict[str, Clients]:
+        """Those of each name, by name; what has none is in none of them. `load` is that of which
+        these are all."""
+        import numpy as np
+
+        named = [name_of(op) for op in load.ops]
+        numbers = {name: n for n, name in enumerate(sorted({n for n in named if n is not None}))}
+        of = np.array([-1 if n is None else numbers[n] for n in named], dtype=np.int64)
+        mine = of[self._columns.at]
+        return {
+            name: Clients(load, self._columns.where(mine == number))
+            for name, number in numbers.items()
+        }
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._columns.at)
 
     def within(self, start_ns: int, end_ns: int, *, waiting: bool = False) -> ClientStats:
         """What ended from `start_ns` on and before `end_ns`. With `waiting` the latencies are also
         those, up to then, of what had been waited for half a second or more and had not ended."""
-        a = bisect.bisect_left(self._times, start_ns)
-        b = bisect.bisect_left(self._times, end_ns)
-        rows = self._rows[a:b]
-        counts = Counter(_became(op, self.load.races) for _, _, op in rows)
-        latencies = [
-            took / 1e6
-            for _, took, op in rows
-            if took is not None and op.outcome is not Outcome.FAIL
-        ]
+        import numpy as np
+
+        one = self._columns
+        a, b = one.counted.searchsorted((start_ns, end_ns))
+        became, took_ns = one.became[a:b], one.took[a:b]
+        counts = np.bincount(became, minlength=len(_BECAME)).tolist()
+        latencies_ns = took_ns[(took_ns > _UNKNOWN_NS) & ((became == 0) | (became == 3))]
         if waiting:
-            longest = bisect.bisect_left(self._times, end_ns + self._longest_ns)
-            ages = [end_ns - op.invoke_ts for _, _, op in self._rows[b:longest]]
-            latencies += [age / 1e6 for age in ages if age >= WAITING_NS]
-        latencies.sort()
+            longest = one.counted.searchsorted(end_ns + self._longest_ns)
+            ages_ns = end_ns - one.asked[b:longest]
+            latencies_ns = np.concatenate([latencies_ns, ages_ns[ages_ns >= WAITING_NS]])
         return ClientStats(
             seconds=(end_ns - start_ns) / 1e9,
-            ok=counts["ok"],
-            failed=counts["failed"],
-            raced=counts["raced"],
-            unknown=counts["unknown"],
-            latencies_ms=latencies,
+            latencies_ms=(np.sort(latencies_ns) / 1e6).tolist(),
+            **dict(zip(_BECAME, counts, strict=True)),
         )
 
 
-def _became(op: Op, races: frozenset[str]) -> str:
+def _became(op: Op, races: frozenset[str]) -> int:
     outcome = op.outcome
-    if outcome is Outcome.FAIL:
-        return "raced" if (op.error or "").partition(":")[0] in races else "failed"
-    return outcome.value
+    if outcome is Outcome.OK:
+        return 0
+    if outcome is Outcome.UNKNOWN:
+        return 3
+    return 2 if (op.error or "").partition(":")[0] in races else 1
 
 
 def client_rows(load: Load) -> Iterator[Sample]:
@@ -263,7 +295,7 @@ def client_rows(load: Load) -> Iterator[Sample]:
     whole = Clients(load)
     if not len(whole):
         return
-    types, nodes = Clients.by(load, attrgetter("op_type")), Clients.by(load, load.node)
+    types, nodes = whole.by(load, attrgetter("op_type")), whole.by(load, load.node)
     parts = [
         ("", "", whole),
         *(("", f".{name}", some) for name, some in types.items()),

@@ -106,7 +106,7 @@ def test_a_given_up_operation_took_as_long_as_its_timeout() -> None:
     )
     seen = Clients(load).within(0, 10 * SECOND)
     assert (seen.ok, seen.unknown, seen.latencies_ms) == (1, 2, [5.0, 2000.0])
-    assert Clients.by(load, load.node)["n2"].within(0, 10 * SECOND).unknown == 1
+    assert Clients(load).by(load, load.node)["n2"].within(0, 10 * SECOND).unknown == 1
 
 
 def test_rows_come_back_as_they_were(tmp_path) -> None:  # type: ignore[no-untyped-def]
