@@ -51,14 +51,13 @@ def wrapped(label: str, names: Iterable[str], width: int = 10, mark: str = ", ")
 
 def _about(word: str, plugin: Any) -> Iterator[str]:
     """What it says of itself: of a system its capabilities and where it promises less."""
-    from dstest.core.protocols import SystemTraits
 
     if word == "workload":
         yield f"  needs a client for {plugin.capability}, judged by {_judges(plugin)}"
     if word != "system":
         return
     yield from wrapped("clients", sorted(plugin.capabilities), 8)
-    for row in SystemTraits.of(plugin).relaxations:
+    for row in plugin.relaxations:
         where = f" with -o {row.option}={row.value}" if row.option else ""
         yield f"  promises {row.model} only{where}"
 

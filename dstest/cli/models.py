@@ -88,14 +88,13 @@ def _by_checker() -> dict[str, Any]:
     that it knows (null = any), and what the initial state may be given as."""
     from checkers.txn.columns import WORKLOADS
     from dstest.core import registry
-    from dstest.core.protocols import CheckerTraits
 
     found = {}
     for name in registry.names("checkers"):
         if name in WORKLOADS:
             continue
         checker = registry.load("checkers", name)
-        traits = CheckerTraits.of(checker)
+        traits = checker
         found[name] = {
             model: {
                 "operations": sorted(traits.op_types[model]) if model in traits.op_types else None,

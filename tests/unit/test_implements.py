@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import pytest
 
@@ -13,24 +13,28 @@ from clusters.systems.patroni import PatroniDeployment
 from dstest.core import protocols
 from dstest.core.implements import (
     broken_claims,
+    fits,
     implements,
+    is_protocol,
     members_of,
     missing,
-    protocols_of,
-    unfit,
+    named,
 )
 from dstest.core.protocols import (
     Authenticated,
     ChangesSchema,
     DependsOnStore,
     Kill,
-    Members,
     Replication,
     Supervised,
     Unit,
 )
 
-CAPABILITIES = protocols_of(protocols.capabilities)
+CAPABILITIES = [
+    kind
+    for kind in vars(protocols.capabilities).values()
+    if is_protocol(kind) and kind is not Protocol
+]
 
 
 def test_what_a_capability_asks_for() -> None:
@@ -43,7 +47,7 @@ def test_what_a_capability_asks_for() -> None:
 def test_etcd_has_all_but_what_patroni_has(capability: type) -> None:
     of_patroni = capability in (DependsOnStore, ChangesSchema)
     deployment = PatroniDeployment if of_patroni else EtcdDeployment
-    assert unfit(deployment, capability) == []
+    assert missing(deployment, capability) == []
     assert broken_claims(deployment) == {}
 
 
@@ -102,58 +106,41 @@ def test_attributes_need_a_value() -> None:
     assert "asks_for_tokens" not in missing(Asked, Authenticated)
 
 
-async def _plain(self: Any) -> None: ...
-async def _names(self: Any, names: Any, service: Any = "") -> None: ...
-async def _more(self: Any, names: Any, service: Any, wait_s: float) -> None: ...
-async def _optional(
-    self: Any, names: Any, service: Any = "", wait_s: float = 1.0, **rest: Any
-) -> None: ...
-async def _anything(self: Any, *given: Any, **named: Any) -> None: ...
-
-
 @pytest.mark.parametrize(
-    ("method", "said"),
+    ("value", "kind", "well"),
     [
-        (_plain, "kill (must take (names:"),
-        (_names, ""),
-        (_more, "kill (must take"),
-        (_optional, ""),
-        (_anything, ""),
-        (staticmethod(lambda names, service="": None), ""),
-        (staticmethod(lambda: None), "kill (must take"),
-        (classmethod(_names), ""),
-        (7, "kill (no method)"),
+        ("a", str, True),
+        (1, str, False),
+        (1, int, True),
+        (1, float, True),
+        (True, int, False),
+        (None, int | None, True),
+        ("1", int | None, False),
+        (("a", "b"), tuple[str, ...], True),
+        (["a"], tuple[str, ...], True),
+        ("ab", tuple[str, ...], False),
+        (("a", 1), tuple[str, ...], False),
+        ({"a"}, frozenset[str], True),
+        (["a"], frozenset[str], False),
+        ({"a": 1}, Mapping[str, int], True),
+        ({1: 1}, Mapping[str, int], False),
+        ({"a": "1"}, Mapping[str, int], False),
+        ("any", Literal["any", "seed"], True),
+        ("two", Literal["any", "seed"], False),
+        (Whole(), Kill, True),
+        (Whole, Kill, False),
+        (object(), Kill, False),
     ],
 )
-def test_methods_that_cannot_be_called_so(method: Any, said: str) -> None:
-    found = unfit(type("Made", (Whole,), {"kill": method}), Kill)
-    assert "".join(found).startswith(said)
-    assert bool(found) == bool(said)
+def test_values_of_a_type(value: object, kind: Any, well: bool) -> None:
+    assert fits(value, kind) is well
 
 
-def test_keywords_and_coroutines() -> None:
-    class Odd:
-        async def rejoin(self, name: str, learner: bool) -> None: ...
-
-        async def rejoin_command(self, learner: bool) -> list[str]:
-            return []
-
-    found = unfit(Odd, Members)
-    assert "rejoin" not in found
-    assert "rejoin_command (must not be async)" in found
-
-    class Positional(Odd):
-        async def rejoin(self, name: str, learner: bool, /) -> None: ...
-
-    assert any(row.startswith("rejoin (must take") for row in unfit(Positional, Members))
-
-
-def test_default_arguments_may_be_left_out() -> None:
-    class Strict:
-        async def refused_tokens(self, secret: str) -> dict[str, str]:
-            return {}
-
-    assert any(row.startswith("refused_tokens (must") for row in unfit(Strict, Authenticated))
+def test_types_are_told_as_they_are_written() -> None:
+    assert named(str) == "str"
+    assert named(float | None) == "float | None"
+    assert named(tuple[Unit, ...]) == "tuple[Unit, ...]"
+    assert named(Mapping[str, Unit]) == "Mapping[str, Unit]"
 
 
 def test_capabilities_share_no_member() -> None:

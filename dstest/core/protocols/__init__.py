@@ -4,6 +4,7 @@ Data flows as frozen structs; behaviour is asked for by `Protocol`, so that a pl
 import nothing of ours. What a nemesis requires of a system is checked when a run is planned.
 """
 
+from dstest.core.node import Lab
 from dstest.core.protocols.capabilities import (
     REFUSED,
     UNANSWERED,
@@ -55,7 +56,6 @@ from dstest.core.protocols.faults import (
     LeavesOut,
     MakesClients,
     Named,
-    Nemesis,
     NemesisContext,
     PlanOptions,
     Prepares,
@@ -70,6 +70,7 @@ from dstest.core.protocols.faults import (
     Withdraws,
     lacking_of,
 )
+from dstest.core.protocols.plugins import Checker, Nemesis, System, Workload
 from dstest.core.protocols.systems import (
     PINNED_KINDS,
     Asks,
@@ -90,22 +91,13 @@ from dstest.core.protocols.systems import (
     Reading,
     Relaxation,
     Service,
-    System,
     Timing,
-)
-from dstest.core.protocols.traits import (
-    CheckerTraits,
-    LabTraits,
-    NemesisTraits,
-    SystemTraits,
-    WorkloadTraits,
 )
 from dstest.core.protocols.workloads import (
     NOT_HELD,
     NOT_LISTED,
     NOT_OFFERED,
     Answer,
-    Checker,
     Client,
     CountsCalls,
     Definite,
@@ -121,7 +113,6 @@ from dstest.core.protocols.workloads import (
     SecondAnswer,
     SecondJudge,
     Tapped,
-    Workload,
     code_of,
 )
 
@@ -140,7 +131,6 @@ __all__ = [
     "Caution",
     "ChangesSchema",
     "Checker",
-    "CheckerTraits",
     "Client",
     "Clocked",
     "Compacts",
@@ -168,7 +158,7 @@ __all__ = [
     "Generator",
     "Indefinite",
     "Kill",
-    "LabTraits",
+    "Lab",
     "Lasting",
     "LeaderView",
     "Leadership",
@@ -188,7 +178,6 @@ __all__ = [
     "NamesOperations",
     "Nemesis",
     "NemesisContext",
-    "NemesisTraits",
     "OpDraft",
     "Option",
     "Overrides",
@@ -221,7 +210,6 @@ __all__ = [
     "Supervised",
     "SyncStats",
     "System",
-    "SystemTraits",
     "Tapped",
     "Terminate",
     "Ticking",
@@ -233,7 +221,6 @@ __all__ = [
     "When",
     "Withdraws",
     "Workload",
-    "WorkloadTraits",
     "code_of",
     "lacking_of",
 ]
