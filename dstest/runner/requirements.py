@@ -277,7 +277,7 @@ def _refused(system: System, kind: type, lacks: Sequence[Lack], instead: str) ->
     fault = f"--nemesis {first.nemesis}" + (f" with {first.when}" if first.when else "")
     names = ", ".join(f"{lack.text}{lack.means}" for lack in lacks)
     methods = [lack for lack in lacks if lack.capability not in (PINNED_CLIENTS, MORE_MEMBERS)]
-    give = f"; or give {kind.__name__} these methods, as dstest/core/protocols/ has them"
+    give = f"; or give {kind.__name__} these methods, as the nemesis asks for them"
     return ConfigError(
         f"system {system.name} cannot have {fault}: it lacks {names}",
         remedy=instead + (give if methods else ""),

@@ -36,14 +36,13 @@ from dstest.core.protocols import (
     Option,
     Process,
     Replication,
-    Revisions,
     ServerLogs,
-    Snapshots,
     Supervised,
 )
 from dstest.core.residue import Residue
 from nemeses.base.driver import Facts, Healing, Observed, with_facts
 from nemeses.base.member_fault import WITHOUT_TARGETS, MemberFault, bystanders, signal
+from nemeses.member.asked import Revisions, Snapshots
 from nemeses.member.membership import incomplete, plain
 from nemeses.observe.processes import STOPPED
 from nemeses.observe.servers import only_log

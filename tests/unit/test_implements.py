@@ -21,7 +21,6 @@ from dstest.core.implements import (
     named,
 )
 from dstest.core.protocols import (
-    Authenticated,
     ChangesSchema,
     DependsOnStore,
     Kill,
@@ -29,11 +28,16 @@ from dstest.core.protocols import (
     Supervised,
     Unit,
 )
+from nemeses.clock.clock import MonotonicTimer
+from nemeses.disk.slow_disk import SyncStats
+from nemeses.member import asked
+from nemeses.member.asked import Authenticated
 
 CAPABILITIES = [
     kind
-    for kind in vars(protocols.capabilities).values()
-    if is_protocol(kind) and kind is not Protocol
+    for module in (protocols.capabilities, asked)
+    for kind in vars(module).values()
+    if is_protocol(kind) and kind.__module__ == module.__name__
 ]
 
 
@@ -49,6 +53,22 @@ def test_etcd_has_all_but_what_patroni_has(capability: type) -> None:
     deployment = PatroniDeployment if of_patroni else EtcdDeployment
     assert missing(deployment, capability) == []
     assert broken_claims(deployment) == {}
+
+
+def etcd_is(
+    etcd: EtcdDeployment,
+) -> tuple[
+    asked.Authenticated, asked.Builds, asked.Compacts, asked.Damageable, asked.Digests,
+    asked.Divergent, asked.Overrides, asked.Revisions, asked.Snapshots, asked.Truncatable,
+    MonotonicTimer, SyncStats,
+]:  # fmt: skip
+    """Held by mypy: its methods can be called as these nemeses call them."""
+    return etcd, etcd, etcd, etcd, etcd, etcd, etcd, etcd, etcd, etcd, etcd, etcd
+
+
+@pytest.mark.parametrize("capability", [MonotonicTimer, SyncStats])
+def test_etcd_has_what_faults_of_clocks_and_disks_ask_for(capability: type) -> None:
+    assert missing(EtcdDeployment, capability) == []
 
 
 class Whole:

@@ -155,8 +155,10 @@ SOME = [
 def without(*capabilities: str) -> Any:
     """etcd, but for what only these capabilities give."""
     from dstest.core import protocols
+    from nemeses.member import asked
 
-    kinds = [getattr(protocols, name) for name in capabilities]
+    known = {**vars(asked), **vars(protocols)}
+    kinds = [known[name] for name in capabilities]
     gone = {name: None for kind in kinds for name in members_of(kind)}
     bases = [base for base in EtcdDeployment.__mro__[1:] if base not in kinds]
     plain = [base for base in bases if not getattr(base, "_is_protocol", False)]

@@ -22,17 +22,10 @@ from dstest.core.node import Node
 from dstest.core.protocols import (
     REFUSED,
     UNANSWERED,
-    Compacts,
-    Digests,
     Divergence,
-    Divergent,
     Members,
     Membership,
-    MonotonicTimer,
-    Overrides,
     Replicas,
-    Revisions,
-    SyncStats,
 )
 
 TIMEOUT_S: Final = 2.0
@@ -127,13 +120,6 @@ class EtcdAdmin(
     Members,
     Membership,
     Replicas,
-    Revisions,
-    Digests,
-    Compacts,
-    MonotonicTimer,
-    Divergent,
-    Overrides,
-    SyncStats,
 ):
     """Part of the deployment. Where a member does not answer, its value is None."""
 
