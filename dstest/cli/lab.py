@@ -12,7 +12,6 @@ import typer
 from dstest.cli.lab_adopt import adopt, release
 from dstest.cli.lab_chores import CHORE, OursFirst, exec_, get, logs, put, shell, ssh
 from dstest.cli.lab_common import (
-    Json,
     Kind,
     LabId,
     SystemVersion,
@@ -25,6 +24,7 @@ from dstest.cli.lab_common import (
     show,
     way_out,
 )
+from dstest.cli.options import Json
 from dstest.core.errors import ConfigError, Exit, LabError
 from dstest.core.node import Inspects
 from dstest.core.residue import GUARD_LEASES

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from dstest.cli import completion
+from dstest.cli.options import Json, JsonArray
 from dstest.cli.output import say
 
 if TYPE_CHECKING:
@@ -254,7 +255,7 @@ def list_(
     matrix_: Annotated[
         bool, typer.Option("--matrix", help="A line per system, workload and nemesis, and why not.")
     ] = False,
-    json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+    json_: Json = False,
 ) -> None:
     """What can be run, and what was. With a system, workload or nemesis: what fits it; with two of
     them, or --matrix, a line per combination."""
@@ -467,7 +468,7 @@ def asked_of(system: Any, nemesis: Any) -> tuple[str | None, list[dict[str, Any]
 
 
 def nemeses(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON array.")] = False,
+    as_json: JsonArray = False,
     as_markdown: Annotated[
         bool, typer.Option("--markdown", help="Print the page that is docs/nemeses.md.")
     ] = False,
@@ -516,7 +517,7 @@ def options(
     plugin: Annotated[
         list[Path] | None, typer.Option(metavar="FILE.py", help="A file of your own with one.")
     ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+    json_: Json = False,
 ) -> None:
     """List every `-o` that a run takes: type, default, what it may be, what it does. Without a name
     those of the main job, etcd with register and partition.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dstest.cli.options import Json
 from dstest.cli.output import say
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def models(
-    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json_: Json = False,
     objects: Annotated[
         bool, typer.Option("--objects", help="Only the models of objects and of other checkers.")
     ] = False,
