@@ -1,5 +1,5 @@
 """What faults inside a member ask of a system besides what `dstest.core.protocols` has: so far etcd
-alone has it. As there, a deployment has a capability by having its methods.
+alone has all of it, and toykv `Members`. A deployment has a capability by having its methods.
 """
 
 from __future__ import annotations
@@ -171,6 +171,36 @@ class Divergent(Protocol):
 
     async def refusals(self) -> dict[str, str]:
         """Empty for each member that takes the request, else why not (`REFUSED`, `UNANSWERED`)."""
+        ...
+
+
+@runtime_checkable
+class Members(Protocol):
+    """Members that can be listed, removed and added while the others serve."""
+
+    async def listed(self) -> dict[str, dict[int, tuple[str, bool]] | None]:
+        """What each member lists: identity -> (name, is it a learner?). A member that has not
+        started yet has no name; one that joins anew has another identity."""
+        ...
+
+    async def expel(self, name: str) -> None:
+        """Remove a member from the cluster, wait until its server has gone, wipe its data."""
+        ...
+
+    async def doom(self, name: str) -> int:
+        """From now on `rejoin` replaces this member, whose identity is returned, by a new one."""
+        ...
+
+    async def doomed(self, name: str) -> bool:
+        """Is this member to be replaced, or under way to it?"""
+        ...
+
+    async def rejoin(self, name: str, *, learner: bool) -> None:
+        """Join anew and empty, at once as a voter or first as a learner; returns when it votes."""
+        ...
+
+    def rejoin_command(self, learner: bool) -> list[str]:
+        """As `rejoin`, on the node itself; may take several goes."""
         ...
 
 

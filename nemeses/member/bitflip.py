@@ -35,7 +35,6 @@ from dstest.core.errors import ConfigError, LabError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import (
-    Members,
     NemesisContext,
     Option,
     Process,
@@ -47,7 +46,7 @@ from dstest.core.protocols import (
 from nemeses.base.driver import Facts, Healing, Observed, Reverted, with_facts
 from nemeses.base.member_fault import MemberFault, bystanders, signal
 from nemeses.base.schedule import WINDOW_OPTIONS, given_targets
-from nemeses.member.asked import Damageable, Digests, Revisions, Truncatable
+from nemeses.member.asked import Damageable, Digests, Members, Revisions, Truncatable
 from nemeses.member.membership import REJOIN_TRIES, Listing, incomplete, plain
 from nemeses.observe.servers import ask_from_control, only_log, services_of
 

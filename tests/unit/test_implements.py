@@ -8,8 +8,11 @@ from typing import Any, Literal, Protocol
 
 import pytest
 
+from clusters.sql.deployment import ChangingSchema
+from clusters.supervise import SupervisedDeployment
 from clusters.systems.etcd.deployment import EtcdDeployment
 from clusters.systems.patroni import PatroniDeployment
+from clusters.systems.toykv.deployment import ToykvDeployment
 from dstest.core import protocols
 from dstest.core.implements import (
     broken_claims,
@@ -21,8 +24,6 @@ from dstest.core.implements import (
     named,
 )
 from dstest.core.protocols import (
-    ChangesSchema,
-    DependsOnStore,
     Kill,
     Replication,
     Supervised,
@@ -32,6 +33,11 @@ from nemeses.clock.clock import MonotonicTimer
 from nemeses.disk.slow_disk import SyncStats
 from nemeses.member import asked
 from nemeses.member.asked import Authenticated
+from nemeses.member.schema_change import ChangesSchema
+from nemeses.network.store_outage import DependsOnStore
+from nemeses.process.memory import ControlGroups
+from nemeses.process.pause import Freezes
+from nemeses.process.stop import Terminate
 
 CAPABILITIES = [
     kind
@@ -48,27 +54,44 @@ def test_what_a_capability_asks_for() -> None:
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES, ids=lambda kind: kind.__name__)
-def test_etcd_has_all_but_what_patroni_has(capability: type) -> None:
-    of_patroni = capability in (DependsOnStore, ChangesSchema)
-    deployment = PatroniDeployment if of_patroni else EtcdDeployment
-    assert missing(deployment, capability) == []
-    assert broken_claims(deployment) == {}
-
-
-def etcd_is(
-    etcd: EtcdDeployment,
-) -> tuple[
-    asked.Authenticated, asked.Builds, asked.Compacts, asked.Damageable, asked.Digests,
-    asked.Divergent, asked.Overrides, asked.Revisions, asked.Snapshots, asked.Truncatable,
-    MonotonicTimer, SyncStats,
-]:  # fmt: skip
-    """Held by mypy: its methods can be called as these nemeses call them."""
-    return etcd, etcd, etcd, etcd, etcd, etcd, etcd, etcd, etcd, etcd, etcd, etcd
-
-
-@pytest.mark.parametrize("capability", [MonotonicTimer, SyncStats])
-def test_etcd_has_what_faults_of_clocks_and_disks_ask_for(capability: type) -> None:
+def test_etcd_has_all(capability: type) -> None:
     assert missing(EtcdDeployment, capability) == []
+    assert broken_claims(EtcdDeployment) == {}
+
+
+def held_by_mypy(
+    etcd: EtcdDeployment,
+    toykv: ToykvDeployment,
+    sql: ChangingSchema,
+    patroni: PatroniDeployment,
+    any_: SupervisedDeployment,
+) -> None:
+    """Their methods can be called as nemeses call them."""
+    etcd_is: tuple[
+        asked.Authenticated, asked.Builds, asked.Compacts, asked.Damageable, asked.Digests,
+        asked.Divergent, asked.Members, asked.Overrides, asked.Revisions, asked.Snapshots,
+        asked.Truncatable, MonotonicTimer, SyncStats,
+    ] = (etcd, etcd, etcd, etcd, etcd, etcd, etcd, etcd, etcd, etcd, etcd, etcd, etcd)  # fmt: skip
+    others: tuple[asked.Members, ChangesSchema, DependsOnStore] = (toykv, sql, patroni)
+    each: tuple[ControlGroups, Freezes, Terminate] = (any_, any_, any_)
+    del etcd_is, others, each
+
+
+@pytest.mark.parametrize(
+    ("deployment", "capability"),
+    [
+        (EtcdDeployment, MonotonicTimer),
+        (EtcdDeployment, SyncStats),
+        (ToykvDeployment, asked.Members),
+        (ChangingSchema, ChangesSchema),
+        (PatroniDeployment, DependsOnStore),
+        (SupervisedDeployment, ControlGroups),
+        (SupervisedDeployment, Freezes),
+        (SupervisedDeployment, Terminate),
+    ],
+)
+def test_what_single_nemeses_ask_for_is_there(deployment: type, capability: type) -> None:
+    assert missing(deployment, capability) == []
 
 
 class Whole:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +10,12 @@ from pathlib import Path
 import pytest
 from third_party import BARE, ship
 
+from clusters.supervise import Durable, FullMesh, SupervisedSystem
 from dstest.core import registry
 from dstest.core.errors import ConfigError
+from dstest.core.implements import is_protocol, members_of, missing
 from dstest.core.plugin_shape import require_name
+from dstest.core.protocols import Deployment, System, Tapped, capabilities
 from dstest.core.registry import FILES, use
 from dstest.history.layout import new_directory
 
@@ -168,6 +172,27 @@ def test_ours_hold_the_rule() -> None:
             require_plugin(group, plugin, name)
             assert plugin.name == name
             assert getattr(plugin, "doc", "x")
+
+
+def _public(kind: type) -> set[str]:
+    return {n for n in (*vars(kind), *inspect.get_annotations(kind)) if not n.startswith("_")}
+
+
+class WithBases(Durable, FullMesh):
+    """What a deployment has whose author writes nothing but what is abstract."""
+
+
+def test_an_author_of_a_system_meets_few_names() -> None:
+    made_by_base = {"members", "deploy", "client", "capabilities"}
+    said = (_public(System) | _public(SupervisedSystem)) - made_by_base
+    deployed = {*WithBases.__abstractmethods__, "arrange"}
+    kinds = [kind for kind in vars(capabilities).values() if is_protocol(kind)]
+    opens = {name for kind in kinds for name in missing(WithBases, kind)}
+    assert not missing(WithBases, Deployment)
+    assert len(said) + len(deployed) + len(opens) + len(members_of(Tapped)) <= 46
+    first = {name for name in _public(System) if name not in vars(System)} - made_by_base
+    assert first | {"clients"} == {"name", "doc", "services", "deployment", "clients"}
+    assert WithBases.__abstractmethods__ == {"services", "healthy", "version"}
 
 
 SIMULATED = """

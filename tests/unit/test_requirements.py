@@ -154,11 +154,10 @@ SOME = [
 
 def without(*capabilities: str) -> Any:
     """etcd, but for what only these capabilities give."""
-    from dstest.core import protocols
-    from nemeses.member import asked
-
-    known = {**vars(asked), **vars(protocols)}
-    kinds = [known[name] for name in capabilities]
+    found = [registry.load("nemeses", name) for name in ALL]
+    whens = [when for nemesis in found for when in nemesis.requires_when]
+    asked = [kind for one in [*found, *whens] for kind in one.requires]
+    kinds = [kind for kind in dict.fromkeys(asked) if kind.__name__ in capabilities]
     gone = {name: None for kind in kinds for name in members_of(kind)}
     bases = [base for base in EtcdDeployment.__mro__[1:] if base not in kinds]
     plain = [base for base in bases if not getattr(base, "_is_protocol", False)]

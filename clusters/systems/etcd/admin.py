@@ -23,7 +23,6 @@ from dstest.core.protocols import (
     REFUSED,
     UNANSWERED,
     Divergence,
-    Members,
     Membership,
     Replicas,
 )
@@ -117,7 +116,6 @@ def why_not(text: str, refusal: str) -> str:
 class EtcdAdmin(
     Durable,
     FullMesh,
-    Members,
     Membership,
     Replicas,
 ):

@@ -10,7 +10,7 @@ may run, ten seconds at most, when nobody else is left to heal.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from typing import Final, Protocol, runtime_checkable
 
 import msgspec
@@ -66,54 +66,6 @@ class Pause(Protocol):
 
     async def resume(self, names: Sequence[str], service: str = "") -> None:
         """SIGCONT to all processes."""
-        ...
-
-
-@runtime_checkable
-class Freezes(Protocol):
-    """Services in control groups that can be frozen: they stand still, and nobody is told."""
-
-    async def freeze(self, names: Sequence[str], service: str = "") -> None:
-        """Returns when all processes stand still. LabError where they do not."""
-        ...
-
-    async def thaw(self, names: Sequence[str], service: str = "") -> None:
-        """Returns when they go on."""
-        ...
-
-    def thaw_command(self, service: str = "") -> list[str]:
-        """As `thaw`, on the node itself."""
-        ...
-
-    async def freezer_groups(self) -> dict[str, list[str]]:
-        """The directories of each member's control groups."""
-        ...
-
-
-@runtime_checkable
-class Terminate(Protocol):
-    """Servers that end in good order when they are asked to.
-
-    An orderly end leaves what `LogWords.shutdown` of the service lists in its log.
-    """
-
-    async def terminate(self, names: Sequence[str], service: str = "") -> None:
-        """The signal of its `ending` to each main process; does not wait."""
-        ...
-
-    async def exits(self) -> dict[str, dict[str, int | None]]:
-        """Per node and service the exit status of its last main process, below zero for a signal;
-        None while it runs, or where nobody knows."""
-        ...
-
-
-@runtime_checkable
-class ControlGroups(Protocol):
-    """Servers that join a control group before they start."""
-
-    async def start_in(self, group: str) -> None:
-        """Servers that are started from now on join the group of this absolute path on their node;
-        an empty path for none."""
         ...
 
 
@@ -202,23 +154,6 @@ class Store(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @runtime_checkable
-class DependsOnStore(Protocol):
-    """Members that agree by what another system keeps for them (etcd, ZooKeeper).
-
-    The service that asks it runs as a user that no other program of its node is run as.
-    """
-
-    def store(self) -> Store:
-        """The system that they depend on."""
-        ...
-
-    async def store_seen(self) -> dict[str, int | None]:
-        """When each member has last reached its store, as it says itself: a number that grows each
-        time it does; None = no answer."""
-        ...
-
-
-@runtime_checkable
 class LogFiles(Protocol):
     """Has logs worth keeping."""
 
@@ -274,55 +209,6 @@ class Membership(Protocol):
 
     async def member_names(self) -> list[str]:
         """The names, as a member that answers has them; empty where none does."""
-        ...
-
-
-@runtime_checkable
-class Members(Protocol):
-    """Members that can be listed, removed and added while the others serve."""
-
-    async def listed(self) -> dict[str, dict[int, tuple[str, bool]] | None]:
-        """What each member lists: identity -> (name, is it a learner?). A member that has not
-        started yet has no name; one that joins anew has another identity."""
-        ...
-
-    async def expel(self, name: str) -> None:
-        """Remove a member from the cluster, wait until its server has gone, wipe its data."""
-        ...
-
-    async def doom(self, name: str) -> int:
-        """From now on `rejoin` replaces this member, whose identity is returned, by a new one."""
-        ...
-
-    async def doomed(self, name: str) -> bool:
-        """Is this member to be replaced, or under way to it?"""
-        ...
-
-    async def rejoin(self, name: str, *, learner: bool) -> None:
-        """Join anew and empty, at once as a voter or first as a learner; returns when it votes."""
-        ...
-
-    def rejoin_command(self, learner: bool) -> list[str]:
-        """As `rejoin`, on the node itself; may take several goes."""
-        ...
-
-
-@runtime_checkable
-class ChangesSchema(Protocol):
-    """Has tables that can be changed while clients use them."""
-
-    def change_schema(self) -> AsyncGenerator[str]:
-        """Add a column and then an index of ours to every table of the clients, one change after
-        the other; yields each one's name when it is made. LabError where the system refuses."""
-        ...
-
-    async def restore_schema(self) -> None:
-        """Take all of them away again."""
-        ...
-
-    async def schema_changes(self) -> dict[str, int | None]:
-        """How many such columns and indexes there are, by each member's own catalogue; None of one
-        that does not say."""
         ...
 
 
