@@ -37,7 +37,7 @@ from dstest.core.errors import ConfigError
 from dstest.core.history import INITIAL, History
 from dstest.core.limits import WITNESS_OPS_MAX
 from dstest.core.op import Op, Outcome
-from dstest.core.protocols import Option
+from dstest.core.protocols import Checker, Option
 from dstest.core.words import if_late, quoted
 
 BREAKS: Final[Mapping[str, str]] = {
@@ -252,10 +252,10 @@ def in_one(op: Op) -> None:
 Decide = Callable[[Part, Findings], int]
 
 
-class PerKey:
+class PerKey(Checker):
     """A checker that decides each key alone.
 
-    What it says of itself is `dstest.core.protocols.CheckerTraits`. `types` are the operations it
+    What it says of itself is `dstest.core.protocols.Checker`. `types` are the operations it
     knows, `observers` those of them that change nothing, `passes` others that change nothing either
     and are left to other checkers; `vacuous` says what a history must hold to be judged. `op_types`
     are the operations by model, for those who ask before there is a history; `options` what `dstest

@@ -49,7 +49,7 @@ from checkers.second.judges import OBJECTS
 from dstest.core.check import Budget, CheckResult
 from dstest.core.clock import monotonic_ns
 from dstest.core.history import History
-from dstest.core.protocols import Option
+from dstest.core.protocols import Checker, Option
 
 
 def _judge(history: History, model: str, budget: Budget) -> Judgement:
@@ -73,7 +73,7 @@ def _judge(history: History, model: str, budget: Budget) -> Judgement:
     return objects.judge(catalogue.make(model, history.header.options), history, budget)
 
 
-class Linearizable:
+class Linearizable(Checker):
     """Checker of the models that dstest knows."""
 
     name = "linearizable"

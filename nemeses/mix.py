@@ -25,7 +25,6 @@ from dstest.core.protocols import (
     Lasting,
     Nemesis,
     NemesisContext,
-    NemesisTraits,
     Option,
     PlanOptions,
     Prepares,
@@ -93,13 +92,13 @@ def _times(plans: Sequence[FaultPlan]) -> list[tuple[int, int]]:
     return [(plan.start_ns, plan.duration_ns) for plan in plans]
 
 
-class Mix:
+class Mix(Nemesis):
     """The nemeses `members` in one run."""
 
     def __init__(self, members: Sequence[Nemesis]) -> None:
         self.parts: Mapping[str, Nemesis] = {member.name: member for member in members}
         self._overlaps = {member.name: _overlap_of(member) for member in members}
-        alone = [member.name for member in members if NemesisTraits.of(member).restarts_nodes]
+        alone = [member.name for member in members if member.restarts_nodes]
         if alone:
             raise ConfigError(
                 f"{', '.join(alone)} takes with the nodes what others need there",

@@ -8,10 +8,10 @@ from typing import Any
 
 from dstest.core.errors import FaultRefused
 from dstest.core.evidence import LandingRecord
-from dstest.core.protocols import FaultPlan, NemesisContext, Option
+from dstest.core.protocols import FaultPlan, Nemesis, NemesisContext, Option
 
 
-class NoNemesis:
+class NoNemesis(Nemesis):
     """Plans nothing."""
 
     name = "none"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from dstest.core.check import Fields
-from dstest.core.protocols import Answer, Generator, OpDraft, Option, WorkloadTraits
+from dstest.core.protocols import Answer, Generator, OpDraft, Option, Workload
 
 WORKERS_MAX: Final = 64
 """Load workers among which numbers are dealt."""
@@ -32,7 +32,7 @@ Make = Callable[[int, int, int, Mapping[str, Any]], Generator]
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectWorkload:
+class ObjectWorkload(Workload):
     """A workload as data. `make(seed, worker, processes, options)` gives a worker's generator;
     `minimum` says how many good operations of each type a run needs to prove anything."""
 
@@ -47,7 +47,7 @@ class ObjectWorkload:
     minimum: Mapping[str, int] = field(default_factory=dict)
     claims: frozenset[str] = frozenset({"safety"})
     fields: Fields = field(default_factory=Fields)
-    final_s: float = WorkloadTraits().final_s
+    final_s: float = Workload().final_s
 
     def generator(
         self, seed: int, worker: int, processes: int, options: Mapping[str, Any]

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from dstest.core import rng
 from dstest.core.check import Fields
-from dstest.core.protocols import OpDraft, Option
+from dstest.core.protocols import OpDraft, Option, Workload
 from workloads._workload import RETIRED_MAX, revisit_ratio
 
 CAS_VALUES: Final = 5
@@ -88,7 +88,7 @@ class RegisterGenerator:
         )
 
 
-class RegisterWorkload:
+class RegisterWorkload(Workload):
     """`register` or `cas-register`."""
 
     capability = "register"

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from dstest.core import rng
 from dstest.core.check import Fields
-from dstest.core.protocols import OpDraft, Option
+from dstest.core.protocols import OpDraft, Option, Workload
 from workloads._workload import RETIRED_MAX, WORKERS_MAX, revisit_ratio
 
 _KEY_DIST_BASE: Final = 2.0
@@ -104,7 +104,7 @@ class TxnGenerator:
         return OpDraft("txn", None, [self._micro_op() for _ in range(count)])
 
 
-class TxnWorkload:
+class TxnWorkload(Workload):
     """`list-append` or `rw-register`."""
 
     model = "strict-serializable"

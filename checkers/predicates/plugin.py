@@ -47,6 +47,7 @@ from dstest.core.clock import monotonic_ns
 from dstest.core.errors import HistoryError
 from dstest.core.history import History
 from dstest.core.op import Op
+from dstest.core.protocols import Checker
 
 CASES_MAX: Final = 6
 """Contradictions that are told; nobody reads more."""
@@ -284,7 +285,7 @@ def story_of(problem: Problem, model: str, answer: Answer, deadline_ns: int) -> 
     return _together(told, teller, len(leaves))
 
 
-class PredicateChecker:
+class PredicateChecker(Checker):
     """See the module."""
 
     name = mutants = "closed-predicate"

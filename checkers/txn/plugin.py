@@ -60,6 +60,7 @@ from dstest.core.check import Anomaly, Budget, CheckResult, FirstOf, KeyCount, O
 from dstest.core.errors import HistoryError
 from dstest.core.history import History, epochs_of
 from dstest.core.op import Op, Outcome
+from dstest.core.protocols import Checker
 
 _OUTCOME_OF: Final = {"ok": OK, "fail": FAIL, "info": INFO}
 _KINDS: Final = {"r": READ, "w": WRITE, "append": WRITE}
@@ -393,7 +394,7 @@ def _first_of(kind: str) -> FirstOf:
     return "" if kind in FINDINGS else "cycle"
 
 
-class TxnChecker:
+class TxnChecker(Checker):
     """Isolation of the transactions of a run."""
 
     kind = "history"

@@ -27,7 +27,7 @@ from clusters.labs.image import Progress, absent, strange
 from clusters.labs.state import LabState
 from dstest.core import limits, registry
 from dstest.core.errors import ConfigError, LabError
-from dstest.core.node import LabInfo, Made, NodeInfo
+from dstest.core.node import Lab, LabInfo, Made, NodeInfo
 
 __all__ = [
     "BridgedLab",
@@ -122,11 +122,9 @@ def _dead(lab_id: str, machines: Machines) -> bool:
     return not (lab.persistent and lab.complete and running)
 
 
-class BridgedLab(ABC):
+class BridgedLab(Lab, ABC):
     """Base of such a kind of lab; it implements `dstest.core.node.Lab` and `Inspects`."""
 
-    name: ClassVar[str]
-    doc: ClassVar[str]
     tools: ClassVar[Mapping[str, str]]
     """What it needs on this host: program -> the Debian package that has it."""
 

@@ -29,7 +29,6 @@ from clusters.labs.state import LabState
 from dstest.core import clock, registry
 from dstest.core.builds import Build, build_of, name_of
 from dstest.core.errors import ConfigError, LabError
-from dstest.core.protocols import SystemTraits
 
 FORMAT = 1
 
@@ -384,7 +383,7 @@ def remove_temporaries() -> list[str]:
 def shared_packages() -> tuple[str, ...]:
     """The union over the systems of this distribution that share an image, sorted."""
     ours = [registry.load("systems", name) for name in registry.names("systems", ours=True)]
-    alike = [system for system in ours if not SystemTraits.of(system).own_image]
+    alike = [system for system in ours if not system.own_image]
     return tuple(sorted({package for system in alike for package in system.packages}))
 
 

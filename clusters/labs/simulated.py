@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from dstest.core.evidence import Transport
-from dstest.core.node import CLIENTS_HOST, LabInfo, Made, NodeInfo
+from dstest.core.node import CLIENTS_HOST, Lab, LabInfo, Made, NodeInfo
 
 
-class SimulatedLab:
+class SimulatedLab(Lab):
     """Nothing is made, so that nothing is left behind."""
 
     name = "sim"

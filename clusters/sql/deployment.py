@@ -15,7 +15,7 @@ from clusters.sql.clients import READ_BY, Dialect, SqlLink, schema, tables_of
 from clusters.supervise import Durable
 from dstest.core.errors import LabError
 from dstest.core.node import Node
-from dstest.core.protocols import ChangesSchema, Clocked, Option, Relaxation, ServerTime
+from dstest.core.protocols import Clocked, Option, Relaxation, ServerTime
 
 WRITE: Final = "INSERT INTO health (k) VALUES (?)"
 
@@ -105,7 +105,7 @@ TRIES: Final = 20
 AGAIN_S: Final = 0.05
 
 
-class ChangingSchema(SqlDeployment, ChangesSchema):
+class ChangingSchema(SqlDeployment):
     """A `SqlDeployment` whose tables gain a column with an index, and lose it again."""
 
     def change_schema(self) -> AsyncGenerator[str]:

@@ -22,15 +22,12 @@ from dstest.core.answers import check_health
 from dstest.core.errors import ConfigError, LabError, RemoteError
 from dstest.core.node import Node, Reopens
 from dstest.core.protocols import (
-    ControlGroups,
     DataDir,
-    Freezes,
     Linked,
     LocalFile,
     Pause,
     Process,
     Supervised,
-    Terminate,
 )
 
 START_S: Final = 60.0
@@ -52,7 +49,7 @@ done
 """Empties the directories of data that it is given, and makes those that are missing."""
 
 
-class SupervisedDeployment(MemberLogs, Supervised, Pause, Freezes, Terminate, ControlGroups):
+class SupervisedDeployment(MemberLogs, Supervised, Pause):
     """Base of deployments.
 
     A subclass implements `services` and `healthy`, and may implement `arrange`, what makes a

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from clusters.remote.agent_groups import STARTED
 from clusters.supervise.deployment import SupervisedDeployment
@@ -22,8 +22,8 @@ from dstest.core.protocols import (
     Deployment,
     Endpoint,
     EndpointKind,
-    LogReader,
     Option,
+    System,
 )
 from dstest.core.residue import Residue
 
@@ -288,32 +288,20 @@ UNSENT: Final = "ours: there was no connection, so nothing was sent"
 MakesClient = Callable[[Endpoint, Sequence[Endpoint], Mapping[str, Any]], Client]
 
 
-class SupervisedSystem:
+class SupervisedSystem(System):
     """Base of systems on `SupervisedDeployment`. `clients` are by the capability that they offer;
     `definite_errors` are the codes after which an operation had no effect, with their sources; what
     `not-connected` means need not be among them."""
 
-    name: ClassVar[str]
-    doc: ClassVar[str]
-    packages: tuple[str, ...] = ()
-    services: tuple[str, ...]
     deployment: type[SupervisedDeployment]
     clients: Mapping[str, MakesClient] = {}
-    options: Mapping[str, Option] = {}
     definite_errors: Mapping[str, str] = {NOT_CONNECTED: UNSENT}
-    client_packages: tuple[str, ...] = ()
-    log_alarms: tuple[str, ...] = ()
-    log_harmless: tuple[str, ...] = ()
     no_log_alarms: str = ""
     """Why it names no `log_alarms`, where it names none."""
 
     log_start = STARTED
-    log_reader: LogReader | None = None
     ports: tuple[int, ...] = ()
     """All that its services listen at; whoever else does is found before a run."""
-
-    members_most: int | None = None
-    """It never has more members than this; one on each node without."""
 
     home: str = ""
     """All of its files are below this directory, if it has any."""
@@ -323,22 +311,22 @@ class SupervisedSystem:
         cls.definite_errors = {NOT_CONNECTED: UNSENT, **cls.definite_errors}
 
     @property
-    def residues(self) -> tuple[Residue, ...]:
+    def residues(self) -> tuple[Residue, ...]:  # type: ignore[override]
         """What it may leave on a node."""
         return residues(self.ports, self.home) if self.ports else ()
 
     @property
-    def homes(self) -> tuple[str, ...]:
-        """As `SystemTraits.homes`."""
+    def homes(self) -> tuple[str, ...]:  # type: ignore[override]
+        """As `System.homes`."""
         return (self.home,) if self.home else ()
 
     @property
-    def endpoint_kind(self) -> EndpointKind:
+    def endpoint_kind(self) -> EndpointKind:  # type: ignore[override]
         """Of the deployment's endpoints."""
         return self.deployment.endpoint_kind
 
     @property
-    def capabilities(self) -> frozenset[str]:
+    def capabilities(self) -> frozenset[str]:  # type: ignore[override]
         """Of the clients."""
         return frozenset(self.clients)
 

@@ -28,7 +28,6 @@ from clusters.systems.postgresql import (
 from clusters.systems.postgresql_standby import CUT_OFF, Streaming
 from dstest.core.node import Node
 from dstest.core.protocols import (
-    DependsOnStore,
     Ending,
     Endpoint,
     Leadership,
@@ -56,7 +55,7 @@ UNREACHED: Final = (
 ANYBODY: Final = ("host all all all trust", "host replication all all trust")
 
 
-class PatroniDeployment(Streaming, FullMesh, Leadership, DependsOnStore):
+class PatroniDeployment(Streaming, FullMesh, Leadership):
     """A database with its Patroni on each node, and beside them the store of the lock."""
 
     timing = Timing(

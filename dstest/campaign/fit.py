@@ -12,7 +12,6 @@ import msgspec
 from dstest.campaign.launch import Arm, Budget, Run
 from dstest.core import registry
 from dstest.core.errors import ConfigError
-from dstest.core.protocols import NemesisTraits
 from dstest.core.run_record import RunSpec
 from dstest.runner.plugins import Plugins, checkers_of, resolve
 from dstest.runner.requirements import check_client, check_requires
@@ -80,7 +79,7 @@ def _fit(key: bytes, used: tuple[Path, ...]) -> Fit:
         where = "nemesis"
         parts = [part.strip() for part in (arm.nemesis or run.nemesis).split(",")]
         loaded = [registry.load("nemeses", _named("nemeses", part)) for part in parts]
-        injects = {one.name: one for one in loaded if NemesisTraits.of(one).injects}
+        injects = {one.name: one for one in loaded if one.injects}
         fit = msgspec.structs.replace(fit, nemeses=injects)
         check_requires(system, loaded[0] if len(loaded) == 1 else Mix(loaded))
         where = "checker"

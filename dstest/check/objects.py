@@ -26,7 +26,6 @@ from dstest.core.check import Budget, CheckResult
 from dstest.core.clock import monotonic_ns
 from dstest.core.errors import ConfigError, MemorySpent
 from dstest.core.history import INITIAL, History
-from dstest.core.protocols import CheckerTraits
 from dstest.core.registry import parse_options
 from dstest.judge.checker_answers import (
     Job,
@@ -57,7 +56,7 @@ def _declared() -> dict[str, Option]:
     """What checkers may be told of a history."""
     found: dict[str, Option] = {}
     for name in registry.names("checkers"):
-        found |= CheckerTraits.of(registry.load("checkers", name)).options
+        found |= registry.load("checkers", name).options
     return found
 
 
@@ -113,7 +112,7 @@ def _of(option: str) -> str:
     """Names of the checkers that have an option, or take an initial state."""
     having = []
     for name in registry.names("checkers"):
-        traits = CheckerTraits.of(registry.load("checkers", name))
+        traits = registry.load("checkers", name)
         if option in traits.options or (option == INITIAL and traits.initial):
             having.append(name)
     return ", ".join(having)
@@ -124,7 +123,7 @@ def require_asked(
 ) -> None:
     """Raises ConfigError for an option of `-o`, and for an initial state, that one of the `judges`
     (checkers, each with its model) would pass over."""
-    traits = [(checker.name, model, CheckerTraits.of(checker)) for checker, model in judges]
+    traits = [(checker.name, model, checker) for checker, model in judges]
     known = {option for _, _, trait in traits for option in trait.options}
     for option in (pair.partition("=")[0] for pair in pairs):
         if option not in known:
@@ -176,7 +175,7 @@ def _default(chosen: Any, history: History) -> str:
     if history.header.model in chosen.models:
         return str(history.header.model)
     types = {op.op_type for op in history.ops}
-    known = CheckerTraits.of(chosen).op_types
+    known = chosen.op_types
     fit = (m for m in chosen.models if types <= known.get(m, types))
     return str(next(fit, chosen.models[0]))
 
@@ -226,7 +225,7 @@ def _only_judge(history: History, model: str | None) -> Any:
     types = {op.op_type for op in history.ops}
     every = [registry.load("checkers", name) for name in registry.names("checkers")]
     knowing = [checker for checker in every if model in checker.models]
-    able = [c for c in knowing if types <= CheckerTraits.of(c).op_types.get(model, types)]
+    able = [c for c in knowing if types <= c.op_types.get(model, types)]
     return able[0] if len(able) == 1 else None
 
 
@@ -244,7 +243,7 @@ def judge_by_workload(
     able, asked, name = _checkers(loaded, workload, model, checker)
     require_asked([(c, model_of(c, asked)) for c in able], loaded, pairs)
     if len(able) == 1:
-        if not CheckerTraits.of(able[0]).tables:
+        if not able[0].tables:
             loaded = replace(loaded, ops=list(loaded.ops))
         result = of_all(bounded_answer(able[0], loaded, model_of(able[0], asked), budget))
     else:

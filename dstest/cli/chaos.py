@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from dstest.cli.options import Json
 from dstest.cli.output import say
 from dstest.core.errors import ConfigError, DstestError, Exit
 
 if TYPE_CHECKING:
     from dstest.chaos.outcome import Outcome
 
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 
 chaos_app = typer.Typer(
     no_args_is_help=True,

@@ -15,11 +15,12 @@ import msgspec
 import typer
 
 from dstest.cli import completion
+from dstest.cli.options import Format, Json
 from dstest.cli.output import require_folder, require_writable, say, write_whole
 from dstest.core import limits
 from dstest.core.check import CheckResult, RunVerdict
 from dstest.core.errors import ConfigError, Exit
-from dstest.core.formats import AUTO, FORMATS
+from dstest.core.formats import AUTO
 
 if TYPE_CHECKING:
     from dstest.check.file import Question
@@ -135,17 +136,14 @@ def check(
     workload: _Workload = None,
     model: _Model = None,
     checker: _Checker = None,
-    format_: Annotated[
-        str,
-        typer.Option("--format", help=f"{', '.join([AUTO, *FORMATS])}."),
-    ] = AUTO,
+    format_: Format = AUTO,
     independent: Annotated[
         bool | None,
         typer.Option(
             "--independent/--no-independent", help="Jepsen values are [key value] tuples."
         ),
     ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json_: Json = False,
     budget_s: _Seconds = limits.CHECK_TIME_S,
     budget_mb: Annotated[
         int, typer.Option("--budget-mb", help="Megabytes until the answer is unknown.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dstest.cli.options import Json
 from dstest.cli.output import Telling, say
 from dstest.core.errors import Exit
 
@@ -44,7 +45,7 @@ def compare(
         float,
         typer.Option(min=0, max=1, help="Of --answers: the share that must have been comparable."),
     ] = 0.9,
-    json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+    json_: Json = False,
 ) -> None:
     """Compare runs with runs: rates and latencies with intervals over three runs a side at least,
     or with --answers what two systems, versions or settings answered to one stream of operations.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
+from dstest.cli.options import JsonArray
 from dstest.cli.output import say
 from dstest.core.errors import Exit, LabError
 
@@ -17,7 +18,7 @@ ROOMS = ("nemeses", "workloads", "checkers", "clusters")
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON array.")] = False,
+    as_json: JsonArray = False,
 ) -> None:
     """Check this machine and the labs that run on it. Exit 0 when all is well, else 4.
 

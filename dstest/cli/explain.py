@@ -13,6 +13,7 @@ import typer
 
 from dstest.cli.completion import runs
 from dstest.cli.observe import is_run
+from dstest.cli.options import Json
 from dstest.cli.output import Telling, say
 from dstest.core.errors import ConfigError, DstestError, EvidenceError, Exit
 from dstest.core.words import one_line, shell_word
@@ -65,7 +66,7 @@ def explain(
     all_: Annotated[
         bool, typer.Option("--all", help="Beside --logs: all of it, not what is read in a minute.")
     ] = False,
-    json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+    json_: Json = False,
 ) -> None:
     """Why did it go so? Of a run: settings, what was found, the likeliest causes with their
     evidence, and what logs and measurements show that no fault explains. Of logs that are of no

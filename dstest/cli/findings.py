@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from dstest.cli.options import JsonArray, LabId
 from dstest.cli.output import say, write_whole
 from dstest.core.errors import Exit
 
@@ -33,8 +34,8 @@ def findings(
     store: Annotated[
         Path | None, typer.Option(help="Where run directories go; `store` by default.")
     ] = None,
-    lab_id: Annotated[str | None, typer.Option(help="Use or make the lab of this name.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON array.")] = False,
+    lab_id: LabId = None,
+    as_json: JsonArray = False,
     as_markdown: Annotated[
         bool, typer.Option("--markdown", help="Print the page that is docs/findings.md.")
     ] = False,

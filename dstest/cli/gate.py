@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from dstest.cli.options import Json
 from dstest.cli.output import ON_GITHUB, Github, Telling, require_folder, say, write_whole
 from dstest.cli.report import clear, remove
 
@@ -42,7 +43,7 @@ def gate(
         ),
     ] = None,
     github: Github = ON_GITHUB,
-    json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+    json_: Json = False,
 ) -> None:
     """Judge all runs again, unless the policy believes them, and decide by it whether a release is
     let through. Exit 0 where it is, 1 where a violation stands, 3 where evidence is missing, old,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dstest.cli.options import Json
 from dstest.cli.output import Telling, say
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from dstest.store.known_issues.notes import Notes
 
 
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 At = Annotated[
     Path | None,
     typer.Option(

@@ -12,7 +12,6 @@ import typer
 from dstest.cli.lab_adopt import adopt, release
 from dstest.cli.lab_chores import CHORE, OursFirst, exec_, get, logs, put, shell, ssh
 from dstest.cli.lab_common import (
-    Json,
     Kind,
     LabId,
     SystemVersion,
@@ -25,6 +24,7 @@ from dstest.cli.lab_common import (
     show,
     way_out,
 )
+from dstest.cli.options import Json
 from dstest.core.errors import ConfigError, Exit, LabError
 from dstest.core.node import Inspects
 from dstest.core.residue import GUARD_LEASES
@@ -224,12 +224,11 @@ def up(
     """Bring a lab up that stays until `dstest lab down`. A running one is used as it is."""
     from dstest.core import clock
     from dstest.core.builds import builds_of
-    from dstest.core.protocols import LabTraits
 
     wanted = (*_packages(system, packages), *builds_of(fetched_for(system, system_version)))
     started_ns = clock.monotonic_ns()
     made = lab_of_kind(kind_of(lab_id, lab))
-    if LabTraits.of(made).transport != "network":
+    if made.transport != "network":
         raise ConfigError(
             f"nodes of a {made.name} lab come and go with their run",
             remedy=f"dstest run --lab {made.name}",

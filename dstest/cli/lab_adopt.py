@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from dstest.cli.lab_common import Json, LabId, say, show
+from dstest.cli.lab_common import LabId, say, show
+from dstest.cli.options import Json
 from dstest.core.errors import ConfigError, Exit, LabError
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ import msgspec
 import typer
 from typer.core import TyperCommand
 
-from dstest.cli.lab_common import Json, Kind, LabId, known_lab, names_of, running_lab
+from dstest.cli.lab_common import Kind, LabId, known_lab, names_of, running_lab
+from dstest.cli.options import Json
 from dstest.cli.output import say
 from dstest.core.errors import ConfigError, Exit, LabError
 from dstest.core.words import printable

@@ -37,7 +37,6 @@ Kind = Annotated[
         show_default=False,
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def fetched_for(systems: Any, builds: list[str] | None) -> list[str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from dstest.cli import completion
+from dstest.cli.options import Json, JsonArray
 from dstest.cli.output import say
 
 if TYPE_CHECKING:
@@ -51,14 +52,13 @@ def wrapped(label: str, names: Iterable[str], width: int = 10, mark: str = ", ")
 
 def _about(word: str, plugin: Any) -> Iterator[str]:
     """What it says of itself: of a system its capabilities and where it promises less."""
-    from dstest.core.protocols import SystemTraits
 
     if word == "workload":
         yield f"  needs a client for {plugin.capability}, judged by {_judges(plugin)}"
     if word != "system":
         return
     yield from wrapped("clients", sorted(plugin.capabilities), 8)
-    for row in SystemTraits.of(plugin).relaxations:
+    for row in plugin.relaxations:
         where = f" with -o {row.option}={row.value}" if row.option else ""
         yield f"  promises {row.model} only{where}"
 
@@ -238,7 +238,7 @@ def list_(
     matrix_: Annotated[
         bool, typer.Option("--matrix", help="A line per system, workload and nemesis, and why not.")
     ] = False,
-    json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+    json_: Json = False,
 ) -> None:
     """What can be run, and what was. With a system, workload or nemesis: what fits it; with two of
     them, or --matrix, a line per combination."""
@@ -451,7 +451,7 @@ def asked_of(system: Any, nemesis: Any) -> tuple[str | None, list[dict[str, Any]
 
 
 def nemeses(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON array.")] = False,
+    as_json: JsonArray = False,
     as_markdown: Annotated[
         bool, typer.Option("--markdown", help="Print the page that is docs/nemeses.md.")
     ] = False,
@@ -500,7 +500,7 @@ def options(
     plugin: Annotated[
         list[Path] | None, typer.Option(metavar="FILE.py", help="A file of your own with one.")
     ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+    json_: Json = False,
 ) -> None:
     """List every `-o` that a run takes: type, default, what it may be, what it does. Without a name
     those of the main job, etcd with register and partition.

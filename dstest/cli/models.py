@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dstest.cli.options import Json
 from dstest.cli.output import say
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def models(
-    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json_: Json = False,
     objects: Annotated[
         bool, typer.Option("--objects", help="Only the models of objects and of other checkers.")
     ] = False,
@@ -90,14 +91,13 @@ def _by_checker() -> dict[str, Any]:
     that it knows (null = any), and what the initial state may be given as."""
     from checkers.txn.columns import WORKLOADS
     from dstest.core import registry
-    from dstest.core.protocols import CheckerTraits
 
     found = {}
     for name in registry.names("checkers"):
         if name in WORKLOADS:
             continue
         checker = registry.load("checkers", name)
-        traits = CheckerTraits.of(checker)
+        traits = checker
         found[name] = {
             model: {
                 "operations": sorted(traits.op_types[model]) if model in traits.op_types else None,

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from dstest.cli.options import Json
+
 _HERE = Path()
 
 
@@ -14,7 +16,7 @@ def new(
     kind: Annotated[str, typer.Argument(help="system, workload, nemesis or checker.")],
     name: Annotated[str, typer.Argument(help="Its name: lower case, with dashes.")],
     folder: Annotated[Path, typer.Option("--dir", help="Where the two files go.")] = _HERE,
-    json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+    json_: Json = False,
 ) -> None:
     """Write a file of your own that runs at once, and a test of it."""
     from dstest.extend.scaffold.write import kind_called, write

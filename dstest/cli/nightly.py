@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from dstest.cli.options import At, Json
 from dstest.cli.output import Telling, say
 from dstest.cli.report import remove
 from dstest.core.errors import Exit
@@ -54,14 +55,9 @@ NightSeed = Annotated[
     ),
 ]
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The directory of a night.")]
-At = Annotated[
-    str | None,
-    typer.Option(help="Where its workers are: local, ssh:HOST,HOST or tcp://ADDRESS:PORT."),
-]
 Workers = Annotated[
     int | None, typer.Option(help="How many labs side by side on this machine.", min=1, max=64)
 ]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 
 
 @nightly_app.command(_RUN)

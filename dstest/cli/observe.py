@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
+from dstest.cli.options import Json
 from dstest.cli.output import Set, Thresholds, say
 from dstest.core.errors import ConfigError, Exit
 
@@ -65,7 +66,7 @@ def logs(
         Path | None,
         typer.Option(help="A run whose latencies are the usual ones, outside of its faults."),
     ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+    json_: Json = False,
 ) -> None:
     """Check the logs of all nodes: silent nodes, votes, messages, states, partitions, latencies,
     errors; of a run joined with its faults, so that what these explain is told as expected. Exit 0
@@ -207,7 +208,7 @@ def debug(
     write: Annotated[
         bool, typer.Option("--write", help="Also as debug.md and debug.json in RUN.debug.")
     ] = False,
-    json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+    json_: Json = False,
 ) -> None:
     """Look for twenty-seven patterns of failure in a run, and say in four steps what was observed,
     what it may be (ranked, with evidence), how to test that, and how to verify that it is mended;
@@ -291,7 +292,7 @@ def trace(
     html: Annotated[
         Path | None, typer.Option(help="Write a page with the timeline, one file by itself.")
     ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+    json_: Json = False,
 ) -> None:
     """Read traces: the critical path by time, slowest spans, work by node, flows, loops, storms,
     and what does not fit: orphans, several roots, clocks. Of a run each trace is linked to the
@@ -415,8 +416,6 @@ monitor_app = typer.Typer(
     no_args_is_help=True,
     help="What was measured of nodes, servers and clients of a run: `dstest monitor store/latest`.",
 )
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 @monitor_app.command(_SHOW)

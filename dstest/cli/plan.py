@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from dstest.cli.options import Json, LabId
 from dstest.cli.output import say
 from dstest.core.errors import Exit
 
@@ -36,7 +37,6 @@ plan_app = typer.Typer(
 )
 
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="A plan, in Markdown.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 
 
 @plan_app.command()
@@ -357,7 +357,7 @@ def run(
         list[str] | None, typer.Option(help="This one alone; several by saying it again.")
     ] = None,
     store: Annotated[Path, typer.Option(help="Where the directory goes.")] = Path("store"),
-    lab_id: Annotated[str | None, typer.Option(help="Use or make the lab of this name.")] = None,
+    lab_id: LabId = None,
     commit: Annotated[
         str, typer.Option(help="What is tested, where it is a build of yours: its commit.")
     ] = "",

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from clusters.labs import state
+from dstest.cli.options import Json
 from dstest.cli.output import say
 from dstest.core.errors import ConfigError
 from dstest.core.words import printable_line
@@ -24,7 +25,7 @@ def points(
         str, typer.Option(help="A word of the name, or a glob such as 'mvcc.*'.")
     ] = "",
     limit: Annotated[int, typer.Option(min=1, help="How many are listed.")] = 50,
-    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json_: Json = False,
 ) -> None:
     """Functions of a program, by its own tables: what `-o at=function:NAME` of aimed may say."""
     path = _where(program)

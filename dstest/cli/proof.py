@@ -34,10 +34,11 @@ from checkers.txn.sessions.formats import load_sessions
 from dstest.check.notes import ASKED, start_told
 from dstest.check.source import history_file, transactions_in
 from dstest.check.transactions import USUAL_SESSION, begun_as, read_transactions, session_format
+from dstest.cli.options import Format, Json
 from dstest.core import limits
 from dstest.core.check import Budget
 from dstest.core.errors import ConfigError, Exit, HistoryError
-from dstest.core.formats import AUTO, FORMATS
+from dstest.core.formats import AUTO
 
 if TYPE_CHECKING:
     from dstest.core.check import CheckResult
@@ -55,13 +56,11 @@ def proof(
         str | None,
         typer.Option(metavar="JSON", help="What the keys start with, as in `dstest check`."),
     ] = None,
-    format_: Annotated[
-        str, typer.Option("--format", help=f"{', '.join([AUTO, *FORMATS])}.")
-    ] = AUTO,
+    format_: Format = AUTO,
     budget_mb: Annotated[
         int, typer.Option("--budget-mb", help="Megabytes that reading may take.", min=1, max=2**39)
     ] = limits.CHECK_MEMORY_MB,
-    json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+    json_: Json = False,
 ) -> None:
     """Execute the transactions of a history in a given order, and compare what each of them read.
 

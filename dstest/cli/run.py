@@ -11,6 +11,7 @@ import typer
 
 from dstest.cli import completion
 from dstest.cli.lab_common import SystemVersion, enter, fetched_for, kind_of_run
+from dstest.cli.options import Json
 from dstest.cli.output import say
 from dstest.core.words import printable
 
@@ -172,7 +173,7 @@ def resume(
         Path | None,
         typer.Option(envvar="DSTEST_SIGN_KEY", help="Sign the arms' check sums with this key."),
     ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+    json_: Json = False,
 ) -> None:
     """Go on with a session that was stopped or killed, from its first arm that is not done."""
     from dstest.campaign.session import resume as resume_session
@@ -234,6 +235,10 @@ _WHERE = "Where its nodes are"
 _GOES = "What comes out"
 
 
+RunDirectory = Annotated[
+    Path,
+    typer.Argument(metavar="RUN", help="A run directory.", autocompletion=completion.runs),
+]
 System = Annotated[
     str,
     typer.Option(
@@ -574,14 +579,7 @@ def _scheduled(path: Path, nemesis: str | None) -> FaultSchedule:
 
 
 def recover(
-    run_dir: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RUN",
-            help="A run directory.",
-            autocompletion=completion.runs,
-        ),
-    ],
+    run_dir: RunDirectory,
     sign_key: SignKey = None,
     verbose: Verbose = False,
     json_: AsJson = False,
@@ -607,14 +605,7 @@ def recover(
 
 
 def replay(
-    run_dir: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RUN",
-            help="A run directory.",
-            autocompletion=completion.runs,
-        ),
-    ],
+    run_dir: RunDirectory,
     times: Annotated[int, typer.Option(help="How often.")] = 1,
     store: Annotated[Path, typer.Option(help="Where the new run directories go.")] = _STORE,
     lab: Annotated[
@@ -625,7 +616,7 @@ def replay(
         float | None,
         typer.Option(help="With --lab: operations per second there; default as the lab says."),
     ] = None,
-    lab_id: Annotated[str | None, typer.Option(help="Use or make the lab of this name.")] = None,
+    lab_id: LabId = None,
     sign_key: SignKey = None,
     verbose: Verbose = False,
     json_: AsJson = False,

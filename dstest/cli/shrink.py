@@ -10,10 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dstest.cli.completion import runs
+from dstest.cli.options import At, Json, LabId
 
 if TYPE_CHECKING:
     from dstest.campaign.confirm import Confirmed
 
+Violated = Annotated[
+    Path,
+    typer.Argument(metavar="RUN", help="A run with a violation.", autocompletion=runs),
+]
 Within = Annotated[
     float, typer.Option(min=0.01, max=10_000, help="Minutes after which no run is begun.")
 ]
@@ -29,10 +34,6 @@ Violation = Annotated[
         " that the verdict names.",
     ),
 ]
-At = Annotated[
-    str | None,
-    typer.Option(help="Where workers make the runs: local, ssh:HOST,HOST or tcp://ADDRESS:PORT."),
-]
 Workers = Annotated[
     int,
     typer.Option(
@@ -42,21 +43,14 @@ Workers = Annotated[
 
 
 def shrink(
-    run: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RUN",
-            help="A run with a violation.",
-            autocompletion=runs,
-        ),
-    ],
+    run: Violated,
     within: Within = 60.0,
     confirm: Confirm = 5,
     violation: Violation = None,
-    lab_id: Annotated[str | None, typer.Option(help="Use or make the lab of this name.")] = None,
+    lab_id: LabId = None,
     at: At = None,
     workers: Workers = 0,
-    json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+    json_: Json = False,
 ) -> None:
     """Fewer faults, shorter windows, less load: what still shows the violation, run by run.
 
@@ -99,19 +93,12 @@ def shrink(
 
 
 def blame(
-    run: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RUN",
-            help="A run with a violation.",
-            autocompletion=runs,
-        ),
-    ],
+    run: Violated,
     times: Annotated[
         int, typer.Option(help="How many runs of each kind, more where it comes more rarely.")
     ] = 3,
-    lab_id: Annotated[str | None, typer.Option(help="Use or make the lab of this name.")] = None,
-    json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+    lab_id: LabId = None,
+    json_: Json = False,
 ) -> None:
     """Run it again, and through a second client: is the system to blame, or are we?
 
@@ -142,21 +129,14 @@ def blame(
 
 
 def confirm(
-    run: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RUN",
-            help="A run with a violation.",
-            autocompletion=runs,
-        ),
-    ],
+    run: Violated,
     within: Annotated[
         float, typer.Option(min=0.01, max=10_000, help="Minutes for all of it.")
     ] = 60.0,
     times: Annotated[int, typer.Option(min=1, max=100, help="How many runs of each kind.")] = 2,
     store: Annotated[Path, typer.Option(help="Where the replays go.")] = Path("store"),
-    lab_id: Annotated[str | None, typer.Option(help="Use or make the lab of this name.")] = None,
-    json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+    lab_id: LabId = None,
+    json_: Json = False,
 ) -> None:
     """Is the violation there again, is the system to blame or are we, and how little does it take?
 

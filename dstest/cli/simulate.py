@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dstest.cli import completion
+from dstest.cli.options import Json, JsonBesideOutput, Output
 from dstest.cli.output import require_writable, say, write_whole
 from dstest.core.errors import ConfigError, Exit
 from dstest.core.run_record import RunSpec
@@ -90,7 +91,7 @@ def sim(
             "more than 200000 lines the last 100000 or more.",
         ),
     ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json_: Json = False,
 ) -> None:
     """Simulate a system, seed by seed: the same servers, clients, workloads and checkers as on
     nodes, on a simulated network, clock and disk. No root, no nodes. A seed and a version of
@@ -236,13 +237,8 @@ def generate(
     fail_share: Annotated[float, typer.Option(help="Share of transactions that abort.")] = 0.02,
     info_share: Annotated[float, typer.Option(help="Share with an unknown outcome.")] = 0.01,
     format_: Annotated[str, typer.Option("--format", help="jsonl or edn.")] = "jsonl",
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="Default: stdout. Gzipped where it ends with .gz."),
-    ] = None,
-    json_: Annotated[
-        bool, typer.Option("--json", help="One JSON object on stdout; the history goes to -o.")
-    ] = False,
+    output: Output = None,
+    json_: JsonBesideOutput = False,
 ) -> None:
     """Write a history of a simulated store at a known isolation level."""
     import msgspec
@@ -301,16 +297,11 @@ def export(
             "--format", "--to", help="edn or json: Jepsen op maps. parquet (dstest[notebook])."
         ),
     ] = "edn",
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="Default: stdout. Gzipped where it ends with .gz."),
-    ] = None,
+    output: Output = None,
     keyed: Annotated[
         bool, typer.Option(help="Values as [key value] tuples, as Jepsen's independent workloads.")
     ] = True,
-    json_: Annotated[
-        bool, typer.Option("--json", help="One JSON object on stdout; the history goes to -o.")
-    ] = False,
+    json_: JsonBesideOutput = False,
 ) -> None:
     """Write a history as Jepsen op maps, one event per line, or as Parquet, a row per operation.
     Parquet is written while it is read, however large it is. `--format json` has the history in

@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dstest.cli import spec_conform, spec_debug, spec_weaker
+from dstest.cli.options import Json
 from dstest.cli.output import require_writable, say, write_whole
-from dstest.cli.spec_common import Adversary, Constants, Given, Json, Out, as_json, told
+from dstest.cli.spec_common import Adversary, Constants, Given, Out, as_json, told
 from dstest.core.errors import Exit
 
 if TYPE_CHECKING:
     from dstest.spec.against import Driven
     from dstest.spec.explore import Outcome, Violation
     from dstest.spec.model import Model
+Seed = Annotated[int | None, typer.Option(help="Default: one that nobody chose.")]
+Walks = Annotated[int, typer.Option(min=1, help="Walks, at most.")]
+Steps = Annotated[int, typer.Option(min=1, help="Steps of a walk, at most.")]
+Deadlock = Annotated[bool, typer.Option(help="Is a state without a way on an error?")]
 
 
 def against(
@@ -27,9 +32,9 @@ def against(
     ],
     constants: Constants = None,
     adversary: Adversary = "all",
-    seed: Annotated[int | None, typer.Option(help="Default: one that nobody chose.")] = None,
-    walks: Annotated[int, typer.Option(min=1, help="Walks, at most.")] = 100,
-    steps: Annotated[int, typer.Option(min=1, help="Steps of a walk, at most.")] = 20,
+    seed: Seed = None,
+    walks: Walks = 100,
+    steps: Steps = 20,
     json_: Json = False,
 ) -> None:
     """Random walks of a specification, done by a system: does it answer as it has to? Clients that
@@ -142,7 +147,7 @@ def explore(
     adversary: Adversary = "all",
     max_states: Annotated[int, typer.Option(min=1, help="States, at most.")] = 1_000_000,
     max_depth: Annotated[int | None, typer.Option(min=0, help="Steps, at most.")] = None,
-    deadlock: Annotated[bool, typer.Option(help="Is a state without a way on an error?")] = True,
+    deadlock: Deadlock = True,
     all_: Annotated[bool, typer.Option("--all", help="Go on after the first violation.")] = False,
     out: Out = None,
     json_: Json = False,
@@ -194,13 +199,13 @@ def simulate(
     spec: Given,
     constants: Constants = None,
     adversary: Adversary = "all",
-    seed: Annotated[int | None, typer.Option(help="Default: one that nobody chose.")] = None,
-    walks: Annotated[int, typer.Option(min=1, help="Walks, at most.")] = 1000,
-    steps: Annotated[int, typer.Option(min=1, help="Steps of a walk, at most.")] = 100,
+    seed: Seed = None,
+    walks: Walks = 1000,
+    steps: Steps = 100,
     weight: Annotated[
         list[str] | None, typer.Option(metavar="ACTION=W", help="How often an action is taken.")
     ] = None,
-    deadlock: Annotated[bool, typer.Option(help="Is a state without a way on an error?")] = True,
+    deadlock: Deadlock = True,
     out: Out = None,
     json_: Json = False,
 ) -> None:
@@ -268,7 +273,7 @@ def mutate(
     spec: Given,
     constants: Constants = None,
     max_states: Annotated[int, typer.Option(min=1, help="States of a mutant, at most.")] = 100_000,
-    deadlock: Annotated[bool, typer.Option(help="Is a state without a way on an error?")] = True,
+    deadlock: Deadlock = True,
     json_: Json = False,
 ) -> None:
     """Rules dropped or changed, one at a time: do the invariants notice?

@@ -27,7 +27,6 @@ Adversary = Annotated[
         "crash, in a list; all, or none.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 Out = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Write the trace of the first violation there.")
 ]

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from dstest.cli.options import Json
 from dstest.cli.output import require_writable, say, write_whole
-from dstest.cli.spec_common import Constants, Given, Json, as_json
+from dstest.cli.spec_common import Constants, Given, as_json
 from dstest.core.errors import ConfigError, Exit
 
 if TYPE_CHECKING:

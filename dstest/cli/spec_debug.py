@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from dstest.cli.options import Json
 from dstest.cli.output import require_writable, say, write_whole
 from dstest.cli.report import remove
-from dstest.cli.spec_common import Constants, Given, Json, as_json, told
+from dstest.cli.spec_common import Constants, Given, as_json, told
 from dstest.core.errors import ConfigError, DstestError, Exit
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dstest.cli.options import Json
 from dstest.cli.output import say
-from dstest.cli.spec_common import Json, as_json
+from dstest.cli.spec_common import as_json
 from dstest.core.errors import Exit
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dstest.cli.options import Json
 from dstest.cli.output import Telling, say
 from dstest.core.errors import Exit
 
@@ -26,7 +27,6 @@ _STORE = Path("store")
 
 Store = Annotated[Path, typer.Argument(metavar="STORE", help="A store; default ./store.")]
 Kept = Annotated[Path, typer.Argument(metavar="DIR", help="A run, session or executed plan.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 
 
 def _size(count: int) -> str:
@@ -296,7 +296,7 @@ def serve(
             help="Keep what was read below ~/.cache/dstest, so that the next start is quick.",
         ),
     ] = True,
-    json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+    json_: Json = False,
 ) -> None:
     """Look at a store in a browser: search, filter, two runs side by side, trends, violations over
     runs, what is running. Nothing is ever written to the store. Ends with Ctrl-C, exit 0."""

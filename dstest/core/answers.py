@@ -17,6 +17,8 @@ import msgspec
 
 from dstest.core.errors import ConfigError, LabError
 from dstest.core.evidence import LandingRecord
+from dstest.core.implements import wrong_type
+from dstest.core.processes import quit_by
 from dstest.core.protocols import Deployment, LeaderView, Process, Timing
 from dstest.core.recordable import not_json
 
@@ -28,21 +30,6 @@ def answer_error(deployment: object, method: str, found: str, expected: str) -> 
         f"{name}.{method} answers {found}; expected: {expected}",
         remedy=f"correct {method} of {name}",
     )
-
-
-def wrong_type(value: Any, kind: type[msgspec.Struct]) -> str:
-    """What is wrong with a value that ought to be such a struct, in all its fields; empty: nothing.
-
-    Whoever makes a struct may put anything into it.
-    """
-    if not isinstance(value, kind):
-        return f"{_show(value)}, which is no {kind.__name__}"
-    try:
-        plain = msgspec.to_builtins(value, builtin_types=(bytes,))
-        msgspec.convert(plain, kind, builtin_types=(bytes,))
-    except (msgspec.ValidationError, TypeError) as error:
-        return f"a {kind.__name__} in which {error}: {_show(value)}"
-    return ""
 
 
 def rows_of(deployment: object, method: str, answer: Any, kind: type[msgspec.Struct]) -> list[Any]:
@@ -181,12 +168,20 @@ def work_s(timing: Timing) -> float:
     return WORK_S + 5 * timing.start_s
 
 
+async def _ended_by_us(answer: Awaitable[T]) -> T:
+    """asyncio lets SystemExit of any task end the whole loop, clean-up and all."""
+    try:
+        return await answer
+    except SystemExit as end:
+        raise quit_by(end) from end
+
+
 async def in_time(deployment: object, method: str, answer: Awaitable[T], limit_s: float) -> T:
     """What a method of the deployment answers. Raises LabError where it does not come back in time,
     ConfigError where there is nothing to wait for."""
     if not inspect.isawaitable(answer):
         raise answer_error(deployment, f"{method}()", repr(answer)[:200], f"`async def {method}`")
-    task = asyncio.ensure_future(answer)
+    task = asyncio.ensure_future(_ended_by_us(answer))
     try:
         await asyncio.wait({task}, timeout=limit_s)
         if task.done():

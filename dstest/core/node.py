@@ -9,6 +9,8 @@ from typing import Any, Final, Protocol, runtime_checkable
 import msgspec
 
 from dstest.core import limits
+from dstest.core.evidence import Transport
+from dstest.core.implements import required
 
 __all__ = [
     "CLIENTS_HOST",
@@ -221,12 +223,25 @@ class Node(Protocol):
         ...
 
 
-class Lab(Protocol):
+class Lab:
     """A way for nodes to come to be. `up` is idempotent for a given `lab_id`."""
 
     name: str
     doc: str
+    """One line for `dstest list`."""
 
+    transport: Transport = "network"
+    """What is between its nodes. Those of a lab that is `in-process` are simulated: they come and
+    go with the run."""
+
+    rate: float | None = None
+    """Operations per second that a run offers where its user says nothing; None: as many as are
+    answered."""
+
+    catch_up: bool = False
+    """What is overdue after a pause is sent as fast as clients can, where its user says nothing."""
+
+    @required
     def up(
         self,
         lab_id: str,
@@ -241,23 +256,27 @@ class Lab(Protocol):
         `progress` is called with a line of text per step. A `persistent` lab outlives this process;
         another one is a leftover once the process is gone.
         """
-        ...
+        raise NotImplementedError
 
+    @required
     def down(self, lab_id: str) -> list[str]:
         """Remove everything of the lab; returns what was removed."""
-        ...
+        raise NotImplementedError
 
+    @required
     def status(self, lab_id: str) -> LabInfo | None:
         """The running lab, or None."""
-        ...
+        raise NotImplementedError
 
+    @required
     def list(self) -> list[str]:
         """Ids of labs that have anything on this host, dead or alive."""
-        ...
+        raise NotImplementedError
 
+    @required
     def missing(self) -> Mapping[str, str]:
         """What this host lacks for the lab: capability -> how to get it. Empty means ready."""
-        ...
+        raise NotImplementedError
 
 
 @runtime_checkable
@@ -393,7 +412,7 @@ tc filter add dev $d ingress protocol ip prio 1 flower ip_proto udp src_ip 192.0
     src_port 1 action mirred egress redirect dev $d'
 """
 
-# A nemesis says which it `needs` (`NemesisTraits`): each of them, and of `one|another` either. They
+# A nemesis says which it `needs` (`Nemesis`): each of them, and of `one|another` either. They
 # are looked for before a run, on every node, and when machines are adopted: so what cannot be
 # injected is known before anything is started.
 FEATURES: Final[Mapping[str, Feature]] = {

@@ -1,9 +1,9 @@
 """Processes: those of this host, those that we start, and how ours ends.
 
 A plug-in or library that ends the process is an error of theirs, and no exit code of ours:
-`contained` makes it an error which ends a run as others do, `ends_by_us_alone` is for what does not
-even raise SystemExit. Commands of dstest run in processes of their own (`dstest`), so that nothing
-of them disturbs a test or a notebook that calls them.
+`quit_by` is that error, `ends_by_us_alone` is for what does not even raise SystemExit. Commands of
+dstest run in processes of their own (`dstest`), so that nothing of them disturbs a test or a
+notebook that calls them.
 """
 
 from __future__ import annotations
@@ -15,16 +15,14 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from dstest.core.errors import Exit, HarnessError, HistoryError
 from dstest.core.limits import HEAL_S
 
 if TYPE_CHECKING:
-    import asyncio
-
     from dstest.core.check import CheckResult
 
 
@@ -52,44 +50,6 @@ def quit_by(end: BaseException) -> HarnessError:
     return HarnessError(
         f"{error_line(end)}: a plug-in tried to end dstest", remedy="raise another exception there"
     )
-
-
-def contained(
-    loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, Any] | Generator[Any, None, Any],
-    **more: Any,
-) -> asyncio.Task[Any]:  # fmt: skip
-    """A factory of tasks, for `loop.set_task_factory`: asyncio lets SystemExit of any task end the
-    whole loop, clean-up and all."""
-    import asyncio
-
-    return asyncio.Task(_Contained(coro), loop=loop, **more)
-
-
-class _Contained(Coroutine[Any, Any, Any]):
-    """A coroutine that raises HarnessError in place of SystemExit."""
-
-    def __init__(self, inner: Coroutine[Any, Any, Any] | Generator[Any, None, Any]) -> None:
-        self._inner = inner
-
-    def send(self, value: Any) -> Any:
-        try:
-            return self._inner.send(value)
-        except SystemExit as end:
-            raise quit_by(end) from end
-
-    def throw(self, *error: Any) -> Any:
-        try:
-            return self._inner.throw(*error)
-        except SystemExit as end:
-            raise quit_by(end) from end
-
-    def close(self) -> None:
-        self._inner.close()
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        import asyncio
-
-        return (yield from asyncio.ensure_future(self))
 
 
 DSTEST: Final = (sys.executable, "-m", "dstest")

@@ -128,15 +128,7 @@ def _offered(module: ModuleType, path: Path) -> Mapping[str, Any]:
     found = {group: plugin for group, plugin in found.items() if plugin is not None}
     found = {**_by_classes(module, bool(found)), **found}
     for group, plugin in found.items():
-        try:
-            require_plugin(group, plugin, f"{path}: {WORDS[group]}")
-        except (Exception, SystemExit) as error:
-            if isinstance(error, ConfigError):
-                raise
-            raise ConfigError(
-                f"{path}: {WORDS[group]} cannot be looked at: {error_line(error)}",
-                remedy="its attributes must be there without anything being done",
-            ) from None
+        require_plugin(group, plugin, f"{path}: {WORDS[group]}")
     return found
 
 
@@ -357,14 +349,13 @@ def _shipped(group: str, point: EntryPoint) -> Any:
     of = f"{point.value}, an installed plug-in of dstest.{group},"
     try:
         plugin = point.load()
-        require_plugin(group, plugin, of)
-        told = plugin.name
     except (Exception, SystemExit) as error:
         if isinstance(error, ConfigError):
             raise
         raise ConfigError(f"{of} cannot be loaded: {error_line(error)}", remedy=_WITHOUT) from None
-    if told != point.name:
-        raise ConfigError(f"{of} calls itself {told!r}, not {point.name!r}", remedy=_WITHOUT)
+    require_plugin(group, plugin, of)
+    if plugin.name != point.name:
+        raise ConfigError(f"{of} calls itself {plugin.name!r}, not {point.name!r}", remedy=_WITHOUT)
     return plugin
 
 

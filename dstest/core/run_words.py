@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dstest.core import registry
 from dstest.core.errors import ConfigError
-from dstest.core.protocols import LabTraits
 from dstest.core.run_record import RunSpec
 
 if TYPE_CHECKING:
@@ -137,7 +136,7 @@ _LAB: Final = "--lab"
 def simulates(lab: str | None) -> bool:
     """Are nodes of this kind of lab simulated? Not where nobody here knows it."""
     try:
-        return LabTraits.of(registry.load("labs", lab or RunSpec().lab)).transport != "network"
+        return bool(registry.load("labs", lab or RunSpec().lab).transport != "network")
     except ConfigError:
         return False
 

@@ -13,7 +13,6 @@ import msgspec
 from dstest.core import registry
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LEVELS
-from dstest.core.protocols import CheckerTraits
 from dstest.core.run_record import RunSpec
 from dstest.core.run_words import simulates
 from dstest.gate.policy import RISK_DAYS_MAX, Control, Policy, ReadPolicy, RequiredTest
@@ -131,7 +130,7 @@ def _of_a_checker(message: str) -> bool:
     """Is it an option of a checker that a run was asked for besides? A control names none."""
     key = message.removeprefix("-o ").partition(":")[0].partition("=")[0]
     judges = (registry.load("checkers", name) for name in registry.names("checkers"))
-    return any(key in CheckerTraits.of(judge).options for judge in judges)
+    return any(key in judge.options for judge in judges)
 
 
 def _meant(name: str, known: Sequence[str], otherwise: str) -> str:

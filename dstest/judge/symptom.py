@@ -21,7 +21,7 @@ from dstest.core.evidence import Evidence, LandingRecord, NearFault, Symptom
 from dstest.core.fingerprint import Parts, joined
 from dstest.core.history import History
 from dstest.core.op import Op, last_ns
-from dstest.core.protocols import CheckerTraits, NemesisTraits
+from dstest.core.protocols import Checker, Nemesis
 from dstest.core.verdict import Bug, Verdict
 from dstest.judge.audit_rows import unexplained_alarms
 from dstest.judge.blame import RELAXED
@@ -109,15 +109,15 @@ def spans_of(ops: Sequence[Op], history: History, timeout_s: float) -> list[tupl
 def symptom_of(
     facts: RunFacts,
     results: Iterable[CheckResult],
-    checkers: Mapping[str, CheckerTraits],
-    nemeses: Mapping[str, NemesisTraits],
+    checkers: Mapping[str, Checker],
+    nemeses: Mapping[str, Nemesis],
 ) -> Symptom | None:
     """The symptom of the first violation, None where nothing was violated. Traits are by name."""
     first = first_anomaly(results, facts.history)
     if first is None:
         return None
     result, anomaly, ops = first
-    traits = checkers.get(result.checker, CheckerTraits())
+    traits = checkers.get(result.checker, Checker())
     claim = traits.breaks.get(anomaly.type if anomaly else "")
     spans = spans_of(ops, facts.history, facts.op_timeout_s)
     start_ns = min((a for a, _ in spans), default=None) if ops else None
@@ -142,7 +142,7 @@ def _near(
     records: Iterable[LandingRecord],
     start_ns: int | None,
     end_ns: int,
-    nemeses: Mapping[str, NemesisTraits],
+    nemeses: Mapping[str, Nemesis],
 ) -> list[NearFault]:
     found, after = faults_between(records, start_ns, end_ns)
     return [_fault(record, nemeses, after=after) for record in found]
@@ -167,10 +167,8 @@ def faults_between(
     return ([], False) if last is None else ([last], True)
 
 
-def _fault(
-    record: LandingRecord, nemeses: Mapping[str, NemesisTraits], *, after: bool
-) -> NearFault:
-    traits = nemeses.get(record.nemesis, NemesisTraits())
+def _fault(record: LandingRecord, nemeses: Mapping[str, Nemesis], *, after: bool) -> NearFault:
+    traits = nemeses.get(record.nemesis, Nemesis())
     led = any(isinstance(v, str) and v in _LEADERS for v in record.facts.values())
     tags = {*traits.taxdc_tags, *(["leadership/election"] if led else [])}
     return NearFault(

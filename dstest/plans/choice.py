@@ -17,7 +17,6 @@ import msgspec
 from dstest.core import registry
 from dstest.core.check import CATEGORIES
 from dstest.core.errors import ConfigError
-from dstest.core.protocols import NemesisTraits
 from dstest.judge.checker_answers import model_of
 from dstest.runner.requirements import check_client, check_requires
 
@@ -510,7 +509,7 @@ def fitting_nemeses(system: Any) -> tuple[dict[str, Any], dict[str, str]]:
     fits, refused = {}, {}
     for name in registry.names("nemeses"):
         nemesis = registry.load("nemeses", name)
-        if not NemesisTraits.of(nemesis).injects:
+        if not nemesis.injects:
             continue
         try:
             check_requires(system, nemesis)

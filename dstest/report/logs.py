@@ -15,7 +15,7 @@ from dstest.core import registry
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, LeadDetails
 from dstest.core.log_lines import kept_name, run_time_ns
-from dstest.core.protocols import SystemTraits
+from dstest.core.protocols import System
 from dstest.core.run_record import RunMeta
 from dstest.debug.logs.lines import SPEAKS
 from dstest.history.layout import opened_log
@@ -162,12 +162,12 @@ def read_logs(run: Path, meta: RunMeta, system: str | None = None) -> list[NodeL
     return found
 
 
-def _traits_of(system: str | None) -> SystemTraits:
+def _traits_of(system: str | None) -> System:
     """What a system says of itself; nothing where it is not there any more."""
     try:
-        return SystemTraits.of(registry.load("systems", system)) if system else SystemTraits()
+        return registry.load("systems", system) if system else System()
     except ConfigError:
-        return SystemTraits()
+        return System()
 
 
 def spoken(logs: Sequence[NodeLog]) -> list[tuple[int, str, str]]:

@@ -1,6 +1,6 @@
 """What each anomaly means to somebody who has never heard of it: `static/anomalies.toml` as data.
 
-A checker of one's own says it by its trait `means` (`dstest.core.protocols.CheckerTraits`), which
+A checker of one's own says it by its trait `means` (`dstest.core.protocols.Checker`), which
 comes before the table. What an anomaly carries as data (`culprit`, `stuck`, `overlap_ns`) is read
 back from sentences in runs that were judged before it did, and of checkers of others, which have
 these alone.
@@ -22,7 +22,7 @@ from dstest.core import registry
 from dstest.core.check import Anomaly, Stuck
 from dstest.core.errors import ConfigError
 from dstest.core.op import Op
-from dstest.core.protocols import CheckerTraits
+from dstest.core.protocols import Checker
 
 _ENDINGS: Final = ("process", "realtime", "item", "cycle-exists")
 
@@ -76,12 +76,13 @@ def mistyped(name: str) -> list[str]:
     return [] if table_meaning(name) else get_close_matches(name, {*_table()} - {"endings"}, n=3)
 
 
-def _own(checker: str) -> CheckerTraits:
+def _own(checker: str) -> Checker:
     """What the checker says itself; nothing where it is not there any more."""
     try:
-        return CheckerTraits.of(registry.load("checkers", checker))
+        found: Checker = registry.load("checkers", checker)
+        return found
     except ConfigError:
-        return CheckerTraits()
+        return Checker()
 
 
 def gravity(checker: str, name: str) -> int:

@@ -16,7 +16,7 @@ from dstest.core.errors import ConfigError
 from dstest.core.evidence import Tier
 from dstest.core.implements import implements
 from dstest.core.log_lines import LOG_OPTION
-from dstest.core.protocols import LabTraits, Linked, Tapped
+from dstest.core.protocols import Lab, Linked, Tapped
 from dstest.core.run_words import command_of, pair_of, simulates
 from dstest.judge.audit_rows import UNEXPLAINED
 from dstest.judge.causes import FOLLOWS, Cause, Way, cause_of
@@ -146,12 +146,13 @@ class _Run(NamedTuple):
         return "partition" if implements(system.deployment, Linked) else "kill"
 
     @property
-    def lab(self) -> LabTraits:
+    def lab(self) -> Lab:
         """What its lab says of itself."""
         try:
-            return LabTraits.of(registry.load("labs", self.spec["lab"]))
+            found: Lab = registry.load("labs", self.spec["lab"])
+            return found
         except (ConfigError, KeyError):
-            return LabTraits()
+            return Lab()
 
     def on_nodes(self, **changes: Any) -> str:
         """As `command`, where its nodes were simulated on some that are not."""

@@ -8,7 +8,6 @@ from typing import Any, Final, NamedTuple
 
 from dstest.core import registry
 from dstest.core.errors import ConfigError
-from dstest.core.protocols import NemesisTraits, SystemTraits
 from dstest.core.protocols.systems import Caution, Relaxation
 from dstest.core.run_words import pair_of, value_text
 from dstest.report.model import RunReport
@@ -55,7 +54,7 @@ def relaxations(report: RunReport) -> list[Relaxation]:
     if symptom is None or system is None:
         return []
     options = report.meta.spec.get("options", {})
-    rows = SystemTraits.of(system).relaxations
+    rows = system.relaxations
     return [row for row in rows if row.model in symptom.documented and row.holds(options)]
 
 
@@ -82,7 +81,7 @@ def _loses_power(spec: Mapping[str, Any]) -> bool:
     """Does a fault of the run take what was not synced?"""
     names = str(spec.get("nemesis") or "").split(",")
     nemeses = [_plugin("nemeses", name.strip()) for name in names]
-    return any(NemesisTraits.of(one).page_cache == "lost" for one in nemeses if one is not None)
+    return any(one.page_cache == "lost" for one in nemeses if one is not None)
 
 
 def _stronger(
@@ -128,7 +127,7 @@ def documented(report: RunReport) -> list[Setting]:
     found = [_of_relaxation(row, system, spec) for row in relaxations(report)]
     return found + [
         _of_caution(row, system, spec, given)
-        for row in SystemTraits.of(system).cautions
+        for row in system.cautions
         if row.holds(options) and (power or not row.power)
     ]
 

@@ -44,10 +44,8 @@ from dstest.core.protocols import (
     Deployment,
     Member,
     Nemesis,
-    NemesisTraits,
     Restartable,
     System,
-    SystemTraits,
 )
 from dstest.core.residue import (
     GUARD_LEASES,
@@ -297,9 +295,9 @@ def residues(
     of a `lab` that dstest has not made, only what lies in directories that it has made."""
     from clusters.remote.connection import LEASES
 
-    traits: list[SystemTraits | NemesisTraits] = [
-        *(SystemTraits.of(one) for one in [*_all("systems"), system] if one is not None),
-        *(NemesisTraits.of(one) for one in [*_all("nemeses"), nemesis] if one is not None),
+    traits: list[System | Nemesis] = [
+        *(one for one in [*_all("systems"), system] if one is not None),
+        *(one for one in [*_all("nemeses"), nemesis] if one is not None),
     ]
     found = [LEASES, *(kind for one in traits for kind in one.residues)]
     # Systems on one base share kinds; two of one name that differ are looked for both.
@@ -517,7 +515,7 @@ class Guard:
 
 def homes_of(systems: Sequence[Any]) -> list[str]:
     """Directories of a node in which systems keep what is theirs."""
-    return list(dict.fromkeys(h for s in systems for h in SystemTraits.of(s).homes))
+    return list(dict.fromkeys(h for s in systems for h in s.homes))
 
 
 class _ServicePath(NamedTuple):
@@ -854,7 +852,7 @@ def lost_nemeses(lacks: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]
     nemeses = [registry.load("nemeses", name) for name in registry.names("nemeses")]
     pairs = [(one.name, need) for one in nemeses for need in needs_of(one)]
     for one in nemeses:
-        whens = NemesisTraits.of(one).requires_when
+        whens = one.requires_when
         pairs += [(f"{one.name} with {when}", need) for when in whens for need in when.needs]
     for name, need in pairs:
         names = alternatives(need)

@@ -20,9 +20,9 @@ from dstest.core.answers import (
     check_links,
     in_time,
     rows_of,
-    wrong_type,
 )
 from dstest.core.errors import ConfigError
+from dstest.core.implements import wrong_type
 from dstest.core.node import Node
 from dstest.core.protocols import (
     DataDir,

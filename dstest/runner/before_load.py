@@ -31,13 +31,11 @@ from dstest.core.protocols import (
     Deployment,
     Endpoint,
     FaultPlan,
-    NemesisTraits,
     Probe,
     Process,
     Processes,
     Service,
     System,
-    SystemTraits,
 )
 from dstest.runner.answers import ports_of
 from dstest.runner.requirements import parts_of
@@ -79,10 +77,10 @@ BUILD_LOOK_S: Final = 10.0
 
 def needs_of(nemesis: Any, plans: Sequence[FaultPlan] = ()) -> tuple[str, ...]:
     """Features of nodes that the nemesis, or any part of it, needs; and its planned faults."""
-    found = {need: None for part in parts_of(nemesis) for need in NemesisTraits.of(part).needs}
+    found = {need: None for part in parts_of(nemesis) for need in part.needs}
     for part in parts_of(nemesis):
         facts = [plan.facts for plan in plans if plan.nemesis == part.name]
-        for when in NemesisTraits.of(part).requires_when:
+        for when in part.requires_when:
             if any(fact.get(when.fact) == when.value for fact in facts):
                 found |= dict.fromkeys(when.needs)
     return tuple(found)
@@ -142,7 +140,7 @@ async def check_installed(lab: LabInfo, nodes: Mapping[str, Node], system: Syste
         return
     rows_taken = lab.adopted.taken if lab.adopted is not None else {}
     taken = {path for name in nodes for path in rows_taken.get(name, ())}
-    if there := sorted(taken & {*SystemTraits.of(system).homes}):
+    if there := sorted(taken & {*system.homes}):
         raise LabError(
             f"{', '.join(there)} was there before dstest, and {system.name} would write into it",
             remedy="move it away, `dstest lab release`, and adopt the machines again",

@@ -21,7 +21,7 @@ from dstest.core.check import Anomaly, Budget, CheckResult
 from dstest.core.evidence import BlameProbe, Canary, LandingRecord, Lint
 from dstest.core.history import Header, History
 from dstest.core.op import Op
-from dstest.core.protocols import NOT_LISTED, CheckerTraits, NemesisTraits, SystemTraits
+from dstest.core.protocols import NOT_LISTED, System
 from dstest.history.generator.histories import GADGETS, LEVELS, Spec, events, lines
 from dstest.history.generator.true_histories import KINDS
 from dstest.history.generator.true_histories import history as true_history
@@ -87,7 +87,7 @@ def specimens(checker: Any, model: str, workload: str, seed: int) -> Specimens:
             [History(header=header, ops=ops) for ops in right],
             [("another answer", History(header=header, ops=ops)) for ops in wrong],
         )
-    judge = CheckerTraits.of(checker).second
+    judge = checker.second
     if not isinstance(judge, OfTransactions) or workload not in GADGETS:
         return _simulated(checker, model, seed)
     stores = [_store(workload, seed + number, None) for number in range(STORES)]
@@ -159,7 +159,7 @@ def offline_probes(
     found = _FirstViolation(
         checker, "" if checker is None else model_of(checker, model), anomaly, ops
     )
-    system = SystemTraits.of(registry.load("systems", facts.history.header.system or ""))
+    system = registry.load("systems", facts.history.header.system or "")
     probes: dict[str, Callable[[], BlameProbe]] = {
         blame.LINTS: lambda: _lints(facts.history, lint, system),
         blame.SELF_TEST: lambda: _self_test(found, facts.history, facts.canary),
@@ -178,7 +178,7 @@ def _of(probe: Callable[[], BlameProbe]) -> BlameProbe:
         return BlameProbe(said=f"it failed: {registry.error_line(error)}")
 
 
-def _lints(history: History, lint: Lint, system: SystemTraits) -> BlameProbe:
+def _lints(history: History, lint: Lint, system: System) -> BlameProbe:
     broken = {**lint.corrupt, **{k: v for k, v in lint.weak.items() if k == "H16"}}
     if broken:
         said = "; ".join(f"{name}: {what}" for name, what in broken.items())
@@ -228,7 +228,7 @@ def _self_test(found: _FirstViolation, history: History, canary: Canary) -> Blam
 
 
 def _independent(found: _FirstViolation, history: History) -> BlameProbe:
-    second = None if found.checker is None else CheckerTraits.of(found.checker).second
+    second = None if found.checker is None else found.checker.second
     if second is None or found.anomaly is None:
         return BlameProbe(said="there is no second judge of this")
     answer = second.look(history, found.model, found.anomaly, STEPS_MAX)
@@ -236,7 +236,7 @@ def _independent(found: _FirstViolation, history: History) -> BlameProbe:
     return BlameProbe(fired=fired, said=answer.said)
 
 
-def _relaxed(found: _FirstViolation, facts: RunFacts, system: SystemTraits) -> BlameProbe:
+def _relaxed(found: _FirstViolation, facts: RunFacts, system: System) -> BlameProbe:
     """It fires where all that found a violation find none by what is promised; a judge that cannot
     say is no answer."""
     known = weaker_promises(system.relaxations, facts.options, found.model)
@@ -296,6 +296,6 @@ def _by_fault(event: HostEvent, records: Sequence[LandingRecord]) -> bool:
         and event.end_ns >= record.injected_at
         and (record.healed_at is None or event.start_ns <= record.healed_at + HEALED_NS)
         and record.nemesis in registry.names("nemeses")
-        and event.kind in NemesisTraits.of(registry.load("nemeses", record.nemesis)).disturbs_host
+        and event.kind in registry.load("nemeses", record.nemesis).disturbs_host
         for record in records
     )

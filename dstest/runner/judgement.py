@@ -26,12 +26,11 @@ from dstest.core.evidence import BlameProbe, Canary, LandingRecord, Rerun, Sympt
 from dstest.core.history import Header, History, windows_of
 from dstest.core.implements import implements
 from dstest.core.protocols import (
-    CheckerTraits,
+    Checker,
     Membership,
-    NemesisTraits,
+    Nemesis,
     Processes,
     Replicas,
-    SystemTraits,
 )
 from dstest.core.run_record import RunMeta, RunSpec
 from dstest.core.verdict import Verdict
@@ -358,7 +357,7 @@ def _clocks(meta: RunMeta) -> list[ClockFact]:
 def _logs_of(system: Any, meta: RunMeta) -> dict[str, list[str]]:
     """The logs of each member, without what it writes down of its effects, its protocol and its
     spans, which are no logs."""
-    traits = SystemTraits.of(system)
+    traits = system
     effects = "" if traits.effects is None else traits.effects.file
     beside = {traits.span_file, effects, *traits.records}
     every = log_names(system, meta)
@@ -371,7 +370,7 @@ def server_effects(run: RunDir, system: Any, meta: RunMeta, history: History) ->
     audit-NODE.jsonl   node, seq, index, term, op_type, key, input, result, request, again, ...
     effects.json       what joining and replaying came to
     """
-    log = SystemTraits.of(system).effects
+    log = system.effects
     if log is None:
         return None
     members = list(meta.members or meta.nodes)
@@ -509,16 +508,22 @@ def _foreign(meta: RunMeta, workload: Any, claims: frozenset[str]) -> list[str]:
     return wrong
 
 
-def _traits(nemesis: str) -> NemesisTraits:
+def _traits(nemesis: str) -> Nemesis:
     """What this nemesis declares; nothing for one that is not known."""
     known = nemesis in registry.names("nemeses")
-    return NemesisTraits.of(registry.load("nemeses", nemesis)) if known else NemesisTraits()
+    return registry.load("nemeses", nemesis) if known else Nemesis()
 
 
-def _traits_of(facts: RunFacts) -> tuple[dict[str, CheckerTraits], dict[str, NemesisTraits]]:
+class _NoCrash(Checker):
+    """What the ends of servers would say of themselves, were a checker to find them."""
+
+    breaks = NO_CRASH_BREAKS
+
+
+def _traits_of(facts: RunFacts) -> tuple[dict[str, Checker], dict[str, Nemesis]]:
     """Those of the checkers and of the nemeses of a run, by name."""
-    known = {name: CheckerTraits.of(registry.load("checkers", name)) for name in facts.results}
-    known[NO_CRASH] = CheckerTraits(breaks=NO_CRASH_BREAKS)
+    known = {name: registry.load("checkers", name) for name in facts.results}
+    known[NO_CRASH] = _NoCrash()
     return known, {record.nemesis: _traits(record.nemesis) for record in facts.records}
 
 
@@ -536,7 +541,7 @@ def _promised(
         return []
     if symptom.checker == NO_CRASH or not NOT_BY_MODEL.isdisjoint(symptom.claims):
         return []
-    rows = SystemTraits.of(registry.load("systems", header.system)).relaxations
+    rows = registry.load("systems", header.system).relaxations
     return [row.model for row in weaker_promises(rows, facts.options, model)]
 
 
@@ -579,7 +584,7 @@ def _run_facts(
         canary=canary or _canary(meta, history, spec.seed),
         node_of_process=dict(folded.process_nodes),
         served_elsewhere=_elsewhere(meta),
-        conflict_errors=SystemTraits.of(system).conflict_errors,
+        conflict_errors=system.conflict_errors,
         generator_gaps=_gaps(history, 1 if meta.workers is None else meta.workers, load_end_ns),
         op_timeout_s=float(spec.options["op_timeout_s"]),
         measured=measured_of(write_monitored(run, meta, folded)),
@@ -608,7 +613,7 @@ def _run_facts(
         recoveries=meta.recoveries or [],
         wire=[msgspec.convert(n["wire"], Wire) for n in folded.notes if "wire" in n],
         rerun=meta.rerun or Rerun(),
-        members_most=SystemTraits.of(system).members_most,
+        members_most=system.members_most,
         node_counts_run=[spec.nodes],
         built_in=[found] if (found := server_effects(run, system, meta, history)) else [],
         tier_wanted=meta.tier_wanted or "smoke",

@@ -24,7 +24,7 @@ from dstest.core import clock
 from dstest.core.clock import RunClock
 from dstest.core.errors import HarnessError, LabError
 from dstest.core.history import Recovery
-from dstest.core.protocols import CheckerTraits, Endpoint, LabTraits, WorkloadTraits
+from dstest.core.protocols import Endpoint
 from dstest.core.run_record import RunMeta
 from dstest.history.layout import RunDir, disk_full
 from dstest.runner import recovery
@@ -103,7 +103,7 @@ class Load:
     def __init__(self, plugins: Plugins, endpoints: Sequence[Endpoint], run: RunDir) -> None:
         spec = plugins.spec
         self._plugins = plugins
-        self._final_s = WorkloadTraits.of(plugins.workload).final_s
+        self._final_s = plugins.workload.final_s
         self._run = run
         self._endpoints = list(endpoints)
         n = len(endpoints)
@@ -146,7 +146,7 @@ class Load:
 
     def _catches_up(self) -> bool:
         given = self._plugins.spec.options.get(CATCH_UP)
-        return LabTraits.of(self._plugins.lab).catch_up if given is None else bool(given)
+        return self._plugins.lab.catch_up if given is None else bool(given)
 
     async def start(self) -> None:
         """Start the workers and wait until each is ready to load."""
@@ -359,7 +359,7 @@ class LoadPhase:
     async def _stream(self, clock: RunClock) -> str:
         """What a look at the run so far has proved; for ever, where nobody asked for looks."""
         plugins = self._plugins
-        names = [c.name for c in plugins.checkers if CheckerTraits.of(c).prefix_closed]
+        names = [c.name for c in plugins.checkers if c.prefix_closed]
         if not plugins.spec.stop_on_violation or not names:
             await asyncio.Event().wait()
         violation = await watch_for_violation(

@@ -25,7 +25,7 @@ from dstest.core.errors import ConfigError, DstestError
 from dstest.core.implements import implements
 from dstest.core.log_lines import LOG_MB, LOG_OPTION, PACKED, kept_as, kept_name, run_time_ns
 from dstest.core.node import LabInfo
-from dstest.core.protocols import Deployment, LabTraits, LocalFile, LogFiles, SystemTraits
+from dstest.core.protocols import Deployment, LocalFile, LogFiles
 from dstest.core.residue import RUN_NOTE
 from dstest.core.run_record import KeptLog, Logs, RunMeta, RunSpec
 from dstest.history.layout import RunDir, opened_log
@@ -111,7 +111,7 @@ class _Reader:
     def __init__(self, node: str, system: Any, meta: RunMeta) -> None:
         self.node = node
         self.meta = meta
-        traits = SystemTraits.of(system)
+        traits = system
         self.own = traits.log_alarms
         self.harmless = traits.log_harmless
         self.mark = traits.log_start
@@ -325,7 +325,7 @@ def fetch_left(run: RunDir, meta: RunMeta) -> str:
     try:
         lab = registry.load("labs", meta.lab or spec.lab)
         info = None if meta.lab_id is None else lab.status(meta.lab_id)
-        if info is None or LabTraits.of(lab).transport != "network":
+        if info is None or lab.transport != "network":
             return ""
         wanted = [node for node in info.nodes if node.name in meta.nodes]
         with alone(info):
@@ -365,7 +365,7 @@ async def _left(run: RunDir, meta: RunMeta, spec: RunSpec, info: LabInfo) -> str
 
 def log_settings(spec: RunSpec, system: Any) -> dict[str, Any]:
     """How `fetch_logs` keeps the logs of a run; what others read by its name stays plain."""
-    traits = SystemTraits.of(system)
+    traits = system
     effects = traits.effects.file if traits.effects is not None else ""
     return {
         "bytes_max": int(spec.options.get(LOG_OPTION, LOG_MB)) << 20,

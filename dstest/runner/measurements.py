@@ -10,7 +10,7 @@ import msgspec
 from dstest.core import registry
 from dstest.core.errors import ConfigError, EvidenceError
 from dstest.core.op import Op
-from dstest.core.protocols import PINNED_KINDS, SystemTraits
+from dstest.core.protocols import PINNED_KINDS
 from dstest.core.run_record import RunMeta, RunSpec
 from dstest.debug.monitor.analysis import Inputs, RunAnalysis, analyse
 from dstest.debug.monitor.client import (
@@ -72,7 +72,7 @@ def load_of(meta: RunMeta, ops: list[Op], folded: Folded) -> Load:
             remedy="take the file from where the run was made",
         )
     try:
-        races = SystemTraits.of(registry.load("systems", spec.system)).conflict_errors
+        races = registry.load("systems", spec.system).conflict_errors
     except ConfigError:
         races = frozenset()
     # Clients that go where the system sends them: a loss says nothing of the node they came by.

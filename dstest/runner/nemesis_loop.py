@@ -20,6 +20,7 @@ from dstest.core import limits
 from dstest.core.answers import check_record
 from dstest.core.errors import HarnessError
 from dstest.core.evidence import LandingRecord, contradiction
+from dstest.core.processes import quit_by
 from dstest.core.protocols import (
     FaultPlan,
     Foresees,
@@ -167,6 +168,8 @@ class NemesisLoop:
         try:
             async with asyncio.timeout(limit_s):
                 answer = await record
+        except SystemExit as end:
+            raise quit_by(end) from end
         except TimeoutError:
             raise HarnessError(
                 f"{fault_id}: {step}() of {self._nemesis.name} did not come back in {limit_s:g} s"

@@ -14,18 +14,14 @@ from dstest.core.extras import require_packages
 from dstest.core.implements import fits
 from dstest.core.log_lines import LOG_MB, LOG_OPTION
 from dstest.core.near import meant
-from dstest.core.node import Lab
 from dstest.core.protocols import (
     Checker,
-    CheckerTraits,
     FaultPlan,
     Finishing,
-    LabTraits,
+    Lab,
     Nemesis,
-    NemesisTraits,
     Option,
     System,
-    SystemTraits,
     Workload,
 )
 from dstest.core.rng import stream
@@ -92,7 +88,7 @@ def _loaded(work: Workload, name: str) -> Checker:
 
 def _speaks(checker: Checker, model: str, work: Workload) -> bool:
     """Does the checker know the model, and the model every operation of the workload?"""
-    op_types = CheckerTraits.of(checker).op_types.get(model)
+    op_types = checker.op_types.get(model)
     return model in checker.models and work.op_types <= (op_types or work.op_types)
 
 
@@ -105,7 +101,7 @@ def _besides(work: Workload, names: Sequence[str]) -> list[Checker]:
             raise ConfigError(f"--checker {name}: it is asked anyway", remedy="leave it out")
         checker: Checker = registry.load("checkers", name)
         if not _speaks(checker, checker.models[0], work):
-            known = CheckerTraits.of(checker).op_types.get(checker.models[0], frozenset())
+            known = checker.op_types.get(checker.models[0], frozenset())
             strange = ", ".join(sorted(work.op_types - known))
             raise ConfigError(
                 f"--checker {name}: it does not know the operations of {work.name}: {strange}",
@@ -121,7 +117,7 @@ def added(checkers: Sequence[Checker], work: Workload) -> list[_Besides]:
     A workload declares the options of its own checkers itself, with defaults.
     """
     return [
-        _Besides(checker.name, CheckerTraits.of(checker).options)
+        _Besides(checker.name, checker.options)
         for checker in checkers
         if checker.name not in work.checkers
     ]
@@ -135,7 +131,7 @@ class _Besides(NamedTuple):
 def claims_of(work: Workload, checkers: Sequence[Checker]) -> frozenset[str]:
     """What is claimed by a workload, and by those of these checkers that it does not ask itself."""
     besides = (c for c in checkers if c.name not in work.checkers)
-    return work.claims.union(*(CheckerTraits.of(c).claims for c in besides))
+    return work.claims.union(*(c.claims for c in besides))
 
 
 RATE_MAX = 1_000_000.0
@@ -291,7 +287,7 @@ def _members(system: System, spec: RunSpec, options: dict[str, Any]) -> list[str
             f"system {system.name}: its members() returns a node twice",
             remedy="each node once",
         )
-    most = SystemTraits.of(system).members_most
+    most = system.members_most
     if most is not None and len(members) > most:
         raise ConfigError(
             f"system {system.name}: its members() returns {len(members)}, its members_most is"
@@ -343,7 +339,7 @@ def _check_planned(nemesis: Nemesis, plans: Sequence[FaultPlan], time_limit_s: f
             remedy="a list of `FaultPlan` of dstest.core.protocols",
         )
     problem = problem_of(plans, nemesis.name.split(","))
-    if not plans and NemesisTraits.of(nemesis).injects:
+    if not plans and nemesis.injects:
         problem = f"it plans no fault in {time_limit_s:g} s"
     elif end_ns(plans) > time_limit_s * 1e9:
         problem = f"its last fault ends at {number(end_ns(plans) / 1e9)} s, after --time-limit"
@@ -378,7 +374,7 @@ def _fitting(
     if simulates(lab):
         simulated_fit.check_fit(spec, system, nemesis, pairs)
     else:
-        require_packages(SystemTraits.of(system).client_packages, f"system {system.name}")
+        require_packages(system.client_packages, f"system {system.name}")
         check_requires(system, nemesis)
     check_lab(lab, nemesis)
     return msgspec.structs.replace(spec, rate=rate_of(spec, lab))
@@ -386,7 +382,7 @@ def _fitting(
 
 def rate_of(spec: RunSpec, lab: Lab) -> float | None:
     """What a run in this lab offers, in operations per second; None for a closed loop."""
-    return LabTraits.of(lab).rate if spec.rate is None else spec.rate
+    return lab.rate if spec.rate is None else spec.rate
 
 
 def resolve(
@@ -414,7 +410,7 @@ def resolve(
     spec = _fitting(spec, lab, system, chosen, pairs)
     checkers = checkers_of(work, spec.model, spec.checkers)
     model = work.model if spec.model is None else spec.model
-    if spec.stop_on_violation and not any(CheckerTraits.of(c).prefix_closed for c in checkers):
+    if spec.stop_on_violation and not any(c.prefix_closed for c in checkers):
         raise ConfigError(
             f"--stop-on-violation: {', '.join(c.name for c in checkers)} can judge whole runs only",
             remedy="leave it out for this workload",

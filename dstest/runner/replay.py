@@ -18,7 +18,7 @@ from dstest.core import registry
 from dstest.core.errors import ConfigError, Exit, Interrupted
 from dstest.core.evidence import Rerun
 from dstest.core.node import Secluded
-from dstest.core.protocols import FaultPlan, LabTraits
+from dstest.core.protocols import FaultPlan
 from dstest.core.run_record import RunMeta, RunSpec
 from dstest.core.verdict import Verdict
 from dstest.core.words import shell_word
@@ -272,7 +272,7 @@ def _translation(
     spec, nemesis = plugins.spec, plugins.nemesis
     fixed = sorted(only_on_nodes(plugins.system, nemesis))
     options = [f"{key}={_value(key, plugins)}" for key in fixed if key in spec.options]
-    default = LabTraits.of(plugins.lab).rate
+    default = plugins.lab.rate
     of_lab = " (--rate for another)" if spec.rate == default else ""
     return {
         "faults": _faults(plugins.plans),

@@ -14,7 +14,7 @@ import msgspec
 
 from dstest.core import registry
 from dstest.core.errors import ConfigError
-from dstest.core.implements import broken_claims, implements, members_of, protocols_of, unfit
+from dstest.core.implements import broken_claims, members_of, missing
 from dstest.core.node import Lab, Node
 from dstest.core.protocols import (
     PINNED_KINDS,
@@ -24,17 +24,11 @@ from dstest.core.protocols import (
     FaultPlan,
     NamesOperations,
     Nemesis,
-    NemesisTraits,
     PlanOptions,
     System,
-    SystemTraits,
     When,
     Workload,
-    capabilities,
 )
-
-_CAPABILITIES: Final = protocols_of(capabilities)
-
 
 PINNED_CLIENTS: Final = "clients of one node"
 """What a system lacks whose clients go elsewhere, for a nemesis that shows at clients."""
@@ -65,9 +59,8 @@ class Lack(msgspec.Struct, frozen=True, kw_only=True):
 def deployment_of(system: System) -> type[Deployment]:
     """The class of the system's deployments.
 
-    Raises ConfigError where the system does not say it, where the class lacks a method that every
-    deployment has or that a capability among its bases has, or where it has all methods of a
-    capability and one of them cannot be called as they are.
+    Raises ConfigError where the system does not say it, or where the class lacks a method that
+    every deployment has or that a capability among its bases has.
     """
     kind = getattr(system, "deployment", None)
     if not isinstance(kind, type):
@@ -76,10 +69,9 @@ def deployment_of(system: System) -> type[Deployment]:
             remedy=f"`deployment = ...` in the class of {system.name}: the class of what its"
             " deploy() returns",
         )
-    common = [*unfit(kind, Deployment), *sorted(getattr(kind, "__abstractmethods__", ()))]
-    if common:
+    if lacking := missing(kind, Deployment):
         raise ConfigError(
-            f"system {system.name}: {kind.__name__} lacks {', '.join(common)}, which every"
+            f"system {system.name}: {kind.__name__} lacks {', '.join(lacking)}, which every"
             " deployment has",
             remedy=f"write what is missing in {kind.__name__}",
         )
@@ -89,15 +81,6 @@ def deployment_of(system: System) -> type[Deployment]:
             f"system {system.name}: {kind.__name__} claims {name} and lacks {', '.join(methods)}",
             remedy=f"write what is missing in {kind.__name__}, or take {name} from its bases",
         )
-    for capability in _CAPABILITIES:
-        # Whoever has all the methods is taken to have the capability, by runner and nemeses alike.
-        if implements(kind, capability) and (wrong := unfit(kind, capability)):
-            raise ConfigError(
-                f"system {system.name}: {kind.__name__} has all of {capability.__name__}, but"
-                f" {', '.join(wrong)}",
-                remedy=f"as it is in {capability.__module__.replace('.', '/')}.py, or under another"
-                " name",
-            )
     return kind
 
 
@@ -117,7 +100,7 @@ def check_client(system: System, work: Workload) -> None:
             f" {offered or 'nothing'}",
             remedy=f"{remedy}; or give {system.name} such a client",
         )
-    made = SystemTraits.of(system).clients.get(work.capability)
+    made = system.clients.get(work.capability)
     if not isinstance(made, NamesOperations):
         return
     if lacking := made.unsupported(work.op_types):
@@ -146,7 +129,7 @@ def check_endpoints(system: System, endpoints: Sequence[Endpoint]) -> None:
 
     Faults that show at clients are planned by what the system says.
     """
-    said = SystemTraits.of(system).endpoint_kind
+    said = system.endpoint_kind
     elsewhere = sorted({one.kind for one in endpoints if not one.pinned})
     if bool(elsewhere) == (said not in PINNED_KINDS) or not endpoints:
         return
@@ -176,14 +159,14 @@ def _requires(nemesis: Nemesis) -> tuple[type, ...]:
 
 
 def _when(nemesis: Nemesis) -> tuple[When, ...]:
-    found = NemesisTraits.of(nemesis).requires_when
+    found = nemesis.requires_when
     for when in found:
         _classes_of(nemesis, "requires_when", when.requires)
     return found
 
 
 def _of_lab(nemesis: Nemesis) -> tuple[type, ...]:
-    return _classes_of(nemesis, "requires_lab", NemesisTraits.of(nemesis).requires_lab)
+    return _classes_of(nemesis, "requires_lab", nemesis.requires_lab)
 
 
 def _classes_of(nemesis: Nemesis, word: str, found: tuple[type, ...]) -> tuple[type, ...]:
@@ -215,7 +198,7 @@ def _lacks(kind: type, nemesis: Nemesis, asked_for: Iterable[type], when: str = 
             means=_meaning(asked),
         )
         for asked in asked_for
-        if (methods := unfit(kind, asked))
+        if (methods := missing(kind, asked))
     ]
 
 
@@ -223,11 +206,11 @@ def _always(system: System, kind: type, nemesis: Nemesis) -> list[Lack]:
     """What each fault of the nemesis asks for in vain."""
     _of_lab(nemesis)
     lacks = _lacks(kind, nemesis, _requires(nemesis))
-    where = SystemTraits.of(system).endpoint_kind
-    if NemesisTraits.of(nemesis).shows_at_clients and where not in PINNED_KINDS:
+    where = system.endpoint_kind
+    if nemesis.shows_at_clients and where not in PINNED_KINDS:
         why = f"its clients go where they are sent: endpoint_kind {where}"
         lacks.append(Lack(nemesis=nemesis.name, capability=PINNED_CLIENTS, missing=(why,)))
-    most, least = SystemTraits.of(system).members_most, NemesisTraits.of(nemesis).members_least
+    most, least = system.members_most, nemesis.members_least
     if most is not None and most < least:
         why = f"it has {most} at most, {least} are needed"
         lacks.append(Lack(nemesis=nemesis.name, capability=MORE_MEMBERS, missing=(why,)))
@@ -258,7 +241,7 @@ def check_lab(lab: Lab, nemesis: Nemesis) -> None:
     """Raises ConfigError where the lab cannot do to its nodes what the nemesis asks of it."""
     for part in parts_of(nemesis):
         for asked in _of_lab(part):
-            if methods := unfit(type(lab), asked):
+            if methods := missing(type(lab), asked):
                 raise ConfigError(
                     f"lab {lab.name} cannot have --nemesis {part.name}: it lacks"
                     f" {asked.__name__} ({', '.join(methods)})",
@@ -270,7 +253,7 @@ def for_planning(system: System, nemesis: Nemesis, options: Mapping[str, Any]) -
     """The options, and what a fault that is drawn at random may not ask for."""
     kind = deployment_of(system)
     asked = {c for part in parts_of(nemesis) for when in _when(part) for c in when.requires}
-    return PlanOptions(options, frozenset(c for c in asked if unfit(kind, c)))
+    return PlanOptions(options, frozenset(c for c in asked if missing(kind, c)))
 
 
 def check_plans(system: System, nemesis: Nemesis, plans: Sequence[FaultPlan]) -> None:
@@ -294,7 +277,7 @@ def _refused(system: System, kind: type, lacks: Sequence[Lack], instead: str) ->
     fault = f"--nemesis {first.nemesis}" + (f" with {first.when}" if first.when else "")
     names = ", ".join(f"{lack.text}{lack.means}" for lack in lacks)
     methods = [lack for lack in lacks if lack.capability not in (PINNED_CLIENTS, MORE_MEMBERS)]
-    give = f"; or give {kind.__name__} these methods, as dstest/core/protocols/ has them"
+    give = f"; or give {kind.__name__} these methods, as the nemesis asks for them"
     return ConfigError(
         f"system {system.name} cannot have {fault}: it lacks {names}",
         remedy=instead + (give if methods else ""),

@@ -33,7 +33,6 @@ from dstest.core.clock import RunClock
 from dstest.core.errors import DstestError, FaultRefused, HarnessError, Interrupted
 from dstest.core.log_lines import LOG_MB, LOG_OPTION
 from dstest.core.node import LabInfo, Node
-from dstest.core.processes import contained
 from dstest.core.protocols import (
     Deployment,
     LogFiles,
@@ -41,7 +40,6 @@ from dstest.core.protocols import (
     NemesisContext,
     Prepares,
     Replicas,
-    SystemTraits,
     Withdraws,
 )
 from dstest.core.residue import RUN_NOTE
@@ -120,7 +118,7 @@ class Watches:
         self._host = HostSampler(run, run_clock)
         self._nodes: NodeSampler | None = None
         if spec.monitor:
-            asks = SystemTraits.of(system).asks
+            asks = system.asks
             self._nodes = NodeSampler(run, run_clock, members, deployment, asks, spec.time_limit_s)
         found = [one.run() for one in (self._processes, self._host, self._nodes) if one is not None]
         self._going: asyncio.Future[Any] = asyncio.gather(*found)
@@ -166,13 +164,12 @@ class Run:
         self._watches: Watches | None = None
         self._kinds = adoption.residues(plugins.system, plugins.nemesis, lab=lab)
         self._meta = meta
-        meta.host = host.host_of(SystemTraits.of(plugins.system).client_packages)
+        meta.host = host.host_of(plugins.system.client_packages)
 
     async def execute(self) -> DstestError | None:
         """Run to the end. Raises nothing of ours: the error that ended it early is returned, None
         where it ran its time."""
         loop = asyncio.get_running_loop()
-        loop.set_task_factory(contained)
         body = asyncio.create_task(self._body())
         signals = (signal.SIGINT, signal.SIGTERM)
         stopped: list[str] = []

@@ -243,10 +243,6 @@ def run_session(
     except KeyboardInterrupt:
         run.write_status("interrupted")
         raise
-    except SystemExit as end:
-        ended = quit_by(end)
-        run.write_status(f"error: {ended.message.splitlines()[0]}")
-        raise ended from end
     else:
         return _finish(run, meta, failure, ui, sign_key)
     finally:
@@ -282,8 +278,8 @@ def _went(
 
 
 def _executed(run: Run, live: LiveRun | None = None) -> DstestError | None:
-    """The run to its end. SystemExit of a callback, which is in no task, comes out here, when all
-    tasks have been cancelled and the run has cleaned up."""
+    """The run to its end. SystemExit of a plug-in comes out here, when all tasks have been
+    cancelled and the run has cleaned up."""
 
     async def watched() -> DstestError | None:
         if live is None:

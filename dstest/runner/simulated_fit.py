@@ -12,14 +12,13 @@ from typing import Any, Final
 from dstest.core import registry
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import TIERS, Tier
-from dstest.core.implements import unfit
+from dstest.core.implements import missing
 from dstest.core.protocols import (
     Administers,
     Composite,
     FaultPlan,
     LeavesOut,
     Nemesis,
-    NemesisTraits,
     PlanOptions,
     Simulable,
     SimulatedFaults,
@@ -40,18 +39,18 @@ def _faults_of(nemesis: Nemesis) -> SimulatedFaults | None:
     """How its faults are simulated. What a class takes over from another one does not count: its
     own faults may be others."""
     own = {*vars(type(nemesis)), *vars(nemesis)}
-    return NemesisTraits.of(nemesis).simulated if "simulated" in own else None
+    return nemesis.simulated if "simulated" in own else None
 
 
 def _simulable_nemeses() -> list[str]:
     every = [registry.load("nemeses", name) for name in registry.names("nemeses")]
-    return [n.name for n in every if _faults_of(n) is not None or not NemesisTraits.of(n).injects]
+    return [n.name for n in every if _faults_of(n) is not None or not n.injects]
 
 
 def _required(nemesis: Nemesis) -> SimulatedFaults | None:
     """None for one that injects nothing. Raises ConfigError where it cannot be simulated."""
     faults = _faults_of(nemesis)
-    if faults is None and NemesisTraits.of(nemesis).injects:
+    if faults is None and nemesis.injects:
         can = ", ".join(_simulable_nemeses())
         raise ConfigError(
             f"--nemesis {nemesis.name} cannot be simulated", remedy=f"those that can: {can}"
@@ -87,7 +86,7 @@ def _administration(simulable: Simulable) -> type:
 def _lacking(simulable: Simulable, asked_for: Sequence[type]) -> str:
     """Which capabilities its simulation lacks; empty: none."""
     kind = _administration(simulable)
-    lacks = {asked.__name__: unfit(kind, asked) for asked in asked_for}
+    lacks = {asked.__name__: missing(kind, asked) for asked in asked_for}
     return ", ".join(f"{name} ({', '.join(what)})" for name, what in lacks.items() if what)
 
 
@@ -137,7 +136,7 @@ def for_planning(nemesis: Nemesis, options: Mapping[str, Any]) -> PlanOptions:
         faults = _required(part)
         for key, value in ({} if faults is None else faults.fixed).items():
             planned[key if key in options else f"{part.name}.{key}"] = value
-        for when in NemesisTraits.of(part).requires_when:
+        for when in part.requires_when:
             asked |= {*when.requires}
     return PlanOptions(planned, frozenset(asked))
 

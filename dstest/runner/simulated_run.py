@@ -35,7 +35,6 @@ from dstest.core.protocols import (
     ServesByHost,
     Simulable,
     System,
-    SystemTraits,
     Timing,
 )
 from dstest.core.protocols.systems import Asks
@@ -352,7 +351,7 @@ class SimulatedRun:
     def __init__(
         self, plugins: Plugins, lab: LabInfo, run: RunDir, meta: RunMeta, live: LiveRun
     ) -> None:
-        simulable = SystemTraits.of(plugins.system).simulable
+        simulable = plugins.system.simulable
         assert simulable is not None, "it was asked for when the run was planned"
         self._plugins, self._lab, self._run, self._meta = plugins, lab, run, meta
         self._ui = live.ui
@@ -371,7 +370,7 @@ class SimulatedRun:
         self._journal: Journal | None = None
         self._going: asyncio.Task[Any] | None = None
         self._sampler: SimulatedSampler | None = None
-        meta.host = host.host_of(SystemTraits.of(plugins.system).client_packages)
+        meta.host = host.host_of(plugins.system.client_packages)
         meta.clock = ClockSource(name="SIMULATED_MONOTONIC", resolution_ns=1, host="simulation")
 
     def execute(self, stop: Stop) -> DstestError | None:
@@ -425,7 +424,7 @@ class SimulatedRun:
         meta.clock_start_ns = meta.clock_end_ns = wall_ns() - clock.origin_ns
         self._run.write_meta(meta)  # one that dies has said when, and by which path its load went
         if plugins.spec.monitor:
-            asks = SystemTraits.of(plugins.system).asks
+            asks = plugins.system.asks
             limit_s = plugins.spec.time_limit_s
             self._sampler = SimulatedSampler(self._world, clock, asks, limit_s)
             self._sampler.start()

@@ -6,7 +6,7 @@ A child of low priority per checker reads the segments on, from where they were 
 Every few seconds it is asked for a look: it cuts what there is at an instant that all workers have
 surely written up to, and asks the checker. What was begun before the cut and had not ended is of
 unknown outcome there; what began after it is left out. A violation of such a part is one of the
-whole run for checkers that are closed under prefixes (`CheckerTraits`), and only those are asked:
+whole run for checkers that are closed under prefixes (`Checker`), and only those are asked:
 whether something is lost at the end cannot be known before.
 """
 
@@ -26,7 +26,6 @@ from dstest.core.clock import RunClock
 from dstest.core.history import Header, History
 from dstest.core.op import Op
 from dstest.core.processes import end_with_parent, take_stdout
-from dstest.core.protocols import CheckerTraits
 from dstest.history.segment import Completion, Event, Invoked, event_of, operation, text_of
 from dstest.judge.checker_answers import bounded_answer
 
@@ -250,7 +249,7 @@ def main() -> None:
         look = msgspec.json.decode(line, type=StreamCheck)
         checker = registry.load("checkers", look.checker)
         if following is None:
-            following = Following(Path(look.segments), keyed=CheckerTraits.of(checker).keyed)
+            following = Following(Path(look.segments), keyed=checker.keyed)
         history = History(header=Header(options=look.options), ops=following.look(look.cut_ns))
         result = bounded_answer(checker, history, look.model, Budget(time_s=LOOK_S))
         answer.write(msgspec.json.encode(result) + b"\n")

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from dstest.core import registry
 from dstest.core.evidence import Transport
-from dstest.core.protocols import LabTraits, SystemTraits
+from dstest.core.protocols import Lab, System
 from dstest.core.run_record import RunMeta, RunSpec
 from dstest.history.segment import Folded
 
@@ -23,14 +23,14 @@ class DeclaredPath(NamedTuple):
     wrong: list[str]
 
 
-def simulates(lab: Any) -> bool:
+def simulates(lab: Lab) -> bool:
     """Are the nodes of this lab in the process of the run?"""
-    return LabTraits.of(lab).transport == _IN_PROCESS
+    return lab.transport == _IN_PROCESS
 
 
-def declared(lab: Any, system: Any) -> Transport:
+def declared(lab: Lab, system: System) -> Transport:
     """By the plug-ins: the lesser of what the two say."""
-    both = {LabTraits.of(lab).transport, SystemTraits.of(system).transport}
+    both = {lab.transport, system.transport}
     return _IN_PROCESS if _IN_PROCESS in both else _NETWORK
 
 
@@ -43,7 +43,7 @@ def path_of(spec: RunSpec, meta: RunMeta, folded: Folded) -> DeclaredPath:
     where they differ, its record contradicts itself.
     """
     known = spec.lab in registry.names("labs")
-    lab = registry.load("labs", spec.lab) if known else None
+    lab: Any = registry.load("labs", spec.lab) if known else None
     by_plugins = declared(lab, registry.load("systems", spec.system)) if known else meta.transport
     notes = [note["transport"] for note in folded.notes if "transport" in note]
     said = {

@@ -18,7 +18,6 @@ from dstest.core.protocols import (
     Option,
     Reactive,
     System,
-    SystemTraits,
     Workload,
 )
 
@@ -76,13 +75,13 @@ def has_raw_client(system: System, work: Workload) -> bool:
     It is made without the libraries of the first, so that a violation that came of those is gone
     with it.
     """
-    return work.capability in SystemTraits.of(system).raw_clients
+    return work.capability in system.raw_clients
 
 
 def check_raw_client(system: System, work: Workload, options: Mapping[str, Any]) -> None:
     """Raises ConfigError where a second client is asked for that there is none of."""
     if options.get("client") == RAW and not has_raw_client(system, work):
-        offered = ", ".join(sorted(SystemTraits.of(system).raw_clients)) or "nothing"
+        offered = ", ".join(sorted(system.raw_clients)) or "nothing"
         raise ConfigError(
             f"-o client={RAW}: {system.name} has no second {work.capability} client, but {offered}",
             remedy=f"leave it out, or add one to the `raw_clients` of {system.name}",
@@ -98,7 +97,7 @@ def client_of(
 ) -> Client:
     """The client that the options ask for."""
     if options.get("client") == RAW:
-        made: Client = SystemTraits.of(system).raw_clients[capability](at, every, options)
+        made: Client = system.raw_clients[capability](at, every, options)
         return made
     return system.client(capability, at, every, options)
 

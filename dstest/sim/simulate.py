@@ -34,7 +34,6 @@ from dstest.core.protocols import (
     Reactive,
     Simulable,
     System,
-    SystemTraits,
 )
 from dstest.core.rng import stream_seed
 from dstest.sim.forbidden import forbidden_in
@@ -67,7 +66,7 @@ def client_of(
     name: str,
 ) -> Client:
     """The client that a run on nodes would have, on simulated connections."""
-    simulable = SystemTraits.of(system).simulable
+    simulable = system.simulable
     if isinstance(simulable, MakesClients):
         return simulable.client(capability, at, every, options, name)
     made = system.client(capability, at, every, options)
@@ -245,13 +244,13 @@ def simulable_names() -> list[str]:
     return [
         name
         for name in registry.names("systems")
-        if SystemTraits.of(registry.load("systems", name)).simulable is not None
+        if registry.load("systems", name).simulable is not None
     ]
 
 
 def simulable_of(system: str) -> Simulable:
     """How it is simulated. Raises ConfigError for one that cannot be, or calls what cannot be."""
-    simulable = SystemTraits.of(registry.load("systems", system)).simulable
+    simulable: Simulable | None = registry.load("systems", system).simulable
     if simulable is None:
         raise ConfigError(f"{system} cannot be simulated", remedy=meant(system, simulable_names()))
     if not simulable.modules:
@@ -305,7 +304,7 @@ def simulate(wanted: SimSpec, seed: int) -> SimResult:
     """The same for the same `wanted` and seed, wherever it runs."""
     workload = registry.load("workloads", wanted.workload)
     system = registry.load("systems", wanted.system)
-    simulable = SystemTraits.of(system).simulable
+    simulable = system.simulable
     assert simulable is not None, "sim_spec_of has looked"
     options = {**wanted.options, "op_timeout_s": wanted.op_timeout_s}
     names = [f"n{number + 1}" for number in range(wanted.hosts)]

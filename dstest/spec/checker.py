@@ -25,7 +25,7 @@ from dstest.core.clock import monotonic_ns
 from dstest.core.errors import ConfigError, HistoryError
 from dstest.core.history import History
 from dstest.core.op import Op, Outcome
-from dstest.core.protocols import Option
+from dstest.core.protocols import Checker, Option
 from dstest.spec.compose import System
 from dstest.spec.conform import conform_history
 from dstest.spec.conformance import ConformResult
@@ -41,7 +41,7 @@ _BY_INVARIANT: Final = "invariant "
 _NO_OPERATION: Final = "no operation was held to it"
 
 
-class SpecChecker:
+class SpecChecker(Checker):
     """Judges by one specification. Its one model is its name: that of the class, with dashes."""
 
     kind = "history"

@@ -28,7 +28,7 @@ from dstest.core import limits
 from dstest.core.errors import DstestError, LabError
 from dstest.core.evidence import FaultDetails, Landed, LandingRecord, Signal, TaxDC
 from dstest.core.node import Node
-from dstest.core.protocols import FaultPlan, NemesisContext, Option, When
+from dstest.core.protocols import FaultPlan, Nemesis, NemesisContext, Option, When
 from dstest.core.residue import GUARD_LEASES, Residue
 from nemeses.base.schedule import WINDOW_OPTIONS
 
@@ -238,7 +238,7 @@ LOOK_S_MAX: Final = 60.0
 """For one look at a fault, or at its heal: a step that does not come back shows nothing."""
 
 
-class Driver(ABC):
+class Driver(Nemesis, ABC):
     """Base of all nemeses. A run works with a copy of its own."""
 
     name: str

@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol, runtime_checkable
 
 import msgspec
 
@@ -30,7 +30,6 @@ from dstest.core.node import Node
 from dstest.core.protocols import (
     Clocked,
     Leadership,
-    MonotonicTimer,
     NemesisContext,
     Option,
     Process,
@@ -56,6 +55,25 @@ from nemeses.observe.servers import health_of, skews_of
 from nemeses.tools.clock_tool import RESIDUE as SHIFTED
 from nemeses.tools.clock_tool import TOOL, Patch, build, shift
 from nemeses.tools.compiled import TOOLS
+
+
+@runtime_checkable
+class MonotonicTimer(Protocol):
+    """Keeps time for leases by the monotonic clock of who leads."""
+
+    async def grant_lease(self, ttl_s: int) -> int:
+        """A lease that no client uses; its id. LabError where nobody grants one."""
+        ...
+
+    async def lease_left(self, name: str, lease: int) -> int | None:
+        """Whole seconds that a lease has left by the word of this member; -1 where it has ended,
+        None = no answer."""
+        ...
+
+    async def revoke_lease(self, lease: int) -> None:
+        """End a lease; one that has ended already is no error."""
+        ...
+
 
 TTL_S: Final = 3600
 """Longer than any shift and any fault."""

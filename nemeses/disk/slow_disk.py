@@ -15,11 +15,11 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol, runtime_checkable
 
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
-from dstest.core.protocols import DataDir, NemesisContext, Option, Process, SyncStats, Ticks
+from dstest.core.protocols import DataDir, NemesisContext, Option, Process, Ticks
 from dstest.core.residue import Residue
 from nemeses.base.driver import (
     SHOWS_IN_ITS_OWN_TRAFFIC,
@@ -36,6 +36,16 @@ from nemeses.disk.disk_fault import clear_disks, counted_on, faults_in, pids_of,
 from nemeses.observe.servers import health_of
 from nemeses.tools.compiled import TOOLS
 from nemeses.tools.groups import SYNCS, WRITES, sample
+
+
+@runtime_checkable
+class SyncStats(Protocol):
+    """Measures its own syncs to disk."""
+
+    async def sync_stats(self) -> dict[str, tuple[int, float]]:
+        """Syncs and their seconds in all since each server started; without those that are mute."""
+        ...
+
 
 FELT_MIN: Final = 0.7
 SPARED_MAX: Final = 0.2

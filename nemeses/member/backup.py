@@ -31,19 +31,17 @@ from typing import Any, Final
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import (
-    Members,
     NemesisContext,
     Option,
     Process,
     Replication,
-    Revisions,
     ServerLogs,
-    Snapshots,
     Supervised,
 )
 from dstest.core.residue import Residue
 from nemeses.base.driver import Facts, Healing, Observed, with_facts
 from nemeses.base.member_fault import WITHOUT_TARGETS, MemberFault, bystanders, signal
+from nemeses.member.asked import Members, Revisions, Snapshots
 from nemeses.member.membership import incomplete, plain
 from nemeses.observe.processes import STOPPED
 from nemeses.observe.servers import only_log

@@ -35,22 +35,18 @@ from dstest.core.errors import ConfigError, LabError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import (
-    Damageable,
-    Digests,
-    Members,
     NemesisContext,
     Option,
     Process,
     Replication,
-    Revisions,
     ServerLogs,
     Supervised,
-    Truncatable,
     When,
 )
 from nemeses.base.driver import Facts, Healing, Observed, Reverted, with_facts
 from nemeses.base.member_fault import MemberFault, bystanders, signal
 from nemeses.base.schedule import WINDOW_OPTIONS, given_targets
+from nemeses.member.asked import Damageable, Digests, Members, Revisions, Truncatable
 from nemeses.member.membership import REJOIN_TRIES, Listing, incomplete, plain
 from nemeses.observe.servers import ask_from_control, only_log, services_of
 

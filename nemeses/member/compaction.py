@@ -24,16 +24,14 @@ import msgspec
 from dstest.core.errors import LabError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import (
-    Compacts,
-    Digests,
     NemesisContext,
     Option,
     Process,
-    Revisions,
 )
 from nemeses.base.driver import Facts, Healing, Observed, with_facts
 from nemeses.base.member_fault import WITHOUT_TARGETS, MemberFault, signal
 from nemeses.base.process_fault import not_serving
+from nemeses.member.asked import Compacts, Digests, Revisions
 from nemeses.observe.processes import ProcessSnapshot, mains, running
 
 WATCHED_S: Final = 10.0

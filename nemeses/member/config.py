@@ -25,14 +25,13 @@ from dstest.core.node import Node
 from dstest.core.protocols import (
     REFUSED,
     UNANSWERED,
-    Divergent,
     NemesisContext,
-    Overrides,
     Process,
     Supervised,
 )
 from nemeses.base.driver import Facts, Healing, Observed, with_facts
 from nemeses.base.member_fault import MemberFault, bystanders, patiently, signal
+from nemeses.member.asked import Divergent, Overrides
 
 
 class Config(MemberFault):

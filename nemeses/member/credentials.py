@@ -25,7 +25,6 @@ from dstest.core.node import Node
 from dstest.core.protocols import (
     REFUSED,
     UNANSWERED,
-    Authenticated,
     NemesisContext,
     Option,
     Process,
@@ -35,6 +34,7 @@ from nemeses.base.driver import Facts, Healing, Observed, with_facts
 from nemeses.base.member_fault import MemberFault, bystanders, patiently, signal
 from nemeses.base.process_evidence import with_clients
 from nemeses.base.schedule import WINDOW_OPTIONS
+from nemeses.member.asked import Authenticated
 
 OTHER: Final = "rotated-without-the-rest"
 

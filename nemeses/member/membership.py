@@ -24,7 +24,6 @@ from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import (
     Leadership,
-    Members,
     NemesisContext,
     Option,
     Process,
@@ -37,6 +36,7 @@ from nemeses.base.process_evidence import Snapshots
 from nemeses.base.process_fault import ProcessFault, gather_evidence
 from nemeses.base.schedule import WINDOW_OPTIONS, drawable, given_targets
 from nemeses.base.simulated import Simulated, SimulatedProcesses, absence
+from nemeses.member.asked import Members
 from nemeses.observe.processes import ProcessSnapshot
 from nemeses.observe.servers import leaders_of
 from nemeses.process.absence import gone_signal, old_processes

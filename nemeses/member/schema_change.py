@@ -17,15 +17,35 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
 from dstest.core.evidence import LandingRecord, ProcessDetails, Signal
-from dstest.core.protocols import ChangesSchema, NemesisContext, Option, Process
+from dstest.core.protocols import NemesisContext, Option, Process
 from nemeses.base.driver import Facts, Healing, Observed
 from nemeses.base.member_fault import WITHOUT_TARGETS, MemberFault, signal
 from nemeses.base.process_evidence import all_ok, with_clients
 from nemeses.base.process_fault import not_serving
 from nemeses.observe.processes import ProcessSnapshot, mains, replacements, running
+
+
+@runtime_checkable
+class ChangesSchema(Protocol):
+    """Has tables that can be changed while clients use them."""
+
+    def change_schema(self) -> AsyncGenerator[str]:
+        """Add a column and then an index of ours to every table of the clients, one change after
+        the other; yields each one's name when it is made. LabError where the system refuses."""
+        ...
+
+    async def restore_schema(self) -> None:
+        """Take all of them away again."""
+        ...
+
+    async def schema_changes(self) -> dict[str, int | None]:
+        """How many such columns and indexes there are, by each member's own catalogue; None of one
+        that does not say."""
+        ...
+
 
 GAP_S: Final = 0.03
 """After each change, so that clients come in between."""

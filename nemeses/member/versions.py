@@ -31,10 +31,8 @@ from dstest.core.errors import ConfigError, FaultRefused, LabError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import (
-    Builds,
     NemesisContext,
     Option,
-    Overrides,
     Process,
     Supervised,
 )
@@ -42,6 +40,7 @@ from nemeses.base.driver import Facts, Healing, Observed, with_facts
 from nemeses.base.member_fault import WITHOUT_TARGETS, MemberFault, bystanders, signal
 from nemeses.base.process_evidence import with_clients
 from nemeses.base.schedule import WINDOW_OPTIONS
+from nemeses.member.asked import Builds, Overrides
 
 POLL_S: Final = 0.2
 

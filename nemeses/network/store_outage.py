@@ -18,15 +18,15 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol, runtime_checkable
 
 from dstest.core.evidence import LandingRecord, LeadDetails, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import (
-    DependsOnStore,
     NemesisContext,
     Option,
     ServerLogs,
+    Store,
     Supervised,
     Ticks,
 )
@@ -46,6 +46,24 @@ from nemeses.network.rules import (
 from nemeses.observe.processes import replacements, running
 from nemeses.observe.servers import ask_from_control, services_of
 from nemeses.tools import nft
+
+
+@runtime_checkable
+class DependsOnStore(Protocol):
+    """Members that agree by what another system keeps for them (etcd, ZooKeeper).
+
+    The service that asks it runs as a user that no other program of its node is run as.
+    """
+
+    def store(self) -> Store:
+        """The system that they depend on."""
+        ...
+
+    async def store_seen(self) -> dict[str, int | None]:
+        """When each member has last reached its store, as it says itself: a number that grows each
+        time it does; None = no answer."""
+        ...
+
 
 STILL_S: Final = 0.15
 LATE_S: Final = 10.0

@@ -27,7 +27,7 @@ import asyncio
 import random
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol, runtime_checkable
 
 import msgspec
 
@@ -35,7 +35,6 @@ from dstest.core.errors import FaultRefused, LabError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import (
-    ControlGroups,
     FaultPlan,
     NemesisContext,
     Option,
@@ -57,6 +56,17 @@ from nemeses.base.process_fault import (
 from nemeses.observe.processes import ProcessSnapshot, processes_before, running
 from nemeses.observe.servers import services_of
 from nemeses.tools.groups import V2, Group
+
+
+@runtime_checkable
+class ControlGroups(Protocol):
+    """Servers that join a control group before they start."""
+
+    async def start_in(self, group: str) -> None:
+        """Servers that are started from now on join the group of this absolute path on their node;
+        an empty path for none."""
+        ...
+
 
 MEMORY: Final = Group("memory")
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from dstest.core.errors import FaultRefused, LabError
 from dstest.core.evidence import LandingRecord, ProcessDetails, Signal
-from dstest.core.protocols import Freezes, NemesisContext, Option, Process, When
+from dstest.core.protocols import NemesisContext, Option, Process, When
 from dstest.core.protocols import Pause as Pausable
 from dstest.core.residue import Residue
 from nemeses.base.driver import ENDS_TRAFFIC, Facts, Observed
@@ -40,6 +40,27 @@ from nemeses.observe.processes import (
     take_snapshots,
 )
 from nemeses.tools.groups import V1, version_of
+
+
+@runtime_checkable
+class Freezes(Protocol):
+    """Services in control groups that can be frozen: they stand still, and nobody is told."""
+
+    async def freeze(self, names: Sequence[str], service: str = "") -> None:
+        """Returns when all processes stand still. LabError where they do not."""
+        ...
+
+    async def thaw(self, names: Sequence[str], service: str = "") -> None:
+        """Returns when they go on."""
+        ...
+
+    def thaw_command(self, service: str = "") -> list[str]:
+        """As `thaw`, on the node itself."""
+        ...
+
+    async def freezer_groups(self) -> dict[str, list[str]]:
+        """The directories of each member's control groups."""
+        ...
 
 
 class Pause(ProcessFault):

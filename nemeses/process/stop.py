@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
 import msgspec
 
@@ -24,7 +24,6 @@ from dstest.core.protocols import (
     ServerLogs,
     Service,
     Supervised,
-    Terminate,
 )
 from nemeses.base.driver import ENDS_TRAFFIC, Facts, Observed, with_facts
 from nemeses.base.process_evidence import Snapshots
@@ -32,6 +31,24 @@ from nemeses.base.process_fault import SERVICE_OPTION, ProcessFault, gather_evid
 from nemeses.observe.processes import ProcessSnapshot, processes_before, running, signal_command
 from nemeses.observe.servers import services_of
 from nemeses.process.absence import gone_signal, old_processes
+
+
+@runtime_checkable
+class Terminate(Protocol):
+    """Servers that end in good order when they are asked to.
+
+    An orderly end leaves what `LogWords.shutdown` of the service lists in its log.
+    """
+
+    async def terminate(self, names: Sequence[str], service: str = "") -> None:
+        """The signal of its `ending` to each main process; does not wait."""
+        ...
+
+    async def exits(self) -> dict[str, dict[str, int | None]]:
+        """Per node and service the exit status of its last main process, below zero for a signal;
+        None while it runs, or where nobody knows."""
+        ...
+
 
 POLL_S: Final = 0.02
 

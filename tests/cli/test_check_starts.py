@@ -12,7 +12,6 @@ from checking import check, put
 from dstest.core import registry
 from dstest.core.history import Header, History
 from dstest.core.op import Op
-from dstest.core.protocols import CheckerTraits
 from dstest.history.jsonl import write_history
 
 pytestmark = pytest.mark.usefixtures("judge_here")
@@ -135,7 +134,7 @@ def test_the_refusal_names_each_checker_with_a_start_once(tmp_path: Path) -> Non
     path = put(tmp_path, edn(("add", "1", "1"), ("read", "nil", "#{1}")), "h.edn")
     code, said = check(path, "--checker", "set-full", "--initial", "[2]")
     assert code == 2
-    traits = {name: CheckerTraits.of(registry.load("checkers", name)) for name in
+    traits = {name: registry.load("checkers", name) for name in
               registry.names("checkers")}  # fmt: skip
     able = {name for name, trait in traits.items() if trait.initial}
     assert {"linearizable", "rw-register", "bank"} <= able

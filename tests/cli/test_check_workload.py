@@ -13,6 +13,7 @@ from dstest.cli.app import app
 from dstest.core.check import Budget, CheckResult, OpCount
 from dstest.core.errors import ConfigError
 from dstest.core.history import History
+from dstest.core.protocols import Checker
 from dstest.history.generator.true_histories import KINDS, history
 from dstest.history.jsonl import write_history
 from dstest.judge import checker_answers
@@ -96,7 +97,7 @@ def test_time_that_is_used_up_is_unknown_with_the_keys(tmp_path: Path) -> None:
     assert "time budget" in answer["reason"]
 
 
-class Greedy:
+class Greedy(Checker):
     name = "greedy"
     kind = "history"
     models = ("any",)

@@ -20,6 +20,7 @@ from dstest.campaign.workers import bundle
 from dstest.cli.app import app
 from dstest.core import registry
 from dstest.core.errors import Exit
+from dstest.core.protocols import Lab
 from dstest.history.jsonl import read_history
 from dstest.plans.execution import driver
 from dstest.plans.execution.driver import Driver
@@ -226,7 +227,7 @@ def test_a_night_that_was_run_and_goes_on(tmp_path: Path, monkeypatch: pytest.Mo
         assert after["directory"] == said["directory"], "it goes on with the same one"
 
 
-class Labs:
+class Labs(Lab):
     """A kind of labs whose nodes begin from an image."""
 
     name = "imaged"

@@ -20,13 +20,14 @@ from dstest.cli.lab_common import lab_left
 from dstest.core import registry
 from dstest.core.errors import ConfigError, Exit
 from dstest.core.node import LabInfo, Login, NodeInfo
+from dstest.core.protocols import Lab
 from dstest.core.residue import Leftover
 from dstest.core.run_record import RunMeta
 from dstest.runner import adoption
 from dstest.runner.adoption import lab_of_run, lock_of, users_of
 
 
-class Labs:
+class Labs(Lab):
     """Implements `Lab` and `Inspects` over a table: lab id -> state."""
 
     name = "table"

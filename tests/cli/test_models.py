@@ -13,7 +13,6 @@ from checkers.txn.columns import WORKLOADS
 from checkers.txn.models import MODELS
 from dstest.cli.app import app
 from dstest.core import registry
-from dstest.core.protocols import CheckerTraits
 
 
 def models(*options: str) -> str:
@@ -26,7 +25,7 @@ def test_every_object_has_a_line_with_its_operations() -> None:
     for shown in (models(), models("--objects")):
         lines = shown.splitlines()
         checker = registry.load("checkers", "linearizable")
-        traits = CheckerTraits.of(checker)
+        traits = checker
         for model in checker.models:
             (line,) = [row for row in lines if row.split("  ")[0] == model and "--initial" in row]
             assert all(kind in line for kind in traits.op_types[model])

@@ -19,7 +19,8 @@ IDS = [
 
 QUITS = """
 import sys
-class Quits:
+from dstest.core.protocols import Checker
+class Quits(Checker):
     name, kind, models = "quits", "history", ("unique",)
     def check(self, history, model, budget):
         {act}
@@ -54,7 +55,7 @@ def test_a_checker_that_fails_is_unknown(tmp_path: Path, act: str, said: str) ->
     done = dstest("check", "h.json", "--checker", "./quits.py", cwd=tmp_path)
     assert done.returncode == 3, done.stdout + done.stderr
     assert "checker quits failed: " in done.stdout and f": {said}" in done.stdout
-    assert f"{tmp_path}/quits.py, line 6" in done.stdout
+    assert f"{tmp_path}/quits.py, line 7" in done.stdout
     assert done.stderr == ""
 
 

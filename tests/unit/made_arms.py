@@ -21,6 +21,7 @@ from dstest.core.errors import (
     Interrupted,
 )
 from dstest.core.evidence import Evidence
+from dstest.core.node import Lab as Base
 from dstest.core.run_record import RunSpec
 from dstest.history.layout import RunDir
 from dstest.judge.decide import decide
@@ -71,7 +72,7 @@ class Runs:
         return Finished(path=run.path, exit_code=0, verdict=verdict)
 
 
-class Lab:
+class Lab(Base):
     """Always up, and of the right size."""
 
     def status(self, lab_id: str) -> Any:
@@ -81,7 +82,7 @@ class Lab:
     def down(self, lab_id: str) -> list[str]:
         return []
 
-    def up(self, *_: Any, **__: Any) -> None:
+    def up(self, *_: Any, **__: Any) -> Any:
         return
 
 

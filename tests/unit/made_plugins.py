@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any, TypeVar
+
+P = TypeVar("P")
+
 OPTIONED = "from dstest.core.protocols import Option\n"
 
 WORKLOAD = '''\
 """A workload that fits etcd."""
 
 from dstest.core.check import Fields
-from dstest.core.protocols import Option
+from dstest.core.protocols import Option, Workload
 from workloads.register import REGISTER
 
 REGISTER_OPTIONS = {key: option.default for key, option in REGISTER.options.items()}
 
 
-class Mine:
+class Mine(Workload):
     name, doc, capability, model = "mine", "a test", "register", "register"
     op_types = frozenset({"read", "write"})
     checkers = ("linearizable",)
@@ -43,10 +47,10 @@ NEMESIS = Mine()
 """
 
 CHECKER = """\
-from dstest.core.protocols import Option
+from dstest.core.protocols import Checker, Option
 
 
-class Mine:
+class Mine(Checker):
     name, kind, models = "mine", "model", ("strict",)
 
     def check(self, history, model, budget): ...
@@ -54,6 +58,12 @@ class Mine:
 
 CHECKER = Mine()
 """
+
+
+def declaring(base: type[P], **said: Any) -> P:
+    """A plug-in of this kind that says these things, and no more."""
+    made: P = type(base.__name__, (base,), said)()
+    return made
 
 
 def with_line(text: str, line: str) -> str:

@@ -18,7 +18,7 @@ from clusters.labs.existing.survey import MachineSurvey
 from dstest.core import registry
 from dstest.core.errors import FaultRefused, LabError
 from dstest.core.node import FEATURES, Completed, Foreign, LabInfo, Made, NodeInfo, alternatives
-from dstest.core.protocols import FaultPlan, NemesisTraits
+from dstest.core.protocols import FaultPlan, Nemesis
 from dstest.runner import adoption
 from dstest.runner.adoption import COMMON_HOMES
 from dstest.runner.before_load import check_features, check_installed, needs_of
@@ -300,7 +300,7 @@ SAID = {
 
 @pytest.mark.parametrize("text", SAID)
 def test_a_feature_counts_where_its_look_says_so(text: str) -> None:
-    class Needs:
+    class Needs(Nemesis):
         name = "toy"
         needs = ("nft", "fuse")
 
@@ -318,7 +318,7 @@ def test_a_feature_counts_where_its_look_says_so(text: str) -> None:
 
 
 def test_one_of_two_features_is_enough() -> None:
-    class Needs:
+    class Needs(Nemesis):
         name = "toy"
         needs = ("netem|nfqueue",)
 
@@ -353,7 +353,7 @@ def test_what_only_some_faults_need_is_asked_for_them() -> None:
 def test_what_nemeses_need_is_known() -> None:
     for name in registry.names("nemeses"):
         nemesis = registry.load("nemeses", name)
-        more = [need for when in NemesisTraits.of(nemesis).requires_when for need in when.needs]
+        more = [need for when in nemesis.requires_when for need in when.needs]
         for need in [*needs_of(nemesis), *more]:
             assert {*alternatives(need)} <= {*FEATURES}, name
 

@@ -125,7 +125,7 @@ class FewLabs(Lab):
     def status(self, lab_id: str) -> Any:
         return super().status(f"{lab_id}-{self.sizes[lab_id]}") if lab_id in self.sizes else None
 
-    def up(self, lab_id: str, nodes: int, **_: Any) -> None:
+    def up(self, lab_id: str, nodes: int, **_: Any) -> Any:
         self.brought.append((lab_id, nodes))
         self.sizes[lab_id] = nodes
 
@@ -176,7 +176,7 @@ def test_arms_of_machines_that_were_adopted(
         info = LabInfo(
             lab_id="mine", kind="hosts", nodes=nodes, control="192.0.2.9", adopted=adopted
         )
-        labs = SimpleNamespace(status=lambda _: info)
+        labs = SimpleNamespace(transport="network", status=lambda _: info)
         runs = Runs()
         monkeypatch.setattr(arms, "run_session", runs)
 

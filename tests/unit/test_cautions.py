@@ -10,7 +10,7 @@ from made_report import report
 
 from dstest.core import registry
 from dstest.core.evidence import Rerun
-from dstest.core.protocols import Caution, SystemTraits
+from dstest.core.protocols import Caution
 from dstest.core.run_words import allowed_values
 from dstest.report.html import render_html
 from dstest.report.model import RunReport, build_report
@@ -23,7 +23,7 @@ SYSTEMS = registry.names("systems", ours=True)
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_what_they_name_are_options_with_such_values(name: str) -> None:
     system = registry.load("systems", name)
-    for row in SystemTraits.of(system).cautions:
+    for row in system.cautions:
         assert row.source and row.says and row.says[-1] != "."
         for option, values in [*row.when.items(), *row.unless.items()]:
             given = system.options[option]

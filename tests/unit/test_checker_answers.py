@@ -15,6 +15,7 @@ from touched_runs import dstest
 from dstest.core.check import Anomaly, Budget, CheckResult, KeyCount, OpCount
 from dstest.core.errors import ConfigError
 from dstest.core.history import Header, History
+from dstest.core.protocols import Checker
 from dstest.history.generator.true_histories import history
 from dstest.judge.checker_answers import ask_checker, bounded_answer, of_all
 
@@ -31,7 +32,7 @@ GOOD = CheckResult(
 )
 
 
-class Mine:
+class Mine(Checker):
     name, kind, models = "mine", "history", ("any",)
 
     def __init__(self, answer: Callable[[History], Any]) -> None:
@@ -221,7 +222,8 @@ ODD = {
 }
 FILE = """
 from dstest.core.check import Anomaly, CheckResult, KeyCount
-class Odd:
+from dstest.core.protocols import Checker
+class Odd(Checker):
     name, kind, models = "odd", "history", ("any",)
     def check(self, history, model, budget):
         return {answer}

@@ -7,11 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from made_plugins import declaring
 
 from clusters.supervise import OpsClient
 from dstest.core import registry
 from dstest.core.errors import ConfigError
-from dstest.core.protocols import Endpoint, OpDraft, Reply
+from dstest.core.protocols import Endpoint, OpDraft, Reply, System
 from dstest.core.registry import offered
 from dstest.extend.scaffold.write import KINDS, write
 from dstest.runner.requirements import check_client, check_endpoints, check_requires, lacking
@@ -95,7 +96,7 @@ def endpoints(*kinds: Any) -> list[Endpoint]:
 def test_endpoints_of_another_kind_than_the_system_says_are_refused(
     said: dict[str, str], kinds: list[str]
 ) -> None:
-    toy: Any = SimpleNamespace(name="toy", **said)
+    toy = declaring(System, name="toy", **said)
     with pytest.raises(ConfigError, match="and has endpoints of kind") as no:
         check_endpoints(toy, endpoints(*kinds))
     assert f'endpoint_kind = "{kinds[-1] if not said else kinds[0]}"' in (no.value.remedy or "")
@@ -111,13 +112,13 @@ def test_endpoints_of_another_kind_than_the_system_says_are_refused(
     ],
 )
 def test_endpoints_that_are_what_the_system_says(said: dict[str, str], kinds: list[str]) -> None:
-    toy: Any = SimpleNamespace(name="toy", **said)
+    toy = declaring(System, name="toy", **said)
     check_endpoints(toy, endpoints(*kinds))
 
 
 def test_a_system_says_it_whatever_its_deployment_says(tmp_path: Path) -> None:
     made, _ = write(KINDS["nemesis"], "deaf-clients", tmp_path)
     nemesis, etcd = offered(made)["nemeses"], registry.load("systems", "etcd")
-    toy: Any = SimpleNamespace(name="toy", deployment=etcd.deployment, endpoint_kind="proxy")
+    toy = declaring(System, name="toy", deployment=etcd.deployment, endpoint_kind="proxy")
     (lack,) = lacking(toy, nemesis)
     assert "endpoint_kind proxy" in lack.text

@@ -16,8 +16,8 @@ import msgspec
 import pytest
 from test_nemesis_loop import Told, loop_of, plan
 
+from dstest.core.answers import in_time
 from dstest.core.errors import ConfigError, DstestError, HarnessError
-from dstest.core.processes import contained
 from dstest.core.protocols import OpDraft, Reply
 from dstest.core.run_record import RunMeta
 from dstest.history.layout import RunDir
@@ -70,22 +70,24 @@ class Bare(Run):
         self.cleaned.append(failure)
 
 
-@pytest.mark.parametrize("body", [quits, gathers, in_a_thread, when_cancelled])
-def test_a_run_is_cleaned_up_and_says_who_it_was(body: Callable[[], Awaitable[None]]) -> None:
-    run = Bare(body)
-    failure = session._executed(run)
+@pytest.mark.parametrize("body", [quits, gathers, in_a_thread, in_a_group, when_cancelled])
+def test_a_run_ends_and_says_who_it_was(body: Callable[[], Awaitable[None]]) -> None:
+    failure = session._executed(Bare(body))
     assert isinstance(failure, HarnessError)
-    assert run.cleaned == [failure]
     assert "SystemExit: " in failure.message
     assert failure.message.endswith("a plug-in tried to end dstest")
 
 
-def test_a_group_of_tasks_ends_as_for_any_error() -> None:
-    run = Bare(in_a_group)
+@pytest.mark.parametrize("method", [quits, in_a_thread, when_cancelled])
+def test_a_deployment_that_quits_is_cleaned_up(method: Callable[[], Awaitable[None]]) -> None:
+    async def asked() -> None:
+        await in_time(object(), "healthy", method(), 1.0)
+
+    run = Bare(asked)
     failure = session._executed(run)
     assert isinstance(failure, HarnessError)
-    assert "ExceptionGroup" in failure.message
     assert run.cleaned == [failure]
+    assert "SystemExit: " in failure.message
 
 
 def test_a_callback_is_in_no_task() -> None:
@@ -98,31 +100,6 @@ def test_a_callback_is_in_no_task() -> None:
     assert isinstance(failure, HarnessError)
     assert "SystemExit: 0" in failure.message
     assert len(run.cleaned) == 1
-
-
-def test_tasks_are_otherwise_what_they_were() -> None:
-    async def answers() -> int:
-        await asyncio.sleep(0)
-        return 7
-
-    async def main() -> None:
-        asyncio.get_running_loop().set_task_factory(contained)
-        task = asyncio.create_task(answers(), name="seven")
-        assert await task == 7
-        assert task.get_name() == "seven"
-        assert "seven" in repr(task)
-        never = asyncio.create_task(answers())
-        never.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await never
-        with pytest.raises(KeyError):
-            await asyncio.create_task(cast(Any, raises_key_error()))
-
-    asyncio.run(main())
-
-
-async def raises_key_error() -> None:
-    raise KeyError
 
 
 class Quitting(Told):
@@ -147,7 +124,9 @@ def test_every_step_of_the_clean_up_is_taken() -> None:
         loop = loop_of(told)
         for name in ("f1", "f2"):
             await loop._inject(plan(name, 0))
-        assert await loop.finish() == ["SystemExit: 0", "SystemExit: 0"]
+        of_heal, of_teardown = await loop.finish()
+        assert "SystemExit: 0: a plug-in tried to end dstest" in of_heal
+        assert of_teardown == "SystemExit: 0"
         assert told.calls[-2:] == ["heal f1", "heal f2"]
         assert list(loop.standing) == ["f1"]
         assert await loop.audit() == {"cluster": ["leak audit failed: SystemExit: 0"]}

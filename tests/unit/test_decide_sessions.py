@@ -13,7 +13,6 @@ from dstest.core import registry
 from dstest.core.evidence import (
     FaultEvidence,
 )
-from dstest.core.protocols import NemesisTraits
 from dstest.core.verdict import State
 from dstest.judge.decide import aggregate, decide, session, session_exit_code
 
@@ -86,7 +85,7 @@ def test_a_pass_after_kills_says_that_durability_was_not_tested(
             nemesis=kind,
             landed="yes",
             heal_verified=True,
-            page_cache=NemesisTraits.of(registry.load("nemeses", kind)).page_cache,
+            page_cache=registry.load("nemeses", kind).page_cache,
         )
         for i, kind in enumerate(kinds)
     ]

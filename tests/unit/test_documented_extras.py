@@ -12,7 +12,6 @@ from typer.main import get_command
 from dstest.cli.app import app
 from dstest.core import registry
 from dstest.core.extras import extra_with
-from dstest.core.protocols import SystemTraits
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +33,7 @@ def test_all_is_all_of_them() -> None:
 
 def test_each_system_stands_with_the_extra_that_has_its_driver() -> None:
     for name in registry.names("systems", ours=True):
-        packages = SystemTraits.of(registry.load("systems", name)).client_packages
+        packages = registry.load("systems", name).client_packages
         for extra in filter(None, map(extra_with, packages)):
             assert name in re.split("[ ,]+", ROWS[extra][0]), (name, extra)
 

@@ -17,7 +17,6 @@ from dstest.campaign.workers.bundle import pack_bundle
 from dstest.core import extras, registry
 from dstest.core.errors import ConfigError, HarnessError
 from dstest.core.extras import extra_with, install_command, lacking, require_packages
-from dstest.core.protocols import SystemTraits
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 
@@ -25,7 +24,7 @@ PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text
 def test_every_package_of_a_client_comes_with_dstest_or_an_extra() -> None:
     always = {row.partition(">")[0] for row in PROJECT["dependencies"]}
     for name in registry.names("systems", ours=True):
-        for package in SystemTraits.of(registry.load("systems", name)).client_packages[:1]:
+        for package in registry.load("systems", name).client_packages[:1]:
             assert package in always or extra_with(package), name
 
 

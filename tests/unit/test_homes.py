@@ -18,7 +18,7 @@ import pytest
 from dstest.core import registry
 from dstest.core.errors import ConfigError, LabError
 from dstest.core.node import Completed, Foreign, LabInfo, Made, NodeInfo
-from dstest.core.protocols import Member, Probe, Service, SystemTraits
+from dstest.core.protocols import Member, Probe, Service, System
 from dstest.core.residue import Residue, marked_only
 from dstest.runner import adoption
 
@@ -51,11 +51,11 @@ class Here:
         return Completed(status=0, stdout=done.stdout.replace(self.root, ""), stderr="")
 
 
-class Redis:
+class Redis(System):
     name, homes = "redis", ("/opt/redis",)
 
 
-class Own:
+class Own(System):
     """A system of the user's that says nothing of homes: its service alone says where it writes."""
 
     name = "own"
@@ -327,7 +327,7 @@ def test_a_residue_in_a_home_without_our_mark_is_none(tmp_path: Path) -> None:
 
 def test_what_is_removed_from_a_home_names_the_home() -> None:
     for name in registry.names("systems"):
-        traits = SystemTraits.of(registry.load("systems", name))
+        traits = registry.load("systems", name)
         for kind in traits.residues:
             inside = [home for home in traits.homes if f"{home}/" in kind.remove]
             assert inside in ([], [kind.home]), (name, kind.name)

@@ -2,35 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import pytest
 
+from clusters.sql.deployment import ChangingSchema
+from clusters.supervise import SupervisedDeployment
 from clusters.systems.etcd.deployment import EtcdDeployment
 from clusters.systems.patroni import PatroniDeployment
+from clusters.systems.toykv.deployment import ToykvDeployment
 from dstest.core import protocols
 from dstest.core.implements import (
     broken_claims,
+    fits,
     implements,
+    is_protocol,
     members_of,
     missing,
-    protocols_of,
-    unfit,
+    named,
 )
 from dstest.core.protocols import (
-    Authenticated,
-    ChangesSchema,
-    DependsOnStore,
     Kill,
-    Members,
     Replication,
     Supervised,
     Unit,
 )
+from nemeses.clock.clock import MonotonicTimer
+from nemeses.disk.slow_disk import SyncStats
+from nemeses.member import asked
+from nemeses.member.asked import Authenticated
+from nemeses.member.schema_change import ChangesSchema
+from nemeses.network.store_outage import DependsOnStore
+from nemeses.process.memory import ControlGroups
+from nemeses.process.pause import Freezes
+from nemeses.process.stop import Terminate
 
-CAPABILITIES = protocols_of(protocols.capabilities)
+CAPABILITIES = [
+    kind
+    for module in (protocols.capabilities, asked)
+    for kind in vars(module).values()
+    if is_protocol(kind) and kind.__module__ == module.__name__
+]
 
 
 def test_what_a_capability_asks_for() -> None:
@@ -40,11 +54,44 @@ def test_what_a_capability_asks_for() -> None:
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES, ids=lambda kind: kind.__name__)
-def test_etcd_has_all_but_what_patroni_has(capability: type) -> None:
-    of_patroni = capability in (DependsOnStore, ChangesSchema)
-    deployment = PatroniDeployment if of_patroni else EtcdDeployment
-    assert unfit(deployment, capability) == []
-    assert broken_claims(deployment) == {}
+def test_etcd_has_all(capability: type) -> None:
+    assert missing(EtcdDeployment, capability) == []
+    assert broken_claims(EtcdDeployment) == {}
+
+
+def held_by_mypy(
+    etcd: EtcdDeployment,
+    toykv: ToykvDeployment,
+    sql: ChangingSchema,
+    patroni: PatroniDeployment,
+    any_: SupervisedDeployment,
+) -> None:
+    """Their methods can be called as nemeses call them."""
+    etcd_is: tuple[
+        asked.Authenticated, asked.Builds, asked.Compacts, asked.Damageable, asked.Digests,
+        asked.Divergent, asked.Members, asked.Overrides, asked.Revisions, asked.Snapshots,
+        asked.Truncatable, MonotonicTimer, SyncStats,
+    ] = (etcd, etcd, etcd, etcd, etcd, etcd, etcd, etcd, etcd, etcd, etcd, etcd, etcd)  # fmt: skip
+    others: tuple[asked.Members, ChangesSchema, DependsOnStore] = (toykv, sql, patroni)
+    each: tuple[ControlGroups, Freezes, Terminate] = (any_, any_, any_)
+    del etcd_is, others, each
+
+
+@pytest.mark.parametrize(
+    ("deployment", "capability"),
+    [
+        (EtcdDeployment, MonotonicTimer),
+        (EtcdDeployment, SyncStats),
+        (ToykvDeployment, asked.Members),
+        (ChangingSchema, ChangesSchema),
+        (PatroniDeployment, DependsOnStore),
+        (SupervisedDeployment, ControlGroups),
+        (SupervisedDeployment, Freezes),
+        (SupervisedDeployment, Terminate),
+    ],
+)
+def test_what_single_nemeses_ask_for_is_there(deployment: type, capability: type) -> None:
+    assert missing(deployment, capability) == []
 
 
 class Whole:
@@ -102,58 +149,41 @@ def test_attributes_need_a_value() -> None:
     assert "asks_for_tokens" not in missing(Asked, Authenticated)
 
 
-async def _plain(self: Any) -> None: ...
-async def _names(self: Any, names: Any, service: Any = "") -> None: ...
-async def _more(self: Any, names: Any, service: Any, wait_s: float) -> None: ...
-async def _optional(
-    self: Any, names: Any, service: Any = "", wait_s: float = 1.0, **rest: Any
-) -> None: ...
-async def _anything(self: Any, *given: Any, **named: Any) -> None: ...
-
-
 @pytest.mark.parametrize(
-    ("method", "said"),
+    ("value", "kind", "well"),
     [
-        (_plain, "kill (must take (names:"),
-        (_names, ""),
-        (_more, "kill (must take"),
-        (_optional, ""),
-        (_anything, ""),
-        (staticmethod(lambda names, service="": None), ""),
-        (staticmethod(lambda: None), "kill (must take"),
-        (classmethod(_names), ""),
-        (7, "kill (no method)"),
+        ("a", str, True),
+        (1, str, False),
+        (1, int, True),
+        (1, float, True),
+        (True, int, False),
+        (None, int | None, True),
+        ("1", int | None, False),
+        (("a", "b"), tuple[str, ...], True),
+        (["a"], tuple[str, ...], True),
+        ("ab", tuple[str, ...], False),
+        (("a", 1), tuple[str, ...], False),
+        ({"a"}, frozenset[str], True),
+        (["a"], frozenset[str], False),
+        ({"a": 1}, Mapping[str, int], True),
+        ({1: 1}, Mapping[str, int], False),
+        ({"a": "1"}, Mapping[str, int], False),
+        ("any", Literal["any", "seed"], True),
+        ("two", Literal["any", "seed"], False),
+        (Whole(), Kill, True),
+        (Whole, Kill, False),
+        (object(), Kill, False),
     ],
 )
-def test_methods_that_cannot_be_called_so(method: Any, said: str) -> None:
-    found = unfit(type("Made", (Whole,), {"kill": method}), Kill)
-    assert "".join(found).startswith(said)
-    assert bool(found) == bool(said)
+def test_values_of_a_type(value: object, kind: Any, well: bool) -> None:
+    assert fits(value, kind) is well
 
 
-def test_keywords_and_coroutines() -> None:
-    class Odd:
-        async def rejoin(self, name: str, learner: bool) -> None: ...
-
-        async def rejoin_command(self, learner: bool) -> list[str]:
-            return []
-
-    found = unfit(Odd, Members)
-    assert "rejoin" not in found
-    assert "rejoin_command (must not be async)" in found
-
-    class Positional(Odd):
-        async def rejoin(self, name: str, learner: bool, /) -> None: ...
-
-    assert any(row.startswith("rejoin (must take") for row in unfit(Positional, Members))
-
-
-def test_default_arguments_may_be_left_out() -> None:
-    class Strict:
-        async def refused_tokens(self, secret: str) -> dict[str, str]:
-            return {}
-
-    assert any(row.startswith("refused_tokens (must") for row in unfit(Strict, Authenticated))
+def test_types_are_told_as_they_are_written() -> None:
+    assert named(str) == "str"
+    assert named(float | None) == "float | None"
+    assert named(tuple[Unit, ...]) == "tuple[Unit, ...]"
+    assert named(Mapping[str, Unit]) == "Mapping[str, Unit]"
 
 
 def test_capabilities_share_no_member() -> None:

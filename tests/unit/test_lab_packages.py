@@ -16,7 +16,7 @@ from dstest.cli.app import app
 from dstest.core import registry
 from dstest.core.errors import LabError
 from dstest.core.node import LabInfo, Made, NodeInfo
-from dstest.core.protocols import SystemTraits
+from dstest.core.protocols import Lab
 from dstest.core.registry import FILES
 from dstest.core.run_record import RunSpec
 from dstest.runner.plugins import resolve
@@ -43,7 +43,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-class Labs:
+class Labs(Lab):
     """A lab that is up, made with these packages."""
 
     name = "table"
@@ -82,7 +82,7 @@ def test_built_in_systems_share_an_image(own: Path, monkeypatch: pytest.MonkeyPa
     assert {"etcd-server", "memcached", "redis-server"} <= {*shared}
     for name in registry.names("systems"):
         system = registry.load("systems", name)
-        own_image = SystemTraits.of(system).own_image
+        own_image = system.own_image
         assert packages_for([system]) == (tuple(sorted(system.packages)) if own_image else shared)
     monkeypatch.setenv(FILES, str(own))
     assert shared_packages() == shared, "a file in use makes no other image"

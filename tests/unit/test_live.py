@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import msgspec
 import pytest
@@ -17,7 +17,7 @@ from dstest.core.clock import RunClock, monotonic_ns
 from dstest.core.errors import LabError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.live import LIVE, LIVE_PARTIAL, LIVE_SCHEMA, Live, read_live
-from dstest.core.protocols import FaultPlan, NemesisContext, Ticks, Timing
+from dstest.core.protocols import FaultPlan, Lab, Nemesis, NemesisContext, Ticks, Timing
 from dstest.core.run_record import RunSpec
 from dstest.history.layout import RunDir
 from dstest.history.sums import compare_sums
@@ -80,7 +80,7 @@ def test_the_state_of_a_node(since: dict[str, int], under_way: int, state: str) 
     assert state_of({**NOTHING, **since}, under_way) == state
 
 
-class Counting:
+class Counting(Nemesis):
     """A nemesis whose counter goes up by seven each time it is read."""
 
     name = "counting"
@@ -322,7 +322,7 @@ def test_the_detail_of_a_fault_without_a_counter() -> None:
     assert LIVE_SCHEMA == "dstest.live/1"
 
 
-class NoLab:
+class NoLab(Lab):
     """A lab that does not come up; what the run says of itself meanwhile is kept."""
 
     name = "lxc"
@@ -337,7 +337,7 @@ class NoLab:
     def status(self, lab_id: str) -> None:
         return None
 
-    def up(self, lab_id: str, nodes: int, **given: Any) -> None:
+    def up(self, lab_id: str, nodes: int, **given: Any) -> NoReturn:
         given["progress"]("starting nodes")
         (run,) = self._store.glob("*/2*")
         self.seen = read_live(run)

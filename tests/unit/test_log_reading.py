@@ -21,7 +21,7 @@ from dstest.cli.app import app
 from dstest.core import registry
 from dstest.core.errors import ConfigError, HistoryError
 from dstest.core.log_lines import wall_time_ns
-from dstest.core.protocols import LogReader, SystemTraits
+from dstest.core.protocols import LogReader
 from dstest.core.run_record import RunMeta
 from dstest.debug.logs import run_logs
 from dstest.debug.logs.analysis import checks_named
@@ -114,7 +114,7 @@ def test_each_system_reads_its_logs_or_says_that_it_does_not() -> None:
     without = {
         name
         for name in registry.names("systems", ours=True)
-        if SystemTraits.of(registry.load("systems", name)).log_reader is None
+        if registry.load("systems", name).log_reader is None
     }
     assert without == {"memcached"}, "it writes no lines of a form"
 

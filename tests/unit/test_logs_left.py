@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 from made_meta import meta as made_meta
+from made_plugins import declaring
 
 from clusters.remote import connection
 from dstest.core import registry
 from dstest.core.node import Completed, LabInfo, NodeInfo
-from dstest.core.protocols import LogFiles
+from dstest.core.protocols import LogFiles, System
 from dstest.core.residue import RUN_NOTE
 from dstest.core.run_record import RunMeta
 from dstest.history.layout import RunDir
@@ -62,9 +63,11 @@ def test_they_are_fetched_where_no_other_run_has_begun_since(
     info = LabInfo(
         lab_id="left", kind="x", nodes=[NodeInfo(name="n1", address="192.0.2.1")], control="-"
     )
-    lab = SimpleNamespace(status=lambda lab_id: info)
-    system = SimpleNamespace(
-        members=lambda nodes, options: list(nodes), deploy=lambda nodes, options: Deployed()
+    lab = SimpleNamespace(transport="network", status=lambda lab_id: info)
+    system = declaring(
+        System,
+        members=lambda _, nodes, options: list(nodes),
+        deploy=lambda _, nodes, options: Deployed(),
     )
 
     async def connected(_: LabInfo) -> dict[str, Any]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 from made_meta import meta
+from made_plugins import declaring
 
 from clusters.systems.etcd.system import SYSTEM
+from dstest.core.protocols import System
 from dstest.core.run_record import KeptLog, Logs, RunMeta
 from dstest.history.layout import RunDir
 from dstest.judge.facts import ProcessFacts
@@ -218,7 +219,8 @@ def test_a_traceback_is_told_by_the_exception_in_which_it_ends(
     tmp_path: Path, text: str, told: list[str]
 ) -> None:
     run, run_meta = kept(tmp_path, n1=f"{START}\n{text}")
-    system = SimpleNamespace(
+    system = declaring(
+        System,
         **{n: getattr(SYSTEM, n) for n in ("deployment", "log_alarms", "log_start")},
         log_harmless=(*SYSTEM.log_harmless, "harmless.Known"),
     )

@@ -7,15 +7,13 @@ import pytest
 from clusters.systems.postgresql import SYSTEM as POSTGRESQL
 from dstest.core import registry
 from dstest.core.errors import ConfigError
-from dstest.core.protocols import SystemTraits
 from dstest.core.run_record import RunSpec
 from dstest.runner.plugins import resolve
 
 
 def test_it_is_declared() -> None:
     declared = {
-        name: SystemTraits.of(registry.load("systems", name)).members_most
-        for name in registry.names("systems")
+        name: registry.load("systems", name).members_most for name in registry.names("systems")
     }
     assert {name for name, most in declared.items() if most is not None} == {
         "mariadb",

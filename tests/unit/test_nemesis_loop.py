@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from dstest.core.clock import RunClock, monotonic_ns
 from dstest.core.errors import ConfigError, HarnessError, LabError, RemoteError
 from dstest.core.evidence import LandingRecord, Signal
-from dstest.core.protocols import FaultPlan, NemesisContext, Timing
+from dstest.core.protocols import FaultPlan, Nemesis, NemesisContext, Timing
 from dstest.runner import nemesis_loop, stand_watch
 from dstest.runner.epochs import NoEpochs
 from dstest.runner.load import NoTraffic
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 MS = 1_000_000
 
 
-class Told:
+class Told(Nemesis):
     """A nemesis that tells what is asked of it; `broken` are faults whose heal fails."""
 
     name = "told"

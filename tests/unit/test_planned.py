@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from dstest.core import registry
 from dstest.core.errors import ConfigError
-from dstest.core.protocols import FaultPlan, NemesisTraits
+from dstest.core.protocols import FaultPlan
 from dstest.core.run_record import RunSpec
 from dstest.runner.fault_plans import completed
 from dstest.runner.plugins import resolve
@@ -77,7 +77,7 @@ def test_what_no_run_can_follow_is_refused(plans: Any, said: str) -> None:
 
 def test_none_alone_injects_nothing() -> None:
     nemeses = [registry.load("nemeses", name) for name in registry.names("nemeses")]
-    assert [n.name for n in nemeses if not NemesisTraits.of(n).injects] == ["none"]
+    assert [n.name for n in nemeses if not n.injects] == ["none"]
 
 
 def test_a_plan_that_lacks_nothing_keeps_the_order_of_its_facts() -> None:

@@ -79,7 +79,7 @@ def test_a_run_can_be_planned_on_one(toy: Path) -> None:
     ("text", "said"),
     [
         ("x = 1\n", "offers no plug-in"),
-        ("SYSTEM = 3\n", "SYSTEM has no name"),
+        ("SYSTEM = 3\n", "SYSTEM is a int, which is no System"),
         ("\nimport nowhere_to_be_found\n", r"mydb\.py, line 2: ModuleNotFoundError"),
         ("def f(:\n", "SyntaxError"),
         ("raise SystemExit(0)\n", "line 1: SystemExit"),

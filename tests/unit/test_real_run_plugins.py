@@ -19,6 +19,7 @@ from dstest.core import registry
 from dstest.core.check import Budget, CheckResult, Fields, KeyCount, OpCount
 from dstest.core.evidence import Evidence
 from dstest.core.history import History
+from dstest.core.protocols import Checker
 from dstest.core.verdict import State
 from dstest.history.layout import RunDir
 from dstest.judge.audit_rows import ok
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.slow
 Answer = Callable[[CheckResult], CheckResult]
 
 
-class OtherChecker:
+class OtherChecker(Checker):
     """`linearizable` under another kind, with another answer for the history as it is.
 
     Broken copies get the honest answer, so that only what is asked for is broken.

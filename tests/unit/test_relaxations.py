@@ -6,6 +6,7 @@ from io import BytesIO
 
 import pytest
 from made_audit import but
+from made_plugins import declaring
 from made_report import evidence
 from msgspec.structs import replace
 
@@ -14,7 +15,7 @@ from dstest.core import registry
 from dstest.core.check import Budget, CheckResult
 from dstest.core.evidence import BlameProbe, Symptom
 from dstest.core.history import History
-from dstest.core.protocols import Relaxation, SystemTraits
+from dstest.core.protocols import Relaxation, System
 from dstest.history.generator.histories import Spec, events, lines
 from dstest.history.jsonl import read_stream
 from dstest.judge.blame import PROBES, RELAXED, blame
@@ -42,7 +43,7 @@ def test_a_documented_relaxation(isolation: str, fired: bool) -> None:
     assert LIST_APPEND.check(history, "serializable", Budget()).valid is False
     found = _FirstViolation(LIST_APPEND, "serializable", None, [])
     facts = but(history=history, options={"isolation": isolation})
-    said = _relaxed(found, facts, SystemTraits(relaxations=(SNAPSHOT,)))
+    said = _relaxed(found, facts, declaring(System, relaxations=(SNAPSHOT,)))
     assert said.fired is fired
     assert ("its manual" in said.said) == fired
 
@@ -52,7 +53,7 @@ def test_what_is_weaker_than_even_that_is_a_violation() -> None:
     history = read_stream(BytesIO(b"".join(lines(events(spec), spec, "jsonl"))))
     facts = but(history=history, options={"isolation": "repeatable-read"})
     found = _FirstViolation(LIST_APPEND, "serializable", None, [])
-    assert _relaxed(found, facts, SystemTraits(relaxations=(SNAPSHOT,))).fired is False
+    assert _relaxed(found, facts, declaring(System, relaxations=(SNAPSHOT,))).fired is False
 
 
 @pytest.mark.parametrize(
@@ -66,7 +67,7 @@ def test_what_is_weaker_than_even_that_is_a_violation() -> None:
 def test_old_reads_of_zookeeper_stay_a_violation(reads: str, fired: bool | None, said: str) -> None:
     """Nothing here judges sequential consistency of registers: whether it explains what was seen is
     not known, which takes nothing from the blame."""
-    zookeeper = SystemTraits.of(registry.load("systems", "zookeeper"))
+    zookeeper = registry.load("systems", "zookeeper")
     found = _FirstViolation(registry.load("checkers", "linearizable"), "register", None, [])
     probe = _relaxed(found, but(options={"reads": reads}), zookeeper)
     assert (probe.fired, probe.said) == (fired, said)
@@ -77,7 +78,7 @@ def test_old_reads_of_zookeeper_stay_a_violation(reads: str, fired: bool | None,
 def test_what_systems_document_goes_with_options_of_theirs() -> None:
     for name in registry.names("systems", ours=True):
         system = registry.load("systems", name)
-        for row in SystemTraits.of(system).relaxations:
+        for row in system.relaxations:
             assert row.source
             assert not row.option or row.value in system.options[row.option].choices
 
@@ -112,7 +113,7 @@ def test_a_judge_that_cannot_say_is_no_answer(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(blame_probes, "ask_checker", unknown)
     found = _FirstViolation(LIST_APPEND, "strict-serializable", None, [])
     facts = but(history=skewed("snapshot-isolation"), options={"isolation": "repeatable-read"})
-    probe = _relaxed(found, facts, SystemTraits(relaxations=(SNAPSHOT,)))
+    probe = _relaxed(found, facts, declaring(System, relaxations=(SNAPSHOT,)))
     assert probe.fired is None and "could not be decided" in probe.said
 
 
@@ -124,7 +125,7 @@ def test_what_another_checker_found_is_not_excused_with_it() -> None:
         options={"isolation": "repeatable-read"},
         results={"no-lost-ack": lost},
     )
-    probe = _relaxed(found, facts, SystemTraits(relaxations=(SNAPSHOT,)))
+    probe = _relaxed(found, facts, declaring(System, relaxations=(SNAPSHOT,)))
     assert probe.fired is None and "no-lost-ack" in probe.said
 
 

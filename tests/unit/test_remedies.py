@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 from made_audit import but, good
+from made_plugins import declaring
 from touched_runs import dstest
 
 from dstest.core import registry
 from dstest.core.evidence import Rerun
+from dstest.core.protocols import Lab, System
 from dstest.core.run_words import command_of
 from dstest.history.layout import RunDir
 from dstest.judge.audit_rows import UNEXPLAINED
@@ -75,7 +77,7 @@ def test_what_only_the_author_of_a_system_can_do_is_said_and_no_run_is_asked_for
     shipped = remedies(lines, SPEC, [], "store/run")
     # Nor does a system that comes along change by that, though nobody is told how to write it.
     assert [bool(row.command) for row in shipped] == [True, False, False, True, True]
-    monkeypatch.setattr(registry, "load", lambda group, name: SimpleNamespace(deployment=object))
+    monkeypatch.setattr(registry, "load", lambda *_: declaring(System, deployment=object))
     found = remedies(lines, {**SPEC, "system": "own", "files": ["own.py"]}, [], "store/run")
     assert [bool(row.command) for row in found] == [False, False, False, False, True]
     told = [row.obstacle.removeprefix(line) for row, line in zip(found, lines, strict=True)]
@@ -237,8 +239,8 @@ def test_what_is_offered_does_not_come_to_the_same(words: tuple[str, ...], tmp_p
 @pytest.mark.parametrize("counts", [True, False])
 def test_what_keeps_a_run_from_passing_is_said_when_it_begins(tmp_path: Path, counts: bool) -> None:
     counted = {"client_port": 1, "request_counter": object} if counts else {}
-    system = SimpleNamespace(name="own", **counted)
-    lab = SimpleNamespace(name="lxc")
+    system = declaring(System, name="own", **counted)
+    lab = declaring(Lab, name="lxc")
     plugins: Any = SimpleNamespace(lab=lab, system=system, spec=SimpleNamespace(system="own"))
     said: list[str] = []
     ui: Any = SimpleNamespace(say=said.append)

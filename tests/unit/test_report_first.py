@@ -16,7 +16,6 @@ from dstest.core.check import OVER_TIME, Budget, Sightings
 from dstest.core.evidence import Symptom
 from dstest.core.history import Header, History
 from dstest.core.op import Op
-from dstest.core.protocols import SystemTraits
 from dstest.report.charts import axis_of
 from dstest.report.html import render_html
 from dstest.report.model import RunReport
@@ -142,7 +141,7 @@ def test_what_they_name_instead_ends_it(name: str) -> None:
     """Every setting that is warned of can be left, but for those that nothing changes."""
     system = registry.load("systems", name)
     defaults = {key: option.default for key, option in system.options.items()}
-    for row in SystemTraits.of(system).cautions:
+    for row in system.cautions:
         options = defaults | {key: values[0] for key, values in row.when.items()}
         assert not row.when or not row.holds(options | dict(row.instead)) or not row.holds(defaults)
         for key, value in row.instead.items():

@@ -16,6 +16,7 @@ from dstest.core import registry
 from dstest.core.check import Budget
 from dstest.core.history import Header, History
 from dstest.core.op import Op
+from dstest.core.protocols import System
 from dstest.report.charts import axis_of
 from dstest.report.findings import render_findings
 from dstest.report.html import render_html
@@ -124,7 +125,7 @@ CORRUPT = "1970-01-01T00:00:05.000Z info {initial-corrupt-check:false} data is c
 def test_a_line_is_an_alarm_where_it_is_one_to_the_judge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, texts: tuple[str, ...]
 ) -> None:
-    class Theirs:
+    class Theirs(System):
         log_harmless = texts
         log_alarms = ("cannot be mended",)
 

@@ -26,6 +26,7 @@ from dstest.core import registry
 from dstest.core.check import Anomaly, CheckResult
 from dstest.core.evidence import Rerun
 from dstest.core.op import Op
+from dstest.core.protocols import Checker
 from dstest.judge.audit_rows import CRASHES
 from dstest.report import columns, html
 from dstest.report.charts import Axis, axis_of, charts, ticks
@@ -232,7 +233,7 @@ def test_names_that_are_put_together() -> None:
 
 
 def test_a_checker_of_ones_own_says_what_its_anomalies_mean(monkeypatch: Any) -> None:
-    class Own:
+    class Own(Checker):
         means = {"overdrawn": "Somebody spent what was not there."}
 
     monkeypatch.setattr(registry, "load", lambda group, name: Own())

@@ -27,6 +27,7 @@ from dstest.core.protocols import (
     NemesisContext,
     Pause,
     PlanOptions,
+    System,
 )
 from dstest.core.run_record import RunSpec
 from dstest.runner import replay
@@ -153,9 +154,10 @@ SOME = [
 
 def without(*capabilities: str) -> Any:
     """etcd, but for what only these capabilities give."""
-    from dstest.core import protocols
-
-    kinds = [getattr(protocols, name) for name in capabilities]
+    found = [registry.load("nemeses", name) for name in ALL]
+    whens = [when for nemesis in found for when in nemesis.requires_when]
+    asked = [kind for one in [*found, *whens] for kind in one.requires]
+    kinds = [kind for kind in dict.fromkeys(asked) if kind.__name__ in capabilities]
     gone = {name: None for kind in kinds for name in members_of(kind)}
     bases = [base for base in EtcdDeployment.__mro__[1:] if base not in kinds]
     plain = [base for base in bases if not getattr(base, "_is_protocol", False)]
@@ -297,7 +299,6 @@ from dstest.core.protocols import Kill, Pause
 class Deployment(Deployment, Kill, Pause):
     async def kill(self, names, service=""): ...
     async def pause(self, names, service=""): ...
-    async def resume(self, name, wait_s): ...
 
 Toy.deployment = Deployment
 """
@@ -308,40 +309,8 @@ def test_a_claim_that_is_not_kept_names_the_method(
     nemesis: str, ships: Callable[..., None]
 ) -> None:
     ships(CLAIMS)
-    with pytest.raises(ConfigError, match=r"Deployment claims (Kill and lacks restart|Pause and)"):
+    with pytest.raises(ConfigError, match=r"claims (Kill|Pause) and lacks re(start|sume)"):
         resolve(spec(nemesis), [])
-    ships(CLAIMS.replace("Kill, Pause", "Pause", 2))
-    with pytest.raises(ConfigError, match=r"claims Pause and lacks resume \(must take"):
-        resolve(spec(nemesis), [])
-
-
-def test_what_nobody_has_to_have_can_be_called_where_it_is_there(
-    ships: Callable[..., None],
-) -> None:
-    """Who leads is asked of every system that has such a method."""
-    ships(
-        BARE
-        + PROCESSES.replace(
-            "def kill",
-            "def leaders(self, wait_s): ...\n    async def claims(self, name, group): ...\n"
-            "    async def kill",
-        )
-    )
-    with pytest.raises(ConfigError, match=r"has all of Leadership, but leaders \(must take"):
-        resolve(spec("kill"), [])
-
-
-def test_what_changes_a_schema_can_be_called_where_it_is_there(ships: Callable[..., None]) -> None:
-    ships(
-        BARE
-        + PROCESSES.replace(
-            "def kill",
-            "def change_schema(self, table): ...\n    async def restore_schema(self): ...\n"
-            "    async def schema_changes(self): ...\n    async def kill",
-        )
-    )
-    with pytest.raises(ConfigError, match=r"has all of ChangesSchema, but change_schema \(must"):
-        resolve(spec("kill"), [])
 
 
 def test_systems_and_nemeses_that_do_not_say(ships: Callable[..., None]) -> None:
@@ -362,7 +331,7 @@ def test_systems_and_nemeses_that_do_not_say(ships: Callable[..., None]) -> None
 
 
 def test_what_is_deployed_is_what_was_asked() -> None:
-    class Made:
+    class Made(System):
         deployment = EtcdDeployment
         name = "made"
 
@@ -371,7 +340,7 @@ def test_what_is_deployed_is_what_was_asked() -> None:
 
     assert isinstance(deployed(ETCD, [], {}), EtcdDeployment)
     with pytest.raises(ConfigError, match="made deploys a SimpleNamespace, not a EtcdDeployment"):
-        deployed(Made(), [], {})  # type: ignore[arg-type]
+        deployed(Made(), [], {})
 
 
 def test_a_lab_is_asked_as_well() -> None:

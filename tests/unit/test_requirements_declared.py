@@ -86,11 +86,11 @@ def _reached(kind: type) -> list[FunctionType]:
     return [function for _, function in seen]
 
 
-def _asked(function: FunctionType) -> Iterator[str]:
+def _asked(function: FunctionType) -> Iterator[type | str]:
     """Capabilities that it needs, and `deployment.x` for what it takes from a deployment."""
     for node in ast.walk(_tree(function)):
         if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "need":
-            yield _value(node.args[0], function.__globals__).__name__
+            yield _value(node.args[0], function.__globals__)
         if isinstance(node, ast.Attribute) and getattr(node.value, "attr", "") == "deployment":
             yield f"deployment.{node.attr}"
 
@@ -106,13 +106,11 @@ def names_of(capabilities: list[type]) -> set[str]:
 
 @pytest.mark.parametrize("name", ALL)
 def test_a_nemesis_asks_for_what_it_declares(name: str) -> None:
-    from dstest.core import protocols
-
     nemesis = registry.load("nemeses", name)
-    asked = {text for f in _reached(type(nemesis)) for text in _asked(f)}
+    asked = {one for f in _reached(type(nemesis)) for one in _asked(f)}
     plain = {f"deployment.{name}" for name in members_of(Deployment)}
-    assert {text for text in asked if text.startswith("deployment.")} <= plain
-    needed = [getattr(protocols, text) for text in asked if not text.startswith("deployment.")]
+    assert {text for text in asked if isinstance(text, str)} <= plain
+    needed = [kind for kind in asked if isinstance(kind, type)]
     assert names_of(needed) <= names_of(declared(nemesis)), "needed and not declared"
     optional = {Leadership}  # found out with `offered`: a fault without a leader does without
     surplus = [
@@ -123,11 +121,15 @@ def test_a_nemesis_asks_for_what_it_declares(name: str) -> None:
     assert not surplus, "declared and not needed"
 
 
+def _names(functions: list[FunctionType]) -> set[str]:
+    return {k.__name__ for f in functions for k in _asked(f) if isinstance(k, type)}
+
+
 def test_the_reading_of_the_code_finds_what_is_there() -> None:
     kill = _reached(type(registry.load("nemeses", "kill")))
     assert {"prove", "gather", "audit"} <= {f.__name__ for f in kill}
-    assert {"Processes", "Kill", "Restartable"} <= {t for f in kill for t in _asked(f)}
-    clock = {t for f in _reached(type(registry.load("nemeses", "clock"))) for t in _asked(f)}
+    assert {"Processes", "Kill", "Restartable"} <= _names(kill)
+    clock = _names(_reached(type(registry.load("nemeses", "clock"))))
     assert {"MonotonicTimer", "Clocked"} <= clock
     assert "Kill" not in clock
     assert "Processes" in clock

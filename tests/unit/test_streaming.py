@@ -19,7 +19,7 @@ from dstest.core.check import Budget
 from dstest.core.errors import ConfigError
 from dstest.core.history import History
 from dstest.core.op import Outcome
-from dstest.core.protocols import CheckerTraits
+from dstest.core.protocols import Workload
 from dstest.core.run_record import RunSpec
 from dstest.history.generator.true_histories import KINDS, history
 from dstest.history.segment import SegmentWriter, Writer
@@ -30,9 +30,7 @@ from dstest.runner.streaming import Following, StreamCheck, prefix
 pytestmark = pytest.mark.slow
 
 STREAMED = [
-    name
-    for name, kind in KINDS.items()
-    if CheckerTraits.of(registry.load("checkers", kind.checker)).prefix_closed
+    name for name, kind in KINDS.items() if registry.load("checkers", kind.checker).prefix_closed
 ]
 
 
@@ -101,7 +99,7 @@ def test_a_look_at_the_segments_of_a_run(tmp_path: Path) -> None:
 
 
 def test_workloads_that_only_an_end_can_judge_are_refused() -> None:
-    class Ledger:
+    class Ledger(Workload):
         name, capability, model = "ledger", "register", "ledger"
         checkers = ("exactly-once",)
         op_types = frozenset({"pay", "audit"})
@@ -109,7 +107,7 @@ def test_workloads_that_only_an_end_can_judge_are_refused() -> None:
         doc = ""
 
     with pytest.raises(ConfigError, match="whole runs only"):
-        resolve(RunSpec(stop_on_violation=True), [], workload=Ledger())  # type: ignore[arg-type]
+        resolve(RunSpec(stop_on_violation=True), [], workload=Ledger())
 
 
 def test_a_line_that_is_seen_while_it_is_written_is_waited_for(tmp_path: Path) -> None:

@@ -7,11 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 from made_audit import S, but, history, record
+from made_plugins import declaring
 
 from dstest.core import registry
 from dstest.core.check import Anomaly, CheckResult
 from dstest.core.evidence import Evidence, NearFault, Symptom, TaxDC
-from dstest.core.protocols import CheckerTraits, NemesisTraits
+from dstest.core.protocols import Checker, Nemesis
 from dstest.core.verdict import Bug
 from dstest.judge.symptom import UNCLASSIFIED, classify, symptom_of
 
@@ -99,8 +100,8 @@ def violation(*ids: int) -> CheckResult:
 
 
 def symptom(*ids: int, **changes: Any) -> Symptom:
-    traits = {"set": CheckerTraits(breaks={"lost": "durability"})}
-    nemeses = {"partition": NemesisTraits(taxdc="partition")}
+    traits = {"set": declaring(Checker, breaks={"lost": "durability"})}
+    nemeses = {"partition": declaring(Nemesis, taxdc="partition")}
     found = symptom_of(but(**changes), [violation(*ids)], traits, nemeses)
     assert found is not None
     return found
@@ -132,5 +133,5 @@ def test_a_fault_that_did_not_land_is_near_nothing() -> None:
 
 def test_each_nemesis_says_what_its_faults_show() -> None:
     for name in registry.names("nemeses", ours=True):
-        traits = NemesisTraits.of(registry.load("nemeses", name))
+        traits = registry.load("nemeses", name)
         assert (traits.taxdc == "") == (not traits.injects), name

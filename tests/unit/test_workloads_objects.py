@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dstest.core import registry
-from dstest.core.protocols import Answer, Finishing, OpDraft, Reactive, WorkloadTraits
+from dstest.core.protocols import Answer, Finishing, OpDraft, Reactive
 from workloads.queue import GIVEN_BACK_S
 
 NAMES = [
@@ -186,7 +186,7 @@ def test_the_first_of_the_last_collects_waits_as_long_as_the_run_says(arrival_s:
 
 @pytest.mark.parametrize("name", ["queue", "work-queue", "dead-letters"])
 def test_queues_of_thousands_are_emptied_at_the_end(name: str) -> None:
-    assert WorkloadTraits.of(registry.load("workloads", name)).final_s >= 120
+    assert registry.load("workloads", name).final_s >= 120
 
 
 def test_a_key_lives_for_one_operation_and_history_ends_with_a_deletion() -> None:

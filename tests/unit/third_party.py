@@ -12,7 +12,7 @@ from dstest.runner.load import NoTraffic
 BARE = '''\
 """A system that can do nothing for a nemesis; `Toy` may be given more."""
 
-from dstest.core.protocols import Timing
+from dstest.core.protocols import System, Timing
 
 
 class Deployment:
@@ -31,7 +31,7 @@ class Deployment:
     async def healthy(self): return {}
 
 
-class Toy:
+class Toy(System):
     name, doc, packages, services, options = "toy", "a toy", (), (), {}
     capabilities = frozenset({"register"})
     definite_errors, log_alarms, client_port = {}, (), 1

@@ -28,7 +28,7 @@ from clusters.remote.chores import CHORE_ARGV
 from clusters.remote.login import log_in
 from dstest.core import limits
 from dstest.core.errors import ConfigError, DstestError, LabError
-from dstest.core.node import LabInfo, NodeInfo
+from dstest.core.node import Lab, LabInfo, NodeInfo
 
 MARK_S: Final = 30.0
 RELEASE_S: Final = MARK_S + LOOK_S + limits.SSH_CONNECT_TIMEOUT_S
@@ -290,7 +290,7 @@ HALF_RELEASED = (
 )
 
 
-class HostsLab:
+class HostsLab(Lab):
     """Implements `dstest.core.node.Lab` and `Inspects`. It makes nothing and removes nothing."""
 
     name = "hosts"

@@ -22,17 +22,9 @@ from dstest.core.node import Node
 from dstest.core.protocols import (
     REFUSED,
     UNANSWERED,
-    Compacts,
-    Digests,
     Divergence,
-    Divergent,
-    Members,
     Membership,
-    MonotonicTimer,
-    Overrides,
     Replicas,
-    Revisions,
-    SyncStats,
 )
 
 TIMEOUT_S: Final = 2.0
@@ -124,16 +116,8 @@ def why_not(text: str, refusal: str) -> str:
 class EtcdAdmin(
     Durable,
     FullMesh,
-    Members,
     Membership,
     Replicas,
-    Revisions,
-    Digests,
-    Compacts,
-    MonotonicTimer,
-    Divergent,
-    Overrides,
-    SyncStats,
 ):
     """Part of the deployment. Where a member does not answer, its value is None."""
 

@@ -36,10 +36,7 @@ from dstest.core import clock
 from dstest.core.errors import LabError
 from dstest.core.node import Node
 from dstest.core.protocols import (
-    Authenticated,
-    Builds,
     Clocked,
-    Damageable,
     Leadership,
     LeaderView,
     LogWords,
@@ -47,9 +44,7 @@ from dstest.core.protocols import (
     Replication,
     ServerTime,
     Service,
-    Snapshots,
     Timing,
-    Truncatable,
     Unit,
 )
 
@@ -65,7 +60,7 @@ COMMIT_S: Final = 12.0
 """An election among the others, several rounds if need be, and a write."""
 
 
-class EtcdFiles(EtcdAdmin, Builds, Damageable, Snapshots, Truncatable):
+class EtcdFiles(EtcdAdmin):
     """Part of the deployment."""
 
     raised_s = 15.0
@@ -317,7 +312,7 @@ BINARY: Final = "/usr/bin/etcd"
 PROBE: Final = Probe(CLIENT_PORT, b"GET /version HTTP/1.0\r\n\r\n", b"HTTP/1.0 200")
 
 
-class EtcdDeployment(EtcdFiles, Authenticated, Clocked, Leadership, Replication):
+class EtcdDeployment(EtcdFiles, Clocked, Leadership, Replication):
     """etcd on the nodes of one lab. Its bases, and those of its parts, are what it can do."""
 
     timing = Timing(failover_s=20.0, rejoin_s=15.0)

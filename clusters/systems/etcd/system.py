@@ -36,6 +36,7 @@ from dstest.core.protocols import (
     Option,
     Reading,
     Relaxation,
+    System,
 )
 from dstest.core.protocols.systems import Topic, Vote
 from dstest.core.residue import Residue
@@ -223,7 +224,7 @@ def _aliases(fields: Mapping[str, Any]) -> dict[str, str]:
 READER: Final[LogReader] = EtcdLines()
 
 
-class Etcd:
+class Etcd(System):
     """The `etcd` system."""
 
     name = "etcd"

@@ -21,7 +21,6 @@ from dstest.core.protocols import (
     Leadership,
     LeaderView,
     LogWords,
-    Members,
     Membership,
     Probe,
     Replicas,
@@ -158,7 +157,6 @@ class ToykvDeployment(
     Replication,
     Replicas,
     Membership,
-    Members,
     Clocked,
 ):
     """A server on each node; all are members from the beginning."""

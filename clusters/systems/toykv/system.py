@@ -376,7 +376,7 @@ class Toykv(SupervisedSystem):
     client_port = CLIENT_PORT
 
     @property
-    def residues(self) -> tuple[Residue, ...]:
+    def residues(self) -> tuple[Residue, ...]:  # type: ignore[override]
         """As for any system, and a member that is out."""
         return (*super().residues, FILES)
 

@@ -21,7 +21,6 @@ from dstest.core.errors import ConfigError, DstestError, Interrupted
 from dstest.core.fingerprint import parts_of
 from dstest.core.history import History
 from dstest.core.op import Op, Outcome
-from dstest.core.protocols import CheckerTraits
 from dstest.core.run_record import RunMeta, RunSpec
 from dstest.core.verdict import Verdict
 from dstest.history.layout import RunDir, read_records
@@ -217,7 +216,7 @@ def smallest_history(
     shown = next(iter(result.anomalies.get(kind, [])), None)
     if shown is None:
         return None
-    for ops in _parts(history.ops, shown, keyed=CheckerTraits.of(checker).keyed):
+    for ops in _parts(history.ops, shown, keyed=checker.keyed):
         part = msgspec.structs.replace(history, ops=ops)
         if shows_alone(part, checker, model, fingerprint):
             return _counted(part)

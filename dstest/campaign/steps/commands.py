@@ -19,7 +19,6 @@ from dstest.core import registry
 from dstest.core.builds import build_of, builds_of
 from dstest.core.errors import ConfigError
 from dstest.core.processes import ending_with_parent
-from dstest.core.protocols import LabTraits
 from dstest.core.run_record import RunMeta, RunSpec
 from dstest.core.verdict import State
 from dstest.history.layout import RunDir
@@ -89,7 +88,7 @@ def _differences(
 def _usual(field: str, usual: RunSpec, lab: Sequence[str]) -> Any:
     """What a field is where nothing is said; a lab may have a rate of its own."""
     if field == "rate" and lab and lab[-1] in registry.names("labs"):
-        own = LabTraits.of(registry.load("labs", lab[-1])).rate
+        own = registry.load("labs", lab[-1]).rate
         return usual.rate if own is None else own
     return getattr(usual, field)
 

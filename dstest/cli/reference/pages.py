@@ -21,11 +21,8 @@ from dstest.cli.commands import EXAMPLES
 from dstest.core import registry
 from dstest.core.protocols import (
     Caution,
-    CheckerTraits,
     Nemesis,
-    NemesisTraits,
     Option,
-    SystemTraits,
 )
 from dstest.core.run_words import allowed_values, value_text
 from dstest.gate.table import table as gate_rules
@@ -218,14 +215,14 @@ def systems_page() -> str:
     for name, system in _all("systems"):
         lines += [f"## {name}", "", f"{system.doc}.", ""]
         lines += [f"Clients: {_names(system.capabilities)}.", ""]
-        if relaxed := SystemTraits.of(system).relaxations:
+        if relaxed := system.relaxations:
             lines += ["What it promises less by an option:", ""]
             lines += table(
                 ("with", "model", "source"),
                 ((code(f"-o {r.option}={r.value}"), r.model, r.source) for r in relaxed),
             )
             lines += [""]
-        if warned := SystemTraits.of(system).cautions:
+        if warned := system.cautions:
             lines += ["What it warns of:", ""]
             lines += [
                 f"- {_when(row)}it documents that {row.says} ({row.source})." for row in warned
@@ -254,7 +251,7 @@ def _needs_of(nemesis: Nemesis) -> str:
     """What it asks of a system, in a sentence."""
     asked = [capability.__name__ for capability in nemesis.requires]
     text = f"Asks of the system: {', '.join(asked) or 'nothing'}"
-    for when in NemesisTraits.of(nemesis).requires_when:
+    for when in nemesis.requires_when:
         if when.among(nemesis.options):
             text += f"; with {when} also {', '.join(c.__name__ for c in when.requires)}"
     return f"{text}."
@@ -280,7 +277,7 @@ def checkers_page() -> str:
     lines = ["# Checkers", "", _MADE]
     lines += ["Models and what they rule out: [models.md](models.md).", ""]
     for name, checker in _all("checkers"):
-        traits = CheckerTraits.of(checker)
+        traits = checker
         lines += [f"## {name}", "", f"Models: {_names(checker.models)}.", ""]
         rows = (
             (code(model), _names(traits.op_types.get(model, ())), traits.initial.get(model) or "")

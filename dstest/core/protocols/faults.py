@@ -3,9 +3,8 @@ offer to be simulated (`dstest.sim`)."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
 import msgspec
 
@@ -16,6 +15,9 @@ from dstest.core.implements import missing
 from dstest.core.node import LabInfo, Node
 from dstest.core.protocols.systems import Deployment, Endpoint
 from dstest.core.protocols.workloads import Client, Option
+
+if TYPE_CHECKING:
+    from dstest.core.protocols.plugins import Nemesis
 
 C = TypeVar("C")
 
@@ -47,7 +49,7 @@ class FaultPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 class When(msgspec.Struct, frozen=True):
     """A fault whose planned `fact` has this `value` asks for these capabilities besides, and for
-    these features of nodes (`needs`, as `NemesisTraits.needs`)."""
+    these features of nodes (`needs`, as `Nemesis.needs`)."""
 
     fact: str
     value: Any
@@ -134,57 +136,6 @@ class NemesisContext(msgspec.Struct, frozen=True, kw_only=True):
         return None if missing(self.deployment, capability) else cast(C, self.deployment)
 
 
-class Nemesis(Protocol):
-    """A family of faults. The runner calls `setup`, then per fault `inject`, `heal`; `audit` last.
-
-    A run works with a copy of its own: what it keeps between its calls is that run's. Records are
-    never changed, but replaced.
-
-    `requires` are the capabilities that every fault of it asks of the system, as protocols; a run
-    whose system lacks one of them is refused when it is planned.
-
-    `inject` returns a record whose `landed` is already decided, or whose evidence `heal` completes;
-    `heal` returns the record with its heal proof. Both return instead of raising when a fault did
-    not land; they raise only where the lab is lost.
-
-    What it may say of itself besides is `NemesisTraits`.
-    """
-
-    name: str
-    doc: str
-    faults: tuple[str, ...]
-    options: Mapping[str, Option]
-
-    @property
-    def requires(self) -> tuple[type, ...]: ...
-
-    def plan(
-        self,
-        rng: random.Random,
-        nodes: Sequence[str],
-        time_limit_s: float,
-        options: Mapping[str, Any],
-    ) -> list[FaultPlan]:
-        """The faults of a run, in order of time. `options` are `PlanOptions`."""
-        ...
-
-    async def setup(self, ctx: NemesisContext) -> None: ...
-
-    async def inject(self, ctx: NemesisContext, plan: FaultPlan) -> LandingRecord: ...
-
-    async def recheck(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        """Look again in mid-window and at its end: is the fault still there?"""
-        ...
-
-    async def heal(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord: ...
-
-    async def teardown(self, ctx: NemesisContext) -> None: ...
-
-    async def audit(self, ctx: NemesisContext) -> dict[str, list[str]]:
-        """Leaks per node after teardown; empty lists mean clean."""
-        ...
-
-
 @runtime_checkable
 class Composite(Protocol):
     """A nemesis made of others; each plan is of one of them, by name."""
@@ -261,7 +212,7 @@ class Simulable(Protocol):
     A `world` has `hosts` by name, `loop`, `log`, `keep` and `die`; a `host` has `name`, `process`,
     `files` and `numbers`, from which all that is random is drawn; a server may set its `status`, a
     function without arguments that answers as a status request would, of which samples are made
-    (`SystemTraits.asks`). `world.die(process, why)` is how
+    (`System.asks`). `world.die(process, why)` is how
     a server ends itself: a failure of the simulation, as is any end that no fault has asked for.
     `world.keep(host, file, line)` is what a server writes into a file beside its log.
     """
@@ -351,17 +302,27 @@ class ReplacesMembers(Protocol):
 
 @runtime_checkable
 class SimulatedFaults(Protocol):
-    """How a nemesis makes its faults on simulated hosts. It plans them itself, as for any run.
+    """How a nemesis makes its faults on simulated hosts. It plans them itself, as for any run."""
 
-    `options` are those of its own that mean the same in a simulation; `fixed` has values of others,
-    for its plan, so that nothing is drawn which cannot be simulated. `requires` are capabilities
-    that all of its faults ask of the system's `administration`, `requires_when` those that some do.
-    """
+    @property
+    def options(self) -> frozenset[str]:
+        """Those of its own that mean the same in a simulation."""
+        ...
 
-    options: frozenset[str]
-    fixed: Mapping[str, Any]
-    requires: tuple[type, ...]
-    requires_when: tuple[When, ...]
+    @property
+    def fixed(self) -> Mapping[str, Any]:
+        """Values of others, for its plan, so that nothing is drawn which cannot be simulated."""
+        ...
+
+    @property
+    def requires(self) -> tuple[type, ...]:
+        """Capabilities that all of its faults ask of the system's `administration`."""
+        ...
+
+    @property
+    def requires_when(self) -> tuple[When, ...]:
+        """Those that some of them do."""
+        ...
 
     def problem(self, facts: Mapping[str, Any]) -> str | None:
         """Why a fault that is planned so cannot be simulated; None where it can."""

@@ -14,9 +14,6 @@ from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 import msgspec
 
-from dstest.core.node import Node
-from dstest.core.protocols.workloads import Client, Option
-
 EndpointKind = Literal["any", "primary", "replica", "proxy", "seed"]
 PINNED_KINDS: Final[frozenset[EndpointKind]] = frozenset({"any", "primary", "replica"})
 """What a client sees at such an endpoint is the word of its node."""
@@ -244,45 +241,6 @@ class Deployment(Protocol):
     async def healthy(self) -> dict[str, bool]:
         """Per member: does it do, right now, what its role promises? Of one that serves clients
         that is a request which is answered by the cluster, not by a member that was left alone."""
-        ...
-
-
-class System(Protocol):
-    """A database, queue or lock service: how it is deployed and which clients it offers.
-
-    `deployment` is the class of what `deploy` returns: whether a nemesis fits is asked of it when
-    the run is planned, without nodes. `capabilities` are those of its clients. `definite_errors`
-    are the codes of errors after which an operation had no effect, each with where that is written.
-    `services` are the names of the services that each member has.
-
-    What it may say of itself besides is `SystemTraits`.
-    """
-
-    name: str
-    doc: str
-    packages: tuple[str, ...]
-    services: tuple[str, ...]
-    deployment: type[Deployment]
-    capabilities: frozenset[str]
-    options: Mapping[str, Option]
-    definite_errors: Mapping[str, str]
-
-    def members(self, nodes: Sequence[str], options: Mapping[str, Any]) -> list[str]:
-        """Which of the lab's nodes carry a member; asked when a run is planned."""
-        ...
-
-    def deploy(self, nodes: Sequence[Node], options: Mapping[str, Any]) -> Deployment:
-        """On these nodes, each of which carries a member."""
-        ...
-
-    def client(
-        self,
-        capability: str,
-        at: Endpoint,
-        every: Sequence[Endpoint],
-        options: Mapping[str, Any],
-    ) -> Client:
-        """One logical process's client at an endpoint; `every` is for those that go elsewhere."""
         ...
 
 

@@ -1,16 +1,18 @@
-"""Workloads and their generators, clients and checkers: what is done, how each operation ends, and
-who judges it; and the options by which plug-ins are told more."""
+"""What workloads and systems bring: generators and clients, what is done and how each operation
+ends; and the options by which plug-ins are told more."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Protocol, runtime_checkable
 
 import msgspec
 
-from dstest.core.check import Anomaly, Budget, CheckResult, Fields, Valid
+from dstest.core.check import Anomaly, Valid
+from dstest.core.errors import ConfigError
 from dstest.core.history import History
+from dstest.core.implements import fits, named
 from dstest.core.op import Key
 
 NOT_HELD: Final = "not-held"
@@ -114,24 +116,71 @@ class CountsCalls(Protocol):
 
 
 class Option(msgspec.Struct, frozen=True, kw_only=True):
-    """One `-o key=value`: its type, default, allowed values and one line of help.
-
-    A number is finite and from `least` to `most`. `names_nodes`: the value is a list of nodes with
-    commas between, and each of them must be in the cluster. Text is a whole match of `pattern`, if
-    there is one; then `help` says what it may be. `flaw` says what else is wrong with a value,
-    nothing where it is fine.
-    """
+    """One `-o key=value`. Raises ConfigError where no run could write its values down."""
 
     type: type
+    """str, int, float, bool, list, tuple or dict."""
     default: Any
+    """A value of `type`; None only where a checker is not told."""
     help: str
+    """One line; what it may be, where it has a `pattern`."""
     choices: tuple[Any, ...] = ()
     least: float | None = None
+    """Of a number, which is finite."""
     most: float | None = None
     pattern: str = ""
+    """A regular expression that a text matches as a whole."""
     flaw: Callable[[Any], str] | None = None
+    """What else is wrong with a value; nothing where it is fine."""
     names_nodes: bool = False
+    """The value is a list of nodes with commas between, and each must be in the cluster."""
     names_service: bool = False
+
+    def __post_init__(self) -> None:
+        if wrong := next(self._problems(), None):
+            said, remedy = wrong
+            raise ConfigError(f"an Option whose {said}: {self.help}", remedy=remedy)
+
+    def _problems(self) -> Iterator[tuple[str, str]]:
+        """(what is wrong, what to do about it)."""
+        from dstest.core.recordable import why_not
+
+        for name, wanted in _SHAPE.items():
+            if not fits(getattr(self, name), wanted):
+                yield f"{name} is {getattr(self, name)!r}", f"{name}: {named(wanted)}"
+        kind, default = self.type, self.default
+        if kind not in _TYPES:
+            yield f"type is {kind!r}", f"one of {', '.join(one.__name__ for one in _TYPES)}"
+        if (self.least, self.most) != (None, None) and kind not in (int, float):
+            yield "range is of no number", "leave least and most out, or type=float"
+        if self.pattern and kind is not str:
+            yield "pattern is of no text", "leave it out, or type=str"
+        if any(not fits(choice, kind) for choice in self.choices):
+            yield f"choices are not all {kind.__name__}", "one type for all"
+        if default is None:
+            return
+        if not fits(default, kind):
+            yield f"default {default!r} is no {kind.__name__}", "a default of its `type`"
+        if why_not(default):
+            yield (
+                "default is nothing that JSON can hold, and a run keeps it so",
+                "finite numbers of 64 bits, whole characters, lists, and tables by text; no None",
+            )
+        low = self.least is not None and not default >= self.least
+        if low or (self.most is not None and not default <= self.most):
+            yield f"default {default!r} is out of range", "a default from `least` to `most`"
+        if self.choices and default not in self.choices:
+            yield f"default {default!r} is none of its choices", "one of `choices` as default"
+
+
+_TYPES: Final = (str, int, float, bool, list, tuple, dict)
+_SHAPE: Final[Mapping[str, Any]] = {
+    "help": str,
+    "choices": tuple[Any, ...],
+    "least": float | None,
+    "most": float | None,
+    "pattern": str,
+}
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -169,45 +218,6 @@ class Finishing(Protocol):
     """
 
     def final(self, node: int, last: Answer | None) -> OpDraft | None: ...
-
-
-class Workload(Protocol):
-    """What clients do, which capability they need, and which checkers judge it.
-
-    `claims` are categories of `dstest.core.check`. `fields` says what the lints ask of its
-    operations. Each of `op_types` must be asked for at least once; `minimum` is how
-    many good operations of a type prove anything.
-    """
-
-    name: str
-    doc: str
-    capability: str
-    model: str
-    op_types: frozenset[str]
-    checkers: tuple[str, ...]
-    claims: frozenset[str]
-    fields: Fields
-    minimum: Mapping[str, int]
-    options: Mapping[str, Option]
-
-    def generator(
-        self, seed: int, worker: int, processes: int, options: Mapping[str, Any]
-    ) -> Generator: ...
-
-
-class Checker(Protocol):
-    """A pure function from a history to a result.
-
-    What it may say of itself besides is `CheckerTraits`. A checker of transactions also has
-    `forbids(model)`, the anomalies that a model rules out, and `weaker(model)`, the models next
-    below that rule out less.
-    """
-
-    name: str
-    kind: str
-    models: tuple[str, ...]
-
-    def check(self, history: History, model: str, budget: Budget) -> CheckResult: ...
 
 
 class SecondAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from dstest.core import registry
 from dstest.core.clock import wall_ns
 from dstest.core.errors import ConfigError, HistoryError
 from dstest.core.log_lines import wall_time_ns
-from dstest.core.protocols import LogReader, SystemTraits
+from dstest.core.protocols import LogReader, System
 from dstest.debug.logs.analysis import FIRST_LINES, Extra
 from dstest.debug.logs.formats import PatternReader
 from dstest.debug.logs.lines import Source, each_line, sources_of
@@ -28,7 +28,7 @@ def loose_logs(
         raise ConfigError(
             "--system and --pattern both say how lines are read", remedy="leave one of them out"
         )
-    traits = SystemTraits.of(registry.load("systems", system)) if system else SystemTraits()
+    traits = registry.load("systems", system) if system else System()
     reader: LogReader | None = PatternReader(pattern) if pattern else traits.log_reader
     unread: list[str] = []
     sources = sources_of(paths, unread)

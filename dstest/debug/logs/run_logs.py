@@ -15,7 +15,7 @@ from dstest.core import registry
 from dstest.core.errors import ConfigError, EvidenceError
 from dstest.core.evidence import LandingRecord
 from dstest.core.op import Op
-from dstest.core.protocols import EffectLog, LogReader, LogRecord, SystemTraits
+from dstest.core.protocols import EffectLog, LogReader, LogRecord, System
 from dstest.core.run_record import RunMeta
 from dstest.debug.logs.analysis import Extra
 from dstest.debug.logs.formats import plain_record
@@ -43,12 +43,13 @@ class RunLogs(NamedTuple):
     unread: Sequence[str] = ()
 
 
-def traits_of(system: str) -> SystemTraits:
+def traits_of(system: str) -> System:
     """What a system says of itself; what holds for all where it is not there any more."""
     try:
-        return SystemTraits.of(registry.load("systems", system))
+        found: System = registry.load("systems", system)
+        return found
     except ConfigError:
-        return SystemTraits()
+        return System()
 
 
 def records_of(path: Path) -> list[LandingRecord]:
@@ -120,7 +121,7 @@ def _beside(run: RunDir, scene: Scene, effects: EffectLog | None) -> list[str]:
     return found
 
 
-def _lines(run: RunDir, meta: RunMeta, scene: Scene, traits: SystemTraits) -> Iterator[Line]:
+def _lines(run: RunDir, meta: RunMeta, scene: Scene, traits: System) -> Iterator[Line]:
     if (run.path / EVENTS).is_file():
         yield from lines_of_simulation(
             run.path / EVENTS, meta.origin_ns or 0, scene, traits.log_reader

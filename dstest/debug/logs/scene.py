@@ -17,7 +17,7 @@ from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord
 from dstest.core.history import FaultWindow, windows_of
 from dstest.core.op import Op
-from dstest.core.protocols import LogRecord, NemesisTraits
+from dstest.core.protocols import LogRecord
 from dstest.core.protocols.systems import Topic
 from dstest.core.run_record import RunMeta
 from dstest.core.words import one_line
@@ -114,7 +114,7 @@ class Windows:
         """Kinds of alarms that it may cause; none where it is not there any more."""
         if nemesis not in self._alarms:
             try:
-                traits = NemesisTraits.of(registry.load("nemeses", nemesis))
+                traits = registry.load("nemeses", nemesis)
                 self._alarms[nemesis] = traits.explains
             except ConfigError:
                 self._alarms[nemesis] = frozenset()

@@ -14,7 +14,6 @@ from dstest.core import registry
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord
 from dstest.core.history import FaultWindow, windows_of
-from dstest.core.protocols import NemesisTraits
 from dstest.core.run_record import RunMeta
 
 STRETCH_LEAST_S: Final = 0.1
@@ -195,7 +194,7 @@ class Faults:
 
 def _ends_nodes(nemesis: str) -> bool:
     try:
-        return NemesisTraits.of(registry.load("nemeses", nemesis)).restarts_nodes
+        return bool(registry.load("nemeses", nemesis).restarts_nodes)
     except ConfigError:
         return False
 

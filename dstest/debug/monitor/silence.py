@@ -2,7 +2,7 @@
 
 What counts are series that a sampler takes each time, whatever servers do (`client.STEADY`). A node
 samples on its own, cut off or with a server that is dead, so only a fault that ends the node itself
-(`NemesisTraits.restarts_nodes`) explains that there are none.
+(`Nemesis.restarts_nodes`) explains that there are none.
 """
 
 from __future__ import annotations

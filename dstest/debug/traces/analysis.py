@@ -17,7 +17,6 @@ from dstest.core import registry
 from dstest.core.errors import ConfigError
 from dstest.core.near import meant
 from dstest.core.op import Op, Outcome, trace_of, who
-from dstest.core.protocols import SystemTraits
 from dstest.core.run_record import RunMeta
 from dstest.core.words import one_line
 from dstest.debug.logs.scene import Clocks, clocks_of_run
@@ -265,7 +264,7 @@ def traces_of_run(path: Path) -> TracesOfRun:
 
 def _span_file(system: str) -> str:
     try:
-        return SystemTraits.of(registry.load("systems", system)).span_file if system else ""
+        return registry.load("systems", system).span_file if system else ""
     except ConfigError:
         return ""
 

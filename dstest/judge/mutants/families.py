@@ -18,7 +18,6 @@ import msgspec
 from dstest.core import rng
 from dstest.core.check import CheckResult
 from dstest.core.history import History
-from dstest.core.protocols import CheckerTraits
 from dstest.judge.mutants import objects, operators, tenants, visibility
 from dstest.judge.mutants.shapes import (
     DeadLetters,
@@ -452,7 +451,7 @@ def _transactions(checker: Any, model: str, history: History) -> Family:
 
 def family_of(checker: Any, model: str, history: History) -> Family:
     """The mutants for a checker that judges `history` by `model`."""
-    name = CheckerTraits.of(checker).mutants
+    name = checker.mutants
     if name == "transactions":
         return _transactions(checker, model, history)
     if name not in MUTATORS:

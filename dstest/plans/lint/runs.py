@@ -13,7 +13,6 @@ from typing import Final
 from dstest.campaign.fit import Fit, fit_of, planned_faults
 from dstest.campaign.launch import Arm, Budget, Red, Run, argv_of, red_side
 from dstest.core.errors import ConfigError
-from dstest.core.protocols import SystemTraits
 from dstest.judge.facts import TIER_NEEDS
 from dstest.plans.choice import COUNTS, TECHNIQUES
 from dstest.plans.lint.rule import Rule, Where, at
@@ -189,7 +188,7 @@ def _most_members(scenario: Scenario) -> int | None:
     run = scenario.run
     found = []
     for fit in [fit_of(run, arm) for arm in scenario.arms] if run is not None else []:
-        most = None if fit.system is None else SystemTraits.of(fit.system).members_most
+        most = None if fit.system is None else fit.system.members_most
         found.append(most)
     return None if not found or None in found else max(most for most in found if most is not None)
 

@@ -8,7 +8,6 @@ import pytest
 
 from dstest.core import registry
 from dstest.core.errors import ConfigError
-from dstest.core.protocols import SystemTraits
 from dstest.sim import simulate
 from dstest.sim.forbidden import forbidden_in
 
@@ -92,7 +91,7 @@ def test_a_system_with_such_a_call_is_refused(
     file.write_text("import time\n\ndef stamp():\n    return time.time()\n")
     monkeypatch.syspath_prepend(tmp_path)
     system = registry.load("systems", "toykv")
-    simulable = SystemTraits.of(system).simulable
+    simulable = system.simulable
     assert simulable is not None
     simulate.sim_spec_of("toykv", "register", [])
     monkeypatch.setattr(simulable, "modules", (*simulable.modules, "planted_server"))
@@ -101,7 +100,7 @@ def test_a_system_with_such_a_call_is_refused(
 
 
 def test_a_system_that_names_no_modules_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    simulable = SystemTraits.of(registry.load("systems", "toykv")).simulable
+    simulable = registry.load("systems", "toykv").simulable
     monkeypatch.setattr(simulable, "modules", ())
     with pytest.raises(ConfigError, match="does not name the modules"):
         simulate.sim_spec_of("toykv", "register", [])

@@ -7,7 +7,6 @@ import sys
 
 from clusters.systems.toykv.deployment import AGENTS
 from dstest.core import registry
-from dstest.core.protocols import SystemTraits
 
 LOADED = """
 import sys
@@ -37,6 +36,6 @@ def test_who_judges_or_simulates_needs_no_ssh_and_no_graphs() -> None:
 
 
 def test_every_module_of_the_servers_is_named() -> None:
-    simulable = SystemTraits.of(registry.load("systems", "toykv")).simulable
+    simulable = registry.load("systems", "toykv").simulable
     assert simulable is not None
     assert imported() == set(simulable.modules)

@@ -12,6 +12,7 @@ import msgspec
 from dstest.core.check import Anomaly, Budget, CheckResult, KeyCount, OpCount, Valid
 from dstest.core.history import History
 from dstest.core.op import Key, Op, Outcome
+from dstest.core.protocols import Checker
 
 TYPES = frozenset({"read", "write"})
 
@@ -31,7 +32,7 @@ def anomaly(op: Op) -> Anomaly:
     return Anomaly(type="early-read", key=op.key, ops=[op.op_id], witness=witness, explanation=said)
 
 
-class MyChecker:
+class MyChecker(Checker):
     name, kind, models = "my-checker", "history", ("written-values",)
 
     def check(self, history: History, model: str, budget: Budget) -> CheckResult:

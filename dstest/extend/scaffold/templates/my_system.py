@@ -8,7 +8,7 @@ What to change:
 - `clients`: `do_<type>` for each operation of a capability (`dstest list --capabilities`). What is
   `Definite` had no effect (`definite_errors`: where is that written?); all else is unknown.
 - The bases of the deployment open faults: `Durable` power and disk, `FullMesh` the network between
-  members, `Leadership` faults of leaders, `Clocked` clocks (`dstest list` names what is lacking).
+  members, `Leadership` of leaders, `Clocked` clocks; all else is in `dstest.core.protocols.System`.
 """
 
 import json

@@ -20,7 +20,7 @@ from typing import Any
 
 from dstest.core import rng
 from dstest.core.check import Fields
-from dstest.core.protocols import OpDraft, Option
+from dstest.core.protocols import OpDraft, Option, Workload
 
 
 class Operations:
@@ -42,7 +42,7 @@ class Operations:
         return OpDraft("write", key, self._written)
 
 
-class MyWorkload:
+class MyWorkload(Workload):
     """What the generator's operations are, and what they have to satisfy."""
 
     name = "my-workload"
