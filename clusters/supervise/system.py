@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from clusters.remote.agent_groups import STARTED
+from clusters.supervise.attached import AttachedDeployment
 from clusters.supervise.deployment import SupervisedDeployment
 from clusters.supervise.member_set import GROUPS, HOME, PROGRAM
 from clusters.supervise.ops import NOT_CONNECTED
@@ -265,6 +266,7 @@ done
 """,
         remove=":",
         janitor=False,
+        others=True,
     )
 
 
@@ -285,6 +287,7 @@ def first_members(nodes: Sequence[str], options: Mapping[str, Any]) -> list[str]
 
 UNSENT: Final = "ours: there was no connection, so nothing was sent"
 
+Deployments = type[SupervisedDeployment] | type[AttachedDeployment]
 MakesClient = Callable[[Endpoint, Sequence[Endpoint], Mapping[str, Any]], Client]
 
 
@@ -297,7 +300,7 @@ class SupervisedSystem:
     doc: ClassVar[str]
     packages: tuple[str, ...] = ()
     services: tuple[str, ...]
-    deployment: type[SupervisedDeployment]
+    deployment: Deployments
     clients: Mapping[str, MakesClient] = {}
     options: Mapping[str, Option] = {}
     definite_errors: Mapping[str, str] = {NOT_CONNECTED: UNSENT}

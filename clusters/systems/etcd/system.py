@@ -13,8 +13,10 @@ from typing import Any, Final
 
 import msgspec
 
+from clusters.supervise.attached import OPTIONS as ATTACHED
 from clusters.supervise.system import ETCD, MEMBERS, first_members, residues
 from clusters.systems.etcd import on_node
+from clusters.systems.etcd.attached import AttachedEtcd
 from clusters.systems.etcd.clients import CLIENTS, client_of
 from clusters.systems.etcd.clients.connection import (
     CLIENT_PORT,
@@ -36,6 +38,7 @@ from dstest.core.protocols import (
     Option,
     Reading,
     Relaxation,
+    System,
 )
 from dstest.core.protocols.systems import Topic, Vote
 from dstest.core.residue import Residue
@@ -223,15 +226,11 @@ def _aliases(fields: Mapping[str, Any]) -> dict[str, str]:
 READER: Final[LogReader] = EtcdLines()
 
 
-class Etcd:
-    """The `etcd` system."""
+class AnyEtcd:
+    """What is the same of etcd, whoever has started it."""
 
     name = "etcd"
-    doc = "etcd 3.4 from Debian, five members, gRPC v3 API"
-    packages: tuple[str, ...] = ("etcd-server",)
-    deployment: type[Deployment] = EtcdDeployment
     services: tuple[str, ...] = ("etcd",)
-    capabilities = frozenset(CLIENTS)
     client_packages = ("grpcio", "protobuf")
     definite_errors = DEFINITE_ERRORS
     conflict_errors = frozenset({CONFLICT})
@@ -246,9 +245,6 @@ class Etcd:
         ),
     )
     cautions = ETCD
-    client_port = CLIENT_PORT
-    residues = RESIDUES
-    homes = (HOME, OTHER_HOME)
     log_alarms: tuple[str, ...] = ("cannot be repaired", "panic:", '"level":"fatal"')
     log_harmless: tuple[str, ...] = (
         '"initial-corrupt-check"',
@@ -259,6 +255,31 @@ class Etcd:
     log_reader: LogReader | None = READER
     log_start = '"starting an etcd server"'
     log_version = r'"etcd-version":"([^"]+)"'
+
+    def request_counter(self) -> Http2Requests:
+        """Counts calls on the wire."""
+        return Http2Requests()
+
+    def client(
+        self,
+        capability: str,
+        at: Endpoint,
+        every: Sequence[Endpoint],
+        options: Mapping[str, Any],
+    ) -> Client:
+        return client_of(capability, at, options)
+
+
+class Etcd(AnyEtcd):
+    """The `etcd` system."""
+
+    doc = "etcd 3.4 from Debian, five members, gRPC v3 API"
+    packages: tuple[str, ...] = ("etcd-server",)
+    deployment: type[Deployment] = EtcdDeployment
+    capabilities = frozenset(CLIENTS)
+    client_port = CLIENT_PORT
+    residues = RESIDUES
+    homes: tuple[str, ...] = (HOME, OTHER_HOME)
     asks: tuple[Asks, ...] = ASKS
     options: Mapping[str, Option] = {
         **MEMBERS,
@@ -307,9 +328,10 @@ class Etcd:
         ),
     }
 
-    def request_counter(self) -> Http2Requests:
-        """Counts calls on the wire."""
-        return Http2Requests()
+    @property
+    def attached(self) -> System:
+        """Where it runs already."""
+        return RUNNING
 
     def deploy(self, nodes: Sequence[Node], options: Mapping[str, Any]) -> EtcdDeployment:
         return EtcdDeployment(nodes, options)
@@ -317,14 +339,33 @@ class Etcd:
     def members(self, nodes: Sequence[str], options: Mapping[str, Any]) -> list[str]:
         return first_members(nodes, options)
 
-    def client(
-        self,
-        capability: str,
-        at: Endpoint,
-        every: Sequence[Endpoint],
-        options: Mapping[str, Any],
-    ) -> Client:
-        return client_of(capability, at.node, at.dial or at.address, options)
+
+OF_CLIENTS: Final = ("reads", "guard", "lock_ttl_s")
+"""Options that say what clients do, and not how servers are started."""
 
 
+class RunningEtcd(AnyEtcd):
+    """etcd that runs already: it has no files of ours, and its logs are its own."""
+
+    doc = "etcd that runs already, gRPC v3 API without TLS and users"
+    packages: tuple[str, ...] = ()
+    deployment: type[Deployment] = AttachedEtcd
+    capabilities = frozenset(CLIENTS) - {"revisions"}  # which compacts the history of all keys
+    client_port = 0
+    residues: tuple[Residue, ...] = ()
+    homes: tuple[str, ...] = ()
+    asks: tuple[Asks, ...] = ()
+    options: Mapping[str, Option] = {
+        **ATTACHED,
+        **{name: Etcd.options[name] for name in OF_CLIENTS},
+    }
+
+    def deploy(self, nodes: Sequence[Node], options: Mapping[str, Any]) -> AttachedEtcd:
+        return AttachedEtcd(nodes, options)
+
+    def members(self, nodes: Sequence[str], options: Mapping[str, Any]) -> list[str]:
+        return list(nodes)
+
+
+RUNNING = RunningEtcd()
 SYSTEM = Etcd()

@@ -91,7 +91,9 @@ class NemesisTraits(_Traits, frozen=True, kw_only=True):
     either is enough. `taxdc`: the type of bug that a violation under its faults shows, `taxdc_tags`
     what it is about besides. `disturbs_host`: kinds of events of the control host
     (`dstest.judge.host_events`) that its own faults cause where nodes share its kernel.
-    `simulated`: how its faults are made in a simulation, where they can be."""
+    `simulated`: how its faults are made in a simulation, where they can be. `spares_servers`: its
+    heal leaves servers and their files as they were, and it needs nothing of ours in them: it may
+    be injected into a cluster that others run."""
 
     requires_when: tuple[When, ...] = ()
     requires_lab: tuple[type, ...] = ()
@@ -107,6 +109,7 @@ class NemesisTraits(_Traits, frozen=True, kw_only=True):
     taxdc_tags: frozenset[str] = frozenset()
     disturbs_host: frozenset[str] = frozenset()
     simulated: SimulatedFaults | None = None
+    spares_servers: bool = False
 
 
 class SystemTraits(_Traits, frozen=True, kw_only=True):
@@ -134,7 +137,9 @@ class SystemTraits(_Traits, frozen=True, kw_only=True):
     that runs in the process of its clients no run is better than smoke. `log_reader`: what a line
     of its logs says; without one they are read as any text is. `span_file`: the name of the file
     among a member's logs in which its spans are, where it writes any. `asks`: what its servers are
-    asked about themselves once a second while a run goes on (both: docs/reference/explain.md)."""
+    asked about themselves once a second while a run goes on (both: docs/reference/explain.md).
+    `attached`: the same system where it runs already (`dstest.core.protocols.Attached`), a `System`
+    of the same name."""
 
     residues: tuple[Residue, ...] = ()
     log_alarms: tuple[str, ...] = ()
@@ -159,6 +164,7 @@ class SystemTraits(_Traits, frozen=True, kw_only=True):
     log_reader: LogReader | None = None
     span_file: str = ""
     asks: tuple[Asks, ...] = ()
+    attached: Any = None
 
 
 class WorkloadTraits(_Traits, frozen=True, kw_only=True):
