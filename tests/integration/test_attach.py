@@ -196,7 +196,8 @@ def test_what_cannot_be_attached_to_is_refused_untouched(site: Machines, tmp_pat
     try:
         refused(Exit.HARNESS, "n1: more than one server could be meant: process")
     finally:
-        site.on(0, "pkill -f '[o]ther0'; sleep 0.3; rm -r /srv/site/other0")
+        stop = "kill $(ss -Hltnp 'sport = :22379' | grep -o 'pid=[0-9]*' | cut -d = -f 2)"
+        site.on(0, f"{stop}; sleep 0.5; rm -r /srv/site/other0")
 
 
 @pytest.mark.selftest
