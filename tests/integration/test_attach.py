@@ -30,7 +30,10 @@ pytestmark = [
 LAB_ID: Final = f"attached-{os.getpid()}"
 NODES: Final = 3
 PORT: Final = 12379
-HERE: Final = ("--lab", "hosts", "--lab-id", LAB_ID, "--nodes", str(NODES), "--attach")
+HERE: Final = (
+    *("--lab", "hosts", "--lab-id", LAB_ID, "--nodes", str(NODES)),
+    *("--attach", "--system", "etcd"),
+)
 SHORT: Final = ("-o", "fault_s=4", "-o", "quiet_s=6", "--time-limit", "21")
 
 SERVER: Final = """\
