@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from clusters.remote.agent_groups import STARTED
+from clusters.supervise.attached import AttachedDeployment
 from clusters.supervise.deployment import SupervisedDeployment
 from clusters.supervise.member_set import GROUPS, HOME, PROGRAM
 from clusters.supervise.ops import NOT_CONNECTED
@@ -265,6 +266,7 @@ done
 """,
         remove=":",
         janitor=False,
+        others=True,
     )
 
 
@@ -285,6 +287,7 @@ def first_members(nodes: Sequence[str], options: Mapping[str, Any]) -> list[str]
 
 UNSENT: Final = "ours: there was no connection, so nothing was sent"
 
+Deployments = type[SupervisedDeployment] | type[AttachedDeployment]
 MakesClient = Callable[[Endpoint, Sequence[Endpoint], Mapping[str, Any]], Client]
 
 
@@ -293,7 +296,7 @@ class SupervisedSystem(System):
     `definite_errors` are the codes after which an operation had no effect, with their sources; what
     `not-connected` means need not be among them."""
 
-    deployment: type[SupervisedDeployment]
+    deployment: Deployments
     clients: Mapping[str, MakesClient] = {}
     definite_errors: Mapping[str, str] = {NOT_CONNECTED: UNSENT}
     no_log_alarms: str = ""

@@ -390,6 +390,14 @@ StoreDir = Annotated[Path, typer.Option(help="Where run directories go.", rich_h
 LabId = Annotated[
     str | None, typer.Option(help="Use or make the lab of this name.", rich_help_panel=_WHERE)
 ]
+Attach = Annotated[
+    bool,
+    typer.Option(
+        "--attach",
+        help="The system runs already on the nodes of the lab: neither start nor stop it.",
+        rich_help_panel=_WHERE,
+    ),
+]
 KeepLab = Annotated[bool, typer.Option(help="Leave a lab of our own up.", rich_help_panel=_WHERE)]
 SignKey = Annotated[
     Path | None,
@@ -437,6 +445,7 @@ def run(
     monitor: Monitor = True,
     store: StoreDir = _STORE,
     lab_id: LabId = None,
+    attach: Attach = False,
     keep_lab: KeepLab = False,
     sign_key: SignKey = None,
     verbose: Verbose = False,
@@ -444,9 +453,7 @@ def run(
 ) -> None:
     """One run: nodes, load, faults with proof, verdict, report. Several seeds or sizes, or a tier
     above smoke: a session of runs with one verdict."""
-    from dstest.campaign.session import plan_arms
     from dstest.core.builds import builds_of
-    from dstest.core.rng import fresh_seed
     from dstest.core.run_record import RunSpec
     from dstest.runner.plugins import resolve
 
@@ -454,14 +461,7 @@ def run(
     parts = _parts(plugin or [], system, workload, nemesis, checker or [])
     option = [*(option or []), *(["catch_up=true"] if catch_up else [])]
     planned = None if schedule is None else _scheduled(schedule, nemesis and parts["nemesis"])
-    plan = plan_arms(
-        tier=tier_of(tier),
-        seeds=(named := numbers("--seed", seed)),
-        count=seeds,
-        sizes=numbers("--nodes", nodes),
-        time_limit_s=time_limit,
-        first_seed=named[0] if named else fresh_seed(),
-    )
+    plan = _arms(tier, seed, seeds, nodes, time_limit)
     spec = RunSpec(
         **parts,
         lab=kind_of_run(lab_id, lab),
@@ -474,6 +474,7 @@ def run(
         schedule=None if schedule is None else str(schedule),
         stop_on_violation=stop_on_violation,
         monitor=monitor,
+        attach=attach,
         builds=builds_of(fetched_for(parts["system"], system_version)),
     )
     enter(spec, lab_id, keep_lab=keep_lab)
@@ -483,6 +484,24 @@ def run(
     plugins = resolve(spec, option, schedule=planned)
     done = _one(plugins, plan.tier, store, lab_id, keep_lab, sign_key, confirm)
     show(done, json_, verbose=verbose)
+
+
+def _arms(
+    tier: str | None, seed: str | None, seeds: int | None, nodes: str | None, limit_s: float | None
+) -> ArmsPlan:
+    """A run for each seed and size."""
+    from dstest.campaign.session import plan_arms
+    from dstest.core.rng import fresh_seed
+
+    named = numbers("--seed", seed)
+    return plan_arms(
+        tier=tier_of(tier),
+        seeds=named,
+        count=seeds,
+        sizes=numbers("--nodes", nodes),
+        time_limit_s=limit_s,
+        first_seed=named[0] if named else fresh_seed(),
+    )
 
 
 def _again(

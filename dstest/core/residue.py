@@ -64,6 +64,7 @@ class Residue(msgspec.Struct, frozen=True, kw_only=True):
     What has a lower `rank` is removed first. `janitor`: it goes by itself when a run dies.
     `kept`: it is no harm, stays for a look at it until the next run begins. `routine`: tools that
     every run brings and takes away; finding them after a removal is a leak, before it is none.
+    `others`: it finds only what others have put where servers of ours would go.
     `home`: the directory of a system that all of it is in; on machines that dstest has not made it
     is ours only where that directory is.
     """
@@ -76,6 +77,7 @@ class Residue(msgspec.Struct, frozen=True, kw_only=True):
     janitor: bool = True
     kept: bool = False
     routine: bool = False
+    others: bool = False
     home: str = ""
 
 

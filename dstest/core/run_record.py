@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from dstest.core.evidence import Rerun, Tier, Transport
 from dstest.core.history import ClockSource, Recovery
-from dstest.core.protocols import Endpoint
+from dstest.core.protocols import Endpoint, RunningServer
 
 SCHEMA: Final = 2
 """Of the run directories that this version makes."""
@@ -77,7 +77,8 @@ class RunMeta(msgspec.Struct, kw_only=True, omit_defaults=True):
     node its wall clock minus our monotonic one and the doubt of that, half of the shortest way
     there and back. `cleaned` is what earlier runs had left on the nodes. `transport` is the path
     that the lab and the system have declared.
-    `members_at` is who was a member as each fault was injected.
+    `members_at` is who was a member as each fault was injected. `attached` are by node the servers
+    that ran before the run.
 
     `stopped_by` is the violation that ended the load. `settled_ns` is since when the load went well
     after the last heal, `load_end_ns` when it was told to end. `healthy` is which members served
@@ -130,6 +131,7 @@ class RunMeta(msgspec.Struct, kw_only=True, omit_defaults=True):
     clock_start_ns: int | None = None
     origin_ns: int | None = None
     members_at: dict[str, list[str]] | None = None
+    attached: dict[str, RunningServer] | None = None
 
     stopped_by: str | None = None
     settled_ns: int | UnsetType | None = UNSET
@@ -212,6 +214,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     `files` are absolute paths of plug-ins of the user's own (`core.plugin_files`), `builds` are
     names of builds of the system (`core.builds`) that the nodes have instead of Debian's.
     `checkers` are asked beside those of the workload. `monitor`: nodes are sampled.
+    `attach`: the system runs already, and is left as it was.
     `options` holds every `-o key=value`, already typed by the plug-in that declares the key.
     """
 
@@ -231,4 +234,5 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[str, ...] = ()
     builds: tuple[str, ...] = ()
     checkers: tuple[str, ...] = ()
+    attach: bool = False
     options: dict[str, Any] = msgspec.field(default_factory=dict)

@@ -28,6 +28,7 @@ _FLAGS: Final[Mapping[str, str]] = {
     "nemesis": "--nemesis",
     "lab": "--lab",
     "lab_id": "--lab-id",
+    "attach": "--attach",
     "nodes": "--nodes",
     "time_limit_s": "--time-limit",
     "rate": "--rate",
@@ -43,7 +44,11 @@ _FLAGS: Final[Mapping[str, str]] = {
 }
 """By field of `RunSpec`, and by what a command says besides: in the order of a command."""
 
-_SWITCHES: Final[Mapping[str, bool]] = {"stop_on_violation": True, "monitor": False}
+_SWITCHES: Final[Mapping[str, bool]] = {
+    "attach": True,
+    "stop_on_violation": True,
+    "monitor": False,
+}
 """Flags that stand alone, by field, with the value of it that they say."""
 
 _ROUND_BELOW: Final = 1e12

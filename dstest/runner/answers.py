@@ -152,8 +152,9 @@ def check_places(
             raise answer_error(deployment, "endpoints()", found, expected)
     known = {p for member in members.values() for s in member.services for p in ports_of(s)}
     at_members = any(end.node in members for end in rows)
-    if at_members and isinstance(system, Tapped) and system.client_port not in known:
-        raise _no_service(f"client_port {system.client_port} of system {system.name}")
+    port = system.client_port if isinstance(system, Tapped) else 0
+    if at_members and port and port not in known:
+        raise _no_service(f"client_port {port} of system {system.name}")
 
 
 def _check_place(

@@ -20,6 +20,7 @@ import msgspec
 
 from dstest import __version__
 from dstest.core import registry
+from dstest.core.attach import system_of
 from dstest.core.check import Budget, CheckResult
 from dstest.core.errors import EvidenceError, HarnessError
 from dstest.core.evidence import BlameProbe, Canary, LandingRecord, Rerun, Symptom
@@ -558,7 +559,7 @@ def _run_facts(
     run: RunDir, meta: RunMeta, history: History, folded: Folded, canary: Canary | None
 ) -> RunFacts:
     spec = msgspec.convert(meta.spec, RunSpec)
-    system = registry.load("systems", spec.system)
+    system = system_of(spec.system, attach=spec.attach)
     workload = registry.load("workloads", spec.workload)
     claims = claims_of(workload, [registry.load("checkers", name) for name in meta.checkers])
     path = path_of(spec, meta, folded)

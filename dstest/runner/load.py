@@ -139,6 +139,7 @@ class Load:
             concurrency=spec.concurrency,
             rate=spec.rate,
             catch_up=self._catches_up(),
+            attach=spec.attach,
             op_timeout_s=float(spec.options["op_timeout_s"]),
             final_s=self._final_s,
             parent_pid=os.getpid(),

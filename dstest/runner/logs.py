@@ -322,6 +322,8 @@ def fetch_left(run: RunDir, meta: RunMeta) -> str:
     if meta.logs is not None or meta.started is None:
         return ""
     spec = msgspec.convert(meta.spec, RunSpec)
+    if spec.attach:
+        return ""  # the logs of such servers are not ours to fetch
     try:
         lab = registry.load("labs", meta.lab or spec.lab)
         info = None if meta.lab_id is None else lab.status(meta.lab_id)

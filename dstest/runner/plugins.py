@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from dstest.core import limits, registry
+from dstest.core.attach import system_of
 from dstest.core.errors import ConfigError
 from dstest.core.extras import require_packages
 from dstest.core.implements import fits
@@ -34,6 +35,7 @@ from dstest.runner.requirements import (
     check_lab,
     check_plans,
     check_requires,
+    check_spares,
     for_planning,
 )
 from dstest.runner.transport import simulates
@@ -375,6 +377,8 @@ def _fitting(
         simulated_fit.check_fit(spec, system, nemesis, pairs)
     else:
         require_packages(system.client_packages, f"system {system.name}")
+        if spec.attach:
+            check_spares(system, nemesis, spec.builds)
         check_requires(system, nemesis)
     check_lab(lab, nemesis)
     return msgspec.structs.replace(spec, rate=rate_of(spec, lab))
@@ -402,7 +406,7 @@ def resolve(
         spec = msgspec.structs.replace(spec, nemesis=schedule.nemesis)
     _check_numbers(spec)
     registry.require(spec.files)
-    system: System = registry.load("systems", spec.system)
+    system = system_of(spec.system, attach=spec.attach)
     work: Workload = workload or registry.load("workloads", spec.workload)
     chosen: Nemesis = nemesis or _nemesis(spec.nemesis)
     check_client(system, work)

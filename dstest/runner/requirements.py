@@ -7,7 +7,7 @@ needs no node. What is lacking then is lacking for the whole run.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -18,6 +18,7 @@ from dstest.core.implements import broken_claims, members_of, missing
 from dstest.core.node import Lab, Node
 from dstest.core.protocols import (
     PINNED_KINDS,
+    Attached,
     Composite,
     Deployment,
     Endpoint,
@@ -235,6 +236,47 @@ def check_requires(system: System, nemesis: Nemesis) -> None:
         lacks = _always(system, kind, part)
         if lacks:
             raise _refused(system, kind, lacks, "another --nemesis; `dstest list` says which fit")
+
+
+def check_spares(system: System, nemesis: Nemesis, builds: Sequence[str] = ()) -> None:
+    """Of servers that run already: raises ConfigError for what would change them, or could not be
+    taken back."""
+    if builds:
+        raise ConfigError(
+            "--attach: what runs there is not replaced by another build",
+            remedy="leave --system-version out; the servers are asked for their version",
+        )
+    for part in parts_of(nemesis):
+        if part.injects and not part.spares_servers:
+            fit = [
+                name
+                for name in registry.names("nemeses")
+                if registry.load("nemeses", name).spares_servers
+            ]
+            raise ConfigError(
+                f"--attach: --nemesis {part.name} needs servers that dstest has started: it changes"
+                " their files, settings, memory or limits, and nobody could promise that they are"
+                " afterwards as they were",
+                remedy=f"--nemesis {', '.join(fit)} or none",
+            )
+
+
+def why_lacking(
+    deployment: Attached, nemesis: Nemesis, plans: Sequence[FaultPlan]
+) -> Iterator[str]:
+    """What planned faults ask for in vain of the servers that were found: a sentence each."""
+    lacks = deployment.lacks()
+    parts = {part.name: part for part in parts_of(nemesis)}
+    for name in dict.fromkeys(plan.nemesis for plan in plans):
+        part = parts.get(name, nemesis)
+        facts = [plan.facts for plan in plans if plan.nemesis == name]
+        asked = [*_requires(part)]
+        for when in _when(part):
+            if any(fact.get(when.fact) == when.value for fact in facts):
+                asked += when.requires
+        bases = {base.__name__ for capability in asked for base in capability.__mro__}
+        for why in dict.fromkeys(why for lack, why in lacks.items() if lack in bases):
+            yield f"--nemesis {name}: {why}"
 
 
 def check_lab(lab: Lab, nemesis: Nemesis) -> None:

@@ -42,7 +42,7 @@ from dstest.core.protocols import (
     Replicas,
     Withdraws,
 )
-from dstest.core.residue import RUN_NOTE
+from dstest.core.residue import RUN_NOTE, Residue
 from dstest.core.run_record import RunMeta
 from dstest.history.layout import RunDir, disk_full
 from dstest.history.segment import SegmentWriter, Writer
@@ -112,9 +112,10 @@ class Watches:
         run_clock: RunClock,
         members: Mapping[str, Any],
         deployment: Deployment,
+        processes: ProcessWatch,
     ) -> None:
         spec, system = plugins.spec, plugins.system
-        self._processes = ProcessWatch(system, members, spec.options, run_clock)
+        self._processes = processes
         self._host = HostSampler(run, run_clock)
         self._nodes: NodeSampler | None = None
         if spec.monitor:
@@ -162,7 +163,7 @@ class Run:
         self._guard: Guard | None = None
         self._clocks: dict[str, host.NodeClock] = {}
         self._watches: Watches | None = None
-        self._kinds = adoption.residues(plugins.system, plugins.nemesis, lab=lab)
+        self._kinds = self._residues()
         self._meta = meta
         meta.host = host.host_of(plugins.system.client_packages)
 
@@ -210,7 +211,7 @@ class Run:
             await self._nemesis.prepare(self._context(RunClock(0), NoEpochs()))
         await self._start(deployment)
         await check_probes(deployment, members)
-        await self._guard_of_run().serve(deployment)
+        await self._guard_starts(deployment)
         self._meta.system_version = await self._version(deployment)
         self._meta.builds_in_use = await builds_in_use(spec.builds, deployment, members)
         endpoints = deployment.endpoints()
@@ -234,7 +235,8 @@ class Run:
         journal = self._journal = Journal(writer, clock)
         journal.note(planned=[msgspec.to_builtins(plan) for plan in plugins.plans])
         context = self._context(clock, RunEpochs(load.board, clock, journal))
-        self._watches = Watches(plugins, self._run, clock, members, deployment)
+        processes = ProcessWatch(self._watched(deployment), members, clock)
+        self._watches = Watches(plugins, self._run, clock, members, deployment, processes)
         recovered = Recovery(deployment.timing.failover_s)
         self._loop = NemesisLoop(
             self._nemesis,
@@ -271,21 +273,46 @@ class Run:
         await check_installed(self._lab, self._nodes, self._plugins.system)
         await check_features(self._nodes, self._nemesis, self._plugins.plans)
         members = {name: self._nodes[name] for name in self._plugins.members}
-        deployment = self._deployed(list(members.values()))
-        await lay_homes(self._lab, self._nodes, self._plugins.system, deployment)
+        deployment = await self._deployed(list(members.values()))
+        await self._lay(deployment)
         await self._begin_clean()
         # From here on its end is ours: before, what stands where it would be is somebody else's.
         self._members, self._deployment = members, deployment
         return deployment
 
-    def _deployed(self, nodes: Sequence[Node]) -> Deployment:
+    def _residues(self) -> list[Residue]:
+        """What is looked for on the nodes before the run and after it."""
+        return adoption.residues(self._plugins.system, self._plugins.nemesis, lab=self._lab)
+
+    async def _deployed(self, nodes: Sequence[Node]) -> Deployment:
         """The system on these nodes, as slow as they are."""
         plugins = self._plugins
         deployment = deployed(plugins.system, nodes, plugins.spec.options)
         answers.check_timing(deployment)
         answers.allow_for_slowness(deployment, nodes)
+        await self._look(deployment)
         answers.check_members(deployment, plugins.members)
         return deployment
+
+    async def _look(self, deployment: Deployment) -> None:
+        """What there is to know of the nodes before the system says what its members are."""
+
+    async def _lay(self, deployment: Deployment) -> None:
+        """Make the directories that the system writes into, where the nodes are not ours."""
+        await lay_homes(self._lab, self._nodes, self._plugins.system, deployment)
+
+    async def _guard_starts(self, deployment: Deployment) -> None:
+        """Nodes start the servers again should they have to sweep themselves."""
+        await self._guard_of_run().serve(deployment)
+
+    async def _note_run(self) -> None:
+        """Write on the nodes whose logs those are that lie there from now on."""
+        note = note_of(self._meta)
+        await asyncio.gather(*(node.put(RUN_NOTE, note) for node in self._nodes.values()))
+
+    def _watched(self, deployment: Deployment) -> Deployment:
+        """Whom to ask which processes serve: nothing of what a nemesis knows is touched by it."""
+        return self._plugins.system.deploy(list(self._members.values()), self._plugins.spec.options)
 
     async def _note_clocks(self) -> None:
         self._clocks = await host.node_clocks(self._nodes)
@@ -333,8 +360,7 @@ class Run:
             self._ui.say(f"{name}: removed what an earlier run had left: {', '.join(found)}")
         self._guard = Guard(self._nodes, self._kinds)
         await self._guard.arm()
-        note = note_of(self._meta)
-        await asyncio.gather(*(node.put(RUN_NOTE, note) for node in self._nodes.values()))
+        await self._note_run()
 
     def _guard_of_run(self) -> Guard:
         assert self._guard is not None

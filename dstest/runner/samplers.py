@@ -21,7 +21,15 @@ from dstest.core import clock
 from dstest.core.clock import RunClock
 from dstest.core.errors import DstestError
 from dstest.core.log_lines import kept_as
-from dstest.core.protocols import DataDir, Deployment, LogFiles, Process, Processes, Service, System
+from dstest.core.protocols import (
+    Attached,
+    DataDir,
+    Deployment,
+    LogFiles,
+    Process,
+    Processes,
+    Service,
+)
 from dstest.core.protocols.systems import Asks
 from dstest.debug.monitor.client import NODES, Sample, encode_rows, unit_of
 from dstest.history.layout import RunDir
@@ -377,7 +385,10 @@ def _config(
     """Arguments of the verb `samples_start`."""
     member = deployment.members[node.name]
     return {
-        "services": [service.name for service in member.services],
+        # Control groups of services that others have started are not known there.
+        "services": []
+        if isinstance(deployment, Attached)
+        else [service.name for service in member.services],
         "every_s": wait_s,
         "disk": disk,
         "asks": [
@@ -418,15 +429,12 @@ class _NodeProcesses:
 class ProcessWatch:
     """`run()` looks until it is cancelled; `finish()` gives what was seen.
 
-    Which process serves on a node is asked of a deployment of its own, so that nothing of what a
-    nemesis knows is touched; who ended is told by pid and start time. The kernel's count of
-    processes that it killed for lack of memory, and core files, are read beside that.
+    Which process serves on a node is asked of the deployment that it is given; who ended is told
+    by pid and start time. The kernel's count of processes that it killed for lack of memory, and
+    core files, are read beside that.
     """
 
-    def __init__(
-        self, system: System, nodes: Mapping[str, Any], options: Mapping[str, Any], run: RunClock
-    ) -> None:
-        whole = system.deploy(list(nodes.values()), options)
+    def __init__(self, whole: Deployment, nodes: Mapping[str, Any], run: RunClock) -> None:
         self._nodes = [_NodeProcesses(node, whole) for node in nodes.values()]
         self.offered = all(one.servers is not None for one in self._nodes)
         self._clock = run

@@ -25,6 +25,7 @@ from dstest.history.layout import PLUGINS, RunDir, disk_full, link_latest, whole
 from dstest.history.sums import require_key
 from dstest.runner import host
 from dstest.runner.adoption import alone
+from dstest.runner.attached_run import AttachedRun
 from dstest.runner.fault_plans import SCHEDULE
 from dstest.runner.integrity import (
     code_of,
@@ -144,10 +145,18 @@ def require_packages(lab: LabInfo, plugins: Plugins) -> None:
         )
 
 
-def _require_free(lab: LabInfo) -> None:
-    """Raises LabError where another run holds the lab right now."""
-    with alone(lab):
-        return
+def _require_ready(plugins: Plugins, standing: LabInfo | None) -> None:
+    """Raises LabError where another run holds the lab right now, or a cluster is to be found in a
+    lab that is not there."""
+    if standing is not None:
+        with alone(standing):
+            return
+    if plugins.spec.attach:
+        raise LabError(
+            "--attach: there is no such lab, and nothing runs in one that is made now",
+            remedy="`dstest lab adopt` the machines of the cluster, then --lab hosts with the"
+            " --lab-id of the adoption",
+        )
 
 
 @contextmanager
@@ -213,9 +222,8 @@ def run_session(
             remedy="; ".join(remedies),
         )
     usual = f"{spec.system}-{spec.workload}-{spec.nemesis.replace(',', '+')}"
-    standing = _fitting(plugins, lab_id)
-    if standing is not None:
-        _require_free(standing)  # before a run directory exists; the lab is taken below
+    # Before a run directory exists; the lab is taken below.
+    _require_ready(plugins, _fitting(plugins, lab_id))
     kept = {f"{PLUGINS}/{path.name}": path.read_bytes() for path in map(Path, spec.files)}
     run = RunDir.create(store, name or usual, spec.seed)
     meta = _initial(plugins, tier)
@@ -272,7 +280,8 @@ def _went(
 ) -> DstestError | None:
     """The run to its end, on nodes or simulated. `signals` are as they were once it is judged."""
     if not simulates(plugins.lab):
-        return _executed(Run(plugins, lab, run, meta, live), live)
+        kind = AttachedRun if plugins.spec.attach else Run
+        return _executed(kind(plugins, lab, run, meta, live), live)
     stop = signals.enter_context(stopping(live.ui.say))
     return SimulatedRun(plugins, lab, run, meta, live).execute(stop)
 

@@ -24,6 +24,7 @@ import msgspec
 import uvloop
 
 from dstest.core import registry, rng
+from dstest.core.attach import system_of
 from dstest.core.clock import RunClock
 from dstest.core.errors import ConfigError
 from dstest.core.history import RUN_END_NS
@@ -154,7 +155,7 @@ class Worker:
         reactive = isinstance(self._generator, Reactive)
         self._next_for = self._generator.next_for if reactive else None
         self._next = drawing(self._generator, left_out(config.options), config.workload)
-        self._system = registry.load("systems", config.system)
+        self._system = system_of(config.system, attach=config.attach)
         self._next_op = config.worker
         self._clock = RunClock(0)
         self._arrival_rng = rng.stream(config.seed, "arrivals", config.worker)
@@ -243,7 +244,7 @@ class Worker:
         for index, end in enumerate(dialed):
             if end.pinned and index != config.slots[0][1]:
                 continue
-            tap = self._tap(end.address, system.client_port, system.request_counter)
+            tap = self._tap(end.address, system.client_port or end.port, system.request_counter)
             try:
                 address = await tap.open(config.worker * len(dialed) + index)
             except OSError as error:

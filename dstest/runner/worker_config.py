@@ -52,6 +52,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int
     rate: float | None
     catch_up: bool = False
+    attach: bool = False
     op_timeout_s: float
     final_s: float
     parent_pid: int

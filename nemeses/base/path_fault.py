@@ -210,6 +210,7 @@ class PathFault(Driver):
     """Base of the nemeses of paths. A path is hit where it arrives."""
 
     requires: tuple[type, ...] = (Linked,)
+    spares_servers = True
     requires_when: tuple[When, ...] = (When("shape", "leader", (Leadership,)),)
     options: Mapping[str, Option] = {**PATH_OPTIONS, **WINDOW_OPTIONS}
     residues: tuple[Residue, ...] = (nft.RESIDUE,)

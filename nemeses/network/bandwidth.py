@@ -48,6 +48,7 @@ class Bandwidth(ProcessFault):
     taxdc = "timing"
     doc = "caps what nodes can send, our own connections excepted"
     faults: tuple[str, ...] = ("N09",)
+    spares_servers = True
     residues: tuple[Residue, ...] = (SHAPER_RESIDUE,)
     needs: tuple[str, ...] = ("tc-htb",)
     members_least: int = 2

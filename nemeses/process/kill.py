@@ -28,6 +28,7 @@ class Kill(ProcessFault):
     taxdc = "crash-recovery"
     doc = "kills server processes with SIGKILL and starts them again on the data they have"
     faults: tuple[str, ...] = ("N01",)
+    spares_servers = True
     requires: tuple[type, ...] = (Supervised,)
     counts_pids = True
     explains: frozenset[str] = frozenset({"exit"})

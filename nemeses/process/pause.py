@@ -70,6 +70,7 @@ class Pause(ProcessFault):
     taxdc = "timing"
     doc = "stops server processes, by SIGSTOP or by the freezer, and lets them go on"
     faults: tuple[str, ...] = ("N03",)
+    spares_servers = True
     requires_when = (
         *ProcessFault.requires_when,
         When("way", "signal", (Pausable,)),

@@ -54,6 +54,7 @@ ELSEWHERE: Final = {
     "lab up --lab vagrant": Executed("integration/test_vagrant.py", _LAB),
     "lab gc --images": Executed("cli/test_lab_commands.py", "takes images away"),
     "run .*--lab hosts": Executed("integration/test_hosts.py", _RUNS),
+    "run .*--lab hosts .*--attach": Executed("integration/test_attach.py", _RUNS),
     "run .*--lab rootless": Executed("integration/test_rootless.py", _RUNS),
     "run .*(./mydb.py|./myfault.py)": Executed("cli/test_own_files.py", "files of the user's"),
     "run --sign-key": Executed("cli/test_signatures.py", "wants a key"),

@@ -11,9 +11,11 @@ import pytest
 from clusters.systems.etcd.clients import CLIENTS, client_of
 from clusters.systems.etcd.clients.connection import CONFLICT
 from clusters.systems.etcd.clients.objects import EtcdLockClient
-from dstest.core.protocols import NOT_HELD, Definite, OpDraft
+from dstest.core.protocols import NOT_HELD, Definite, Endpoint, OpDraft
 
 pytestmark = pytest.mark.slow
+
+END = Endpoint(node="n1", address="127.0.0.1", port=2379)
 
 
 class Stub:
@@ -100,4 +102,4 @@ def test_a_release_of_what_has_gone_says_that_it_is_not_held_where_it_may_expire
 @pytest.mark.parametrize("capability", CLIENTS)
 def test_every_capability_has_a_client(capability: str) -> None:
     # They are imported by name, so that no import of the system shows one that is not there.
-    assert client_of(capability, "n1", "127.0.0.1", {})
+    assert client_of(capability, END, {})

@@ -95,7 +95,8 @@ class Watched:
     def __init__(self) -> None:
         self.system, self.clock = System(), Told()
         self.nodes = {name: Node(name) for name in ("n1", "n2")}
-        self.watch = ProcessWatch(self.system, self.nodes, {}, self.clock)  # type: ignore[arg-type]
+        whole = self.system.deploy(list(self.nodes.values()), {})
+        self.watch = ProcessWatch(whole, self.nodes, self.clock)  # type: ignore[arg-type]
 
     def look(self, at_s: float) -> None:
         self.clock.at_ns = int(at_s * S)

@@ -45,6 +45,7 @@ OTHERWISE: Final[dict[str, Any]] = {
     "files": ("/nowhere/own.py",),
     "builds": ("/nowhere/b.deb@0123456789abcdef",),
     "checkers": ("slo",),
+    "attach": True,
     "options": {"fault_s": 7.5},
 }
 """By field of a run's spec, a value that is not the usual one."""

@@ -55,7 +55,7 @@ class Etcd:
 
 
 def etcd() -> Do:
-    client: Any = client_of("tenants", "n1", "10.0.0.1:2379", {})
+    client: Any = client_of("tenants", AT, {})
     client._stub = Etcd()
 
     async def do(op: OpDraft) -> Any:

@@ -14,7 +14,8 @@ from typing import Any, Final
 from clusters.supervise import Durable, FullMesh
 from clusters.supervise.member_set import exclusive, override_of
 from clusters.systems.etcd import on_node
-from clusters.systems.etcd.clients.connection import CLIENT_PORT, Stub
+from clusters.systems.etcd.asked import EtcdAsked, http_get
+from clusters.systems.etcd.clients.connection import CLIENT_PORT
 from clusters.systems.etcd.wire import message
 from dstest.core import clock
 from dstest.core.errors import LabError
@@ -24,7 +25,6 @@ from dstest.core.protocols import (
     UNANSWERED,
     Divergence,
     Membership,
-    Replicas,
 )
 
 TIMEOUT_S: Final = 2.0
@@ -55,20 +55,6 @@ _COMPACTED: Final = "etcd_debugging_mvcc_compact_revision"
 async def metrics(address: str) -> str | None:
     """The page; None where no member answers within two seconds."""
     return await http_get(address, "/metrics")
-
-
-async def http_get(address: str, path: str) -> str | None:
-    """A page at the client port, with its headers; None where no member answers in two seconds."""
-    try:
-        async with asyncio.timeout(TIMEOUT_S):
-            reader, writer = await asyncio.open_connection(address, CLIENT_PORT)
-            try:
-                writer.write(f"GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n".encode())
-                return (await reader.read(-1)).decode("utf-8", "replace")
-            finally:
-                writer.close()
-    except (OSError, TimeoutError):
-        return None
 
 
 async def http_date(address: str) -> str | None:
@@ -114,21 +100,12 @@ def why_not(text: str, refusal: str) -> str:
 
 
 class EtcdAdmin(
+    EtcdAsked,
     Durable,
     FullMesh,
     Membership,
-    Replicas,
 ):
     """Part of the deployment. Where a member does not answer, its value is None."""
-
-    def _stub(self, node: Node, token: str | None = None) -> Stub:
-        raise NotImplementedError
-
-    async def _ask(self, node: Node, method: str, request: Any, timeout_s: float) -> Any:
-        raise NotImplementedError
-
-    async def _status(self) -> dict[str, Any]:
-        raise NotImplementedError
 
     async def _metric(self, metric: str) -> dict[str, int | None]:
         """What each member's own metrics say of it, in the metric's unit."""
@@ -141,12 +118,6 @@ class EtcdAdmin(
         nodes = list(self.nodes.values())
         values = await asyncio.gather(*map(read, nodes))
         return {node.name: value for node, value in zip(nodes, values, strict=True)}
-
-    async def _all(self, method: str, request: Any, timeout_s: float = 2.0) -> dict[str, Any]:
-        """What each member answers to the same request."""
-        nodes = list(self.nodes.values())
-        answers = await asyncio.gather(*(self._ask(n, method, request, timeout_s) for n in nodes))
-        return {node.name: answer for node, answer in zip(nodes, answers, strict=True)}
 
     async def _insist(
         self, names: Sequence[str], method: str, request: Any, wait_s: float, fine: str = "never"
@@ -172,11 +143,6 @@ class EtcdAdmin(
             if clock.monotonic_ns() > deadline_ns:
                 raise LabError(f"no member does it: {why}")
             await asyncio.sleep(0.3)
-
-    async def revisions(self) -> dict[str, int | None]:
-        """The newest revision of each member's own store."""
-        found = await self._status()
-        return {n: None if s is None else s.header.revision for n, s in found.items()}
 
     async def make_history(self, revisions: int) -> None:
         """Versions of keys of ours, which no client reads, for a compaction to drop."""
@@ -275,11 +241,6 @@ class EtcdAdmin(
         fine = "requested lease not found"
         await self._insist(list(self.nodes), "revoke", request, 2.0, fine)
 
-    async def hashes(self, revision: int) -> dict[str, tuple[int, int] | None]:
-        """Each member's hash over its store up to `revision`, with what it has compacted to."""
-        found = await self._all("hash_kv", message("HashKVRequest")(revision=revision))
-        return {n: None if a is None else (a.hash, a.compact_revision) for n, a in found.items()}
-
     async def listed(self) -> dict[str, dict[int, Member] | None]:
         """Who is a member, as each one has it."""
         found = await self._all("member_list", message("MemberListRequest")())
@@ -294,18 +255,6 @@ class EtcdAdmin(
             if listed is not None:
                 return sorted(name for name, _ in listed.values())
         return []
-
-    async def replica_states(self) -> dict[str, str | None]:
-        """Each member's hash over its store, up to the newest revision that all have applied. One
-        that is compacted already has no hash, so where all are there they are asked for the newest.
-
-        Hashes of members that have compacted to different revisions differ as well.
-        """
-        heads = await self._all("range", message("RangeRequest")(key=b"/dstest-health"))
-        known = [answer.header.revision for answer in heads.values() if answer is not None]
-        at = 0 if len({*known}) == 1 else min(known, default=0)
-        found = await self.hashes(at) if known else dict.fromkeys(heads)
-        return {n: None if h is None else f"{h[0]:08x}@{h[1]}" for n, h in found.items()}
 
     async def member_id(self, name: str) -> int:
         """The id of a member, as the others have it. LabError where it is none."""

@@ -14,8 +14,9 @@ from typing import Any, Final
 
 from clusters.supervise.member_set import exclusive, override_of
 from clusters.systems.etcd import on_node
-from clusters.systems.etcd.admin import EtcdAdmin, http_date, http_get, why_not
-from clusters.systems.etcd.clients.connection import CLIENT_PORT, Stub
+from clusters.systems.etcd.admin import EtcdAdmin, http_date, why_not
+from clusters.systems.etcd.asked import http_get, probe_at
+from clusters.systems.etcd.clients.connection import CLIENT_PORT
 from clusters.systems.etcd.on_node import (
     DATA,
     HOME,
@@ -28,7 +29,6 @@ from clusters.systems.etcd.on_node import (
     auth_flag,
     auth_steps,
     token,
-    token_for,
     url,
 )
 from clusters.systems.etcd.wire import message
@@ -37,15 +37,10 @@ from dstest.core.errors import LabError
 from dstest.core.node import Node
 from dstest.core.protocols import (
     Clocked,
-    Leadership,
-    LeaderView,
     LogWords,
-    Probe,
-    Replication,
     ServerTime,
     Service,
     Timing,
-    Unit,
 )
 
 STILL_S: Final = 0.2
@@ -309,27 +304,18 @@ class EtcdFiles(EtcdAdmin):
 
 BINARY: Final = "/usr/bin/etcd"
 
-PROBE: Final = Probe(CLIENT_PORT, b"GET /version HTTP/1.0\r\n\r\n", b"HTTP/1.0 200")
 
-
-class EtcdDeployment(EtcdFiles, Clocked, Leadership, Replication):
+class EtcdDeployment(EtcdFiles, Clocked):
     """etcd on the nodes of one lab. Its bases, and those of its parts, are what it can do."""
 
     timing = Timing(failover_s=20.0, rejoin_s=15.0)
-    replication_unit = Unit("entries", 100)
-    """Healthy members differ by what is under way, some tens."""
-
-    def __init__(self, nodes: Sequence[Node], options: Mapping[str, Any]) -> None:
-        super().__init__(nodes, options)
-        self._token = token_for(options)
-        self._names: dict[int, str] = {}
 
     def services(self, node: Node) -> tuple[Service, ...]:
         return (
             Service(
                 name=SERVICE,
                 argv=(BINARY, *self._flags(node)),
-                probe=PROBE,
+                probe=probe_at(CLIENT_PORT),
                 cwd=HOME,
                 directories=(HOME,),
                 data=(DATA,),
@@ -414,63 +400,9 @@ class EtcdDeployment(EtcdFiles, Clocked, Leadership, Replication):
         await super().wipe()
         await self.each(list(self.nodes), lambda node: node.run(["rm", "-rf", *on_node.STRAYS]))
 
-    def _stub(self, node: Node, token: str | None = None) -> Stub:
-        return Stub(node.info.address, self._token if token is None else token)
-
-    async def _ask(self, node: Node, method: str, request: Any, timeout_s: float) -> Any:
-        from grpc.aio import AioRpcError
-
-        stub = self._stub(node)
-        try:
-            return await getattr(stub, method)(request, timeout=timeout_s, wait_for_ready=True)
-        except AioRpcError:
-            return None
-        finally:
-            await stub.close()
-
-    async def healthy(self) -> dict[str, bool]:
-        """Does each member answer a linearizable read within a second?"""
-        request = message("RangeRequest")(key=b"/dstest-health")
-
-        async def ask(node: Node) -> bool:
-            return await self._ask(node, "range", request, self.timing.answer_s) is not None
-
-        return await self.each(list(self.nodes), ask)
-
-    async def _status(self) -> dict[str, Any]:
-        request = message("StatusRequest")()
-        return await self.each(
-            list(self.nodes), lambda node: self._ask(node, "status", request, 0.7)
-        )
-
-    async def leaders(self) -> list[LeaderView]:
-        """Each answering member's view of leader and term."""
-        views = []
-        status_of = {n: s for n, s in (await self._status()).items() if s is not None}
-        self._names |= {status.header.member_id: name for name, status in status_of.items()}
-        for name, status in status_of.items():
-            leader = self._names.get(status.leader) if status.leader else None
-            views.append(LeaderView(member=name, leader=leader, epoch=status.raft_term))
-        return views
-
-    async def claims(self, name: str, group: str) -> bool:
-        """Does this member take itself for the leader?"""
-        status = await self._ask(self.nodes[name], "status", message("StatusRequest")(), 0.7)
-        return status is not None and status.leader == status.header.member_id
-
-    async def progress(self) -> dict[str, dict[str, int] | None]:
-        """Each member's applied raft index, None where it does not answer."""
-        found = await self._status()
-        return {n: None if s is None else {"": s.raft_applied_index} for n, s in found.items()}
-
     async def server_time(self, name: str) -> ServerTime | None:
         """The `Date` of its answers, in whole seconds."""
         date = await http_date(self.nodes[name].info.address)
         if date is None:
             return None
         return ServerTime(int(parsedate_to_datetime(date).timestamp()) * 10**9, 10**9)
-
-    async def version(self) -> str:
-        """The version that the members report."""
-        found = {s.version for s in (await self._status()).values() if s is not None}
-        return ", ".join(sorted(found)) or "unknown"

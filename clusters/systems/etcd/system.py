@@ -13,8 +13,10 @@ from typing import Any, Final
 
 import msgspec
 
+from clusters.supervise.attached import OPTIONS as ATTACHED
 from clusters.supervise.system import ETCD, MEMBERS, first_members, residues
 from clusters.systems.etcd import on_node
+from clusters.systems.etcd.attached import AttachedEtcd
 from clusters.systems.etcd.clients import CLIENTS, client_of
 from clusters.systems.etcd.clients.connection import (
     CLIENT_PORT,
@@ -224,15 +226,11 @@ def _aliases(fields: Mapping[str, Any]) -> dict[str, str]:
 READER: Final[LogReader] = EtcdLines()
 
 
-class Etcd(System):
-    """The `etcd` system."""
+class AnyEtcd(System):
+    """What is the same of etcd, whoever has started it."""
 
     name = "etcd"
-    doc = "etcd 3.4 from Debian, five members, gRPC v3 API"
-    packages: tuple[str, ...] = ("etcd-server",)
-    deployment: type[Deployment] = EtcdDeployment
     services: tuple[str, ...] = ("etcd",)
-    capabilities = frozenset(CLIENTS)
     client_packages = ("grpcio", "protobuf")
     definite_errors = DEFINITE_ERRORS
     conflict_errors = frozenset({CONFLICT})
@@ -247,9 +245,6 @@ class Etcd(System):
         ),
     )
     cautions = ETCD
-    client_port = CLIENT_PORT
-    residues = RESIDUES
-    homes = (HOME, OTHER_HOME)
     log_alarms: tuple[str, ...] = ("cannot be repaired", "panic:", '"level":"fatal"')
     log_harmless: tuple[str, ...] = (
         '"initial-corrupt-check"',
@@ -260,21 +255,81 @@ class Etcd(System):
     log_reader: LogReader | None = READER
     log_start = '"starting an etcd server"'
     log_version = r'"etcd-version":"([^"]+)"'
+
+    def request_counter(self) -> Http2Requests:
+        """Counts calls on the wire."""
+        return Http2Requests()
+
+    def client(
+        self,
+        capability: str,
+        at: Endpoint,
+        every: Sequence[Endpoint],
+        options: Mapping[str, Any],
+    ) -> Client:
+        return client_of(capability, at, options)
+
+
+OF_CLIENTS: Final[Mapping[str, Option]] = {
+    "reads": Option(
+        type=str,
+        default="linearizable",
+        choices=("linearizable", "serializable"),
+        help="serializable reads are served by any member without consulting the others",
+    ),
+    "guard": Option(
+        type=str,
+        default="all",
+        choices=("all", "written", "none"),
+        help="keys that a transaction compares before it writes; fewer than all is unsafe",
+    ),
+    "lock_ttl_s": Option(
+        type=int,
+        default=0,
+        least=0,
+        most=3600,
+        help="locks expire this long after their holder was last heard of; 0 = never",
+    ),
+}
+"""Options that say what clients do, and not how servers are started."""
+
+
+class RunningEtcd(AnyEtcd):
+    """etcd that runs already: it has no files of ours, and its logs are its own."""
+
+    doc = "etcd that runs already, gRPC v3 API without TLS and users"
+    packages: tuple[str, ...] = ()
+    deployment: type[Deployment] = AttachedEtcd
+    capabilities = frozenset(CLIENTS) - {"revisions"}  # which compacts the history of all keys
+    client_port = 0
+    residues: tuple[Residue, ...] = ()
+    homes: tuple[str, ...] = ()
+    asks: tuple[Asks, ...] = ()
+    options: Mapping[str, Option] = {**ATTACHED, **OF_CLIENTS}
+
+    def deploy(self, nodes: Sequence[Node], options: Mapping[str, Any]) -> AttachedEtcd:
+        return AttachedEtcd(nodes, options)
+
+    def members(self, nodes: Sequence[str], options: Mapping[str, Any]) -> list[str]:
+        return list(nodes)
+
+
+class Etcd(AnyEtcd):
+    """The `etcd` system."""
+
+    doc = "etcd 3.4 from Debian, five members, gRPC v3 API"
+    packages: tuple[str, ...] = ("etcd-server",)
+    deployment: type[Deployment] = EtcdDeployment
+    capabilities = frozenset(CLIENTS)
+    client_port = CLIENT_PORT
+    residues = RESIDUES
+    homes: tuple[str, ...] = (HOME, OTHER_HOME)
     asks: tuple[Asks, ...] = ASKS
+    attached = RunningEtcd()
     options: Mapping[str, Option] = {
         **MEMBERS,
-        "reads": Option(
-            type=str,
-            default="linearizable",
-            choices=("linearizable", "serializable"),
-            help="serializable reads are served by any member without consulting the others",
-        ),
-        "guard": Option(
-            type=str,
-            default="all",
-            choices=("all", "written", "none"),
-            help="keys that a transaction compares before it writes; fewer than all is unsafe",
-        ),
+        "reads": OF_CLIENTS["reads"],
+        "guard": OF_CLIENTS["guard"],
         "heartbeat_ms": Option(
             type=int, default=100, least=1, most=60_000, help="raft heartbeat interval"
         ),
@@ -284,13 +339,7 @@ class Etcd(System):
         "auth": Option(
             type=bool, default=False, help="members ask for tokens, and clients have them"
         ),
-        "lock_ttl_s": Option(
-            type=int,
-            default=0,
-            least=0,
-            most=3600,
-            help="locks expire this long after their holder was last heard of; 0 = never",
-        ),
+        "lock_ttl_s": OF_CLIENTS["lock_ttl_s"],
         "unsafe_no_fsync": Option(type=bool, default=False, help="never fsync the log"),
         "compaction_batch": Option(
             type=int,
@@ -308,24 +357,11 @@ class Etcd(System):
         ),
     }
 
-    def request_counter(self) -> Http2Requests:
-        """Counts calls on the wire."""
-        return Http2Requests()
-
     def deploy(self, nodes: Sequence[Node], options: Mapping[str, Any]) -> EtcdDeployment:
         return EtcdDeployment(nodes, options)
 
     def members(self, nodes: Sequence[str], options: Mapping[str, Any]) -> list[str]:
         return first_members(nodes, options)
-
-    def client(
-        self,
-        capability: str,
-        at: Endpoint,
-        every: Sequence[Endpoint],
-        options: Mapping[str, Any],
-    ) -> Client:
-        return client_of(capability, at.node, at.dial or at.address, options)
 
 
 SYSTEM = Etcd()

@@ -242,6 +242,11 @@ def _classes() -> dict[str, Any]:
     }
 
 
+def after_prefix(prefix: bytes) -> bytes:
+    """The `range_end` that makes a range out of a prefix."""
+    return prefix[:-1] + bytes([prefix[-1] + 1])
+
+
 def message(name: str) -> Any:
     """The message class called `name`."""
     return _classes()[name]

@@ -21,30 +21,26 @@ from clusters.supervise import (
     FramedRequests,
     SupervisedSystem,
 )
+from clusters.supervise.attached import OPTIONS as ATTACHED
 from clusters.supervise.log_lines import ZOOKEEPER_LINES
+from clusters.systems.zookeeper.asked import PORT, Session, ZookeeperAsked
+from clusters.systems.zookeeper.attached import AttachedZookeeper
 from dstest.core.node import Node
 from dstest.core.protocols import (
     Definite,
     Ending,
     Endpoint,
-    Leadership,
-    LeaderView,
-    Linked,
     OpDraft,
     Option,
     Probe,
     Relaxation,
-    Replication,
     Service,
-    Timing,
-    Unit,
 )
 
 CONFLICT: Final = "conflict"
 TRIES: Final = 12
 
 HOME: Final = "/opt/zookeeper"
-PORT: Final = 2181
 JAVA: Final = ("java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 CLASSES: Final = "/etc/zookeeper/conf:/usr/share/java/*"
 MAIN: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
@@ -58,30 +54,6 @@ maxClientCnxns=0
 admin.enableServer=false
 4lw.commands.whitelist=*
 """
-
-
-class Session:
-    """A session of the library `kazoo`, which is not told to retry."""
-
-    def __init__(self, address: str, port: int, wait_s: float) -> None:
-        from kazoo.client import KazooClient
-
-        self.client = KazooClient(
-            hosts=f"{address}:{port}",
-            timeout=wait_s,
-            connection_retry={"max_tries": 0},
-            command_retry={"max_tries": 0},
-        )
-        try:
-            self.client.start(timeout=wait_s)
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        with suppress(Exception):
-            self.client.stop()
-            self.client.close()
 
 
 class RegisterClient(BlockingClient):
@@ -154,22 +126,21 @@ class RegisterClient(BlockingClient):
                 return False
         raise Definite(CONFLICT)
 
+    def _path(self, op: OpDraft) -> str:
+        return f"{self.at.prefix}/register-{op.key}"
+
     async def do_read(self, op: OpDraft) -> Any:
-        return (await self.blocking(self._read, f"/register-{op.key}"))[0]
+        return (await self.blocking(self._read, self._path(op)))[0]
 
     async def do_write(self, op: OpDraft) -> None:
-        await self.blocking(self._write, f"/register-{op.key}", op.input)
+        await self.blocking(self._write, self._path(op), op.input)
 
     async def do_cas(self, op: OpDraft) -> bool:
-        return bool(await self.blocking(self._cas, f"/register-{op.key}", *op.input))
+        return bool(await self.blocking(self._cas, self._path(op), *op.input))
 
 
-class ZookeeperDeployment(Durable, Linked, Leadership, Replication):
+class ZookeeperDeployment(ZookeeperAsked, Durable):
     """A member on each node."""
-
-    timing = Timing(start_s=60.0, failover_s=20.0, rejoin_s=20.0)
-    replication_unit = Unit("transactions", 50)
-    _leader: str | None = None
 
     def services(self, node: Node) -> Sequence[Service]:
         ids = {name: i for i, name in enumerate(self.nodes, 1)}
@@ -194,59 +165,6 @@ class ZookeeperDeployment(Durable, Linked, Leadership, Replication):
             )
         ]
 
-    async def _told(self, node: Node) -> dict[str, str]:
-        """What a member says of itself; nothing where it is part of no quorum."""
-        said = await self.text(node, PORT, b"srvr")
-        rows = (line.partition(": ") for line in said.splitlines())
-        return {name: value for name, _, value in rows}
-
-    async def _srvr(self) -> dict[str, dict[str, str]]:
-        """What each member says of itself."""
-        found = {name: row or {} for name, row in (await self.answers(self._told)).items()}
-        led = [name for name, row in found.items() if row.get("Mode") == "leader"]
-        self._leader = led[0] if len(led) == 1 else self._leader
-        return found
-
-    def links(self) -> list[tuple[str, str]] | None:
-        """The leader and each of the others, as last seen: followers have nothing to say to each
-        other until they elect."""
-        others = [name for name in self.members if name != self._leader]
-        if self._leader is None:
-            return None
-        return [pair for n in others for pair in ((self._leader, n), (n, self._leader))]
-
-    async def healthy(self) -> dict[str, bool]:
-        """Is each member part of the quorum?"""
-        return {name: "Mode" in row for name, row in (await self._srvr()).items()}
-
-    async def version(self) -> str:
-        rows = (await self._srvr()).values()
-        told = (r["Zookeeper version"] for r in rows if "Zookeeper version" in r)
-        return ", ".join(sorted({text.split("-")[0] for text in told}))
-
-    async def leaders(self) -> list[LeaderView]:
-        return [
-            LeaderView(
-                member=name,
-                leader=name if row["Mode"] == "leader" else None,
-                epoch=int(row["Zxid"], 16) >> 32,
-                tells=row["Mode"] == "leader",
-            )
-            for name, row in (await self._srvr()).items()
-            if "Mode" in row and "Zxid" in row
-        ]
-
-    async def claims(self, name: str, group: str) -> bool:
-        row = await self.answer(name, self._told) or {}
-        return row.get("Mode") == "leader"
-
-    async def progress(self) -> dict[str, dict[str, int] | None]:
-        rows = await self._srvr()
-        return {
-            n: {"": int(r["Zxid"], 16) & 0xFFFFFFFF} if "Zxid" in r else None
-            for n, r in rows.items()
-        }
-
 
 OWN: Final = frozenset({-11, 11, 100, 101, 105})
 """Types of requests that the library makes by itself: closing, pings, authentication, watches."""
@@ -264,12 +182,11 @@ class ZookeeperRequests(FramedRequests):
         return 4 + length, int.from_bytes(head[8:12], "big", signed=True) not in OWN
 
 
-class Zookeeper(SupervisedSystem):
+class AnyZookeeper(SupervisedSystem):
+    """What is the same of ZooKeeper, whoever has started it."""
+
     name = "zookeeper"
-    doc = "ZooKeeper 3.8 from Debian: writes through a leader, reads from any member"
-    packages = ("zookeeper",)
     services = ("zookeeper",)
-    deployment = ZookeeperDeployment
     client_packages = ("kazoo",)
     clients = {"register": RegisterClient}
     options: Mapping[str, Option] = {
@@ -296,11 +213,29 @@ class Zookeeper(SupervisedSystem):
     )
     log_reader = ZOOKEEPER_LINES
     log_alarms = ("Unexpected exception causing shutdown", "Severe unrecoverable error")
+    request_counter = ZookeeperRequests
+
+
+class RunningZookeeper(AnyZookeeper):
+    """ZooKeeper that runs already: it has no files of ours."""
+
+    doc = "ZooKeeper that runs already, without TLS and authentication"
+    deployment = AttachedZookeeper
+    options: Mapping[str, Option] = {**ATTACHED, **AnyZookeeper.options}
+    client_port = 0
+
+
+class Zookeeper(AnyZookeeper):
+    """The `zookeeper` system."""
+
+    doc = "ZooKeeper 3.8 from Debian: writes through a leader, reads from any member"
+    packages = ("zookeeper",)
+    deployment = ZookeeperDeployment
     ports = (PORT, 2888, 3888)
     client_port = PORT
     home = HOME
     own_image = True
-    request_counter = ZookeeperRequests
+    attached = RunningZookeeper()
 
 
 SYSTEM = Zookeeper()

@@ -34,6 +34,13 @@ _VALUES: Final = {"--model": "model", "--concurrency": "concurrency", "--rate": 
 _AMONG: Final = {"--nodes": "nodes", "--time-limit": "time_limit_s", "--seed": "seed"}
 """Flags that a session may be given several values of; without them a tier or chance has chosen."""
 
+_SWITCHES: Final = {
+    "--attach": ("attach", True),
+    "--stop-on-violation": ("stop_on_violation", True),
+    "--no-monitor": ("monitor", False),
+}
+"""Flags that stand alone -> a field of the spec, and the value that they give it."""
+
 _FILES: Final = ("--plugin", "--system", "--workload", "--nemesis", "--checker")
 """Flags that may name files of the user's own."""
 
@@ -47,12 +54,12 @@ def differences(meta: RunMeta, command: Sequence[str]) -> list[str]:
         return []
     pairs = list(itertools.pairwise(command))
     given = {flag: [value for word, value in pairs if word == flag] for flag, _ in pairs}
-    stops, samples = "--stop-on-violation" in command, "--no-monitor" not in command
-    return list(_differences(meta, given, stops=stops, samples=samples))
+    said = {field: (flag in command) is value for flag, (field, value) in _SWITCHES.items()}
+    return list(_differences(meta, given, said))
 
 
 def _differences(
-    meta: RunMeta, given: Mapping[str, Sequence[str]], *, stops: bool, samples: bool
+    meta: RunMeta, given: Mapping[str, Sequence[str]], switches: Mapping[str, bool]
 ) -> Iterator[str]:
     spec, usual = meta.spec, RunSpec()
     for flag, field in _NAMES.items():
@@ -77,10 +84,9 @@ def _differences(
         yield "checkers"
     if not _same_builds(given.get("--system-version", ()), tuple(spec.get("builds") or ())):
         yield "system-version"
-    if bool(spec.get("stop_on_violation")) != stops:
-        yield "stop-on-violation"
-    if spec.get("monitor", usual.monitor) is not samples:
-        yield "monitor"
+    for field, said in switches.items():
+        if spec.get(field, getattr(usual, field)) is not said:
+            yield field.replace("_", "-")
     if spec.get("schedule") is not None or given.get("--schedule"):
         yield "schedule"  # a path does not tell which faults are in its file
 

@@ -56,6 +56,7 @@ from dstest.core.protocols.plugins import Checker, Nemesis, System, Workload
 from dstest.core.protocols.systems import (
     PINNED_KINDS,
     Asks,
+    Attached,
     Caution,
     Deployment,
     Effect,
@@ -72,6 +73,7 @@ from dstest.core.protocols.systems import (
     Process,
     Reading,
     Relaxation,
+    RunningServer,
     Service,
     Timing,
 )
@@ -108,6 +110,7 @@ __all__ = [
     "Administers",
     "Answer",
     "Asks",
+    "Attached",
     "Caution",
     "Checker",
     "Client",
@@ -165,6 +168,7 @@ __all__ = [
     "Reply",
     "RequestCounter",
     "Restartable",
+    "RunningServer",
     "SecondAnswer",
     "SecondJudge",
     "ServerLogs",

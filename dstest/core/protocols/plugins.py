@@ -142,6 +142,9 @@ class System:
     simulable: Simulable | None = None
     """Its servers and clients on simulated hosts, where it has them."""
 
+    attached: System | None = None
+    """The same system where it runs already (`Attached`), by the same name."""
+
     @required
     def members(self, nodes: Sequence[str], options: Mapping[str, Any]) -> list[str]:
         """Which of the lab's nodes carry a member; asked when a run is planned."""
@@ -341,6 +344,10 @@ class Nemesis:
 
     simulated: SimulatedFaults | None = None
     """How its faults are made in a simulation, where they can be."""
+
+    spares_servers: bool = False
+    """Its heal leaves servers and their files as they were, and it needs nothing of ours in them:
+    it may be injected into a cluster that others run."""
 
     @required
     def plan(

@@ -122,7 +122,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     `any`: the member answers for itself, whatever its role. `primary`, `replica`: its role is
     fixed. `proxy`: it forwards. `seed`: a client asks it where to go, so that what is done to its
     node need not show in what the client sees. Where `dial` is given, a client that counts its
-    calls connects to the system's `client_port` at that address instead of the node's.
+    calls connects to the system's `client_port` at that address instead of the node's. Where a
+    `prefix` is given, servers hold what is not ours: all keys of clients begin with it.
     """
 
     node: str
@@ -130,6 +131,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     kind: EndpointKind = "any"
     dial: str = ""
+    prefix: str = ""
 
     @property
     def pinned(self) -> bool:
@@ -241,6 +243,44 @@ class Deployment(Protocol):
     async def healthy(self) -> dict[str, bool]:
         """Per member: does it do, right now, what its role promises? Of one that serves clients
         that is a request which is answered by the cluster, not by a member that was left alone."""
+        ...
+
+
+class RunningServer(msgspec.Struct, frozen=True, kw_only=True):
+    """A server that ran before us, as it was found on its node: the `port` at which clients ask it,
+    its main process with its start time in clock ticks since the node booted, the file that it
+    runs, its arguments; the `unit` of systemd that it is in, empty for none; its `version`."""
+
+    port: int
+    pid: int
+    start_time: int
+    program: str
+    arguments: tuple[str, ...]
+    unit: str = ""
+    version: str = ""
+
+
+@runtime_checkable
+class Attached(Protocol):
+    """Servers that others have started, and that are left as they were: looked for instead of
+    deployed. `start` and `stop` neither start nor stop any; `stop` takes away what clients have
+    written."""
+
+    async def look(self) -> None:
+        """Finds the server of each node; before anything else is asked. Raises LabError where there
+        is none, or more than one could be meant, or where they are no cluster of these nodes."""
+        ...
+
+    def found(self) -> dict[str, RunningServer]:
+        """By node, as it was when it was looked for."""
+        ...
+
+    async def remarks(self) -> list[str]:
+        """What a person ought to know of the servers, in sentences."""
+        ...
+
+    def lacks(self) -> Mapping[str, str]:
+        """By the name of a capability that the class has: why these servers do not have it."""
         ...
 
 

@@ -100,7 +100,8 @@ class RequestCounter(Protocol):
 
 @runtime_checkable
 class Tapped(Protocol):
-    """A system whose requests can be counted on the wire."""
+    """A system whose requests can be counted on the wire. A `client_port` of 0 is that of each
+    endpoint."""
 
     client_port: int
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Final
 
-from dstest.core.protocols import Client
+from dstest.core.protocols import Client, Endpoint
 
 CLIENTS: Final = {
     "bank": ("objects", "EtcdBankClient"),
@@ -30,10 +30,13 @@ CLIENTS: Final = {
 """Capability -> module and class."""
 
 
-def client_of(capability: str, node: str, address: str, options: Mapping[str, Any]) -> Client:
-    """A client at this node. Raises ValueError for a capability that no client offers."""
+def client_of(capability: str, at: Endpoint, options: Mapping[str, Any]) -> Client:
+    """A client at this endpoint. Raises ValueError for a capability that no client offers."""
     if capability not in CLIENTS:
         raise ValueError(f"etcd offers no {capability} client")
     module, name = CLIENTS[capability]
-    made: Client = getattr(import_module(f"{__name__}.{module}"), name)(node, address, options)
+    kind = getattr(import_module(f"{__name__}.{module}"), name)
+    client = kind(at.node, at.dial or at.address, options)
+    client.port, client.root = at.port, at.prefix or client.root
+    made: Client = client
     return made

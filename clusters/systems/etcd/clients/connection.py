@@ -14,6 +14,9 @@ from dstest.core.protocols import NOT_HELD
 
 CLIENT_PORT: Final = 2379
 
+ROOT: Final = "/dstest"
+"""All keys of clients begin with it, where no endpoint says otherwise."""
+
 _CHANNEL_OPTIONS: Final = (
     ("grpc.enable_retries", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),
@@ -75,13 +78,11 @@ class Stub:
     With a `token`, every call carries it. `calls` counts what was handed to the library.
     """
 
-    def __init__(self, address: str, token: str = "") -> None:
+    def __init__(self, address: str, token: str = "", port: int = CLIENT_PORT) -> None:
         import grpc.aio
 
         target = f"[{address}]" if ":" in address else address
-        self.channel = grpc.aio.insecure_channel(
-            f"{target}:{CLIENT_PORT}", options=_CHANNEL_OPTIONS
-        )
+        self.channel = grpc.aio.insecure_channel(f"{target}:{port}", options=_CHANNEL_OPTIONS)
         self.calls = 0
         self._ready = grpc.ChannelConnectivity.READY
         metadata = (("token", token),)
@@ -122,7 +123,11 @@ class Stub:
 
 
 class MemberClient:
-    """Base of the clients. `calls` counts what was handed to the gRPC library."""
+    """Base of the clients. `calls` counts what was handed to the gRPC library. `port` and `root`
+    are set before it is opened, where they are others."""
+
+    port = CLIENT_PORT
+    root = ROOT
 
     def __init__(self, node: str, address: str, options: Mapping[str, Any]) -> None:
         self._node = node
@@ -139,7 +144,7 @@ class MemberClient:
 
     async def open(self) -> None:
         """Begin to connect; does not wait."""
-        self._stub = Stub(self._address, self._token)
+        self._stub = Stub(self._address, self._token, self.port)
         self._stub.channel.get_state(try_to_connect=True)
 
     async def close(self) -> None:

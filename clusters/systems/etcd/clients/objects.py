@@ -33,6 +33,7 @@ from clusters.systems.etcd.wire import (
     COMPARE_MOD,
     SORT_ASCEND,
     SORT_BY_CREATE,
+    after_prefix,
     message,
 )
 from dstest.core import clock
@@ -40,7 +41,6 @@ from dstest.core.protocols import NOT_HELD, Definite, Indefinite, OpDraft, Reply
 
 __all__ = [
     "EtcdOps",
-    "after_prefix",
     "created_at",
     "delete",
     "modified_at",
@@ -52,11 +52,6 @@ __all__ = [
 
 EXPIRED: Final = "expired"
 """Definite: the lease is gone, so nothing was renewed."""
-
-
-def after_prefix(prefix: bytes) -> bytes:
-    """The `range_end` that makes a range out of a prefix."""
-    return prefix[:-1] + bytes([prefix[-1] + 1])
 
 
 def put(key: bytes, value: Any, lease: int = 0) -> Any:
@@ -126,8 +121,8 @@ class EtcdOps(MemberClient):
             raise classify(error) from None
 
     def path(self, *parts: Any) -> bytes:
-        """`/dstest/<name>/<parts>`."""
-        return "/".join(["/dstest", self.name, *map(str, parts)]).encode()
+        """`<root>/<name>/<parts>`."""
+        return "/".join([self.root, self.name, *map(str, parts)]).encode()
 
     async def range(self, key: bytes, *, prefix: bool = False, **fields: Any) -> Any:
         """A range request; with `prefix` all keys that begin with `key`."""

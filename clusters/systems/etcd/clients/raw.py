@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from clusters.supervise.wire import answer_of, post
+from clusters.systems.etcd.clients.connection import ROOT
 from clusters.systems.etcd.on_node import token_for
 from dstest.core.protocols import Definite, Endpoint, Indefinite, OpDraft, Reply
 
@@ -32,6 +33,7 @@ class RawRegister:
     def __init__(self, at: Endpoint, every: Sequence[Endpoint], options: Mapping[str, Any]) -> None:
         self._node = at.node
         self._place = (at.dial or at.address, at.port)
+        self._root = at.prefix or ROOT
         self._serializable = options.get("reads", "linearizable") == "serializable"
         token = token_for(options)
         self._headers = f"Authorization: {token}\r\n" if token else ""
@@ -49,7 +51,7 @@ class RawRegister:
             raise Definite(f"unsupported operation: {op.op_type}")
         try:
             async with asyncio.timeout(timeout_s):
-                return Reply(await act(op, _text(f"/dstest/{op.key}")), self._node)
+                return Reply(await act(op, _text(f"{self._root}/{op.key}")), self._node)
         except TimeoutError:
             raise Indefinite("timeout") from None
 

@@ -28,14 +28,14 @@ def classify(error: grpc.aio.AioRpcError) -> Exception:
 
 
 class EtcdClient(MemberClient):
-    """Registers under `/dstest/<key>`; values are JSON text. Reads of an absent key give None."""
+    """Registers under `<root>/<key>`; values are JSON text. Reads of an absent key give None."""
 
     async def invoke(self, op: OpDraft, timeout_s: float) -> Reply:
         """read -> value; write -> None; cas [old, new] -> whether it was swapped."""
         stub = self._stub
         if stub is None or not stub.ready:
             raise Definite("not-connected")
-        key = f"/dstest/{op.key}".encode()
+        key = f"{self.root}/{op.key}".encode()
         try:
             if op.op_type == "read":
                 return Reply(await self._read(stub, key, timeout_s), self._node)
@@ -63,10 +63,6 @@ class EtcdClient(MemberClient):
         return bool(response.succeeded)
 
 
-def _etcd_key(key: Any) -> bytes:
-    return f"/dstest/txn/{key}".encode()
-
-
 class EtcdTxnClient(MemberClient):
     """`["append"|"w"|"r", key, value]` micro-ops. Lists and values are JSON text.
 
@@ -83,6 +79,9 @@ class EtcdTxnClient(MemberClient):
     def __init__(self, node: str, address: str, options: Mapping[str, Any]) -> None:
         super().__init__(node, address, options)
         self._guard = options.get("guard", "all")
+
+    def _etcd_key(self, key: Any) -> bytes:
+        return f"{self.root}/txn/{key}".encode()
 
     async def invoke(self, op: OpDraft, timeout_s: float) -> Reply:
         """One transaction; both steps share the time."""
@@ -114,7 +113,7 @@ class EtcdTxnClient(MemberClient):
         ranges = [
             message("RequestOp")(
                 request_range=message("RangeRequest")(
-                    key=_etcd_key(key), serializable=self._serializable
+                    key=self._etcd_key(key), serializable=self._serializable
                 )
             )
             for key in keys
@@ -136,7 +135,7 @@ class EtcdTxnClient(MemberClient):
             message("Compare")(
                 result=COMPARE_EQUAL,
                 target=COMPARE_MOD,
-                key=_etcd_key(key),
+                key=self._etcd_key(key),
                 mod_revision=revisions[key],
             )
             for key in guarded
@@ -144,7 +143,7 @@ class EtcdTxnClient(MemberClient):
         puts = [
             message("RequestOp")(
                 request_put=message("PutRequest")(
-                    key=_etcd_key(key), value=json.dumps(value).encode()
+                    key=self._etcd_key(key), value=json.dumps(value).encode()
                 )
             )
             for key, value in changed.items()

@@ -17,12 +17,13 @@ from typing import Any, Final
 
 import grpc.aio
 
-from clusters.systems.etcd.clients.objects import EtcdOps, after_prefix
+from clusters.systems.etcd.clients.objects import EtcdOps
 from clusters.systems.etcd.wire import (
     SORT_ASCEND,
     SORT_BY_CREATE,
     SORT_BY_MOD,
     SORT_DESCEND,
+    after_prefix,
     message,
 )
 from dstest.core.protocols import Indefinite, OpDraft

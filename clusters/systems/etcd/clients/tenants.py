@@ -8,8 +8,8 @@ import json
 from typing import Any
 from urllib.parse import quote
 
-from clusters.systems.etcd.clients.objects import EtcdOps, after_prefix
-from clusters.systems.etcd.wire import message
+from clusters.systems.etcd.clients.objects import EtcdOps
+from clusters.systems.etcd.wire import after_prefix, message
 from dstest.core.protocols import OpDraft
 
 
