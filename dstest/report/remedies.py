@@ -80,6 +80,9 @@ _MISSED: Final = re.compile(rf"({_NUMBER}) operations; .* below ")
 _NODES: Final = re.compile(r"asks for (\d+) nodes")
 _CUT: Final = re.compile(r"was cut: [\d,]+ of ([\d,]+) bytes")
 
+_INSTEAD: Final = re.compile(r"reached there: (\S+) \([\d,]+ times\)")
+"""A point that an aimed fault has counted, since its own was not met."""
+
 _APART: Final = re.compile(r"without=|\w+_ratio=")
 """Options that keep operations of some type away."""
 
@@ -390,6 +393,16 @@ def _other_fault(run: _Run, _: str) -> str:
     return run.command(nemesis=other)
 
 
+def _reached(run: _Run, line: str) -> str:
+    """At a point that was reached instead, where one was counted; nothing where none was: another
+    try of the same waits in vain."""
+    found = _INSTEAD.search(line)
+    if found is None:
+        return ""
+    kept = [pair for pair in run.given or [] if not pair.startswith(("at=", "hit="))]
+    return run._replace(given=[*kept, f"at={found[1]}"]).command()
+
+
 def _elsewhere(run: _Run, _: str) -> str:
     return f"{run.command()} --store /another/disk"
 
@@ -432,6 +445,7 @@ WAYS: Final[Mapping[Way, Callable[[_Run, str], str]]] = {
     "of-processes": _of_processes,
     "own-checkers": _own_checkers,
     "own-targets": _own_targets,
+    "reached": _reached,
     "power": lambda run, line: run.command(nemesis="power"),
     "recover": _recover,
     "replay": _replay,

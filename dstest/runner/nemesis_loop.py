@@ -260,4 +260,5 @@ def describe(record: LandingRecord) -> str:
     if record.injector is None or record.victim is None:
         return "; ".join(record.notes) or "nothing was injected"
     control = record.control.detail if record.control else "none"
-    return f"{record.injector.detail}; {record.victim.detail}; control: {control}"
+    signals = f"{record.injector.detail}; {record.victim.detail}; control: {control}"
+    return "; ".join([*(record.notes if record.landed == "no" else ()), signals])
