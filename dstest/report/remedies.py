@@ -96,6 +96,9 @@ _FOLLOWS: Final = Cause("follows", "", "", FOLLOWS)
 _ENDED: Final = frozenset({"stopped", "disk-full", "ended-early"})
 """Causes that end a run before its time."""
 
+_UNMET: Final = frozenset({"not-reached", "not-reached-again", "none-reached"})
+"""Causes with which the same point is waited for in vain."""
+
 _NOTHING_JUDGED: Final = frozenset({"undecided", "nothing-judged"})
 """Causes with which checkers reject nothing, however much they are given."""
 
@@ -540,6 +543,8 @@ def remedies(
     causes = [cause_of(line) or _UNKNOWN for line in lines]
     if any(one.id in _ENDED for one in causes):  # all else that is lacking comes of that
         causes = [one if one.id in _ENDED else _FOLLOWS for one in causes]
+    elif any(one.id in _UNMET for one in causes):  # whatever else is changed, it waits in vain
+        causes = [one if one.id in _UNMET else _FOLLOWS for one in causes]
     commands = [WAYS[one.way](run, line) for one, line in zip(causes, lines, strict=True)]
     same = {run.command(), _tier(run, "smoke budget")}
     changes = any(

@@ -22,16 +22,20 @@ from dstest.core.protocols import (
     Deployment,
     Endpoint,
     FaultPlan,
+    LogFiles,
     NamesOperations,
     Nemesis,
     NemesisTraits,
     PlanOptions,
+    Processes,
     System,
     SystemTraits,
     When,
     Workload,
     capabilities,
 )
+from nemeses.base.driver import Driver
+from nemeses.base.moment import LOG, planned
 
 _CAPABILITIES: Final = protocols_of(capabilities)
 
@@ -252,6 +256,29 @@ def check_requires(system: System, nemesis: Nemesis) -> None:
         lacks = _always(system, kind, part)
         if lacks:
             raise _refused(system, kind, lacks, "another --nemesis; `dstest list` says which fit")
+
+
+def check_moments(
+    system: System, nemesis: Nemesis, plans: Sequence[FaultPlan], *, simulated: bool
+) -> None:
+    """Raises ConfigError where a fault is to wait for a moment and cannot: by its nemesis, whose
+    own `inject` would not wait, by what the system lacks, or since nodes are simulated."""
+    kind = deployment_of(system)
+    parts = {part.name: part for part in parts_of(nemesis)}
+    for plan in plans:
+        if (wanted := planned(plan)) is None:
+            continue
+        part, at = parts[plan.nemesis], f"-o {plan.nemesis}.at={wanted.at}"
+        asked = LogFiles if wanted.at.startswith(LOG) else Processes
+        why = ""
+        if simulated:
+            why = "simulated servers have no points that could be met"
+        elif not isinstance(part, Driver) or type(part).inject is not Driver.inject:
+            why = f"{part.name} has an inject() of its own, which waits for nothing"
+        elif unfit(kind, asked):
+            why = f"{system.name} lacks {asked.__name__} ({', '.join(unfit(kind, asked))})"
+        if why:
+            raise ConfigError(f"{at}: {why}", remedy="without it the fault begins when it is due")
 
 
 def check_lab(lab: Lab, nemesis: Nemesis) -> None:
