@@ -23,7 +23,7 @@ from dstest.core.node import LabInfo
 from nemeses.base import moment
 from nemeses.tools import aim
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.selftest, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 
 APPLY = "function:etcdserver.(*EtcdServer).applyEntryNormal"
 WINDOW = ("fault_s=4", "quiet_s=8")
