@@ -40,7 +40,10 @@ async def refused(ctx: NemesisContext, record: LandingRecord) -> Observed:
     fates = dict.fromkeys(gone, "gone")
     fates |= {n: "told" if count else "unharmed" for n, count in said.items()}
     quiet = {n: row for n, row in ProcessDetails.of(record).quiet.items() if n in gone}
-    record = with_facts(record, {"fates": fates, "said": said, "quiet": quiet})
+    tracers = await asyncio.gather(*(aim.traces(ctx.node(n)) for n in details.aimed_at))
+    traced = {n: len(pids) for n, pids in zip(details.aimed_at, tracers, strict=True)}
+    told = {"fates": fates, "said": said, "quiet": quiet, "tracers": traced}
+    record = with_facts(record, told)
     victims = [await _silent(ctx, record, gone)] if gone else []
     victims += [_logged(details.then.removeprefix(_ERROR), said)] if alive else []
     return Observed(
@@ -110,16 +113,18 @@ async def _said(ctx: NemesisContext, record: LandingRecord, name: str) -> int:
 
 
 def refused_standing(before: AimedDetails, now: AimedDetails) -> Standing:
-    """Of a server that runs: is it refused anything any more? One that is gone stays so."""
+    """Of a server that runs: was it refused more, or would it be if it asked, since it is traced?
+    One that is gone stays so."""
     if now.times:
         return Standing()
     over = [
         name
         for name, row in now.reached.items()
         if now.fates.get(name) != "gone"
+        and not now.tracers.get(name)
         and row["refused"] <= before.reached.get(name, {}).get("refused", 0)
     ]
-    doubts = [f"no call of {', '.join(over)} was refused any more"] if over else []
+    doubts = [f"no call of {', '.join(over)} would be refused any more"] if over else []
     return Standing(present=not over, doubts=doubts)
 
 

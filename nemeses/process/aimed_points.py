@@ -44,7 +44,7 @@ class AimedDetails(Details, frozen=True, kw_only=True):
     without a fault, by member, as `PointCount`; `drawn` is the function that was drawn of them, the
     one at place `walk[1]` of an order by the seed `walk[0]`. Of an error: `fates` says by member
     whether the server is `gone`, `told` of it in its log, or is `unharmed`, `said` counts lines of
-    the log that name it, from `log_sizes` on."""
+    the log that name it, from `log_sizes` on, `tracers` our programs that trace it."""
 
     at: str = ""
     hit: int = 1
@@ -61,6 +61,7 @@ class AimedDetails(Details, frozen=True, kw_only=True):
     walk: tuple[int, int] = (0, 0)
     fates: dict[str, str] = {}
     said: dict[str, int] = {}
+    tracers: dict[str, int] = {}
     log_sizes: dict[str, int] = {}
 
     @property

@@ -192,6 +192,7 @@ def test_an_error_stands_as_long_as_calls_are_refused_or_the_server_is_gone() ->
 
     assert standing(2, 3) and not standing(2, 2)
     assert standing(2, 2, fates={"n1": "gone"}) and standing(2, 2, times=2)
+    assert standing(2, 2, tracers={"n1": 1}) and not standing(2, 2, tracers={"n1": 0})
 
 
 def test_faults_of_a_run_walk_through_what_any_may_draw() -> None:
