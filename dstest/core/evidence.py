@@ -376,6 +376,30 @@ class FaultDetails(Details, frozen=True, kw_only=True):
     requested_to_applied_ms: float | None = None
     traffic_at_inject: Counts = {}
     traffic_at_heal: Counts = {}
+    moment: dict[str, Any] = {}
+    """What the fault waited for, and what came (`nemeses/base/moment.py`)."""
+    explains: list[str] = []
+    """Kinds of alarms that its targets may give, besides those that its nemesis declares."""
+
+
+class PointCount(msgspec.Struct, frozen=True, kw_only=True):
+    """How often points of a program were reached without a fault: of `armed` ones in `seconds`,
+    hits by name of those that were, the most frequent first. Their `stops` took `stop_ns`."""
+
+    armed: int
+    seconds: float
+    reached: dict[str, int]
+    stops: int = 0
+    stop_ns: int = 0
+
+
+def point_counts(record: LandingRecord) -> dict[str, PointCount]:
+    """By member, what a fault at a point has counted (`counts` of its facts); empty where nothing
+    was, or it cannot be read."""
+    try:
+        return msgspec.convert(record.facts.get("counts", {}), dict[str, PointCount])
+    except msgspec.ValidationError:
+        return {}
 
 
 class LeadDetails(Details, frozen=True, kw_only=True):

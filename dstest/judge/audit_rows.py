@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from dstest.core.check import Anomaly, CheckResult
-from dstest.core.evidence import AuditRow, Canary, LandingRecord, PathDetails
+from dstest.core.evidence import AuditRow, Canary, FaultDetails, LandingRecord, PathDetails
 from dstest.core.op import Op, Outcome
 from dstest.judge.facts import (
     SECOND_NS,
@@ -446,7 +446,8 @@ def _windows(facts: RunFacts, node: str, kinds: Iterable[str]) -> Iterator[tuple
     for record in facts.records:
         if record.injected_at is None or node not in _affected(record):
             continue
-        if set(kinds) & set(facts.explains.get(record.nemesis, ())):
+        own = FaultDetails.of(record).explains
+        if set(kinds) & {*facts.explains.get(record.nemesis, ()), *own}:
             end = record.healed_at
             yield record.injected_at - BEFORE_NS, None if end is None else end + AFTER_NS
 

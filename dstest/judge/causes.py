@@ -36,6 +36,7 @@ Way = Literal[
     "own-checkers",
     "own-targets",
     "power",
+    "reached",
     "recover",
     "replay",
     "slower",
@@ -162,6 +163,27 @@ _FAULT: Final = (
         "again",
     ),
     Cause("not-planned", "V06", "yet no fault is said to have been planned", _RECORD, "again"),
+    Cause(
+        "not-reached",
+        "V06",
+        "is not proven to have landed..: never reached in",
+        "The load does not come to that point. Aim at one that it reaches, or take a workload that"
+        " comes there: `dstest points SYSTEM --count 10 --workload NAME` says how often.",
+        "reached",
+    ),
+    Cause(
+        "not-reached-again",
+        "V06",
+        "was never reached on ..is not waited for again",
+        FOLLOWS,
+    ),
+    Cause(
+        "none-reached",
+        "V06",
+        "functions was reached in",
+        "A wider glob, or a workload that comes there: `dstest points SYSTEM --count 10 --workload"
+        " NAME` says how often.",
+    ),
     Cause(
         "not-landed",
         "V06",

@@ -24,6 +24,7 @@ from dstest.core.evidence import (
     LandingRecord,
     Rerun,
     Signal,
+    point_counts,
 )
 from dstest.core.history import FaultWindow, History, Recovery, kind_of, starts_of, window_of
 from dstest.core.run_record import RunMeta
@@ -60,6 +61,7 @@ from dstest.report.remedies import (
 from dstest.report.service import UNSUPPORTED, ErrorRow, unusual
 
 ALERTS_MAX: Final = 30
+POINTS_TOLD: Final = 5
 
 T = TypeVar("T")
 
@@ -156,6 +158,9 @@ class FaultView(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str]
     looks: str
     signals: list[SignalView]
+    points: list[tuple[str, str, str, str]]
+    """Of points of programs that were counted: (member, armed, reached, the most frequent ones)."""
+
     window: FaultWindow | None
 
 
@@ -342,8 +347,18 @@ def _fault(
             for role in ("injector", "victim", "control")
             if (signal := getattr(record, role)) is not None
         ],
+        points=[
+            (name, number(count.armed), number(len(count.reached)), _most(count.reached))
+            for name, count in point_counts(record).items()
+        ],
         window=window_of(record, recoveries, starts, landed),
     )
+
+
+def _most(reached: Mapping[str, int]) -> str:
+    """The first ones, in a line."""
+    told = [f"{name} ({count:,})" for name, count in [*reached.items()][:POINTS_TOLD]]
+    return ", ".join(told) + (", .." if len(reached) > POINTS_TOLD else "")
 
 
 def _audit(evidence: Evidence) -> list[AuditView]:

@@ -80,6 +80,9 @@ _MISSED: Final = re.compile(rf"({_NUMBER}) operations; .* below ")
 _NODES: Final = re.compile(r"asks for (\d+) nodes")
 _CUT: Final = re.compile(r"was cut: [\d,]+ of ([\d,]+) bytes")
 
+_INSTEAD: Final = re.compile(r"reached there: (\S+) \([\d,]+ times\)")
+"""A point that an aimed fault has counted, since its own was not met."""
+
 _APART: Final = re.compile(r"without=|\w+_ratio=")
 """Options that keep operations of some type away."""
 
@@ -92,6 +95,9 @@ _UNKNOWN: Final = Cause("unknown", "", "", "", "again")
 _FOLLOWS: Final = Cause("follows", "", "", FOLLOWS)
 _ENDED: Final = frozenset({"stopped", "disk-full", "ended-early"})
 """Causes that end a run before its time."""
+
+_UNMET: Final = frozenset({"not-reached", "not-reached-again", "none-reached"})
+"""Causes with which the same point is waited for in vain."""
 
 _NOTHING_JUDGED: Final = frozenset({"undecided", "nothing-judged"})
 """Causes with which checkers reject nothing, however much they are given."""
@@ -391,6 +397,16 @@ def _other_fault(run: _Run, _: str) -> str:
     return run.command(nemesis=other)
 
 
+def _reached(run: _Run, line: str) -> str:
+    """At a point that was reached instead, where one was counted; nothing where none was: another
+    try of the same waits in vain."""
+    found = _INSTEAD.search(line)
+    if found is None:
+        return ""
+    kept = [pair for pair in run.given or [] if not pair.startswith(("at=", "hit="))]
+    return run._replace(given=[*kept, f"at={found[1]}"]).command()
+
+
 def _elsewhere(run: _Run, _: str) -> str:
     return f"{run.command()} --store /another/disk"
 
@@ -433,6 +449,7 @@ WAYS: Final[Mapping[Way, Callable[[_Run, str], str]]] = {
     "of-processes": _of_processes,
     "own-checkers": _own_checkers,
     "own-targets": _own_targets,
+    "reached": _reached,
     "power": lambda run, line: run.command(nemesis="power"),
     "recover": _recover,
     "replay": _replay,
@@ -527,6 +544,8 @@ def remedies(
     causes = [cause_of(line) or _UNKNOWN for line in lines]
     if any(one.id in _ENDED for one in causes):  # all else that is lacking comes of that
         causes = [one if one.id in _ENDED else _FOLLOWS for one in causes]
+    elif any(one.id in _UNMET for one in causes):  # whatever else is changed, it waits in vain
+        causes = [one if one.id in _UNMET else _FOLLOWS for one in causes]
     commands = [WAYS[one.way](run, line) for one, line in zip(causes, lines, strict=True)]
     same = {run.command(), _tier(run, "smoke budget")}
     changes = any(

@@ -30,6 +30,7 @@ from dstest.core.protocols import (
 from dstest.core.recordable import legible, not_json
 from dstest.runner.epochs import Journal
 from dstest.runner.stand_watch import Ticker
+from nemeses.base import moment
 from nemeses.base.driver import demote, with_facts
 
 _LOOK_S: Final = 0.2
@@ -155,7 +156,8 @@ class NemesisLoop:
         if self._before is not None:
             await self._before(plan.fault_id)
         self.standing[plan.fault_id] = self._stub(plan)
-        injected = self._nemesis.inject(self._ctx, plan)
+        ctx = msgspec.structs.replace(self._ctx, trigger=moment.moment_of(self._ctx, plan))
+        injected = self._nemesis.inject(ctx, plan)
         record = self._stand(await self._in_time(plan.fault_id, "inject", injected))
         self._tell(f"{plan.fault_id}: landed {record.landed} so far; {describe(record)}")
         return record
@@ -263,4 +265,5 @@ def describe(record: LandingRecord) -> str:
     if record.injector is None or record.victim is None:
         return "; ".join(record.notes) or "nothing was injected"
     control = record.control.detail if record.control else "none"
-    return f"{record.injector.detail}; {record.victim.detail}; control: {control}"
+    signals = f"{record.injector.detail}; {record.victim.detail}; control: {control}"
+    return "; ".join([*(record.notes if record.landed == "no" else ()), signals])

@@ -33,10 +33,12 @@ from dstest.runner.fault_plans import Schedule, completed, end_ns, facts_problem
 from dstest.runner.requirements import (
     check_client,
     check_lab,
+    check_moments,
     check_plans,
     check_requires,
     check_spares,
     for_planning,
+    parts_of,
 )
 from dstest.runner.transport import simulates
 from dstest.runner.worker_config import (
@@ -46,6 +48,7 @@ from dstest.runner.worker_config import (
     check_left_out,
     check_raw_client,
 )
+from nemeses.base import moment
 from nemeses.base.schedule import RECOVERY_S
 from nemeses.mix import Mix
 
@@ -356,14 +359,36 @@ def _refuse(nemesis: Nemesis, problem: str | None) -> None:
         )
 
 
+def _plans(
+    spec: RunSpec,
+    nemesis: Nemesis,
+    names: list[str],
+    options: Mapping[str, Any],
+    schedule: Schedule | None,
+) -> list[FaultPlan]:
+    """The faults of a run by its seed, or as the schedule has them. Raises ConfigError."""
+
+    def planned(time_limit_s: float) -> list[FaultPlan]:
+        plans = nemesis.plan(stream(spec.seed, "nemesis"), names, time_limit_s, options)
+        return moment.waiting(plans, parts_of(nemesis), options)
+
+    if schedule is None:
+        return planned(spec.time_limit_s)
+    samples = planned(max(spec.time_limit_s, _SAMPLES_S))
+    plans = completed(schedule.plans, samples, nemesis.options)
+    _refuse(nemesis, facts_problem(plans, samples, nemesis.options))
+    return plans
+
+
 def schedule_of(plugins: Plugins) -> Schedule:
     """The schedule of a run, to be kept with it."""
     spec = plugins.spec
+    own = {*plugins.nemesis.options, *moment.keys(parts_of(plugins.nemesis))}
     return Schedule(
         nemesis=plugins.nemesis.name,
         nodes=spec.nodes,
         time_limit_s=spec.time_limit_s,
-        options={key: spec.options[key] for key in plugins.nemesis.options},
+        options={key: value for key, value in spec.options.items() if key in own},
         plans=plugins.plans,
     )
 
@@ -421,6 +446,7 @@ def resolve(
         )
     brought = [] if schedule is None else _scheduled(schedule, spec)
     declared = _declared(system, work, chosen, *added(checkers, work))
+    declared |= moment.declared(parts_of(chosen), [*brought, *pairs])
     options = registry.parse_options([*brought, *pairs], declared)
     check_raw_client(system, work, options)
     check_left_out(work, options)
@@ -433,18 +459,13 @@ def resolve(
         if simulated
         else for_planning(system, chosen, options)
     )
-    rng = stream(spec.seed, "nemesis")
-    if schedule is None:
-        plans = chosen.plan(rng, names, spec.time_limit_s, given)
-    else:
-        samples = chosen.plan(rng, names, max(spec.time_limit_s, _SAMPLES_S), given)
-        plans = completed(schedule.plans, samples, chosen.options)
-        _refuse(chosen, facts_problem(plans, samples, chosen.options))
+    plans = _plans(spec, chosen, names, given, schedule)
     _check_planned(chosen, plans, spec.time_limit_s)
     if simulated:
         simulated_fit.check_plans(system, chosen, plans)
     else:
         check_plans(system, chosen, plans)
+    check_moments(system, chosen, plans, simulated=simulated)
     return Plugins(
         spec=msgspec.structs.replace(spec, options=options),
         system=system,

@@ -23,13 +23,17 @@ from dstest.core.protocols import (
     Deployment,
     Endpoint,
     FaultPlan,
+    LogFiles,
     NamesOperations,
     Nemesis,
     PlanOptions,
+    Processes,
     System,
     When,
     Workload,
 )
+from nemeses.base.driver import Driver
+from nemeses.base.moment import LOG, planned
 
 PINNED_CLIENTS: Final = "clients of one node"
 """What a system lacks whose clients go elsewhere, for a nemesis that shows at clients."""
@@ -277,6 +281,29 @@ def why_lacking(
         bases = {base.__name__ for capability in asked for base in capability.__mro__}
         for why in dict.fromkeys(why for lack, why in lacks.items() if lack in bases):
             yield f"--nemesis {name}: {why}"
+
+
+def check_moments(
+    system: System, nemesis: Nemesis, plans: Sequence[FaultPlan], *, simulated: bool
+) -> None:
+    """Raises ConfigError where a fault is to wait for a moment and cannot: by its nemesis, whose
+    own `inject` would not wait, by what the system lacks, or since nodes are simulated."""
+    kind = deployment_of(system)
+    parts = {part.name: part for part in parts_of(nemesis)}
+    for plan in plans:
+        if (wanted := planned(plan)) is None:
+            continue
+        part, at = parts[plan.nemesis], f"-o {plan.nemesis}.at={wanted.at}"
+        asked = LogFiles if wanted.at.startswith(LOG) else Processes
+        why = ""
+        if simulated:
+            why = "simulated servers have no points that could be met"
+        elif not isinstance(part, Driver) or type(part).inject is not Driver.inject:
+            why = f"{part.name} has an inject() of its own, which waits for nothing"
+        elif missing(kind, asked):
+            why = f"{system.name} lacks {asked.__name__} ({', '.join(missing(kind, asked))})"
+        if why:
+            raise ConfigError(f"{at}: {why}", remedy="without it the fault begins when it is due")
 
 
 def check_lab(lab: Lab, nemesis: Nemesis) -> None:

@@ -30,6 +30,7 @@ from dstest.core.evidence import FaultDetails, Landed, LandingRecord, Signal, Ta
 from dstest.core.node import Node
 from dstest.core.protocols import FaultPlan, Nemesis, NemesisContext, Option, When
 from dstest.core.residue import GUARD_LEASES, Residue
+from nemeses.base import moment
 from nemeses.base.schedule import WINDOW_OPTIONS
 
 
@@ -119,10 +120,15 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def with_signals(record: LandingRecord, seen: Observed) -> LandingRecord:
-    """The record with the signals as they were observed, and what they say besides."""
+    """The record with the signals as they were observed, and what they say besides; that of the
+    injector with the moment at which the fault began, where it waited for one."""
+    injector = seen.injector
+    if FaultDetails.of(record).moment:
+        parts = (injector.detail, moment.told(FaultDetails.of(record).moment))
+        injector = msgspec.structs.replace(injector, detail="; ".join(filter(None, parts)))
     return msgspec.structs.replace(
         with_facts(record, seen.facts),
-        injector=seen.injector,
+        injector=injector,
         victim=seen.victim,
         control=seen.control,
     )
@@ -417,8 +423,16 @@ class Driver(Nemesis, ABC):
         record = with_facts(record, await self.baseline(ctx, record))
         record = with_facts(record, await self.before(ctx, record))
         await self.arm(ctx, record)
+        if ctx.trigger is not None:
+            record = await ctx.trigger.come(record)
+            if record.notes:
+                await self.disarm(ctx, record)
+                return record
         record = with_facts(record, {"traffic_at_inject": ctx.traffic.by_node()})
         record = await self._applied(ctx, await ctx.epochs.open(record))
+        if ctx.trigger is not None:
+            record, late = await ctx.trigger.begun(record)
+            record = demote(record, late) if late else record
         await asyncio.sleep(self.settle_s)
         return await self._landing(ctx, await self.after_apply(ctx, record))
 

@@ -27,6 +27,7 @@ from dstest.core.protocols import (
     PlanOptions,
     Process,
     Processes,
+    Restartable,
     When,
     lacking_of,
 )
@@ -262,6 +263,25 @@ async def gather_evidence(
     return Observed(
         injector=injector(record, snapshots), victim=victim, control=control, facts=record.facts
     )
+
+
+STARTS_MAX: Final = 2
+"""After the heal: one may be too early for a server that is still ending."""
+
+START_S: Final = 10.0
+
+
+async def start_again(ctx: NemesisContext, record: LandingRecord) -> dict[str, int]:
+    """How often targets were started after the heal. A server that ran at the heal may end only
+    then: what it read or wrote had failed. It is started again, but not for ever."""
+    now = await running(ctx)
+    starts: dict[str, int] = {**record.facts.get("started_again", {})}
+    for name in record.targets:
+        if incomplete(ctx, name, now.get(name, ())) and starts.get(name, 0) < STARTS_MAX:
+            starts[name] = starts.get(name, 0) + 1
+            start = ctx.need(Restartable).restart_command(name)
+            await ctx.node(name).run(start, timeout_s=START_S, check=False)
+    return starts
 
 
 def process_standing(earlier: LandingRecord, record: LandingRecord) -> Standing:

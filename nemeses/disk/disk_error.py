@@ -26,7 +26,7 @@ from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import DataDir, FaultPlan, NemesisContext, Process, Supervised, Ticks
 from nemeses.base.driver import Choice, Facts, Healing, Observed, Proven, Reverted, with_facts
 from nemeses.base.process_evidence import Snapshots, gather, with_clients
-from nemeses.base.process_fault import choose_processes, incomplete, not_serving, served_before
+from nemeses.base.process_fault import choose_processes, not_serving, served_before, start_again
 from nemeses.disk import disk_fault
 from nemeses.disk.disk_fault import (
     BASELINE_S,
@@ -60,11 +60,6 @@ from nemeses.tools.groups import SYNCS, WRITES, sample
 ENDS_WITHIN_S: Final = 8.0
 """After the heal, of a server that has found out about its disk; PostgreSQL waits 5 s for what it
 has asked to end."""
-
-STARTS_MAX: Final = 2
-"""After the heal: one may be too early for a server that is still ending."""
-
-START_S: Final = 10.0
 
 INSIDE_S: Final = 0.2
 """How long the threads of a server that runs are looked at."""
@@ -210,15 +205,8 @@ class DiskErrorFault(DiskFault):
         return any(self.refuses in service.stuck_after for service in services)
 
     async def prove(self, ctx: NemesisContext, record: LandingRecord, healing: Healing) -> Proven:
-        """A server that ran at the heal may end only then: what it read or wrote had failed. It is
-        started again, but not for ever: one that does not stay is not healed."""
-        now = await running(ctx)
-        starts: dict[str, int] = {**record.facts.get("started_again", {})}
-        for name in record.targets:
-            if incomplete(ctx, name, now.get(name, ())) and starts.get(name, 0) < STARTS_MAX:
-                starts[name] = starts.get(name, 0) + 1
-                start = ctx.need(Supervised).restart_command(name)
-                await ctx.node(name).run(start, timeout_s=START_S, check=False)
+        """It stays: one that ends after the heal is started again, but not for ever."""
+        starts = await start_again(ctx, record)
         proven = await super().prove(ctx, record, healing)
         return msgspec.structs.replace(proven, facts={"started_again": starts})
 

@@ -7,13 +7,16 @@ traces the server and counts; at the N-th hit (`-o hit=N`) it acts before anothe
 - `kill`: all processes of the service end there; `kill-all`: those of the other members follow as
   soon as we are told;
 - `pause`: they stand still, by SIGSTOP;
-- `delay`: the thread that came there waits for `delay_ms`, and the others run on.
+- `delay`: the thread that came there waits for `delay_ms`, and the others run on;
+- `errno:NAME`: the system call is not made, and answers with this error.
 
 Injector signal: what that program says: the point was reached so often, by a process and a thread
 that belong to the server, and there it was done. Victim signal: the server is gone, or stands, or
-one of its threads stands while others run; its clients notice. Control: the others run, answer, and
-are traced by nobody. "Never reached" has not landed. It has healed when nobody traces the server,
-each byte of its code that was touched is that of its file, and it serves.
+one of its threads stands while others run; its clients notice; its log names the error. Control:
+the others run, answer, and are traced by nobody. "Never reached" has not landed: what the load
+reaches instead is counted at once (`nemeses.process.aimed_points`), and where the point was not
+reached then either it is not waited for again. It has healed when nobody traces the server, each
+byte of its code that was touched is that of its file, and it serves.
 
 Failures at chosen points of a program: FATE and DESTINI, Gunawi et al., NSDI 2011, section 3.
 """
@@ -28,8 +31,8 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core import protocols
-from dstest.core.errors import LabError
-from dstest.core.evidence import Details, LandingRecord, ProcessDetails, Signal
+from dstest.core.errors import ConfigError, LabError
+from dstest.core.evidence import LandingRecord, ProcessDetails, Signal
 from dstest.core.node import Node
 from dstest.core.protocols import (
     FaultPlan,
@@ -37,6 +40,7 @@ from dstest.core.protocols import (
     Option,
     Process,
     Restartable,
+    ServerLogs,
     Supervised,
     When,
 )
@@ -54,7 +58,6 @@ from nemeses.base.driver import (
     nodes_of,
     with_facts,
 )
-from nemeses.base.process_evidence import Snapshots, control
 from nemeses.base.process_fault import (
     SERVICE_OPTION,
     ProcessFault,
@@ -62,16 +65,33 @@ from nemeses.base.process_fault import (
     gather_evidence,
     not_serving,
     process_standing,
+    start_again,
 )
 from nemeses.observe.processes import (
     STOPPED,
     ProcessSnapshot,
     processes_before,
     signal_command,
-    take_two_snapshots,
 )
-from nemeses.observe.servers import ask_all, probe_pairs
 from nemeses.process.absence import gone_signal, nobody_runs, old_processes
+from nemeses.process.aimed_effects import (
+    delayed,
+    error_number,
+    kill_stuck,
+    refused,
+    refused_standing,
+)
+from nemeses.process.aimed_points import (
+    AimedDetails,
+    counts_around,
+    drawn,
+    own_hits,
+    problems,
+    reached_now,
+    reached_signal,
+    sampled,
+    unmet_note,
+)
 from nemeses.process.pause import standstill
 from nemeses.tools import aim
 from nemeses.tools.compiled import TOOLS
@@ -82,24 +102,27 @@ DELAY_MS_LEAST: Final = 100
 """A thread that stands for less is not seen to stand by anybody else."""
 
 _ACTIONS: Final = {"kill": "kill 0", "kill-all": "kill 0", "pause": "pause 0"}
+_THEN: Final = "-o then=kill, kill-all, pause, delay, or errno:ENOSPC behind a system call"
+_ERROR_EXPLAINS: Final = ["exit", "alarm", "fatal", "panic"]
+"""A server to which a call answers with an error ends by its own decision, with loud last words."""
 
 
-class AimedDetails(Details, frozen=True, kw_only=True):
-    """Of a fault at a point: what was asked for; the programs, and where the point lies in them, by
-    member (`sights`); what was told of the first act (`reached`, by member: `hits`, `fired`,
-    `pid`, `tid`, `callers`, ..). `asleep` counts samples by member in which a thread stood and
-    others ran, `aimed_at` are the members that were traced."""
+def _then_problem(then: str, steps: Sequence[aim.Step]) -> str:
+    """Why that cannot be done at the end of this chain; empty where it can."""
+    if then in _ACTIONS or then == "delay":
+        return ""
+    if not error_number(then):
+        return "nothing that is done at a point"
+    return "" if steps[-1].kind == "syscall" else "only a system call answers with an error"
 
-    at: str = ""
-    hit: int = 1
-    then: str = "kill"
-    times: int = 0
-    delay_ms: float = 0.0
-    reach_s: float = 10.0
-    aimed_at: list[str] = []
-    sights: dict[str, dict[str, Any]] = {}
-    reached: dict[str, dict[str, Any]] = {}
-    asleep: dict[str, int] = {}
+
+def _action(details: AimedDetails) -> tuple[str, int]:
+    """What the program on the node is to do, and how often (0: at each hit from then on)."""
+    if details.then == "delay":
+        return f"delay {int(details.delay_ms * 1000)}", details.times
+    if number := error_number(details.then):
+        return f"errno {number}", details.times
+    return _ACTIONS[details.then], 1
 
 
 class Aimed(ProcessFault):
@@ -118,7 +141,7 @@ class Aimed(ProcessFault):
         "at": Option(
             type=str,
             default="syscall:fdatasync",
-            help="function:NAME, return:NAME or syscall:NAME:GLOB, joined by ' > '",
+            help="function:NAME, return:NAME or syscall:NAME:GLOB, joined by ' > '; or any:GLOB",
         ),
         "hit": Option(
             type=int,
@@ -130,8 +153,7 @@ class Aimed(ProcessFault):
         "then": Option(
             type=str,
             default="kill",
-            choices=("kill", "kill-all", "pause", "delay"),
-            help="what is done there; delay: to the thread alone",
+            help="kill, kill-all, pause, delay (the thread alone) or errno:NAME (the system call)",
         ),
         "delay_ms": Option(
             type=float, default=500.0, least=DELAY_MS_LEAST, most=60_000, help="how long it waits"
@@ -141,7 +163,7 @@ class Aimed(ProcessFault):
             default=0,
             least=0,
             most=1_000_000_000,
-            help="how many hits are delayed; 0: each from then on",
+            help="how many hits are delayed or refused; 0: each from then on",
         ),
         "reach_s": Option(
             type=float, default=10.0, least=1, most=100, help="how long the point is waited for"
@@ -150,8 +172,14 @@ class Aimed(ProcessFault):
         **SERVICE_OPTION,
     }
 
+    def __init__(self) -> None:
+        self._unmet: Mapping[tuple[str, str], str] = {}
+        """By member and point, the fault that has shown that the load does not come there."""
+
     def check_options(self, options: Mapping[str, Any], nodes: Sequence[str]) -> None:
-        aim.parse(options["at"])
+        steps, _ = aim.parse(options["at"])
+        if problem := _then_problem(options["then"], steps):
+            raise ConfigError(f"-o then={options['then']}: {problem}", remedy=_THEN)
 
     def draw_params(self, rng: random.Random, options: Mapping[str, Any]) -> Facts:
         """The point and what is done there."""
@@ -160,6 +188,23 @@ class Aimed(ProcessFault):
             "hit": hit,
             **{k: options[k] for k in ("at", "then", "times", "delay_ms", "reach_s")},
         }
+
+    def plan(
+        self,
+        rng: random.Random,
+        nodes: Sequence[str],
+        time_limit_s: float,
+        options: Mapping[str, Any],
+    ) -> list[FaultPlan]:
+        """As of any fault of processes. The faults of a run walk through what `any:` may draw."""
+        plans = super().plan(rng, nodes, time_limit_s, options)
+        if aim.parse(options["at"])[0][0].kind != "any":
+            return plans
+        seed = rng.getrandbits(32)
+        return [
+            msgspec.structs.replace(plan, facts={**plan.facts, "walk": [seed, place]})
+            for place, plan in enumerate(plans)
+        ]
 
     async def clear(self, nodes: Sequence[Node]) -> None:
         await asyncio.gather(*map(aim.stop, nodes))
@@ -172,7 +217,10 @@ class Aimed(ProcessFault):
         choice = await choose_processes(ctx, plan)
         if choice.why_not or choice.targets is None:
             return choice
-        steps, _ = aim.parse(plan.facts["at"])
+        at, then = plan.facts["at"], plan.facts["then"]
+        steps, _ = aim.parse(at)
+        if why_not := _then_problem(then, steps) or self._known_unmet(choice.targets, at, then):
+            return Choice(facts=choice.facts, why_not=why_not)
         rows = choice.facts["processes"]
 
         async def one(name: str) -> aim.Sight | str:
@@ -185,62 +233,112 @@ class Aimed(ProcessFault):
         for name, found in seen.items():
             if isinstance(found, str):
                 return Choice(facts=facts, why_not=f"{name}: {found}")
+            if steps[0].kind == "any":
+                seen[name] = sampled(found, plan.facts["walk"][0])
         facts["sights"] = msgspec.to_builtins(seen)
-        targets = list(ctx.nodes) if plan.facts["then"] == "kill-all" else choice.targets
+        if error_number(then):
+            facts["explains"] = _ERROR_EXPLAINS
+        targets = list(ctx.nodes) if then == "kill-all" else choice.targets
         return Choice(targets=targets, facts=facts)
+
+    def _known_unmet(self, names: Sequence[str], at: str, then: str) -> str:
+        """That a try before has shown that this one cannot land; empty where none has."""
+        known = {n: self._unmet[n, at] for n in names if (n, at) in self._unmet}
+        if not known or (then == "kill-all" and len(known) < len(names)):
+            return ""
+        tries = ", ".join(dict.fromkeys(known.values()))
+        return (
+            f"{at} was never reached on {', '.join(known)} in {tries}, and is not waited for again"
+        )
+
+    def lease_nodes(self, record: LandingRecord) -> list[str]:
+        """On all members points may be counted."""
+        return [*dict.fromkeys((*record.targets, *ProcessDetails.of(record).processes))]
+
+    async def before(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
+        """How long the logs are."""
+        logs = ctx.offered(ServerLogs)
+        if logs is None or not error_number(AimedDetails.of(record).then):
+            return {}
+        return {"log_sizes": await logs.log_sizes(ProcessDetails.of(record).service)}
 
     async def apply(self, ctx: NemesisContext, record: LandingRecord) -> Facts:
         """Trace them: the point is armed when this returns."""
-        details = AimedDetails.of(record)
-        steps, _ = aim.parse(details.at)
-        delays = details.then == "delay"
-        then = f"delay {int(details.delay_ms * 1000)}" if delays else _ACTIONS[details.then]
-        times = details.times if delays else 1
+        details, facts = AimedDetails.of(record), {}
+        if details.steps[0].kind == "any":
+            found = await _drawn(ctx, details)
+            if isinstance(found, str):
+                self._remember(record, details.aimed_at)
+                raise ApplyFailed([found])
+            facts = found
+            details = AimedDetails.of(with_facts(record, facts))
+        then, times = _action(details)
 
         async def one(name: str) -> aim.AimStatus:
             seen = msgspec.convert(details.sights[name], aim.Sight)
-            spec = aim.spec_of(seen, steps, hit=details.hit, times=times, then=then)
+            spec = aim.spec_of(seen, details.steps, hit=details.hit, times=times, then=then)
             return await aim.start(ctx.node(name), spec)
 
         try:
             await asyncio.gather(*map(one, details.aimed_at))
         except LabError as error:
-            raise ApplyFailed([f"not armed: {error.message}"]) from None
-        return {}
+            raise ApplyFailed([f"not armed: {error.message}"], facts) from None
+        return facts
+
+    def _remember(self, record: LandingRecord, names: Sequence[str]) -> None:
+        at = AimedDetails.of(record).at
+        self._unmet = {**self._unmet, **{(name, at): record.fault_id for name in names}}
 
     async def after_apply(self, ctx: NemesisContext, record: LandingRecord) -> LandingRecord:
-        """Wait until the point is reached; where all members are meant, kill the others then."""
+        """Wait until the point is reached; where all members are meant, kill the others then. Where
+        nobody has come there, count who comes where."""
         details = AimedDetails.of(record)
         until_ns = ctx.clock.now_ns() + int(details.reach_s * 1e9)
-        reached = await _reached(ctx, record)
+        reached = await reached_now(ctx, record)
         while not record.notes and not all(row["fired"] for row in reached.values()):
             if ctx.clock.now_ns() > until_ns:
                 break
             if details.then == "kill-all" and any(row["fired"] for row in reached.values()):
                 break
             await asyncio.sleep(LOOK_S)
-            reached = await _reached(ctx, record)
+            reached = await reached_now(ctx, record)
         record = with_facts(record, {"reached": reached})
         if details.then == "kill-all" and any(row["fired"] for row in reached.values()):
             await ctx.need(protocols.Kill).kill(record.targets, ProcessDetails.of(record).service)
-        return record
+        details = AimedDetails.of(record)
+        if record.notes or details.drawn or not details.unmet or details.fired:
+            return record
+        counts = await counts_around(ctx, record)
+        step = details.steps[max(row["step"] for row in details.reached.values())]
+        met = own_hits(step, counts)
+        self._remember(record, [n for n in counts if not met[n]])
+        record = with_facts(record, {"counts": msgspec.to_builtins(counts)})
+        return msgspec.structs.replace(record, notes=[unmet_note(record, counts)])
 
     def usual_patience_s(self, ctx: NemesisContext, record: LandingRecord) -> float:
         """None where the point was not reached: nothing was done that could show."""
-        return 0.0 if _problems(record) else super().usual_patience_s(ctx, record)
+        return 0.0 if problems(record) else super().usual_patience_s(ctx, record)
 
     async def observe(self, ctx: NemesisContext, record: LandingRecord) -> Observed:
-        record = with_facts(record, {"reached": await _reached(ctx, record)})
+        record = with_facts(record, {"reached": await reached_now(ctx, record)})
         details = AimedDetails.of(record)
+        if not details.fired:
+            return _nothing_done(record)
         if details.then == "delay":
-            return await _delayed(ctx, record)
+            return await delayed(ctx, record)
+        if error_number(details.then):
+            return await refused(ctx, record)
         seen = await gather_evidence(
             ctx, record, standstill if details.then == "pause" else gone_signal
         )
-        return msgspec.structs.replace(seen, injector=_aimed(record, seen.injector))
+        return msgspec.structs.replace(seen, injector=reached_signal(record, seen.injector))
 
     def stands(self, earlier: LandingRecord, record: LandingRecord) -> Standing:
         details, before = AimedDetails.of(record), AimedDetails.of(earlier).asleep
+        if not details.fired:
+            return Standing(present=False)
+        if error_number(details.then):
+            return refused_standing(AimedDetails.of(earlier), details)
         if details.then != "delay":
             return process_standing(earlier, record)
         if details.times or earlier.landed_at is None:
@@ -257,6 +355,8 @@ class Aimed(ProcessFault):
         self, ctx: NemesisContext, record: LandingRecord, name: str
     ) -> list[list[str]]:
         commands = [[aim.OFF]]
+        if name not in record.targets:
+            return commands
         if AimedDetails.of(record).then == "pause":
             commands.append(signal_command(processes_before(record, name), "CONT"))
         return [*commands, ctx.need(Restartable).restart_command(name)]
@@ -267,6 +367,7 @@ class Aimed(ProcessFault):
         if details.then == "pause":
             service = ProcessDetails.of(record).service
             await ctx.need(Pausable).resume(record.targets, service)
+        await kill_stuck(ctx, record)
         await ctx.need(protocols.Kill).restart(record.targets)
 
     async def missing(
@@ -280,16 +381,21 @@ class Aimed(ProcessFault):
         self, record: LandingRecord, name: str, now: Sequence[Process], snapshot: ProcessSnapshot
     ) -> str | None:
         details = AimedDetails.of(record)
-        fired = any(row["fired"] for row in details.reached.values())
-        if details.then in KILLS and fired:
+        ended = details.then in KILLS and details.fired
+        if ended or details.fates.get(name) == "gone":
             return old_processes(record, name, now, snapshot)
         return not_serving(now, snapshot)
 
     async def prove(self, ctx: NemesisContext, record: LandingRecord, healing: Healing) -> Proven:
+        again: Facts = {}
+        if error_number(AimedDetails.of(record).then):
+            again = {"started_again": await start_again(ctx, record)}
         proven = await super().prove(ctx, record, healing)
         traced = await asyncio.gather(*(aim.traces(ctx.node(n)) for n in record.targets))
         return msgspec.structs.replace(
-            proven, injector={n: len(t) for n, t in zip(record.targets, traced, strict=True)}
+            proven,
+            injector={n: len(t) for n, t in zip(record.targets, traced, strict=True)},
+            facts={**proven.facts, **again},
         )
 
     async def extra_leaks(
@@ -329,132 +435,17 @@ async def _touched(ctx: NemesisContext, record: LandingRecord, name: str) -> lis
     return found
 
 
-async def _reached(ctx: NemesisContext, record: LandingRecord) -> dict[str, dict[str, Any]]:
-    """What the program on each node that is aimed at says now, with names for its addresses once it
-    has acted. What it has said is kept where it says nothing any more."""
-    details = AimedDetails.of(record)
-
-    async def one(name: str) -> dict[str, Any]:
-        node, known = ctx.node(name), details.reached.get(name, {})
-        status = await aim.status_of(node)
-        if not status.armed_ns and known:
-            return known
-        row = {
-            field: getattr(status, field)
-            for field in (
-                "hits",
-                "fired",
-                "step",
-                "pid",
-                "tid",
-                "root",
-                "file",
-                "stops",
-                "stop_ns",
-                "lost",
-            )
-        }
-        row |= {"stop_ns_max": status.stop_ns_max, "delayed": status.delayed}
-        acted_ns = status.fired_ns - status.armed_ns if status.fired else 0
-        row |= {"acted_after_s": round(acted_ns / 1e9, 3)}
-        callers = known.get("callers", [])
-        if status.fired and not callers and status.frames:
-            callers = await _names(node, details.sights[name], status.frames)
-        return {**row, "callers": callers}
-
-    rows = await asyncio.gather(*map(one, details.aimed_at))
-    return dict(zip(details.aimed_at, rows, strict=True))
-
-
-async def _names(node: Node, sight: Mapping[str, Any], addresses: Sequence[str]) -> list[str]:
+async def _drawn(ctx: NemesisContext, details: AimedDetails) -> dict[str, Any] | str:
     try:
-        return [name for name in await aim.ask(node, "names", sight["exe"], *addresses) if name]
-    except LabError:
-        return []
+        return await drawn(ctx, details)
+    except LabError as error:
+        return f"not armed: {error.message}"
 
 
-def _problems(record: LandingRecord) -> list[str]:
-    """Why it has not happened at the point, or not to the server."""
-    details, problems = AimedDetails.of(record), []
-    some = details.then == "kill-all"
-    fired = {n: row for n, row in details.reached.items() if row["fired"]}
-    for name in details.aimed_at:
-        row = details.reached.get(name)
-        if row is None or (not row["fired"] and not (some and fired)):
-            hits = row["hits"] if row else 0
-            of = f"{hits} of {details.hit} hits" if hits else "never reached"
-            steps = details.at.split(" > ")
-            first = row["step"] if row else 0
-            where = f", {steps[first].strip()} was waited for" if len(steps) > 1 else ""
-            problems.append(f"{name}: {details.at}: {of} in {details.reach_s:g} s{where}")
-        elif row["fired"] and row["root"] not in {p.pid for p in processes_before(record, name)}:
-            problems.append(f"{name}: process {row['pid']} came there, which is none of its server")
-        elif row["lost"]:
-            problems.append(f"{name}: somebody else has changed the code that is traced")
-    return problems
-
-
-def _aimed(record: LandingRecord, effect: Signal) -> Signal:
-    """The point was reached, and its effect on the processes shows."""
-    details, problems = AimedDetails.of(record), _problems(record)
-    problems += [] if effect.moved or problems else [effect.detail]
-    told = "; ".join(
-        f"{n}: thread {row['tid']} of process {row['pid']} came there"
-        f" {row['acted_after_s']:g} s after it was armed (hit {row['hits']})"
-        for n, row in details.reached.items()
-        if row["fired"]
-    )
-    return Signal(
-        signal=f"hits of {details.at}, and what was done there: {details.then}",
-        before=dict.fromkeys(details.aimed_at, 0),
-        during={n: row["hits"] for n, row in details.reached.items()},
-        moved=bool(details.reached) and not problems,
-        detail="; ".join(problems) or f"{told}; {effect.detail}",
-    )
-
-
-async def _delayed(ctx: NemesisContext, record: LandingRecord) -> Observed:
-    """One thread stands and the others run: seen from beside, whoever makes it stand."""
-    details, service = AimedDetails.of(record), ProcessDetails.of(record).service
-    names = list(ctx.nodes)
-    was = {n: processes_before(record, n) for n in ProcessDetails.of(record).processes}
-
-    async def asleep(name: str) -> int:
-        pids = [str(p.pid) for p in was[name]]
-        return int(await aim.ask(ctx.node(name), "asleep", "1", *pids))
-
-    asked, snapshots, found = await asyncio.gather(
-        ask_all(ctx, probe_pairs(names, record.targets), service=service, retry_for=names),
-        take_two_snapshots(ctx, was, service),
-        asyncio.gather(*map(asleep, record.targets)),
-    )
-    before = details.asleep
-    now = {n: before.get(n, 0) + k for n, k in zip(record.targets, found, strict=True)}
-    problems = [
-        f"{n}: no thread was seen to stand while others ran" for n, k in now.items() if not k
-    ]
-    others: Snapshots = {n: pair for n, pair in snapshots.items() if n not in record.targets}
-    reached = _problems(record)
-    delayed = {n: row["delayed"] for n, row in details.reached.items()}
-    return Observed(
-        injector=Signal(
-            signal=f"hits of {details.at} at which a thread was held",
-            before=dict.fromkeys(details.aimed_at, 0),
-            during=delayed,
-            moved=bool(delayed) and not reached,
-            detail="; ".join(reached)
-            or f"held for {details.delay_ms:g} ms, {sum(delayed.values())} times",
-        ),
-        victim=Signal(
-            signal="samples in which one thread of the server stood and others ran",
-            before=dict.fromkeys(record.targets, 0),
-            during=now,
-            moved=bool(now) and not problems,
-            detail="; ".join(problems) or f"seen in {sum(now.values())} samples",
-        ),
-        control=control(record, asked, others),
-        facts={**record.facts, "asleep": now},
-    )
+def _nothing_done(record: LandingRecord) -> Observed:
+    """Nobody has come to the point: there is no effect to be looked for."""
+    none = Signal(signal="none was looked at", detail="nothing was done there")
+    return Observed(injector=reached_signal(record, none), victim=none, control=none)
 
 
 NEMESIS = Aimed()

@@ -2,6 +2,7 @@
 
     agent_points.py find EXE PATTERN...     addresses of functions
     agent_points.py list EXE PATTERN LIMIT  their names
+    agent_points.py near EXE NAME LIMIT     those that stand nearest to a function, by their names
     agent_points.py names EXE ADDRESS...    which function each address is in
     agent_points.py bias PID...             what the kernel has added to the addresses of a file
     agent_points.py touched PID ADDRESS...  which bytes of a process are not those of its file
@@ -184,6 +185,25 @@ def _like(rows: list[tuple[str, int]], pattern: str) -> list[str]:
     return [name for name, _ in rows if word and word in name.lower()][:5]
 
 
+def in_common(one: str, other: str) -> int:
+    """How many letters two names share from the left."""
+    pairs = enumerate(zip(one, other))  # noqa: B905 - nodes have Python 3.9
+    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def near(path: str, name: str, limit: int) -> dict[str, str]:
+    """Addresses by name of this function and of those whose names have the most in common with it
+    from the left: of Go those of its type, then of its package. Nothing that shares no letter."""
+    rows, _ = functions(path)
+    named_so = matching(rows, name)
+    if not named_so:
+        return {}
+    whole = named_so[0][0]
+    shared = [(in_common(whole, other), other, at) for other, at in rows]
+    shared.sort(key=lambda row: -row[0])
+    return {other: f"{at:x}" for length, other, at in shared[:limit] if length}
+
+
 def named(path: str, addresses: list[int]) -> list[str]:
     """The function that each address is in; empty where nobody knows."""
     rows, _ = functions(path)
@@ -246,6 +266,8 @@ def main(argv: list[str]) -> None:
     elif what == "list":
         rows = matching(functions(rest[0])[0], rest[1])
         answer = {"found": len(rows), "names": [name for name, _ in rows[: int(rest[2])]]}
+    elif what == "near":
+        answer = near(rest[0], rest[1], int(rest[2]))
     elif what == "names":
         answer = named(rest[0], [int(word, 16) for word in rest[1:]])
     elif what == "bias":

@@ -3,10 +3,11 @@
     function:NAME              the function is entered
     return:NAME                it goes back to who has called it
     syscall:NAME[:GLOB[:N]]    the N-th such call, on a file that fits
+    any:GLOB                   one of those that fit, drawn among what the load reaches
 
 joined by ` > `: each is waited for when the one before it was reached. `NAME` is whole, its end
-behind a `/`, or a glob; a part without one of these words is a function. The program is the stock
-one, of Go or with symbols.
+behind a `/`, or a glob; a part without one of these words is a function. `any` stands alone. The
+program is the stock one, of Go or with symbols.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 import msgspec
 
 from dstest.core import clock
 from dstest.core.errors import ConfigError, LabError
+from dstest.core.evidence import PointCount
 from dstest.core.node import Node
 from dstest.core.residue import Residue
 from nemeses.tools.compiled import HOME, compile_tool
@@ -95,8 +97,13 @@ _NAME: Final = re.compile(r"(?!.*\.\.)[\w*?(][\w./()*?\[\]·,@~-]*")
 _GLOB: Final = re.compile(r"[\w./*?\[\]-]*")
 
 STEPS_MAX: Final = 8
+POINTS_MAX: Final = 250
+"""Functions that can be met at a time."""
 
-Kind = Literal["function", "return", "syscall"]
+ANY_CALL: Final = -1
+"""As the number of a system call: whichever, each counted by its own."""
+
+Kind = Literal["function", "return", "syscall", "any"]
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,13 +126,18 @@ def parse(text: str) -> tuple[list[Step], int]:
         raise ConfigError(
             f"-o at={text}: a number behind {early[0]}", remedy="one behind the last step alone"
         )
-    return [step for step, _ in found], found[-1][1] or 1
+    steps = [step for step, _ in found]
+    if len(steps) > 1 and any(step.kind == "any" for step in steps):
+        raise ConfigError(
+            f"-o at={text}: any: stands alone", remedy="function:NAME > return:NAME in a chain"
+        )
+    return steps, found[-1][1] or 1
 
 
 def _step(part: str) -> tuple[Step, int]:
     """A part of the chain, and the hit behind it, 0 where there is none."""
     kind, _, rest = part.partition(":")
-    if kind not in ("function", "return", "syscall"):
+    if kind not in ("function", "return", "syscall", "any"):
         kind, rest = "function", part
     name, glob, number = (*rest.split(":", 2), "", "")[:3] if kind == "syscall" else (rest, "", "")
     if kind == "syscall" and name not in CALLS:
@@ -141,13 +153,11 @@ def _step(part: str) -> tuple[Step, int]:
     if not _NAME.fullmatch(name) or not _GLOB.fullmatch(glob) or glob == "-" or len(glob) > 250:
         raise ConfigError(
             f"-o at={part}: no point of a program",
-            remedy="-o at=function:NAME, return:NAME or syscall:NAME:GLOB, joined by ' > '; "
+            remedy="-o at=function:NAME, return:NAME or syscall:NAME:GLOB, joined by ' > ', or"
+            " any:GLOB; "
             "`dstest points PROGRAM` lists functions",
         )
-    step = Step(kind="return" if kind == "return" else "function", name=name)
-    return (Step(kind="syscall", name=name, glob=glob) if kind == "syscall" else step), int(
-        number or 0
-    )
+    return Step(kind=cast(Kind, kind), name=name, glob=glob), int(number or 0)
 
 
 class Sight(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,7 +180,8 @@ class AimStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What the program on a node says. `hits` counts those of the last step, `step` is the one
     that is waited for, `fired` counts what was done; of the first of these are `pid`, `tid`,
     `address`, `frames` and `file`, and `root` is which of the processes that were named has forked
-    it. `stops` stood `stop_ns` together, `stop_ns_max` at most."""
+    it. `stops` stood `stop_ns` together, `stop_ns_max` at most. `points` are hits by address,
+    `calls` system calls by name where each was counted."""
 
     armed_ns: int = 0
     fired_ns: int = 0
@@ -198,11 +209,13 @@ class AimStatus(msgspec.Struct, frozen=True, kw_only=True):
     lost: int = 0
     detached: int = 0
     points: dict[str, int] = {}
+    calls: dict[str, int] = {}
 
 
 def parse_status(text: str) -> AimStatus:
     """Of its file; as if nothing had happened where there is none."""
-    values: dict[str, Any] = {"points": {}}
+    values: dict[str, Any] = {"points": {}, "calls": {}}
+    names = {str(number): name for name, (number, _, _) in CALLS.items()}
     for line in text.splitlines():
         name, _, rest = line.partition(" ")
         if name == "frames":
@@ -210,6 +223,10 @@ def parse_status(text: str) -> AimStatus:
         elif name == "point":
             address, _, count = rest.partition(" ")
             values["points"][address] = int(count)
+        elif name == "call":
+            number, _, count = rest.partition(" ")
+            if number in names:
+                values["calls"][names[number]] = int(count)
         elif name in ("address", "file"):
             values[name] = rest
         elif name in AimStatus.__struct_fields__:
@@ -270,8 +287,9 @@ async def sight(node: Node, pids: Sequence[int], steps: Sequence[Step]) -> Sight
             )
             continue
         points = [{} if s.kind == "syscall" else told["found"][s.name] for s in steps]
-        if sum(map(len, points)) > 250:
-            why = f"{exe}: {sum(map(len, points))} functions fit, and 250 can be met at a time"
+        fit = sum(map(len, points))
+        if fit > POINTS_MAX and steps[0].kind != "any":
+            why = f"{exe}: {fit} functions fit, and {POINTS_MAX} can be met at a time"
             continue
         return Sight(
             exe=exe, go=told["go"], functions=told["functions"], points=points, biases=biases
@@ -284,10 +302,11 @@ def spec_of(seen: Sight, steps: Sequence[Step], *, hit: int, times: int, then: s
     lines = [f"process {pid} {bias}" for pid, bias in seen.biases.items()]
     for step, names in zip(steps, seen.points, strict=True):
         if step.kind == "syscall":
-            number, fd, path = CALLS[step.name]
+            number, fd, path = CALLS.get(step.name, (ANY_CALL, -1, -1))
             lines.append(f"step syscall {number} {fd} {path} {step.glob or '-'}")
         else:
-            lines.append(f"step {step.kind} {' '.join(sorted({*names.values()}))}")
+            kind = "function" if step.kind == "any" else step.kind
+            lines.append(f"step {kind} {' '.join(sorted({*names.values()}))}")
     return "\n".join(
         [*lines, f"go {seen.go:d}", f"hit {hit}", f"times {times}", f"then {then}", ""]
     )
@@ -317,3 +336,37 @@ async def traces(node: Node) -> list[int]:
     """Pids of our program that run there."""
     found = await node.run(["sh", "-c", _RUNNING], timeout_s=5.0, check=False)
     return [int(line) for line in found.stdout.split()]
+
+
+async def around(node: Node, seen: Sight, name: str, limit: int = POINTS_MAX) -> Sight:
+    """The same program, with this function and those that stand nearest to it by their names."""
+    found = await ask(node, "near", f"/proc/{next(iter(seen.biases))}/exe", name, str(limit))
+    return msgspec.structs.replace(seen, points=[found])
+
+
+async def count(node: Node, seen: Sight, kind: Kind, seconds: float) -> PointCount:
+    """How often each point of the first step of `seen` is reached in that time; of `syscall` each
+    system call that can be met. LabError where nothing can be traced."""
+    spec = spec_of(seen, [Step(kind=kind, name="")], hit=1, times=0, then="count")
+    try:
+        began_ns = clock.monotonic_ns()
+        await start(node, spec)
+        await asyncio.sleep(seconds)
+        status = await status_of(node)
+        lasted_s = (clock.monotonic_ns() - began_ns) / 1e9
+    finally:
+        await stop(node)
+    names = {at: name for name, at in seen.points[0].items()}
+    reached = {names[at]: hits for at, hits in status.points.items() if at in names}
+    return PointCount(
+        armed=len(CALLS) if kind == "syscall" else len({*seen.points[0].values()}),
+        seconds=round(lasted_s, 2),
+        reached=ranked(status.calls if kind == "syscall" else reached),
+        stops=status.stops,
+        stop_ns=status.stop_ns,
+    )
+
+
+def ranked(counts: Mapping[str, int]) -> dict[str, int]:
+    """The most frequent first."""
+    return dict(sorted(counts.items(), key=lambda row: (-row[1], row[0])))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from busy import assert_passed
 from runs import (
@@ -19,6 +20,7 @@ from runs import (
 from dstest.core.evidence import LandingRecord
 from dstest.core.node import LabInfo
 from dstest.core.protocols import NemesisContext
+from dstest.report.model import load_report
 from nemeses.process.aimed import Aimed
 from nemeses.tools import aim
 
@@ -98,6 +100,73 @@ def test_a_point_that_is_not_met(lab: LabInfo, tmp_path: Path, at: str, why: str
     assert fault["landed"] == "no"
     assert why in str(fault["notes"]) + str(fault["injector"])
     assert traced(lab) == []
+
+
+def test_a_point_that_is_not_met_is_counted_once_and_not_waited_for_again(
+    lab: LabInfo, tmp_path: Path
+) -> None:
+    at = "function:mvcc.(*store).scheduleCompaction"
+    options = ("fault_s=4", "quiet_s=4", f"at={at}", "scope=one", "reach_s=2")
+    done = run_here(lab, tmp_path, nemesis=Aimed(), options=options, time_limit_s=30.0)
+    first, second, *_ = faults_of(done.path)
+    assert [one["landed"] for one in (first, second)] == ["no", "no"]
+    counts = first["facts"]["counts"]
+    assert len(counts) == 5 and all(row["armed"] > 100 for row in counts.values())
+    assert all(row["reached"] and at not in row["reached"] for row in counts.values())
+    assert "reached there: function:mvcc.(*store)" in str(first["notes"])
+    assert second["injected_at"] is None and "not waited for again" in str(second["notes"])
+    commands = [row.command for row in load_report(done.path).remedies if row.command]
+    assert commands and all("at=function:mvcc.(*store)." in one for one in commands)
+    assert not any(at in one for one in commands)
+    assert traced(lab) == []
+
+
+def test_a_function_is_drawn_among_those_that_are_reached(lab: LabInfo, tmp_path: Path) -> None:
+    options = (*WINDOW, "at=any:mvcc.*", "scope=one")
+    done = run_here(lab, tmp_path, nemesis=Aimed(), options=options)
+    fault = one(done.path)
+    assert_passed(done, fault)
+    facts = fault["facts"]
+    (count,) = facts["counts"].values()
+    assert facts["drawn"] in count["reached"] and len(count["reached"]) < count["armed"] <= 250
+    assert facts["drawn"] in fault["injector"]["signal"]
+
+
+def test_none_that_could_be_drawn_is_reached(lab: LabInfo, tmp_path: Path) -> None:
+    options = (*WINDOW, "at=any:mvcc.*ompaction*", "scope=one", "reach_s=2")
+    fault = assert_not_proven(run_here(lab, tmp_path, nemesis=Aimed(), options=options))
+    assert fault["landed"] == "no" and "functions was reached in" in str(fault["notes"])
+    assert traced(lab) == []
+
+
+@pytest.mark.parametrize("scope", ["one", "primaries"])
+def test_a_call_is_refused_and_the_server_shows_it(
+    lab: LabInfo, tmp_path: Path, scope: str
+) -> None:
+    options = (*WINDOW, "at=syscall:fdatasync:*.wal", "then=errno:ENOSPC", f"scope={scope}")
+    done = run_here(lab, tmp_path, nemesis=Aimed(), options=options)
+    fault = one(done.path)
+    assert_passed(done, fault)
+    assert fault["landed"] == "yes" and fault["heal_verified"]
+    facts = fault["facts"]
+    assert all(row["refused"] >= 1 for row in facts["reached"].values())
+    assert set(facts["fates"].values()) <= {"gone", "told"}
+    assert traced(lab) == []
+
+
+class Unfelt(Aimed):
+    """The call that is refused is one whose errors nobody notices."""
+
+    async def apply(self, ctx: NemesisContext, record: LandingRecord) -> dict[str, Any]:
+        facts = dict(record.facts)
+        facts["at"] = "syscall:fallocate"
+        return dict(await super().apply(ctx, msgspec.structs.replace(record, facts=facts)))
+
+
+def test_an_error_that_nobody_was_answered_with(lab: LabInfo, tmp_path: Path) -> None:
+    options = (*WINDOW, "at=syscall:fdatasync:*.wal", "then=errno:EIO", "scope=one", "reach_s=2")
+    fault = assert_not_proven(run_here(lab, tmp_path, nemesis=Unfelt(), options=options))
+    assert fault["landed"] == "no"
 
 
 class Elsewhere(Aimed):

@@ -19,7 +19,7 @@ from test_lints import BAD
 
 import dstest.judge
 from dstest.core.check import Fields, KeyCount, OpCount
-from dstest.core.evidence import AuditRow, Budgets, Canary, Evidence, Lint, Rerun
+from dstest.core.evidence import AuditRow, Budgets, Canary, Evidence, Lint, Rerun, Signal
 from dstest.core.history import ClockSource, Recovery
 from dstest.core.op import Op
 from dstest.judge.audit import alike_row
@@ -262,6 +262,9 @@ FINAL = {"checker_kinds": {"linearizable": "final-state"}}
 READ, WRITE = frozenset({"read"}), frozenset({"write"})
 BOUNDARY = frozenset({"safety", "boundary"})
 NOT_LANDED = {"landed": "ambiguous"}
+UNMET = Signal(signal="hits of function:a", detail="n1: function:a: never reached in 10 s")
+NONE_REACHED = "any:a*: none of the 9 functions was reached in 3 s"
+UNMET_AGAIN = "function:a was never reached on n1 in f1, and is not waited for again"
 
 
 def boundary(**fields: Any) -> Change:
@@ -293,6 +296,9 @@ PLANTED: Sequence[tuple[str, Change]] = [
     ("not-landed", with_record(**NOT_LANDED)),
     ("not-landed", with_record(injector=None, **NOT_LANDED)),
     ("not-landed", lambda f: with_record(injector=replace(f.records[0].injector, during={}))(f)),  # type: ignore[type-var]
+    ("not-reached", with_record(landed="no", injector=UNMET)),
+    ("not-reached-again", with_record(landed="no", notes=[UNMET_AGAIN])),
+    ("none-reached", with_record(landed="no", notes=[NONE_REACHED])),
     ("landed-count", with_record(**NOT_LANDED)),
     ("two-looks", stood(True)),
     ("fault-gone", stood(True, False)),

@@ -270,6 +270,15 @@ def test_a_call_is_refused(target: Target) -> None:
     assert target.goes_on() and target.rows[-1][2] == 2
 
 
+def test_each_system_call_is_counted_by_its_name(target: Target) -> None:
+    one = Aim(target, "step syscall -1 -1 -1 -", "then count", "times 0")
+    wait(lambda: one.status.calls.get("fdatasync", 0) > 50)
+    status = one.ends()
+    assert status.calls["write"] > 0 and "fsync" not in status.calls
+    assert status.stops > 50 and status.stop_ns_max > 0
+    assert target.goes_on()
+
+
 def _child_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/task/{pid}/children").read_text())
 
@@ -323,6 +332,7 @@ def test_one_that_is_traced_already_is_not(target: Target) -> None:
         ("mvcc.(*store).compact", [("function", "mvcc.(*store).compact", "")], 1),
         ("function:a > return:b", [("function", "a", ""), ("return", "b", "")], 1),
         ("syscall:fdatasync:*.wal:3", [("syscall", "fdatasync", "*.wal")], 3),
+        ("any:mvcc.*", [("any", "mvcc.*", "")], 1),
         ("a > syscall:fsync", [("function", "a", ""), ("syscall", "fsync", "")], 1),
     ],
 )
@@ -332,7 +342,18 @@ def test_what_at_says(text: str, steps: list[tuple[str, str, str]], hit: int) ->
 
 
 @pytest.mark.parametrize(
-    "text", ["", "syscall:nonesuch", "function:", "a b", "syscall:fsync:*:x", " > ".join("a" * 9)]
+    "text",
+    [
+        "",
+        "any:a > function:b",
+        "function:b > any:a",
+        "any:",
+        "syscall:nonesuch",
+        "function:",
+        "a b",
+        "syscall:fsync:*:x",
+        " > ".join("a" * 9),
+    ],
 )
 def test_what_at_may_not_say(text: str) -> None:
     with pytest.raises(ConfigError):
@@ -344,6 +365,9 @@ def test_functions_of_a_program(built: Path) -> None:
     found = agent_points.find(program, ["outer", "out*", "nonesuch.Inner"])
     assert not found["go"] and list(found["found"]["outer"]) == ["outer"]
     assert "outer" in found["found"]["out*"] and found["like"] == {"nonesuch.Inner": ["inner"]}
+    assert next(iter(agent_points.near(program, "outer", 3))) == "outer"
+    assert set(agent_points.near(program, "outer", 3)) == {"outer", "odd"}
+    assert agent_points.near(program, "nonesuch", 3) == {}
     words = [sys.executable, agent_points.__file__, "list", program, "*nner", "5"]
     assert json.loads(subprocess.check_output(words))["names"] == ["inner"]
 

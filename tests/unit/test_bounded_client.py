@@ -59,7 +59,7 @@ def test_so_is_every_client_of_a_load_worker() -> None:
     made._config = cast(
         Any, SimpleNamespace(slots=[(0, 0)], endpoints=["n1"], capability="register", options={})
     )
-    made._system = SimpleNamespace(client=Hanging)
+    made._system = cast(Any, SimpleNamespace(client=Hanging))
     made._make = client_of
     client: Client = made._client(0, 0)
     assert isinstance(client, BoundedClient)

@@ -14,6 +14,7 @@ from third_party import context
 
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import Probe, Process, Service
+from nemeses.base import process_fault
 from nemeses.base.driver import Proven
 from nemeses.base.process_fault import ProcessFault
 from nemeses.disk import disk_error, disk_fault
@@ -386,7 +387,8 @@ class Servers:
             node=lambda name: self,
         )
         monkeypatch.setattr(disk_error, "clear_disks", self._clear)
-        monkeypatch.setattr(disk_error, "running", self._running)
+        for module in (disk_error, process_fault):
+            monkeypatch.setattr(module, "running", self._running)
         self.record = LandingRecord(
             fault_id="f1", nemesis="disk-full", targets=["n1"], scheduled_at=0, epoch="f1"
         )

@@ -85,6 +85,27 @@ def test_what_only_the_author_of_a_system_can_do_is_said_and_no_run_is_asked_for
     assert all(word in text for word, text in zip(words, told, strict=True))
 
 
+def test_another_point_is_proposed_where_one_was_not_reached() -> None:
+    """Of those that were counted instead, and never the same again."""
+    unmet = "Fault f1 (aimed) is not proven to have landed (no): "
+    told = "reached there: function:mvcc.(*store).Read (412 times), function:b (9 times)"
+    again = "function:a was never reached on n1 in f1, and is not waited for again"
+    lines = [
+        f"{unmet}function:a: counted on 5 members; {told}; function:a: never reached in 9 s",
+        f"Fault f2 (aimed) is not proven to have landed (no): nothing was injected: {again}",
+    ]
+    spec = {**SPEC, "nemesis": "aimed"}
+    first, second = remedies(lines, spec, ["at=function:a", "hit=3", "then=pause"], "store/run")
+    asked = shlex.split(first.command)
+    assert "at=function:mvcc.(*store).Read" in asked and "then=pause" in asked
+    assert "hit=3" not in asked and "at=function:a" not in asked
+    assert second.command == ""
+    bare = [lines[0].replace(told, "nor was anything near it"), lines[1]]
+    found = remedies(bare, spec, ["at=function:a"], "store/run")
+    assert [one.command for one in found] == ["", ""]
+    assert "dstest points SYSTEM --count" in found[0].obstacle
+
+
 def test_a_direction_that_was_not_cut() -> None:
     both = [r.facts | {"direction": "both"} for r in good().records]
     records = [

@@ -56,6 +56,9 @@ BY_PEOPLE = {
     "copies-accepted": "the checker has to be written anew",
     "surface-only": "another workload: which one is for people to say",
     "control-accepted": "a finding to be read",
+    "not-reached": "a point or a workload is for people to say, where nothing else was reached",
+    "not-reached-again": "as not-reached, of the try before",
+    "none-reached": "a wider glob or another workload is for people to say",
 }
 """Causes that no command of ours removes, and why."""
 

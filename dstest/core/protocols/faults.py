@@ -96,9 +96,22 @@ class Epochs(Protocol):
         ...
 
 
+class Trigger(Protocol):
+    """What a fault waits for when all is ready for it (`nemeses/base/moment.py`)."""
+
+    async def come(self, record: LandingRecord) -> LandingRecord:
+        """Wait for it: the record, with a note where it did not come and nothing is to be done."""
+        ...
+
+    async def begun(self, record: LandingRecord) -> tuple[LandingRecord, str]:
+        """The fault was applied: the record, and why that was too late, empty where it was not."""
+        ...
+
+
 class NemesisContext(msgspec.Struct, frozen=True, kw_only=True):
     """What a nemesis may touch. Nodes have been verified to carry the lab's marker. `of_lab` is the
-    plug-in that the lab is of (`lab_as`)."""
+    plug-in that the lab is of (`lab_as`), `trigger` what the fault that is about to be injected
+    waits for."""
 
     nodes: dict[str, Node]
     lab: LabInfo
@@ -108,6 +121,7 @@ class NemesisContext(msgspec.Struct, frozen=True, kw_only=True):
     epochs: Epochs
     options: dict[str, Any] = msgspec.field(default_factory=dict)
     of_lab: Any = None
+    trigger: Trigger | None = None
 
     def lab_as(self, protocol: type[C]) -> C | None:
         """The plug-in of the lab, where it does what this protocol of `dstest.core.node` says."""

@@ -8,7 +8,8 @@
  *   process PID BIAS               one that runs; those that it forks are followed
  *   step function ADDRESS...       any of these is entered
  *   step return ADDRESS...         any of these goes back to who has called it
- *   step syscall NUMBER FD PATH GLOB   a call whose argument FD or PATH (-1: none) is such a file
+ *   step syscall NUMBER FD PATH GLOB   a call whose argument FD or PATH (-1: none) is such a file;
+ *                                  of number -1 it is any call, and each is counted by its number
  *   go 1                           a program of Go, whose goroutines change threads
  *   hit N                          so often the last step is reached before anything is done
  *   times N                        and is done so often (0: each time from then on)
@@ -73,6 +74,9 @@ static void status_rows(FILE *out)
         if (aim.table[i].hits && !aim.table[i].is_return)
             fprintf(out, "point %llx %llu\n", (unsigned long long)aim.table[i].address,
                     (unsigned long long)aim.table[i].hits);
+    for (int i = 0; i < CALLS_MAX; i++)
+        if (account.calls[i])
+            fprintf(out, "call %d %llu\n", i, (unsigned long long)account.calls[i]);
 }
 
 static void write_status(void)

@@ -18,6 +18,8 @@
 #define CODE_BYTES 16
 #define FRAMES_MAX 24
 #define BREAKPOINT 0xCC
+#define CALLS_MAX 512
+#define ANY_CALL (-1)
 
 enum kind { FUNCTION, RETURN, SYSCALL };
 enum act { COUNT, KILL, PAUSE, DELAY, ERRNO };
@@ -83,6 +85,7 @@ struct account {
     char file[256];
     uint64_t stops, stop_ns, stop_ns_max, emulated, stepped, delayed, delayed_us, refused;
     uint64_t killed, paused, processes, threads;
+    uint64_t calls[CALLS_MAX]; /* where any system call is a hit: of each by its number */
     bool lost; /* somebody else has taken our breakpoints or tracees away */
 };
 

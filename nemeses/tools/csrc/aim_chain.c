@@ -240,12 +240,14 @@ void at_call(struct thread *t, long call, const uint64_t *args)
     struct step *s = &aim.steps[aim.at];
     struct user_regs_struct r;
     char file[FILE_BYTES];
-    if (s->kind != SYSCALL || call != s->call || aim.over)
+    if (s->kind != SYSCALL || (call != s->call && s->call != ANY_CALL) || aim.over)
         return;
     if (!is_file(s, t->process, args, file) || ptrace(PTRACE_GETREGS, t->tid, 0, &r) != 0)
         return;
     if (aim.at > 0 && aim.steps[aim.at - 1].kind == FUNCTION && !is_inside(t, &r, true))
         return;
+    if (s->call == ANY_CALL && call >= 0 && call < CALLS_MAX)
+        account.calls[call]++;
     bool first = aim.fired == 0;
     next(t, &r, NULL);
     if (first && aim.fired)

@@ -410,6 +410,14 @@ static void ended(struct thread *t, int status)
     t->tid = 0;
 }
 
+static void note_cost(int64_t began_ns)
+{
+    uint64_t took_ns = (uint64_t)(now_ns() - began_ns);
+    account.stops++;
+    account.stop_ns += took_ns;
+    account.stop_ns_max = took_ns > account.stop_ns_max ? took_ns : account.stop_ns_max;
+}
+
 static void look_at(struct thread *t, int status)
 {
     int64_t began_ns = now_ns();
@@ -435,15 +443,12 @@ static void look_at(struct thread *t, int status)
         return;
     } else if (event == 0 && signal == (SIGTRAP | 0x80)) {
         called(t);
+        note_cost(began_ns);
     } else if (event == 0 && signal == SIGTRAP) {
-        if (trapped(t)) {
-            uint64_t took_ns = (uint64_t)(now_ns() - began_ns);
-            account.stops++;
-            account.stop_ns += took_ns;
-            account.stop_ns_max = took_ns > account.stop_ns_max ? took_ns : account.stop_ns_max;
-        } else {
+        if (trapped(t))
+            note_cost(began_ns);
+        else
             t->signal = signal;
-        }
     } else if (event == 0) {
         t->signal = signal;
     }
