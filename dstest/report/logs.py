@@ -141,8 +141,8 @@ def read_logs(run: Path, meta: RunMeta, system: str | None = None) -> list[NodeL
     texts = tuple(traits.log_alarms), tuple(traits.log_harmless)
     found = []
     for node, path in _files(run):
-        if path.name == traits.span_file:
-            continue  # `dstest trace` reads it
+        if path.name in traits.journals.names:
+            continue
         lines, stampless = [], 0
         try:
             with opened_log(path) as file:

@@ -358,9 +358,7 @@ def _clocks(meta: RunMeta) -> list[ClockFact]:
 def _logs_of(system: Any, meta: RunMeta) -> dict[str, list[str]]:
     """The logs of each member, without what it writes down of its effects, its protocol and its
     spans, which are no logs."""
-    traits = system
-    effects = "" if traits.effects is None else traits.effects.file
-    beside = {traits.span_file, effects, *traits.records}
+    beside = system.journals.names
     every = log_names(system, meta)
     return {m: [name for name in names if name not in beside] for m, names in every.items()}
 
@@ -371,7 +369,7 @@ def server_effects(run: RunDir, system: Any, meta: RunMeta, history: History) ->
     audit-NODE.jsonl   node, seq, index, term, op_type, key, input, result, request, again, ...
     effects.json       what joining and replaying came to
     """
-    log = system.effects
+    log = system.journals.effects
     if log is None:
         return None
     members = list(meta.members or meta.nodes)

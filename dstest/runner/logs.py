@@ -367,11 +367,9 @@ async def _left(run: RunDir, meta: RunMeta, spec: RunSpec, info: LabInfo) -> str
 
 def log_settings(spec: RunSpec, system: Any) -> dict[str, Any]:
     """How `fetch_logs` keeps the logs of a run; what others read by its name stays plain."""
-    traits = system
-    effects = traits.effects.file if traits.effects is not None else ""
     return {
         "bytes_max": int(spec.options.get(LOG_OPTION, LOG_MB)) << 20,
-        "plain": {effects, traits.span_file, *traits.records},
+        "plain": set(system.journals.names),
     }
 
 

@@ -31,6 +31,7 @@ from dstest.core.protocols import (
     Effect,
     Endpoint,
     Indefinite,
+    Journals,
     LogReader,
     LogRecord,
     OpDraft,
@@ -364,10 +365,8 @@ class Toykv(SupervisedSystem):
     }
     malformed_errors = frozenset({"malformed"})
     raw_clients = RAW_CLIENTS
-    effects = EFFECTS
-    records = frozenset({JOURNAL})
+    journals = Journals(effects=EFFECTS, spans=SPANS, protocol=frozenset({JOURNAL}))
     simulable = SIMULATED
-    span_file = SPANS
     asks = ASKS
     log_alarms = ("toykv: the disk refuses", "had been applied: the state is made anew")
     log_reader = READER

@@ -28,9 +28,9 @@ from dstest.core.protocols.systems import (
     Asks,
     Caution,
     Deployment,
-    EffectLog,
     Endpoint,
     EndpointKind,
+    Journals,
     LogReader,
     Relaxation,
 )
@@ -130,14 +130,8 @@ class System:
     cautions: tuple[Caution, ...] = ()
     """What else its documentation warns of."""
 
-    effects: EffectLog | None = None
-    """How what its servers write down of what they did is read, where they do."""
-
-    records: frozenset[str] = frozenset()
-    """Names of files that are kept with its logs and are none: no start is looked for in them."""
-
-    span_file: str = ""
-    """The name of the file among a member's logs in which its spans are, where it writes any."""
+    journals: Journals = Journals()
+    """Files that are kept with its logs and are none."""
 
     simulable: Simulable | None = None
     """Its servers and clients on simulated hosts, where it has them."""

@@ -407,3 +407,18 @@ class EffectLog(Protocol):
     objects: Mapping[str, str]
 
     def effect_of(self, record: dict[str, Any]) -> tuple[int, Effect | None]: ...
+
+
+class Journals(msgspec.Struct, frozen=True, kw_only=True):
+    """Files that servers write for us beside their logs: how that of their `effects` is read, the
+    name of that of their `spans`, the names of those with the steps of their `protocol`."""
+
+    effects: EffectLog | None = None
+    spans: str = ""
+    protocol: frozenset[str] = frozenset()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Of all of them."""
+        one = {self.spans, "" if self.effects is None else self.effects.file} - {""}
+        return self.protocol | one

@@ -89,8 +89,7 @@ def run_logs(path: Path, ops: Sequence[Op] | None = None) -> RunLogs:
         harmless=traits.log_harmless,
         served=traits.conflict_errors | traits.malformed_errors,
     )
-    effects = traits.effects
-    beside = [traits.span_file, *traits.records, *([effects.file] if effects is not None else [])]
+    effects, beside = traits.journals.effects, sorted(traits.journals.names)
     folder = run.nodes
     sources = node_sources(folder, run.path, beside) if folder.is_dir() else []
     simulated = (run.path / EVENTS).is_file()
@@ -126,12 +125,12 @@ def _lines(run: RunDir, meta: RunMeta, scene: Scene, traits: System) -> Iterator
         yield from lines_of_simulation(
             run.path / EVENTS, meta.origin_ns or 0, scene, traits.log_reader
         )
-    if traits.effects is not None:
+    if (effects := traits.journals.effects) is not None:
         for node in scene.declared:
-            path = run.nodes / node / traits.effects.file
+            path = run.nodes / node / effects.file
             if path.is_file():
                 shown = path.relative_to(run.path).as_posix()
-                yield from effect_lines(Source(node, path, shown), traits.effects)
+                yield from effect_lines(Source(node, path, shown), effects)
     yield from _replicas(meta)
 
 

@@ -428,13 +428,13 @@ class RunScene(Scene):
 
     @cached_property
     def journal(self) -> Journal | str:
-        files = self.traits.records
+        files = self.traits.journals.protocol
         origin = (self.meta.origin_ns or 0) if self.simulated else None
         return read_journal(self.run.path, files, self.of.clocks, origin, self.gaps)
 
     @cached_property
     def effects(self) -> dict[str, list[AppliedEffect]]:
-        form = self.traits.effects
+        form = self.traits.journals.effects
         found: dict[str, list[AppliedEffect]] = {}
         for node in self.nodes if form is not None else ():
             assert form is not None

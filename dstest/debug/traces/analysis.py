@@ -264,7 +264,7 @@ def traces_of_run(path: Path) -> TracesOfRun:
 
 def _span_file(system: str) -> str:
     try:
-        return registry.load("systems", system).span_file if system else ""
+        return registry.load("systems", system).journals.spans if system else ""
     except ConfigError:
         return ""
 
